@@ -5,7 +5,7 @@ use std::fmt;
 /// Incarnation of a node: a number that increases, and a random token that tells apart two
 /// incarnations of one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lived {
+pub struct IncarnationId {
     /// Number of the incarnation, counted in the node's data directory.
     pub number: u64,
     /// Random token. 0: absent; the number alone identifies the incarnation.

@@ -42,8 +42,8 @@ pub use cluster::{
 };
 pub use error::{Error, Kind, Reason, Result};
 pub use ids::{
-    Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, Lived, LogIndex,
-    Millis, NodeId, Partition, RetryId, SessionId, Version,
+    Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, IncarnationId,
+    LogIndex, Millis, NodeId, Partition, RetryId, SessionId, Version,
 };
 pub use near::nearest;
 pub use properties::{Consistency, DataType, Properties, Replication, SyncPolicy};

@@ -1,10 +1,10 @@
 //! Program `credenza`: parses the command line, runs the command, returns the exit code.
 
 mod arakoon;
+mod args;
 mod client;
 mod commands;
 mod examples;
-mod given;
 mod logging;
 mod machine;
 mod notify;

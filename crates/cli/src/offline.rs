@@ -67,8 +67,8 @@ pub fn verify(data: &DataDir) -> Outcome<DirectoryReport> {
 fn of_small_files(data: &DataDir) -> Outcome<Vec<Damage>> {
     let mut damage = Vec::new();
     let members = data.members().map(|_| ());
-    let (lives, secret) = (data.lives().map(|_| ()), data.secret().map(|_| ()));
-    for read in [members, lives, secret, data.check_log()] {
+    let (incarnations, secret) = (data.incarnations().map(|_| ()), data.secret().map(|_| ()));
+    for read in [members, incarnations, secret, data.check_log()] {
         match read {
             Ok(()) => {}
             Err(StoreError::Corrupt { file, offset, what }) => {

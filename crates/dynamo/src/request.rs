@@ -38,7 +38,7 @@ impl Available {
         let (available, key) = (self.clone(), only_key(&request.call).cloned());
         let answer: LaterReply = Box::pin(async move { available.answer_available(request).await });
         match key {
-            Some(key) => Submitted::Apart(key, answer),
+            Some(key) => Submitted::Independent(key, answer),
             None => Submitted::Later(answer),
         }
     }

@@ -25,7 +25,7 @@ const PART: u64 = 4;
 pub(crate) struct Answers(Arc<Semaphore>);
 
 /// Held as long as the answer is.
-pub(crate) type RoomPermit = Option<OwnedSemaphorePermit>;
+pub(crate) type MemoryPermit = Option<OwnedSemaphorePermit>;
 
 impl Answers {
     /// Sizes the pool for a node whose store has so much memory.
@@ -36,7 +36,7 @@ impl Answers {
     }
 
     /// Reserves memory for so many bytes. `Overloaded` if none becomes free in `FORWARD_MS_MAX`.
-    pub(crate) async fn room(&self, bytes: usize) -> Result<RoomPermit> {
+    pub(crate) async fn room(&self, bytes: usize) -> Result<MemoryPermit> {
         let Some(units) = units(bytes) else { return Ok(None) };
         let taking = self.0.clone().acquire_many_owned(units);
         match timeout(Duration::from_millis(FORWARD_MS_MAX), taking).await {
@@ -46,7 +46,7 @@ impl Answers {
     }
 
     /// Reserves memory for so many bytes, if it is free now.
-    pub(crate) fn room_now(&self, bytes: usize) -> Result<RoomPermit> {
+    pub(crate) fn room_now(&self, bytes: usize) -> Result<MemoryPermit> {
         let Some(units) = units(bytes) else { return Ok(None) };
         self.0.clone().try_acquire_many_owned(units).map(Some).map_err(|_| overloaded())
     }

@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     pub node: NodeId,
     /// None: it has no directory.
     pub data: Option<DataDir>,
-    pub lives: OwnIncarnations,
+    pub incarnations: OwnIncarnations,
     pub known: ClusterDescription,
     pub trees: Arc<dyn Trees>,
     pub reader: LogReader,
@@ -67,8 +67,8 @@ pub(crate) struct Parts {
 
 /// Returns a node whose tasks have not started.
 pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
-    let Parts { began_ms, node, data, lives, known, trees, reader, groups, witness, vnodes } =
-        parts;
+    let Parts { began_ms, node, data, incarnations, known, trees, reader, .. } = parts;
+    let Parts { groups, witness, vnodes, .. } = parts;
     let settings = Arc::new(settings);
     let (file_tasks, tasks) = (Arc::<FileTasks>::default(), NodeTasks::new());
     let forced_master = settings.forced_among(&known).0;
@@ -79,7 +79,8 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(groups.into_iter().map(group).collect()));
     let directory = Directory::new(groups.find(GroupId::DIRECTORY)?, catalog.clone())?;
-    let available = available(&settings, &shared, &catalog, (lives.incarnation, vnodes), &tasks);
+    let available =
+        available(&settings, &shared, &catalog, (incarnations.incarnation, vnodes), &tasks);
     let own = (node, settings.name.clone());
     let data = Arc::new(OpenDataDir::new(data));
     let handles = Handles {
@@ -110,10 +111,10 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
     ring::connect(&router);
     let audit = handles.audit(&shared.comparisons);
     let view = handles.view(cluster, &audit);
-    let status = handles.status(&shared, lives.incarnation, (&view, &router.readiness));
+    let status = handles.status(&shared, incarnations.incarnation, (&view, &router.readiness));
     let calls = handles.calls(&audit, &view);
     Ok(Node {
-        cluster: handles.agent(lives, calls, &router),
+        cluster: handles.agent(incarnations, calls, &router),
         moves: handles.moves(&router),
         housekeeper: handles.housekeeper(&shared),
         checkpointer: handles.checkpointer(),
@@ -313,7 +314,7 @@ impl Handles {
 
     fn agent(
         &self,
-        lives: OwnIncarnations,
+        incarnations: OwnIncarnations,
         calls: Arc<MemberCalls>,
         router: &Arc<Router>,
     ) -> Arc<ClusterAgent> {
@@ -327,7 +328,7 @@ impl Handles {
         };
         Arc::new(ClusterAgent {
             settings: self.settings.clone(),
-            lives,
+            incarnations,
             groups: self.groups.clone(),
             directory: self.directory.clone(),
             links: self.links.clone(),

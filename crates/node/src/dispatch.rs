@@ -27,13 +27,13 @@ pub(crate) async fn begin(node: &Node) -> Result<()> {
             _ => Error::new(Reason::StartFailed, text),
         }
     })?;
-    let OwnIncarnations { incarnation, known } = &cluster.lives;
+    let OwnIncarnations { incarnation, known } = &cluster.incarnations;
     let incarnation = Incarnation(*incarnation);
     let catalog = &router.locator.catalog;
     let settings = PeerSettings {
         name: name.clone(),
         advertise: place.advertise.clone(),
-        lives: known.clone(),
+        incarnations: known.clone(),
         credential: cluster::secret::credential(&cluster.data, catalog)?,
         ..PeerSettings::new(status.view.cluster, cluster.links.node, incarnation)
     };

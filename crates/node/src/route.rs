@@ -189,7 +189,7 @@ impl Router {
         match submitted {
             Submitted::Ready(answer) => answer,
             Submitted::Pending(ticket, answer) => self.settled(Some(ticket)).await.and(answer),
-            Submitted::Later(answer) | Submitted::Apart(_, answer) => answer.await,
+            Submitted::Later(answer) | Submitted::Independent(_, answer) => answer.await,
         }
     }
 

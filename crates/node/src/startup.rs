@@ -9,7 +9,7 @@ use crate::recovery::{Recovered, recover};
 use crate::ring_replacement::{self, RingReplacement};
 use crate::{Node, NodeSettings, cluster, disk_alarm, dispatch, master_alarm, transfer};
 use base::error::shutting_down;
-use base::{Error, Lived, NodeId, Reason, Result};
+use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::layout::VNODES;
 use dynamo::vnode_store::VnodeStore;
 use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, reap};
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
     let began = world::milliseconds();
-    let (found, lives) = found(settings.clone(), first).await?;
+    let (found, incarnations) = found(settings.clone(), first).await?;
     let Recovered { directory: data, incarnation, trees, log, groups, witness, vnodes } = found;
     let (known, is_written_down) = cluster::known(&data, &settings)?;
     let reader = log.reader();
@@ -31,7 +31,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         began_ms: began,
         node: NodeId(data.node),
         data: Some(data),
-        lives: OwnIncarnations { incarnation, known: lives },
+        incarnations: OwnIncarnations { incarnation, known: incarnations },
         known,
         trees,
         reader,
@@ -57,17 +57,17 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
 async fn found(
     settings: NodeSettings,
     first: Option<Configuration>,
-) -> Result<(Recovered, Vec<Lived>)> {
+) -> Result<(Recovered, Vec<IncarnationId>)> {
     let warmup = move || {
         let found = recover(&settings, first)?;
         if let Some(words) = found.directory.outdated().map_err(store_error)? {
             return Err(Error::new(Reason::Forbidden, cluster::incarnations::outdated(&words)));
         }
-        let lives = match settings.peers {
+        let incarnations = match settings.peers {
             Some(_) => cluster::incarnations::begin(&found.directory, found.incarnation)?,
             None => Vec::new(),
         };
-        Ok((found, lives))
+        Ok((found, incarnations))
     };
     let found = tokio::task::spawn_blocking(warmup).await;
     found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))

@@ -28,7 +28,7 @@ pub enum Submitted {
     Later(LaterReply),
     /// Answer that comes later and concerns this key alone: of the same connection, only requests
     /// for this key must wait. Nothing runs before the future is awaited.
-    Apart(Key, LaterReply),
+    Independent(Key, LaterReply),
 }
 
 /// Future of an answer that comes later.

@@ -1,10 +1,10 @@
 //! Input of an HTTP connection: reads heads and bodies from a socket, within limits. The native
 //! front-end and Riak's share it.
 
-use crate::buffer_room::InputRoom;
+use crate::buffer_budget::InputBudget;
 use crate::connection::Shutdown;
 use crate::http::{BodyFraming, Chunks, Decoded, Refused, StatusCode};
-use crate::intake::LAST_WORDS_MS;
+use crate::read_buffer::LAST_WORDS_MS;
 use crate::shared::Shared;
 use base::limits::REQUEST_READ_MS_MAX;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -31,7 +31,7 @@ pub struct Input {
     /// has begun.
     deadline: Option<Instant>,
     /// Share of the common memory for a large head or body.
-    room: InputRoom,
+    room: InputBudget,
 }
 
 /// Reason why reading a request failed. The connection ends.
@@ -67,7 +67,7 @@ impl Input {
             searched: 0,
             look_again_at: 0,
             deadline: None,
-            room: InputRoom::default(),
+            room: InputBudget::default(),
         }
     }
 

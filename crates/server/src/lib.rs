@@ -9,22 +9,22 @@
 //! Read next: `listener/mod.rs`, then `native/mod.rs`, `resp/mod.rs`, `arakoon/mod.rs` and
 //! `riak/mod.rs`.
 
+mod access_control;
 pub mod arakoon;
-mod buffer_room;
+mod buffer_budget;
 mod clock;
 mod connection;
+mod connection_limits;
 mod contexts;
 mod counters;
-mod guard;
 pub mod http;
 mod http_input;
 mod idle;
-mod intake;
 mod listener;
 mod log_levels;
 mod minute;
 pub mod native;
-mod places;
+mod read_buffer;
 pub mod resp;
 pub mod riak;
 mod settings;

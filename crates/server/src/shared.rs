@@ -1,11 +1,11 @@
 //! State that all connections share: the node, the settings, the counters, the budget for large
 //! buffers.
 
+use crate::access_control::AccessControl;
 use crate::clock::Clock;
+use crate::connection_limits::ConnectionLimiter;
 use crate::counters::Counters;
-use crate::guard::Guard;
 use crate::idle::IdleConnections;
-use crate::places::Places;
 use crate::settings::ServerSettings;
 use base::{Error, Reason};
 use bytes::Bytes;
@@ -29,9 +29,9 @@ pub struct Shared {
     /// Wall clock, for clients that use absolute times.
     pub(crate) clock: Clock,
     /// Check of the `Host` and `Origin` headers.
-    pub(crate) guard: Guard,
+    pub(crate) guard: AccessControl,
     /// Places of connections, over all listeners.
-    pub(crate) places: Arc<Places>,
+    pub(crate) places: Arc<ConnectionLimiter>,
     /// Connections that may be ended in favour of new ones.
     pub(crate) idle: Arc<IdleConnections>,
     /// Rate limit of warnings about refused connections; `complained` is the last warning.
@@ -52,7 +52,7 @@ impl Shared {
         Shared {
             node,
             clock: Clock::Wall,
-            guard: Guard::new(&settings.allowed_hosts),
+            guard: AccessControl::new(&settings.allowed_hosts),
             counters: Counters::default(),
             places: Arc::default(),
             idle: Arc::default(),

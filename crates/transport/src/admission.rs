@@ -5,7 +5,7 @@ use super::handshake::{Hello, Speaker};
 use super::incarnation::Incarnation;
 use super::refusal::Refusal;
 use super::versions::Versions;
-use base::{Lived, NodeId};
+use base::{IncarnationId, NodeId};
 
 /// Number of starts by which a member's incarnation may be ahead of the last known one. Every start
 /// adds one, so no genuine node comes near. A forged number that is accepted once would exclude the
@@ -14,23 +14,23 @@ const LIVES_AHEAD_MAX: u64 = 1 << 20;
 
 /// Known incarnations of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct KnownLives {
+pub(super) struct KnownIncarnations {
     /// Highest incarnation seen, by this process or by the cluster.
     pub(super) incarnation: Incarnation,
     /// Newest incarnation with its token that this process accepted or the cluster has on record.
     /// `None`: only numbers are known.
-    pub(super) lived: Option<Lived>,
+    pub(super) incarnation_id: Option<IncarnationId>,
     /// Random id of the process that this process saw in it. `None`: none yet.
     pub(super) process: Option<u64>,
 }
 
-impl KnownLives {
+impl KnownIncarnations {
     /// Checks that a node that claims incarnation `said`, and lists the incarnations `told`, does
     /// not run on an old copy of its directory.
     pub(super) fn follows(
         &self,
         (node, said): (NodeId, Incarnation),
-        told: &[Lived],
+        told: &[IncarnationId],
     ) -> Result<(), Refusal> {
         let seen = self.incarnation;
         if said < seen {
@@ -43,10 +43,19 @@ impl KnownLives {
         // another, and a number that anybody can claim must not decide. A node whose first listed
         // incarnation is a later one has seen that on record, and dropped those before: we are
         // behind.
-        let first = told.iter().map(|lived| lived.number).min();
-        let lacks = |lived: &Lived| first.is_none_or(|first| first <= lived.number);
-        match self.lived.filter(|lived| lacks(lived) && !told.contains(lived)) {
-            Some(lived) => Err(Refusal::Copied { node, said, lived: Incarnation(lived.number) }),
+        let first = told.iter().map(|incarnation_id| incarnation_id.number).min();
+        let lacks = |incarnation_id: &IncarnationId| {
+            first.is_none_or(|first| first <= incarnation_id.number)
+        };
+        match self
+            .incarnation_id
+            .filter(|incarnation_id| lacks(incarnation_id) && !told.contains(incarnation_id))
+        {
+            Some(incarnation_id) => Err(Refusal::Copied {
+                node,
+                said,
+                incarnation_id: Incarnation(incarnation_id.number),
+            }),
             None => Ok(()),
         }
     }
@@ -54,7 +63,7 @@ impl KnownLives {
     /// Checks that this incarnation of the node may be a peer.
     fn admits(&self, speaker: &Speaker) -> Result<(), Refusal> {
         let (node, said) = (speaker.node, speaker.incarnation);
-        self.follows((node, said), &speaker.lives)?;
+        self.follows((node, said), &speaker.incarnations)?;
         match self.process {
             Some(process) if said == self.incarnation && process != speaker.process => {
                 Err(Refusal::TwoProcesses(node))
@@ -66,7 +75,11 @@ impl KnownLives {
 
 /// Checks that the caller may be a peer of `me`; `known` is what is known of it, `None` if it is
 /// not a member. The order of the checks makes the error name the first thing to fix.
-pub(super) fn admit(me: &Speaker, hello: &Hello, known: Option<KnownLives>) -> Result<(), Refusal> {
+pub(super) fn admit(
+    me: &Speaker,
+    hello: &Hello,
+    known: Option<KnownIncarnations>,
+) -> Result<(), Refusal> {
     let caller = &hello.speaker;
     if caller.cluster != me.cluster {
         return Err(Refusal::ForeignCluster { ours: me.cluster, theirs: caller.cluster });
@@ -89,7 +102,7 @@ pub(super) fn accept(
     wanted: NodeId,
     version: u16,
     found: &Speaker,
-    known: KnownLives,
+    known: KnownIncarnations,
     ours: Versions,
 ) -> Result<(), Refusal> {
     if ours.common(Versions { lowest: version, highest: version }).is_none() {

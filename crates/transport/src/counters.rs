@@ -2,7 +2,7 @@
 
 use super::incarnation::Incarnation;
 use super::message::Lane;
-use base::{Lived, NodeId};
+use base::{IncarnationId, NodeId};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counters of one lane to one peer.
@@ -34,7 +34,7 @@ pub struct PeerStatus {
     /// Connected incarnation. `None`: there is no connection.
     pub connected: Option<Incarnation>,
     /// Connected incarnation with its token. `None`: not connected, or it has no token.
-    pub lived: Option<Lived>,
+    pub incarnation_id: Option<IncarnationId>,
     /// Text of the peer's refusal, if it refuses this node for running on an old copy of its
     /// directory.
     pub outdates: Option<String>,

@@ -33,7 +33,7 @@ impl Endpoint {
             nonce: world::chance(),
             name: settings.name.clone(),
             address: settings.advertise.clone(),
-            lives: settings.lives.clone(),
+            incarnations: settings.incarnations.clone(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Handshake over a socket, and the options of sockets between nodes.
 
-use super::admission::{KnownLives, accept};
+use super::admission::{KnownIncarnations, accept};
 use super::endpoint::Endpoint;
 use super::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker};
 use super::link::Terms;
@@ -80,7 +80,7 @@ pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, 
 pub(super) async fn dial(
     endpoint: &Endpoint,
     member: Member,
-    known: impl Fn() -> KnownLives,
+    known: impl Fn() -> KnownIncarnations,
     previous: u64,
     said: &AtomicBool,
 ) -> Result<Greeted, Failed> {
@@ -119,7 +119,7 @@ fn answered(
     transcript: &mut Transcript,
     received: Received,
     hello: &Hello,
-    known: &KnownLives,
+    known: &KnownIncarnations,
 ) -> Result<Speaker, Failed> {
     match &received.greeting {
         Greeting::Welcome { version, speaker } => {
@@ -189,10 +189,10 @@ pub(super) async fn welcome(
 }
 
 fn terms(speaker: &Speaker, id: u64, (ours, theirs): (u64, u64), transcript: &Transcript) -> Terms {
-    let Speaker { node, incarnation, lives, .. } = speaker;
-    let (node, incarnation, lives) = (*node, *incarnation, lives.clone());
+    let Speaker { node, incarnation, incarnations, .. } = speaker;
+    let (node, incarnation, incarnations) = (*node, *incarnation, incarnations.clone());
     let is_proven = transcript.proven().is_some();
-    Terms { id, node, incarnation, lives, ours, theirs, is_proven }
+    Terms { id, node, incarnation, incarnations, ours, theirs, is_proven }
 }
 
 /// Returns the pause before a dial: half to all of `most`, at random, so that nodes that lost each

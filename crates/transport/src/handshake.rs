@@ -16,8 +16,8 @@
 //!      refused  u8 code; string words; mac
 //! ```
 //!
-//! `lives`, u32 how many and for each u64 number, u64 token, was added later: a node without any
-//! omits it, unless a MAC follows.
+//! `incarnations`, u32 how many and for each u64 number, u64 token, was added later: a node without
+//! any omits it, unless a MAC follows.
 //! `mac`, u8 1 and 32 bytes, was added after those: a node without the cluster's secret omits it.
 //! `transcript.rs` says what it covers.
 //!
@@ -31,7 +31,7 @@ use base::codec::{Malformed, Reader, Writer, checksum};
 use base::limits::{
     NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEER_GREETING_BYTES_MAX, PEER_LIVES_MAX,
 };
-use base::{ClusterId, ClusterSecret, Lived, NodeId};
+use base::{ClusterId, ClusterSecret, IncarnationId, NodeId};
 
 const MAGIC: &[u8; 8] = b"CRDZPEER";
 /// Size of the envelope before a body.
@@ -57,7 +57,7 @@ pub(super) struct Speaker {
     pub(super) address: String,
     /// Incarnations of the node that the cluster may have on record; without the current one if
     /// that has no token.
-    pub(super) lives: Vec<Lived>,
+    pub(super) incarnations: Vec<IncarnationId>,
 }
 
 /// First greeting of the dialler.
@@ -206,11 +206,11 @@ fn put_life(body: &mut Vec<u8>, speaker: &Speaker) {
 fn put_names(body: &mut Vec<u8>, speaker: &Speaker, signed: bool) {
     body.put_string(speaker.name.as_bytes());
     body.put_string(speaker.address.as_bytes());
-    if signed || !speaker.lives.is_empty() {
-        body.put_u32(speaker.lives.len() as u32);
-        for lived in &speaker.lives {
-            body.put_u64(lived.number);
-            body.put_u64(lived.token);
+    if signed || !speaker.incarnations.is_empty() {
+        body.put_u32(speaker.incarnations.len() as u32);
+        for incarnation_id in &speaker.incarnations {
+            body.put_u64(incarnation_id.number);
+            body.put_u64(incarnation_id.token);
         }
     }
 }
@@ -234,8 +234,9 @@ fn hello(reader: &mut Reader, versions: Versions) -> Result<Greeting, Malformed>
     let (incarnation, process, nonce) = life(reader)?;
     let previous = reader.u64("previous")?;
     let (name, address) = names(reader)?;
-    let lives = lives(reader)?;
-    let speaker = Speaker { cluster, node, incarnation, process, nonce, name, address, lives };
+    let incarnations = incarnations(reader)?;
+    let speaker =
+        Speaker { cluster, node, incarnation, process, nonce, name, address, incarnations };
     Ok(Greeting::Hello(Hello { versions, speaker, wanted, previous }))
 }
 
@@ -245,8 +246,9 @@ fn welcome(reader: &mut Reader) -> Result<Greeting, Malformed> {
     let node = node(reader)?;
     let (incarnation, process, nonce) = life(reader)?;
     let (name, address) = names(reader)?;
-    let lives = lives(reader)?;
-    let speaker = Speaker { cluster, node, incarnation, process, nonce, name, address, lives };
+    let incarnations = incarnations(reader)?;
+    let speaker =
+        Speaker { cluster, node, incarnation, process, nonce, name, address, incarnations };
     Ok(Greeting::Welcome { version, speaker })
 }
 
@@ -281,7 +283,7 @@ fn names(reader: &mut Reader) -> Result<(String, String), Malformed> {
 }
 
 /// Reads the listed incarnations; the greeting of an older version ends before them.
-fn lives(reader: &mut Reader) -> Result<Vec<Lived>, Malformed> {
+fn incarnations(reader: &mut Reader) -> Result<Vec<IncarnationId>, Malformed> {
     if reader.rest().is_empty() {
         return Ok(Vec::new());
     }
@@ -289,15 +291,16 @@ fn lives(reader: &mut Reader) -> Result<Vec<Lived>, Malformed> {
     if count > PEER_LIVES_MAX {
         return Err(Malformed("lives"));
     }
-    let mut lives = Vec::with_capacity(count);
+    let mut incarnations = Vec::with_capacity(count);
     for _ in 0..count {
-        let lived = Lived { number: reader.u64("lives")?, token: reader.u64("lives")? };
-        if lived.token == 0 {
+        let incarnation_id =
+            IncarnationId { number: reader.u64("lives")?, token: reader.u64("lives")? };
+        if incarnation_id.token == 0 {
             return Err(Malformed("lives"));
         }
-        lives.push(lived);
+        incarnations.push(incarnation_id);
     }
-    Ok(lives)
+    Ok(incarnations)
 }
 
 /// Reads the MAC; the greeting of a version before MACs ends before it.

@@ -10,7 +10,7 @@ use super::network::{Broken, Credit, Creditor, IncomingMessage, Sink};
 use super::outbox::{Dropped, Next, Outbox};
 use super::rate::Rate;
 use super::settings::PeerSettings;
-use base::{Lived, NodeId};
+use base::{IncarnationId, NodeId};
 use bytes::BytesMut;
 use runtime::world;
 use std::future::Future;
@@ -38,7 +38,7 @@ pub(super) struct Terms {
     pub(super) node: NodeId,
     pub(super) incarnation: Incarnation,
     /// Incarnations of the peer that the cluster may have on record, as the peer lists them.
-    pub(super) lives: Vec<Lived>,
+    pub(super) incarnations: Vec<IncarnationId>,
     /// Salts of our frames and of theirs.
     pub(super) ours: u64,
     pub(super) theirs: u64,
@@ -48,8 +48,11 @@ pub(super) struct Terms {
 
 impl Terms {
     /// Returns the peer's incarnation with its token. `None`: it has no token.
-    pub(super) fn lived(&self) -> Option<Lived> {
-        self.lives.iter().copied().find(|lived| lived.number == self.incarnation.0)
+    pub(super) fn incarnation_id(&self) -> Option<IncarnationId> {
+        self.incarnations
+            .iter()
+            .copied()
+            .find(|incarnation_id| incarnation_id.number == self.incarnation.0)
     }
 }
 

@@ -7,7 +7,7 @@ use super::frame::FrameError;
 use super::incarnation::Incarnation;
 use super::message::{Lane, Message, Sending};
 use super::refusal::Refusal;
-use base::{GroupId, Lived, NodeId};
+use base::{GroupId, IncarnationId, NodeId};
 use bytes::Bytes;
 use std::fmt;
 use std::future::Future;
@@ -28,7 +28,7 @@ pub struct Member {
     pub incarnation: Incarnation,
     /// Incarnation that the cluster has on record, with its token: a node that can't show that it
     /// descends from it is refused. `None`: none is on record.
-    pub lived: Option<Lived>,
+    pub incarnation_id: Option<IncarnationId>,
 }
 
 /// Reason why a connection ended.

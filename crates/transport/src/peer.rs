@@ -1,7 +1,7 @@
 //! Peer: for as long as a node is a member, one task dials it, takes its calls, and runs the single
 //! connection with it.
 
-use super::admission::{KnownLives, admit};
+use super::admission::{KnownIncarnations, admit};
 use super::arbitrate::{Own, arbitrate};
 use super::counters::{Counters, PeerStatus};
 use super::endpoint::Endpoint;
@@ -51,7 +51,7 @@ pub(super) struct Peer {
 /// State behind the lock.
 struct Plain {
     member: Member,
-    known: KnownLives,
+    known: KnownIncarnations,
     link: Option<Arc<Link>>,
     /// Time since which there is no connection, in this node's milliseconds: the end of the last
     /// one, or when the peer became known. `None` while there is one.
@@ -62,8 +62,8 @@ struct Plain {
 
 impl Peer {
     pub(super) fn new(member: Member, calls: mpsc::Sender<PeerCall>) -> Peer {
-        let Member { incarnation, lived, .. } = member;
-        let known = KnownLives { incarnation, lived, process: None };
+        let Member { incarnation, incarnation_id, .. } = member;
+        let known = KnownIncarnations { incarnation, incarnation_id, process: None };
         let away_since_ms = Some(world::milliseconds());
         let plain = Plain { member, known, link: None, away_since_ms, broken: None, failed: None };
         Peer {
@@ -84,9 +84,9 @@ impl Peer {
         }
         // An incarnation below the recorded number can't go on record any more, so what this
         // process saw of those no longer counts.
-        let seen = plain.known.lived.map_or(0, |lived| lived.number);
-        if member.lived.is_some() && member.incarnation.0 >= seen {
-            plain.known.lived = member.lived;
+        let seen = plain.known.incarnation_id.map_or(0, |incarnation_id| incarnation_id.number);
+        if member.incarnation_id.is_some() && member.incarnation.0 >= seen {
+            plain.known.incarnation_id = member.incarnation_id;
         }
         plain.member = member;
         drop(plain);
@@ -108,7 +108,7 @@ impl Peer {
             let plain = self.plain();
             let terms = plain.link.as_ref().map(|link| &link.terms);
             let follows = |terms: &Terms| {
-                plain.known.follows((terms.node, terms.incarnation), &terms.lives).is_ok()
+                plain.known.follows((terms.node, terms.incarnation), &terms.incarnations).is_ok()
             };
             if !terms.is_none_or(follows) {
                 return Broken::Outlived;
@@ -123,7 +123,7 @@ impl Peer {
         self.plain().member.clone()
     }
 
-    pub(super) fn known(&self) -> KnownLives {
+    pub(super) fn known(&self) -> KnownIncarnations {
         self.plain().known
     }
 
@@ -143,7 +143,7 @@ impl Peer {
             name: plain.member.name.clone(),
             address: plain.member.address.clone(),
             connected: plain.link.as_ref().map(|link| link.terms.incarnation),
-            lived: plain.link.as_ref().and_then(|link| link.terms.lived()),
+            incarnation_id: plain.link.as_ref().and_then(|link| link.terms.incarnation_id()),
             outdates: plain.failed.as_ref().and_then(Failed::outdates),
             link: plain.link.as_ref().map_or(0, |link| link.terms.id),
             links: counters.links.load(Relaxed),
@@ -186,9 +186,9 @@ impl Peer {
 
     fn begins(&self, speaker: &Speaker, link: &Arc<Link>) {
         let mut plain = self.plain();
-        plain.known = KnownLives {
+        plain.known = KnownIncarnations {
             incarnation: plain.known.incarnation.max(speaker.incarnation),
-            lived: link.terms.lived().or(plain.known.lived),
+            incarnation_id: link.terms.incarnation_id().or(plain.known.incarnation_id),
             process: Some(speaker.process),
         };
         (plain.link, plain.failed) = (Some(link.clone()), None);
@@ -213,16 +213,16 @@ impl Peer {
 }
 
 /// Task of one peer.
-pub(super) struct Life {
+pub(super) struct PeerTask {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) peer: Arc<Peer>,
     pub(super) calls: mpsc::Receiver<PeerCall>,
     pub(super) stop: watch::Receiver<Option<Broken>>,
 }
 
-impl Life {
+impl PeerTask {
     /// Keeps a connection with the peer until the node stops or the peer is no longer a member.
-    pub(super) async fn live(mut self) {
+    pub(super) async fn run(mut self) {
         let (mut previous, mut taken) = (0, None);
         let (shortest, longest) = self.endpoint.settings.pause;
         let mut pause = shortest;
@@ -237,7 +237,7 @@ impl Life {
 
     /// Runs one connection from beginning to end. Returns the call that replaces it, if one does.
     async fn connected(&mut self, greeted: Greeted) -> Option<PeerCall> {
-        let Life { endpoint, peer, calls, stop } = self;
+        let PeerTask { endpoint, peer, calls, stop } = self;
         let Greeted { stream, terms, speaker } = greeted;
         // The secret may have become required since the handshake began.
         let is_required = endpoint.credential().is_some_and(|known| known.is_required);
@@ -299,7 +299,7 @@ impl Life {
     /// Waits a while and dials, unless a call arrives that takes precedence. `None`: the task is to
     /// end.
     async fn dial(&mut self, previous: u64, pause: Duration) -> Option<Attempt> {
-        let Life { endpoint, peer, calls, stop } = self;
+        let PeerTask { endpoint, peer, calls, stop } = self;
         let said = AtomicBool::new(false);
         let mut dial = pin!(async {
             sleep(greet::pause(pause)).await;
@@ -322,7 +322,7 @@ impl Life {
 
     /// Welcomes a call, unless a newer one of the same peer arrives. `None`: the task is to end.
     async fn welcome(&mut self, call: PeerCall) -> Option<Attempt> {
-        let Life { endpoint, peer, calls, stop } = self;
+        let PeerTask { endpoint, peer, calls, stop } = self;
         let PeerCall { caller: Caller { stream, transcript }, hello, back: _ } = call;
         let mut welcome = pin!(greet::welcome(endpoint, stream, hello, transcript));
         loop {

@@ -57,7 +57,7 @@ pub enum Refusal {
         /// Incarnation that it claims.
         said: Incarnation,
         /// Incarnation that it does not list.
-        lived: Incarnation,
+        incarnation_id: Incarnation,
     },
     /// The caller's incarnation is further ahead of the last known one than any number of starts
     /// explains.
@@ -172,12 +172,12 @@ impl fmt::Display for Refusal {
                  data directory, and delete that copy",
                 node.0
             ),
-            Refusal::Copied { node, said, lived } => write!(
+            Refusal::Copied { node, said, incarnation_id } => write!(
                 f,
                 "node {:016x} says it is in its life {said}, and does not know its own life \
-                 {lived}, which was let in: its data directory is an old copy, so it may have \
-                 forgotten its votes; put the newest one back, or replace the member and start it \
-                 with an empty one",
+                 {incarnation_id}, which was let in: its data directory is an old copy, so it may \
+                 have forgotten its votes; put the newest one back, or replace the member and \
+                 start it with an empty one",
                 node.0
             ),
             Refusal::FarAhead { node, said, seen } => far_ahead(f, *node, *said, *seen),

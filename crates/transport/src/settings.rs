@@ -3,7 +3,7 @@
 use super::credential::Credential;
 use super::incarnation::Incarnation;
 use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_DATA_BYTES_MAX};
-use base::{ClusterId, Lived, NodeId};
+use base::{ClusterId, IncarnationId, NodeId};
 use std::time::Duration;
 
 /// Bounds of one lane to one peer.
@@ -28,7 +28,7 @@ pub struct PeerSettings {
     pub incarnation: Incarnation,
     /// Incarnations that the cluster may have on record; without the current one if that has no
     /// token.
-    pub lives: Vec<Lived>,
+    pub incarnations: Vec<IncarnationId>,
     /// Credential that signs its greetings. `None`: this node holds no secret of its cluster.
     pub credential: Option<Credential>,
     /// Address for its peers, sent to them for their status.
@@ -60,7 +60,7 @@ impl PeerSettings {
             node,
             name: format!("{:016x}", node.0),
             incarnation,
-            lives: Vec::new(),
+            incarnations: Vec::new(),
             credential: None,
             advertise: String::new(),
             ping: Duration::from_millis(250),

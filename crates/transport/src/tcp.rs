@@ -6,7 +6,7 @@ use super::credential::Credential;
 use super::endpoint::Endpoint;
 use super::message::{Message, Sending};
 use super::network::{Boxed, Broken, Member, Network, Sink};
-use super::peer::{Life, Peer};
+use super::peer::{Peer, PeerTask};
 use super::peer_table::PeerTable;
 use super::settings::PeerSettings;
 use base::NodeId;
@@ -66,14 +66,14 @@ impl TcpNetwork {
         let peer = Arc::new(Peer::new(member, sender));
         let stop = peer.stop.subscribe();
         let endpoint = self.table.endpoint.clone();
-        let life = Life { endpoint, peer: peer.clone(), calls, stop };
+        let life = PeerTask { endpoint, peer: peer.clone(), calls, stop };
         let former = tasks.running.remove(&node);
         let task = self.scope.track(&name, async move {
             if let Some(former) = former {
                 // Only that it has ended counts here, well or not.
                 let _ = former.await;
             }
-            life.live().await;
+            life.run().await;
         });
         tasks.running.insert(node, self.runtime.spawn(task));
         peer

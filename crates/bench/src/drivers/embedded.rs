@@ -158,7 +158,7 @@ impl Driver for EmbeddedDriver {
             Submitted::Pending(ticket, reply) => {
                 calls.waiting.push_back((client, life, ticket, reply));
             }
-            Submitted::Later(answer) | Submitted::Apart(_, answer) => {
+            Submitted::Later(answer) | Submitted::Independent(_, answer) => {
                 calls.later.push((client, life, answer))
             }
         }

@@ -1,8 +1,8 @@
 //! `credenza datatype`: shows and changes counters, sets, maps and HyperLogLogs.
 
 use super::BucketAddress;
+use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
-use crate::given::Encoding;
 use crate::output;
 use base::codec::printable;
 use hyper::Method;

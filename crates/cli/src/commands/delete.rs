@@ -2,8 +2,8 @@
 
 use super::BucketAddress;
 use super::put::{condition, seen};
+use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
-use crate::given::Encoding;
 use crate::output;
 use hyper::Method;
 use program::{Failure, Outcome};

@@ -1,8 +1,8 @@
 //! `credenza bucket empty-prefix`: deletes all keys under a prefix, in parts.
 
 use super::bucket as bucket_name;
+use crate::args::{Encoding, as_json};
 use crate::client::{Address, Client, HttpCall};
-use crate::given::{Encoding, as_json};
 use crate::output;
 use base::{BucketName, Kind};
 use hyper::Method;

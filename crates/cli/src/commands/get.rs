@@ -2,8 +2,8 @@
 
 use super::siblings::explained;
 use super::{BucketAddress, Freshness};
+use crate::args::{Encoding, as_json};
 use crate::client::{HttpCall, encode};
-use crate::given::{Encoding, as_json};
 use crate::output;
 use hyper::Method;
 use program::{Failure, Outcome};

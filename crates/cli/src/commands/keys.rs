@@ -2,8 +2,8 @@
 
 use super::BucketAddress;
 use super::range::RangeArguments;
+use crate::args::{Encoding, from_json};
 use crate::client::{Client, HttpCall, encode};
-use crate::given::{Encoding, from_json};
 use crate::output;
 use base::Kind;
 use base::limits::PAGE_ROWS_MAX;

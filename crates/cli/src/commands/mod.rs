@@ -34,7 +34,7 @@ mod rejoin;
 mod replace;
 mod restore;
 mod ring;
-mod ring_shown;
+mod ring_table;
 mod secret;
 mod sequence;
 mod serve;
@@ -49,8 +49,8 @@ mod types;
 mod verify;
 mod view;
 
+use crate::args::{Encoding, shell_word};
 use crate::client::{Address, Client};
-use crate::given::{Encoding, shell_word};
 use crate::settings::misspelt_variables;
 use base::{BucketName, Kind};
 use clap::Subcommand;

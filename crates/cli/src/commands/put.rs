@@ -1,8 +1,8 @@
 //! `credenza put`: writes a value.
 
 use super::BucketAddress;
+use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
-use crate::given::Encoding;
 use crate::output;
 use crate::settings::units::time_with_unit_ms;
 use base::{Error, Reason};

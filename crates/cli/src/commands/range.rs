@@ -1,8 +1,8 @@
 //! `credenza range`: keys and values in order.
 
 use super::{BucketAddress, Freshness};
+use crate::args::{Encoding, from_json};
 use crate::client::{Client, HttpCall, encode};
-use crate::given::{Encoding, from_json};
 use crate::output;
 use base::limits::PAGE_ROWS_MAX;
 use base::{Kind, Reason};

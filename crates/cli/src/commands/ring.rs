@@ -1,7 +1,7 @@
 //! `credenza cluster ring`: owners of the partitions of available buckets, and changes of the ring.
 
 use super::bucket::plain;
-use super::ring_shown::{MemberNames, shares, show_plan, show_transfers};
+use super::ring_table::{MemberNames, shares, show_plan, show_transfers};
 use crate::client::{Address, Client, HttpCall};
 use crate::output;
 use base::Kind;

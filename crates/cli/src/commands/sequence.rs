@@ -1,8 +1,8 @@
 //! `credenza sequence`: steps that apply together or not at all.
 
 use super::{BucketAddress, steps};
+use crate::args::Encoding;
 use crate::client::HttpCall;
-use crate::given::Encoding;
 use crate::output;
 use hyper::Method;
 use program::{Failure, Outcome};

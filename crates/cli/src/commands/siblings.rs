@@ -1,8 +1,8 @@
 //! `credenza siblings`: all values of a key of an available bucket, with their context.
 
 use super::BucketAddress;
+use crate::args::{Encoding, from_json};
 use crate::client::{HttpCall, encode};
-use crate::given::{Encoding, from_json};
 use crate::{logging, output};
 use base::Reason;
 use hyper::Method;

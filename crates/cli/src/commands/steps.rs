@@ -1,6 +1,6 @@
 //! Steps of a sequence in the form that people type.
 
-use crate::given::{Encoding, as_json};
+use crate::args::{Encoding, as_json};
 use crate::records::unescape;
 use serde_json::{Map, Value, json};
 

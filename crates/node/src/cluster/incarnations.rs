@@ -9,7 +9,7 @@
 use super::ClusterAgent;
 use super::reconcile::quietly;
 use crate::metadata::incarnations::IncarnationRecord;
-use base::{ClusterDescription, Error, Lived, NodeId, Reason, Result};
+use base::{ClusterDescription, Error, IncarnationId, NodeId, Reason, Result};
 use runtime::log_writer::store_error;
 use store::{DataDir, StoreError};
 
@@ -18,17 +18,17 @@ pub(crate) struct OwnIncarnations {
     /// Number of this incarnation.
     pub incarnation: u64,
     /// Incarnations that the cluster may have on record; includes this one if it has a token.
-    pub known: Vec<Lived>,
+    pub known: Vec<IncarnationId>,
 }
 
 /// Begins an incarnation: draws its token before the node sends anything. Blocking. A full disk
 /// keeps no node from starting: then this incarnation has no token, and its number alone identifies
 /// it.
-pub(crate) fn begin(data: &DataDir, number: u64) -> Result<Vec<Lived>> {
-    let begun = match data.begin_lived(number) {
+pub(crate) fn begin(data: &DataDir, number: u64) -> Result<Vec<IncarnationId>> {
+    let begun = match data.begin_incarnation(number) {
         Err(StoreError::Io { what, source }) => {
             tracing::warn!(target: "store", "{what}: {source}: this life gets no token");
-            data.lives()
+            data.incarnations()
         }
         begun => begun,
     };
@@ -36,26 +36,28 @@ pub(crate) fn begin(data: &DataDir, number: u64) -> Result<Vec<Lived>> {
 }
 
 /// Returns the running incarnation of each node, as far as this node sees.
-fn lives(agent: &ClusterAgent) -> Vec<(NodeId, Lived)> {
-    let told = |number: u64, lived: Option<Lived>| lived.unwrap_or(Lived { number, token: 0 });
-    let OwnIncarnations { incarnation, known } = &agent.lives;
+fn incarnations(agent: &ClusterAgent) -> Vec<(NodeId, IncarnationId)> {
+    let told = |number: u64, incarnation_id: Option<IncarnationId>| {
+        incarnation_id.unwrap_or(IncarnationId { number, token: 0 })
+    };
+    let OwnIncarnations { incarnation, known } = &agent.incarnations;
     let peers = agent.links.status();
-    let mut lives: Vec<_> = peers
+    let mut incarnations: Vec<_> = peers
         .into_iter()
-        .filter_map(|peer| Some((peer.node, told(peer.connected?.0, peer.lived))))
+        .filter_map(|peer| Some((peer.node, told(peer.connected?.0, peer.incarnation_id))))
         .collect();
-    let own = known.iter().copied().find(|lived| lived.number == *incarnation);
-    lives.push((agent.links.node, told(*incarnation, own)));
-    lives
+    let own = known.iter().copied().find(|incarnation_id| incarnation_id.number == *incarnation);
+    incarnations.push((agent.links.node, told(*incarnation, own)));
+    incarnations
 }
 
 /// Records the running incarnations in the directory. Runs at group 0's master.
 pub(super) async fn record(agent: &ClusterAgent, known: &ClusterDescription) -> Result<()> {
     let alone = known.members.len() == 1;
-    for (node, lived) in lives(agent) {
+    for (node, incarnation_id) in incarnations(agent) {
         let recorded = agent.directory.catalog.record(node);
-        if recorded.is_some_and(|record| record.with(lived, alone) != record) {
-            agent.directory.record_life(node, lived).await?;
+        if recorded.is_some_and(|record| record.with(incarnation_id, alone) != record) {
+            agent.directory.record_incarnation(node, incarnation_id).await?;
         }
     }
     Ok(())
@@ -88,15 +90,17 @@ impl Own {
     /// Forgets earlier incarnations once this one's number is on record: none of them can be
     /// recorded any more.
     async fn settle(&mut self, agent: &ClusterAgent) {
-        let OwnIncarnations { incarnation, known } = &agent.lives;
+        let OwnIncarnations { incarnation, known } = &agent.incarnations;
         let recorded = agent.directory.catalog.record(agent.links.node);
         let present = |record: &IncarnationRecord| record.number == *incarnation;
         let Some(record) = recorded.filter(present).filter(|_| !self.settled) else { return };
         self.settled = true;
-        let stays = |life: &&Lived| Some(**life) == record.lived || life.number == *incarnation;
+        let stays = |life: &&IncarnationId| {
+            Some(**life) == record.incarnation_id || life.number == *incarnation
+        };
         let kept: Vec<_> = known.iter().filter(stays).copied().collect();
         if kept.len() < known.len() {
-            let written = agent.data.write(move |data| data.keep_lives(&kept)).await;
+            let written = agent.data.write(move |data| data.keep_incarnations(&kept)).await;
             quietly("lives that are over", written);
         }
     }

@@ -112,7 +112,7 @@ fn saved(group: &Group) -> BTreeMap<NodeId, LogIndex> {
 /// master of.
 pub(crate) struct ClusterAgent {
     pub settings: Arc<NodeSettings>,
-    pub lives: OwnIncarnations,
+    pub incarnations: OwnIncarnations,
     pub groups: Arc<Groups>,
     pub directory: Arc<Directory>,
     pub links: Arc<PeerLinks>,

@@ -116,7 +116,7 @@ impl ClusterReconciler {
             name: member.name.clone(),
             address: member.peer.clone(),
             incarnation: Incarnation(member.incarnation),
-            lived: agent.directory.catalog.lived(member.node),
+            incarnation_id: agent.directory.catalog.incarnation_id(member.node),
         });
         peers.set_members(members.collect());
         self.told = Some(known.clone());

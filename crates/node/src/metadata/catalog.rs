@@ -7,8 +7,8 @@ use super::rows::{self, BUCKETS, CLUSTER, CUSTOM, GROUPS, LIVES, MEMBERS, RING, 
 use super::secret::{self, SecretRow};
 use base::error::corrupt;
 use base::{
-    BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, Lived, MemberDescription,
-    NodeId, Properties, Result, Value,
+    BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, IncarnationId,
+    MemberDescription, NodeId, Properties, Result, Value,
 };
 use bytes::Bytes;
 use dynamo::schema_cache::SchemaCache;
@@ -27,7 +27,7 @@ pub(crate) struct Catalog {
     /// Members and placement by the applied rows.
     drawn: Mutex<ClusterDescription>,
     /// Incarnation of each member that was admitted last.
-    lives: Mutex<BTreeMap<NodeId, Lived>>,
+    incarnations: Mutex<BTreeMap<NodeId, IncarnationId>>,
     /// Secret of the cluster by the applied rows.
     secret: Mutex<Option<SecretRow>>,
     /// Ring and properties of available buckets.
@@ -45,7 +45,7 @@ impl Catalog {
             buckets: RwLock::default(),
             moving: watch::Sender::default(),
             drawn: Mutex::new(drawn),
-            lives: Mutex::default(),
+            incarnations: Mutex::default(),
             secret: Mutex::default(),
             available: Arc::default(),
             cluster: watch::Sender::new(Arc::new(known)),
@@ -95,8 +95,8 @@ impl Catalog {
     }
 
     /// Returns the incarnation of a member that was admitted last.
-    pub(crate) fn lived(&self, node: NodeId) -> Option<Lived> {
-        self.lives.lock().expect("no one panics while holding it").get(&node).copied()
+    pub(crate) fn incarnation_id(&self, node: NodeId) -> Option<IncarnationId> {
+        self.incarnations.lock().expect("no one panics while holding it").get(&node).copied()
     }
 
     /// Returns a member's incarnation record by the applied rows. `None`: there is no such member.
@@ -105,12 +105,12 @@ impl Catalog {
         // older.
         let drawn = self.drawn.lock().expect("no one panics while holding it");
         let number = drawn.member(node)?.incarnation;
-        Some(IncarnationRecord { number, lived: self.lived(node) })
+        Some(IncarnationRecord { number, incarnation_id: self.incarnation_id(node) })
     }
 
     /// Sets the incarnations on record.
-    pub(crate) fn fill_lives(&self, lives: BTreeMap<NodeId, Lived>) {
-        *self.lives.lock().expect("no one panics while holding it") = lives;
+    pub(crate) fn fill_incarnations(&self, incarnations: BTreeMap<NodeId, IncarnationId>) {
+        *self.incarnations.lock().expect("no one panics while holding it") = incarnations;
     }
 
     /// Returns the cluster's secret. `None`: it has none, or this node has not applied its row yet.
@@ -140,11 +140,12 @@ impl Catalog {
                 self.available.set_custom(name, properties);
             }
         } else if key.starts_with(LIVES) {
-            let lived = value.map(|value| incarnations::read(value)).transpose()?;
+            let incarnation_id = value.map(|value| incarnations::read(value)).transpose()?;
             if let Some(node) = incarnations::node_of(key) {
-                let mut lives = self.lives.lock().expect("no one panics while holding it");
-                lives.remove(&node);
-                lives.extend(lived.map(|lived| (node, lived)));
+                let mut incarnations =
+                    self.incarnations.lock().expect("no one panics while holding it");
+                incarnations.remove(&node);
+                incarnations.extend(incarnation_id.map(|incarnation_id| (node, incarnation_id)));
             }
         } else if key.starts_with(MEMBERS) {
             let member = value.map(|value| rows::read_member(key, value)).transpose()?;

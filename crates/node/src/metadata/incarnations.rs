@@ -10,7 +10,7 @@ use super::rows::{FORM, LIVES, bad_row, form, member_key, set};
 use super::{CallPlan, Directory};
 use base::codec::{Reader, Writer};
 use base::request::Missing;
-use base::{Body, Key, Lived, MemberDescription, NodeId, Result, Update, Value};
+use base::{Body, IncarnationId, Key, MemberDescription, NodeId, Result, Update, Value};
 use bytes::Bytes;
 
 /// Record of a member's incarnations.
@@ -19,20 +19,26 @@ pub(crate) struct IncarnationRecord {
     /// Highest number of all that were admitted.
     pub number: u64,
     /// The last of them that has a token.
-    pub lived: Option<Lived>,
+    pub incarnation_id: Option<IncarnationId>,
 }
 
 impl IncarnationRecord {
     /// Returns the record after this incarnation was admitted. A sole member can't be mistaken for
     /// another, and its directory may come from a checkpoint, which counts incarnations anew.
-    pub(crate) fn with(self, lived: Lived, alone: bool) -> IncarnationRecord {
-        let (number, told) = (lived.number, (lived.token != 0).then_some(lived));
+    pub(crate) fn with(self, incarnation_id: IncarnationId, alone: bool) -> IncarnationRecord {
+        let (number, told) =
+            (incarnation_id.number, (incarnation_id.token != 0).then_some(incarnation_id));
         match alone {
-            true => IncarnationRecord { number, lived: told },
+            true => IncarnationRecord { number, incarnation_id: told },
             false if number < self.number => self,
             false => {
-                let later = |_: &Lived| self.lived.is_none_or(|known| number > known.number);
-                IncarnationRecord { number, lived: told.filter(later).or(self.lived) }
+                let later = |_: &IncarnationId| {
+                    self.incarnation_id.is_none_or(|known| number > known.number)
+                };
+                IncarnationRecord {
+                    number,
+                    incarnation_id: told.filter(later).or(self.incarnation_id),
+                }
             }
         }
     }
@@ -40,20 +46,28 @@ impl IncarnationRecord {
 
 impl Directory {
     /// Records the incarnation that a member runs.
-    pub(crate) async fn record_life(&self, node: NodeId, lived: Lived) -> Result<()> {
-        self.change(|| self.plan_life(node, lived)).await.map(|_| ())
+    pub(crate) async fn record_incarnation(
+        &self,
+        node: NodeId,
+        incarnation_id: IncarnationId,
+    ) -> Result<()> {
+        self.change(|| self.plan_incarnation(node, incarnation_id)).await.map(|_| ())
     }
 
-    fn plan_life(&self, node: NodeId, lived: Lived) -> Result<CallPlan> {
+    fn plan_incarnation(&self, node: NodeId, incarnation_id: IncarnationId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         let Some(member) = draft.known.member(node).cloned() else {
             return Ok(CallPlan::Answer(Body::Done));
         };
         let told = self.get(&key(node))?.map(|row| read(&row)).transpose()?;
-        let before = IncarnationRecord { number: member.incarnation, lived: told };
-        let after = before.with(lived, draft.known.members.len() == 1);
-        if after.lived != before.lived {
-            draft.steps.push(after.lived.map_or_else(|| gone(node), |lived| written(node, lived)));
+        let before = IncarnationRecord { number: member.incarnation, incarnation_id: told };
+        let after = before.with(incarnation_id, draft.known.members.len() == 1);
+        if after.incarnation_id != before.incarnation_id {
+            draft.steps.push(
+                after
+                    .incarnation_id
+                    .map_or_else(|| gone(node), |incarnation_id| written(node, incarnation_id)),
+            );
         }
         if after.number != before.number {
             draft.put_member(&MemberDescription { incarnation: after.number, ..member });
@@ -75,8 +89,8 @@ fn key(node: NodeId) -> Key {
     Bytes::from(format!("l/{:016x}", node.0))
 }
 
-fn written(node: NodeId, lived: Lived) -> Update {
-    set(key(node), write(lived))
+fn written(node: NodeId, incarnation_id: IncarnationId) -> Update {
+    set(key(node), write(incarnation_id))
 }
 
 fn gone(node: NodeId) -> Update {
@@ -89,20 +103,21 @@ pub(crate) fn node_of(key: &[u8]) -> Option<NodeId> {
     u64::from_str_radix(digits, 16).ok().map(NodeId)
 }
 
-fn write(lived: Lived) -> Value {
+fn write(incarnation_id: IncarnationId) -> Value {
     let mut bytes = vec![FORM];
-    bytes.put_u64(lived.number);
-    bytes.put_u64(lived.token);
+    bytes.put_u64(incarnation_id.number);
+    bytes.put_u64(incarnation_id.token);
     Bytes::from(bytes)
 }
 
 /// Decodes an incarnation.
-pub(crate) fn read(value: &[u8]) -> Result<Lived> {
+pub(crate) fn read(value: &[u8]) -> Result<IncarnationId> {
     let read = || {
         let mut reader = Reader::new(value);
         form(&mut reader, "life")?;
-        let lived = Lived { number: reader.u64("life")?, token: reader.u64("life")? };
-        reader.end("life").map(|()| lived)
+        let incarnation_id =
+            IncarnationId { number: reader.u64("life")?, token: reader.u64("life")? };
+        reader.end("life").map(|()| incarnation_id)
     };
     read().map_err(bad_row)
 }
@@ -111,13 +126,13 @@ pub(crate) fn read(value: &[u8]) -> Result<Lived> {
 mod tests {
     use super::*;
 
-    fn life(number: u64, token: u64) -> Lived {
-        Lived { number, token }
+    fn life(number: u64, token: u64) -> IncarnationId {
+        IncarnationId { number, token }
     }
 
     #[test]
     fn only_a_later_life_replaces_the_recorded_one_unless_its_node_is_alone() {
-        let record = |number, lived| IncarnationRecord { number, lived };
+        let record = |number, incarnation_id| IncarnationRecord { number, incarnation_id };
         let known = record(5, Some(life(5, 1)));
         assert_eq!(
             IncarnationRecord::default().with(life(1, 1), false),
@@ -128,7 +143,7 @@ mod tests {
         assert_eq!(known.with(life(4, 2), false), known);
         // An incarnation without a token has a number; from then on none below it goes on record.
         let higher = known.with(life(9, 0), false);
-        assert_eq!(higher, record(9, known.lived));
+        assert_eq!(higher, record(9, known.incarnation_id));
         assert_eq!(higher.with(life(7, 7), false), higher);
         assert_eq!(higher.with(life(9, 9), false), record(9, Some(life(9, 9))));
         // A checkpoint was put in its place.

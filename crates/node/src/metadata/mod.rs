@@ -81,13 +81,13 @@ impl Directory {
     }
 
     fn load(&self) -> Result<()> {
-        let mut lives = BTreeMap::new();
+        let mut incarnations = BTreeMap::new();
         self.each(LIVES, |key, value| {
-            lives.extend(incarnations::node_of(key).zip(Some(incarnations::read(value)?)));
+            incarnations.extend(incarnations::node_of(key).zip(Some(incarnations::read(value)?)));
             Ok(())
         })?;
         // Before the members: a reader of those needs these.
-        self.catalog.fill_lives(lives);
+        self.catalog.fill_incarnations(incarnations);
         self.catalog.fill_secret(self.secret()?);
         let mut buckets = Vec::new();
         self.each(BUCKETS, |key, value| {

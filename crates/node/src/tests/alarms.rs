@@ -1,8 +1,8 @@
 //! Warnings of a node: members and masters that it does not reach, members that break the
 //! protocol, and a group that it can't lead any more.
 
-use super::house::wait;
 use super::many::Cluster;
+use super::test_cluster::wait;
 use base::{Ballot, ConfigurationId, NodeId, Reason};
 use bytes::Bytes;
 use logic::consensus::{Body, Message};

@@ -1,28 +1,28 @@
 //! Three nodes keep one history.
 
-use super::house::{House, put, wait};
+use super::test_cluster::{TestCluster, put, wait};
 use crate::Node;
 use base::{LogIndex, Part, Reason};
 use std::sync::atomic::Ordering;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_takes_all_have() {
-    let house = House::new(3, 3).await;
+    let cluster = TestCluster::new(3, 3).await;
     for round in 0..20 {
-        house.write(&format!("k{round}"), "v").await.expect("it goes");
+        cluster.write(&format!("k{round}"), "v").await.expect("it goes");
     }
-    let index = house.write("last", "one").await.expect("it goes");
+    let index = cluster.write("last", "one").await.expect("it goes");
     for which in 0..3 {
-        house.applied(which, index).await;
-        assert_eq!(house.value(which, "last"), Some("one".into()));
-        assert_eq!(house.value(which, "k19"), Some("v".into()));
+        cluster.applied(which, index).await;
+        assert_eq!(cluster.value(which, "last"), Some("one".into()));
+        assert_eq!(cluster.value(which, "k19"), Some("v".into()));
     }
-    let master = house.master().await;
-    let group = house.group(master);
+    let master = cluster.master().await;
+    let group = cluster.group(master);
     wait("a lease", || group.leadership.readable().then_some(())).await;
     assert!(group.read_index().await.expect("it goes") >= index);
     for which in (0..3).filter(|which| *which != master) {
-        let follower = house.group(which);
+        let follower = cluster.group(which);
         assert!(!follower.leadership.readable());
         let refused = put(&follower, "k", "v").await.expect_err("refused");
         assert_eq!(refused.reason, Reason::NotMaster);
@@ -33,39 +33,39 @@ async fn what_one_takes_all_have() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_master_hands_over_and_comes_back_to_everything() {
-    let mut house = House::new(3, 3).await;
-    house.write("before", "1").await.expect("it goes");
-    let first = house.master().await;
-    house.stop(first).await;
-    let index = house.write("meanwhile", "2").await.expect("it goes");
-    let second = house.master().await;
+    let mut cluster = TestCluster::new(3, 3).await;
+    cluster.write("before", "1").await.expect("it goes");
+    let first = cluster.master().await;
+    cluster.stop(first).await;
+    let index = cluster.write("meanwhile", "2").await.expect("it goes");
+    let second = cluster.master().await;
     assert_ne!(first, second);
-    house.start(first).await;
-    house.applied(first, index).await;
-    assert_eq!(house.value(first, "meanwhile"), Some("2".into()));
-    assert_eq!(house.value(first, "before"), Some("1".into()));
+    cluster.start(first).await;
+    cluster.applied(first, index).await;
+    assert_eq!(cluster.value(first, "meanwhile"), Some("2".into()));
+    assert_eq!(cluster.value(first, "before"), Some("1".into()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mastership_goes_where_it_is_sent_and_no_write_is_in_doubt() {
-    let house = House::new(3, 3).await;
-    house.write("before", "1").await.expect("it goes");
+    let cluster = TestCluster::new(3, 3).await;
+    cluster.write("before", "1").await.expect("it goes");
     for _ in 0..3 {
-        let from = house.master().await;
+        let from = cluster.master().await;
         let to = (from + 1) % 3;
-        let (group, heir) = (house.group(from), house.group(to));
+        let (group, heir) = (cluster.group(from), cluster.group(to));
         assert_eq!(
             group.hand_over(base::NodeId(7)).map_err(|error| error.reason),
             Err(Reason::NotSupported)
         );
         assert_eq!(
-            heir.hand_over(house.ids[from]).map_err(|error| error.reason),
+            heir.hand_over(cluster.ids[from]).map_err(|error| error.reason),
             Err(Reason::NotMaster)
         );
-        group.hand_over(house.ids[to]).expect("it may lead");
+        group.hand_over(cluster.ids[to]).expect("it may lead");
         while !heir.leadership.is_master() {
             // Never in doubt: it is taken, or nothing happened.
-            if let Err(error) = put(&house.group(from), "k", "v").await {
+            if let Err(error) = put(&cluster.group(from), "k", "v").await {
                 assert_eq!(error.reason, Reason::NotMaster);
             }
         }
@@ -76,42 +76,42 @@ async fn mastership_goes_where_it_is_sent_and_no_write_is_in_doubt() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_majority_nothing_is_acknowledged_and_with_it_all_goes_on() {
-    let mut house = House::new(3, 3).await;
-    house.write("before", "1").await.expect("it goes");
-    let last = house.master().await;
+    let mut cluster = TestCluster::new(3, 3).await;
+    cluster.write("before", "1").await.expect("it goes");
+    let last = cluster.master().await;
     let others: Vec<_> = (0..3).filter(|which| *which != last).collect();
     for which in &others {
-        house.stop(*which).await;
+        cluster.stop(*which).await;
     }
-    let group = house.group(last);
+    let group = cluster.group(last);
     let in_doubt = tokio::spawn(async move { put(&group, "k", "in doubt").await });
-    let group = house.group(last);
+    let group = cluster.group(last);
     wait("the end of its office", || (!group.leadership.is_master()).then_some(())).await;
     assert!(!group.leadership.readable());
     let outcome = in_doubt.await.expect("it goes").expect_err("refused");
     assert!(matches!(outcome.reason, Reason::NoLongerMaster | Reason::NotMaster), "{outcome}");
-    house.start(others[0]).await;
-    let index = house.write("after", "2").await.expect("it goes");
-    house.start(others[1]).await;
+    cluster.start(others[0]).await;
+    let index = cluster.write("after", "2").await.expect("it goes");
+    cluster.start(others[1]).await;
     for which in 0..3 {
-        house.applied(which, index).await;
-        assert_eq!(house.value(which, "after"), Some("2".into()));
+        cluster.applied(which, index).await;
+        assert_eq!(cluster.value(which, "after"), Some("2".into()));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_joins_while_others_write_and_the_master_leaves() {
     use logic::consensus::Member;
-    let house = House::new(4, 3).await;
+    let cluster = TestCluster::new(4, 3).await;
     let mut written = Vec::new();
     for round in 0..50 {
-        written.push(house.write(&format!("k{round}"), "v").await.expect("it goes"));
+        written.push(cluster.write(&format!("k{round}"), "v").await.expect("it goes"));
     }
-    let part = |which: usize, part| Member { node: house.ids[which], part };
+    let part = |which: usize, part| Member { node: cluster.ids[which], part };
     let (voter, learner) = (Part::Voter, Part::Learner);
     let mut members: Vec<_> = (0..3).map(|which| part(which, voter)).collect();
     members.push(part(3, learner));
-    let master = house.group(house.master().await);
+    let master = cluster.group(cluster.master().await);
     let ticket = master.reconfigure(members.clone(), None).expect("it goes");
     let again = master.reconfigure(members.clone(), None).expect_err("refused");
     assert_eq!(again.reason, Reason::Changed);
@@ -119,46 +119,46 @@ async fn a_member_joins_while_others_write_and_the_master_leaves() {
     let behind = put(&master, "behind", "the sign").await;
     master.settled(ticket).await.expect("it goes");
     let index = behind.expect("it goes");
-    house.applied(3, index).await;
-    assert_eq!(house.value(3, "k0"), Some("v".into()));
-    assert_eq!(house.value(3, "behind"), Some("the sign".into()));
-    let parts = |which: usize| house.group(which).configuration().members().len();
+    cluster.applied(3, index).await;
+    assert_eq!(cluster.value(3, "k0"), Some("v".into()));
+    assert_eq!(cluster.value(3, "behind"), Some("the sign".into()));
+    let parts = |which: usize| cluster.group(which).configuration().members().len();
     assert_eq!((parts(0), parts(3)), (4, 4));
     // The learner takes the master's place.
-    let leaves = house.master().await;
-    members.retain(|member| member.node != house.ids[leaves]);
+    let leaves = cluster.master().await;
+    members.retain(|member| member.node != cluster.ids[leaves]);
     members.iter_mut().for_each(|member| member.part = voter);
-    house.group(leaves).reconfigure(members, None).expect("it goes");
+    cluster.group(leaves).reconfigure(members, None).expect("it goes");
     let next = wait("another master", || {
-        (0..4).find(|which| *which != leaves && house.group(*which).leadership.is_master())
+        (0..4).find(|which| *which != leaves && cluster.group(*which).leadership.is_master())
     })
     .await;
-    let index = put(&house.group(next), "without", "it").await.expect("it goes");
+    let index = put(&cluster.group(next), "without", "it").await.expect("it goes");
     for which in (0..4).filter(|which| *which != leaves) {
-        house.applied(which, index).await;
-        assert_eq!(house.value(which, "without"), Some("it".into()));
+        cluster.applied(which, index).await;
+        assert_eq!(cluster.value(which, "without"), Some("it".into()));
     }
     assert!(index > *written.last().unwrap_or(&LogIndex(0)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_was_away_for_long_is_sent_what_left_memory_from_the_log() {
-    let mut house = House::new(3, 3).await;
-    house.write("before", "1").await.expect("it goes");
-    let master = house.master().await;
+    let mut cluster = TestCluster::new(3, 3).await;
+    cluster.write("before", "1").await.expect("it goes");
+    let master = cluster.master().await;
     let away = (master + 1) % 3;
-    house.stop(away).await;
+    cluster.stop(away).await;
     let large = "x".repeat(1 << 20);
     let mut last = LogIndex(0);
     for round in 0..40 {
-        last = house.write(&format!("large{round}"), &large).await.expect("it goes");
+        last = cluster.write(&format!("large{round}"), &large).await.expect("it goes");
     }
-    let first = house.group(master).state().entries.get(LogIndex(5));
+    let first = cluster.group(master).state().entries.get(LogIndex(5));
     assert!(first.is_none(), "it has left memory");
-    house.start(away).await;
-    house.applied(away, last).await;
+    cluster.start(away).await;
+    cluster.applied(away, last).await;
     for round in 0..40 {
-        let value = house.value(away, &format!("large{round}"));
+        let value = cluster.value(away, &format!("large{round}"));
         assert_eq!(value.map(|value| value.len()), Some(1 << 20), "{round}");
     }
 }
@@ -167,8 +167,8 @@ async fn who_was_away_for_long_is_sent_what_left_memory_from_the_log() {
 pub(super) const LOG_BYTES: u64 = 8 << 20;
 
 /// Makes every running node drop the log that it does not need itself.
-pub(super) async fn collapse(house: &House) {
-    for node in house.nodes.iter().flatten() {
+pub(super) async fn collapse(cluster: &TestCluster) {
+    for node in cluster.nodes.iter().flatten() {
         let flusher = node.housekeeper.flusher.clone();
         tokio::task::spawn_blocking(move || {
             // A second time, for the first one made durable what the log was needed for.
@@ -180,42 +180,43 @@ pub(super) async fn collapse(house: &House) {
     }
     wait("collapsed logs", || {
         let collapsed = |node: &Node| node.housekeeper.disk.log_writer.bytes() < 8 << 20;
-        house.nodes.iter().flatten().all(collapsed).then_some(())
+        cluster.nodes.iter().flatten().all(collapsed).then_some(())
     })
     .await;
 }
 
-pub(super) fn received(house: &House, which: usize) -> u64 {
-    let node = house.nodes[which].as_ref().expect("it runs");
+pub(super) fn received(cluster: &TestCluster, which: usize) -> u64 {
+    let node = cluster.nodes[which].as_ref().expect("it runs");
     node.router.metrics.snapshots_received.load(Ordering::Relaxed)
 }
 
 /// Writes until it is certain: an election on a busy machine leaves a write in doubt, and this one
 /// may be done twice.
-async fn surely(house: &House, key: &str, value: &str) -> LogIndex {
+async fn surely(cluster: &TestCluster, key: &str, value: &str) -> LogIndex {
     loop {
-        match house.write(key, value).await {
+        match cluster.write(key, value).await {
             Err(error) if error.kind() == base::Kind::Unknown => {}
             written => return written.expect("it goes"),
         }
     }
 }
 
-async fn delete(house: &House, key: &str) {
+async fn delete(cluster: &TestCluster, key: &str) {
     let missing = base::request::Missing::Skipped;
     let delete = base::Update::Delete { key: super::bytes(key), missing };
-    while house.value(house.master().await, key).is_some() {
-        let master = house.group(house.master().await);
-        if let Ok((Some(ticket), ..)) = master.submit(&super::house::bucket(), &delete, None) {
+    while cluster.value(cluster.master().await, key).is_some() {
+        let master = cluster.group(cluster.master().await);
+        if let Ok((Some(ticket), ..)) = master.submit(&super::test_cluster::bucket(), &delete, None)
+        {
             let _ = master.settled(ticket).await; // In doubt, as above: it is looked at again.
         }
     }
 }
 
 /// Makes these the members, whichever node is master meanwhile.
-async fn become_members(house: &House, members: &[logic::consensus::Member]) {
+async fn become_members(cluster: &TestCluster, members: &[logic::consensus::Member]) {
     wait("the members", || {
-        let running = (0..house.nodes.len()).map(|which| house.group(which));
+        let running = (0..cluster.nodes.len()).map(|which| cluster.group(which));
         let mut masters = running.filter(|group| group.leadership.is_master());
         let master = masters.next()?;
         if master.configuration().members() == members {
@@ -227,103 +228,104 @@ async fn become_members(house: &House, members: &[logic::consensus::Member]) {
     .await;
 }
 
-pub(super) async fn large_values(house: &House, rounds: std::ops::Range<u32>) -> LogIndex {
+pub(super) async fn large_values(cluster: &TestCluster, rounds: std::ops::Range<u32>) -> LogIndex {
     let large = "x".repeat(1 << 20);
     let mut last = LogIndex(0);
     for round in rounds {
-        last = surely(house, &format!("large{round}"), &large).await;
+        last = surely(cluster, &format!("large{round}"), &large).await;
     }
     last
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_behind_a_collapsed_log_gets_a_snapshot_and_goes_on() {
-    let mut house = House::with_log(3, 3, LOG_BYTES).await;
-    surely(&house, "gone", "away").await;
-    surely(&house, "kept", "before").await;
-    let away = (house.master().await + 1) % 3;
-    house.stop(away).await;
-    large_values(&house, 0..40).await;
-    delete(&house, "gone").await;
-    let last = surely(&house, "meanwhile", "x").await;
-    collapse(&house).await;
-    house.start(away).await;
-    house.applied(away, last).await;
+    let mut cluster = TestCluster::with_log(3, 3, LOG_BYTES).await;
+    surely(&cluster, "gone", "away").await;
+    surely(&cluster, "kept", "before").await;
+    let away = (cluster.master().await + 1) % 3;
+    cluster.stop(away).await;
+    large_values(&cluster, 0..40).await;
+    delete(&cluster, "gone").await;
+    let last = surely(&cluster, "meanwhile", "x").await;
+    collapse(&cluster).await;
+    cluster.start(away).await;
+    cluster.applied(away, last).await;
     // The directory may have gone on meanwhile, and need one, too.
-    assert!(received(&house, away) >= 1, "its log ends before the others' begin");
-    let same = |house: &House| {
-        let value = |key: &str| house.value(away, key).map(|value| value.len());
+    assert!(received(&cluster, away) >= 1, "its log ends before the others' begin");
+    let same = |cluster: &TestCluster| {
+        let value = |key: &str| cluster.value(away, key).map(|value| value.len());
         assert_eq!((value("gone"), value("kept")), (None, Some(6)));
         (0..40).for_each(|round| assert_eq!(value(&format!("large{round}")), Some(1 << 20)));
     };
-    same(&house);
+    same(&cluster);
     // It votes: with it, and without another, all goes on.
     let other = (0..3).find(|which| *which != away).expect("three are there");
-    house.stop(other).await;
-    let index = surely(&house, "after", "y").await;
-    house.applied(away, index).await;
+    cluster.stop(other).await;
+    let index = surely(&cluster, "after", "y").await;
+    cluster.applied(away, index).await;
     // What it has is its own: it comes back to it, by the log alone.
-    house.start(other).await;
-    house.stop(away).await;
-    let index = surely(&house, "later", "z").await;
-    house.start(away).await;
-    house.applied(away, index).await;
-    assert_eq!((received(&house, away), house.value(away, "after")), (0, Some("y".into())));
-    same(&house);
+    cluster.start(other).await;
+    cluster.stop(away).await;
+    let index = surely(&cluster, "later", "z").await;
+    cluster.start(away).await;
+    cluster.applied(away, index).await;
+    assert_eq!((received(&cluster, away), cluster.value(away, "after")), (0, Some("y".into())));
+    same(&cluster);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_member_begins_with_a_snapshot_while_others_write() {
     use logic::consensus::Member;
-    let house = House::with_log(4, 3, LOG_BYTES).await;
-    large_values(&house, 0..40).await;
-    collapse(&house).await;
-    let part = |which: usize, part| Member { node: house.ids[which], part };
+    let cluster = TestCluster::with_log(4, 3, LOG_BYTES).await;
+    large_values(&cluster, 0..40).await;
+    collapse(&cluster).await;
+    let part = |which: usize, part| Member { node: cluster.ids[which], part };
     let mut members: Vec<_> = (0..3).map(|which| part(which, Part::Voter)).collect();
     members.push(part(3, Part::Learner));
     members.sort();
-    become_members(&house, &members).await;
-    let last = large_values(&house, 40..60).await;
-    house.applied(3, last).await;
-    assert!(received(&house, 3) >= 1);
+    become_members(&cluster, &members).await;
+    let last = large_values(&cluster, 40..60).await;
+    cluster.applied(3, last).await;
+    assert!(received(&cluster, 3) >= 1);
     for round in 0..60 {
-        let value = house.value(3, &format!("large{round}"));
+        let value = cluster.value(3, &format!("large{round}"));
         assert_eq!(value.map(|value| value.len()), Some(1 << 20), "{round}");
     }
     members.iter_mut().for_each(|member| member.part = Part::Voter);
-    become_members(&house, &members).await;
+    become_members(&cluster, &members).await;
     wait("its vote", || {
-        let standing = house.group(3).configuration();
-        standing.votes(house.ids[3]).then_some(())
+        let standing = cluster.group(3).configuration();
+        standing.votes(cluster.ids[3]).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_whose_sender_or_receiver_stops_in_its_midst_comes_all_the_same() {
-    let mut house = House::with_log(3, 3, LOG_BYTES).await;
-    let away = (house.master().await + 1) % 3;
-    house.stop(away).await;
-    let last = large_values(&house, 0..60).await;
-    collapse(&house).await;
-    let begun = |house: &House| {
-        let node = house.nodes[away].as_ref().expect("it runs");
-        let here = |one: &crate::SnapshotStatus| one.group == super::house::GROUP && one.rows > 0;
-        let begun = node.status().snapshots.iter().any(here) || received(house, away) > 0;
+    let mut cluster = TestCluster::with_log(3, 3, LOG_BYTES).await;
+    let away = (cluster.master().await + 1) % 3;
+    cluster.stop(away).await;
+    let last = large_values(&cluster, 0..60).await;
+    collapse(&cluster).await;
+    let begun = |cluster: &TestCluster| {
+        let node = cluster.nodes[away].as_ref().expect("it runs");
+        let here =
+            |one: &crate::SnapshotStatus| one.group == super::test_cluster::GROUP && one.rows > 0;
+        let begun = node.status().snapshots.iter().any(here) || received(cluster, away) > 0;
         begun.then_some(())
     };
-    house.start(away).await;
-    wait("a snapshot's beginning", || begun(&house)).await;
-    house.stop(away).await;
-    house.start(away).await;
-    wait("another beginning", || begun(&house)).await;
+    cluster.start(away).await;
+    wait("a snapshot's beginning", || begun(&cluster)).await;
+    cluster.stop(away).await;
+    cluster.start(away).await;
+    wait("another beginning", || begun(&cluster)).await;
     // The next master has what it takes, and needs this member's vote for anything new.
-    house.stop(house.master().await).await;
-    house.applied(away, last).await;
-    let index = surely(&house, "after", "all").await;
-    house.applied(away, index).await;
+    cluster.stop(cluster.master().await).await;
+    cluster.applied(away, last).await;
+    let index = surely(&cluster, "after", "all").await;
+    cluster.applied(away, index).await;
     for round in 0..60 {
-        let value = house.value(away, &format!("large{round}"));
+        let value = cluster.value(away, &format!("large{round}"));
         assert_eq!(value.map(|value| value.len()), Some(1 << 20), "{round}");
     }
 }

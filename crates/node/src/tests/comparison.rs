@@ -1,7 +1,7 @@
 //! Comparison on three nodes with real files: equal replicas give no report, different ones are
 //! named.
 
-use crate::tests::house::{GROUP, House, put};
+use crate::tests::test_cluster::{GROUP, TestCluster, put};
 use base::{BucketId, Reason, Version};
 use bytes::Bytes;
 use replication::Comparing;
@@ -26,16 +26,16 @@ fn row(value: &str) -> Bytes {
 }
 
 /// Changes a row in one node's store, past all logs.
-fn spoil(house: &House, which: usize, change: RowChange) {
-    let group = house.group(which);
+fn spoil(cluster: &TestCluster, which: usize, change: RowChange) {
+    let group = cluster.group(which);
     group.shared.trees.apply(&mut std::iter::once(change)).expect("it goes");
 }
 
 /// One pass of the master's over these buckets.
-async fn compare(house: &House, buckets: &[BucketId]) -> ComparisonReport {
-    let which = house.master().await;
-    let group = house.group(which);
-    let node = house.nodes[which].as_ref().expect("it runs");
+async fn compare(cluster: &TestCluster, buckets: &[BucketId]) -> ComparisonReport {
+    let which = cluster.master().await;
+    let group = cluster.group(which);
+    let node = cluster.nodes[which].as_ref().expect("it runs");
     let live = || buckets.iter().copied().collect::<BTreeSet<_>>();
     let words = |difference: &Difference| format!("{difference:?}");
     let peers = node.cluster.links.peers.get();
@@ -45,22 +45,22 @@ async fn compare(house: &House, buckets: &[BucketId]) -> ComparisonReport {
     group.shared.comparisons.report(GROUP).expect("it was noted")
 }
 
-async fn filled() -> House {
-    let house = House::new(3, 3).await;
+async fn filled() -> TestCluster {
+    let cluster = TestCluster::new(3, 3).await;
     for number in 0..60 {
-        house.write(&format!("k{number:02}"), "v").await.expect("it goes");
+        cluster.write(&format!("k{number:02}"), "v").await.expect("it goes");
     }
-    let last = house.write("k", "the last").await.expect("it goes");
+    let last = cluster.write("k", "the last").await.expect("it goes");
     for which in 0..3 {
-        house.applied(which, last).await;
+        cluster.applied(which, last).await;
     }
-    house
+    cluster
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_replicas_stay_quiet_also_while_clients_write() {
-    let house = filled().await;
-    let master = house.group(house.master().await);
+    let cluster = filled().await;
+    let master = cluster.group(cluster.master().await);
     let writing = tokio::spawn(async move {
         for number in 0..500 {
             put(&master, &format!("k{:02}", number % 70), &number.to_string()).await?;
@@ -68,7 +68,7 @@ async fn equal_replicas_stay_quiet_also_while_clients_write() {
         Ok::<_, base::Error>(())
     });
     for pass in 1..=5 {
-        let report = compare(&house, &[BUCKET]).await;
+        let report = compare(&cluster, &[BUCKET]).await;
         assert_eq!(report.differences(), [], "pass {pass}");
         assert_eq!(report.passes, pass);
         assert!(report.rows >= 60, "{report:?}");
@@ -80,80 +80,80 @@ async fn equal_replicas_stay_quiet_also_while_clients_write() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_changed_behind_one_replica_s_back_is_named() {
-    let house = filled().await;
-    let master = house.master().await;
+    let cluster = filled().await;
+    let master = cluster.master().await;
     let (odd, even) = ((master + 1) % 3, (master + 2) % 3);
-    spoil(&house, odd, RowChange::Put(tree_key("k17"), row("spoiled")));
+    spoil(&cluster, odd, RowChange::Put(tree_key("k17"), row("spoiled")));
     // Two more: one that only the spoiled replica has, one that it lacks.
-    spoil(&house, odd, RowChange::Put(tree_key("k30x"), row("from nowhere")));
-    spoil(&house, odd, RowChange::Remove(tree_key("k59")));
-    let report = compare(&house, &[BUCKET]).await;
+    spoil(&cluster, odd, RowChange::Put(tree_key("k30x"), row("from nowhere")));
+    spoil(&cluster, odd, RowChange::Remove(tree_key("k59")));
+    let report = compare(&cluster, &[BUCKET]).await;
     let found = report.differences();
     let [first, ..] = &found[..] else { panic!("nothing was found: {report:?}") };
     assert_eq!(first.bucket(), Some(BUCKET));
     assert_eq!(first.keys(), (Bytes::from("k17"), Bytes::from("k18")));
-    let most = BTreeSet::from([house.ids[master], house.ids[even]]);
-    assert_eq!(first.camps, [most, BTreeSet::from([house.ids[odd]])]);
+    let most = BTreeSet::from([cluster.ids[master], cluster.ids[even]]);
+    assert_eq!(first.camps, [most, BTreeSet::from([cluster.ids[odd]])]);
     // Made good, it is found the same again; one difference hides the others of its piece.
-    let good = house.group(master).shared.trees.get(&tree_key("k17")).expect("a row");
-    spoil(&house, odd, RowChange::Put(tree_key("k17"), good.expect("a row")));
-    let keys = compare(&house, &[BUCKET]).await.differences()[0].keys();
+    let good = cluster.group(master).shared.trees.get(&tree_key("k17")).expect("a row");
+    spoil(&cluster, odd, RowChange::Put(tree_key("k17"), good.expect("a row")));
+    let keys = compare(&cluster, &[BUCKET]).await.differences()[0].keys();
     assert_eq!(keys, (Bytes::from("k30"), Bytes::from("k31")));
-    spoil(&house, odd, RowChange::Remove(tree_key("k30x")));
-    let keys = compare(&house, &[BUCKET]).await.differences()[0].keys();
+    spoil(&cluster, odd, RowChange::Remove(tree_key("k30x")));
+    let keys = compare(&cluster, &[BUCKET]).await.differences()[0].keys();
     assert_eq!(keys, (Bytes::from("k59"), Bytes::new()), "up to the bucket's end");
-    house.write("k59", "anew").await.expect("it goes");
-    assert_eq!(compare(&house, &[BUCKET]).await.differences(), []);
+    cluster.write("k59", "anew").await.expect("it goes");
+    assert_eq!(compare(&cluster, &[BUCKET]).await.differences(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_master_may_be_the_odd_one() {
-    let house = filled().await;
-    let master = house.master().await;
-    spoil(&house, master, RowChange::Put(tree_key("k00"), row("spoiled")));
-    let found = compare(&house, &[BUCKET]).await.differences();
+    let cluster = filled().await;
+    let master = cluster.master().await;
+    spoil(&cluster, master, RowChange::Put(tree_key("k00"), row("spoiled")));
+    let found = compare(&cluster, &[BUCKET]).await.differences();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].keys().0, "k00");
-    assert_eq!(found[0].camps[1], BTreeSet::from([house.ids[master]]), "{found:?}");
+    assert_eq!(found[0].camps[1], BTreeSet::from([cluster.ids[master]]), "{found:?}");
     assert_eq!(found[0].camps[0].len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_buckets_that_are_not_in_force_are_passed_by() {
-    let house = filled().await;
-    let odd = (house.master().await + 1) % 3;
-    spoil(&house, odd, RowChange::Put(tree_key("k17"), row("spoiled")));
-    assert_eq!(compare(&house, &[]).await.differences(), []);
-    assert_eq!(compare(&house, &[BUCKET]).await.differences().len(), 1);
+    let cluster = filled().await;
+    let odd = (cluster.master().await + 1) % 3;
+    spoil(&cluster, odd, RowChange::Put(tree_key("k17"), row("spoiled")));
+    assert_eq!(compare(&cluster, &[]).await.differences(), []);
+    assert_eq!(compare(&cluster, &[BUCKET]).await.differences().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_away_is_left_out_and_who_comes_late_is_waited_for() {
-    let mut house = filled().await;
-    let master = house.master().await;
+    let mut cluster = filled().await;
+    let master = cluster.master().await;
     let (away, here) = ((master + 1) % 3, (master + 2) % 3);
-    house.stop(away).await;
-    let report = compare(&house, &[BUCKET]).await;
+    cluster.stop(away).await;
+    let report = compare(&cluster, &[BUCKET]).await;
     let who: Vec<_> = report.compared.keys().copied().collect();
-    assert_eq!((who, report.differences()), (vec![house.ids[here]], vec![]));
-    house.start(away).await;
-    let index = house.write("k60", "v").await.expect("it goes");
-    house.applied(away, index).await;
-    let report = compare(&house, &[BUCKET]).await;
+    assert_eq!((who, report.differences()), (vec![cluster.ids[here]], vec![]));
+    cluster.start(away).await;
+    let index = cluster.write("k60", "v").await.expect("it goes");
+    cluster.applied(away, index).await;
+    let report = compare(&cluster, &[BUCKET]).await;
     assert_eq!(report.compared.len(), 2, "{report:?}");
     assert_eq!(report.differences(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_asks_the_master_and_sees_how_far_it_is() {
-    let house = filled().await;
-    let master = house.master().await;
-    let node = |which: usize| house.nodes[which].as_ref().expect("it runs");
+    let cluster = filled().await;
+    let master = cluster.master().await;
+    let node = |which: usize| cluster.nodes[which].as_ref().expect("it runs");
     let refused =
         node((master + 1) % 3).cluster.calls.audit.verify(GROUP).expect_err("not the master");
     assert_eq!(refused.reason, Reason::NotMaster);
     let pass = node(master).cluster.calls.audit.verify(GROUP).expect("it is master");
-    let found = crate::tests::house::wait("the pass", || {
+    let found = crate::tests::test_cluster::wait("the pass", || {
         let status = node(master).status();
         let group = status.groups.into_iter().find(|group| group.id == GROUP)?;
         group.comparison.filter(|found| found.passes >= pass)

@@ -1,6 +1,6 @@
 //! Any node takes any request, also while mastership moves.
 
-use super::house::{House, wait};
+use super::test_cluster::{TestCluster, wait};
 use super::{bytes, reason, request, set};
 use crate::{Flow, Node, Submitted};
 use base::{
@@ -18,16 +18,16 @@ const MOVES: usize = 6;
 /// Requests of a connection before and after a transfer.
 const STEPS: usize = 50;
 
-async fn three() -> House {
-    let house = House::new(3, 3).await;
+async fn three() -> TestCluster {
+    let cluster = TestCluster::new(3, 3).await;
     for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
-        ask(&node(&house, 0), Call::Directory(call)).await.expect("made, wherever the master is");
+        ask(&node(&cluster, 0), Call::Directory(call)).await.expect("made, wherever the master is");
     }
-    house
+    cluster
 }
 
-fn node(house: &House, which: usize) -> Node {
-    house.nodes[which].clone().expect("it runs")
+fn node(cluster: &TestCluster, which: usize) -> Node {
+    cluster.nodes[which].clone().expect("it runs")
 }
 
 async fn ask(node: &Node, call: Call) -> Result<Reply> {
@@ -66,38 +66,38 @@ async fn open(node: &Node) -> SessionId {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_node_takes_every_request_and_sees_what_the_others_took() {
-    let house = three().await;
+    let cluster = three().await;
     for writer in 0..3 {
         let key = format!("k{writer}");
         let written =
-            ask(&node(&house, writer), Call::Update(set(&key, "v"))).await.expect("taken");
+            ask(&node(&cluster, writer), Call::Update(set(&key, "v"))).await.expect("taken");
         for reader in 0..3 {
-            let reader = node(&house, reader);
+            let reader = node(&cluster, reader);
             let seen = value(&reader, &key, ReadLevel::Consistent).await.expect("read");
             assert_eq!(seen, Some(bytes("v")));
         }
         for reader in 0..3 {
-            house.applied(reader, written.index).await;
+            cluster.applied(reader, written.index).await;
             let at = ReadLevel::AtLeast(written.index);
-            let seen = value(&node(&house, reader), &key, at).await.expect("it is here");
+            let seen = value(&node(&cluster, reader), &key, at).await.expect("it is here");
             assert_eq!(seen, Some(bytes("v")));
         }
     }
     let count = Call::Read(Read::KeyCount, ReadLevel::Consistent);
     for which in 0..3 {
-        let counted = ask(&node(&house, which), count.clone()).await.expect("a long read");
+        let counted = ask(&node(&cluster, which), count.clone()).await.expect("a long read");
         assert_eq!(counted.body, Body::Count(3));
         let failed = Update::Assert { key: bytes("k0"), expected: None };
-        let told = ask(&node(&house, which), Call::Update(failed)).await;
+        let told = ask(&node(&cluster, which), Call::Update(failed)).await;
         assert_eq!(reason(told), Reason::AssertionFailed);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redirected_client_is_given_the_masters_name_and_dirty_reads() {
-    let house = three().await;
-    let master = house.master().await;
-    let other = node(&house, (master + 1) % 3);
+    let cluster = three().await;
+    let master = cluster.master().await;
+    let other = node(&cluster, (master + 1) % 3);
     wait("word of the master", || other.other_master(&Default::default())).await;
     for call in [
         Call::Update(set("k", "v")),
@@ -113,29 +113,29 @@ async fn a_redirected_client_is_given_the_masters_name_and_dirty_reads() {
     let dirty = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Dirty));
     let answer = other.submit(&mut Flow::redirected(), dirty);
     assert!(matches!(answer, Submitted::Ready(Ok(_))));
-    let (there, mut flow) = (node(&house, master), Flow::redirected());
+    let (there, mut flow) = (node(&cluster, master), Flow::redirected());
     let answer = there.submit(&mut flow, request(Call::Update(set("k", "v"))));
     there.router.answered(answer).await.expect("it is the master");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connections_order_holds_when_mastership_moves_between_its_requests() {
-    let house = three().await;
-    let first = house.master().await;
-    let (mut flow, here) = (Flow::default(), node(&house, first));
+    let cluster = three().await;
+    let first = cluster.master().await;
+    let (mut flow, here) = (Flow::default(), node(&cluster, first));
     for round in 0..MOVES {
         let mut pending = Vec::new();
         let (mut elsewhere, mut step) = (0, 0);
         while elsewhere < STEPS {
             step += 1;
             if step == STEPS {
-                let to = house.ids[(first + 1 + round % 2) % 3];
-                house.group(first).hand_over(to).expect("it is master, and that one a voter");
+                let to = cluster.ids[(first + 1 + round % 2) % 3];
+                cluster.group(first).hand_over(to).expect("it is master, and that one a voter");
             }
             let value = format!("{round}.{step}");
             // As a front-end does it: what comes later is waited for with everything before.
             match here.submit(&mut flow, request(Call::Update(set("k", &value)))) {
-                Submitted::Later(answer) | Submitted::Apart(_, answer) => {
+                Submitted::Later(answer) | Submitted::Independent(_, answer) => {
                     for ticket in pending.drain(..) {
                         // What was not proposed before it went did not happen; nothing is in doubt.
                         if let Err(error) = here.decided(ticket).await {
@@ -160,8 +160,8 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
         };
         assert_eq!(row.value, bytes(&format!("{round}.{step}")), "the last one wins");
         // Back, so that the next round begins here.
-        while !house.group(first).leadership.is_master() {
-            let _ = house.group(house.master().await).hand_over(house.ids[first]);
+        while !cluster.group(first).leadership.is_master() {
+            let _ = cluster.group(cluster.master().await).hand_over(cluster.ids[first]);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -169,19 +169,19 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_cleared_at_one_node_is_so_at_every_other_whoever_decides() {
-    let house = three().await;
+    let cluster = three().await;
     let directory = |which: usize| {
-        node(&house, which).router.locator.groups.find(GroupId(0)).expect("it is there")
+        node(&cluster, which).router.locator.groups.find(GroupId(0)).expect("it is there")
     };
     for round in 0..12 {
         // The directory's master and the data's are another pair every time.
         let from = wait("a directory's master", || {
             (0..3).find(|which| directory(*which).leadership.is_master())
         });
-        let to = house.ids[round % 3];
+        let to = cluster.ids[round % 3];
         let _ = directory(from.await).hand_over(to);
-        let _ = house.group(house.master().await).hand_over(house.ids[round / 3 % 3]);
-        let at = |step: usize| node(&house, (round + step) % 3);
+        let _ = cluster.group(cluster.master().await).hand_over(cluster.ids[round / 3 % 3]);
+        let at = |step: usize| node(&cluster, (round + step) % 3);
         insist(&at(0), Call::Update(set("gone", "v"))).await;
         ask(&at(1), Call::Directory(DirectoryCall::ClearBucket)).await.expect("cleared");
         let seen = value(&at(2), "gone", ReadLevel::Consistent).await.expect("read");
@@ -196,11 +196,11 @@ async fn a_bucket_cleared_at_one_node_is_so_at_every_other_whoever_decides() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_made_at_one_node_is_known_at_every_other_at_once() {
-    let house = three().await;
+    let cluster = three().await;
     for round in 0..12 {
         let bucket = BucketName::parse(&format!("b{round}")).expect("a name");
         let here = |call| Request { bucket: bucket.clone(), call, retry: None };
-        let at = |step: usize| node(&house, (round + step) % 3);
+        let at = |step: usize| node(&cluster, (round + step) % 3);
         let none = at(0).handle(here(Call::Update(set("k", "v")))).await;
         assert_eq!(reason(none), Reason::NoSuchBucket);
         let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
@@ -213,10 +213,10 @@ async fn a_bucket_made_at_one_node_is_known_at_every_other_at_once() {
 
 /// One client: adds to its own counter through one node after the other, and reads it through
 /// another yet. Gives how many additions were acknowledged, and how many are in doubt.
-async fn client(house: Arc<House>, number: u64, ends: Arc<AtomicBool>) -> (u64, u64) {
+async fn client(cluster: Arc<TestCluster>, number: u64, ends: Arc<AtomicBool>) -> (u64, u64) {
     let key = format!("n{number}");
     let session = match number % 2 {
-        0 => Some(open(&node(&house, number as usize % 3)).await),
+        0 => Some(open(&node(&cluster, number as usize % 3)).await),
         _ => None,
     };
     let (mut acknowledged, mut in_doubt) = (0, 0);
@@ -226,7 +226,7 @@ async fn client(house: Arc<House>, number: u64, ends: Arc<AtomicBool>) -> (u64, 
         let retry = session.map(|session| RetryId { session, number: attempt });
         let mut through = number as usize + attempt as usize;
         loop {
-            match add(&node(&house, through % 3), &key, retry).await {
+            match add(&node(&cluster, through % 3), &key, retry).await {
                 Ok(sum) => {
                     acknowledged += 1;
                     let sum = sum as u64;
@@ -244,7 +244,7 @@ async fn client(house: Arc<House>, number: u64, ends: Arc<AtomicBool>) -> (u64, 
             }
             through += 1;
         }
-        let reader = node(&house, (through + 1) % 3);
+        let reader = node(&cluster, (through + 1) % 3);
         if let Ok(seen) = value(&reader, &key, ReadLevel::Consistent).await {
             let seen: u64 = seen.map_or(0, |text| {
                 std::str::from_utf8(&text).expect("text").parse().expect("a number")
@@ -258,17 +258,18 @@ async fn client(house: Arc<House>, number: u64, ends: Arc<AtomicBool>) -> (u64, 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mastership_moves_while_clients_write_through_all_nodes_and_each_addition_counts_once() {
-    let house = Arc::new(three().await);
+    let cluster = Arc::new(three().await);
     let ends = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..CLIENTS)
-        .map(|number| tokio::spawn(client(house.clone(), number, ends.clone())))
+        .map(|number| tokio::spawn(client(cluster.clone(), number, ends.clone())))
         .collect();
     for _ in 0..MOVES {
         tokio::time::sleep(Duration::from_millis(150)).await;
-        let from = house.master().await;
+        let from = cluster.master().await;
         let to = (from + 1) % 3;
-        if house.group(from).hand_over(house.ids[to]).is_ok() {
-            wait("the next master", || house.group(to).leadership.is_master().then_some(())).await;
+        if cluster.group(from).hand_over(cluster.ids[to]).is_ok() {
+            wait("the next master", || cluster.group(to).leadership.is_master().then_some(()))
+                .await;
         }
     }
     ends.store(true, Ordering::Relaxed);
@@ -276,7 +277,7 @@ async fn mastership_moves_while_clients_write_through_all_nodes_and_each_additio
     for (number, client) in clients.into_iter().enumerate() {
         let (acknowledged, in_doubt) = client.await.expect("no client panics");
         let key = format!("n{number}");
-        let seen = value(&node(&house, number % 3), &key, ReadLevel::Consistent).await;
+        let seen = value(&node(&cluster, number % 3), &key, ReadLevel::Consistent).await;
         let seen = seen.expect("read").map_or(0, |text| {
             std::str::from_utf8(&text).expect("text").parse::<u64>().expect("a number")
         });
@@ -289,17 +290,17 @@ async fn mastership_moves_while_clients_write_through_all_nodes_and_each_additio
     }
     assert!(total > CLIENTS, "they got somewhere: {total}");
     let passed_on =
-        |which: usize| node(&house, which).router.metrics.forwarded_out.load(Ordering::Relaxed);
+        |which: usize| node(&cluster, which).router.metrics.forwarded_out.load(Ordering::Relaxed);
     assert!((0..3).map(passed_on).sum::<u64>() > total / 2, "two of three requests go elsewhere");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_wait_for_an_election_and_then_go_on() {
-    let mut house = three().await;
-    let master = house.master().await;
-    let other = node(&house, (master + 1) % 3);
+    let mut cluster = three().await;
+    let master = cluster.master().await;
+    let other = node(&cluster, (master + 1) % 3);
     ask(&other, Call::Update(set("before", "1"))).await.expect("taken");
-    house.stop(master).await;
+    cluster.stop(master).await;
     ask(&other, Call::Update(set("after", "2"))).await.expect("nobody told it to try again");
     let seen = value(&other, "before", ReadLevel::Consistent).await.expect("read");
     assert_eq!(seen, Some(bytes("1")));
@@ -307,14 +308,14 @@ async fn requests_wait_for_an_election_and_then_go_on() {
     wait("a node that is ready", || other.ready().then_some(())).await;
     // Without a majority it is said what is missing.
     let last = (master + 2) % 3;
-    let left = if house.group(last).leadership.is_master() { 1 } else { 2 };
+    let left = if cluster.group(last).leadership.is_master() { 1 } else { 2 };
     let (stays, goes) = match left {
         1 => ((master + 1) % 3, last),
         _ => (last, (master + 1) % 3),
     };
     drop(other);
-    house.stop(goes).await;
-    let stays = node(&house, stays);
+    cluster.stop(goes).await;
+    let stays = node(&cluster, stays);
     let told = ask(&stays, Call::Update(set("k", "v"))).await.expect_err("there is no majority");
     assert_eq!(told.kind(), Kind::Unavailable, "{told}");
     assert!(!stays.ready());

@@ -1,7 +1,7 @@
 //! Groups are made while nodes serve, and outlive them.
 
-use super::house::wait;
 use super::many::{Cluster, ask, leads};
+use super::test_cluster::wait;
 use super::{Place, bytes, reason, request, set};
 use crate::{Flow, Node, NodeSettings, Submitted};
 use base::{

@@ -3,7 +3,7 @@
 
 use super::buckets::space_is_back;
 use super::cluster::{LOG_BYTES, collapse, large_values, received};
-use super::house::{GROUP, House, bucket, wait};
+use super::test_cluster::{GROUP, TestCluster, bucket, wait};
 use super::{Place, bytes as text};
 use base::request::{ExpireWhen, Expiry, Missing};
 use base::{Body, BucketName, Call, DirectoryCall, Range, Read, Request, RetryId, Update};
@@ -50,23 +50,23 @@ fn delete(number: u32) -> Update {
 }
 
 /// Rows that range reads of a node walked over and returned so far.
-fn counts(house: &House, which: usize) -> (u64, u64) {
-    let trees = house.nodes[which].as_ref().expect("it runs").status.trees.statistics();
+fn counts(cluster: &TestCluster, which: usize) -> (u64, u64) {
+    let trees = cluster.nodes[which].as_ref().expect("it runs").status.trees.statistics();
     (trees.rows_walked, trees.rows_returned)
 }
 
 /// No more than two rows were walked for one that was given out since then, and some.
-fn is_bounded(house: &House, which: usize, since: (u64, u64), what: &str) {
-    let now = counts(house, which);
+fn is_bounded(cluster: &TestCluster, which: usize, since: (u64, u64), what: &str) {
+    let now = counts(cluster, which);
     let (walked, returned) = (now.0 - since.0, now.1 - since.1);
     assert!(walked <= 2 * returned + 500, "{what}: {walked} rows walked for {returned}");
 }
 
 /// Expiry hints that a node's store has.
-fn hints(house: &House, which: usize) -> usize {
+fn hints(cluster: &TestCluster, which: usize) -> usize {
     let mut low = Vec::new();
     layout::space_key(GROUP, Space::Expiry, &mut low);
-    let trees = &house.nodes[which].as_ref().expect("it runs").status.trees;
+    let trees = &cluster.nodes[which].as_ref().expect("it runs").status.trees;
     let rows = store::Chunk::read(&*trees.snapshot(), &low, None, usize::MAX).expect("it reads");
     rows.rows.len()
 }
@@ -86,121 +86,121 @@ fn count(group: &Group) -> u64 {
     }
 }
 
-async fn hand_over(house: &House) -> usize {
-    let from = house.master().await;
-    let to = (from + 1) % house.nodes.len();
+async fn hand_over(cluster: &TestCluster) -> usize {
+    let from = cluster.master().await;
+    let to = (from + 1) % cluster.nodes.len();
     wait("the next master", || {
-        let _ = house.group(from).hand_over(house.ids[to]);
-        house.group(to).leadership.is_master().then_some(())
+        let _ = cluster.group(from).hand_over(cluster.ids[to]);
+        cluster.group(to).leadership.is_master().then_some(())
     })
     .await;
     to
 }
 
 /// Learns in the background, which a test does not wait for.
-fn study(house: &House, which: usize) {
-    let trees = Arc::clone(&house.nodes[which].as_ref().expect("it runs").status.trees);
+fn study(cluster: &TestCluster, which: usize) {
+    let trees = Arc::clone(&cluster.nodes[which].as_ref().expect("it runs").status.trees);
     trees.compact().expect("it merges");
 }
 
 #[tokio::test]
 async fn a_sweep_costs_what_is_due_whoever_makes_it() {
-    let mut house = House::with_long_lease(3, 3).await;
+    let mut cluster = TestCluster::with_long_lease(3, 3).await;
     for round in 0..3 {
         let master = match round {
-            0 => house.master().await,
-            1 => hand_over(&house).await,
+            0 => cluster.master().await,
+            1 => hand_over(&cluster).await,
             _ => {
                 for which in 0..3 {
-                    house.stop(which).await;
-                    house.start(which).await;
+                    cluster.stop(which).await;
+                    cluster.start(which).await;
                 }
-                house.master().await
+                cluster.master().await
             }
         };
-        let group = house.group(master);
-        study(&house, master);
-        let since = counts(&house, master);
+        let group = cluster.group(master);
+        study(&cluster, master);
+        let since = counts(&cluster, master);
         let ages = |number: u32| u64::from(number % 97) * 10 + 1;
         take(&group, (0..ROWS).map(|number| set_for(number, ages(number)))).await;
-        wait("the last to expire", || (hints(&house, master) == 0).then_some(())).await;
-        is_bounded(&house, master, since, &format!("round {round}"));
-        let metrics = &house.nodes[master].as_ref().expect("it runs").router.metrics;
+        wait("the last to expire", || (hints(&cluster, master) == 0).then_some(())).await;
+        is_bounded(&cluster, master, since, &format!("round {round}"));
+        let metrics = &cluster.nodes[master].as_ref().expect("it runs").router.metrics;
         assert!(metrics.expired.load(Ordering::Relaxed) >= u64::from(ROWS) / 2);
     }
     for which in 0..3 {
-        house.stop(which).await;
+        cluster.stop(which).await;
     }
 }
 
 #[tokio::test]
 async fn a_touch_or_a_delete_leaves_no_hint_behind() {
-    let mut house = House::new(1, 1).await;
-    let group = house.group(house.master().await);
+    let mut cluster = TestCluster::new(1, 1).await;
+    let group = cluster.group(cluster.master().await);
     take(&group, (0..ROWS).map(|number| set_for(number % 100, HOUR_MS + u64::from(number)))).await;
-    assert_eq!(hints(&house, 0), 100, "a touch takes the place of the last");
+    assert_eq!(hints(&cluster, 0), 100, "a touch takes the place of the last");
     let expire = |expiry| {
         move |number| Update::Expire { key: key(number), expiry, when: ExpireWhen::Always }
     };
     take(&group, (0..50).map(expire(Expiry::After(2 * HOUR_MS)))).await;
-    assert_eq!(hints(&house, 0), 100, "so does another time to live");
+    assert_eq!(hints(&cluster, 0), 100, "so does another time to live");
     take(&group, (0..20).map(expire(Expiry::Never))).await;
-    assert_eq!(hints(&house, 0), 80, "who lives for ever is not looked at");
+    assert_eq!(hints(&cluster, 0), 80, "who lives for ever is not looked at");
     take(&group, (20..50).map(delete)).await;
-    assert_eq!(hints(&house, 0), 50, "nor is who is gone");
-    let since = counts(&house, 0);
+    assert_eq!(hints(&cluster, 0), 50, "nor is who is gone");
+    let since = counts(&cluster, 0);
     let expired = || group.shared.metrics.expired.load(Ordering::Relaxed);
     let before = expired();
     take(&group, [set_for(7, 1)].into_iter()).await;
     wait("the sweep", || (expired() > before).then_some(())).await;
-    is_bounded(&house, 0, since, "a look at what is due");
+    is_bounded(&cluster, 0, since, "a look at what is due");
     wait("the row to go", || (count(&group) == 69).then_some(())).await;
-    house.stop(0).await;
+    cluster.stop(0).await;
 }
 
 #[tokio::test]
 async fn a_queue_and_a_count_cost_what_they_give_whoever_is_asked() {
-    let mut house = House::with_long_lease(3, 3).await;
-    let master = house.master().await;
-    let group = house.group(master);
+    let mut cluster = TestCluster::with_long_lease(3, 3).await;
+    let master = cluster.master().await;
+    let group = cluster.group(master);
     take(&group, (0..ROWS).map(set)).await;
-    let since = counts(&house, master);
+    let since = counts(&cluster, master);
     for popped in 0..500 {
         assert_eq!(first_keys(&group, 1), [key(popped)]);
         take(&group, [delete(popped)].into_iter()).await;
     }
-    is_bounded(&house, master, since, "a queue");
+    is_bounded(&cluster, master, since, "a queue");
     take(&group, (500..ROWS - 100).map(delete)).await;
     let mut at = master;
     for round in 0..3 {
         match round {
             0 => {}
-            1 => at = hand_over(&house).await,
+            1 => at = hand_over(&cluster).await,
             _ => {
-                house.stop(at).await;
-                house.start(at).await;
-                at = hand_over(&house).await;
+                cluster.stop(at).await;
+                cluster.start(at).await;
+                at = hand_over(&cluster).await;
             }
         }
-        study(&house, at);
-        let (group, since) = (house.group(at), counts(&house, at));
+        study(&cluster, at);
+        let (group, since) = (cluster.group(at), counts(&cluster, at));
         assert_eq!(first_keys(&group, 2), [key(ROWS - 100), key(ROWS - 99)]);
-        is_bounded(&house, at, since, &format!("the first, round {round}"));
+        is_bounded(&cluster, at, since, &format!("the first, round {round}"));
         assert_eq!(count(&group), 100);
-        is_bounded(&house, at, since, &format!("a count, round {round}"));
+        is_bounded(&cluster, at, since, &format!("a count, round {round}"));
     }
     for which in 0..3 {
-        house.stop(which).await;
+        cluster.stop(which).await;
     }
 }
 
 #[tokio::test]
 async fn a_long_session_costs_no_more_than_a_short_one() {
-    let mut house = House::new(1, 1).await;
-    let group = house.group(house.master().await);
+    let mut cluster = TestCluster::new(1, 1).await;
+    let group = cluster.group(cluster.master().await);
     let (ticket, session) = group.open_session(&bucket()).expect("it opens");
     group.settled(ticket).await.expect("it is decided");
-    let since = counts(&house, 0);
+    let since = counts(&cluster, 0);
     let mut last = None;
     for number in 1..=u64::from(ROWS) {
         let retry = Some(RetryId { session, number });
@@ -211,42 +211,42 @@ async fn a_long_session_costs_no_more_than_a_short_one() {
             group.settled(last.expect("a value")).await.expect("it is decided");
         }
     }
-    is_bounded(&house, 0, since, "outcomes");
-    let since = counts(&house, 0);
+    is_bounded(&cluster, 0, since, "outcomes");
+    let since = counts(&cluster, 0);
     let ticket = group.close_session(&bucket(), session).expect("it closes");
     group.settled(ticket.expect("a value")).await.expect("it is decided");
-    is_bounded(&house, 0, since, "the end of the session");
+    is_bounded(&cluster, 0, since, "the end of the session");
     let mut outcomes = Vec::new();
     layout::space_key(GROUP, Space::Outcome, &mut outcomes);
-    let trees = &house.nodes[0].as_ref().expect("it runs").status.trees;
+    let trees = &cluster.nodes[0].as_ref().expect("it runs").status.trees;
     let left = store::Chunk::read(&*trees.snapshot(), &outcomes, None, usize::MAX);
     assert!(left.expect("it reads").rows.is_empty(), "nothing is left of it");
-    house.stop(0).await;
+    cluster.stop(0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_took_a_snapshot_walks_over_nothing_that_went_before() {
-    let mut house = House::with_long_lease_and_log(3, 3, LOG_BYTES).await;
-    let master = house.master().await;
+    let mut cluster = TestCluster::with_long_lease_and_log(3, 3, LOG_BYTES).await;
+    let master = cluster.master().await;
     let away = (master + 1) % 3;
-    let group = house.group(master);
+    let group = cluster.group(master);
     take(&group, (0..ROWS).map(set)).await;
-    wait("what is to be gone", || (count(&house.group(away)) == u64::from(ROWS)).then_some(()))
+    wait("what is to be gone", || (count(&cluster.group(away)) == u64::from(ROWS)).then_some(()))
         .await;
-    house.stop(away).await;
+    cluster.stop(away).await;
     take(&group, (0..ROWS - 100).map(delete)).await;
-    let last = large_values(&house, 0..40).await;
-    collapse(&house).await;
-    house.start(away).await;
-    house.applied(away, last).await;
-    assert!(received(&house, away) >= 1);
-    let (group, since) = (house.group(away), counts(&house, away));
+    let last = large_values(&cluster, 0..40).await;
+    collapse(&cluster).await;
+    cluster.start(away).await;
+    cluster.applied(away, last).await;
+    assert!(received(&cluster, away) >= 1);
+    let (group, since) = (cluster.group(away), counts(&cluster, away));
     assert_eq!(first_keys(&group, 2), [key(ROWS - 100), key(ROWS - 99)]);
-    is_bounded(&house, away, since, "the first");
+    is_bounded(&cluster, away, since, "the first");
     assert_eq!(count(&group), 140);
-    is_bounded(&house, away, since, "a count");
+    is_bounded(&cluster, away, since, "a count");
     for which in 0..3 {
-        house.stop(which).await;
+        cluster.stop(which).await;
     }
 }
 

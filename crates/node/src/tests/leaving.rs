@@ -1,8 +1,8 @@
 //! Stop of a node under load: clients of the node, and of others that forwarded to it, get the
 //! outcome of their requests.
 
-use super::house::wait;
 use super::many::{Cluster, ask, leads};
+use super::test_cluster::wait;
 use super::{Place, set};
 use crate::Node;
 use base::{BucketName, Call, Kind};

@@ -1,6 +1,6 @@
 //! Nodes that join one another as real ones do, and make groups while they live.
 
-use super::house::{own_address, wait};
+use super::test_cluster::{own_address, wait};
 use super::{Place, bytes, request};
 use crate::metadata::rows::{bucket_key, set, write_bucket};
 use crate::{Joining, Node, NodeSettings, PeerPlace};

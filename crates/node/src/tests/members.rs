@@ -1,6 +1,6 @@
 //! Members and placement in the directory: effects and refusals of each call.
 
-use super::house::wait;
+use super::test_cluster::wait;
 use super::{Place, reason};
 use crate::{Node, NodeSettings, PeerPlace};
 use base::limits::GROUP_MEMBERS_MAX;
@@ -119,8 +119,8 @@ async fn members_are_added_once_under_names_of_their_own() {
     };
     assert_eq!(*told, described(&node).await);
     let told_of = |node| told.members.iter().find(|known| known.node == NodeId(node));
-    let lives = told_of(2).map(|known| known.incarnation);
-    assert_eq!(lives, Some(0), "no life is on record before it is seen");
+    let incarnations = told_of(2).map(|known| known.incarnation);
+    assert_eq!(incarnations, Some(0), "no life is on record before it is seen");
     let wanted = parts(&[("n2", Part::Voter), ("node1", Part::Voter)]);
     assert_eq!(placed(&told, 0), wanted);
     assert_eq!(*node.router.locator.catalog.cluster(), *told, "the catalog follows");

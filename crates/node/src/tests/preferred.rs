@@ -1,7 +1,7 @@
 //! A master that is preferred leads whenever it can, and another while it can't.
 
-use super::house::wait;
 use super::many::{Cluster, leads};
+use super::test_cluster::wait;
 use crate::{Node, NodeSettings};
 use base::{BucketName, GroupId};
 use std::time::Duration;

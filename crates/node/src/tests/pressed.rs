@@ -4,8 +4,8 @@
 
 use super::available::storing;
 use super::buckets::space_is_back;
-use super::house::wait;
 use super::stopped::{a_dropped_bucket_waits_for_a_flush, nobody_flushes};
+use super::test_cluster::wait;
 use super::{Place, request, set};
 use crate::reclaimed::Reclaimed;
 use crate::{Flow, Node, NodeSettings, Submitted};
@@ -38,7 +38,9 @@ async fn fill(node: &Node, bucket: &BucketName, call: impl Fn(usize) -> Call) ->
             Submitted::Ready(Err(error)) => assert_eq!(error.reason, Reason::Overloaded),
             Submitted::Ready(Ok(_)) => panic!("a write waits for the log"),
             Submitted::Pending(..) => {}
-            Submitted::Later(answer) | Submitted::Apart(_, answer) => drop(tokio::spawn(answer)),
+            Submitted::Later(answer) | Submitted::Independent(_, answer) => {
+                drop(tokio::spawn(answer))
+            }
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

@@ -1,7 +1,7 @@
 //! Groups that agree by another number of voters than a majority.
 
-use super::house::wait;
 use super::many::{Cluster, ask};
+use super::test_cluster::wait;
 use super::{bytes, reason, set};
 use base::{BucketName, Call, ClusterCall, DirectoryCall, GroupId, Kind, Part, Reason};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Permanent loss of a majority: a remaining member goes on with its data.
 
-use super::house::{put, wait};
 use super::many::{Cluster, leads};
+use super::test_cluster::{put, wait};
 use super::{bytes, reason};
 use crate::cluster::recover::cut_off;
 use crate::{Node, Remains};

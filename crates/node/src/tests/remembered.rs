@@ -1,7 +1,7 @@
 //! A connection that keeps asking for one bucket, whatever happens to it meanwhile.
 
-use super::house::wait;
 use super::many::{Cluster, leads};
+use super::test_cluster::wait;
 use super::{Place, bytes, request, set};
 use crate::{Flow, Node};
 use base::{

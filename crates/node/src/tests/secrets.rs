@@ -1,8 +1,8 @@
 //! The cluster's secret: there from the founding on, and given to a cluster of a version before
 //! while it runs.
 
-use super::house::wait;
 use super::many::{Cluster, ask, leads};
+use super::test_cluster::wait;
 use crate::metadata::rows::SECRET;
 use base::request::Missing;
 use base::{

@@ -1,6 +1,6 @@
 //! A repeated request applies once.
 
-use super::house::{self, House};
+use super::test_cluster::{self, TestCluster};
 use super::{Place, bytes, get, reason, request, set};
 use crate::Node;
 use base::limits::{SESSION_OUTCOME_BYTES_MAX, SESSION_TTL_MS, SESSION_WINDOW};
@@ -174,16 +174,16 @@ async fn ids_are_drawn_by_chance() {
 
 #[tokio::test]
 async fn every_replica_has_a_session_under_the_id_that_the_client_got() {
-    let mut house = House::new(3, 3).await;
-    let (master, bucket) = (house.group(house.master().await), house::bucket());
+    let mut cluster = TestCluster::new(3, 3).await;
+    let (master, bucket) = (cluster.group(cluster.master().await), test_cluster::bucket());
     let (ticket, session) = master.open_session(&bucket).expect("it opens");
     master.settled(ticket).await.expect("it is decided");
     let (mut key, mut low) = (Vec::new(), Vec::new());
-    layout::session_key(house::GROUP, session, &mut key);
-    layout::space_key(house::GROUP, Space::Session, &mut low);
+    layout::session_key(test_cluster::GROUP, session, &mut key);
+    layout::space_key(test_cluster::GROUP, Space::Session, &mut low);
     for which in 0..3 {
-        house.applied(which, ticket.index).await;
-        let trees = &house.nodes[which].as_ref().expect("it runs").status.trees;
+        cluster.applied(which, ticket.index).await;
+        let trees = &cluster.nodes[which].as_ref().expect("it runs").status.trees;
         let rows = store::Chunk::read(&*trees.snapshot(), &low, None, usize::MAX);
         let rows = rows.expect("it reads").rows;
         assert_eq!(rows.len(), 1);
@@ -192,7 +192,7 @@ async fn every_replica_has_a_session_under_the_id_that_the_client_got() {
         assert_eq!((stored.highest, stored.bucket), (0, Some(bucket.digest)));
     }
     for which in 0..3 {
-        house.stop(which).await;
+        cluster.stop(which).await;
     }
 }
 

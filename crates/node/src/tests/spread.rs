@@ -1,7 +1,7 @@
 //! Masters of many groups spread over the nodes by themselves.
 
-use super::house::wait;
 use super::many::{Cluster, leads};
+use super::test_cluster::wait;
 use crate::{Node, NodeSettings};
 use base::{GroupId, Reason};
 

@@ -1,7 +1,7 @@
 //! Release of resources by a stopped node: its files, which the next run may use, and its memory.
 
 use super::Place;
-use super::house::{House, wait};
+use super::test_cluster::{TestCluster, wait};
 use crate::Node;
 use crate::shutdown::TASKS_WAIT;
 use base::{BucketName, Call, ConfigurationId, DirectoryCall, GroupId, Reason};
@@ -141,12 +141,12 @@ async fn a_node_alone_that_stops_leaves_no_task_behind() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_stop_one_by_one_leave_no_task_behind() {
-    let mut house = House::new(3, 3).await;
-    house.write("key", "value").await.expect("written");
+    let mut cluster = TestCluster::new(3, 3).await;
+    cluster.write("key", "value").await.expect("written");
     for which in 0..3 {
-        let node = house.nodes[which].clone().expect("it runs");
+        let node = cluster.nodes[which].clone().expect("it runs");
         assert!(unended(&node).iter().any(|task| task.starts_with("peers: peer")));
-        house.stop(which).await;
+        cluster.stop(which).await;
         assert_eq!(unended(&node), Vec::<String>::new());
     }
 }
@@ -182,15 +182,15 @@ fn parts(node: &Node) -> [Arc<dyn Any>; 9] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_a_node_outlives_it() {
-    let mut house = House::new(2, 2).await;
-    house.write("key", "value").await.expect("written");
-    let nodes = || house.nodes.iter().flatten();
+    let mut cluster = TestCluster::new(2, 2).await;
+    cluster.write("key", "value").await.expect("written");
+    let nodes = || cluster.nodes.iter().flatten();
     let groups = nodes().flat_map(|node| node.router.locator.groups.all());
     let groups: Vec<_> = groups.map(|group| Arc::downgrade(&group)).collect();
     let parts: Vec<_> = nodes().flat_map(parts).map(|part| Arc::downgrade(&part)).collect();
     assert!(groups.len() >= 4 && groups.iter().all(|group| group.strong_count() > 0));
-    house.stop(0).await;
-    house.stop(1).await;
+    cluster.stop(0).await;
+    cluster.stop(1).await;
     // Their threads wake now and then, and see it.
     wait("the end of the nodes", || {
         let gone = parts.iter().all(|part| part.strong_count() == 0);

@@ -59,7 +59,7 @@ impl Sole {
             began_ms: world::milliseconds(),
             node: NodeId(1),
             data: None,
-            lives: OwnIncarnations { incarnation: 1, known: Vec::new() },
+            incarnations: OwnIncarnations { incarnation: 1, known: Vec::new() },
             known: ClusterDescription::default(),
             trees: shared,
             reader: log.reader(),

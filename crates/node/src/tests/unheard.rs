@@ -1,7 +1,7 @@
 //! A node that has not applied the directory since it joined: it does not answer for it.
 
-use super::house::wait;
 use super::many::{Cluster, ask};
+use super::test_cluster::wait;
 use super::{bytes, reason};
 use base::{BucketName, Call, GroupId, LogIndex, Part, Read, ReadLevel, Reason};
 

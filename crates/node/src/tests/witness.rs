@@ -1,7 +1,7 @@
 //! Two nodes with the data and a witness: any one of the three may die.
 
-use super::house::wait;
 use super::many::{Cluster, ask, leads};
+use super::test_cluster::wait;
 use super::{bytes, reason, set};
 use base::{Body, BucketName, Call, Error, GroupId, Part, Read, ReadLevel, Reason};
 

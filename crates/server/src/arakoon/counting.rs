@@ -1,12 +1,12 @@
 //! Counters of a connection's requests.
 
 use super::commands::ArakoonCommand;
-use super::serve::{Note, Visit};
+use super::serve::{ArakoonConnection, Note};
 use crate::counters::{ClientProtocol, Verdict};
 use std::sync::PoisonError;
 use tokio::time::Instant;
 
-impl Visit {
+impl ArakoonConnection {
     pub(super) fn note(&mut self, command: &ArakoonCommand, verdict: Verdict, size: u64) {
         let (operation, class) = (command.operation, command.class);
         self.notes.push(Note { operation, class, verdict, size });

@@ -7,7 +7,7 @@
 
 use super::frame::FrameFault;
 use super::words::{Malformed, Wire};
-use crate::buffer_room::overloaded;
+use crate::buffer_budget::overloaded;
 use base::{Body, Error, Reason, Reply, Result};
 use bytes::Bytes;
 

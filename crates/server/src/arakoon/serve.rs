@@ -8,10 +8,10 @@ use super::registry::Registry;
 use super::statistics::{Class, Statistics};
 use super::translate::{self, ArakoonShape, ClusterQuery, CommandPlan};
 use super::{clusters, views};
-use crate::buffer_room::AnswerRoom;
+use crate::buffer_budget::AnswerBudget;
 use crate::counters::{OperationKind, Verdict};
 use crate::idle::Activity;
-use crate::intake::Intake;
+use crate::read_buffer::ReadBuffer;
 use crate::shared::closing;
 use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
@@ -45,25 +45,25 @@ pub(crate) async fn serve(
     let Connection { mut stream, first, .. } = connection;
     // `local_addr` fails only on a dead socket.
     let Ok(local) = stream.local_addr() else { return };
-    let mut intake = Intake::new(first);
-    let greeting = greet(&mut stream, &mut intake, &shared, ended.as_mut());
+    let mut read_buffer = ReadBuffer::new(first);
+    let greeting = greet(&mut stream, &mut read_buffer, &shared, ended.as_mut());
     let greeting = timeout(Duration::from_millis(HELLO_MS_MAX), greeting);
     let Ok(Some(cluster)) = greeting.await else { return };
     let entered = clusters::enter(&shared.node, &cluster, &shared.settings.arakoon_clusters).await;
     match entered {
         Ok(bucket) => {
             let statistics = registry.of(&bucket);
-            let mut visit = Visit {
+            let mut visit = ArakoonConnection {
                 stream,
                 shared,
                 cluster,
                 bucket,
                 local,
                 out: Output::default(),
-                room: AnswerRoom::default(),
+                room: AnswerBudget::default(),
                 // These clients look for the master themselves.
                 flow: Flow::redirected(),
-                intake,
+                read_buffer,
                 parser: Parser::default(),
                 notes: Vec::new(),
                 last: "",
@@ -80,20 +80,20 @@ pub(crate) async fn serve(
 /// the connection ends first.
 async fn greet(
     stream: &mut TcpStream,
-    intake: &mut Intake,
+    read_buffer: &mut ReadBuffer,
     shared: &Shared,
     mut ended: Pin<&mut impl Future<Output = bool>>,
 ) -> Option<Vec<u8>> {
     loop {
-        match hello(&intake.input) {
+        match hello(&read_buffer.input) {
             Hello::Foreign => return None,
             Hello::Cluster(cluster, length) => {
-                let _ = intake.input.split_to(length);
+                let _ = read_buffer.input.split_to(length);
                 return Some(cluster);
             }
             Hello::More => {
-                let there = intake.take_room(1, shared).await;
-                if !there || !intake.read(stream, ended.as_mut()).await {
+                let there = read_buffer.reserve(1, shared).await;
+                if !there || !read_buffer.read(stream, ended.as_mut()).await {
                     return None;
                 }
             }
@@ -102,7 +102,7 @@ async fn greet(
 }
 
 /// Request that must finish before the connection reads the next one.
-enum Slow {
+enum DeferredReply {
     Reply(
         Pin<Box<dyn Future<Output = Result<Reply>> + Send>>,
         ArakoonShape,
@@ -121,16 +121,16 @@ pub(super) struct Note {
 }
 
 /// Connection that has passed the prologue and serves requests.
-pub(super) struct Visit {
+pub(super) struct ArakoonConnection {
     stream: TcpStream,
     pub(super) shared: Arc<Shared>,
     pub(super) cluster: Vec<u8>,
     pub(super) bucket: BucketName,
     pub(super) local: SocketAddr,
     out: Output,
-    room: AnswerRoom,
+    room: AnswerBudget,
     flow: Flow,
-    intake: Intake,
+    read_buffer: ReadBuffer,
     parser: Parser,
     pub(super) notes: Vec<Note>,
     /// Name of the last command, for the log of slow requests.
@@ -139,16 +139,16 @@ pub(super) struct Visit {
     pub(super) statistics: Arc<Mutex<Statistics>>,
 }
 
-impl Visit {
+impl ArakoonConnection {
     async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = bool>>) {
         loop {
             let Ok(needed) = self.answer().await else { return };
-            if !self.intake.take_room(needed, &self.shared).await {
+            if !self.read_buffer.reserve(needed, &self.shared).await {
                 self.out.refuse(&ArakoonRefusal::failure("too many large requests at a time"));
                 let _ = self.send().await;
                 return writer::hang_up(&mut self.stream).await;
             }
-            if !self.intake.read(&mut self.stream, ended.as_mut()).await {
+            if !self.read_buffer.read(&mut self.stream, ended.as_mut()).await {
                 return;
             }
         }
@@ -162,7 +162,7 @@ impl Visit {
             let mut needed = None;
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES && !self.out.ends {
-                match self.parser.parse(&self.intake.input) {
+                match self.parser.parse(&self.read_buffer.input) {
                     Ok(ParseProgress::Frame(command, length)) => {
                         requests += 1;
                         if let Some(slow) = self.request(command, length) {
@@ -188,10 +188,15 @@ impl Visit {
         }
     }
 
-    /// Handles one request of `length` bytes. Returns a `Slow` if it can't be answered at once.
-    fn request(&mut self, command: &'static ArakoonCommand, length: usize) -> Option<Slow> {
+    /// Handles one request of `length` bytes. Returns a `DeferredReply` if it can't be answered at
+    /// once.
+    fn request(
+        &mut self,
+        command: &'static ArakoonCommand,
+        length: usize,
+    ) -> Option<DeferredReply> {
         self.last = command.word;
-        let mut frame = self.intake.input.split_to(length).freeze();
+        let mut frame = self.read_buffer.input.split_to(length).freeze();
         self.parser.reset();
         let body = frame.split_off(4);
         match translate::translate(command, body, &self.cluster) {
@@ -202,9 +207,11 @@ impl Visit {
             }
             Ok(CommandPlan::Ask(call, shape)) => self.ask(command, call, shape),
             Ok(CommandPlan::Range(range, level, shape)) => {
-                Some(Slow::Range(range, level, shape, command))
+                Some(DeferredReply::Range(range, level, shape, command))
             }
-            Ok(CommandPlan::Look(ClusterQuery::DropMaster)) => Some(Slow::DropMaster(command)),
+            Ok(CommandPlan::Look(ClusterQuery::DropMaster)) => {
+                Some(DeferredReply::DropMaster(command))
+            }
             Ok(CommandPlan::Look(view)) => {
                 let seen = views::look(self, &view);
                 self.finish(command, seen.map(|body| (body, 0)));
@@ -222,7 +229,7 @@ impl Visit {
         command: &'static ArakoonCommand,
         call: Call,
         shape: ArakoonShape,
-    ) -> Option<Slow> {
+    ) -> Option<DeferredReply> {
         let written = match &call {
             Call::Update(Update::Set { value, .. }) => Some(value.len() as u64),
             _ => None,
@@ -235,8 +242,8 @@ impl Visit {
                 self.speak(command, &shape, reply);
                 self.out.wait_for(from, ticket);
             }
-            Submitted::Later(reply) | Submitted::Apart(_, reply) => {
-                return Some(Slow::Reply(reply, shape, command));
+            Submitted::Later(reply) | Submitted::Independent(_, reply) => {
+                return Some(DeferredReply::Reply(reply, shape, command));
             }
         }
         if let (Some(size), Some(note)) = (written, self.notes.last_mut()) {
@@ -247,7 +254,7 @@ impl Visit {
 
     /// Submits a request to the node. Refuses it instead if the server is closing.
     fn submit(&mut self, request: Request) -> Submitted {
-        match self.intake.is_last() {
+        match self.read_buffer.is_last() {
             true => Submitted::Ready(Err(closing())),
             false => self.shared.node.submit(&mut self.flow, request),
         }
@@ -300,20 +307,20 @@ impl Visit {
     }
 
     /// Sends all earlier answers, then waits for a slow request and writes its answer.
-    async fn wait_for(&mut self, slow: Slow) -> std::result::Result<(), ()> {
+    async fn wait_for(&mut self, slow: DeferredReply) -> std::result::Result<(), ()> {
         if self.send().await? {
             return Ok(());
         }
         match slow {
-            Slow::Reply(reply, shape, command) => {
+            DeferredReply::Reply(reply, shape, command) => {
                 let reply = reply.await;
                 self.speak(command, &shape, reply);
             }
-            Slow::Range(range, level, shape, command) => {
+            DeferredReply::Range(range, level, shape, command) => {
                 let reply = self.range(range, level).await;
                 self.speak(command, &shape, reply);
             }
-            Slow::DropMaster(command) => {
+            DeferredReply::DropMaster(command) => {
                 // Checked first, because a node alone refuses to drop its mastership.
                 let answer = match views::look(self, &ClusterQuery::DropMaster) {
                     Ok(body) => match self.shared.node.drop_master(&self.bucket).await {
@@ -355,7 +362,7 @@ impl Visit {
         match self.submit(request) {
             Submitted::Ready(reply) => reply,
             Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
-            Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
+            Submitted::Later(reply) | Submitted::Independent(_, reply) => reply.await,
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::errors::ArakoonRefusal;
 use super::nursery::{self, ClientAddress};
-use super::serve::Visit;
+use super::serve::ArakoonConnection;
 use super::statistics::{NumberSeries, Surroundings};
 use super::translate::{ClusterQuery, on_master_refusal};
 use super::words::Wire;
@@ -16,7 +16,7 @@ use std::sync::PoisonError;
 const ALONE: &str = "drop master not supported for singletons";
 
 /// Returns the body of the answer to a query about the cluster.
-pub fn look(visit: &Visit, view: &ClusterQuery) -> Result<Vec<u8>, ArakoonRefusal> {
+pub fn look(visit: &ArakoonConnection, view: &ClusterQuery) -> Result<Vec<u8>, ArakoonRefusal> {
     let place =
         visit.shared.node.place(&visit.bucket).map_err(|error| ArakoonRefusal::from(&error))?;
     let mut body = Vec::new();
@@ -69,7 +69,7 @@ fn progress(place: &BucketPlacement) -> bool {
 
 /// Returns the addresses of the group's members from the directory. A single node returns the
 /// address that the client connected to.
-fn nodes(visit: &Visit, place: &BucketPlacement) -> Vec<ClientAddress> {
+fn nodes(visit: &ArakoonConnection, place: &BucketPlacement) -> Vec<ClientAddress> {
     let here = || ClientAddress::at(&place.me, &visit.local.to_string());
     if place.members.len() == 1 {
         return here().into_iter().collect();
@@ -83,7 +83,7 @@ fn nodes(visit: &Visit, place: &BucketPlacement) -> Vec<ClientAddress> {
     place.members.iter().filter_map(|member| reached(&member.name)).collect()
 }
 
-fn statistics(visit: &Visit, place: &BucketPlacement) -> Vec<u8> {
+fn statistics(visit: &ArakoonConnection, place: &BucketPlacement) -> Vec<u8> {
     let node = &visit.shared.node;
     let samples = node.samples();
     let sample = |name: &str| Sample::value_of(&samples, name);

@@ -3,9 +3,9 @@
 use super::first_bytes::{self, FirstBytes, Foreign};
 use super::{Served, refusal};
 use crate::connection::{Connection, ListenerKind, Shutdown};
+use crate::connection_limits::{ConnectionLimits, Full};
 use crate::counters::ClientProtocol;
-use crate::intake::LAST_WORDS_MS;
-use crate::places::{Full, PlaceLimits};
+use crate::read_buffer::LAST_WORDS_MS;
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
 use base::limits::HELLO_MS_MAX;
@@ -95,11 +95,11 @@ pub(super) async fn run(
     connections.shutdown().await;
 }
 
-fn limits(shared: &Shared) -> PlaceLimits {
+fn limits(shared: &Shared) -> ConnectionLimits {
     let settings = &shared.settings;
     let clients = connections_max(settings.connections_max);
     let part = settings.connections_per_address_max.unwrap_or(clients.div_ceil(2));
-    PlaceLimits { clients, per_address: part }
+    ConnectionLimits { clients, per_address: part }
 }
 
 fn full_up(full: Full, from: IpAddr) -> String {

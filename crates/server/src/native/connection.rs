@@ -77,7 +77,7 @@ pub(crate) async fn serve(
     shared: Arc<Shared>,
     shutdown: Shutdown,
 ) -> Option<Connection> {
-    let mut conversation = Conversation {
+    let mut conversation = NativeConnection {
         stream: connection.stream,
         input: Input::new(connection.first),
         output: HttpOutput::default(),
@@ -99,7 +99,7 @@ pub(crate) async fn serve(
         }
         Err(Stop::Foreign) => {
             conversation.say().await.ok()?;
-            let Conversation { stream, input, kind, .. } = conversation;
+            let NativeConnection { stream, input, kind, .. } = conversation;
             Some(Connection { stream, first: input.into_bytes(), kind })
         }
     }
@@ -109,7 +109,7 @@ pub(crate) async fn serve(
 const FINAL: Manner = Manner { keep_alive: false, head_only: false, is_http_10: false };
 
 /// State of one connection.
-pub struct Conversation {
+pub struct NativeConnection {
     pub(super) stream: TcpStream,
     pub(super) output: HttpOutput,
     pub(super) shared: Arc<Shared>,
@@ -133,7 +133,7 @@ fn asked(operation: OperationKind, manner: Manner) -> AnswerOrigin {
     AnswerOrigin { operation, since: Instant::now(), manner, is_read: true }
 }
 
-impl Conversation {
+impl NativeConnection {
     /// Reads and answers requests until the connection ends.
     async fn talk(&mut self) -> Result<(), Stop> {
         loop {
@@ -156,7 +156,7 @@ impl Conversation {
 
     /// Waits for more bytes. Returns false if the connection ends.
     async fn listen(&mut self) -> Result<bool, Stop> {
-        let Conversation { stream, input, shared, shutdown, .. } = self;
+        let NativeConnection { stream, input, shared, shutdown, .. } = self;
         Ok(input.listen(stream, shared, shutdown).await?)
     }
 
@@ -205,7 +205,7 @@ impl Conversation {
                 output::write(&mut self.stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
         }
-        let Conversation { stream, input, shared, .. } = self;
+        let NativeConnection { stream, input, shared, .. } = self;
         let body = input.body(stream, shared, begun.body, begun.bytes_max).await?;
         // The front-ends may have begun to close while the body arrived.
         manner.keep_alive &= !self.shutdown.is_called();
@@ -226,7 +226,7 @@ impl Conversation {
         if !self.input.has_body(body) {
             self.say().await?;
         }
-        let Conversation { stream, input, shared, .. } = self;
+        let NativeConnection { stream, input, shared, .. } = self;
         input
             .body(stream, shared, BodyFraming::Length(length), UNWANTED_BYTES_MAX as usize)
             .await?;
@@ -278,7 +278,7 @@ impl Conversation {
         let (result, ticket) = match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(result) => (result, None),
             Submitted::Pending(ticket, result) => (result, Some(ticket)),
-            Submitted::Later(reply) | Submitted::Apart(_, reply) => {
+            Submitted::Later(reply) | Submitted::Independent(_, reply) => {
                 self.say().await?;
                 let reply = reply.await;
                 // Only a delayed reply may have come from another node.

@@ -2,7 +2,7 @@
 //! decided.
 
 use super::errors;
-use crate::buffer_room::overloaded;
+use crate::buffer_budget::overloaded;
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
 use crate::http::answer::Manner;
 use crate::http::date::DateCache;

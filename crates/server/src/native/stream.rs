@@ -1,6 +1,6 @@
 //! Streams of a range as JSON lines: page by page, as fast as the client reads, in bounded memory.
 
-use super::connection::{Conversation, Stop};
+use super::connection::{NativeConnection, Stop};
 use super::errors;
 use super::json::write;
 use super::output::{self, AnswerOrigin};
@@ -21,7 +21,7 @@ const RESERVED_BYTES: usize = 3 * PAGE_BYTES;
 /// Sends all rows of the range. An error on the way becomes the last line, and the body then lacks
 /// its proper end.
 pub async fn rows(
-    conversation: &mut Conversation,
+    conversation: &mut NativeConnection,
     request: Request,
     mut range: Range,
     asked: AnswerOrigin,
@@ -114,7 +114,7 @@ fn lines_onto(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
 }
 
 async fn broken(
-    conversation: &mut Conversation,
+    conversation: &mut NativeConnection,
     error: &Error,
     asked: AnswerOrigin,
 ) -> Result<(), Stop> {

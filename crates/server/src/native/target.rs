@@ -4,8 +4,8 @@ use super::admission;
 use super::errors::{self, malformed};
 use super::parameters::Query;
 use super::routes::{self, For, FoundRoute, HttpRoute, Lookup, Takes};
+use crate::access_control::AccessControl;
 use crate::connection::ListenerKind;
-use crate::guard::Guard;
 use crate::http::percent::{Plus, decode};
 use crate::http::{BodyFraming, Head, Method, Refused, StatusCode, head};
 use base::cluster::check_member_name;
@@ -90,7 +90,7 @@ fn refusal(status: StatusCode, detail: &'static str) -> HttpRefusal {
 /// Parses a head. `last` is the bucket of the connection's previous request, usually the same.
 pub fn read(
     head: &Head<'_>,
-    guard: &Guard,
+    guard: &AccessControl,
     kind: ListenerKind,
     last: &mut BucketName,
 ) -> Result<RequestTarget, HttpRefusal> {

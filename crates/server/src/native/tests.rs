@@ -5,8 +5,8 @@ mod generators;
 use super::target::{self, HttpRefusal, RequestTarget};
 use super::translate::{NativePlan, NativeShape, plan};
 use super::{errors, openapi, render, routes, table::ROUTES};
+use crate::access_control::AccessControl;
 use crate::connection::ListenerKind;
-use crate::guard::Guard;
 use crate::http::{Method, Parsed, head};
 use base::request::{Call, DirectoryCall, Missing, Steps, When};
 use base::{
@@ -24,7 +24,7 @@ fn target_at(kind: ListenerKind, request: &str) -> Result<RequestTarget, HttpRef
         text.replacen("\r\n", "\r\nhost: localhost\r\n", 1)
     };
     let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
-    target::read(&head, &Guard::new(&[]), kind, &mut BucketName::default())
+    target::read(&head, &AccessControl::new(&[]), kind, &mut BucketName::default())
 }
 
 fn target(request: &str) -> Result<RequestTarget, HttpRefusal> {

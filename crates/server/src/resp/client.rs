@@ -2,7 +2,7 @@
 
 use super::frame::Detached;
 use super::registry::Card;
-use crate::buffer_room::QueueRoom;
+use crate::buffer_budget::QueueBudget;
 use base::request::ReadLevel;
 use base::{BucketName, Key, LogIndex, RetryId, SessionId, Version};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Transaction {
     /// Memory of the queued commands in bytes.
     pub bytes: usize,
     /// Share of the memory budget of all connections, for the queue.
-    pub room: QueueRoom,
+    pub room: QueueBudget,
     /// True if a command was refused, so that `EXEC` will be refused, too.
     pub failed: bool,
 }

@@ -1,10 +1,10 @@
 //! Counters of a connection's requests, and its entry in the list of connections.
 
-use super::serve::Visit;
+use super::serve::RespConnection;
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
 use tokio::time::Instant;
 
-impl Visit {
+impl RespConnection {
     #[inline]
     pub(super) fn verdict(&mut self, operation: OperationKind, verdict: Verdict) {
         match self.verdicts.last_mut() {

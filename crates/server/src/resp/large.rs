@@ -1,8 +1,8 @@
 //! Handling of answers that do not fit into the memory budget.
 
 use super::output::OutputPosition;
-use super::serve::Visit;
-use crate::buffer_room::overloaded;
+use super::serve::RespConnection;
+use crate::buffer_budget::overloaded;
 use base::{Body, LogIndex, Reply, Result};
 
 /// Returns the log index of an update's reply. `None`: the reply is not an update's.
@@ -14,7 +14,7 @@ pub(super) fn applied(reply: &Result<Reply>) -> Option<LogIndex> {
     }
 }
 
-impl Visit {
+impl RespConnection {
     /// Counts the answers from `from` on against the memory that all connections share. If they do
     /// not fit, an error replaces them.
     #[inline]

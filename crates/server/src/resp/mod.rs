@@ -6,7 +6,7 @@
 //! many connections.
 //!
 //! A request of an available bucket does not wait for a local sync but for replicas. Several such
-//! requests of a pipeline are in flight together, within a window (`beside.rs`).
+//! requests of a pipeline are in flight together, within a window (`pipeline.rs`).
 //!
 //! Promises: answers come in the order of the requests; no answer that depends on an undecided
 //! update is sent; a claimed length never sizes a buffer; a client that sends or reads too slowly
@@ -14,19 +14,19 @@
 //! Never: keeps state beyond a connection, except names, counts and the cursors of scans.
 //! Read next: `frame.rs`, then `translate/mod.rs`, then `serve.rs`.
 
-mod beside;
 mod client;
 mod counting;
 mod cursors;
-mod errands;
 mod errors;
 mod frame;
 mod glob;
 mod information;
 mod inline;
 mod large;
+mod multi_step;
 mod operation;
 mod output;
+mod pipeline;
 mod registry;
 mod serve;
 mod translate;

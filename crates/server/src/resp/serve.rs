@@ -6,11 +6,11 @@ use super::frame::{ParseProgress, Parser};
 use super::operation::operation;
 use super::output::Output;
 use super::registry::{Card, Registry};
-use super::translate::{self, Errand, RecentCommand, RespPlan, RespShape, Talk};
-use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
-use crate::buffer_room::AnswerRoom;
+use super::translate::{self, CommandContext, MultiStep, RecentCommand, RespPlan, RespShape};
+use super::window::{ParallelCall, WINDOW_REQUEST_BYTES_MAX, Window};
+use crate::buffer_budget::AnswerBudget;
 use crate::counters::{OperationKind, Verdict};
-use crate::intake::Intake;
+use crate::read_buffer::ReadBuffer;
 use crate::shared::closing;
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
@@ -38,31 +38,31 @@ pub(crate) async fn serve(
     let card = registry.enter(address, local);
     let _idle = shared.idle.enter(card.activity.clone());
     let ended = pin!(card.activity.clone().ended(shutdown));
-    Visit::new(connection, shared, registry, card).run(ended).await;
+    RespConnection::new(connection, shared, registry, card).run(ended).await;
 }
 
 /// Request that is not answered at once.
-pub(super) enum Slow {
+pub(super) enum DeferredReply {
     /// Request of one reply. No later request is looked at before the reply has come.
     Reply(LaterReply, RespShape, OperationKind),
     /// Command that takes several requests. No later request is looked at before it is done.
-    Errand(Errand),
+    MultiStep(MultiStep),
     /// Request of one key. Requests of other keys may run concurrently.
-    Apart(Apart),
+    Independent(ParallelCall),
     /// Answer that is known, but must follow answers that are not.
-    Said(Output),
+    Ready(Output),
 }
 
 /// Connection that serves requests.
-pub(super) struct Visit {
+pub(super) struct RespConnection {
     pub(super) stream: TcpStream,
     pub(super) shared: Arc<Shared>,
     /// State that all RESP connections share.
     pub(super) registry: Arc<Registry>,
     pub(super) client: Client,
     pub(super) out: Output,
-    pub(super) room: AnswerRoom,
-    pub(super) intake: Intake,
+    pub(super) room: AnswerBudget,
+    pub(super) read_buffer: ReadBuffer,
     pub(super) parser: Parser,
     /// Requests in flight.
     pub(super) window: Window,
@@ -75,31 +75,31 @@ pub(super) struct Visit {
     pub(super) verdicts: Vec<(OperationKind, Verdict, u64)>,
 }
 
-impl Drop for Visit {
+impl Drop for RespConnection {
     fn drop(&mut self) {
         self.registry.leave(&self.client.card);
     }
 }
 
-impl Visit {
+impl RespConnection {
     fn new(
         connection: Connection,
         shared: Arc<Shared>,
         registry: Arc<Registry>,
         card: Arc<Card>,
-    ) -> Visit {
+    ) -> RespConnection {
         let idle = shared.settings.resp_idle_ms_max;
-        Visit {
+        RespConnection {
             stream: connection.stream,
             shared,
             registry,
             client: Client::new(card),
             out: Output::default(),
-            room: AnswerRoom::default(),
+            room: AnswerBudget::default(),
             flow: Flow::default(),
             recent: RecentCommand::default(),
             refused: false,
-            intake: Intake::new(connection.first).closing_idle(idle),
+            read_buffer: ReadBuffer::new(connection.first).closing_idle(idle),
             parser: Parser::default(),
             window: Window::default(),
             verdicts: Vec::new(),
@@ -113,7 +113,7 @@ impl Visit {
             if needed > WINDOW_REQUEST_BYTES_MAX && self.drain().await.is_err() {
                 return;
             }
-            if !self.intake.take_room(needed, &self.shared).await {
+            if !self.read_buffer.reserve(needed, &self.shared).await {
                 let _ = self.drain().await;
                 self.out.error("OVERLOADED too many large requests at a time: try again later");
                 let _ = self.send().await;
@@ -133,7 +133,7 @@ impl Visit {
             let mut needed = None;
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
-                match self.parser.parse(&self.intake.input) {
+                match self.parser.parse(&self.read_buffer.input) {
                     Ok(ParseProgress::Frame(bytes)) => {
                         requests += 1;
                         let slow = match self.window.is_empty() {
@@ -170,7 +170,7 @@ impl Visit {
                 self.send().await?;
                 return Err(());
             }
-            if self.refused && self.intake.input.is_empty() {
+            if self.refused && self.read_buffer.input.is_empty() {
                 self.drain().await?;
                 self.send().await?;
                 writer::hang_up(&mut self.stream).await;
@@ -182,10 +182,11 @@ impl Visit {
         }
     }
 
-    /// Handles one request of this many bytes. Returns a `Slow` if it can't be answered at once.
+    /// Handles one request of this many bytes. Returns a `DeferredReply` if it can't be answered at
+    /// once.
     #[inline]
-    pub(super) fn request(&mut self, bytes: usize) -> Option<Slow> {
-        let frame = self.intake.input.split_to(bytes).freeze();
+    pub(super) fn request(&mut self, bytes: usize) -> Option<DeferredReply> {
+        let frame = self.read_buffer.input.split_to(bytes).freeze();
         let words = self.parser.words(frame);
         if words.is_empty() {
             self.parser.reset();
@@ -198,7 +199,7 @@ impl Visit {
         let plan = translate::translate(
             self.recent.find(words.get(0)),
             &words,
-            &mut Talk {
+            &mut CommandContext {
                 client: &mut self.client,
                 out: &mut self.out,
                 clock: self.registry.clock,
@@ -226,7 +227,7 @@ impl Visit {
     }
 
     #[inline]
-    fn act(&mut self, plan: RespPlan) -> Option<Slow> {
+    fn act(&mut self, plan: RespPlan) -> Option<DeferredReply> {
         let (bucket, call, shape) = match plan {
             RespPlan::Said => {
                 self.verdict(OperationKind::Other, Verdict::Fine);
@@ -234,7 +235,7 @@ impl Visit {
             }
             RespPlan::Ask(call, shape) => (self.client.bucket.clone(), call, shape),
             RespPlan::Directory(bucket, call, shape) => (bucket, Call::Directory(call), shape),
-            RespPlan::Run(errand) => return Some(Slow::Errand(errand)),
+            RespPlan::Run(multi_step) => return Some(DeferredReply::MultiStep(multi_step)),
         };
         let operation = operation(&call);
         let request = Request { bucket, call, retry: self.client.retry.take() };
@@ -249,9 +250,9 @@ impl Visit {
                 self.out.wait_for(from, ticket);
                 None
             }
-            Submitted::Later(reply) => Some(Slow::Reply(reply, shape, operation)),
-            Submitted::Apart(key, answer) => {
-                Some(Slow::Apart(Apart { key, answer, shape, operation }))
+            Submitted::Later(reply) => Some(DeferredReply::Reply(reply, shape, operation)),
+            Submitted::Independent(key, answer) => {
+                Some(DeferredReply::Independent(ParallelCall { key, answer, shape, operation }))
             }
         }
     }
@@ -260,7 +261,7 @@ impl Visit {
     /// learns that the request had no effect.
     #[inline]
     pub(super) fn submit(&mut self, request: Request) -> Submitted {
-        if self.intake.is_last() {
+        if self.read_buffer.is_last() {
             self.refused = true;
             return Submitted::Ready(Err(closing()));
         }
@@ -292,7 +293,7 @@ impl Visit {
         });
         shape.speak(
             answer,
-            &mut Talk {
+            &mut CommandContext {
                 client: &mut self.client,
                 out: &mut self.out,
                 clock: self.registry.clock,
@@ -306,30 +307,30 @@ impl Visit {
 
     /// Waits for a slow answer after sending all earlier answers, unless the request may run
     /// concurrently.
-    async fn wait_for(&mut self, slow: Slow, bytes: usize) -> std::result::Result<(), ()> {
+    async fn wait_for(&mut self, slow: DeferredReply, bytes: usize) -> std::result::Result<(), ()> {
         let slow = match slow {
-            Slow::Apart(apart) => match self.go_beside(apart, bytes).await? {
-                Some(Apart { answer, shape, operation, .. }) => {
-                    Slow::Reply(answer, shape, operation)
+            DeferredReply::Independent(apart) => match self.run_concurrently(apart, bytes).await? {
+                Some(ParallelCall { answer, shape, operation, .. }) => {
+                    DeferredReply::Reply(answer, shape, operation)
                 }
                 None => return Ok(()),
             },
             slow => slow,
         };
         self.drain().await?;
-        if let Slow::Said(said) = slow {
+        if let DeferredReply::Ready(said) = slow {
             self.out.append(said);
             return Ok(());
         }
         self.send().await?;
         let from = self.out.place();
         match slow {
-            Slow::Apart(_) | Slow::Said(_) => {}
-            Slow::Reply(reply, shape, operation) => {
+            DeferredReply::Independent(_) | DeferredReply::Ready(_) => {}
+            DeferredReply::Reply(reply, shape, operation) => {
                 let reply = reply.await;
                 self.speak(&shape, operation, reply);
             }
-            Slow::Errand(errand) => self.run_errand(errand).await?,
+            DeferredReply::MultiStep(multi_step) => self.run_multi_step(multi_step).await?,
         }
         self.swallow(from);
         Ok(())

@@ -31,7 +31,7 @@ pub const WINDOW_REQUEST_BYTES_MAX: usize = 64 * 1024;
 const READ_BYTES: usize = WINDOW_BYTES_MAX / 16;
 
 /// Request that concerns one key and nothing else.
-pub struct Apart {
+pub struct ParallelCall {
     pub key: Key,
     pub answer: LaterReply,
     pub shape: RespShape,
@@ -102,8 +102,8 @@ impl Window {
     }
 
     /// Starts a request of this many bytes.
-    pub fn begin(&mut self, apart: Apart, bytes: usize, seat: OwnedSemaphorePermit) {
-        let Apart { key, answer, shape, operation } = apart;
+    pub fn begin(&mut self, apart: ParallelCall, bytes: usize, seat: OwnedSemaphorePermit) {
+        let ParallelCall { key, answer, shape, operation } = apart;
         let bytes = self.reckoned(operation, bytes);
         self.bytes += bytes;
         let answer = tokio::spawn(answer);

@@ -1,12 +1,12 @@
 //! Data types and Riak's legacy counters: requests, and answers.
 
 use super::answer::RiakResponse;
-use super::asked::RiakRequest;
 use super::errors;
 use super::headers::vclock;
 use super::parameters::{Options, Query};
 use super::path::PathBucket;
 use super::render::Form;
+use super::request::RiakRequest;
 use super::translate::{RiakPlan, RiakShape, ask};
 use crate::http::Method;
 use crate::http::percent::encode_onto;

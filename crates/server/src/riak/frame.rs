@@ -1,9 +1,9 @@
 //! Parsing of requests, and framing of answers. Pure.
 
 use super::answer::RiakResponse;
-use super::asked::RiakRequest;
+use super::request::RiakRequest;
+use crate::access_control::AccessControl;
 use crate::counters::{OperationKind, Verdict};
-use crate::guard::Guard;
 use crate::http::date;
 use crate::http::{BodyFraming, Method, Parsed, Refused, head as http_head};
 use base::{AvailableCall, Call, Kind};
@@ -45,7 +45,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, RiakResponse
 }
 
 /// Checks that the request names this server, and that no web page of another origin writes.
-pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), RiakResponse> {
+pub(super) fn check(framed: &Framed, guard: &AccessControl) -> Result<(), RiakResponse> {
     if !guard.knows_host(&framed.host) {
         let words = "this server is not known under the name in `host`; the setting \
                      `allowed_hosts` lists its names\n";

@@ -1,8 +1,8 @@
 //! Conversion between Riak's object headers and a value's content.
 
 use super::answer::RiakResponse;
-use super::asked::RiakRequest;
 use super::path::{PathBucket, Style};
+use super::request::RiakRequest;
 use crate::http::percent::{Plus, decode, encode_plus_onto};
 use base::{Content, Context, Headers, Link, Sibling};
 use base64::Engine;

@@ -11,7 +11,6 @@
 //! Read next: `path.rs`, `translate.rs`, `render.rs`, then `tests/conversations.rs`.
 
 mod answer;
-mod asked;
 mod datatypes;
 mod errors;
 mod frame;
@@ -23,15 +22,16 @@ mod parts;
 mod path;
 mod properties;
 mod render;
+mod request;
 mod serve;
 mod statistics;
 mod tally;
 mod translate;
 
 pub use answer::RiakResponse;
-pub use asked::RiakRequest;
 pub(crate) use path::{FIRST_SEGMENTS, is_riaks};
 pub use render::render;
+pub use request::RiakRequest;
 pub(crate) use serve::serve;
 pub(crate) use tally::Tally;
 pub use translate::{Look, RiakPlan, RiakShape, gather, go_on, next_page, plan};

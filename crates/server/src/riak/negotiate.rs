@@ -1,6 +1,6 @@
 //! Content negotiation by `Accept`.
 
-use super::asked::RiakRequest;
+use super::request::RiakRequest;
 
 /// Client's preferences on the answer: `Accept` and `Accept-Encoding`.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Properties of buckets and bucket types under Riak's names.
 
 use super::answer::RiakResponse;
-use super::asked::RiakRequest;
 use super::path::known_as;
+use super::request::RiakRequest;
 use base::properties::{CONSISTENCY, Changes, PROPERTIES, PropertyShape};
 use base::{BucketName, Consistency, DataType, Properties, Quorum};
 use serde_json::{Map, Value, json};

@@ -1,11 +1,11 @@
 //! Rendering of a node's reply as Riak's HTTP answer.
 
 use super::answer::RiakResponse;
-use super::asked::RiakRequest;
 use super::datatypes::{self, Telling};
 use super::headers::{VCLOCK, content_type, index_headers, link_header, meta_headers, vclock};
 use super::negotiate::{Manner, Wants, siblings as manner, welcome};
 use super::path::{PathBucket, known_as};
+use super::request::RiakRequest;
 use super::translate::RiakShape;
 use super::{errors, parts, properties};
 use crate::http::date;

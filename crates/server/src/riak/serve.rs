@@ -7,7 +7,7 @@ use super::tally::Tally;
 use super::{
     RiakPlan, RiakResponse, RiakShape, errors, gather, go_on, next_page, plan, render, statistics,
 };
-use crate::buffer_room::{AnswerRoom, overloaded};
+use crate::buffer_budget::{AnswerBudget, overloaded};
 use crate::connection::{Connection, ListenerKind, Shutdown};
 use crate::counters::{ClientProtocol, OperationKind};
 use crate::http_input::{Input, Unread};
@@ -41,8 +41,9 @@ pub(crate) async fn serve(
 ) -> Option<Connection> {
     let Connection { stream, first, kind } = connection;
     let (flow, operation) = (Flow::default(), OperationKind::Other);
-    let (input, room) = (Input::new(first), AnswerRoom::default());
-    let mut talk = Talk { stream, input, kind, shared, tally, shutdown, flow, room, operation };
+    let (input, room) = (Input::new(first), AnswerBudget::default());
+    let mut talk =
+        RiakConnection { stream, input, kind, shared, tally, shutdown, flow, room, operation };
     match talk.run().await {
         Ok(()) | Err(ConnectionEnd::Silent) => None,
         Err(ConnectionEnd::Refused(answer)) => {
@@ -53,7 +54,7 @@ pub(crate) async fn serve(
             None
         }
         Err(ConnectionEnd::Foreign) => {
-            let Talk { stream, input, kind, .. } = talk;
+            let RiakConnection { stream, input, kind, .. } = talk;
             Some(Connection { stream, first: input.into_bytes(), kind })
         }
     }
@@ -92,7 +93,7 @@ impl From<Unread> for ConnectionEnd {
     }
 }
 
-struct Talk {
+struct RiakConnection {
     stream: TcpStream,
     input: Input,
     kind: ListenerKind,
@@ -101,12 +102,12 @@ struct Talk {
     shutdown: Shutdown,
     flow: Flow,
     /// Memory of the answer.
-    room: AnswerRoom,
+    room: AnswerBudget,
     /// Kind of operation that the current request is counted as.
     operation: OperationKind,
 }
 
-impl Talk {
+impl RiakConnection {
     async fn run(&mut self) -> Result<(), ConnectionEnd> {
         loop {
             let framed = self.head().await?;
@@ -115,7 +116,7 @@ impl Talk {
                 self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
             let mut asked = framed.asked;
-            let Talk { stream, input, shared, .. } = self;
+            let RiakConnection { stream, input, shared, .. } = self;
             asked.body = input.body(stream, shared, framed.body, VALUE_BYTES_MAX).await?;
             asked.chance = rand::random();
             let since = Instant::now();
@@ -155,7 +156,7 @@ impl Talk {
                 self.input.advance(used);
                 return Ok(framed);
             }
-            let Talk { stream, input, shared, shutdown, .. } = self;
+            let RiakConnection { stream, input, shared, shutdown, .. } = self;
             if !input.listen(stream, shared, shutdown).await? {
                 return Err(ConnectionEnd::Silent);
             }
@@ -222,7 +223,7 @@ impl Talk {
         self.operation = frame::operation(&request.call);
         match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(result) => result,
-            Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
+            Submitted::Later(reply) | Submitted::Independent(_, reply) => reply.await,
             Submitted::Pending(ticket, result) => {
                 self.shared.node.decided(ticket).await?;
                 result

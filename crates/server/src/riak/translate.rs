@@ -1,12 +1,12 @@
 //! Translation of Riak's requests into those of `base`.
 
 use super::answer::RiakResponse;
-use super::asked::RiakRequest;
 use super::headers::{content, context};
 use super::negotiate::Wants;
 use super::parameters::{Options, Query};
 use super::path::{PathBucket, Resource, Style, TYPE, read};
 use super::render::{Conditions, Form, RenderedList};
+use super::request::RiakRequest;
 use super::{datatypes, properties, statistics};
 use crate::http::Method;
 use base::limits::PAGE_ROWS_DEFAULT;

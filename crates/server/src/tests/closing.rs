@@ -1,6 +1,6 @@
 //! Tests of closing front-ends: each client is answered until an answer says that it is the last.
 
-use super::house::House;
+use super::test_server::TestServer;
 use crate::ServerSettings;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -106,11 +106,11 @@ fn whoever_asks_on_is_answered_and_told_that_it_was_the_last() {
     for case in [RESP, HTTP, RIAK, ARAKOON] {
         let settings =
             ServerSettings { arakoon_clusters: vec!["ricky".into()], ..ServerSettings::default() };
-        let mut house = House::named("arakoon_0", settings);
+        let mut server = TestServer::named("arakoon_0", settings);
         let clients: Vec<_> = (0..6)
             .map(|_| {
                 let answered = Arc::new(AtomicUsize::new(0));
-                (answered.clone(), asks_on(house.address, case, answered))
+                (answered.clone(), asks_on(server.address, case, answered))
             })
             .collect();
         // A client that is not connected yet can't be told anything.
@@ -119,7 +119,7 @@ fn whoever_asks_on_is_answered_and_told_that_it_was_the_last() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        house.close_doors();
+        server.close_doors();
         for (_, client) in clients {
             client.join().expect("it was told");
         }
@@ -128,13 +128,13 @@ fn whoever_asks_on_is_answered_and_told_that_it_was_the_last() {
 
 #[test]
 fn who_says_nothing_is_parted_from_in_a_moment() {
-    let mut house = House::build();
-    let mut silent = TcpStream::connect(house.address).expect("a connection");
+    let mut server = TestServer::build();
+    let mut silent = TcpStream::connect(server.address).expect("a connection");
     silent.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
     silent.write_all(RESP.request).expect("sent");
     let mut answer = [0; 64];
     assert_eq!(silent.read(&mut answer).expect("an answer"), RESP.fine.len());
-    house.close_doors();
+    server.close_doors();
     assert_eq!(silent.read(&mut answer).expect("no reset"), 0, "closed without a word");
-    assert!(TcpStream::connect(house.address).is_err(), "nobody comes in");
+    assert!(TcpStream::connect(server.address).is_err(), "nobody comes in");
 }

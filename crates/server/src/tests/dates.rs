@@ -1,14 +1,14 @@
 //! Tests of the date in answers: every HTTP answer has the current date.
 
-use super::house::House;
+use super::test_server::TestServer;
 use crate::clock::Clock;
 use crate::http::date;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 /// Returns all bytes that a connection answers to these requests, of which the last ends it.
-fn said(house: &House, requests: &str) -> String {
-    let mut stream = TcpStream::connect(house.address).expect("it listens");
+fn said(server: &TestServer, requests: &str) -> String {
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
     stream.write_all(requests.replace('\n', "\r\n").as_bytes()).expect("sent");
     let mut said = String::new();
     stream.read_to_string(&mut said).expect("text, and an end");
@@ -17,7 +17,7 @@ fn said(house: &House, requests: &str) -> String {
 
 #[test]
 fn every_answer_has_the_present_date() {
-    let house = House::build();
+    let server = TestServer::build();
     let key = "/v1/buckets/default/default/keys/k";
     let before = Clock::Wall.unix_ms() / 1_000;
     for (line, status) in [
@@ -33,7 +33,7 @@ fn every_answer_has_the_present_date() {
     ] {
         // The second request on one connection gets the cached date.
         let last = line.replacen("host:", "connection: close\nhost:", 1);
-        let said = said(&house, &format!("{line}\n\n{last}\n\n"));
+        let said = said(&server, &format!("{line}\n\n{last}\n\n"));
         assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {said}");
         let heads = said.split("HTTP/1.1 ").skip(1);
         for head in heads {

@@ -2,4 +2,4 @@
 
 mod closing;
 mod dates;
-pub mod house;
+pub mod test_server;

@@ -14,7 +14,7 @@ use super::atomic_file::{AtomicFile, id};
 use super::{DataDir, chance};
 use crate::StoreError;
 use crate::disk::Disk;
-use base::Lived;
+use base::IncarnationId;
 use base::limits::PEER_LIVES_MAX;
 use std::io;
 use std::path::Path;
@@ -33,27 +33,29 @@ impl DataDir {
     /// Begins the incarnation of this number. Returns, once that is durable, every incarnation that
     /// the cluster may have on record, this one last. If the list already holds `PEER_LIVES_MAX`,
     /// this one is not added and has no token: its number alone identifies it.
-    pub fn begin_lived(&self, number: u64) -> Result<Vec<Lived>, StoreError> {
-        let mut lives = self.lives()?;
-        if lives.len() < PEER_LIVES_MAX {
-            lives.push(Lived { number, token: chance()? });
-            self.keep_lives(&lives)?;
+    pub fn begin_incarnation(&self, number: u64) -> Result<Vec<IncarnationId>, StoreError> {
+        let mut incarnations = self.incarnations()?;
+        if incarnations.len() < PEER_LIVES_MAX {
+            incarnations.push(IncarnationId { number, token: chance()? });
+            self.keep_incarnations(&incarnations)?;
         }
-        Ok(lives)
+        Ok(incarnations)
     }
 
     /// Reads the incarnations that the cluster may have on record.
-    pub fn lives(&self) -> Result<Vec<Lived>, StoreError> {
+    pub fn incarnations(&self) -> Result<Vec<IncarnationId>, StoreError> {
         let lines = FILE.read(&self.disk()?, &self.path)?.unwrap_or_default();
-        let lives = lines.iter().map(|line| parse(line)).collect::<Option<Vec<_>>>();
-        let lives = lives.filter(|lives| lives.len() <= PEER_LIVES_MAX);
-        lives.ok_or_else(|| FILE.damaged(&self.path, "a line of it can't be read"))
+        let incarnations = lines.iter().map(|line| parse(line)).collect::<Option<Vec<_>>>();
+        let incarnations = incarnations.filter(|incarnations| incarnations.len() <= PEER_LIVES_MAX);
+        incarnations.ok_or_else(|| FILE.damaged(&self.path, "a line of it can't be read"))
     }
 
     /// Replaces the list: no other incarnation can be on record, now or later.
-    pub fn keep_lives(&self, lives: &[Lived]) -> Result<(), StoreError> {
-        let line = |lived: &Lived| format!("life {:016x} {:016x}\n", lived.number, lived.token);
-        let lines = lives.iter().map(line).collect::<String>();
+    pub fn keep_incarnations(&self, incarnations: &[IncarnationId]) -> Result<(), StoreError> {
+        let line = |incarnation_id: &IncarnationId| {
+            format!("life {:016x} {:016x}\n", incarnation_id.number, incarnation_id.token)
+        };
+        let lines = incarnations.iter().map(line).collect::<String>();
         FILE.replace(&self.disk()?, &self.path, &lines)
     }
 
@@ -83,8 +85,8 @@ pub(super) fn forgive(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn parse(line: &str) -> Option<Lived> {
+fn parse(line: &str) -> Option<IncarnationId> {
     let (number, token) = line.strip_prefix("life ")?.split_once(' ')?;
     let token = id(token).filter(|token| *token != 0)?;
-    Some(Lived { number: id(number)?, token })
+    Some(IncarnationId { number: id(number)?, token })
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::disk::{Honesty, MemoryDisk, crash_states};
-use base::Lived;
+use base::IncarnationId;
 use base::codec::checksum;
 use base::limits::PEER_LIVES_MAX;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -56,29 +56,34 @@ fn lives_are_told_apart_by_what_is_drawn_and_none_makes_room_for_another() {
     let above = tempfile::tempdir().expect("a directory");
     let path = above.path().join("data");
     let data = DataDir::open(&path).expect("makes");
-    let numbers = |lives: &[Lived]| lives.iter().map(|lived| lived.number).collect::<Vec<_>>();
-    assert_eq!(data.lives().expect("of an earlier version"), []);
+    let numbers = |incarnations: &[IncarnationId]| {
+        incarnations.iter().map(|incarnation_id| incarnation_id.number).collect::<Vec<_>>()
+    };
+    assert_eq!(data.incarnations().expect("of an earlier version"), []);
     let most = PEER_LIVES_MAX as u64;
     for number in 1..=most {
-        let lives = data.begin_lived(number).expect("begins");
-        assert_eq!(numbers(&lives), (1..=number).collect::<Vec<_>>());
-        assert!(lives.iter().all(|lived| lived.token != 0));
+        let incarnations = data.begin_incarnation(number).expect("begins");
+        assert_eq!(numbers(&incarnations), (1..=number).collect::<Vec<_>>());
+        assert!(incarnations.iter().all(|incarnation_id| incarnation_id.token != 0));
     }
     assert_eq!(mode(&path.join("LIVES")), 0o600);
-    let full = data.begin_lived(most + 1).expect("begins");
+    let full = data.begin_incarnation(most + 1).expect("begins");
     assert_eq!(numbers(&full), (1..=most).collect::<Vec<_>>(), "it has no token");
-    data.keep_lives(&full[2..3]).expect("let go of");
-    let lives = data.begin_lived(most + 2).expect("begins");
-    assert_eq!((lives[0], numbers(&lives)), (full[2], vec![3, most + 2]));
+    data.keep_incarnations(&full[2..3]).expect("let go of");
+    let incarnations = data.begin_incarnation(most + 2).expect("begins");
+    assert_eq!((incarnations[0], numbers(&incarnations)), (full[2], vec![3, most + 2]));
     let copy = data.twin(&above.path().join("copy")).expect("makes");
-    assert_eq!(numbers(&copy.begin_lived(1).expect("begins")), [1], "a copy begins anew");
+    assert_eq!(numbers(&copy.begin_incarnation(1).expect("begins")), [1], "a copy begins anew");
     let kept = "credenza lives 1\nlife 0000000000000006 00000000000000aa\n\
                 life 0000000000000007 00000000000000bb\nchecksum 3c1055514d56d040\n";
     std::fs::write(path.join("LIVES"), kept).expect("writes");
-    let lives = data.begin_lived(8).expect("the format's kept example is read");
-    assert_eq!(lives[..2], [Lived { number: 6, token: 0xAA }, Lived { number: 7, token: 0xBB }]);
+    let incarnations = data.begin_incarnation(8).expect("the format's kept example is read");
+    assert_eq!(
+        incarnations[..2],
+        [IncarnationId { number: 6, token: 0xAA }, IncarnationId { number: 7, token: 0xBB }]
+    );
     std::fs::write(path.join("LIVES"), kept.replace("bb", "bc")).expect("writes");
-    let refused = data.begin_lived(9).expect_err("nobody knows").to_string();
+    let refused = data.begin_incarnation(9).expect_err("nobody knows").to_string();
     assert!(refused.contains("LIVES"), "{refused}");
 }
 

@@ -6,17 +6,18 @@
 //! belong to no module.
 
 use super::source::SourceFile;
-use super::{Complaint, House};
+use super::{Complaint, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Reports each circle of modules.
-pub fn circles(house: &House) -> Vec<Complaint> {
-    let crates: BTreeSet<_> = house.sources.iter().map(|source| source.crate_folder()).collect();
+pub fn circles(workspace: &Workspace) -> Vec<Complaint> {
+    let crates: BTreeSet<_> =
+        workspace.sources.iter().map(|source| source.crate_folder()).collect();
     let mut complaints = Vec::new();
     for folder in crates.into_iter().filter(|folder| !folder.is_empty()) {
-        for knot in knots(&graph(house, folder)) {
+        for knot in knots(&graph(workspace, folder)) {
             let knot = knot.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             let mend =
                 format!("the modules {knot} import each other: move what both need below them");
@@ -40,8 +41,8 @@ fn module_of(source: &SourceFile, folder: &str) -> Option<Vec<String>> {
     Some(path)
 }
 
-fn graph(house: &House, folder: &str) -> Graph {
-    let files = house.sources.iter().filter(|source| source.crate_folder() == folder);
+fn graph(workspace: &Workspace, folder: &str) -> Graph {
+    let files = workspace.sources.iter().filter(|source| source.crate_folder() == folder);
     let files: Vec<_> =
         files.filter_map(|source| Some((module_of(source, folder)?, shipped(source)))).collect();
     let modules: BTreeSet<_> = files.iter().filter_map(|(path, _)| path.first().cloned()).collect();

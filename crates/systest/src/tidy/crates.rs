@@ -1,7 +1,7 @@
 //! Rules of crates: the imports that each may have, and the words it must not use.
 
 use super::source::{CRATE_FOLDERS, SourceFile, line_of, words};
-use super::{Complaint, House};
+use super::{Complaint, Workspace};
 
 /// Rule of one crate.
 pub struct CrateRule {
@@ -173,9 +173,9 @@ pub const CRATES: [CrateRule; 14] = [
 ];
 
 /// Rule 1: crates import only what the table allows, and none re-exports another.
-pub fn imports(house: &House) -> Vec<Complaint> {
+pub fn imports(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    for (path, text) in &house.texts {
+    for (path, text) in &workspace.texts {
         let parts: Vec<_> = path.split('/').collect();
         if let [folder, name, "Cargo.toml"] = parts[..]
             && CRATE_FOLDERS.contains(&folder)
@@ -183,7 +183,7 @@ pub fn imports(house: &House) -> Vec<Complaint> {
             complaints.extend(manifest(name, path, text));
         }
     }
-    for source in &house.sources {
+    for source in &workspace.sources {
         complaints.extend(uses(source));
     }
     complaints
@@ -266,9 +266,9 @@ fn local_module(source: &SourceFile, name: &str) -> bool {
 }
 
 /// Rule 2: no crate uses a word that is forbidden to it.
-pub fn forbidden_words(house: &House) -> Vec<Complaint> {
+pub fn forbidden_words(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    for source in &house.sources {
+    for source in &workspace.sources {
         let rule = CRATES.iter().find(|rule| rule.name == source.crate_name());
         for word in rule.iter().flat_map(|rule| rule.never).flat_map(|list| list.iter()) {
             let inside = source.path.split("/src/").nth(1).unwrap_or("");
@@ -294,7 +294,7 @@ fn word_in_a_path(line: &str, says: &str) -> bool {
 }
 
 /// Rule 3: subjects in `logic` do not import each other, only `base`.
-pub fn subjects(house: &House) -> Vec<Complaint> {
+pub fn subjects(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let subject = |path: &str| {
         let inside = path.strip_prefix("crates/logic/src/")?;
@@ -302,8 +302,8 @@ pub fn subjects(house: &House) -> Vec<Complaint> {
         (first != "lib.rs").then(|| first.trim_end_matches(".rs").to_string())
     };
     let all: std::collections::BTreeSet<_> =
-        house.sources.iter().filter_map(|source| subject(&source.path)).collect();
-    for source in &house.sources {
+        workspace.sources.iter().filter_map(|source| subject(&source.path)).collect();
+    for source in &workspace.sources {
         let Some(own) = subject(&source.path) else { continue };
         for other in all.iter().filter(|other| **other != own) {
             for at in words(&source.code, &format!("crate::{other}")) {

@@ -17,7 +17,7 @@ pub use circles::circles;
 pub use crates::{CRATES, forbidden_words, imports, subjects};
 pub use names::type_names;
 pub use papers::{architecture, decisions, formats, links, settings, stories};
-pub use shape::{Exception, lengths, signs, small_things};
+pub use shape::{Exception, file_heads, lengths, small_things};
 pub use source::{CRATE_FOLDERS, SourceFile};
 
 use std::fmt;
@@ -57,7 +57,7 @@ impl SourceFile {
 
 /// The whole source tree as text.
 #[derive(Clone, Debug, Default)]
-pub struct House {
+pub struct Workspace {
     /// Path of its root; empty for a made-up tree.
     pub root: PathBuf,
     /// All Rust files.
@@ -68,24 +68,24 @@ pub struct House {
     pub paths: Vec<String>,
 }
 
-impl House {
+impl Workspace {
     /// Reads the tree from its root, without files that git ignores.
-    pub fn read(root: &Path) -> House {
-        let mut house = House { root: root.into(), ..House::default() };
-        house.walk(root, "");
-        house.paths.sort();
-        house
+    pub fn read(root: &Path) -> Workspace {
+        let mut workspace = Workspace { root: root.into(), ..Workspace::default() };
+        workspace.walk(root, "");
+        workspace.paths.sort();
+        workspace
     }
 
     /// Returns a made-up tree, for planted violations.
-    pub fn of(files: &[(&str, &str)]) -> House {
-        let mut house = House::default();
+    pub fn of(files: &[(&str, &str)]) -> Workspace {
+        let mut workspace = Workspace::default();
         for (path, text) in files {
             let slashes = path.match_indices('/').map(|(at, _)| path[..at].to_string());
-            house.paths.extend(slashes);
-            house.add(path, text.to_string());
+            workspace.paths.extend(slashes);
+            workspace.add(path, text.to_string());
         }
-        house
+        workspace
     }
 
     fn add(&mut self, path: &str, text: String) {

@@ -1,6 +1,6 @@
 //! Names of types: each says what the type is, to a reader in another file.
 
-use super::{Complaint, House};
+use super::{Complaint, Workspace};
 use std::collections::BTreeMap;
 
 /// Largest number of types with one name, in all code that is shipped together.
@@ -18,9 +18,9 @@ const NO_NOUNS: [&str; 33] = [
 
 /// Reports names that too many types have, and names that are not nouns, except those in `known`, a
 /// list that may only shrink.
-pub fn type_names(house: &House, known: &[&str]) -> Vec<Complaint> {
+pub fn type_names(workspace: &Workspace, known: &[&str]) -> Vec<Complaint> {
     let mut given: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
-    for source in &house.sources {
+    for source in &workspace.sources {
         for (line, text) in source.shipped() {
             if let Some(name) = defined(text) {
                 given.entry(name).or_default().push((&source.path, line));

@@ -2,23 +2,23 @@
 //! formats.
 
 use super::source::CRATE_FOLDERS;
-use super::{Complaint, House};
+use super::{Complaint, Workspace};
 
 /// Rule 7a: every path that ARCHITECTURE.md and the pages of docs/inside name exists.
-pub fn architecture(house: &House) -> Vec<Complaint> {
+pub fn architecture(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let tells = |path: &str| path == "ARCHITECTURE.md" || path.starts_with("docs/inside/");
-    for (path, text) in house.texts.iter().filter(|(path, _)| tells(path)) {
+    for (path, text) in workspace.texts.iter().filter(|(path, _)| tells(path)) {
         for (at, line) in text.lines().enumerate() {
             for named in line.split('`').skip(1).step_by(2).filter(|named| is_path(named)) {
-                if !exists(house, named) {
+                if !exists(workspace, named) {
                     let mend = format!("`{named}` does not exist: name where the thing lives now");
                     complaints.push(Complaint::new("paths", path, at + 1, mend));
                 }
             }
         }
     }
-    if !house.root.as_os_str().is_empty() && house.text("ARCHITECTURE.md").is_none() {
+    if !workspace.root.as_os_str().is_empty() && workspace.text("ARCHITECTURE.md").is_none() {
         let mend = "the map of the house is missing: write ARCHITECTURE.md".to_string();
         complaints.push(Complaint::new("paths", "ARCHITECTURE.md", 1, mend));
     }
@@ -39,24 +39,26 @@ fn is_path(named: &str) -> bool {
 
 /// Returns true if the path exists as it is, or as the short form `node/route.rs` of
 /// `crates/node/src/route.rs`.
-fn exists(house: &House, named: &str) -> bool {
-    if house.holds(named) || house.holds(&format!("crates/{named}")) {
+fn exists(workspace: &Workspace, named: &str) -> bool {
+    if workspace.holds(named) || workspace.holds(&format!("crates/{named}")) {
         return true;
     }
     match named.split_once('/') {
         Some((name, rest)) => {
             let rest = rest.strip_prefix("src/").unwrap_or(rest);
-            CRATE_FOLDERS.iter().any(|folder| house.holds(&format!("{folder}/{name}/src/{rest}")))
-                || house.paths.iter().any(|path| path.ends_with(&format!("/src/{named}")))
+            CRATE_FOLDERS
+                .iter()
+                .any(|folder| workspace.holds(&format!("{folder}/{name}/src/{rest}")))
+                || workspace.paths.iter().any(|path| path.ends_with(&format!("/src/{named}")))
         }
         None => false,
     }
 }
 
 /// Rule 7b: every link of every Markdown file resolves, its anchor too.
-pub fn links(house: &House) -> Vec<Complaint> {
+pub fn links(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    for (path, text) in house.texts.iter().filter(|(path, _)| path.ends_with(".md")) {
+    for (path, text) in workspace.texts.iter().filter(|(path, _)| path.ends_with(".md")) {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         for (line, target) in link_targets(text) {
             if target.contains("://") || target.starts_with("mailto:") {
@@ -67,10 +69,10 @@ pub fn links(house: &House) -> Vec<Complaint> {
                 None => (target.as_str(), None),
             };
             let file = if file.is_empty() { path.clone() } else { joined(folder, file) };
-            if !house.holds(&file) {
+            if !workspace.holds(&file) {
                 let mend = format!("the link to {target} leads nowhere ({file}): mend its path");
                 complaints.push(Complaint::new("links", path, line, mend));
-            } else if let (Some(anchor), Some(there)) = (anchor, house.text(&file))
+            } else if let (Some(anchor), Some(there)) = (anchor, workspace.text(&file))
                 && !anchors(there).iter().any(|known| known == anchor)
             {
                 let mend = format!("{file} has no heading #{anchor}: mend the anchor");
@@ -128,13 +130,13 @@ fn anchors(text: &str) -> Vec<String> {
 }
 
 /// Rule 8a: every setting of the table is in the docs page.
-pub fn settings(house: &House) -> Vec<Complaint> {
+pub fn settings(workspace: &Workspace) -> Vec<Complaint> {
     const TABLE: &str = "crates/cli/src/settings/table.rs";
     const PAGE: &str = "docs/run/settings.md";
-    let Some(table) = house.sources.iter().find(|source| source.path == TABLE) else {
+    let Some(table) = workspace.sources.iter().find(|source| source.path == TABLE) else {
         return Vec::new();
     };
-    let page = house.text(PAGE).unwrap_or("");
+    let page = workspace.text(PAGE).unwrap_or("");
     let mut complaints = Vec::new();
     for (line, name) in setting_names(&table.text) {
         if !page.contains(&format!("`{name}`")) {
@@ -156,9 +158,9 @@ fn setting_names(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Rule 8b: every story and conversation is replayed by a test of its crate, and has a recording.
-pub fn stories(house: &House) -> Vec<Complaint> {
+pub fn stories(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    for (path, text) in &house.texts {
+    for (path, text) in &workspace.texts {
         let parts: Vec<_> = path.split('/').collect();
         let Some(at) = parts.iter().position(|part| matches!(*part, "stories" | "conversations"))
         else {
@@ -170,7 +172,7 @@ pub fn stories(house: &House) -> Vec<Complaint> {
         let folder = parts[..=at].join("/");
         let stem = path.rsplit('/').next().and_then(|name| name.strip_suffix(".txt"));
         let parent = parts[..at].join("/");
-        let player = house.sources.iter().filter(|source| source.path.starts_with(&parent));
+        let player = workspace.sources.iter().filter(|source| source.path.starts_with(&parent));
         let mut player = player.filter(|source| {
             let whole = source.text.contains(&format!("{}\"", parts[at]))
                 || source.text.contains(&format!("{}/", parts[at]));
@@ -192,12 +194,12 @@ pub fn stories(house: &House) -> Vec<Complaint> {
 }
 
 /// Rule 8c: every decision is in the index, and has the required parts.
-pub fn decisions(house: &House) -> Vec<Complaint> {
+pub fn decisions(workspace: &Workspace) -> Vec<Complaint> {
     const INDEX: &str = "docs/decisions/README.md";
-    let index = house.text(INDEX).unwrap_or("");
+    let index = workspace.text(INDEX).unwrap_or("");
     let mut complaints = Vec::new();
     let mut numbers = Vec::new();
-    for (path, text) in &house.texts {
+    for (path, text) in &workspace.texts {
         let Some(name) = path.strip_prefix("docs/decisions/") else { continue };
         if name == "README.md" || !name.ends_with(".md") {
             continue;
@@ -223,11 +225,11 @@ pub fn decisions(house: &House) -> Vec<Complaint> {
 }
 
 /// Rule 9: every on-disk format has a kept example, listed in the table of the kept formats.
-pub fn formats(house: &House) -> Vec<Complaint> {
+pub fn formats(workspace: &Workspace) -> Vec<Complaint> {
     const TABLE: &str = "crates/systest/golden/README.md";
-    let table = house.text(TABLE).unwrap_or("");
+    let table = workspace.text(TABLE).unwrap_or("");
     let mut complaints = Vec::new();
-    for source in &house.sources {
+    for source in &workspace.sources {
         if !matches!(source.crate_name(), "store" | "replication" | "dynamo" | "transport" | "node")
         {
             continue;
@@ -248,7 +250,7 @@ pub fn formats(house: &House) -> Vec<Complaint> {
     }
     for (at, line) in table.lines().enumerate() {
         for named in line.split('`').skip(1).step_by(2).filter(|named| named.contains('/')) {
-            if !house.holds(named) {
+            if !workspace.holds(named) {
                 let mend = format!("`{named}` is gone: a kept example is kept for ever");
                 complaints.push(Complaint::new("formats", TABLE, at + 1, mend));
             }

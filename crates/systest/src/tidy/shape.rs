@@ -2,7 +2,7 @@
 //! be in shipped code.
 
 use super::source::{SourceFile, line_of, words};
-use super::{Complaint, House};
+use super::{Complaint, Workspace};
 
 /// Longest file, in lines.
 pub const FILE_LINES_MAX: usize = 400;
@@ -24,10 +24,10 @@ pub struct Exception {
 }
 
 /// Rule 4: lengths, with a list of exceptions that may only shrink.
-pub fn lengths(house: &House, exceptions: &[Exception]) -> Vec<Complaint> {
+pub fn lengths(workspace: &Workspace, exceptions: &[Exception]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut seen: Vec<(&str, String)> = Vec::new();
-    for source in &house.sources {
+    for source in &workspace.sources {
         for (line, what, length, max, mend) in measured(source) {
             let known =
                 exceptions.iter().find(|known| known.path == source.path && known.what == what);
@@ -92,9 +92,9 @@ fn measured(source: &SourceFile) -> Vec<Measure> {
 }
 
 /// Rule 5: every file begins with a head comment; that of a crate or folder has Promises and Never.
-pub fn signs(house: &House) -> Vec<Complaint> {
+pub fn file_heads(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    for source in &house.sources {
+    for source in &workspace.sources {
         let sign: Vec<_> = source.text.lines().take_while(|line| line.starts_with("//!")).collect();
         if sign.first().is_none_or(|line| line.trim().len() < 8) {
             let mend = "begin the file with `//! ` and one sentence that says what it is for";
@@ -114,7 +114,7 @@ pub fn signs(house: &House) -> Vec<Complaint> {
             }
         }
     }
-    for (path, text) in &house.texts {
+    for (path, text) in &workspace.texts {
         let mut lines = text.lines().filter(|line| !line.starts_with("#!"));
         let first = lines.next().unwrap_or("").trim_start();
         let (kind, good) = match path.rsplit('.').next() {
@@ -134,9 +134,9 @@ pub fn signs(house: &House) -> Vec<Complaint> {
 }
 
 /// Rule 6: every `select!` in `node` is biased; no `unwrap()`, `dbg!` or left-over note is shipped.
-pub fn small_things(house: &House) -> Vec<Complaint> {
+pub fn small_things(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    for source in &house.sources {
+    for source in &workspace.sources {
         complaints.extend(selects(source));
         for (line, text) in source.shipped() {
             let mend = if text.contains(".unwrap()") {

@@ -1,6 +1,6 @@
 //! Runs the rules of the source tree. Each message says how to correct a violation.
 
-use systest::tidy::{self, Complaint, Exception, House};
+use systest::tidy::{self, Complaint, Exception, Workspace};
 
 /// Files and functions that may be longer, each with its reason. Numbers only shrink, lines are
 /// only removed.
@@ -9,19 +9,19 @@ const EXCEPTIONS: &[Exception] = &[];
 /// Names of types that are still to be improved. The list only shrinks, until it is empty.
 const POOR_NAMES: &[&str] = &[];
 
-fn holds(rule: impl Fn(&House) -> Vec<Complaint>) {
-    let complaints = rule(&House::read(&tidy::root()));
+fn holds(rule: impl Fn(&Workspace) -> Vec<Complaint>) {
+    let complaints = rule(&Workspace::read(&tidy::root()));
     let words: Vec<_> = complaints.iter().map(|complaint| format!("  {complaint}")).collect();
     assert!(complaints.is_empty(), "{} to mend:\n{}", words.len(), words.join("\n"));
 }
 
 #[test]
-fn rooms_import_only_what_the_table_allows() {
+fn crates_import_only_what_the_table_allows() {
     holds(tidy::imports);
 }
 
 #[test]
-fn rooms_say_no_forbidden_word() {
+fn crates_say_no_forbidden_word() {
     holds(tidy::forbidden_words);
 }
 
@@ -37,17 +37,17 @@ fn modules_of_a_crate_import_each_other_in_no_circle() {
 
 #[test]
 fn types_have_names_of_their_own() {
-    holds(|house| tidy::type_names(house, POOR_NAMES));
+    holds(|workspace| tidy::type_names(workspace, POOR_NAMES));
 }
 
 #[test]
 fn files_functions_and_lines_are_short() {
-    holds(|house| tidy::lengths(house, EXCEPTIONS));
+    holds(|workspace| tidy::lengths(workspace, EXCEPTIONS));
 }
 
 #[test]
-fn every_file_begins_with_a_sign() {
-    holds(tidy::signs);
+fn every_file_begins_with_a_head_comment() {
+    holds(tidy::file_heads);
 }
 
 #[test]

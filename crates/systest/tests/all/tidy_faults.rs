@@ -1,7 +1,7 @@
 //! Tests of the rules of the source tree: a planted violation is found, a similar correct text is
 //! not reported.
 
-use systest::tidy::{self, Complaint, Exception, House, SourceFile};
+use systest::tidy::{self, Complaint, Exception, SourceFile, Workspace};
 
 fn caught(complaints: Vec<Complaint>, word: &str) {
     assert!(
@@ -16,22 +16,22 @@ fn quiet(complaints: Vec<Complaint>) {
 
 const SIGN: &str = "//! A file for a test.\n";
 
-fn one(path: &str, body: &str) -> House {
-    House::of(&[(path, &format!("{SIGN}{body}"))])
+fn one(path: &str, body: &str) -> Workspace {
+    Workspace::of(&[(path, &format!("{SIGN}{body}"))])
 }
 
 #[test]
 fn an_arrow_that_points_up_is_caught_in_the_manifest_and_in_the_code() {
     let manifest = "[dependencies]\nnode.workspace = true\n[lints]\nworkspace = true\n";
-    caught(tidy::imports(&House::of(&[("crates/store/Cargo.toml", manifest)])), "not `node`");
+    caught(tidy::imports(&Workspace::of(&[("crates/store/Cargo.toml", manifest)])), "not `node`");
     let plain = "[dependencies]\nbase.workspace = true\n[lints]\nworkspace = true\n";
-    quiet(tidy::imports(&House::of(&[("crates/store/Cargo.toml", plain)])));
-    caught(tidy::imports(&House::of(&[("crates/attic/Cargo.toml", plain)])), "unknown crate");
-    caught(tidy::imports(&House::of(&[("research/attic/Cargo.toml", plain)])), "unknown crate");
-    caught(tidy::imports(&House::of(&[("research/dvv/Cargo.toml", manifest)])), "not `node`");
+    quiet(tidy::imports(&Workspace::of(&[("crates/store/Cargo.toml", plain)])));
+    caught(tidy::imports(&Workspace::of(&[("crates/attic/Cargo.toml", plain)])), "unknown crate");
+    caught(tidy::imports(&Workspace::of(&[("research/attic/Cargo.toml", plain)])), "unknown crate");
+    caught(tidy::imports(&Workspace::of(&[("research/dvv/Cargo.toml", manifest)])), "not `node`");
     caught(tidy::imports(&one("research/dvv/src/a.rs", "use node::Node;\n")), "not `node`");
     caught(
-        tidy::imports(&House::of(&[("crates/store/Cargo.toml", "[dependencies]\n")])),
+        tidy::imports(&Workspace::of(&[("crates/store/Cargo.toml", "[dependencies]\n")])),
         "add `[lints]`",
     );
     caught(tidy::imports(&one("crates/server/src/a.rs", "use store::Log;\n")), "not `store`");
@@ -62,38 +62,38 @@ fn a_forbidden_word_is_caught_where_it_acts_and_nowhere_else() {
 
 #[test]
 fn a_subject_that_imports_its_neighbour_is_caught() {
-    let house = House::of(&[
+    let workspace = Workspace::of(&[
         ("crates/logic/src/consensus/mod.rs", SIGN),
         ("crates/logic/src/ring/claim.rs", "//! Claims a ring.\nuse crate::consensus::Replica;\n"),
     ]);
-    caught(tidy::subjects(&house), "imports subject `consensus`");
+    caught(tidy::subjects(&workspace), "imports subject `consensus`");
     quiet(tidy::subjects(&one("crates/logic/src/ring/a.rs", "use crate::ring::b;\n")));
 }
 
 #[test]
 fn a_circle_of_modules_is_caught() {
-    let house = |back: &str| {
-        House::of(&[
+    let workspace = |back: &str| {
+        Workspace::of(&[
             ("crates/store/src/lib.rs", "//! A crate.\nmod a;\nmod b;\npub use b::Item;\n"),
             ("crates/store/src/a/mod.rs", "//! A.\nmod deep;\n"),
             ("crates/store/src/a/deep.rs", "//! A.\nuse crate::{b::Other, x};\n"),
             ("crates/store/src/b.rs", &format!("//! B.\n{back}")),
         ])
     };
-    quiet(tidy::circles(&house("use std::fmt;\n")));
-    quiet(tidy::circles(&house("#[cfg(test)]\nmod tests {\n    use crate::a::C;\n}\n")));
-    quiet(tidy::circles(&house("use crate::Item;\n")));
+    quiet(tidy::circles(&workspace("use std::fmt;\n")));
+    quiet(tidy::circles(&workspace("#[cfg(test)]\nmod tests {\n    use crate::a::C;\n}\n")));
+    quiet(tidy::circles(&workspace("use crate::Item;\n")));
     for back in ["use crate::a::C;\n", "use super::{a::C, b};\n", "fn f() { crate::a::g() }\n"] {
-        caught(tidy::circles(&house(back)), "the modules a, b import each other");
+        caught(tidy::circles(&workspace(back)), "the modules a, b import each other");
     }
     // Through a name that the root re-exports.
-    let through = House::of(&[
+    let through = Workspace::of(&[
         ("crates/store/src/lib.rs", "//! A crate.\nmod a;\nmod b;\npub use b::Item;\n"),
         ("crates/store/src/a.rs", "//! A.\nuse crate::Item;\n"),
         ("crates/store/src/b.rs", "//! B.\nuse super::a;\n"),
     ]);
     caught(tidy::circles(&through), "the modules a, b import each other");
-    let research = House::of(&[
+    let research = Workspace::of(&[
         ("research/dvv/src/main.rs", "//! A crate.\nmod a;\nmod b;\n"),
         ("research/dvv/src/a.rs", "//! A.\nuse crate::b::Item;\n"),
         ("research/dvv/src/b.rs", "//! B.\nuse super::a;\n"),
@@ -103,20 +103,23 @@ fn a_circle_of_modules_is_caught() {
 
 #[test]
 fn a_name_that_three_types_have_or_that_is_no_noun_is_caught_and_the_list_only_shrinks() {
-    let house = |third: &str| {
-        House::of(&[
+    let workspace = |third: &str| {
+        Workspace::of(&[
             ("crates/store/src/a.rs", "//! A.\npub struct Slot;\n"),
             ("crates/base/src/b.rs", "//! B.\npub(super) enum Slot {}\n"),
             ("crates/node/src/c.rs", &format!("//! C.\n{third}")),
         ])
     };
-    quiet(tidy::type_names(&house("type Span = u8;\nfn f() {\n    struct Slot;\n}\n"), &[]));
-    quiet(tidy::type_names(&house("#[cfg(test)]\nmod tests {\n    struct Slot;\n}\n"), &[]));
-    caught(tidy::type_names(&house("trait Slot {}\n"), &[]), "`Slot` is the name of 3 types");
-    quiet(tidy::type_names(&house("trait Slot {}\n"), &["Slot"]));
-    caught(tidy::type_names(&house("struct Told(u8);\n"), &[]), "`Told` is the name of 1 types");
-    caught(tidy::type_names(&house(""), &["Slot"]), "`Slot` is a good name by now");
-    caught(tidy::type_names(&house(""), &["Gone"]), "no type is called `Gone`");
+    quiet(tidy::type_names(&workspace("type Span = u8;\nfn f() {\n    struct Slot;\n}\n"), &[]));
+    quiet(tidy::type_names(&workspace("#[cfg(test)]\nmod tests {\n    struct Slot;\n}\n"), &[]));
+    caught(tidy::type_names(&workspace("trait Slot {}\n"), &[]), "`Slot` is the name of 3 types");
+    quiet(tidy::type_names(&workspace("trait Slot {}\n"), &["Slot"]));
+    caught(
+        tidy::type_names(&workspace("struct Told(u8);\n"), &[]),
+        "`Told` is the name of 1 types",
+    );
+    caught(tidy::type_names(&workspace(""), &["Slot"]), "`Slot` is a good name by now");
+    caught(tidy::type_names(&workspace(""), &["Gone"]), "no type is called `Gone`");
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn what_is_too_long_is_caught_and_exceptions_only_shrink() {
     caught(tidy::lengths(&long(410), &known(410)), "grew from 410");
     caught(tidy::lengths(&long(408), &known(410)), "lower the exception");
     caught(tidy::lengths(&long(100), &known(410)), "off the list");
-    caught(tidy::lengths(&House::default(), &known(410)), "it is gone");
+    caught(tidy::lengths(&Workspace::default(), &known(410)), "it is gone");
     let body = |lines: usize| format!("fn f() {{\n{}}}\n", "    g();\n".repeat(lines));
     quiet(tidy::lengths(&one("crates/base/src/a.rs", &body(68)), &[]));
     caught(tidy::lengths(&one("crates/base/src/a.rs", &body(69)), &[]), "f: 71 of at most 70");
@@ -165,15 +168,24 @@ fn c() {
 }
 
 #[test]
-fn a_file_without_a_sign_is_caught() {
-    caught(tidy::signs(&House::of(&[("crates/base/src/a.rs", "fn f() {}\n")])), "begin the file");
-    caught(tidy::signs(&House::of(&[("crates/base/src/mod.rs", SIGN)])), "add `//! Promises:");
-    quiet(tidy::signs(&House::of(&[(
+fn a_file_without_a_head_comment_is_caught() {
+    caught(
+        tidy::file_heads(&Workspace::of(&[("crates/base/src/a.rs", "fn f() {}\n")])),
+        "begin the file",
+    );
+    caught(
+        tidy::file_heads(&Workspace::of(&[("crates/base/src/mod.rs", SIGN)])),
+        "add `//! Promises:",
+    );
+    quiet(tidy::file_heads(&Workspace::of(&[(
         "crates/base/src/lib.rs",
         "//! A crate.\n//!\n//! Promises: a.\n//! Never: b.\n",
     )])));
-    caught(tidy::signs(&House::of(&[("clients/a.py", "import os\n")])), "begin the file");
-    quiet(tidy::signs(&House::of(&[("clients/a.py", "#!/usr/bin/env python3\n\"\"\"A.\"\"\"\n")])));
+    caught(tidy::file_heads(&Workspace::of(&[("clients/a.py", "import os\n")])), "begin the file");
+    quiet(tidy::file_heads(&Workspace::of(&[(
+        "clients/a.py",
+        "#!/usr/bin/env python3\n\"\"\"A.\"\"\"\n",
+    )])));
 }
 
 #[test]
@@ -194,12 +206,13 @@ fn small_things_are_caught() {
 
 #[test]
 fn papers_that_drift_are_caught() {
-    let named =
-        |text: &str| House::of(&[("ARCHITECTURE.md", text), ("crates/node/src/route.rs", SIGN)]);
+    let named = |text: &str| {
+        Workspace::of(&[("ARCHITECTURE.md", text), ("crates/node/src/route.rs", SIGN)])
+    };
     caught(tidy::architecture(&named("# A\nsee `node/gone.rs`\n")), "does not exist");
     caught(tidy::architecture(&named("# A\nsee `research/gone`\n")), "does not exist");
     quiet(tidy::architecture(&named("# A\nsee `node/route.rs`, `crates/node/` and `a/b`\n")));
-    let linked = |text: &str| House::of(&[("docs/a.md", text), ("README.md", "# Read me\n")]);
+    let linked = |text: &str| Workspace::of(&[("docs/a.md", text), ("README.md", "# Read me\n")]);
     caught(tidy::links(&linked("# A\n[b](b.md)\n")), "leads nowhere");
     caught(tidy::links(&linked("# A\n[b](../README.md#other)\n")), "no heading");
     quiet(tidy::links(&linked("# A\n[b](../README.md#read-me) and `[x](y)`\n")));
@@ -209,19 +222,26 @@ fn papers_that_drift_are_caught() {
 fn lists_that_drift_are_caught() {
     let table = "//! S.\nconst T: X = Setting {\n    name: \"listen\",\n};\n";
     let page = |text: &str| {
-        House::of(&[("crates/cli/src/settings/table.rs", table), ("docs/run/settings.md", text)])
+        Workspace::of(&[
+            ("crates/cli/src/settings/table.rs", table),
+            ("docs/run/settings.md", text),
+        ])
     };
     caught(tidy::settings(&page("# Settings\n")), "regenerate");
     quiet(tidy::settings(&page("# Settings\n`listen`\n")));
     let story = "crates/logic/src/a/stories/one.txt";
-    caught(tidy::stories(&House::of(&[(story, "put\n---\nok\n")])), "nobody plays");
+    caught(tidy::stories(&Workspace::of(&[(story, "put\n---\nok\n")])), "nobody plays");
     let player = "//! S.\nfn f() { std::fs::read_dir(\"src/a/stories\") }\n";
-    let played = |text: &str| House::of(&[(story, text), ("crates/logic/src/a/tests.rs", player)]);
+    let played =
+        |text: &str| Workspace::of(&[(story, text), ("crates/logic/src/a/tests.rs", player)]);
     quiet(tidy::stories(&played("put\n---\nok\n")));
     caught(tidy::stories(&played("put\n")), "nothing is recorded");
     let decision = "# D\nSituation Decision Price When to look again\n";
     let decided = |index: &str| {
-        House::of(&[("docs/decisions/0001-a.md", decision), ("docs/decisions/README.md", index)])
+        Workspace::of(&[
+            ("docs/decisions/0001-a.md", decision),
+            ("docs/decisions/README.md", index),
+        ])
     };
     caught(tidy::decisions(&decided("# Index\n")), "put it into");
     quiet(tidy::decisions(&decided("# Index\n[a](0001-a.md)\n")));
@@ -230,9 +250,9 @@ fn lists_that_drift_are_caught() {
 #[test]
 fn a_format_without_a_kept_example_is_caught() {
     let format = ("crates/store/src/log/segment.rs", "//! S.\nconst MAGIC: u64 = 1;\n");
-    caught(tidy::formats(&House::of(&[format])), "without a kept example");
+    caught(tidy::formats(&Workspace::of(&[format])), "without a kept example");
     let table = "| `crates/store/src/log/segment.rs` | `crates/systest/golden/a.bin` |\n";
     let kept = ("crates/systest/golden/README.md", table);
-    caught(tidy::formats(&House::of(&[format, kept])), "kept for ever");
-    quiet(tidy::formats(&House::of(&[format, kept, ("crates/systest/golden/a.bin", "a")])));
+    caught(tidy::formats(&Workspace::of(&[format, kept])), "kept for ever");
+    quiet(tidy::formats(&Workspace::of(&[format, kept, ("crates/systest/golden/a.bin", "a")])));
 }

@@ -1,6 +1,6 @@
 //! Requests from node to node: every caller gets its own answer, or the right kind of error.
 
-use super::house::{Home, introduce, member, nowhere, settings, through_a_relay, until};
+use super::test_peer::{TestPeer, introduce, member, nowhere, settings, through_a_relay, until};
 use crate::{CallError, PeerSettings};
 use base::limits::PEER_CALL_BYTES_MAX;
 use base::{Error, GroupId, Kind, NodeId};
@@ -17,8 +17,8 @@ fn text(text: &str) -> Bytes {
     Bytes::from(text.to_string())
 }
 
-async fn two() -> (Home, Home) {
-    let homes = (Home::start(settings(1, 1)).await, Home::start(settings(2, 1)).await);
+async fn two() -> (TestPeer, TestPeer) {
+    let homes = (TestPeer::start(settings(1, 1)).await, TestPeer::start(settings(2, 1)).await);
     introduce(&[&homes.0, &homes.1]).await;
     homes
 }
@@ -58,7 +58,7 @@ async fn every_caller_gets_its_own_answer_in_whatever_order_they_come() {
 
 #[tokio::test]
 async fn without_a_link_nothing_happened() {
-    let one = Home::start(settings(1, 1)).await;
+    let one = TestPeer::start(settings(1, 1)).await;
     one.peers.set_members(vec![member(2, nowhere())]);
     for to in [TWO, NodeId(9)] {
         let answer = one.peers.ask(to, GROUP, text("x"), LONG).await;

@@ -8,7 +8,7 @@ use crate::handshake::{Bond, Greeting, Hello, Speaker};
 use crate::message::Lane;
 use crate::transcript::Transcript;
 use crate::versions::VERSIONS;
-use base::{ClusterSecret, GroupId, Lived, NodeId};
+use base::{ClusterSecret, GroupId, IncarnationId, NodeId};
 use bytes::{Bytes, BytesMut};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,10 @@ fn kept() -> PathBuf {
 
 /// Greetings with the incarnations that a later version added.
 fn later() -> [(&'static str, Greeting); 2] {
-    let lives = vec![Lived { number: 6, token: 0x66 }, Lived { number: 7, token: 0x77 }];
-    let one = Speaker { lives: lives.clone(), ..speaker(1, 7, 0xAAAA, 0x1111) };
-    let two = Speaker { lives, ..speaker(2, 9, 0xBBBB, 0x2222) };
+    let incarnations =
+        vec![IncarnationId { number: 6, token: 0x66 }, IncarnationId { number: 7, token: 0x77 }];
+    let one = Speaker { incarnations: incarnations.clone(), ..speaker(1, 7, 0xAAAA, 0x1111) };
+    let two = Speaker { incarnations, ..speaker(2, 9, 0xBBBB, 0x2222) };
     let hello = Hello { versions: VERSIONS, speaker: one, wanted: NodeId(2), previous: 0x77 };
     [
         ("hello-lives", Greeting::Hello(hello)),

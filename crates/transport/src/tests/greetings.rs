@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use crate::versions::{VERSIONS, Versions};
 use base::codec::checksum;
 use base::limits::PEER_LIVES_MAX;
-use base::{ClusterId, ClusterSecret, Lived, NodeId};
+use base::{ClusterId, ClusterSecret, IncarnationId, NodeId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) fn speaker(node: u64, incarnation: u64, process: u64, nonce: u64) -> 
         nonce,
         name: format!("node{node}"),
         address: format!("10.0.0.{node}:7712"),
-        lives: Vec::new(),
+        incarnations: Vec::new(),
     }
 }
 
@@ -47,7 +47,7 @@ fn older(mut greeting: Greeting) -> Greeting {
     if let Greeting::Hello(Hello { speaker, .. }) | Greeting::Welcome { speaker, .. } =
         &mut greeting
     {
-        speaker.lives.clear();
+        speaker.incarnations.clear();
     }
     greeting
 }
@@ -55,13 +55,18 @@ fn older(mut greeting: Greeting) -> Greeting {
 fn any_greeting() -> impl Strategy<Value = Greeting> {
     let who =
         (1u64.., any::<u64>(), any::<u64>(), any::<u64>(), "[a-zé]{0,30}", "[a-z.:0-9]{0,80}");
-    let lived = (any::<u64>(), 1u64..).prop_map(|(number, token)| Lived { number, token });
+    let incarnation_id =
+        (any::<u64>(), 1u64..).prop_map(|(number, token)| IncarnationId { number, token });
     // A node without incarnations to list ends before them, and nothing followed in that version.
-    let lives = prop::collection::vec(lived, 1..=PEER_LIVES_MAX);
-    let who =
-        (who, lives).prop_map(|((node, incarnation, process, nonce, name, address), lives)| {
-            Speaker { name, address, lives, ..speaker(node, incarnation, process, nonce) }
-        });
+    let incarnations = prop::collection::vec(incarnation_id, 1..=PEER_LIVES_MAX);
+    let who = (who, incarnations).prop_map(
+        |((node, incarnation, process, nonce, name, address), incarnations)| Speaker {
+            name,
+            address,
+            incarnations,
+            ..speaker(node, incarnation, process, nonce)
+        },
+    );
     let hello = (who.clone(), 1u64.., any::<u64>()).prop_map(|(speaker, wanted, previous)| {
         Greeting::Hello(Hello { versions: VERSIONS, speaker, wanted: NodeId(wanted), previous })
     });

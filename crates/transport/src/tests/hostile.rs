@@ -1,7 +1,9 @@
 //! Strangers and broken peers: garbage, slow handshakes, corrupt frames, deaf and half-open ends.
 
 use super::greetings::speaker;
-use super::house::{CLUSTER, Home, PATIENCE, Told, introduce, member, nowhere, settings, until};
+use super::test_peer::{
+    CLUSTER, PATIENCE, PeerEvent, TestPeer, introduce, member, nowhere, settings, until,
+};
 use crate::frame::{ConnectionWord, Decoder, Encoder, FrameEvent};
 use crate::handshake::{Bond, Greeting, Hello, Received};
 use crate::transcript::Transcript;
@@ -71,8 +73,8 @@ impl ByHand {
 }
 
 /// Starts node 1, which knows node 2 and can't dial it.
-async fn alone(settings: PeerSettings) -> Home {
-    let home = Home::start(settings).await;
+async fn alone(settings: PeerSettings) -> TestPeer {
+    let home = TestPeer::start(settings).await;
     home.peers.set_members(vec![member(2, nowhere())]);
     home
 }
@@ -122,9 +124,10 @@ async fn a_half_open_link_gives_way_to_the_same_node_coming_back() {
     let third = ByHand::connect(home.address, 2, 0).await;
     until("the third is in", || home.status(TWO).link == third.link).await;
     assert_eq!(home.post.breaks(), [Broken::Replaced, Broken::Replaced]);
-    let connected = |life| Told::Connected(TWO, Incarnation(life));
+    let connected = |life| PeerEvent::Connected(TWO, Incarnation(life));
     let told = home.post.told();
-    let begun: Vec<_> = told.iter().filter(|told| matches!(told, Told::Connected(..))).collect();
+    let begun: Vec<_> =
+        told.iter().filter(|told| matches!(told, PeerEvent::Connected(..))).collect();
     assert_eq!(begun, [&connected(1), &connected(1), &connected(2)]);
 }
 
@@ -173,8 +176,8 @@ async fn spoilt_frames_break_their_link_and_nothing_else() {
 /// Opens 1,000 connections with garbage of all lengths, and one from a client that speaks HTTP.
 #[tokio::test]
 async fn garbage_for_a_greeting_is_refused() {
-    let one = Home::start(settings(1, 1)).await;
-    let two = Home::start(settings(2, 1)).await;
+    let one = TestPeer::start(settings(1, 1)).await;
+    let two = TestPeer::start(settings(2, 1)).await;
     introduce(&[&one, &two]).await;
     for round in 0..1_000usize {
         let mut stream = TcpStream::connect(one.address).await.expect("it listens");
@@ -199,7 +202,7 @@ async fn garbage_for_a_greeting_is_refused() {
 
 #[tokio::test]
 async fn slow_greetings_are_closed_and_a_peer_gets_in() {
-    let home = Home::start(settings(1, 1)).await;
+    let home = TestPeer::start(settings(1, 1)).await;
     let mut slow = Vec::new();
     for _ in 0..4 * PEER_GREETINGS_PER_ADDRESS_MAX {
         let mut stream = TcpStream::connect(home.address).await.expect("it listens");
@@ -208,7 +211,7 @@ async fn slow_greetings_are_closed_and_a_peer_gets_in() {
         slow.push(stream);
     }
     // Only node 2 can dial, from the same address as the slow ones.
-    let two = Home::start(settings(2, 1)).await;
+    let two = TestPeer::start(settings(2, 1)).await;
     home.peers.set_members(vec![member(2, nowhere())]);
     two.peers.set_members(vec![home.member()]);
     until("it gets in", || home.connected(TWO)).await;

@@ -1,6 +1,8 @@
 //! Links over real sockets: order, urgency, and every way in which a connection may end.
 
-use super::house::{Home, Told, introduce, member, nowhere, settings, through_a_relay, until};
+use super::test_peer::{
+    PeerEvent, TestPeer, introduce, member, nowhere, settings, through_a_relay, until,
+};
 use crate::{Broken, FrameError, Lane, Message, Sending};
 use base::{GroupId, NodeId};
 use bytes::Bytes;
@@ -18,8 +20,8 @@ fn data(number: u32, length: usize) -> Message {
     Message::new(Lane::Data, GroupId(number), bytes(number, length))
 }
 
-async fn two() -> (Home, Home) {
-    let homes = (Home::start(settings(1, 1)).await, Home::start(settings(2, 1)).await);
+async fn two() -> (TestPeer, TestPeer) {
+    let homes = (TestPeer::start(settings(1, 1)).await, TestPeer::start(settings(2, 1)).await);
     introduce(&[&homes.0, &homes.1]).await;
     homes
 }
@@ -36,10 +38,10 @@ async fn messages_of_a_lane_arrive_in_order_and_unaltered() {
     }
     until("all have come", || two.post.messages() == 2_000).await;
     let told = two.post.told();
-    assert_eq!(told[0], Told::Connected(ONE, crate::Incarnation(1)));
+    assert_eq!(told[0], PeerEvent::Connected(ONE, crate::Incarnation(1)));
     for (number, told) in (0u32..).zip(&told[1..]) {
         let body = [&number.to_le_bytes()[..], &bytes(number, size(number))].concat();
-        assert_eq!(*told, Told::Message(ONE, Lane::Data, number, body.into()));
+        assert_eq!(*told, PeerEvent::Message(ONE, Lane::Data, number, body.into()));
     }
     let (sent, heard) = (one.status(TWO).lanes[1], two.status(ONE).lanes[1]);
     assert_eq!((sent.sent_messages, heard.received_messages), (2_000, 2_000));
@@ -48,9 +50,9 @@ async fn messages_of_a_lane_arrive_in_order_and_unaltered() {
 }
 
 /// Returns the place of the first or last message of a lane among the recorded events.
-fn place(home: &Home, lane: Lane, last: bool) -> usize {
+fn place(home: &TestPeer, lane: Lane, last: bool) -> usize {
     let told = home.post.told();
-    let is = |told: &Told| matches!(told, Told::Message(_, of, ..) if *of == lane);
+    let is = |told: &PeerEvent| matches!(told, PeerEvent::Message(_, of, ..) if *of == lane);
     let found = if last { told.iter().rposition(is) } else { told.iter().position(is) };
     found.expect("one came")
 }
@@ -88,7 +90,7 @@ async fn control_and_values_overtake_a_snapshot_of_64_mib() {
         .told()
         .into_iter()
         .filter_map(|told| match told {
-            Told::Message(_, Lane::Bulk, part, payload) => Some((part, payload.len())),
+            PeerEvent::Message(_, Lane::Bulk, part, payload) => Some((part, payload.len())),
             _ => None,
         })
         .collect();
@@ -124,7 +126,7 @@ async fn a_cut_link_is_told_to_both_and_comes_back() {
     let (one, two, relay) = through_a_relay(settings(1, 1), settings(2, 1)).await;
     for round in 1..=5 {
         relay.cut();
-        let broken = |home: &Home| home.post.breaks().len() == round;
+        let broken = |home: &TestPeer| home.post.breaks().len() == round;
         until("both were told", || broken(&one) && broken(&two)).await;
         until("they are back", || one.connected(TWO) && two.connected(ONE)).await;
         assert_eq!(one.peers.send(TWO, data(round as u32, 50_000)), Sending::Sent);
@@ -135,19 +137,19 @@ async fn a_cut_link_is_told_to_both_and_comes_back() {
     let mut connected = false;
     for told in two.post.told() {
         match told {
-            Told::Connected(..) => assert!(!std::mem::replace(&mut connected, true)),
-            Told::Broken(..) => assert!(std::mem::take(&mut connected)),
-            Told::Message(..) => assert!(connected),
+            PeerEvent::Connected(..) => assert!(!std::mem::replace(&mut connected, true)),
+            PeerEvent::Broken(..) => assert!(std::mem::take(&mut connected)),
+            PeerEvent::Message(..) => assert!(connected),
         }
     }
 }
 
 #[tokio::test]
 async fn time_without_a_connection_is_counted_from_its_end_or_from_the_first_look() {
-    let one = Home::start(settings(1, 1)).await;
+    let one = TestPeer::start(settings(1, 1)).await;
     one.peers.set_members(vec![member(2, nowhere())]);
     until("some time has passed", || one.status(TWO).away_ms >= Some(30)).await;
-    let two = Home::start(settings(2, 1)).await;
+    let two = TestPeer::start(settings(2, 1)).await;
     introduce(&[&one, &two]).await;
     assert_eq!((one.status(TWO).away_ms, two.status(ONE).away_ms), (None, None));
     two.peers.stop().await;
@@ -173,7 +175,7 @@ async fn a_spoilt_byte_breaks_the_link_and_is_never_delivered() {
         .await;
         until("it works again", || to.post.messages() > 0).await;
         for told in to.post.told() {
-            if let Told::Message(.., payload) = told {
+            if let PeerEvent::Message(.., payload) = told {
                 assert_eq!(payload, bytes(7, 30_000), "an altered message was delivered");
             }
         }
@@ -193,7 +195,7 @@ async fn a_way_that_swallows_everything_breaks_the_link_on_both_sides() {
         ways.iter().for_each(|way| relay.swallow(*way));
         until("both know it", || !one.post.breaks().is_empty() && !two.post.breaks().is_empty())
             .await;
-        let silent = |home: &Home| home.post.breaks().contains(&Broken::Silent);
+        let silent = |home: &TestPeer| home.post.breaks().contains(&Broken::Silent);
         assert!(silent(&one) || silent(&two), "{ways:?}: {:?}", one.post.breaks());
         relay.heal();
         until("they are back", || {
@@ -206,7 +208,7 @@ async fn a_way_that_swallows_everything_breaks_the_link_on_both_sides() {
 #[tokio::test]
 async fn members_come_and_go() {
     let (one, two) = two().await;
-    let three = Home::start(settings(3, 1)).await;
+    let three = TestPeer::start(settings(3, 1)).await;
     introduce(&[&one, &two, &three]).await;
     assert_eq!(one.status(TWO).links, 1, "who stays a member keeps its link");
     // Three leaves: both others close, and it can't come back on its own.
@@ -230,10 +232,10 @@ async fn members_come_and_go() {
 
 #[tokio::test]
 async fn a_member_that_moves_is_found_at_its_new_address() {
-    let one = Home::start(settings(1, 1)).await;
-    let two = Home::start(settings(2, 1)).await;
-    two.peers.set_members(vec![member(1, super::house::nowhere())]);
-    one.peers.set_members(vec![member(2, super::house::nowhere())]);
+    let one = TestPeer::start(settings(1, 1)).await;
+    let two = TestPeer::start(settings(2, 1)).await;
+    two.peers.set_members(vec![member(1, super::test_peer::nowhere())]);
+    one.peers.set_members(vec![member(2, super::test_peer::nowhere())]);
     until("it was tried", || one.status(TWO).failed.is_some()).await;
     one.peers.set_members(vec![two.member()]);
     until("it is found", || one.connected(TWO) && two.connected(ONE)).await;

@@ -2,7 +2,9 @@
 //! cluster comes to require it.
 
 use super::greetings::speaker;
-use super::house::{CLUSTER, Home, introduce, member, nowhere, settings, through_a_relay, until};
+use super::test_peer::{
+    CLUSTER, TestPeer, introduce, member, nowhere, settings, through_a_relay, until,
+};
 use crate::handshake::{Bond, Greeting, Hello, Received, Speaker};
 use crate::refusal::Refusal;
 use crate::transcript::Transcript;
@@ -63,7 +65,7 @@ fn refusal(received: Received) -> (u8, String) {
 #[tokio::test]
 async fn a_stranger_learns_no_id_from_a_refusal() {
     for credential in [None, Some(credential(1, true))] {
-        let one = Home::start(holding(1, credential)).await;
+        let one = TestPeer::start(holding(1, credential)).await;
         one.peers.set_members(vec![member(2, nowhere())]);
         let ids = [one.id.0, CLUSTER.0].map(|id| format!("{id:016x}"));
         let guess = |cluster: u64, wanted: u64| {
@@ -84,8 +86,8 @@ async fn a_stranger_learns_no_id_from_a_refusal() {
 #[tokio::test]
 async fn who_knows_all_ids_but_not_the_secret_takes_no_member_s_place() {
     let [one, two] = [
-        Home::start(holding(1, Some(credential(1, true)))).await,
-        Home::start(holding(2, Some(credential(1, true)))).await,
+        TestPeer::start(holding(1, Some(credential(1, true)))).await,
+        TestPeer::start(holding(2, Some(credential(1, true)))).await,
     ];
     introduce(&[&one, &two]).await;
     for key in [None, Some(credential(2, true)), Some(credential(2, false))] {
@@ -101,7 +103,7 @@ async fn who_knows_all_ids_but_not_the_secret_takes_no_member_s_place() {
 
 #[tokio::test]
 async fn a_recorded_hello_begins_no_connection() {
-    let one = Home::start(holding(1, Some(credential(1, true)))).await;
+    let one = TestPeer::start(holding(1, Some(credential(1, true)))).await;
     one.peers.set_members(vec![member(2, nowhere())]);
     let (me, hello) = posing(9);
     let recorded = Transcript::new(Some(credential(1, true))).sign(&hello);
@@ -117,7 +119,7 @@ async fn a_recorded_hello_begins_no_connection() {
     assert!(one.status(TWO).failed.is_some_and(|why| why.contains("cluster's secret")));
     assert_eq!((one.status(TWO).links, one.status(TWO).connected), (0, None));
     // Incarnation 9 was never accepted: the true node, in incarnation 1, still is.
-    let two = Home::start(holding(2, Some(credential(1, true)))).await;
+    let two = TestPeer::start(holding(2, Some(credential(1, true)))).await;
     two.peers.set_members(vec![one.member()]);
     until("the true node is in", || one.connected(TWO)).await;
 }
@@ -152,7 +154,7 @@ async fn words_that_stop_a_node_count_only_from_a_holder_of_the_secret() {
         (None, None, true),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
-        let one = Home::start(holding(1, own)).await;
+        let one = TestPeer::start(holding(1, own)).await;
         one.peers.set_members(vec![member(2, listener.local_addr().expect("bound").to_string())]);
         answers(listener, other, refused);
         until("it was refused", || one.status(TWO).failed.is_some()).await;
@@ -163,7 +165,7 @@ async fn words_that_stop_a_node_count_only_from_a_holder_of_the_secret() {
 #[tokio::test]
 async fn a_caller_that_was_let_in_unsigned_stops_no_node_by_a_refusal() {
     for (own, stops) in [(Some(credential(1, false)), false), (None, true)] {
-        let one = Home::start(holding(1, own)).await;
+        let one = TestPeer::start(holding(1, own)).await;
         one.peers.set_members(vec![member(2, nowhere())]);
         let mut stranger = Stranger::call(one.address, None).await;
         stranger.say(&posing(1).1).await;
@@ -189,7 +191,7 @@ async fn a_dialler_takes_no_stranger_at_a_member_s_address_for_the_member() {
     };
     for other in [None, Some(credential(2, true))] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
-        let one = Home::start(holding(1, Some(credential(1, true)))).await;
+        let one = TestPeer::start(holding(1, Some(credential(1, true)))).await;
         one.peers.set_members(vec![member(2, listener.local_addr().expect("bound").to_string())]);
         answers(listener, other, welcome);
         let why = || one.status(TWO).failed.unwrap_or_default();
@@ -205,8 +207,8 @@ async fn while_a_secret_is_offered_members_without_it_are_let_in() {
         (None, Some(credential(1, false))),
         (Some(credential(1, false)), Some(credential(1, true))),
     ] {
-        let one = Home::start(holding(1, first)).await;
-        let two = Home::start(holding(2, second)).await;
+        let one = TestPeer::start(holding(1, first)).await;
+        let two = TestPeer::start(holding(2, second)).await;
         introduce(&[&one, &two]).await;
     }
 }
@@ -230,7 +232,7 @@ async fn a_secret_that_is_required_ends_connections_that_began_without_it() {
 
 #[tokio::test]
 async fn a_life_far_ahead_of_the_known_one_is_refused() {
-    let one = Home::start(holding(1, None)).await;
+    let one = TestPeer::start(holding(1, None)).await;
     one.peers.set_members(vec![member(2, nowhere())]);
     let mut stranger = Stranger::call(one.address, None).await;
     stranger.say(&posing(u64::MAX).1).await;

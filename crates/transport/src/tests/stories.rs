@@ -1,7 +1,7 @@
 //! Plays `stories/*.txt`: greetings and their refusals, two dials at once, the lanes.
 
 use super::greetings::{read, speaker};
-use crate::admission::{KnownLives, accept, admit};
+use crate::admission::{KnownIncarnations, accept, admit};
 use crate::arbitrate::{Own, arbitrate};
 use crate::handshake::{Greeting, Hello};
 use crate::incarnation::Incarnation;
@@ -11,7 +11,7 @@ use crate::rate::Rate;
 use crate::refusal::Refusal;
 use crate::settings::LaneLimits;
 use crate::versions::{VERSIONS, Versions};
-use base::{ClusterId, GroupId, Lived, NodeId};
+use base::{ClusterId, GroupId, IncarnationId, NodeId};
 use bytes::Bytes;
 use goldenscript::{Argument, Command, Context, Runner};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ stories!(who_is_let_in, whom_a_dialler_accepts, two_dials, lanes, bulk_waits, ta
 
 #[derive(Default)]
 struct Stage {
-    known: BTreeMap<NodeId, KnownLives>,
+    known: BTreeMap<NodeId, KnownIncarnations>,
     outbox: Option<Outbox>,
     receipts: BTreeMap<u32, Receipt>,
     now: u64,
@@ -108,7 +108,7 @@ fn hello(numbers: &Numbers) -> Hello {
     // Its own incarnation last, and one before it that it knows.
     for (number, token) in [("knows", "known_token"), ("incarnation", "token")] {
         if let Some(token) = numbers.0.get(token).copied() {
-            speaker.lives.push(Lived { number: numbers.get(number, 5), token });
+            speaker.incarnations.push(IncarnationId { number: numbers.get(number, 5), token });
         }
     }
     Hello {
@@ -151,9 +151,11 @@ impl Stage {
         let process = numbers.0.get("process").copied();
         let incarnation = Incarnation(numbers.get("incarnation", 0));
         let token = numbers.0.get("token").copied();
-        let lived = token.map(|token| Lived { number: incarnation.0, token });
-        self.known
-            .insert(NodeId(numbers.get("node", 2)), KnownLives { incarnation, lived, process });
+        let incarnation_id = token.map(|token| IncarnationId { number: incarnation.0, token });
+        self.known.insert(
+            NodeId(numbers.get("node", 2)),
+            KnownIncarnations { incarnation, incarnation_id, process },
+        );
         Ok(String::new())
     }
 

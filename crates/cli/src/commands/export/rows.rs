@@ -2,10 +2,10 @@
 //! their values.
 
 use super::SiblingsTreatment;
+use crate::args::from_json;
 use crate::client::{Client, HttpCall, encode};
 use crate::commands::keys::KeyPages;
 use crate::commands::range::{Pages, bytes_of};
-use crate::given::from_json;
 use base::codec::printable;
 use base::{Kind, Reason};
 use hyper::Method;

@@ -1,16 +1,16 @@
 //! `credenza import`: loads records from a file, many sequences in flight.
 //!
-//! One thread reads and cuts the input into rounds, with a parcel for each connection. A connection
-//! sends each of its parcels as one sequence, in order. The resume file records the end of the
+//! One thread reads and cuts the input into rounds, with a batch for each connection. A connection
+//! sends each of its batches as one sequence, in order. The resume file records the end of the
 //! rounds that are acknowledged without a gap from the beginning.
 //!
 //! Promises: a record counts only after it was acknowledged; a wrong record is named by its line;
 //! of two records with one key the later value stays; after a kill at any point, the same command
 //! with the same resume file loads the rest.
-//! Never: holds more of the input in memory than the parcels in flight.
-//! Read next: `parcels.rs`, then `send.rs`.
+//! Never: holds more of the input in memory than the batches in flight.
+//! Read next: `batches.rs`, then `send.rs`.
 
-mod parcels;
+mod batches;
 mod progress;
 mod resume;
 mod send;
@@ -24,11 +24,11 @@ use super::described::Described;
 use crate::output;
 use crate::records::{FieldNames, Format};
 use crate::settings::units::time_with_unit_ms;
-use parcels::{InputFormat, Parcel};
+use batches::{ImportBatch, InputFormat};
 use program::{Failure, Outcome};
 use progress::ImportProgress;
 use resume::{InputPosition, Resume};
-use send::{ImportRoute, Sender, SentParcel};
+use send::{ImportRoute, Sender, SentBatch};
 use skips::Skips;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ Existing keys are overwritten. After an interruption, run the same command with 
 In an available bucket a record replaces what its key holds, siblings too, as far as the node that
 takes it knows.";
 
-/// Most parcels that wait for a connection while another is in flight.
+/// Most batches that wait for a connection while another is in flight.
 const PARCELS_WAITING_MAX: usize = 2;
 
 /// Treatment of a wrong record.
@@ -124,7 +124,7 @@ impl Import {
     /// Loads all records.
     pub async fn run(self) -> Outcome {
         let format = format_of(self.format, &self.file)?;
-        let input = parcels::Input::open(&self.file)?;
+        let input = batches::Input::open(&self.file)?;
         // Checked before anything is read: a missing bucket is not an error of a line.
         let described = Described::of(&self.place, &mut self.place.client()?).await?;
         let mut resume = match &self.resume {
@@ -141,7 +141,7 @@ impl Import {
         let (lanes, waiting): (Vec<_>, Vec<_>) = lanes.unzip();
         let route = (described.is_available, cut.errors, skips);
         let (mut senders, mut sent) = self.senders(waiting, route)?;
-        let reader = parcels::read(input, start, cut, lanes)?;
+        let reader = batches::read(input, start, cut, lanes)?;
         while let Some(sent) = sent.recv().await {
             progress.take(sent);
             if let Some(resume) = &mut resume {
@@ -182,13 +182,13 @@ impl Import {
         Ok(InputFormat { format, fields, errors, skips, allows_empty_key, records_max })
     }
 
-    /// Starts a task for every connection; each ends when there are no more parcels or at a
+    /// Starts a task for every connection; each ends when there are no more batches or at a
     /// failure.
     fn senders(
         &self,
-        lanes: Vec<mpsc::Receiver<Parcel>>,
+        lanes: Vec<mpsc::Receiver<ImportBatch>>,
         (is_available, errors, skips): (bool, Errors, Arc<Skips>),
-    ) -> Outcome<(JoinSet<Outcome>, mpsc::Receiver<SentParcel>)> {
+    ) -> Outcome<(JoinSet<Outcome>, mpsc::Receiver<SentBatch>)> {
         let (report, sent) = mpsc::channel(64);
         let mut senders = JoinSet::new();
         for waiting in lanes {

@@ -2,7 +2,7 @@
 //! as a summary.
 
 use super::resume::InputPosition;
-use super::send::SentParcel;
+use super::send::SentBatch;
 use crate::settings::units::show_size;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -56,12 +56,12 @@ impl ImportProgress {
         }
     }
 
-    /// Counts a parcel that was acknowledged.
-    pub fn take(&mut self, sent: SentParcel) {
+    /// Counts a batch that was acknowledged.
+    pub fn take(&mut self, sent: SentBatch) {
         self.records += sent.records;
         self.bytes += sent.bytes;
         self.skipped += sent.skipped;
-        // A lane's parcels are acknowledged in their order, so this one's end is that of the oldest
+        // A lane's batches are acknowledged in their order, so this one's end is that of the oldest
         // round when it completes it.
         *self.early.entry(sent.number).or_default() += 1;
         if self.early.get(&self.next) == Some(&self.lanes) {

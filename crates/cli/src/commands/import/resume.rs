@@ -1,6 +1,6 @@
 //! Resume file of an import: its progress, which survives a kill at any moment.
 
-use super::parcels::Input;
+use super::batches::Input;
 use crate::records::Format;
 use base::BucketName;
 use program::{Failure, Outcome};

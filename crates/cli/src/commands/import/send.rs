@@ -1,8 +1,8 @@
-//! Sender of an import: one connection that sends parcel after parcel, each as one sequence (in an
+//! Sender of an import: one connection that sends batch after batch, each as one sequence (in an
 //! available bucket: as one batch).
 
 use super::Errors;
-use super::parcels::Parcel;
+use super::batches::ImportBatch;
 use super::resume::InputPosition;
 use super::skips::Skips;
 use crate::client::{Client, HttpCall};
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Most tries of a parcel that can't be sent now, with growing pauses (about a minute).
+/// Most tries of a batch that can't be sent now, with growing pauses (about a minute).
 const TRIES_MAX: u32 = 12;
 const PAUSE_MS: u64 = 50;
 const PAUSE_MS_MAX: u64 = 10_000;
 
-/// A parcel that was acknowledged.
+/// A batch that was acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub struct SentParcel {
+pub struct SentBatch {
     /// Number of its round.
     pub number: u64,
     /// Number of records written.
@@ -60,44 +60,44 @@ impl Sender {
         Sender { client, to, errors, skips }
     }
 
-    /// Sends until there are no more parcels.
+    /// Sends until there are no more batches.
     pub async fn run(
         mut self,
-        mut waiting: mpsc::Receiver<Parcel>,
-        report: mpsc::Sender<SentParcel>,
+        mut waiting: mpsc::Receiver<ImportBatch>,
+        report: mpsc::Sender<SentBatch>,
     ) -> Outcome {
-        while let Some(parcel) = waiting.recv().await {
-            let sent = self.parcel(parcel).await?;
+        while let Some(batch) = waiting.recv().await {
+            let sent = self.batch(batch).await?;
             // An error means that the receiver is gone: the import has ended.
             report.send(sent).await.unwrap_or_default();
         }
         Ok(())
     }
 
-    async fn parcel(&mut self, parcel: Parcel) -> Outcome<SentParcel> {
-        let mut sent = SentParcel {
-            number: parcel.number,
-            records: parcel.batch.len() as u64,
-            bytes: parcel.batch.bytes() as u64,
-            skipped: parcel.skipped,
-            end: parcel.end,
+    async fn batch(&mut self, batch: ImportBatch) -> Outcome<SentBatch> {
+        let mut sent = SentBatch {
+            number: batch.number,
+            records: batch.batch.len() as u64,
+            bytes: batch.batch.bytes() as u64,
+            skipped: batch.skipped,
+            end: batch.end,
         };
-        if parcel.batch.is_empty() {
+        if batch.batch.is_empty() {
             return Ok(sent);
         }
-        match self.records(parcel.batch.iter()).await {
+        match self.records(batch.batch.iter()).await {
             Err(failure) if is_of_record(&failure) => {}
             other => return other.map(|()| sent),
         }
         // One of the records is refused (the bucket may have its own limits): find out which.
-        for (at, (key, value, line)) in parcel.batch.iter().enumerate() {
+        for (at, (key, value, line)) in batch.batch.iter().enumerate() {
             match self.records(std::iter::once((key, value, line))).await {
                 Err(failure) if is_of_record(&failure) => {
                     if self.errors == Errors::Stop {
                         let text = format!("line {line}: {failure}: fix it, or --errors skip");
                         return Err(Failure::invalid(text));
                     }
-                    let text = parcel.batch.text(at).unwrap_or_default();
+                    let text = batch.batch.text(at).unwrap_or_default();
                     self.skips.take(line, &failure.to_string(), text)?;
                     sent.records -= 1;
                     sent.bytes -= (key.len() + value.len()) as u64;

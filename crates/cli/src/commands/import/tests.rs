@@ -1,9 +1,9 @@
 //! Tests that an import's progress never covers more than was acknowledged.
 
-use super::parcels::Input;
+use super::batches::Input;
 use super::progress::ImportProgress;
 use super::resume::{InputPosition, Resume};
-use super::send::SentParcel;
+use super::send::SentBatch;
 use super::*;
 use base::BucketName;
 
@@ -17,8 +17,8 @@ fn cut_of(format: Format, errors: Errors, records_max: usize) -> InputFormat {
     InputFormat { format, fields, errors, skips, allows_empty_key: false, records_max }
 }
 
-fn sent(number: u64, offset: u64) -> SentParcel {
-    SentParcel { number, records: 2, bytes: 20, skipped: 0, end: reached(offset) }
+fn sent(number: u64, offset: u64) -> SentBatch {
+    SentBatch { number, records: 2, bytes: 20, skipped: 0, end: reached(offset) }
 }
 
 #[test]
@@ -85,13 +85,13 @@ fn the_input_is_cut_into_parcels_that_end_before_a_wrong_line() {
     let file = folder.join("a.tsv");
     std::fs::write(&file, "a\t1\nb\t2\nc\t3\nwrong\nd\t4\n").expect("a file");
     let cut = |errors, start: InputPosition| {
-        let (parcels, mut waiting) = mpsc::channel(10);
+        let (batches, mut waiting) = mpsc::channel(10);
         let cut = cut_of(Format::Tsv, errors, 2);
-        let reader = parcels::read(Input::open(&file).expect("there"), start, cut, vec![parcels]);
+        let reader = batches::read(Input::open(&file).expect("there"), start, cut, vec![batches]);
         let ended = reader.expect("started").join().expect("no panic");
         let mut all = Vec::new();
-        while let Ok(parcel) = waiting.try_recv() {
-            all.push((parcel.number, parcel.batch.len(), parcel.skipped, parcel.end.offset));
+        while let Ok(batch) = waiting.try_recv() {
+            all.push((batch.number, batch.batch.len(), batch.skipped, batch.end.offset));
         }
         (all, ended.map_err(|failure| failure.to_string()))
     };
@@ -113,17 +113,17 @@ fn a_key_keeps_its_lane_and_the_order_of_its_records() {
     let (lanes, mut waiting): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel(2_000)).unzip();
     let cut = cut_of(Format::Tsv, Errors::Stop, 20);
     let input = Input::open(&file).expect("there");
-    let reader = parcels::read(input, InputPosition::default(), cut, lanes).expect("started");
+    let reader = batches::read(input, InputPosition::default(), cut, lanes).expect("started");
     reader.join().expect("no panic").expect("every line is good");
     let mut last_of_key = std::collections::BTreeMap::new();
     let mut rounds = std::collections::BTreeSet::new();
     for (lane, waiting) in waiting.iter_mut().enumerate() {
         let mut count = 0;
-        while let Ok(parcel) = waiting.try_recv() {
-            assert_eq!(parcel.number, count, "a lane misses a round");
-            (count, _) = (count + 1, rounds.insert(parcel.number));
-            assert!(parcel.batch.len() <= 20);
-            for (key, value, _) in parcel.batch.iter() {
+        while let Ok(batch) = waiting.try_recv() {
+            assert_eq!(batch.number, count, "a lane misses a round");
+            (count, _) = (count + 1, rounds.insert(batch.number));
+            assert!(batch.batch.len() <= 20);
+            for (key, value, _) in batch.batch.iter() {
                 let value: u32 = String::from_utf8_lossy(value).parse().expect("a number");
                 let before = last_of_key.insert(key.to_vec(), (lane, value));
                 assert!(before.is_none_or(|before| before.0 == lane && before.1 < value));
@@ -144,18 +144,18 @@ fn a_table_goes_on_behind_its_first_row_wherever_it_was_left() {
     let text = "value,key\n1,a\r\n\"2\n2\",b\n\n3,c\n4,\n";
     std::fs::write(&file, text).expect("a file");
     let from = |start: InputPosition| {
-        let (parcels, mut waiting) = mpsc::channel(10);
+        let (batches, mut waiting) = mpsc::channel(10);
         let cut = cut_of(Format::Csv, Errors::Skip, 1);
-        let reader = parcels::read(Input::open(&file).expect("there"), start, cut, vec![parcels]);
+        let reader = batches::read(Input::open(&file).expect("there"), start, cut, vec![batches]);
         reader.expect("started").join().expect("no panic").expect("every row is read");
         let (mut all, mut ends, mut skipped) = (Vec::new(), Vec::new(), 0);
-        while let Ok(parcel) = waiting.try_recv() {
-            for (key, value, line) in parcel.batch.iter() {
+        while let Ok(batch) = waiting.try_recv() {
+            for (key, value, line) in batch.batch.iter() {
                 let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
                 all.push((text(key), text(value), line));
             }
-            ends.push(parcel.end);
-            skipped += parcel.skipped;
+            ends.push(batch.end);
+            skipped += batch.skipped;
         }
         (all, ends, skipped)
     };

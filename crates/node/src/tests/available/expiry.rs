@@ -2,8 +2,8 @@
 
 use super::{bucket, get, refused};
 use crate::Node;
-use crate::tests::house::wait;
 use crate::tests::many::ask;
+use crate::tests::test_cluster::wait;
 use crate::tests::{Place, bytes};
 use base::request::Expiry;
 use base::{Body, BucketName, Call, DirectoryCall, Read, ReadLevel, Reason, Result, Row, Update};

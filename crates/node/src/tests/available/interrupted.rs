@@ -3,8 +3,8 @@
 
 use super::load::{Load, held, moved, rests, to_come};
 use super::moving::{begin, call_off, evenly, give_out, join, linked, ring, transfers};
-use crate::tests::house::wait;
 use crate::tests::many::Cluster;
+use crate::tests::test_cluster::wait;
 use base::{BucketName, Call, ClusterCall, DirectoryCall, Reason, RingCall, RingChange};
 
 /// A node joins slowly; some partitions have gone over, and some have not.

@@ -21,8 +21,9 @@ async fn a_key_that_is_too_long_is_refused_by_every_node_and_cuts_no_link() {
     let (most, long) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
     for which in 0..4 {
         let node = cluster.node(which);
-        let lives = |node: &crate::Node| node.cluster.links.peers.get().expect("peers").status();
-        let before: Vec<_> = lives(node).iter().map(|peer| peer.connected).collect();
+        let incarnations =
+            |node: &crate::Node| node.cluster.links.peers.get().expect("peers").status();
+        let before: Vec<_> = incarnations(node).iter().map(|peer| peer.connected).collect();
         refused(ask(node, &bucket(), Call::Update(set(&long, "v"))).await, Reason::TooLarge);
         refused(
             ask(node, &bucket(), Call::Available(storing(&long, "v", None))).await,
@@ -32,7 +33,7 @@ async fn a_key_that_is_too_long_is_refused_by_every_node_and_cuts_no_link() {
         refused(get(node, &long).await, Reason::TooLarge);
         refused(fetch(node, &long).await, Reason::TooLarge);
         refused(remove(node, &long, None).await, Reason::TooLarge);
-        let after: Vec<_> = lives(node).iter().map(|peer| peer.connected).collect();
+        let after: Vec<_> = incarnations(node).iter().map(|peer| peer.connected).collect();
         assert_eq!(after, before, "no link was broken");
         ask(node, &bucket(), Call::Update(set(&most, &which.to_string()))).await.expect("fits");
         assert_eq!(living(node, &most).await, [bytes(&which.to_string())]);
@@ -70,14 +71,14 @@ async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_a
     store(&node, "k", "1", None).await.expect("a write");
     let old = fetch(&node, "k").await.expect("a read").context;
     let actor = |incarnation| Actor { node: NodeId(7), vnode: 3, incarnation };
-    let lives = DotContext::of((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
+    let incarnations = DotContext::of((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
     let (name, key) = (bucket(), bytes("k"));
     let owners = node.router.available.key_owners(&name, &key, 3).expect("there is a ring");
     let rules = WritePolicy { sync: true, keeps_one: false, overwrites: false, siblings_max: 9 };
     node.router
         .available
         .vnode_store
-        .merge(&owners.key_ref, Row::empty().discard(&lives), rules, None)
+        .merge(&owners.key_ref, Row::empty().discard(&incarnations), rules, None)
         .expect("kept");
     // What is written later is readable later.
     store(&node, "other", "1", None).await.expect("a write");

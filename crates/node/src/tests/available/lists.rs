@@ -3,7 +3,7 @@
 use super::bucket;
 use super::load::{Load, rests};
 use super::moving::{begin, evenly, join};
-use crate::tests::house::wait;
+use crate::tests::test_cluster::wait;
 use base::Reason;
 use dynamo::list::ListedNames;
 use std::collections::BTreeSet;

@@ -4,8 +4,8 @@
 use super::healing::hints;
 use super::load::{Load, held, moved, rests};
 use crate::tests::bytes;
-use crate::tests::house::wait;
 use crate::tests::many::{Cluster, ask};
+use crate::tests::test_cluster::wait;
 use base::{
     Body, BucketName, Call, DirectoryCall, NodeId, Reason, Result, RingCall, RingChange, RingPlan,
     RingTransfers,

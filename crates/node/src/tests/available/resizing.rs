@@ -3,8 +3,8 @@
 
 use super::load::{Load, held, moved, rests, to_come};
 use super::moving::{begin, call_off, evenly, join, linked, ring};
-use crate::tests::house::wait;
 use crate::tests::many::Cluster;
+use crate::tests::test_cluster::wait;
 use base::{Reason, RingCall, RingChange};
 
 /// Returns true if every node knows a ring of so many partitions on which nothing moves.

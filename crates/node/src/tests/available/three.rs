@@ -2,9 +2,9 @@
 //! down.
 
 use super::{bucket, fetch, get, keys, living, refused, remove, store, values};
-use crate::tests::house::wait;
 use crate::tests::many::{Cluster, ask};
 use crate::tests::stopped::unended;
+use crate::tests::test_cluster::wait;
 use crate::tests::{bytes, set};
 use base::{
     Body, BucketName, Call, ClusterCall, DirectoryCall, NodeId, Reason, RingCall, RingDescription,

@@ -2,8 +2,8 @@
 //! same, with everything.
 
 use super::{Load, Nodes, STEPS, at_gate, begin, close_gate, filled, open_gate, rests, running};
-use crate::tests::house::wait;
 use crate::tests::many::{Cluster, leads};
+use crate::tests::test_cluster::wait;
 use base::{BucketName, GroupId};
 
 /// Another node becomes master of a group.

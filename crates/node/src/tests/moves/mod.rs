@@ -8,8 +8,8 @@ mod broken;
 mod load;
 mod quiet;
 
-use super::house::wait_or_tell;
 use super::many::{Cluster, ask};
+use super::test_cluster::wait_or_tell;
 use crate::Node;
 use crate::transfer::MovePoint;
 use base::{BucketName, Call, DirectoryCall, GroupId};

@@ -1,8 +1,8 @@
 //! Properties of a bucket that a move keeps, and the cancellation of a move.
 
 use super::{MovePoint, all_rows, at_gate, begin, close_gate, filled, name, open_gate, rests};
-use crate::tests::house::wait;
 use crate::tests::many::{Cluster, ask};
+use crate::tests::test_cluster::wait;
 use crate::tests::{bytes, reason, set};
 use base::request::Expiry;
 use base::{
@@ -202,11 +202,11 @@ async fn buckets_are_made_where_they_are_wanted_and_moved_only_where_a_bucket_ca
     let place = |place| DirectoryCall::PlaceBucket { changes: Vec::new(), place };
     let at = |group| BucketPlace::Group(GroupId(group));
     directory(&cluster, &name("there"), place(at(2))).await.expect("made");
-    let lives = |bucket: &str| cluster.node(0).router.locator.catalog.find(&name(bucket));
-    assert_eq!(lives("there").map(|bucket| bucket.group), Some(GroupId(2)));
+    let incarnations = |bucket: &str| cluster.node(0).router.locator.catalog.find(&name(bucket));
+    assert_eq!(incarnations("there").map(|bucket| bucket.group), Some(GroupId(2)));
     // Group 1 has two buckets, group 2 has one.
     directory(&cluster, &name("few"), place(BucketPlace::Replicas(1))).await.expect("made");
-    assert_eq!(lives("few").map(|bucket| bucket.group), Some(GroupId(2)));
+    assert_eq!(incarnations("few").map(|bucket| bucket.group), Some(GroupId(2)));
     for (wrong, why) in [
         (at(0), Reason::NotSupported),
         (at(99), Reason::NotFound),
@@ -229,9 +229,9 @@ async fn buckets_are_made_where_they_are_wanted_and_moved_only_where_a_bucket_ca
     let progress = movement.progress.expect("it is driven here");
     assert_eq!(progress.rows_total, super::ROWS as u64);
     assert_eq!(progress.rows, progress.rows_total);
-    let moving = lives("moved").and_then(|bucket| bucket.moving).expect("it moves");
+    let moving = incarnations("moved").and_then(|bucket| bucket.moving).expect("it moves");
     // Told of a move that was another.
-    let id = lives("there").expect("it is there").id;
+    let id = incarnations("there").expect("it is there").id;
     let step = DirectoryCall::StepMove { id, moving: moving.id, step: MoveStep::Finish };
     assert_eq!(reason(directory(&cluster, &bucket, step).await), Reason::Changed);
     open_gate(&cluster);

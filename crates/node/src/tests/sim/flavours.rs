@@ -107,22 +107,22 @@ impl World {
     }
 }
 
-fn lived(mut world: World) -> (u64, Counts) {
+fn incarnation_id(mut world: World) -> (u64, Counts) {
     world.run(SECONDS * 1_000_000);
     world.heal();
     world.ends_well()
 }
 
 fn frozen(seed: u64) -> (u64, Counts) {
-    lived(World::with(seed, Flavour::Freezes { leases: false }))
+    incarnation_id(World::with(seed, Flavour::Freezes { leases: false }))
 }
 
 fn frozen_under_leases(seed: u64) -> (u64, Counts) {
-    lived(World::with(seed, Flavour::Freezes { leases: true }))
+    incarnation_id(World::with(seed, Flavour::Freezes { leases: true }))
 }
 
 fn taken_out(seed: u64) -> (u64, Counts) {
-    lived(World::with(seed, Flavour::Away))
+    incarnation_id(World::with(seed, Flavour::Away))
 }
 
 /// A master's machine stands still while the others elect another, replace the configuration and
@@ -148,7 +148,7 @@ fn superseded(seed: u64) -> (u64, Counts) {
             world.lets_go(*which);
         }
     }
-    lived(world)
+    incarnation_id(world)
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn without_lease_reads_clocks_that_stand_still_make_no_read_stale() {
 fn under_leases_a_clock_that_stood_still_makes_a_read_stale() {
     let stale = |seed: &u64| {
         remains::forget();
-        let lived = catch_unwind(|| frozen_under_leases(*seed));
-        lived.is_err_and(|panic| words(&*panic).contains("stale: "))
+        let incarnation_id = catch_unwind(|| frozen_under_leases(*seed));
+        incarnation_id.is_err_and(|panic| words(&*panic).contains("stale: "))
     };
     let seed = (0..STALE_WITHIN).find(stale);
     println!("a stale read under a lease: seed {seed:?}");

@@ -109,9 +109,9 @@ fn is_verdict(flaw: Flaw, said: &str) -> bool {
 fn failure(flaw: Flaw, seed: u64, history: History) -> Option<String> {
     remains::forget();
     break_on_thread(Some(flaw));
-    let lived = catch_unwind(|| history(seed));
+    let incarnation_id = catch_unwind(|| history(seed));
     break_on_thread(None);
-    lived.err().map(|panic| words(&*panic))
+    incarnation_id.err().map(|panic| words(&*panic))
 }
 
 /// The words of a panic.

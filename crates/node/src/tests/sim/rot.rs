@@ -159,8 +159,8 @@ impl World {
         let mut found = RepairedEntries::default();
         for (group, index) in lost {
             let others = self.mates.iter().enumerate().filter(|(other, _)| *other != which);
-            let mut lives = others.filter_map(|(_, mate)| mate.life.as_ref());
-            let given = lives.find_map(|life| {
+            let mut incarnations = others.filter_map(|(_, mate)| mate.life.as_ref());
+            let given = incarnations.find_map(|life| {
                 let seat = life.seats.iter().find(|seat| seat.group.id == group)?;
                 seat.group.decided_value(index).ok()
             });

@@ -18,15 +18,15 @@ const STEPPED_SEEDS: u64 = 1_000;
 const FLAWED_SEEDS: u64 = 5_000;
 
 fn history(seed: u64) -> (u64, Counts) {
-    lived(World::new(seed))
+    incarnation_id(World::new(seed))
 }
 
 /// A history drawn as they were in another era, for the seeds that were found then.
 fn history_of(seed: u64, era: Era) -> (u64, Counts) {
-    lived(World::of(seed, era))
+    incarnation_id(World::of(seed, era))
 }
 
-fn lived(mut world: World) -> (u64, Counts) {
+fn incarnation_id(mut world: World) -> (u64, Counts) {
     world.run(SECONDS * 1_000_000);
     world.heal();
     world.lives_through_a_hang();

@@ -141,8 +141,9 @@ impl World {
 
     /// A process is killed behind a round of maintenance.
     pub(super) fn falls(&mut self, which: usize, number: u64) {
-        let lives = |mate: &Mate| mate.life.as_ref().is_some_and(|life| life.number == number);
-        if self.troubled && lives(&self.mates[which]) {
+        let incarnations =
+            |mate: &Mate| mate.life.as_ref().is_some_and(|life| life.number == number);
+        if self.troubled && incarnations(&self.mates[which]) {
             self.mates[which].is_killed(&mut self.chance);
             self.at(AGAIN_US, Event::Starts(which));
             *self.counts.entry("fall").or_default() += 1;

@@ -73,7 +73,7 @@ pub(super) struct World {
     pub seen: Vec<Vec<LogIndex>>,
     /// What came to each in a snapshot ends here at the latest.
     pub installed: Vec<Vec<LogIndex>>,
-    lives: u64,
+    incarnations: u64,
     values: u64,
     pub troubled: bool,
     pub trace: DefaultHasher,
@@ -145,7 +145,7 @@ impl World {
             flavour: Flavour::Usual,
             clients: (0..CLIENTS).map(client).collect(),
             judges: (0..groups).map(|_| Judge::default()).collect(),
-            lives: 0,
+            incarnations: 0,
             values: 0,
             troubled: true,
             trace: DefaultHasher::new(),
@@ -214,9 +214,9 @@ impl World {
         if self.mates[which].life.is_some() || !self.mends(which) {
             return;
         }
-        self.lives += 1;
+        self.incarnations += 1;
         self.mates[which].look_at_the_clock(self.now);
-        if let Err(error) = self.mates[which].start(self.lives) {
+        if let Err(error) = self.mates[which].start(self.incarnations) {
             return self.fails_to_start(which, &error);
         }
         if let Some(life) = &self.mates[which].life {

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod house;
 mod stopping;
+mod test_node;
 mod transfers;
 mod wire;

@@ -1,6 +1,6 @@
 //! Stop of a node while a snapshot comes: the stop waits for tasks that write its files.
 
-use super::house::{Cable, GROUP, Home, ONE, TWO, until, value};
+use super::test_node::{GROUP, ONE, TWO, TestLink, TestNode, until, value};
 use crate::snapshot::{Installing, receive};
 use base::Reason;
 use runtime::file_tasks::FileTasks;
@@ -58,8 +58,8 @@ async fn a_part_is_written_to_its_end_before_the_node_has_stopped() {
 
 #[tokio::test]
 async fn a_snapshot_on_its_way_is_given_up_by_a_node_that_stops_and_none_is_begun() {
-    let cable = Arc::<Cable>::default();
-    let home = |id| Home::at(&cable, id, MemoryTrees::new(1 << 20));
+    let cable = Arc::<TestLink>::default();
+    let home = |id| TestNode::at(&cable, id, MemoryTrees::new(1 << 20));
     let (one, two) = (home(ONE), Arc::new(home(TWO)));
     one.apply(90, (0..2_000).map(|number| (number, Some(value(number, 1, 2_500)))));
     cable.fate(|number, part| if number < 3 { vec![part] } else { vec![] });

@@ -1,6 +1,8 @@
 //! One snapshot from beginning to end, with everything that can happen to it.
 
-use super::house::{Cable, GROUP, Home, ONE, TWO, first, mark, row_key, second, until, value};
+use super::test_node::{
+    GROUP, ONE, TWO, TestLink, TestNode, first, mark, row_key, second, until, value,
+};
 use crate::snapshot::message::Ends;
 use crate::snapshot::{Fetched, StagedSnapshot};
 use base::limits::VALUE_BYTES_MAX;
@@ -15,12 +17,12 @@ use store::{LsmTrees, MemoryTrees, RowChange, TreeRow, TreeSettings, Trees};
 const ROWS: u32 = 2_000;
 const BYTES: usize = 2_500;
 
-type Homes<T> = (Arc<Cable>, Home<T>, Home<T>);
+type Homes<T> = (Arc<TestLink>, TestNode<T>, TestNode<T>);
 
 /// A sender with many rows, and a receiver with fewer, older, and others.
 fn homes<T: Trees + 'static>(one: T, two: T) -> Homes<T> {
-    let cable = Arc::<Cable>::default();
-    let (one, two) = (Home::at(&cable, ONE, one), Home::at(&cable, TWO, two));
+    let cable = Arc::<TestLink>::default();
+    let (one, two) = (TestNode::at(&cable, ONE, one), TestNode::at(&cable, TWO, two));
     one.apply(90, (0..ROWS).map(|number| (number, Some(value(number, 1, BYTES)))));
     two.apply(40, (ROWS / 2..ROWS + 300).map(|number| (number, Some(value(number, 2, 50)))));
     let elsewhere = RowChange::Put(Bytes::from_static(&[0, 0, 0, 8, 1]), "another group".into());
@@ -32,13 +34,13 @@ fn in_memory() -> Homes<MemoryTrees> {
     homes(MemoryTrees::new(1 << 20), MemoryTrees::new(1 << 20))
 }
 
-async fn fetch<T: Trees + 'static>(home: &Home<T>) -> Result<StagedSnapshot> {
+async fn fetch<T: Trees + 'static>(home: &TestNode<T>) -> Result<StagedSnapshot> {
     home.snapshots.fetch(&home.peers, GROUP, ONE).await
 }
 
 /// Installs a staged snapshot and checks that the rows are exactly the wanted ones.
 fn installed<T: Trees + 'static>(
-    home: &Home<T>,
+    home: &TestNode<T>,
     staged: StagedSnapshot,
     wanted: &[TreeRow],
 ) -> Fetched {
@@ -87,13 +89,13 @@ async fn on_disk_it_is_the_same_and_the_configuration_comes_with_it() {
     assert_eq!((fetched.base, fetched.configuration), (LogIndex(77), configuration));
     // The directory of a process that is killed: what was not in force is not there.
     drop(two);
-    let cable = Arc::<Cable>::default();
-    let (again, one) = (Home::at(&cable, TWO, trees(2)), Home::at(&cable, ONE, trees(3)));
+    let cable = Arc::<TestLink>::default();
+    let (again, one) = (TestNode::at(&cable, TWO, trees(2)), TestNode::at(&cable, ONE, trees(3)));
     assert!(again.content() == wanted, "what was installed is durable");
     one.apply(95, (0..3_000).map(|number| (number, Some(value(number, 3, BYTES)))));
     std::mem::forget(fetch(&again).await.unwrap());
     drop(again);
-    let again = Home::at(&cable, TWO, trees(2));
+    let again = TestNode::at(&cable, TWO, trees(2));
     assert!(again.content() == wanted, "what was not installed is not there");
     drop((again, one));
     (1..4).for_each(|n| std::fs::remove_dir_all(folder(n)).unwrap());
@@ -228,8 +230,9 @@ async fn a_receiver_that_gives_up_leaves_nothing_and_may_begin_again() {
 #[tokio::test]
 async fn few_snapshots_are_open_and_none_for_long_without_being_asked() {
     let (cable, one, two) = in_memory();
-    let others: Vec<_> =
-        (3..6).map(|id| Home::at(&cable, base::NodeId(id), MemoryTrees::new(1 << 20))).collect();
+    let others: Vec<_> = (3..6)
+        .map(|id| TestNode::at(&cable, base::NodeId(id), MemoryTrees::new(1 << 20)))
+        .collect();
     // Nothing arrives, so nobody ends.
     cable.fate(|_, _| vec![]);
     let tasks: Vec<_> = others

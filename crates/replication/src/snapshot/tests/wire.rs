@@ -1,6 +1,6 @@
 //! Messages of a transfer: encoding and decoding, and the refusal of other bytes.
 
-use super::house::{first, mark};
+use super::test_node::{first, mark};
 use crate::snapshot::message::{
     Ends, Offer, PartHead, SnapshotAnswer, SnapshotQuestion, read_rows, write_rows,
 };

@@ -10,9 +10,9 @@
 //! command, and shows the first answer that is not `ok`.
 
 use super::encoding::{self, COMMANDS};
-use super::guest::{Guest, house, prologue};
+use super::guest::{Guest, prologue, server};
 use crate::ServerSettings;
-use crate::tests::house::House;
+use crate::tests::test_server::TestServer;
 use base::codec::printable;
 use base::{BucketName, Call, DirectoryCall, Request};
 use goldenscript::{Argument, Command, Context, Runner};
@@ -20,15 +20,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 struct Player {
-    house: House,
+    server: TestServer,
     guests: BTreeMap<String, Guest>,
 }
 
 /// Starts a test server that takes this many connections.
-fn narrow(connections_max: usize) -> House {
+fn narrow(connections_max: usize) -> TestServer {
     let arakoon_clusters = vec!["ricky".into()];
     let settings = ServerSettings { connections_max, arakoon_clusters, ..Default::default() };
-    House::named("arakoon_0", settings)
+    TestServer::named("arakoon_0", settings)
 }
 
 impl Player {
@@ -36,15 +36,15 @@ impl Player {
     fn drop_bucket(&self) {
         let bucket = BucketName::new("arakoon", "ricky").expect("a name");
         let call = Call::Directory(DirectoryCall::DropBucket);
-        self.house.ask(Request { bucket, call, retry: None }).expect("dropped");
+        self.server.ask(Request { bucket, call, retry: None }).expect("dropped");
     }
 
     /// Closes the server while a client repeats a command. Returns the last answer the client gets.
     fn stop(&mut self, guest: &mut Guest, command: &str) -> String {
         let (sent, layout) = encoding::request(command, &[]).expect("a command without words");
-        let house = &mut self.house;
+        let server = &mut self.server;
         let last = std::thread::scope(|threads| {
-            let closing = threads.spawn(move || house.close_doors());
+            let closing = threads.spawn(move || server.close_doors());
             let last = loop {
                 let answer = guest.ask(&sent, layout);
                 if answer[..4] != [0; 4] {
@@ -62,7 +62,7 @@ impl Runner for Player {
     type Command = Command;
 
     fn run(&mut self, command: &Command, context: &Context) -> Result<String, Box<dyn Error>> {
-        let address = self.house.address;
+        let address = self.server.address;
         let name = context.prefix.clone().unwrap_or_default();
         let words: Vec<String> = command
             .args
@@ -82,7 +82,7 @@ impl Runner for Player {
         match (command.name.as_str(), words.first()) {
             ("few", Some(connections)) => {
                 self.guests.clear();
-                self.house = narrow(connections.parse()?);
+                self.server = narrow(connections.parse()?);
                 return Ok(String::new());
             }
             ("drop", None) => {
@@ -133,7 +133,7 @@ fn conversations_are_played_as_they_were_recorded() {
     paths.sort();
     assert!(!paths.is_empty());
     for path in paths {
-        let mut player = Player { house: house(), guests: BTreeMap::new() };
+        let mut player = Player { server: server(), guests: BTreeMap::new() };
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
         goldenscript::run(&mut player, &path).expect(&name);
     }

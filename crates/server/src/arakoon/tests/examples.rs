@@ -1,6 +1,6 @@
 //! Tests of the worked examples in the protocol's description, byte for byte.
 
-use super::guest::{Guest, house};
+use super::guest::{Guest, server};
 use crate::arakoon::errors::ArakoonRefusal;
 use crate::arakoon::statistics::{NumberSeries, Statistics, Surroundings};
 use crate::arakoon::words::Wire;
@@ -36,8 +36,8 @@ const BAR: &str = "00 00 00 00 03 00 00 00 62 61 72";
 
 #[test]
 fn single_keys_are_asked_and_answered_as_in_the_examples() {
-    let house = house();
-    let mut guest = ricky(house.address);
+    let server = server();
+    let mut guest = ricky(server.address);
     plays(
         &mut guest,
         &[
@@ -79,8 +79,8 @@ fn write_keys(guest: &mut Guest, rows: &[(&str, &str)]) {
 
 #[test]
 fn lists_are_in_the_order_of_the_examples() {
-    let house = house();
-    let mut guest = ricky(house.address);
+    let server = server();
+    let mut guest = ricky(server.address);
     write_keys(&mut guest, &[("k1", "v1"), ("k2", "v2"), ("k3", "v3")]);
     plays(
         &mut guest,
@@ -132,8 +132,8 @@ fn lists_are_in_the_order_of_the_examples() {
 
 #[test]
 fn sequences_are_those_of_the_examples() {
-    let house = house();
-    let mut guest = ricky(house.address);
+    let server = server();
+    let mut guest = ricky(server.address);
     let sequence = "10 00 ff b1 20 00 00 00 05 00 00 00 02 00 00 00 01 00 00 00 01 00 00 00 61 \
                     01 00 00 00 31 08 00 00 00 01 00 00 00 62 00";
     let synced = sequence.replacen("10", "24", 1);
@@ -155,8 +155,8 @@ fn sequences_are_those_of_the_examples() {
 
 #[test]
 fn the_transaction_id_is_a_freshness_that_reads_can_ask_for() {
-    let house = house();
-    let mut guest = ricky(house.address);
+    let server = server();
+    let mut guest = ricky(server.address);
     write_keys(&mut guest, &[("foo", "bar")]);
     let answer = guest.ask(&hex("43 00 ff b1"), "c");
     assert_eq!(answer[..5], hex("00 00 00 00 02"));
@@ -221,8 +221,8 @@ fn named_fields_and_routing_are_those_of_the_examples() {
 
 #[test]
 fn the_version_is_three_numbers_and_a_text() {
-    let house = house();
-    let answer = ricky(house.address).ask(&hex("28 00 ff b1"), "iiis");
+    let server = server();
+    let answer = ricky(server.address).ask(&hex("28 00 ff b1"), "iiis");
     assert_eq!(answer[..16], hex("00 00 00 00 01 00 00 00 09 00 00 00 19 00 00 00"));
     assert_eq!(translate::VERSION, (1, 9, 25));
     let text = String::from_utf8_lossy(&answer[20..]).into_owned();

@@ -5,15 +5,15 @@
 //! strings and of pairs.
 
 use crate::ServerSettings;
-use crate::tests::house::House;
+use crate::tests::test_server::TestServer;
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Starts a test server whose node is `arakoon_0` and that serves the cluster `ricky`.
-pub fn house() -> House {
+pub fn server() -> TestServer {
     let settings = ServerSettings { arakoon_clusters: vec!["ricky".into()], ..Default::default() };
-    House::named("arakoon_0", settings)
+    TestServer::named("arakoon_0", settings)
 }
 
 /// Returns the prologue of a cluster.

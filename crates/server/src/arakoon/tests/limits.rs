@@ -1,9 +1,9 @@
 //! Tests of every limit at its value and just beyond, through the real front-end.
 
 use super::encoding::{request, string};
-use super::guest::{Guest, house};
+use super::guest::{Guest, server};
 use crate::ServerSettings;
-use crate::tests::house::House;
+use crate::tests::test_server::TestServer;
 use base::codec::printable;
 use base::limits::{
     FRAME_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX,
@@ -32,8 +32,8 @@ fn ask(guest: &mut Guest, name: &str, words: &[&str]) -> Vec<u8> {
 
 #[test]
 fn keys_and_values_end_at_their_limits_and_the_connection_goes_on() {
-    let house = house();
-    let mut guest = Guest::of(house.address, b"ricky");
+    let server = server();
+    let mut guest = Guest::of(server.address, b"ricky");
     for (key, value, taken) in [
         (KEY_BYTES_MAX, 1, true),
         (KEY_BYTES_MAX + 1, 1, false),
@@ -50,16 +50,16 @@ fn keys_and_values_end_at_their_limits_and_the_connection_goes_on() {
 
 #[test]
 fn an_idle_connection_gives_its_place_to_others() {
-    let house = house();
-    let mut guest = Guest::of(house.address, b"ricky");
+    let server = server();
+    let mut guest = Guest::of(server.address, b"ricky");
     assert_eq!(code(&guest.ask(&set(b"k", b"v"), "")), 0);
-    house.end_idlest();
+    server.end_idlest();
     assert_eq!(guest.rest(), b"", "it is ended without a word");
 }
 
 #[test]
 fn frames_and_lists_that_claim_too_much_are_refused_at_once() {
-    let house = house();
+    let server = server();
     let cases: [(&str, u32, &[u8]); 4] = [
         ("GET", 0xb1ff_0008, &[0]),
         ("SET", 0xb1ff_0009, &[]),
@@ -69,12 +69,12 @@ fn frames_and_lists_that_claim_too_much_are_refused_at_once() {
     for (name, word, before) in cases {
         let claim = if name == "MULTI_GET" { KEYS_PER_READ_MAX } else { FRAME_BYTES_MAX };
         let claimed = [&word.to_le_bytes()[..], before, &(claim as u32 + 1).to_le_bytes()].concat();
-        let mut guest = Guest::of(house.address, b"ricky");
+        let mut guest = Guest::of(server.address, b"ricky");
         guest.send(&claimed);
         let answer = guest.rest();
         assert_eq!(code(&answer), 0x26, "{name}: {}", printable(&answer));
         let negative = [&word.to_le_bytes()[..], before, &(-1i32).to_le_bytes()].concat();
-        let mut guest = Guest::of(house.address, b"ricky");
+        let mut guest = Guest::of(server.address, b"ricky");
         guest.send(&negative);
         let wanted = "\\xff\\x00\\x00\\x00\\x0f\\x00\\x00\\x00unknown failure";
         assert_eq!(printable(&guest.rest()), wanted, "{name}");
@@ -83,8 +83,8 @@ fn frames_and_lists_that_claim_too_much_are_refused_at_once() {
 
 #[test]
 fn many_keys_are_asked_for_up_to_their_limit() {
-    let house = house();
-    let mut guest = Guest::of(house.address, b"ricky");
+    let server = server();
+    let mut guest = Guest::of(server.address, b"ricky");
     let mut bytes = 0xb1ff_0031u32.to_le_bytes().to_vec();
     bytes.push(0);
     bytes.extend_from_slice(&(KEYS_PER_READ_MAX as u32).to_le_bytes());
@@ -95,8 +95,8 @@ fn many_keys_are_asked_for_up_to_their_limit() {
 
 #[test]
 fn sequences_end_at_their_steps_and_levels() {
-    let house = house();
-    let mut guest = Guest::of(house.address, b"ricky");
+    let server = server();
+    let mut guest = Guest::of(server.address, b"ricky");
     for (steps, taken) in [(SEQUENCE_STEPS_MAX, true), (SEQUENCE_STEPS_MAX + 1, false)] {
         let mut blob = 5i32.to_le_bytes().to_vec();
         blob.extend_from_slice(&(steps as u32).to_le_bytes());
@@ -117,8 +117,8 @@ fn sequences_end_at_their_steps_and_levels() {
 
 #[test]
 fn ranges_of_any_length_are_whole_and_in_order() {
-    let house = house();
-    let mut guest = Guest::of(house.address, b"ricky");
+    let server = server();
+    let mut guest = Guest::of(server.address, b"ricky");
     let rows = 3_000;
     let steps: Vec<String> = (0..rows).map(|row| format!("set k{row:06} v{row}")).collect();
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
@@ -163,10 +163,10 @@ fn one_connection_too_many_is_told_so() {
         arakoon_clusters: vec!["ricky".into()],
         ..ServerSettings::default()
     };
-    let house = House::named("arakoon_0", settings);
-    let mut guest = Guest::of(house.address, b"ricky");
+    let server = TestServer::named("arakoon_0", settings);
+    let mut guest = Guest::of(server.address, b"ricky");
     assert_eq!(code(&ask(&mut guest, "WHO_MASTER", &[])), 0);
-    let mut late = Guest::of(house.address, b"ricky");
+    let mut late = Guest::of(server.address, b"ricky");
     let wanted = "\\xfe\\x00\\x00\\x00\\x10\\x00\\x00\\x00too many clients";
     assert_eq!(printable(&late.rest()), wanted);
 }
@@ -178,8 +178,8 @@ fn a_port_of_its_own_speaks_nothing_else() {
         arakoon_clusters: vec!["ricky".into()],
         ..ServerSettings::default()
     };
-    let house = House::named("arakoon_0", settings);
-    let address = house.addresses[1];
+    let server = TestServer::named("arakoon_0", settings);
+    let address = server.addresses[1];
     let mut guest = Guest::of(address, b"ricky");
     assert_eq!(code(&ask(&mut guest, "NOP", &[])), 0);
     for other in [&b"PING\r\n"[..], b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n", b"\x16\x03\x01"] {
@@ -191,24 +191,24 @@ fn a_port_of_its_own_speaks_nothing_else() {
 
 #[test]
 fn a_cluster_is_served_if_its_bucket_is_there_or_the_settings_name_it() {
-    let house = house();
-    let mut stranger = Guest::of(house.address, b"lefty");
+    let server = server();
+    let mut stranger = Guest::of(server.address, b"lefty");
     stranger.send(&request("WHO_MASTER", &[]).expect("a request").0);
     assert_eq!(printable(&stranger.rest()), "", "closed without a byte");
     let bucket = BucketName::new("arakoon", "lefty").expect("a name");
     let directory =
         |call| Request { bucket: bucket.clone(), call: Call::Directory(call), retry: None };
-    house.ask(directory(DirectoryCall::CreateType(Vec::new()))).expect("made");
-    house.ask(directory(DirectoryCall::CreateBucket(Vec::new()))).expect("made");
-    let mut lefty = Guest::of(house.address, b"lefty");
+    server.ask(directory(DirectoryCall::CreateType(Vec::new()))).expect("made");
+    server.ask(directory(DirectoryCall::CreateBucket(Vec::new()))).expect("made");
+    let mut lefty = Guest::of(server.address, b"lefty");
     assert_eq!(code(&ask(&mut lefty, "SET", &["k", "left"])), 0);
-    let mut ricky = Guest::of(house.address, b"ricky");
+    let mut ricky = Guest::of(server.address, b"ricky");
     assert_eq!(code(&ask(&mut ricky, "GET", &["consistent", "k"])), 5, "clusters share nothing");
     let read = Call::Read(Read::Get("k".into()), ReadLevel::Consistent);
-    let seen = house.ask(Request { bucket: bucket.clone(), call: read, retry: None });
+    let seen = server.ask(Request { bucket: bucket.clone(), call: read, retry: None });
     assert!(format!("{seen:?}").contains("left"), "it is a bucket like any other: {seen:?}");
     // Dropping the bucket ends the cluster for its clients.
-    house.ask(directory(DirectoryCall::DropBucket)).expect("dropped");
+    server.ask(directory(DirectoryCall::DropBucket)).expect("dropped");
     let answer = ask(&mut lefty, "GET", &["consistent", "k"]);
     assert_eq!(printable(&answer[8..]), "Wrong cluster");
     assert_eq!(lefty.rest(), b"");
@@ -216,8 +216,8 @@ fn a_cluster_is_served_if_its_bucket_is_there_or_the_settings_name_it() {
 
 #[test]
 fn many_requests_on_the_way_are_answered_in_order() {
-    let house = house();
-    let mut guest = Guest::of(house.address, b"ricky");
+    let server = server();
+    let mut guest = Guest::of(server.address, b"ricky");
     let mut bytes = Vec::new();
     let count = 12_000;
     for number in 0..count {

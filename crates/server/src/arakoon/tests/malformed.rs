@@ -1,7 +1,7 @@
 //! F-37: malformed bytes never cause a panic, never size a buffer, and end the connection.
 
 use super::encoding::{COMMANDS, request};
-use super::guest::{Guest, house, prologue};
+use super::guest::{Guest, prologue, server};
 use crate::arakoon::frame::{FrameFault, Hello, ParseProgress, Parser, hello};
 use crate::arakoon::translate::translate;
 use base::codec::printable;
@@ -142,8 +142,8 @@ fn a_list_is_counted_before_it_is_made_room_for() {
 
 #[test]
 fn spoilt_requests_over_the_door_are_answered_or_closed_and_hurt_nobody_else() {
-    let house = house();
-    let mut bystander = Guest::of(house.address, b"ricky");
+    let server = server();
+    let mut bystander = Guest::of(server.address, b"ricky");
     let (set, _) = request("SET", &["bystander".into(), "unhurt".into()]).expect("a request");
     assert_eq!(bystander.ask(&set, ""), [0; 4]);
     let (get, _) = request("GET", &["consistent".into(), "bystander".into()]).expect("a request");
@@ -151,7 +151,7 @@ fn spoilt_requests_over_the_door_are_answered_or_closed_and_hurt_nobody_else() {
         for at in 0..sample.len().min(24) {
             let mut flipped = sample.clone();
             flipped[at] ^= 0x81;
-            let mut guest = Guest::of(house.address, b"ricky");
+            let mut guest = Guest::of(server.address, b"ricky");
             guest.send(&flipped);
             guest.farewell();
         }
@@ -162,7 +162,7 @@ fn spoilt_requests_over_the_door_are_answered_or_closed_and_hurt_nobody_else() {
     for at in 0..whole.len() {
         let mut flipped = whole.clone();
         flipped[at] ^= 0x81;
-        let mut guest = Guest::silent(house.address);
+        let mut guest = Guest::silent(server.address);
         guest.send(&flipped);
         guest.farewell();
     }
@@ -171,14 +171,14 @@ fn spoilt_requests_over_the_door_are_answered_or_closed_and_hurt_nobody_else() {
 
 #[test]
 fn what_follows_a_fault_is_never_run() {
-    let house = house();
+    let server = server();
     let (set, _) = request("SET", &["k".into(), "1".into()]).expect("a request");
     let (exists, _) = request("EXISTS", &["consistent".into(), "k".into()]).expect("a request");
     for fault in [&b"\0\0\0\0"[..], b"\x47\0\xff\xb1", b"\x08\0\xff\xb1\x07"] {
-        let mut guest = Guest::of(house.address, b"ricky");
+        let mut guest = Guest::of(server.address, b"ricky");
         guest.send(&[fault, &set].concat());
         assert!(!guest.rest().is_empty(), "it is told");
-        let mut other = Guest::of(house.address, b"ricky");
+        let mut other = Guest::of(server.address, b"ricky");
         assert_eq!(other.ask(&exists, "b"), [0, 0, 0, 0, 0], "{}", printable(fault));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::steps::{read_onto, update_onto};
 use super::{NativeClient, replies, requests};
+use crate::access_control::AccessControl;
 use crate::connection::ListenerKind;
-use crate::guard::Guard;
 use crate::http::{Parsed, head};
 use crate::native::json::{bodies, cluster, write};
 use crate::native::target;
@@ -278,7 +278,7 @@ proptest! {
         }
         text.push_str("\r\n");
         let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
-        let guard = Guard::new(&[]);
+        let guard = AccessControl::new(&[]);
         let target = target::read(&head, &guard, ListenerKind::Both, &mut BucketName::default());
         let target = target.unwrap_or_else(|refusal| panic!("{text:?}: {refusal:?}"));
         match translate::plan(target, sent.body.unwrap_or_default()) {

@@ -9,7 +9,7 @@
 //!
 //! With `REDIS_ADDRESS` set, the files `redis_*.txt` are replayed against that Redis instead.
 
-use super::house::{Guest, House, shown};
+use super::test_client::{Guest, TestServer, shown};
 use crate::resp::translate::table;
 use goldenscript::{Argument, Command, Context, Runner};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 
 struct Player {
-    house: Option<House>,
+    server: Option<TestServer>,
     address: SocketAddr,
     guests: BTreeMap<String, Guest>,
     cursor: String,
@@ -60,21 +60,21 @@ fn shown_context(context: &[u8]) -> String {
 
 impl Player {
     fn new() -> Player {
-        let (house, address) = match std::env::var("REDIS_ADDRESS") {
+        let (server, address) = match std::env::var("REDIS_ADDRESS") {
             Ok(address) => {
                 let address = address.parse().expect("an address");
                 Guest::new(address).ask(&["FLUSHALL"]);
                 (None, address)
             }
             Err(_) => {
-                let house = House::build();
-                let address = house.address;
-                (Some(house), address)
+                let server = TestServer::build();
+                let address = server.address;
+                (Some(server), address)
             }
         };
         let (cursor, kept) = (String::new(), String::new());
         let (guests, contexts) = (BTreeMap::new(), BTreeMap::new());
-        Player { house, address, guests, cursor, kept, contexts }
+        Player { server, address, guests, cursor, kept, contexts }
     }
 }
 
@@ -208,7 +208,7 @@ fn conversations_are_played_as_they_were_recorded() {
         }
         let mut player = Player::new();
         goldenscript::run(&mut player, &path).expect(&name);
-        drop(player.house.take());
+        drop(player.server.take());
         played += 1;
     }
     assert!(played > 0);

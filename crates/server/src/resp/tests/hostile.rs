@@ -3,8 +3,8 @@
 //! The binary takes 10^5 such frames in `crates/systest/tests/all/faults/hostile.rs`. These tests
 //! check each one: the answer is complete, and the connection ends.
 
-use super::house::{Guest, House, shown};
 use super::malformed::{NUMBERS, samples};
+use super::test_client::{Guest, TestServer, shown};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -34,8 +34,8 @@ fn resident_bytes() -> u64 {
 
 #[test]
 fn each_byte_of_valid_frames_flipped_is_answered_or_closed() {
-    let house = House::build();
-    let mut bystander = Guest::new(house.address);
+    let server = TestServer::build();
+    let mut bystander = Guest::new(server.address);
     assert_eq!(bystander.ask(&["SET", "bystander", "unhurt"]), "+OK|");
     let mut frames = 0;
     for sample in samples() {
@@ -43,12 +43,12 @@ fn each_byte_of_valid_frames_flipped_is_answered_or_closed() {
             for bit in 0..8 {
                 let mut flipped = sample.clone();
                 flipped[at] ^= 1 << bit;
-                answer_to(house.address, &flipped);
+                answer_to(server.address, &flipped);
                 frames += 1;
             }
             // Closed in the middle of a frame, and with bytes behind it.
-            answer_to(house.address, &sample[..at]);
-            answer_to(house.address, &[&sample[..], &sample[..at]].concat());
+            answer_to(server.address, &sample[..at]);
+            answer_to(server.address, &[&sample[..], &sample[..at]].concat());
             frames += 2;
         }
         assert_eq!(bystander.ask(&["GET", "bystander"]), "$6|unhurt|");
@@ -58,29 +58,29 @@ fn each_byte_of_valid_frames_flipped_is_answered_or_closed() {
 
 #[test]
 fn claimed_lengths_are_refused_with_words_or_waited_for_without_memory() {
-    let house = House::build();
+    let server = TestServer::build();
     let before = resident_bytes();
     let mut waiting = Vec::new();
     for words in NUMBERS {
         for length in NUMBERS {
             let frame = format!("*{words}\r\n${length}\r\n");
-            let answer = shown(&answer_to(house.address, frame.as_bytes()));
+            let answer = shown(&answer_to(server.address, frame.as_bytes()));
             let told = answer.is_empty() || answer.starts_with("-ERR ");
             assert!(told, "{frame:?}: {answer}");
             // The same from a client that has shut down its sending side.
-            let mut guest = Guest::new(house.address);
+            let mut guest = Guest::new(server.address);
             guest.send(frame.as_bytes());
             waiting.push(guest);
         }
     }
     for claim in ["*1048576\r\n", "*1\r\n$50331000\r\n", "*3\r\n$3\r\nSET\r\n$50000000\r\n"] {
         for _ in 0..20 {
-            let mut guest = Guest::new(house.address);
+            let mut guest = Guest::new(server.address);
             guest.send(claim.as_bytes());
             waiting.push(guest);
         }
     }
-    assert_eq!(Guest::new(house.address).ask(&["PING"]), "+PONG|");
+    assert_eq!(Guest::new(server.address).ask(&["PING"]), "+PONG|");
     let grown = resident_bytes().saturating_sub(before);
     // Sixty of them claim up to 48 MiB each; other tests run in the same process.
     assert!(grown < 512 << 20, "{grown} bytes more for claims alone");
@@ -89,12 +89,12 @@ fn claimed_lengths_are_refused_with_words_or_waited_for_without_memory() {
 
 #[test]
 fn what_follows_a_fault_is_never_run() {
-    let house = House::build();
+    let server = TestServer::build();
     for fault in ["*1\r\n+PING\r\n", "*x\r\n", "*1\r\n$-1\r\n", "SET \"a\r\n"] {
         let bytes = format!("*1\r\n$4\r\nPING\r\n{fault}*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n1\r\n");
-        let answer = shown(&answer_to(house.address, bytes.as_bytes()));
+        let answer = shown(&answer_to(server.address, bytes.as_bytes()));
         assert!(answer.starts_with("+PONG|-ERR Protocol error: "), "{fault:?}: {answer}");
         assert_eq!(answer.matches('|').count(), 2, "{answer}");
     }
-    assert_eq!(Guest::new(house.address).ask(&["EXISTS", "k"]), ":0|");
+    assert_eq!(Guest::new(server.address).ask(&["EXISTS", "k"]), ":0|");
 }

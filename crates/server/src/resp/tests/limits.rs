@@ -2,7 +2,7 @@
 //! the log. `crates/systest` compares keys and values at their limits with HTTP's.
 
 use super::frames::request;
-use super::house::{Guest, House, shown};
+use super::test_client::{Guest, TestServer, shown};
 use crate::ServerSettings;
 use base::limits::{
     EVALUATION_ROWS_MAX, FRAME_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, PIPELINE_DEPTH_MAX,
@@ -23,8 +23,8 @@ fn repeated(head: &[&'static [u8]], tail: &[&'static [u8]], count: usize) -> Vec
 
 /// Returns a client of a node whose data group has a longer log than its directory: [`decided`]
 /// sees only the longest log.
-fn warm(house: &House) -> Guest {
-    let mut guest = Guest::new(house.address);
+fn warm(server: &TestServer) -> Guest {
+    let mut guest = Guest::new(server.address);
     for _ in 0..16 {
         assert_eq!(guest.ask(&["SET", "warm", "x"]), "+OK|");
     }
@@ -54,8 +54,8 @@ fn decided(guest: &mut Guest) -> String {
 
 #[test]
 fn keys_and_values_end_at_their_limits_in_every_command() {
-    let house = House::build();
-    let mut guest = warm(&house);
+    let server = TestServer::build();
+    let mut guest = warm(&server);
     for (length, taken) in
         [(KEY_BYTES_MAX - 1, true), (KEY_BYTES_MAX, true), (KEY_BYTES_MAX + 1, false)]
     {
@@ -95,8 +95,8 @@ fn keys_and_values_end_at_their_limits_in_every_command() {
 
 #[test]
 fn sequences_end_at_their_steps_however_they_are_written() {
-    let house = House::build();
-    let mut guest = warm(&house);
+    let server = TestServer::build();
+    let mut guest = warm(&server);
     let own: (&[&[u8]], &[&[u8]]) = (&[b"CREDENZA.SEQUENCE"], &[b"2", b"GET", b"a"]);
     let pairs: (&[&[u8]], &[&[u8]]) = (&[b"MSET"], &[b"a", b"1"]);
     let keys: (&[&[u8]], &[&[u8]]) = (&[b"DEL"], &[b"a"]);
@@ -137,8 +137,8 @@ fn refused_with(guest: &mut Guest, frame: &[u8], taken: bool, words: &str) {
 
 #[test]
 fn an_update_ends_at_its_bytes() {
-    let house = House::build();
-    let mut guest = warm(&house);
+    let server = TestServer::build();
+    let mut guest = warm(&server);
     for (bytes, taken) in around(UPDATE_BYTES_MAX) {
         // Keys of one byte and their values count; a value has at most 8 MiB.
         let value = vec![b'v'; bytes / 5];
@@ -155,9 +155,9 @@ fn an_update_ends_at_its_bytes() {
 
 #[test]
 fn a_connection_watches_as_many_keys_as_the_limit_says() {
-    let house = House::build();
+    let server = TestServer::build();
     for (count, taken) in around(1_024) {
-        let mut guest = Guest::new(house.address);
+        let mut guest = Guest::new(server.address);
         let keys: Vec<String> = (0..count).map(|n| format!("k{n}")).collect();
         let words = keys[1..].iter().map(String::as_bytes);
         let most: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(words).collect();
@@ -170,8 +170,8 @@ fn a_connection_watches_as_many_keys_as_the_limit_says() {
 
 #[test]
 fn reads_of_many_keys_are_whole_around_the_size_of_one_request() {
-    let house = House::build();
-    let mut guest = warm(&house);
+    let server = TestServer::build();
+    let mut guest = warm(&server);
     assert_eq!(guest.ask(&["SET", "a", "1"]), "+OK|");
     for (count, _) in around(1_024) {
         guest.send(&repeated(&[b"MGET"], &[b"a"], count));
@@ -182,8 +182,8 @@ fn reads_of_many_keys_are_whole_around_the_size_of_one_request() {
 
 #[test]
 fn times_to_live_end_at_their_limit() {
-    let house = House::build();
-    let mut guest = warm(&house);
+    let server = TestServer::build();
+    let mut guest = warm(&server);
     for (ms, taken) in around(TTL_MS_MAX as usize) {
         let before = decided(&mut guest);
         let answer = guest.ask(&["SET", "k", "v", "PX", &ms.to_string()]);
@@ -194,9 +194,9 @@ fn times_to_live_end_at_their_limit() {
 
 #[test]
 fn transactions_end_at_their_commands() {
-    let house = House::build();
+    let server = TestServer::build();
     for (count, taken) in around(SEQUENCE_STEPS_MAX) {
-        let mut guest = Guest::new(house.address);
+        let mut guest = Guest::new(server.address);
         assert_eq!(guest.ask(&["MULTI"]), "+OK|");
         let batch = 16_384;
         for done in (0..count).step_by(batch) {
@@ -216,8 +216,8 @@ fn transactions_end_at_their_commands() {
 
 #[test]
 fn sequences_nest_to_their_depth() {
-    let house = House::build();
-    let mut guest = warm(&house);
+    let server = TestServer::build();
+    let mut guest = warm(&server);
     for (depth, taken) in around(SEQUENCE_DEPTH_MAX) {
         let mut words: Vec<String> = vec!["CREDENZA.SEQUENCE".into(), "2".into()];
         words.extend(["INCR".into(), "deep".into()]);
@@ -235,11 +235,11 @@ fn sequences_nest_to_their_depth() {
 
 #[test]
 fn frames_end_at_their_size() {
-    let house = House::build();
+    let server = TestServer::build();
     let head = "*2\r\n$4\r\nECHO\r\n$50331000\r\n".len();
     let most = FRAME_BYTES_MAX - head - 2;
     for (length, taken) in around(most) {
-        let mut guest = Guest::new(house.address);
+        let mut guest = Guest::new(server.address);
         let frame = request(&[b"ECHO", &vec![b'x'; length]]);
         if taken {
             assert_eq!(frame.len(), FRAME_BYTES_MAX + length - most);
@@ -255,8 +255,8 @@ fn frames_end_at_their_size() {
 
 #[test]
 fn pipelines_of_any_depth_are_answered_in_order() {
-    let house = House::build();
-    let mut guest = warm(&house);
+    let server = TestServer::build();
+    let mut guest = warm(&server);
     let mut wanted = 0;
     for depth in [PIPELINE_DEPTH_MAX - 1, PIPELINE_DEPTH_MAX, PIPELINE_DEPTH_MAX + 1] {
         guest.send(&request(&[b"INCR", b"n"]).repeat(depth));
@@ -269,18 +269,18 @@ fn pipelines_of_any_depth_are_answered_in_order() {
 
 #[test]
 fn one_connection_too_many_is_told_so_and_the_next_one_served() {
-    let house = House::of(ServerSettings { connections_max: 3, ..ServerSettings::default() });
-    let mut guests: Vec<Guest> = (0..3).map(|_| Guest::new(house.address)).collect();
+    let server = TestServer::of(ServerSettings { connections_max: 3, ..ServerSettings::default() });
+    let mut guests: Vec<Guest> = (0..3).map(|_| Guest::new(server.address)).collect();
     for guest in &mut guests {
         assert_eq!(guest.ask(&["PING"]), "+PONG|");
     }
-    let mut late = Guest::new(house.address);
+    let mut late = Guest::new(server.address);
     late.send(b"*1\r\n$4\r\nPING\r\n");
     assert_eq!(shown(&late.rest()), "-ERR max number of clients reached (3)|");
     guests.pop();
     // The place is free once the server has noticed the end.
     let served = (0..1_000).any(|_| {
-        let mut guest = Guest::new(house.address);
+        let mut guest = Guest::new(server.address);
         guest.send(b"*1\r\n$4\r\nPING\r\n");
         std::thread::sleep(std::time::Duration::from_millis(5));
         guest.answer().is_some_and(|answer| answer == b"+PONG\r\n")
@@ -291,8 +291,8 @@ fn one_connection_too_many_is_told_so_and_the_next_one_served() {
 
 #[test]
 fn every_byte_is_a_key_and_a_value_in_its_order() {
-    let house = House::build();
-    let mut guest = warm(&house);
+    let server = TestServer::build();
+    let mut guest = warm(&server);
     assert_eq!(ask(&mut guest, &[b"SET", b"", b"the empty key"]), "+OK|");
     for byte in 0..=255u8 {
         assert_eq!(ask(&mut guest, &[b"SET", &[byte], &[byte, byte]]), "+OK|");
@@ -320,22 +320,22 @@ fn every_byte_is_a_key_and_a_value_in_its_order() {
 
 #[test]
 fn what_transactions_queue_counts_against_the_memory_of_all_connections() {
-    let house =
-        House::of(ServerSettings { buffer_bytes_max: 4 << 20, ..ServerSettings::default() });
+    let server =
+        TestServer::of(ServerSettings { buffer_bytes_max: 4 << 20, ..ServerSettings::default() });
     let value = "x".repeat(60_000);
     let queue = |guest: &mut Guest, most: usize| {
         assert_eq!(guest.ask(&["MULTI"]), "+OK|");
         let answers = (0..most).map(|_| guest.ask(&["SET", "k", &value]));
         answers.take_while(|answer| answer == "+QUEUED|").count()
     };
-    let mut first = Guest::new(house.address);
+    let mut first = Guest::new(server.address);
     assert_eq!(queue(&mut first, 40), 40);
-    let mut second = Guest::new(house.address);
+    let mut second = Guest::new(server.address);
     let taken = queue(&mut second, 70);
     assert!((10..40).contains(&taken), "{taken}");
     assert!(second.ask(&["EXEC"]).starts_with("-EXECABORT"));
     // A client that queues little needs no share, and a released share is free for others.
-    let mut third = Guest::new(house.address);
+    let mut third = Guest::new(server.address);
     assert_eq!(queue(&mut third, taken), taken);
     assert_eq!(third.ask(&["DISCARD"]), "+OK|");
     assert!(first.ask(&["EXEC"]).starts_with("*40|+OK|"));

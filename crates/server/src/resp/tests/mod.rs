@@ -3,7 +3,6 @@
 mod conversations;
 mod frames;
 mod hostile;
-mod house;
 mod limits;
 mod malformed;
 mod outputs;
@@ -12,3 +11,4 @@ mod pipelines;
 mod random;
 mod several;
 mod siblings;
+mod test_client;

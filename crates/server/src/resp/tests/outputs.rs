@@ -88,9 +88,9 @@ fn an_answer_can_be_taken_back() {
 
 #[test]
 fn more_large_values_than_one_system_call_takes_arrive_in_order() {
-    use super::house::{Guest, House, shown};
-    let house = House::build();
-    let mut guest = Guest::new(house.address);
+    use super::test_client::{Guest, TestServer, shown};
+    let server = TestServer::build();
+    let mut guest = Guest::new(server.address);
     let keys: Vec<String> = (0..200).map(|n| format!("large-{n}")).collect();
     let value = |n: usize| vec![b'a' + (n % 26) as u8; 20_000 + n];
     for (n, key) in keys.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Tests of patterns: they match as Redis' do, and none is slow.
 
-use super::house::{Guest, House};
+use super::test_client::{Guest, TestServer};
 use crate::resp::glob::Glob;
 use base::limits::{PATTERN_BYTES_MAX, PATTERNS_MAX};
 use proptest::prelude::*;
@@ -103,8 +103,8 @@ proptest! {
 
 #[test]
 fn patterns_end_exactly_at_their_limits() {
-    let house = House::build();
-    let mut guest = Guest::new(house.address);
+    let server = TestServer::build();
+    let mut guest = Guest::new(server.address);
     let longest = "[x]".repeat(PATTERN_BYTES_MAX / 3) + "*";
     let longer = longest.clone() + "*";
     for before in [&["KEYS"][..], &["CONFIG", "GET"], &["COMMAND", "LIST", "FILTERBY", "PATTERN"]] {

@@ -2,13 +2,13 @@
 //! as sequential ones.
 
 use super::frames::request;
-use super::house::{Guest, House, shown};
+use super::test_client::{Guest, TestServer, shown};
 use crate::counters::OperationKind;
 use crate::resp::output::{Output, Protocol};
 use crate::resp::registry::Registry;
 use crate::resp::translate::RespShape;
 use crate::resp::window::{
-    Apart, WINDOW_BYTES_MAX, WINDOW_REQUEST_BYTES_MAX, WINDOW_REQUESTS_MAX, Window,
+    ParallelCall, WINDOW_BYTES_MAX, WINDOW_REQUEST_BYTES_MAX, WINDOW_REQUESTS_MAX, Window,
 };
 use base::{Body, GroupId, Key, LogIndex, Reply};
 use node::Ticket;
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
 /// Returns a client in an available bucket of a node.
-fn guest(house: &House) -> Guest {
-    let mut guest = Guest::new(house.address);
+fn guest(server: &TestServer) -> Guest {
+    let mut guest = Guest::new(server.address);
     assert_eq!(guest.ask(&["CREDENZA.BUCKET", "available/b"]), "+OK|");
     assert_eq!(guest.ask(&["SET", "warm", "x"]), "+OK|");
     guest
@@ -40,8 +40,8 @@ fn send(guest: &mut Guest, lines: &[&str]) {
 
 #[test]
 fn answers_come_in_the_order_of_requests_and_of_each_key() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let (mut lines, mut wanted) = (Vec::new(), Vec::new());
     for round in 0..40 {
         for key in 0..9 {
@@ -82,8 +82,8 @@ fn words_of(line: &str) -> Vec<u8> {
 
 #[test]
 fn an_error_in_the_middle_takes_its_place_and_no_other() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let lines = [
         "SET a 1",
         "SET b 2",
@@ -129,8 +129,8 @@ fn an_error_in_the_middle_takes_its_place_and_no_other() {
 
 #[test]
 fn what_changes_the_connection_stands_between_what_is_before_and_behind() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let lines = [
         "SET a 1",
         "GET none",
@@ -200,8 +200,8 @@ fn what_changes_the_connection_stands_between_what_is_before_and_behind() {
 
 #[test]
 fn who_wants_no_answers_is_served_as_well() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     send(&mut guest, &["CLIENT REPLY OFF", "SET a 7", "SET b 8", "GET a", "CLIENT REPLY ON"]);
     assert_eq!(shown(&guest.answer().expect("an answer")), "+OK|");
     assert_eq!(play(&mut guest, &["GET a", "GET b"]), ["$1|7|", "$1|8|"]);
@@ -209,14 +209,14 @@ fn who_wants_no_answers_is_served_as_well() {
 
 #[test]
 fn keys_of_their_own_share_a_sync_and_one_key_has_one_for_each_write() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let mut syncs = |key: fn(usize) -> String| {
-        let before = house.sample("credenza_log_syncs_total");
+        let before = server.sample("credenza_log_syncs_total");
         let lines: Vec<String> = (0..320).map(|n| format!("SET {} v", key(n))).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         assert!(play(&mut guest, &lines).iter().all(|answer| answer == "+OK|"));
-        house.sample("credenza_log_syncs_total") - before
+        server.sample("credenza_log_syncs_total") - before
     };
     let (apart, same) = (syncs(|n| format!("k{n}")), syncs(|_| "k".into()));
     assert!(same >= 320.0, "each has to be firm before the next begins: {same} syncs");
@@ -225,8 +225,8 @@ fn keys_of_their_own_share_a_sync_and_one_key_has_one_for_each_write() {
 
 #[test]
 fn who_stops_asking_is_answered_and_who_is_gone_leaves_nothing_behind() {
-    let house = House::build();
-    let mut asking = guest(&house);
+    let server = TestServer::build();
+    let mut asking = guest(&server);
     let lines: Vec<String> = (0..200).map(|n| format!("SET k{n} v")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     send(&mut asking, &lines);
@@ -234,11 +234,11 @@ fn who_stops_asking_is_answered_and_who_is_gone_leaves_nothing_behind() {
     assert_eq!(shown(&asking.rest()), "+OK|".repeat(200));
 
     for _ in 0..20 {
-        let mut gone = guest(&house);
+        let mut gone = guest(&server);
         send(&mut gone, &lines);
         drop(gone);
     }
-    let mut guest = guest(&house);
+    let mut guest = guest(&server);
     let alone = || guest.ask(&["INFO", "clients"]).contains("connected_clients:1|");
     let mut alone = std::iter::repeat_with(alone).take(1_000);
     assert!(alone.any(|alone| {
@@ -246,13 +246,13 @@ fn who_stops_asking_is_answered_and_who_is_gone_leaves_nothing_behind() {
         alone
     }));
     // All memory was given back: otherwise these requests would be refused and run alone.
-    assert_eq!(house.beside_free(), Registry::new(crate::clock::Clock::Wall).beside_free());
+    assert_eq!(server.beside_free(), Registry::new(crate::clock::Clock::Wall).beside_free());
 }
 
 #[test]
 fn a_large_request_goes_alone_in_its_place() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     for round in 0..5 {
         let mut wanted = Vec::new();
         for (at, bytes) in around(WINDOW_REQUEST_BYTES_MAX).into_iter().enumerate() {
@@ -279,18 +279,18 @@ fn around(limit: usize) -> [usize; 4] {
 
 #[test]
 fn doors_that_close_answer_what_is_under_way() {
-    let mut house = House::build();
-    let mut guest = guest(&house);
+    let mut server = TestServer::build();
+    let mut guest = guest(&server);
     let lines: Vec<String> = (0..64).map(|n| format!("SET k{n} v")).collect();
     send(&mut guest, &lines.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(shown(&guest.answer().expect("an answer")), "+OK|");
-    house.close_doors();
+    server.close_doors();
     let rest = shown(&guest.rest());
     assert_eq!(rest, "+OK|".repeat(63), "what was read is answered");
 }
 
 /// Returns a request of this key that is answered with its number once that many are released.
-fn held(number: usize, running: &Arc<AtomicUsize>, go: &watch::Receiver<usize>) -> Apart {
+fn held(number: usize, running: &Arc<AtomicUsize>, go: &watch::Receiver<usize>) -> ParallelCall {
     let (running, mut go) = (running.clone(), go.clone());
     let answer = Box::pin(async move {
         running.fetch_add(1, Ordering::SeqCst);
@@ -299,7 +299,7 @@ fn held(number: usize, running: &Arc<AtomicUsize>, go: &watch::Receiver<usize>) 
         Ok(Reply::new(LogIndex(number as u64), Body::Done))
     });
     let (shape, operation) = (RespShape::Ok, OperationKind::Put);
-    Apart { key: Key::from(format!("k{number}")), answer, shape, operation }
+    ParallelCall { key: Key::from(format!("k{number}")), answer, shape, operation }
 }
 
 #[tokio::test]
@@ -351,8 +351,8 @@ async fn reads_are_reckoned_with_what_the_last_ones_brought() {
     let width = |window: &mut Window| {
         let mut begun = 0;
         while window.has_room(OperationKind::Get, 0) {
-            let apart = Apart { operation: OperationKind::Get, ..held(begun, &running, &go) };
-            window.begin(apart, 0, registry.seat_beside(0).expect("room"));
+            let call = ParallelCall { operation: OperationKind::Get, ..held(begun, &running, &go) };
+            window.begin(call, 0, registry.seat_beside(0).expect("room"));
             begun += 1;
         }
         begun

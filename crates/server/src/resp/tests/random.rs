@@ -1,6 +1,6 @@
 //! Tests of `RANDOMKEY`: it can return every key, and reads few rows for it.
 
-use super::house::{Guest, House};
+use super::test_client::{Guest, TestServer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns all keys that came in this many draws.
@@ -10,8 +10,8 @@ fn drawn(guest: &mut Guest, draws: usize) -> BTreeSet<String> {
 
 #[test]
 fn every_key_comes_where_they_are_few_and_where_they_lie_close_together() {
-    let house = House::build();
-    let mut guest = Guest::new(house.address);
+    let server = TestServer::build();
+    let mut guest = Guest::new(server.address);
     assert_eq!(drawn(&mut guest, 1), BTreeSet::from(["$-1|".into()]));
     guest.ask(&["SET", "bar", "1"]);
     assert_eq!(drawn(&mut guest, 9), BTreeSet::from(["$3|bar|".into()]));
@@ -26,8 +26,8 @@ fn every_key_comes_where_they_are_few_and_where_they_lie_close_together() {
 
 #[test]
 fn no_key_comes_oftener_than_another_where_they_are_few() {
-    let house = House::build();
-    let mut guest = Guest::new(house.address);
+    let server = TestServer::build();
+    let mut guest = Guest::new(server.address);
     // Gaps of all sizes don't matter when all keys are drawn from.
     let keys: Vec<_> = (0..40).map(|key: u32| format!("k{:08}", key.pow(5))).collect();
     for key in &keys {
@@ -42,12 +42,12 @@ fn no_key_comes_oftener_than_another_where_they_are_few() {
 
 #[test]
 fn a_draw_walks_the_rows_that_it_draws_from_once() {
-    let house = House::build();
-    let mut guest = Guest::new(house.address);
+    let server = TestServer::build();
+    let mut guest = Guest::new(server.address);
     let walked = |guest: &mut Guest| {
-        let before = house.sample("credenza_store_rows_walked_total");
+        let before = server.sample("credenza_store_rows_walked_total");
         guest.ask(&["RANDOMKEY"]);
-        (house.sample("credenza_store_rows_walked_total") - before) as u64
+        (server.sample("credenza_store_rows_walked_total") - before) as u64
     };
     for (keys, bound) in [(200, 210), (5_000, 1_010)] {
         for key in 0..keys {

@@ -1,10 +1,10 @@
 //! Tests of commands with several keys of an available bucket.
 
 use super::frames::request;
-use super::house::{Guest, House, shown};
+use super::test_client::{Guest, TestServer, shown};
 
-fn guest(house: &House) -> Guest {
-    let mut guest = Guest::new(house.address);
+fn guest(server: &TestServer) -> Guest {
+    let mut guest = Guest::new(server.address);
     assert_eq!(guest.ask(&["CREDENZA.BUCKET", "available/b"]), "+OK|");
     guest
 }
@@ -22,8 +22,8 @@ fn ask(guest: &mut Guest, command: &str, keys: impl Iterator<Item = usize>) -> S
 
 #[test]
 fn each_is_answered_in_its_place_whether_it_is_there_or_not() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     for key in (0..300).step_by(3) {
         assert_eq!(guest.ask(&["SET", &format!("k{key}"), &format!("v{key}")]), "+OK|");
     }
@@ -44,8 +44,8 @@ fn each_is_answered_in_its_place_whether_it_is_there_or_not() {
 
 #[test]
 fn many_are_set_and_deleted_by_one_command() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let pairs: Vec<[String; 2]> =
         (0..300).map(|key| [format!("k{key}"), format!("v{key}")]).collect();
     let mut words: Vec<&[u8]> = vec![b"MSET"];
@@ -72,8 +72,8 @@ fn many_are_set_and_deleted_by_one_command() {
 
 #[test]
 fn nothing_is_written_of_a_batch_with_a_value_that_is_too_large() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let large = vec![b'x'; base::limits::VALUE_BYTES_MAX + 1];
     guest.send(&request(&[b"MSET", b"a", b"1", b"b", &large]));
     let answer = shown(&guest.answer().expect("an answer"));
@@ -83,8 +83,8 @@ fn nothing_is_written_of_a_batch_with_a_value_that_is_too_large() {
 
 #[test]
 fn all_values_together_have_a_limit() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let megabyte = "m".repeat(1 << 20);
     assert_eq!(guest.ask(&["SET", "k0", &megabyte]), "+OK|");
     let most = base::limits::VALUES_BYTES_MAX >> 20;

@@ -1,11 +1,11 @@
 //! Tests of siblings and their contexts, byte for byte.
 
 use super::frames::request;
-use super::house::{Guest, House, shown};
+use super::test_client::{Guest, TestServer, shown};
 use base::limits::{CONTEXT_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-fn guest(house: &House) -> Guest {
-    let mut guest = Guest::new(house.address);
+fn guest(server: &TestServer) -> Guest {
+    let mut guest = Guest::new(server.address);
     assert_eq!(guest.ask(&["CREDENZA.BUCKET", "available/b"]), "+OK|");
     guest
 }
@@ -44,8 +44,8 @@ fn fetched(answer: &[u8]) -> (Vec<u8>, Vec<Option<Vec<u8>>>) {
 
 #[test]
 fn values_and_keys_may_be_any_bytes_and_what_was_seen_is_replaced() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let key = b"\r\n\x00k\xff";
     let large = vec![b'\n'; 100_000];
     for value in [&b"*2\r\n$-1\r\n"[..], b"", &large] {
@@ -64,8 +64,8 @@ fn values_and_keys_may_be_any_bytes_and_what_was_seen_is_replaced() {
 
 #[test]
 fn the_error_of_a_key_with_siblings_names_what_to_do() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     for value in ["1", "2"] {
         guest.ask(&["CREDENZA.STORE", "k", value]);
     }
@@ -81,8 +81,8 @@ fn the_error_of_a_key_with_siblings_names_what_to_do() {
 
 #[test]
 fn they_go_beside_each_other_in_a_pipeline_and_answers_keep_their_order() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let mut requests = Vec::new();
     let names: Vec<String> = (0..400).map(|n| format!("k{}", n % 130)).collect();
     for (n, name) in names.iter().enumerate() {
@@ -107,11 +107,11 @@ fn they_go_beside_each_other_in_a_pipeline_and_answers_keep_their_order() {
 
 #[test]
 fn stores_of_keys_of_their_own_share_a_sync() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     guest.ask(&["CREDENZA.STORE", "warm", "x"]);
     let mut syncs = |key: fn(usize) -> String| {
-        let before = house.sample("credenza_log_syncs_total");
+        let before = server.sample("credenza_log_syncs_total");
         let mut requests = Vec::new();
         for n in 0..160 {
             requests.extend(request(&[b"CREDENZA.REMOVE", key(n).as_bytes()]));
@@ -121,7 +121,7 @@ fn stores_of_keys_of_their_own_share_a_sync() {
         for n in 0..320 {
             assert!(guest.answer().expect("an answer").starts_with(b"$"), "{n}");
         }
-        house.sample("credenza_log_syncs_total") - before
+        server.sample("credenza_log_syncs_total") - before
     };
     let (apart, same) = (syncs(|n| format!("k{n}")), syncs(|_| "k".into()));
     assert!(same >= 160.0, "each has to be firm before the next begins: {same} syncs");
@@ -130,8 +130,8 @@ fn stores_of_keys_of_their_own_share_a_sync() {
 
 #[test]
 fn limits_are_looked_at_before_anything_is_asked() {
-    let house = House::build();
-    let mut guest = guest(&house);
+    let server = TestServer::build();
+    let mut guest = guest(&server);
     let (value, key) = (vec![b'v'; VALUE_BYTES_MAX + 1], vec![b'k'; KEY_BYTES_MAX + 1]);
     let context = vec![b'c'; CONTEXT_BYTES_MAX + 1];
     let refusals: [(&[&[u8]], &str); 5] = [

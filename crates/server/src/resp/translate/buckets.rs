@@ -1,6 +1,6 @@
 //! Credenza's commands on buckets: listing, selecting, creating, altering, dropping.
 
-use super::{RespPlan, RespShape, Talk, Translated};
+use super::{CommandContext, RespPlan, RespShape, Translated};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::properties::Changes;
@@ -23,7 +23,7 @@ fn changes(words: &Words<'_>, from: usize) -> Result<Changes, RespRefusal> {
     (from..words.len()).step_by(2).map(pair).collect()
 }
 
-pub fn bucket(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn bucket(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if words.len() == 1 {
         talk.out.text(talk.client.bucket.full());
         return Ok(RespPlan::Said);
@@ -41,14 +41,14 @@ pub fn bucket(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 }
 
 /// Selects an existing bucket for the connection, and writes `OK`.
-pub fn select(bucket: &BucketName, talk: &mut Talk<'_>) {
+pub fn select(bucket: &BucketName, talk: &mut CommandContext<'_>) {
     talk.client.bucket = bucket.clone();
     let shown = if *bucket == BucketName::default() { "" } else { bucket.full() };
     talk.client.card.names().bucket = shown.into();
     talk.out.ok();
 }
 
-pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn list(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let (mut after, mut rows_max) = (None, BUCKETS_DEFAULT);
     for at in (1..words.len()).step_by(2) {
         match words.upper(at).as_str() {
@@ -64,27 +64,27 @@ pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Directory(talk.client.bucket.clone(), call, RespShape::Buckets))
 }
 
-pub fn create(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn create(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let call = DirectoryCall::CreateBucket(changes(words, 2)?);
     Ok(RespPlan::Directory(name(words, 1)?, call, RespShape::Ok))
 }
 
-pub fn alter(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn alter(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let call = DirectoryCall::AlterBucket(changes(words, 2)?);
     Ok(RespPlan::Directory(name(words, 1)?, call, RespShape::Ok))
 }
 
-pub fn describe(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn describe(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let bucket = if words.len() == 1 { talk.client.bucket.clone() } else { name(words, 1)? };
     Ok(RespPlan::Directory(bucket, DirectoryCall::DescribeBucket, RespShape::Buckets))
 }
 
-pub fn drop(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn drop(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     Ok(RespPlan::Directory(name(words, 1)?, DirectoryCall::DropBucket, RespShape::Ok))
 }
 
 /// Writes buckets, each with its name and properties.
-pub fn speak(buckets: &[BucketDescription], talk: &mut Talk<'_>) {
+pub fn speak(buckets: &[BucketDescription], talk: &mut CommandContext<'_>) {
     talk.out.array(buckets.len());
     for bucket in buckets {
         talk.out.array(2);

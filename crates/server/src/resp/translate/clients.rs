@@ -1,6 +1,6 @@
 //! `CLIENT`: the list of connections, their names, and their end.
 
-use super::{Errand, RespPlan, Talk, Translated};
+use super::{CommandContext, MultiStep, RespPlan, Translated};
 use crate::resp::client::Replies;
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
@@ -69,12 +69,12 @@ fn checked(name: &[u8], what: &str) -> Result<String, RespRefusal> {
     }
 }
 
-pub fn id(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn id(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.out.count(talk.client.card.id);
     Ok(RespPlan::Said)
 }
 
-pub fn getname(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn getname(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let name = talk.client.card.names().name.clone();
     if name.is_empty() {
         talk.out.null()
@@ -84,13 +84,13 @@ pub fn getname(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-pub fn setname(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn setname(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.client.card.names().name = checked_name(words.get(2))?;
     talk.out.ok();
     Ok(RespPlan::Said)
 }
 
-pub fn setinfo(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn setinfo(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     match words.upper(2).as_str() {
         "LIB-NAME" => talk.client.card.names().library = checked(words.get(3), "lib-name")?,
         "LIB-VER" => talk.client.card.names().library_version = checked(words.get(3), "lib-ver")?,
@@ -116,7 +116,7 @@ fn is_normal(words: &Words<'_>, at: usize) -> Result<bool, RespRefusal> {
     }
 }
 
-pub fn list(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn list(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let listed = match (words.len(), words.upper(2).as_str()) {
         (2, _) => Listed::All,
         (4, "TYPE") => {
@@ -132,17 +132,17 @@ pub fn list(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
         }
         _ => return Err(errors::SYNTAX),
     };
-    Ok(RespPlan::Run(Errand::List(listed)))
+    Ok(RespPlan::Run(MultiStep::List(listed)))
 }
 
-pub fn info(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
-    Ok(RespPlan::Run(Errand::List(Listed::Myself(talk.client.card.id))))
+pub fn info(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
+    Ok(RespPlan::Run(MultiStep::List(Listed::Myself(talk.client.card.id))))
 }
 
-pub fn kill(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn kill(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if words.len() == 3 {
         let address = Some(words.text(2)?.to_string());
-        return Ok(RespPlan::Run(Errand::Kill(Kill {
+        return Ok(RespPlan::Run(MultiStep::Kill(Kill {
             address,
             old_form: true,
             ..Kill::default()
@@ -171,10 +171,10 @@ pub fn kill(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
             _ => return Err(errors::SYNTAX),
         }
     }
-    Ok(RespPlan::Run(Errand::Kill(kill)))
+    Ok(RespPlan::Run(MultiStep::Kill(kill)))
 }
 
-pub fn reply(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn reply(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.client.replies = match words.upper(2).as_str() {
         "ON" => Replies::On,
         "OFF" => Replies::Off,
@@ -188,34 +188,34 @@ pub fn reply(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-fn ok(talk: &mut Talk<'_>) -> Translated {
+fn ok(talk: &mut CommandContext<'_>) -> Translated {
     talk.out.ok();
     Ok(RespPlan::Said)
 }
 
 /// Accepts `NO-EVICT` and `NO-TOUCH` without effect: no client is evicted, and reads leave no
 /// trace.
-pub fn switch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn switch(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if words.is(2, "ON") || words.is(2, "OFF") { ok(talk) } else { Err(errors::SYNTAX) }
 }
 
-pub fn unpause(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn unpause(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     ok(talk)
 }
 
-pub fn tracking(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn tracking(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if words.is(2, "OFF") && words.len() == 3 {
         return ok(talk);
     }
     Err(RespRefusal::new("ERR this server does not track keys for its clients"))
 }
 
-pub fn getredir(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn getredir(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.out.integer(-1);
     Ok(RespPlan::Said)
 }
 
-pub fn trackinginfo(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn trackinginfo(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.out.map(3);
     talk.out.text("flags");
     talk.out.set(1);
@@ -227,7 +227,7 @@ pub fn trackinginfo(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn help(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.help(&[
         "CLIENT <subcommand> [<arg> ...]. Subcommands are:",
         "GETNAME, SETNAME <name>, SETINFO LIB-NAME|LIB-VER <text>: what this connection is called.",

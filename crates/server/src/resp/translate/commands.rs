@@ -2,18 +2,18 @@
 
 use super::keys::pattern;
 use super::table::{self, Command};
-use super::{RespPlan, Talk, Translated};
+use super::{CommandContext, RespPlan, Translated};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 
-pub fn all(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn all(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let shown: Vec<_> = table::all().filter(|command| !command.is_hidden()).collect();
     talk.out.array(shown.len());
     shown.into_iter().for_each(|command| describe(command, talk));
     Ok(RespPlan::Said)
 }
 
-pub fn count(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn count(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.out.integer(table::all().filter(|command| !command.is_hidden()).count() as i64);
     Ok(RespPlan::Said)
 }
@@ -28,7 +28,7 @@ fn named(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-pub fn info(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn info(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if words.len() == 2 {
         return all(words, talk);
     }
@@ -42,7 +42,7 @@ pub fn info(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-fn describe(command: &Command, talk: &mut Talk<'_>) {
+fn describe(command: &Command, talk: &mut CommandContext<'_>) {
     let out = &mut *talk.out;
     out.array(10);
     out.text(command.full_name);
@@ -61,7 +61,7 @@ fn describe(command: &Command, talk: &mut Talk<'_>) {
     command.under.iter().for_each(|under| describe(under, talk));
 }
 
-pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn list(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let mut names: Vec<_> =
         table::all().filter(|command| !command.is_hidden()).map(|c| c.full_name).collect();
     match (words.len(), words.upper(3).as_str()) {
@@ -85,7 +85,7 @@ pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-pub fn docs(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn docs(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let wanted: Vec<_> = match words.len() {
         2 => table::all().filter(|command| !command.is_hidden()).collect(),
         _ => (2..words.len()).filter_map(|at| named(words.get(at))).collect(),
@@ -95,7 +95,7 @@ pub fn docs(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-fn document(command: &Command, talk: &mut Talk<'_>) {
+fn document(command: &Command, talk: &mut CommandContext<'_>) {
     let docs = command.docs();
     let out = &mut *talk.out;
     out.text(command.full_name);
@@ -124,7 +124,7 @@ fn document(command: &Command, talk: &mut Talk<'_>) {
     }
 }
 
-pub fn getkeys(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn getkeys(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let inner = words.part(2, words.len());
     let command = super::find(&inner).map_err(|_| match table::find(inner.get(0)) {
         None => RespRefusal::new("ERR Invalid command specified"),
@@ -139,7 +139,7 @@ pub fn getkeys(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn help(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.help(&[
         "COMMAND <subcommand> [<arg> ...]. Subcommands are:",
         "(no subcommand), INFO [<name> ...]: details of commands.",

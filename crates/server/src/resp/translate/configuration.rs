@@ -1,7 +1,7 @@
 //! `CONFIG`: parameters that Redis' tools read. Commands can't change settings.
 
 use super::keys::pattern;
-use super::{Errand, RespPlan, Talk, Translated};
+use super::{CommandContext, MultiStep, RespPlan, Translated};
 use crate::resp::errors::RespRefusal;
 use crate::resp::frame::Words;
 use base::SyncPolicy;
@@ -34,16 +34,16 @@ pub fn parameters(sync: SyncPolicy, idle_ms_max: Option<u64>) -> [(&'static str,
     ]
 }
 
-pub fn get(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn get(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let lower = |at| words.get(at).to_ascii_lowercase();
     if words.len() - 2 > PATTERNS_MAX {
         return Err(RespRefusal::made(format!("ERR at most {PATTERNS_MAX} patterns at a time")));
     }
     let globs: Result<_, RespRefusal> = (2..words.len()).map(|at| pattern(&lower(at))).collect();
-    Ok(RespPlan::Run(Errand::Configuration(globs?)))
+    Ok(RespPlan::Run(MultiStep::Configuration(globs?)))
 }
 
-pub fn set(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn set(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let name = base::codec::printable(words.get(2));
     let known = parameters(SyncPolicy::Sync, None)
         .iter()
@@ -57,15 +57,15 @@ pub fn set(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     }))
 }
 
-pub fn resetstat(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    Ok(RespPlan::Run(Errand::ResetCounts))
+pub fn resetstat(_words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
+    Ok(RespPlan::Run(MultiStep::ResetCounts))
 }
 
-pub fn rewrite(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn rewrite(_words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     Err(RespRefusal::new("ERR The server is running without a config file"))
 }
 
-pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn help(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.help(&[
         "CONFIG <subcommand> [<arg> ...]. Subcommands are:",
         "GET <pattern> ...: parameters that Redis' tools ask for, as they are here.",

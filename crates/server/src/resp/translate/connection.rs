@@ -1,6 +1,6 @@
 //! Commands on the connection itself: `HELLO`, `PING`, `SELECT`, `QUIT`.
 
-use super::{RespPlan, Talk, Translated};
+use super::{CommandContext, RespPlan, Translated};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use crate::resp::output::Protocol;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Version of Redis whose commands and answers this front-end follows.
 pub const REDIS_VERSION: &str = "7.0.15";
 
-pub fn ping(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn ping(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     match words.len() {
         1 => talk.out.simple("PONG"),
         2 => talk.out.value(&words.keep(1)),
@@ -18,12 +18,12 @@ pub fn ping(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-pub fn echo(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn echo(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.out.value(&words.keep(1));
     Ok(RespPlan::Said)
 }
 
-pub fn quit(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn quit(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.client.closing = true;
     talk.out.ok();
     Ok(RespPlan::Said)
@@ -31,12 +31,12 @@ pub fn quit(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 
 /// Closes a connection on which a browser sends an HTTP request, lured by a web page. Sends no
 /// answer and reads nothing more.
-pub fn http(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn http(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.client.closing = true;
     Ok(RespPlan::Said)
 }
 
-pub fn select(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn select(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if words.integer(1)? != 0 {
         return Err(errors::NO_SUCH_DATABASE);
     }
@@ -58,7 +58,7 @@ fn authenticate(user: &[u8]) -> Result<(), RespRefusal> {
     }
 }
 
-pub fn auth(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn auth(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     match words.len() {
         2 => Err(RespRefusal::new(
             "ERR AUTH <password> called without any password configured for the default user. \
@@ -73,7 +73,7 @@ pub fn auth(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     }
 }
 
-pub fn hello(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn hello(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let mut protocol = talk.out.protocol;
     let mut name = None;
     if words.len() > 1 {
@@ -111,8 +111,8 @@ pub fn hello(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-fn say_hello(talk: &mut Talk<'_>) {
-    let texts = |talk: &mut Talk<'_>, name: &str, text: &str| {
+fn say_hello(talk: &mut CommandContext<'_>) {
+    let texts = |talk: &mut CommandContext<'_>, name: &str, text: &str| {
         talk.out.text(name);
         talk.out.text(text);
     };
@@ -130,7 +130,7 @@ fn say_hello(talk: &mut Talk<'_>) {
     talk.out.array(0);
 }
 
-pub fn reset(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn reset(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.client.reset();
     talk.out.protocol = Protocol::Two;
     let card = &talk.client.card;

@@ -1,6 +1,6 @@
 //! Expiry of keys: durations and absolute times, in seconds and milliseconds.
 
-use super::{RespShape, Talk, Translated, update};
+use super::{CommandContext, RespShape, Translated, update};
 use crate::clock::Clock;
 use crate::resp::errors::RespRefusal;
 use crate::resp::frame::Words;
@@ -65,7 +65,12 @@ pub fn of_write(
     span.map(Expiry::After).ok_or_else(|| invalid(command))
 }
 
-fn expire_by(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit, name: &str) -> Translated {
+fn expire_by(
+    words: &Words<'_>,
+    talk: &mut CommandContext<'_>,
+    unit: Unit,
+    name: &str,
+) -> Translated {
     let key = words.key(1)?;
     let when = condition(words)?;
     let span = unit.span_ms(words.integer(2)?, talk.clock).ok_or_else(|| invalid(name))?;
@@ -104,43 +109,43 @@ fn condition(words: &Words<'_>) -> Result<ExpireWhen, RespRefusal> {
     }
 }
 
-pub fn expire(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn expire(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     expire_by(words, talk, Unit::Seconds, "expire")
 }
 
-pub fn pexpire(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn pexpire(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     expire_by(words, talk, Unit::Milliseconds, "pexpire")
 }
 
-pub fn expireat(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn expireat(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     expire_by(words, talk, Unit::SecondsSince1970, "expireat")
 }
 
-pub fn pexpireat(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn pexpireat(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     expire_by(words, talk, Unit::MillisecondsSince1970, "pexpireat")
 }
 
-fn left(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit) -> Translated {
+fn left(words: &Words<'_>, talk: &mut CommandContext<'_>, unit: Unit) -> Translated {
     talk.read(Read::Get(words.key(1)?), RespShape::TimeLeft(unit))
 }
 
-pub fn ttl(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn ttl(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     left(words, talk, Unit::Seconds)
 }
 
-pub fn pttl(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn pttl(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     left(words, talk, Unit::Milliseconds)
 }
 
-pub fn expiretime(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn expiretime(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     left(words, talk, Unit::SecondsSince1970)
 }
 
-pub fn pexpiretime(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn pexpiretime(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     left(words, talk, Unit::MillisecondsSince1970)
 }
 
-pub fn persist(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn persist(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (key, when) = (words.key(1)?, ExpireWhen::HasOne);
     update(Update::Expire { key, expiry: Expiry::Never, when }, RespShape::Truth)
 }

@@ -1,7 +1,7 @@
 //! Commands on keys, independent of their values.
 
 use super::shape::Inspection;
-use super::{Errand, RespPlan, RespShape, Talk, Translated, update};
+use super::{CommandContext, MultiStep, RespPlan, RespShape, Translated, update};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use crate::resp::glob::Glob;
@@ -9,7 +9,7 @@ use base::limits::{PAGE_ROWS_MAX, PATTERN_BYTES_MAX};
 use base::request::{Missing, Steps, When};
 use base::{Bound, Key, Range, Read, Update, Want};
 
-pub fn del(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn del(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let delete = |key| Update::Delete { key, missing: Missing::Skipped };
     if words.len() == 2 {
         return update(delete(words.key(1)?), RespShape::Truth);
@@ -18,11 +18,11 @@ pub fn del(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     update(Update::Sequence { steps, mode: Steps::Batch }, RespShape::Sum)
 }
 
-pub fn exists(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn exists(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.read(Read::Exists(words.keys(1, 1)?), RespShape::Number)
 }
 
-pub fn kind(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn kind(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.read(Read::Exists(words.keys(1, 1)?), RespShape::Kind)
 }
 
@@ -45,13 +45,13 @@ pub fn pattern(word: &[u8]) -> Result<Glob, RespRefusal> {
     Ok(Glob::new(word))
 }
 
-pub fn keys(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn keys(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let glob = pattern(words.get(1))?;
     if talk.as_step {
         let range = Range { rows_max: Some(PAGE_ROWS_MAX), ..range_of(&glob) };
         return talk.read(Read::Range(range), RespShape::Keys(Box::new(glob)));
     }
-    Ok(RespPlan::Run(Errand::Keys(glob)))
+    Ok(RespPlan::Run(MultiStep::Keys(glob)))
 }
 
 /// Arguments of a `SCAN`.
@@ -67,7 +67,7 @@ pub struct Scan {
     pub strings: bool,
 }
 
-pub fn scan(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn scan(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let cursor = std::str::from_utf8(words.get(1)).ok().and_then(|text| text.parse().ok());
     let cursor = cursor.ok_or(RespRefusal::new("ERR invalid cursor"))?;
     let (mut glob, mut count, mut strings) = (None, 10, true);
@@ -86,24 +86,24 @@ pub fn scan(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
             _ => return Err(errors::SYNTAX),
         }
     }
-    Ok(RespPlan::Run(Errand::Scan(Scan { cursor, glob, count, strings })))
+    Ok(RespPlan::Run(MultiStep::Scan(Scan { cursor, glob, count, strings })))
 }
 
-pub fn randomkey(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    Ok(RespPlan::Run(Errand::RandomKey))
+pub fn randomkey(_words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
+    Ok(RespPlan::Run(MultiStep::RandomKey))
 }
 
-pub fn rename(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn rename(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (from, to) = (words.key(1)?, words.key(2)?);
     update(Update::Rename { from, to, when: When::Always }, RespShape::Ok)
 }
 
-pub fn renamenx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn renamenx(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (from, to) = (words.key(1)?, words.key(2)?);
     update(Update::Rename { from, to, when: When::Absent }, RespShape::Truth)
 }
 
-pub fn copy(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn copy(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (from, to) = (words.key(1)?, words.key(2)?);
     let mut when = When::Absent;
     let mut at = 3;
@@ -126,19 +126,19 @@ pub fn copy(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     update(Update::Copy { from, to, when }, RespShape::Truth)
 }
 
-fn inspect(words: &Words<'_>, talk: &mut Talk<'_>, what: Inspection) -> Translated {
+fn inspect(words: &Words<'_>, talk: &mut CommandContext<'_>, what: Inspection) -> Translated {
     talk.read(Read::Get(words.key(2)?), RespShape::Inspected(what))
 }
 
-pub fn object_encoding(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn object_encoding(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     inspect(words, talk, Inspection::Encoding)
 }
 
-pub fn object_refcount(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn object_refcount(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     inspect(words, talk, Inspection::References)
 }
 
-pub fn object_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn object_help(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.help(&[
         "OBJECT <subcommand> <key>. Subcommands are:",
         "ENCODING: how Redis would keep the value: int, embstr or raw.",
@@ -146,7 +146,7 @@ pub fn object_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     ])
 }
 
-pub fn memory_usage(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn memory_usage(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if words.len() > 3 && !(words.len() == 5 && words.is(3, "SAMPLES")) {
         return Err(errors::SYNTAX);
     }
@@ -154,7 +154,7 @@ pub fn memory_usage(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     inspect(words, talk, Inspection::Memory { key_bytes })
 }
 
-pub fn memory_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn memory_help(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.help(&[
         "MEMORY <subcommand> <key>. Subcommands are:",
         "USAGE: bytes of the key, its value and what is kept with them.",

@@ -59,12 +59,12 @@ pub enum RespPlan {
     /// Call to the directory about this bucket, and the shape of its answer.
     Directory(BucketName, DirectoryCall, RespShape),
     /// Errand of several requests, or about more than one connection.
-    Run(Errand),
+    Run(MultiStep),
 }
 
 /// Command that takes several requests, or that concerns more than one connection.
 #[derive(Debug)]
-pub enum Errand {
+pub enum MultiStep {
     /// `KEYS`: all keys that match.
     Keys(Glob),
     /// `SCAN`: one page of a scan.
@@ -91,7 +91,7 @@ pub enum Errand {
 pub type Translated = Result<RespPlan, RespRefusal>;
 
 /// Context of a command's translation: what it may read, and where it writes.
-pub struct Talk<'a> {
+pub struct CommandContext<'a> {
     /// State of the connection.
     pub client: &'a mut Client,
     /// Output that answers are written to.
@@ -106,7 +106,7 @@ pub struct Talk<'a> {
     pub depth: usize,
 }
 
-impl Talk<'_> {
+impl CommandContext<'_> {
     /// Writes an error of the front-end.
     pub fn refuse(&mut self, refusal: &RespRefusal) {
         self.client.tally.errors += 1;
@@ -147,7 +147,7 @@ pub fn update(update: Update, shape: RespShape) -> Translated {
 pub fn translate(
     first: Option<&'static Command>,
     words: &Words<'_>,
-    talk: &mut Talk<'_>,
+    talk: &mut CommandContext<'_>,
 ) -> RespPlan {
     talk.client.tally.commands += 1;
     let command = named(first, words);
@@ -166,7 +166,11 @@ pub fn translate(
 }
 
 #[inline]
-fn run_or_queue(command: &'static Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+fn run_or_queue(
+    command: &'static Command,
+    words: &Words<'_>,
+    talk: &mut CommandContext<'_>,
+) -> Translated {
     if talk.client.transaction.is_some() && !command.flags.has(Flags::AT_ONCE) {
         return transaction::queue(command, words, talk);
     }
@@ -225,7 +229,10 @@ fn shown(word: &[u8], bytes_max: usize) -> String {
 }
 
 /// Translates a command into one step of a sequence. Refuses one that takes more than one request.
-pub fn step(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<(Update, RespShape), RespRefusal> {
+pub fn step(
+    words: &Words<'_>,
+    talk: &mut CommandContext<'_>,
+) -> Result<(Update, RespShape), RespRefusal> {
     let command = find(words)?;
     let refused = || {
         let name = command.full_name;

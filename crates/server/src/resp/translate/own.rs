@@ -1,6 +1,6 @@
 //! Credenza's commands on single keys, on read levels and on sessions.
 
-use super::{RespPlan, RespShape, Talk, Translated, find, update};
+use super::{CommandContext, RespPlan, RespShape, Translated, find, update};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::request::{ReadLevel, SessionCall};
@@ -20,7 +20,7 @@ fn at_end(words: &Words<'_>, at: usize) -> Result<(), RespRefusal> {
     if at == words.len() { Ok(()) } else { Err(errors::SYNTAX) }
 }
 
-pub fn tas(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn tas(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let key = words.key(1)?;
     let (expected, next) = wanted(words, 2)?;
     let (wanted, next) = wanted(words, next)?;
@@ -28,11 +28,11 @@ pub fn tas(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     update(Update::TestAndSet { key, expected, wanted }, RespShape::Value)
 }
 
-pub fn confirm(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn confirm(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     update(Update::Confirm { key: words.key(1)?, value: words.value(2)? }, RespShape::Ok)
 }
 
-pub fn assert(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn assert(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let key = words.key(1)?;
     if words.len() == 3 && words.is(2, "EXISTS") {
         return match talk.as_step {
@@ -48,7 +48,7 @@ pub fn assert(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     }
 }
 
-pub fn consistency(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn consistency(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let wanted = match (words.len(), words.upper(1).as_str()) {
         (1, _) => {
             talk.out.text(match talk.client.read_level {
@@ -68,22 +68,22 @@ pub fn consistency(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-pub fn index(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn index(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.out.count(talk.client.last_index.0);
     Ok(RespPlan::Said)
 }
 
-pub fn session_open(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn session_open(_words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     Ok(RespPlan::Ask(Call::Session(SessionCall::Open), RespShape::Opened))
 }
 
-pub fn session_use(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn session_use(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.client.session = Some(session_id(words)?);
     talk.out.ok();
     Ok(RespPlan::Said)
 }
 
-pub fn session_close(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn session_close(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let session = match (words.len(), talk.client.session) {
         (3, _) => session_id(words)?,
         (2, Some(session)) => session,
@@ -95,7 +95,7 @@ pub fn session_close(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Ask(Call::Session(SessionCall::Close(session)), RespShape::Ok))
 }
 
-pub fn session_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn session_help(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.help(&[
         "CREDENZA.SESSION <subcommand>. Subcommands are:",
         "OPEN: opens a session in the bucket's group, uses it, gives its number.",
@@ -110,7 +110,7 @@ fn session_id(words: &Words<'_>) -> Result<SessionId, RespRefusal> {
     Ok(SessionId(id))
 }
 
-pub fn retry(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn retry(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let number = words.natural(1)?;
     let Some(session) = talk.client.session else {
         return Err(RespRefusal::new(

@@ -1,6 +1,6 @@
 //! Credenza's commands on ranges of keys: pages in both directions, prefixes.
 
-use super::{RespShape, Talk, Translated, update};
+use super::{CommandContext, RespShape, Translated, update};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX};
@@ -23,7 +23,12 @@ fn bound(words: &Words<'_>, at: usize, open: &[u8]) -> Result<Bound, RespRefusal
 }
 
 /// Parses `[REV] [LIMIT n] [KEYS] [AFTER key]` from word `from` on.
-fn page(words: &Words<'_>, from: usize, mut range: Range, talk: &mut Talk<'_>) -> Translated {
+fn page(
+    words: &Words<'_>,
+    from: usize,
+    mut range: Range,
+    talk: &mut CommandContext<'_>,
+) -> Translated {
     let mut after: Option<Key> = None;
     let mut at = from;
     while at < words.len() {
@@ -55,15 +60,15 @@ fn page(words: &Words<'_>, from: usize, mut range: Range, talk: &mut Talk<'_>) -
     talk.read(Read::Range(range), RespShape::Page)
 }
 
-pub fn range(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn range(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let (low, high) = (bound(words, 1, b"-")?, bound(words, 2, b"+")?);
     page(words, 3, Range { low, high, ..Range::default() }, talk)
 }
 
-pub fn prefix(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn prefix(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     page(words, 2, Range::prefix(words.key(1)?), talk)
 }
 
-pub fn delprefix(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn delprefix(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     update(Update::DeletePrefix { prefix: words.key(1)? }, RespShape::Number)
 }

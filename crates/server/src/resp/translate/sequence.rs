@@ -3,14 +3,14 @@
 //! Each step is the number of its words, then its words: `2 DEL a 3 SET b 1`. A step may be a
 //! sequence itself.
 
-use super::{RespShape, Talk, Translated, step, update};
+use super::{CommandContext, RespShape, Translated, step, update};
 use crate::resp::errors::RespRefusal;
 use crate::resp::frame::Words;
 use base::Update;
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
 use base::request::Steps;
 
-pub fn sequence(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn sequence(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if talk.depth >= SEQUENCE_DEPTH_MAX {
         let text = format!("ERR sequences nest at most {SEQUENCE_DEPTH_MAX} deep");
         return Err(RespRefusal::made(text));

@@ -1,6 +1,6 @@
 //! Encoding of replies as frames: the form that a command's answer has in Redis.
 
-use super::Talk;
+use super::CommandContext;
 use super::expiry::Unit;
 use crate::resp::client::Watched;
 use crate::resp::glob::Glob;
@@ -109,7 +109,7 @@ const EMBEDDED_BYTES_MAX: usize = 44;
 impl RespShape {
     /// Writes the node's reply.
     #[inline]
-    pub fn speak(&self, answer: Result<Body, Error>, talk: &mut Talk<'_>) {
+    pub fn speak(&self, answer: Result<Body, Error>, talk: &mut CommandContext<'_>) {
         match (self, answer) {
             // Nearly every answer is one of these two.
             (RespShape::Ok, Ok(Body::Updated(Outcome::Done))) => talk.out.ok(),
@@ -126,7 +126,7 @@ impl RespShape {
         }
     }
 
-    fn speak_body(&self, body: Body, talk: &mut Talk<'_>) {
+    fn speak_body(&self, body: Body, talk: &mut CommandContext<'_>) {
         match (self, body) {
             (_, Body::Updated(Outcome::AppliedAt(index))) => {
                 talk.out.error(&format!(
@@ -173,7 +173,7 @@ impl RespShape {
         }
     }
 
-    fn speak_outcome(&self, outcome: Outcome, talk: &mut Talk<'_>) {
+    fn speak_outcome(&self, outcome: Outcome, talk: &mut CommandContext<'_>) {
         match (self, outcome) {
             (RespShape::Value, Outcome::Old(old) | Outcome::Swapped { old, .. }) => {
                 speak_value(old.as_ref(), talk);
@@ -211,7 +211,7 @@ impl RespShape {
         }
     }
 
-    fn speak_step(&self, step: Option<Result<Outcome, Error>>, talk: &mut Talk<'_>) {
+    fn speak_step(&self, step: Option<Result<Outcome, Error>>, talk: &mut CommandContext<'_>) {
         match step {
             Some(step) => self.speak(step.map(Body::Updated), talk),
             None => unexpected(talk),
@@ -219,14 +219,14 @@ impl RespShape {
     }
 
     /// Writes the answers of a transaction in which no command needs the node.
-    pub fn speak_alone(&self, talk: &mut Talk<'_>) {
+    pub fn speak_alone(&self, talk: &mut CommandContext<'_>) {
         self.speak_slots(&mut std::iter::empty(), talk);
     }
 
     fn speak_slots(
         &self,
         steps: &mut dyn Iterator<Item = Result<Outcome, Error>>,
-        talk: &mut Talk<'_>,
+        talk: &mut CommandContext<'_>,
     ) {
         let RespShape::Exec { slots, .. } = self else { return unexpected(talk) };
         talk.out.array(slots.len());
@@ -238,7 +238,7 @@ impl RespShape {
         }
     }
 
-    fn speak_about_row(&self, row: Option<Row>, talk: &mut Talk<'_>) {
+    fn speak_about_row(&self, row: Option<Row>, talk: &mut CommandContext<'_>) {
         match self {
             RespShape::Value => speak_row(row, talk),
             RespShape::Measure => talk.out.count(row.map_or(0, |row| row.value.len() as u64)),
@@ -265,16 +265,16 @@ impl RespShape {
 
 /// Reports a reply that does not fit the command, a defect of the server. The connection goes on,
 /// because later answers are still right.
-fn unexpected(talk: &mut Talk<'_>) {
+fn unexpected(talk: &mut CommandContext<'_>) {
     tracing::error!("an answer does not have the shape that its command expects");
     talk.out.error("ERR the answer does not have the expected shape");
 }
 
-fn speak_row(row: Option<Row>, talk: &mut Talk<'_>) {
+fn speak_row(row: Option<Row>, talk: &mut CommandContext<'_>) {
     speak_value(row.as_ref().map(|row| &row.value), talk);
 }
 
-fn speak_value(value: Option<&Value>, talk: &mut Talk<'_>) {
+fn speak_value(value: Option<&Value>, talk: &mut CommandContext<'_>) {
     match value {
         Some(value) => {
             talk.client.tally.hits += 1;
@@ -302,7 +302,7 @@ fn slice(value: &Value, first: i64, last: i64) -> Value {
     value.slice(first as usize..last as usize + 1)
 }
 
-fn time_left(unit: Unit, ms: u64, talk: &Talk<'_>) -> i64 {
+fn time_left(unit: Unit, ms: u64, talk: &CommandContext<'_>) -> i64 {
     let at = || talk.clock.unix_ms().saturating_add(ms);
     let time = match unit {
         Unit::Seconds => ms.saturating_add(500) / 1_000,
@@ -313,7 +313,7 @@ fn time_left(unit: Unit, ms: u64, talk: &Talk<'_>) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
-fn inspect(what: Inspection, value: &Value, talk: &mut Talk<'_>) {
+fn inspect(what: Inspection, value: &Value, talk: &mut CommandContext<'_>) {
     match what {
         Inspection::Encoding if base::codec::decimal(value).is_some() => talk.out.text("int"),
         Inspection::Encoding if value.len() <= EMBEDDED_BYTES_MAX => talk.out.text("embstr"),
@@ -326,7 +326,7 @@ fn inspect(what: Inspection, value: &Value, talk: &mut Talk<'_>) {
     }
 }
 
-fn speak_page(page: &Page, talk: &mut Talk<'_>) {
+fn speak_page(page: &Page, talk: &mut CommandContext<'_>) {
     talk.out.array(2);
     match page.entries.last().filter(|_| page.more) {
         Some(last) => talk.out.value(&last.key),
@@ -342,7 +342,7 @@ fn speak_page(page: &Page, talk: &mut Talk<'_>) {
     }
 }
 
-fn speak_keys(glob: &Glob, page: &Page, talk: &mut Talk<'_>) {
+fn speak_keys(glob: &Glob, page: &Page, talk: &mut CommandContext<'_>) {
     if page.more {
         return talk.out.error(crate::resp::errors::TOO_MANY_KEYS);
     }
@@ -351,7 +351,7 @@ fn speak_keys(glob: &Glob, page: &Page, talk: &mut Talk<'_>) {
     page.entries.iter().filter(fits).for_each(|entry| talk.out.value(&entry.key));
 }
 
-fn watch(keys: &[Key], rows: &[Option<Row>], talk: &mut Talk<'_>) {
+fn watch(keys: &[Key], rows: &[Option<Row>], talk: &mut CommandContext<'_>) {
     for (key, row) in keys.iter().zip(rows) {
         // A key that is watched twice keeps its first version.
         if !talk.client.watched.iter().any(|watched| watched.key == *key) {

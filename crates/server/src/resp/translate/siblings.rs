@@ -2,7 +2,7 @@
 //! a context. Options set how many replicas must answer or take part; their defaults are the
 //! bucket's properties.
 
-use super::{RespPlan, RespShape, Talk, Translated};
+use super::{CommandContext, RespPlan, RespShape, Translated};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::limits::CONTEXT_BYTES_MAX;
@@ -11,7 +11,7 @@ use base::{
     StoreOptions,
 };
 
-pub fn fetch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn fetch(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let key = words.key(1)?;
     let mut options = FetchOptions::default();
     for at in options_from(words, 2)? {
@@ -38,14 +38,14 @@ pub fn fetch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     ask(AvailableCall::Fetch { key, options }, RespShape::Siblings)
 }
 
-pub fn store(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn store(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (key, content) = (words.key(1)?, Content::plain(words.value(2)?));
     let (context, options) = seen_and_options(words, 3)?;
     let store = Store { key, content, context, options, condition: None };
     ask(AvailableCall::Store(Box::new(store)), RespShape::Context)
 }
 
-pub fn remove(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn remove(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let key = words.key(1)?;
     let (context, options) = seen_and_options(words, 2)?;
     ask(AvailableCall::Remove { key, context, options }, RespShape::Removed)
@@ -130,7 +130,7 @@ fn truth(words: &Words<'_>, at: usize) -> Result<bool, RespRefusal> {
 }
 
 /// Writes the context, then the values, the newest first; null stands for a delete.
-pub fn speak(siblings: &Siblings, talk: &mut Talk<'_>) {
+pub fn speak(siblings: &Siblings, talk: &mut CommandContext<'_>) {
     match siblings.living().next() {
         Some(_) => talk.client.tally.hits += 1,
         None => talk.client.tally.misses += 1,

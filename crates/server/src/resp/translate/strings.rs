@@ -2,7 +2,7 @@
 
 use super::expiry::{self, Unit};
 use super::words::too_large_value;
-use super::{Errand, RespPlan, RespShape, Talk, Translated, update};
+use super::{CommandContext, MultiStep, RespPlan, RespShape, Translated, update};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::limits::VALUE_BYTES_MAX;
@@ -12,11 +12,11 @@ use base::{Read, Update};
 /// `MGET` of up to this many keys is one request, so it sees one moment; more are asked in parts.
 const MGET_KEYS_MAX: usize = 1_024;
 
-pub fn get(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn get(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.read(Read::Get(words.key(1)?), RespShape::Value)
 }
 
-pub fn set(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn set(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(2)?);
     if words.len() == 3 {
         return update(Update::Set { key, value, expiry: Expiry::Default }, RespShape::Ok);
@@ -38,7 +38,7 @@ struct SetOptions {
     expiry: Expiry,
 }
 
-fn options(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<SetOptions, RespRefusal> {
+fn options(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Result<SetOptions, RespRefusal> {
     let (mut when, mut old_wanted, mut keep, mut time) = (None, false, false, None);
     let mut at = 3;
     while at < words.len() {
@@ -79,37 +79,37 @@ fn time_option(
     }
 }
 
-pub fn setnx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn setnx(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(2)?);
     let (expiry, when) = (Expiry::Default, When::Absent);
     update(Update::SetIf { key, value, expiry, when }, RespShape::Truth)
 }
 
-pub fn setex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn setex(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     set_for(words, talk, Unit::Seconds, "setex")
 }
 
-pub fn psetex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn psetex(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     set_for(words, talk, Unit::Milliseconds, "psetex")
 }
 
-fn set_for(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit, name: &str) -> Translated {
+fn set_for(words: &Words<'_>, talk: &mut CommandContext<'_>, unit: Unit, name: &str) -> Translated {
     let (key, value) = (words.key(1)?, words.value(3)?);
     let expiry = expiry::of_write(words, 2, unit, name, talk.clock)?;
     update(Update::Set { key, value, expiry }, RespShape::Ok)
 }
 
-pub fn getset(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn getset(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(2)?);
     let (expiry, when) = (Expiry::Default, When::Always);
     update(Update::SetIf { key, value, expiry, when }, RespShape::Value)
 }
 
-pub fn getdel(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn getdel(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     update(Update::Replace { key: words.key(1)?, wanted: None }, RespShape::Value)
 }
 
-pub fn getex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn getex(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let key = words.key(1)?;
     let (mut persist, mut time, mut at) = (false, None, 2);
     while at < words.len() {
@@ -130,10 +130,10 @@ pub fn getex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     update(Update::Sequence { steps, mode: Steps::AllOrNothing }, RespShape::First)
 }
 
-pub fn mget(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn mget(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let keys = words.keys(1, 1)?;
     if keys.len() > MGET_KEYS_MAX && !talk.as_step {
-        return Ok(RespPlan::Run(Errand::Values(keys)));
+        return Ok(RespPlan::Run(MultiStep::Values(keys)));
     }
     talk.read(Read::MultiGet(keys), RespShape::Values)
 }
@@ -149,34 +149,34 @@ fn pairs(words: &Words<'_>, name: &str, steps: &mut Vec<Update>) -> Result<(), R
     Ok(())
 }
 
-pub fn mset(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn mset(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let mut steps = Vec::with_capacity(words.len() / 2);
     pairs(words, "mset", &mut steps)?;
     update(Update::Sequence { steps, mode: Steps::Batch }, RespShape::Ok)
 }
 
-pub fn msetnx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn msetnx(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let absent = |key| Update::Assert { key, expected: None };
     let mut steps: Vec<Update> = words.keys(1, 2)?.into_iter().map(absent).collect();
     pairs(words, "msetnx", &mut steps)?;
     update(Update::Sequence { steps, mode: Steps::AllOrNothing }, RespShape::AllOrNone)
 }
 
-pub fn append(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn append(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(2)?);
     update(Update::Append { key, value }, RespShape::Number)
 }
 
-pub fn strlen(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn strlen(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.read(Read::Get(words.key(1)?), RespShape::Measure)
 }
 
-pub fn getrange(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn getrange(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     let (first, last) = (words.integer(2)?, words.integer(3)?);
     talk.read(Read::Get(words.key(1)?), RespShape::Slice { first, last })
 }
 
-pub fn setrange(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+pub fn setrange(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(3)?);
     let offset = words.integer(2)?;
     let Ok(offset) = usize::try_from(offset) else {

@@ -4,15 +4,15 @@
 //! commands.
 
 use super::{
-    Talk, Translated, buckets, clients, commands, configuration, connection, expiry, keys, numbers,
-    own, range, sequence, server, siblings, strings, transaction,
+    CommandContext, Translated, buckets, clients, commands, configuration, connection, expiry,
+    keys, numbers, own, range, sequence, server, siblings, strings, transaction,
 };
 use crate::resp::frame::Words;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Function that translates a command's words.
-pub type CommandFunction = fn(&Words<'_>, &mut Talk<'_>) -> Translated;
+pub type CommandFunction = fn(&Words<'_>, &mut CommandContext<'_>) -> Translated;
 
 /// Command, or subcommand.
 #[derive(Debug)]

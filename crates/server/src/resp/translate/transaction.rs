@@ -5,7 +5,8 @@
 //! when it is queued, and its words are read when it runs.
 
 use super::{
-    Command, Flags, RespPlan, RespShape, Talk, TransactionSlot, Translated, find, step, update,
+    Command, CommandContext, Flags, RespPlan, RespShape, TransactionSlot, Translated, find, step,
+    update,
 };
 use crate::resp::client::{Transaction, Watched};
 use crate::resp::errors::RespRefusal;
@@ -16,7 +17,7 @@ use base::request::{ReadLevel, Steps};
 use base::{Call, Read, Update};
 use std::sync::atomic::Ordering::Relaxed;
 
-pub fn multi(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn multi(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if talk.client.transaction.is_some() {
         return Err(RespRefusal::new("ERR MULTI calls can not be nested"));
     }
@@ -27,7 +28,7 @@ pub fn multi(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 }
 
 /// Queues a command for `EXEC`.
-pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn queue(command: &Command, words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if command.flags.has(Flags::NO_MULTI) {
         return Err(RespRefusal::new("ERR Command not allowed inside a transaction"));
     }
@@ -57,13 +58,13 @@ pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Trans
     Ok(RespPlan::Said)
 }
 
-fn end(talk: &mut Talk<'_>) -> (Option<Transaction>, Vec<Watched>) {
+fn end(talk: &mut CommandContext<'_>) -> (Option<Transaction>, Vec<Watched>) {
     talk.client.card.queued.store(-1, Relaxed);
     talk.client.card.watched.store(0, Relaxed);
     (talk.client.transaction.take(), std::mem::take(&mut talk.client.watched))
 }
 
-pub fn discard(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn discard(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if talk.client.transaction.is_none() {
         return Err(RespRefusal::new("ERR DISCARD without MULTI"));
     }
@@ -72,7 +73,7 @@ pub fn discard(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-pub fn exec(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn exec(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if talk.client.transaction.is_none() {
         return Err(RespRefusal::new("ERR EXEC without MULTI"));
     }
@@ -98,7 +99,11 @@ pub fn exec(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 
 /// Translates a queued command: into a step and the form of its answer, or into an answer without a
 /// step.
-fn slot(queued: &Detached, steps: &mut Vec<Update>, talk: &mut Talk<'_>) -> TransactionSlot {
+fn slot(
+    queued: &Detached,
+    steps: &mut Vec<Update>,
+    talk: &mut CommandContext<'_>,
+) -> TransactionSlot {
     let words = queued.words();
     let outer = std::mem::replace(talk.out, Output::new(talk.out.protocol));
     let shape = find(&words).and_then(|command| {
@@ -118,7 +123,7 @@ fn slot(queued: &Detached, steps: &mut Vec<Update>, talk: &mut Talk<'_>) -> Tran
     shape.map_or_else(|| TransactionSlot::Answer(said.to_bytes().into()), TransactionSlot::Step)
 }
 
-pub fn watch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn watch(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     if talk.client.transaction.is_some() {
         return Err(RespRefusal::new("ERR WATCH inside MULTI is not allowed"));
     }
@@ -137,7 +142,7 @@ pub fn watch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 /// Most keys a connection watches.
 const WATCHED_MAX: usize = 1_024;
 
-pub fn unwatch(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn unwatch(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
     talk.client.watched.clear();
     talk.client.card.watched.store(0, Relaxed);
     talk.out.ok();

@@ -1,7 +1,7 @@
 //! Tests over a socket with a real node: bytes that a Riak client sends and reads.
 
 use crate::ServerSettings;
-use crate::tests::house::House;
+use crate::tests::test_server::TestServer;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use std::time::Duration;
 pub(super) struct Client(TcpStream);
 
 impl Client {
-    pub(super) fn of(house: &House) -> Client {
-        let stream = TcpStream::connect(house.address).expect("connects");
+    pub(super) fn of(server: &TestServer) -> Client {
+        let stream = TcpStream::connect(server.address).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         Client(stream)
     }
@@ -80,8 +80,8 @@ const KEY: &str = "/buckets/fruit/keys/fig?w=1&dw=1&r=1&pr=0&pw=0";
 
 #[test]
 fn a_client_writes_reads_settles_siblings_and_deletes() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     assert_eq!(client.get("/ping").2, "OK");
     assert!(client.get("/stats").2.contains("\"riak_kv_version\":\"2."));
     assert!(client.get("/").2.contains("riak_kv_wm_object"));
@@ -108,8 +108,8 @@ fn a_client_writes_reads_settles_siblings_and_deletes() {
 /// on anything else.
 #[test]
 fn the_java_client_s_request_for_siblings_is_answered_with_parts() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     for value in ["green", "blue"] {
         assert_eq!(client.put("/riak/fruit/fig?w=1&dw=1", "", value).0, 204);
     }
@@ -134,8 +134,8 @@ fn the_java_client_s_request_for_siblings_is_answered_with_parts() {
 /// A `HEAD` has the headers of the `GET`, and no body.
 #[test]
 fn a_head_of_siblings_has_the_type_that_its_get_has() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     for value in ["green", "blue"] {
         assert_eq!(client.put(KEY, "", value).0, 204);
     }
@@ -156,8 +156,8 @@ fn a_head_of_siblings_has_the_type_that_its_get_has() {
 
 #[test]
 fn keys_and_buckets_are_listed_and_streamed() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     for key in ["a", "b%2Fc"] {
         let path = format!("/buckets/b%C3%A4r/keys/{key}?w=1&dw=1");
         assert_eq!(client.put(&path, "", "x").0, 204);
@@ -172,14 +172,14 @@ fn keys_and_buckets_are_listed_and_streamed() {
 
 #[test]
 fn what_is_no_request_is_told_and_ends_the_connection() {
-    let house = House::build();
+    let server = TestServer::build();
     for (request, status) in [
         ("PUT /buckets/b/keys/k HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
         ("PUT /buckets/b/keys/k HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", 403),
         ("PUT /buckets/b/keys/k HTTP/1.1\r\n\r\n", 400),
         ("PUT /riak/b/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413),
     ] {
-        let mut client = Client::of(&house);
+        let mut client = Client::of(&server);
         let (told, head, _) = client.ask(request);
         assert_eq!((told, header(&head, "Connection")), (status, "close"), "{request}");
     }
@@ -188,8 +188,8 @@ fn what_is_no_request_is_told_and_ends_the_connection() {
 /// Client that sends a header per link, as Riak's own does, and its value in chunks.
 #[test]
 fn three_hundred_links_and_chunks_are_read() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     let links: String =
         (0..300).map(|at| format!("Link: </buckets/b/keys/{at}>; riaktag=\"t\"\r\n")).collect();
     let request = format!(
@@ -205,8 +205,8 @@ fn three_hundred_links_and_chunks_are_read() {
 /// the list is reported inside the stream, and the connection goes on.
 #[test]
 fn a_stream_that_may_be_late_is_a_stream_all_the_same() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     assert_eq!(client.put("/buckets/b/keys/k?w=1&dw=1", "", "x").0, 204);
     for timeout in ["1", "60000"] {
         let stream = format!("/buckets/b/keys?keys=stream&timeout={timeout}");
@@ -221,15 +221,15 @@ fn a_stream_that_may_be_late_is_a_stream_all_the_same() {
 /// A consistent bucket has one value per key, and checks conditions where it writes.
 #[test]
 fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
-    let house = House::build();
+    let server = TestServer::build();
     let name = base::BucketName::new("strict", "b").expect("a name");
     for call in
         [base::DirectoryCall::CreateType(Vec::new()), base::DirectoryCall::CreateBucket(Vec::new())]
     {
         let call = base::Call::Directory(call);
-        house.ask(base::Request { bucket: name.clone(), call, retry: None }).expect("made");
+        server.ask(base::Request { bucket: name.clone(), call, retry: None }).expect("made");
     }
-    let mut client = Client::of(&house);
+    let mut client = Client::of(&server);
     let key = "/types/strict/buckets/b/keys/k";
     assert_eq!(client.get(key).0, 404);
     assert_eq!(client.put(key, "If-None-Match: *\r\n", "one").0, 204);
@@ -254,8 +254,8 @@ fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
 /// native front-end.
 #[test]
 fn a_shared_port_finds_the_door_of_each_path() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     let own = "/v1/buckets/default/default/keys/fig";
     for value in ["green", "ripe"] {
         assert!(client.get("/").2.contains("riak_kv_wm_object"));
@@ -280,7 +280,7 @@ fn a_shared_port_finds_the_door_of_each_path() {
 #[test]
 fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
     let settings = ServerSettings { buffer_bytes_max: 12 << 20, ..ServerSettings::default() };
-    let house = House::of(settings);
+    let server = TestServer::of(settings);
     let head = |length: usize| {
         format!(
             "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
@@ -288,12 +288,12 @@ fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
         )
     };
     let claims = (0..20).map(|_| {
-        let mut claims = Client::of(&house);
+        let mut claims = Client::of(&server);
         claims.0.write_all(head(8 << 20).as_bytes()).expect("sent");
         claims
     });
     let claims: Vec<_> = claims.collect();
-    let mut client = Client::of(&house);
+    let mut client = Client::of(&server);
     assert_eq!(client.put(KEY, "", &"x".repeat(6 << 20)).0, 204);
     // These requests hold all of the memory.
     let part = vec![b'x'; 3 << 20];
@@ -301,7 +301,7 @@ fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
     let sent = holding.iter_mut().map(|one| one.0.write_all(&part).is_ok());
     assert!(sent.filter(|sent| *sent).count() > 0);
     let refused = || {
-        let mut client = Client::of(&house);
+        let mut client = Client::of(&server);
         client.0.write_all(head(6 << 20).as_bytes()).expect("sent");
         // The server may refuse the request before it has read all of it.
         let _ = client.0.write_all(&vec![b'x'; 6 << 20]);
@@ -310,14 +310,14 @@ fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
     assert!((0..100).any(|_| refused()), "nothing is counted");
     drop(holding);
     let taken = |client: &mut Client| client.put(KEY, "", "small").0 == 204;
-    assert!(taken(&mut Client::of(&house)));
+    assert!(taken(&mut Client::of(&server)));
 }
 
 #[test]
 fn a_list_for_which_there_is_no_room_is_refused_and_a_stream_is_not() {
     let settings = ServerSettings { buffer_bytes_max: 1 << 20, ..ServerSettings::default() };
-    let house = House::of(settings);
-    let mut client = Client::of(&house);
+    let server = TestServer::of(settings);
+    let mut client = Client::of(&server);
     for key in 0..30 {
         let path = format!("/buckets/b/keys/{key}{}?w=1&dw=1", "k".repeat(30_000));
         assert_eq!(client.put(&path, "", "x").0, 204);
@@ -330,8 +330,8 @@ fn a_list_for_which_there_is_no_room_is_refused_and_a_stream_is_not() {
 
 #[test]
 fn data_types_and_counters_are_changed_and_read() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     let post = |client: &mut Client, path: &str, body: &str| {
         let length = body.len();
         client.ask(&format!(

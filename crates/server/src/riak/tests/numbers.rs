@@ -1,7 +1,7 @@
 //! Tests of the figures in `/stats` that Riak's tools look for.
 
 use super::live::Client;
-use crate::tests::house::House;
+use crate::tests::test_server::TestServer;
 use serde_json::Value;
 
 const SPREADS: [&str; 4] =
@@ -55,8 +55,8 @@ const FIELDS: [&str; 43] = [
 
 #[test]
 fn tools_find_the_fields_they_look_for_and_the_numbers_count() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     for value in ["four", "sixsix"] {
         assert_eq!(client.put("/buckets/b/keys/k", "", value).0, 204);
     }

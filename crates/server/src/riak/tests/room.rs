@@ -2,7 +2,7 @@
 
 use super::live::{Client, header};
 use crate::ServerSettings;
-use crate::tests::house::House;
+use crate::tests::test_server::TestServer;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use std::time::Duration;
 const KEY: &str = "/buckets/fruit/keys/fig?w=1&dw=1&r=1&pr=0&pw=0";
 
 /// Starts a node whose connections share this much memory.
-fn with_memory(buffer_bytes_max: usize) -> House {
-    House::of(ServerSettings { buffer_bytes_max, ..ServerSettings::default() })
+fn with_memory(buffer_bytes_max: usize) -> TestServer {
+    TestServer::of(ServerSettings { buffer_bytes_max, ..ServerSettings::default() })
 }
 
 /// Sends a request and does not read its answer.
-fn ask_and_read_nothing(house: &House, path: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(house.address).expect("connects");
+fn ask_and_read_nothing(server: &TestServer, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).expect("connects");
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     stream
@@ -24,8 +24,8 @@ fn ask_and_read_nothing(house: &House, path: &str) -> TcpStream {
 
 /// Returns the status of a large write, which may be refused before all of it is sent; 0 if no
 /// answer came.
-fn put_status(house: &House, value: &str) -> u16 {
-    let mut stream = TcpStream::connect(house.address).expect("connects");
+fn put_status(server: &TestServer, value: &str) -> u16 {
+    let mut stream = TcpStream::connect(server.address).expect("connects");
     let length = value.len();
     let head = format!(
         "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
@@ -48,13 +48,13 @@ fn comes(status: u16, mut ask: impl FnMut() -> u16) -> bool {
 
 #[test]
 fn values_that_nobody_reads_count_against_the_memory_of_all_connections() {
-    let house = with_memory(12 << 20);
+    let server = with_memory(12 << 20);
     // More bytes than the operating system buffers for a client that does not read.
-    assert_eq!(Client::of(&house).put(KEY, "", &"x".repeat(8 << 20)).0, 204);
-    let get = || Client::of(&house).get(KEY).0;
+    assert_eq!(Client::of(&server).put(KEY, "", &"x".repeat(8 << 20)).0, 204);
+    let get = || Client::of(&server).get(KEY).0;
     // The write's own memory is released a moment after its answer.
     assert!(comes(200, get), "there is room for one that is read");
-    let silent = ask_and_read_nothing(&house, KEY);
+    let silent = ask_and_read_nothing(&server, KEY);
     assert!(comes(503, get), "nothing is counted");
     drop(silent);
     assert!(comes(200, get), "nothing is given back");
@@ -62,8 +62,8 @@ fn values_that_nobody_reads_count_against_the_memory_of_all_connections() {
 
 #[test]
 fn a_write_whose_value_can_not_be_given_back_is_stored_and_says_so() {
-    let house = with_memory(4 << 20);
-    let mut client = Client::of(&house);
+    let server = with_memory(4 << 20);
+    let mut client = Client::of(&server);
     let value = "x".repeat(3 << 20);
     let (status, head, _) = client.put(&format!("{KEY}&returnbody=true"), "", &value);
     assert_eq!(status, 204, "{head}");
@@ -74,16 +74,16 @@ fn a_write_whose_value_can_not_be_given_back_is_stored_and_says_so() {
 
 #[test]
 fn a_stream_that_nobody_reads_counts_and_one_that_is_read_goes_on() {
-    let house = with_memory(6 << 20);
-    let mut client = Client::of(&house);
+    let server = with_memory(6 << 20);
+    let mut client = Client::of(&server);
     for key in 0..300 {
         let path = format!("/buckets/b/keys/{key}{}?w=1&dw=1", "k".repeat(30_000));
         assert_eq!(client.put(&path, "", "x").0, 204);
     }
     let stream = "/buckets/b/keys?keys=stream";
-    let silent = ask_and_read_nothing(&house, stream);
+    let silent = ask_and_read_nothing(&server, stream);
     let value = "x".repeat(3 << 20);
-    let put = || put_status(&house, &value);
+    let put = || put_status(&server, &value);
     assert!(comes(503, put), "nothing is counted");
     drop(silent);
     assert!(comes(204, put), "nothing is given back");

@@ -3,7 +3,7 @@
 use super::live::{Client, header};
 use super::{asked, asks, bytes, says, sibling, siblings, told};
 use crate::riak::render;
-use crate::tests::house::House;
+use crate::tests::test_server::TestServer;
 use base::{Body, Call, Context, DirectoryCall, Error, Properties};
 use serde_json::{Value, json};
 
@@ -149,8 +149,8 @@ fn what_is_not_served_is_501_and_says_what_is_missing() {
     for line in ["GET /nowhere", "GET /buckets/b/nothing", "GET /stats/more"] {
         assert_eq!(says(&asked(line, &[], "")).status, 404, "{line}");
     }
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     let (status, _, text) = client.get("/live");
     assert_eq!(status, 200, "{text}");
     let (status, head, text) = client.get("/mapred");
@@ -185,8 +185,8 @@ fn a_stored_encoding_that_the_client_refuses_is_not_sent() {
 /// Tests the node's own refusals as Riak's clients receive them.
 #[test]
 fn refusals_of_the_node_are_told_in_riak_s_words() {
-    let house = House::build();
-    let mut client = Client::of(&house);
+    let server = TestServer::build();
+    let mut client = Client::of(&server);
     let excess = "Specified w/dw/pw/node_confirms values invalid for bucket n value of 3\n";
     for (answer, status, words) in [
         (client.put("/buckets/b/keys/k?w=4", "", "x"), 400, excess),
@@ -205,7 +205,7 @@ fn refusals_of_the_node_are_told_in_riak_s_words() {
         let changes = changes.map(|(name, text)| (name.into(), text.into())).collect();
         let call = Call::Directory(DirectoryCall::CreateType(changes));
         let bucket = base::BucketName::new(name, "b").expect("a name");
-        house.ask(base::Request { bucket, call, retry: None }).expect("made");
+        server.ask(base::Request { bucket, call, retry: None }).expect("made");
     }
     let mut send = |method: &str, path: &str, body: &str| {
         let length = body.len();
@@ -246,7 +246,7 @@ fn refusals_of_the_node_are_told_in_riak_s_words() {
 /// A web page of another origin may read what the browser lets it, and write nothing.
 #[test]
 fn a_page_of_another_origin_may_not_write() {
-    let house = House::build();
+    let server = TestServer::build();
     for (line, status) in [
         ("Referer: http://evil.example/page", 403),
         ("Referer: https://localhost:1/", 403),
@@ -254,11 +254,11 @@ fn a_page_of_another_origin_may_not_write() {
         ("Referer: http://localhost/console?x", 204),
         ("Origin: null", 403),
     ] {
-        let mut client = Client::of(&house);
+        let mut client = Client::of(&server);
         let (told, head, _) = client.put("/buckets/b/keys/k", &format!("{line}\r\n"), "x");
         assert_eq!(told, status, "{line}: {head}");
     }
-    let mut client = Client::of(&house);
+    let mut client = Client::of(&server);
     let get = "GET /buckets/b/keys/k HTTP/1.1\r\nHost: localhost\r\nReferer: http://x/\r\n\r\n";
     let (status, head, _) = client.ask(get);
     assert_eq!((status, header(&head, "Content-Length")), (200, "1"));

@@ -192,7 +192,7 @@ fn a_power_cut_leaves_a_member_or_a_directory_that_can_join_again() {
     cut_while_joining(Honesty::Lying).expect_err("the judge sees what was lost");
 }
 
-fn lived(path: &Path) -> DataDir {
+fn incarnation_id(path: &Path) -> DataDir {
     let data = joiner(path).join(&known(), None).expect("joins");
     data.begin_life().expect("begins");
     std::fs::write(data.log().join("segment"), b"damaged").expect("a file");
@@ -204,7 +204,7 @@ fn lived(path: &Path) -> DataDir {
 fn damaged_data_are_set_aside_and_the_directory_joins_under_another_id() {
     let above = tempfile::tempdir().expect("a directory");
     let path = above.path().join("data");
-    let data = lived(&path);
+    let data = incarnation_id(&path);
     let before = data.node;
     assert_eq!(DataDir::rejoins(&path).expect("read"), None, "nothing is under way");
     let members = ["127.0.0.1:7711".to_string(), "[::1]:7712".to_string()];
@@ -238,7 +238,7 @@ fn damaged_data_are_set_aside_and_the_directory_joins_under_another_id() {
 fn setting_aside_that_was_cut_short_between_two_moves_goes_on() {
     let above = tempfile::tempdir().expect("a directory");
     let path = above.path().join("data");
-    let data = lived(&path);
+    let data = incarnation_id(&path);
     let (before, members) = (data.node, vec!["127.0.0.1:7711".to_string()]);
     // What is left when the power goes after the first of the moves.
     let aside = data.set_aside(&members, false).expect("moved").aside;
@@ -261,7 +261,7 @@ fn setting_aside_that_was_cut_short_between_two_moves_goes_on() {
 fn damage_found_while_the_node_ran_is_told_to_its_next_life() {
     let above = tempfile::tempdir().expect("a directory");
     let path = above.path().join("data");
-    drop(lived(&path));
+    drop(incarnation_id(&path));
     let noted = || DataDir::open(&path).expect("opens").noted_damage().expect("read");
     assert_eq!(noted(), None);
     DataDir::note_damage(&path, "table 7 is damaged at byte 9:\nits checksum").expect("written");

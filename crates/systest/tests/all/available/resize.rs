@@ -67,14 +67,14 @@ impl Wrong {
 }
 
 /// Five nodes, of which three have the ring.
-struct House {
+struct TestCluster {
     cluster: Cluster,
     clocks: Vec<NodeClock>,
     _scratch: Scratch,
 }
 
-impl House {
-    fn new(wrong: Wrong, run: usize) -> House {
+impl TestCluster {
+    fn new(wrong: Wrong, run: usize) -> TestCluster {
         let scratch = Scratch::new(&format!("resize-{wrong:?}-{run}"));
         // Behind the switch no node can be added later.
         let mut options = options(if wrong == Wrong::Apart { 5 } else { 3 });
@@ -98,7 +98,7 @@ impl House {
             }
             cluster.must_settle();
         }
-        let house = House { cluster, clocks, _scratch: scratch };
+        let house = TestCluster { cluster, clocks, _scratch: scratch };
         if wrong == Wrong::Apart {
             house.begin(&THREE);
             house.must_rest(64.0);
@@ -239,7 +239,7 @@ fn fill(cluster: &mut Cluster, node: usize) -> PathBuf {
 
 /// Runs steps in turn with a fault in each, in a cluster made for the first.
 fn row(cells: &[(Wrong, &Step)], run: usize) {
-    let mut house = House::new(cells[0].0, run);
+    let mut house = TestCluster::new(cells[0].0, run);
     let mut trials = Vec::new();
     for (at, (wrong, step)) in cells.iter().enumerate() {
         trials.push(house.cell(*wrong, step, 4_800 + at as u64));

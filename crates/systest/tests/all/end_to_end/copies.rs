@@ -128,7 +128,7 @@ fn fall_unheard(data: &Path, times: usize) {
     let data = DataDir::open(data).expect("nobody has it");
     for _ in 0..times {
         let number = data.begin_life().expect("begins");
-        data.begin_lived(number).expect("draws");
+        data.begin_incarnation(number).expect("draws");
     }
 }
 

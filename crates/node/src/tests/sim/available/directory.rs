@@ -261,9 +261,10 @@ impl World {
     /// Who does not live now, of members and of those who have a place in the ring.
     fn down(&self) -> BTreeSet<NodeId> {
         let (told, mates) = (self.told(), self.mates.borrow());
-        let lives = |node: &NodeId| mates.iter().any(|it| it.node == *node && it.life.is_some());
+        let incarnations =
+            |node: &NodeId| mates.iter().any(|it| it.node == *node && it.life.is_some());
         let all = told.ring.layout().nodes().keys().chain(&told.nodes);
-        all.copied().filter(|node| !lives(node)).collect()
+        all.copied().filter(|node| !incarnations(node)).collect()
     }
 
     /// Begins a change, unless it is unsafe.

@@ -125,7 +125,7 @@ fn starts_in(world: &Rc<World>, which: usize, time: u64) {
 /// In good order, if it comes to that in time.
 fn stop(world: &Rc<World>, which: usize, time: u64) {
     let Some(node) = world.mates.borrow()[which].running().cloned() else { return };
-    let incarnation = node.cluster.lives.incarnation;
+    let incarnation = node.cluster.incarnations.incarnation;
     let (sender, ended) = tokio::sync::oneshot::channel();
     world.stage.begin(Some(which), async move {
         let _ = sender.send(mate::end_well(node).await);
@@ -133,10 +133,10 @@ fn stop(world: &Rc<World>, which: usize, time: u64) {
     let world = Rc::clone(world);
     Rc::clone(&world.stage).begin(None, async move {
         let ended = ended.await;
-        let lives = |mate: &mate::Mate| {
-            mate.running().is_some_and(|node| node.cluster.lives.incarnation == incarnation)
+        let incarnations = |mate: &mate::Mate| {
+            mate.running().is_some_and(|node| node.cluster.incarnations.incarnation == incarnation)
         };
-        if !lives(&world.mates.borrow()[which]) {
+        if !incarnations(&world.mates.borrow()[which]) {
             return; // It crashed meanwhile.
         }
         match ended {

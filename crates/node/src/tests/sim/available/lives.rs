@@ -41,7 +41,7 @@ fn starts(world: &Rc<World>, which: usize) {
 
 /// The actors of three lives: the second ended well, as did the fourth; in the third, that began
 /// after a fall, nothing was written.
-fn lives() -> [Actor; 3] {
+fn incarnations() -> [Actor; 3] {
     let world = World::still(1);
     wire::at(&world.hub).heal();
     world.begin();
@@ -65,11 +65,11 @@ fn lives() -> [Actor; 3] {
 
 #[test]
 fn a_fall_is_not_forgotten_in_a_life_that_wrote_nothing() {
-    let [first, second, last] = lives();
+    let [first, second, last] = incarnations();
     assert_eq!(first, second, "a life that ended well goes on");
     assert!(last.incarnation > second.incarnation, "{last:?}");
     break_on_thread(Some(Flaw::ForgetsTheFall));
-    let [_, second, last] = lives();
+    let [_, second, last] = incarnations();
     break_on_thread(None);
     assert_eq!(second, last, "the rule is what makes the difference");
 }

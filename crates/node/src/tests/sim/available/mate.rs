@@ -141,7 +141,7 @@ impl Mate {
             began_ms: runtime::world::milliseconds(),
             node: self.node,
             data: None,
-            lives: OwnIncarnations { incarnation: self.place.begun, known: Vec::new() },
+            incarnations: OwnIncarnations { incarnation: self.place.begun, known: Vec::new() },
             known: told.known(),
             trees,
             reader: log.reader(),

@@ -20,7 +20,7 @@ mod guests;
 mod hurried;
 mod judge;
 mod lists;
-mod lives;
+mod incarnations;
 mod mate;
 mod older;
 mod owners;

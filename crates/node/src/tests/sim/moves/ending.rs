@@ -31,7 +31,7 @@ impl World {
         self.look_at_fillers();
         GROUPS.into_iter().chain([GroupId::DIRECTORY]).for_each(|group| self.look_at_rows(group));
         self.judge.borrow().judge();
-        let moves = self.lived.borrow().len() - self.buckets.len();
+        let moves = self.incarnation_id.borrow().len() - self.buckets.len();
         self.add("moved", moves as u64);
         let trace = links::at(&self.hub).trace.finish();
         let counts = self.counts();
@@ -53,9 +53,9 @@ impl World {
                     return Some(format!("{} is behind in group {group}", member.node));
                 }
                 // What came for a bucket may come late, as long as the bucket lives there.
-                let lives = |id: &BucketId| self.lives(&node, *id);
+                let incarnations = |id: &BucketId| self.incarnations(&node, *id);
                 let BucketMarks { sealed, intakes } = there.seals.all();
-                let left = !sealed.is_empty() || !intakes.iter().all(lives);
+                let left = !sealed.is_empty() || !intakes.iter().all(incarnations);
                 if group != GroupId::DIRECTORY && left {
                     return Some(format!("{}, group {group}: {sealed:?} {intakes:?}", member.node));
                 }
@@ -74,7 +74,7 @@ impl World {
         (self.counted("wrote") < wrote).then(|| "nothing is written".into())
     }
 
-    fn lives(&self, node: &Node, id: BucketId) -> bool {
+    fn incarnations(&self, node: &Node, id: BucketId) -> bool {
         let numbers =
             self.buckets.iter().map(|name| node.router.locator.catalog.find(name).map(|it| it.id));
         numbers.flatten().any(|number| number == id)

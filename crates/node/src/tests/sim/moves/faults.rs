@@ -150,8 +150,8 @@ pub(super) async fn keep_house(world: Rc<World>) {
             continue;
         };
         for name in &world.buckets {
-            let lives = node.router.locator.catalog.find(name).expect("it is never dropped");
-            world.lived.borrow_mut().insert(lives.id);
+            let incarnations = node.router.locator.catalog.find(name).expect("it is never dropped");
+            world.incarnation_id.borrow_mut().insert(incarnations.id);
         }
         let now = world.stage.now();
         world.stage.within(master, || {

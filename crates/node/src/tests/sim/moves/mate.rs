@@ -90,7 +90,7 @@ impl Mate {
             began_ms: world::milliseconds(),
             node: self.node,
             data: None,
-            lives: OwnIncarnations { incarnation: self.begun, known: Vec::new() },
+            incarnations: OwnIncarnations { incarnation: self.begun, known: Vec::new() },
             known: known.clone(),
             trees,
             reader: log.reader(),

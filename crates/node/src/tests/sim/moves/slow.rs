@@ -46,13 +46,13 @@ fn moves(world: Rc<World>) -> u32 {
         let call = Call::Directory(DirectoryCall::MoveBucket { group: GROUPS[1] });
         ask(&asks, 0, &name, call, None).await; // The answer may take too long.
     });
-    let lives = || {
+    let incarnations = || {
         let node = world.running(0).expect("nobody dies");
         let found = node.router.locator.catalog.find(&bucket).expect("it is never dropped");
         (found.group == GROUPS[1]).then_some(found.id)
     };
     let id = loop {
-        match lives() {
+        match incarnations() {
             Some(BucketId(id)) => break id,
             None => assert!(world.stage.now() < BOUND_US, "it does not end"),
         }

@@ -46,7 +46,7 @@ pub(super) struct World {
     /// Clients begin nothing more.
     pub over: Cell<bool>,
     /// Under which numbers buckets were seen to live.
-    pub lived: RefCell<BTreeSet<BucketId>>,
+    pub incarnation_id: RefCell<BTreeSet<BucketId>>,
     processes: Cell<u64>,
     counts: RefCell<BTreeMap<&'static str, u64>>,
     talkative: bool,
@@ -115,8 +115,9 @@ fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes,
         let id = BucketId(number as u32 + 1);
         let (name, properties) = (name.clone(), properties.clone());
         let key = bucket_key(&name);
-        let lives = BucketDescription { name, id, group: GROUPS[0], properties, moving: None };
-        put(GroupId::DIRECTORY, OWN, &key, &write_bucket(&lives));
+        let incarnations =
+            BucketDescription { name, id, group: GROUPS[0], properties, moving: None };
+        put(GroupId::DIRECTORY, OWN, &key, &write_bucket(&incarnations));
         for (key, value) in (0..FILLERS).map(filler) {
             put(GROUPS[0], id, &key, &value);
         }
@@ -183,7 +184,7 @@ impl World {
             known,
             troubled: Cell::new(true),
             over: Cell::new(false),
-            lived: RefCell::default(),
+            incarnation_id: RefCell::default(),
             processes: Cell::new(0),
             counts: RefCell::default(),
             talkative: std::env::var_os("CREDENZA_TOLD").is_some(),

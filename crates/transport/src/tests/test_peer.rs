@@ -25,7 +25,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Event that a node's receiver got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum PeerEvent {
     Connected(NodeId, Incarnation),
     Broken(NodeId, Broken),
     Message(NodeId, Lane, u32, Bytes),
@@ -34,28 +34,28 @@ pub(super) enum Told {
 /// Receiver that records events, and can keep credits and requests.
 #[derive(Default)]
 pub(super) struct Post {
-    told: Mutex<Vec<Told>>,
+    told: Mutex<Vec<PeerEvent>>,
     pub(super) keep: std::sync::atomic::AtomicBool,
     pub(super) credits: Mutex<Vec<Credit>>,
     pub(super) questions: Mutex<Vec<IncomingCall>>,
 }
 
 impl Post {
-    pub(super) fn told(&self) -> Vec<Told> {
+    pub(super) fn told(&self) -> Vec<PeerEvent> {
         self.told.lock().expect("plain data").clone()
     }
 
-    pub(super) fn count(&self, which: impl Fn(&Told) -> bool) -> usize {
+    pub(super) fn count(&self, which: impl Fn(&PeerEvent) -> bool) -> usize {
         self.told.lock().expect("plain data").iter().filter(|told| which(told)).count()
     }
 
     pub(super) fn messages(&self) -> usize {
-        self.count(|told| matches!(told, Told::Message(..)))
+        self.count(|told| matches!(told, PeerEvent::Message(..)))
     }
 
     pub(super) fn breaks(&self) -> Vec<Broken> {
         let broken = |told| match told {
-            Told::Broken(_, broken) => Some(broken),
+            PeerEvent::Broken(_, broken) => Some(broken),
             _ => None,
         };
         self.told().into_iter().filter_map(broken).collect()
@@ -68,15 +68,18 @@ impl Sink for Post {
         if self.keep.load(SeqCst) {
             self.credits.lock().expect("plain data").push(credit);
         }
-        self.told.lock().expect("plain data").push(Told::Message(from, lane, group.0, payload));
+        self.told
+            .lock()
+            .expect("plain data")
+            .push(PeerEvent::Message(from, lane, group.0, payload));
     }
 
     fn connected(&self, node: NodeId, incarnation: Incarnation) {
-        self.told.lock().expect("plain data").push(Told::Connected(node, incarnation));
+        self.told.lock().expect("plain data").push(PeerEvent::Connected(node, incarnation));
     }
 
     fn broken(&self, node: NodeId, reason: &Broken) {
-        self.told.lock().expect("plain data").push(Told::Broken(node, reason.clone()));
+        self.told.lock().expect("plain data").push(PeerEvent::Broken(node, reason.clone()));
     }
 }
 
@@ -110,24 +113,24 @@ pub(super) fn settings(node: u64, incarnation: u64) -> PeerSettings {
 }
 
 /// One node.
-pub(super) struct Home {
+pub(super) struct TestPeer {
     pub(super) id: NodeId,
     pub(super) peers: Peers,
     pub(super) post: Arc<Post>,
     pub(super) address: SocketAddr,
 }
 
-impl Home {
-    pub(super) async fn start(settings: PeerSettings) -> Home {
+impl TestPeer {
+    pub(super) async fn start(settings: PeerSettings) -> TestPeer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
-        Home::at(settings, listener)
+        TestPeer::at(settings, listener)
     }
 
-    pub(super) fn at(settings: PeerSettings, listener: TcpListener) -> Home {
+    pub(super) fn at(settings: PeerSettings, listener: TcpListener) -> TestPeer {
         let address = listener.local_addr().expect("it is bound");
         let (id, post) = (settings.node, Arc::<Post>::default());
         let peers = Peers::start(settings, Some(listener), post.clone(), TaskScope::new("peers"));
-        Home { id, peers, post, address }
+        TestPeer { id, peers, post, address }
     }
 
     pub(super) fn member(&self) -> Member {
@@ -147,7 +150,7 @@ impl Home {
 
 pub(super) fn member(node: u64, address: String) -> Member {
     let (node, name, incarnation) = (NodeId(node), format!("n{node}"), Incarnation(0));
-    Member { node, name, address, incarnation, lived: None }
+    Member { node, name, address, incarnation, incarnation_id: None }
 }
 
 /// Returns an address at which nothing listens.
@@ -157,7 +160,7 @@ pub(super) fn nowhere() -> String {
 }
 
 /// Makes nodes known to each other.
-pub(super) async fn introduce(homes: &[&Home]) {
+pub(super) async fn introduce(homes: &[&TestPeer]) {
     let members: Vec<_> = homes.iter().map(|home| home.member()).collect();
     homes.iter().for_each(|home| home.peers.set_members(members.clone()));
     for (one, other) in homes.iter().flat_map(|one| homes.iter().map(move |other| (one, other))) {
@@ -168,8 +171,11 @@ pub(super) async fn introduce(homes: &[&Home]) {
 }
 
 /// Starts two nodes of which only the first can dial, through a relay.
-pub(super) async fn through_a_relay(one: PeerSettings, other: PeerSettings) -> (Home, Home, Relay) {
-    let (one, other) = (Home::start(one).await, Home::start(other).await);
+pub(super) async fn through_a_relay(
+    one: PeerSettings,
+    other: PeerSettings,
+) -> (TestPeer, TestPeer, Relay) {
+    let (one, other) = (TestPeer::start(one).await, TestPeer::start(other).await);
     let relay = Relay::start(other.address).await;
     one.peers.set_members(vec![member(other.id.0, relay.address.to_string())]);
     other.peers.set_members(vec![member(one.id.0, nowhere())]);

@@ -29,7 +29,7 @@ type Fate = dyn Fn(u64, Message) -> Vec<Message> + Send + Sync;
 
 /// Joins all nodes of a test.
 #[derive(Default)]
-pub(super) struct Cable {
+pub(super) struct TestLink {
     sinks: Mutex<BTreeMap<NodeId, Arc<dyn Sink>>>,
     fate: Mutex<Option<Box<Fate>>>,
     pub parts: AtomicU64,
@@ -48,7 +48,7 @@ impl Creditor for Window {
     }
 }
 
-impl Cable {
+impl TestLink {
     /// Sets the delivery of later parts.
     pub fn fate(&self, fate: impl Fn(u64, Message) -> Vec<Message> + Send + Sync + 'static) {
         *self.fate.lock().unwrap() = Some(Box::new(fate));
@@ -90,7 +90,7 @@ impl Cable {
 }
 
 /// One end of the cable.
-struct Plug(NodeId, Arc<Cable>);
+struct Plug(NodeId, Arc<TestLink>);
 
 impl Network for Plug {
     fn send(&self, to: NodeId, message: Message) -> Sending {
@@ -164,7 +164,7 @@ impl Receiver for SnapshotReceiver {
 }
 
 /// A node as far as snapshots need one.
-pub(super) struct Home<T> {
+pub(super) struct TestNode<T> {
     pub trees: Arc<T>,
     pub snapshots: Arc<Snapshots>,
     pub metrics: Arc<Metrics>,
@@ -172,9 +172,9 @@ pub(super) struct Home<T> {
     pub peers: Peers,
 }
 
-impl<T: Trees + 'static> Home<T> {
+impl<T: Trees + 'static> TestNode<T> {
     /// A node at the cable; one that was there before under this id is gone.
-    pub fn at(cable: &Arc<Cable>, id: NodeId, trees: T) -> Home<T> {
+    pub fn at(cable: &Arc<TestLink>, id: NodeId, trees: T) -> TestNode<T> {
         let (trees, metrics) = (Arc::new(trees), Arc::<Metrics>::default());
         let pace = Pace {
             quiet: Duration::from_millis(300),
@@ -192,7 +192,7 @@ impl<T: Trees + 'static> Home<T> {
         };
         let peers = Peers::over(plug, receiver.clone(), 1);
         assert!(receiver.peers.set(peers.clone()).is_ok());
-        Home { trees, snapshots, metrics, file_tasks, peers }
+        TestNode { trees, snapshots, metrics, file_tasks, peers }
     }
 
     /// Applies a value, as the driver does: rows and the mark in one batch.

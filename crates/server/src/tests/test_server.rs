@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::runtime::Runtime;
 
 /// Node with its front-ends; stopped and removed when dropped.
-pub struct House {
+pub struct TestServer {
     runtime: Runtime,
     folder: PathBuf,
     node: Option<Node>,
@@ -20,19 +20,19 @@ pub struct House {
     pub addresses: Vec<SocketAddr>,
 }
 
-impl House {
+impl TestServer {
     /// Starts a new test server.
-    pub fn build() -> House {
-        House::of(ServerSettings::default())
+    pub fn build() -> TestServer {
+        TestServer::of(ServerSettings::default())
     }
 
     /// Starts a new test server with these settings of its front-ends.
-    pub fn of(settings: ServerSettings) -> House {
-        House::named("node1", settings)
+    pub fn of(settings: ServerSettings) -> TestServer {
+        TestServer::named("node1", settings)
     }
 
     /// Starts a new test server with these settings, whose node has this name.
-    pub fn named(node: &str, settings: ServerSettings) -> House {
+    pub fn named(node: &str, settings: ServerSettings) -> TestServer {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("credenza-server-{}-{number}", std::process::id());
@@ -60,7 +60,7 @@ impl House {
         });
         let addresses = front_ends.addresses().to_vec();
         let address = addresses[0];
-        House {
+        TestServer {
             runtime,
             folder,
             node: Some(node),
@@ -103,7 +103,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.close_doors();
         if let Some(node) = self.node.take() {

@@ -35,7 +35,7 @@ pub(crate) fn own_address() -> SocketAddr {
     listener.and_then(|listener| listener.local_addr()).expect("a port")
 }
 
-pub(crate) struct House {
+pub(crate) struct TestCluster {
     pub places: Vec<Place>,
     pub ids: Vec<NodeId>,
     pub nodes: Vec<Option<Node>>,
@@ -46,16 +46,16 @@ pub(crate) struct House {
     lease_ms: u64,
 }
 
-impl House {
+impl TestCluster {
     /// Starts so many nodes, of which the first `founders` are voters from the start.
-    pub(crate) async fn new(count: usize, founders: usize) -> House {
-        House::with_log(count, founders, crate::NodeSettings::default().log_bytes_max).await
+    pub(crate) async fn new(count: usize, founders: usize) -> TestCluster {
+        TestCluster::with_log(count, founders, crate::NodeSettings::default().log_bytes_max).await
     }
 
     /// Starts nodes with a lease so long that a busy machine makes no master lose it.
-    pub(crate) async fn with_long_lease(count: usize, founders: usize) -> House {
+    pub(crate) async fn with_long_lease(count: usize, founders: usize) -> TestCluster {
         let log_bytes_max = crate::NodeSettings::default().log_bytes_max;
-        House::with_long_lease_and_log(count, founders, log_bytes_max).await
+        TestCluster::with_long_lease_and_log(count, founders, log_bytes_max).await
     }
 
     /// Starts nodes with a long lease and a limit of the log.
@@ -63,23 +63,25 @@ impl House {
         count: usize,
         founders: usize,
         log_bytes_max: u64,
-    ) -> House {
-        House { lease_ms: 10_000, log_bytes_max, ..House::empty(count, founders) }.started().await
+    ) -> TestCluster {
+        TestCluster { lease_ms: 10_000, log_bytes_max, ..TestCluster::empty(count, founders) }
+            .started()
+            .await
     }
 
     /// Starts nodes with a limit of the log.
-    pub(crate) async fn with_log(count: usize, founders: usize, log_bytes_max: u64) -> House {
-        House { log_bytes_max, ..House::empty(count, founders) }.started().await
+    pub(crate) async fn with_log(count: usize, founders: usize, log_bytes_max: u64) -> TestCluster {
+        TestCluster { log_bytes_max, ..TestCluster::empty(count, founders) }.started().await
     }
 
-    async fn started(mut self) -> House {
+    async fn started(mut self) -> TestCluster {
         for which in 0..self.nodes.len() {
             self.start(which).await;
         }
         self
     }
 
-    fn empty(count: usize, founders: usize) -> House {
+    fn empty(count: usize, founders: usize) -> TestCluster {
         let places: Vec<_> = (0..count).map(|_| Place::new()).collect();
         let first = DataDir::open(places[0].path()).expect("a directory");
         let (mut ids, mut addresses) = (Vec::new(), Vec::new());
@@ -95,7 +97,7 @@ impl House {
         }
         let nodes = (0..count).map(|_| None).collect();
         let lease_ms = crate::NodeSettings::default().lease_ms;
-        House { places, ids, nodes, addresses, founders, log_bytes_max: 0, lease_ms }
+        TestCluster { places, ids, nodes, addresses, founders, log_bytes_max: 0, lease_ms }
     }
 
     pub(crate) async fn start(&mut self, which: usize) {
@@ -114,7 +116,7 @@ impl House {
             name: format!("n{place}"),
             address: self.addresses[place].to_string(),
             incarnation: Incarnation(0),
-            lived: None,
+            incarnation_id: None,
         };
         let peers = self.ids.iter().enumerate().map(peer).collect();
         node.cluster.links.peers.get().expect("it takes peers").set_members(peers);

@@ -2,21 +2,25 @@
 //! copy.
 
 use super::Place;
-use super::house::wait;
 use super::members::{add, ask, described, remove, settings, start};
+use super::test_cluster::wait;
 use crate::{Node, NodeSettings};
 use base::limits::PEER_LIVES_MAX;
-use base::{ClusterDescription, Lived, NodeId, Part, Reason};
+use base::{ClusterDescription, IncarnationId, NodeId, Part, Reason};
 use store::DataDir;
 
-fn life(number: u64, token: u64) -> Lived {
-    Lived { number, token }
+fn life(number: u64, token: u64) -> IncarnationId {
+    IncarnationId { number, token }
 }
 
 /// Returns the numbers of the incarnations that a stopped node stores.
 fn told(place: &Place) -> Vec<u64> {
     let data = DataDir::open(place.path()).expect("it is stopped");
-    data.lives().expect("they are read").iter().map(|lived| lived.number).collect()
+    data.incarnations()
+        .expect("they are read")
+        .iter()
+        .map(|incarnation_id| incarnation_id.number)
+        .collect()
 }
 
 /// Stops the node once its directory holds only these incarnations.
@@ -38,7 +42,7 @@ async fn the_last_life_of_a_member_that_was_let_in_is_on_record() {
     let (node, _) = start(&place).await;
     ask(&node, add(2, "n2", Part::Learner)).await.expect("added");
     let directory = &node.router.directory;
-    for (seen, number, lived) in [
+    for (seen, number, incarnation_id) in [
         (life(3, 30), 3, life(3, 30)),
         (life(2, 20), 3, life(3, 30)),
         (life(3, 31), 3, life(3, 30)),
@@ -46,19 +50,27 @@ async fn the_last_life_of_a_member_that_was_let_in_is_on_record() {
         (life(4, 40), 5, life(3, 30)),
         (life(7, 70), 7, life(7, 70)),
     ] {
-        directory.record_life(two, seen).await.expect("recorded");
+        directory.record_incarnation(two, seen).await.expect("recorded");
         let known = described(&node).await;
         assert_eq!(known.member(two).map(|known| known.incarnation), Some(number), "{seen:?}");
-        assert_eq!(node.router.locator.catalog.lived(two), Some(lived), "{seen:?}");
+        assert_eq!(
+            node.router.locator.catalog.incarnation_id(two),
+            Some(incarnation_id),
+            "{seen:?}"
+        );
     }
-    directory.record_life(NodeId(9), life(1, 10)).await.expect("a stranger is none of ours");
-    assert_eq!(node.router.locator.catalog.lived(NodeId(9)), None);
+    directory.record_incarnation(NodeId(9), life(1, 10)).await.expect("a stranger is none of ours");
+    assert_eq!(node.router.locator.catalog.incarnation_id(NodeId(9)), None);
     node.stop().await.expect("it stops");
     let (node, _) = start(&place).await;
-    assert_eq!(node.router.locator.catalog.lived(two), Some(life(7, 70)), "after a start, too");
+    assert_eq!(
+        node.router.locator.catalog.incarnation_id(two),
+        Some(life(7, 70)),
+        "after a start, too"
+    );
     ask(&node, remove("n2")).await.expect("it leaves");
     node.router.directory.forget_member(two).await.expect("forgotten");
-    assert_eq!(node.router.locator.catalog.lived(two), None);
+    assert_eq!(node.router.locator.catalog.incarnation_id(two), None);
     node.stop().await.expect("it stops");
 }
 
@@ -73,12 +85,15 @@ async fn a_node_lets_go_of_lives_when_a_later_one_is_on_record_and_of_none_befor
     // Lives that nobody saw: as many as are told, and more.
     let data = DataDir::open(place.path()).expect("it is stopped");
     for number in 100..100 + PEER_LIVES_MAX as u64 {
-        data.begin_lived(number).expect("begins");
+        data.begin_incarnation(number).expect("begins");
     }
-    assert_eq!(data.lives().expect("read").len(), PEER_LIVES_MAX);
+    assert_eq!(data.incarnations().expect("read").len(), PEER_LIVES_MAX);
     drop(data);
     let (node, _) = start(&place).await;
-    assert!(node.cluster.lives.known.iter().all(|lived| lived.number != 3), "it has no token");
+    assert!(
+        node.cluster.incarnations.known.iter().all(|incarnation_id| incarnation_id.number != 3),
+        "it has no token"
+    );
     stop_with(node, &place, &[]).await;
     let (node, _) = start(&place).await;
     stop_with(node, &place, &[4]).await;
@@ -92,15 +107,20 @@ async fn lives_of_a_checkpoint_are_counted_anew_and_on_record_of_who_is_alone() 
         node.stop().await.expect("it stops");
     }
     let (node, own) = start(&place).await;
-    let before = node.router.locator.catalog.lived(NodeId(own)).expect("on record");
+    let before = node.router.locator.catalog.incarnation_id(NodeId(own)).expect("on record");
     assert_eq!(before.number, 4);
     node.checkpoint(target.path().into()).await.expect("made");
     node.stop().await.expect("it stops");
     let node = Node::start(settings(&target)).await.expect("it starts");
-    let recorded =
-        || node.router.locator.catalog.lived(NodeId(own)).filter(|lived| lived.number == 1);
-    let lived = wait("its first life on record", recorded).await;
-    assert_ne!(lived.token, before.token);
+    let recorded = || {
+        node.router
+            .locator
+            .catalog
+            .incarnation_id(NodeId(own))
+            .filter(|incarnation_id| incarnation_id.number == 1)
+    };
+    let incarnation_id = wait("its first life on record", recorded).await;
+    assert_ne!(incarnation_id.token, before.token);
     assert_eq!(described(&node).await.members[0].incarnation, 1, "others let it in");
     node.stop().await.expect("it stops");
 }

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Counts of open connections, against the limits.
 #[derive(Debug, Default)]
-pub struct Places(Mutex<TakenPlaces>);
+pub struct ConnectionLimiter(Mutex<ConnectionCounts>);
 
 #[derive(Debug, Default)]
-struct TakenPlaces {
+struct ConnectionCounts {
     clients: usize,
     operators: usize,
     /// Client connections by address or network, without those from this machine.
@@ -25,7 +25,7 @@ struct TakenPlaces {
 
 /// Limits of client connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlaceLimits {
+pub struct ConnectionLimits {
     /// Maximum of all client connections.
     pub clients: usize,
     /// Maximum of connections from one IPv4 address or 64-bit IPv6 network. Connections from this
@@ -52,20 +52,20 @@ impl Full {
 
 /// Place that a connection occupies; dropping it frees the place.
 #[derive(Debug)]
-pub struct ConnectionPlace {
-    all: Arc<Places>,
+pub struct ConnectionPermit {
+    all: Arc<ConnectionLimiter>,
     kind: ListenerKind,
     address: IpAddr,
 }
 
-impl Places {
+impl ConnectionLimiter {
     /// Takes a place for a connection from this address. Fails if a limit is reached.
     pub fn take(
-        self: &Arc<Places>,
+        self: &Arc<ConnectionLimiter>,
         kind: ListenerKind,
         address: IpAddr,
-        limits: PlaceLimits,
-    ) -> Result<ConnectionPlace, Full> {
+        limits: ConnectionLimits,
+    ) -> Result<ConnectionPermit, Full> {
         let address = address_or_network(address);
         let mut taken = self.taken();
         if kind == ListenerKind::Operators {
@@ -86,15 +86,15 @@ impl Places {
             }
             taken.clients += 1;
         }
-        Ok(ConnectionPlace { all: self.clone(), kind, address })
+        Ok(ConnectionPermit { all: self.clone(), kind, address })
     }
 
-    fn taken(&self) -> MutexGuard<'_, TakenPlaces> {
+    fn taken(&self) -> MutexGuard<'_, ConnectionCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for ConnectionPlace {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut taken = self.all.taken();
         if self.kind == ListenerKind::Operators {
@@ -126,7 +126,7 @@ fn address_or_network(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    const LIMITS: PlaceLimits = PlaceLimits { clients: 4, per_address: 2 };
+    const LIMITS: ConnectionLimits = ConnectionLimits { clients: 4, per_address: 2 };
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([192, 0, 2, last])
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_address_takes_its_part_and_leaves_the_others() {
-        let places = Arc::<Places>::default();
+        let places = Arc::<ConnectionLimiter>::default();
         let take = |last| places.take(ListenerKind::Clients, address(last), LIMITS);
         let first: Vec<_> = (0..2).map(|_| take(1).expect("a place")).collect();
         assert_eq!(take(1).expect_err("it has two"), Full::OfAddress(2));
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn hosts_of_one_ipv6_network_share_one_part() {
-        let places = Arc::<Places>::default();
+        let places = Arc::<ConnectionLimiter>::default();
         let take = |address: &str| {
             let address = address.parse().expect("an address");
             places.take(ListenerKind::Clients, address, LIMITS)
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn operators_and_this_machine_are_not_kept_out_by_others() {
-        let places = Arc::<Places>::default();
+        let places = Arc::<ConnectionLimiter>::default();
         let here = IpAddr::from([127, 0, 0, 1]);
         let take = |kind, address| places.take(kind, address, LIMITS);
         let clients: Vec<_> =

@@ -1,4 +1,4 @@
-//! Input of an import, which a separate thread cuts into parcels.
+//! Input of an import, which a separate thread cuts into batches.
 
 use super::Errors;
 use super::resume::InputPosition;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
-/// Bytes of keys and values at which a parcel is closed.
+/// Bytes of keys and values at which a batch is closed.
 const PARCEL_BYTES: usize = 512 * 1024;
 const READ_BYTES: usize = 256 * 1024;
 
 /// Records that are sent as one sequence.
-pub struct Parcel {
-    /// Number of its round: rounds count up from 0 without gaps, with one parcel for each lane.
+pub struct ImportBatch {
+    /// Number of its round: rounds count up from 0 without gaps, with one batch for each lane.
     pub number: u64,
     /// The records.
     pub batch: RecordBatch,
@@ -31,8 +31,8 @@ pub struct Parcel {
     pub end: InputPosition,
 }
 
-/// Queues of parcels, one for each connection.
-pub type Lanes = Vec<mpsc::Sender<Parcel>>;
+/// Queues of batches, one for each connection.
+pub type Lanes = Vec<mpsc::Sender<ImportBatch>>;
 
 /// Source of the records.
 pub struct Input {
@@ -97,12 +97,12 @@ pub struct InputFormat {
     pub skips: Arc<Skips>,
     /// True if a record may have an empty key.
     pub allows_empty_key: bool,
-    /// Most records in a parcel.
+    /// Most records in a batch.
     pub records_max: usize,
 }
 
 /// Starts the thread; it ends with the input, at a wrong record (if requested), or when a lane
-/// accepts no more parcels.
+/// accepts no more batches.
 ///
 /// A key always takes the same lane, and a lane keeps the order of the input: of two records with
 /// one key the later value stays.
@@ -134,8 +134,8 @@ pub fn read(
         .map_err(|error| Failure::new(Kind::Unavailable, format!("can't start a thread: {error}")))
 }
 
-/// A round: one parcel for each lane.
-struct ParcelRound {
+/// A round: one batch for each lane.
+struct BatchRound {
     batches: Vec<RecordBatch>,
     skipped: u64,
     end: InputPosition,
@@ -144,14 +144,14 @@ struct ParcelRound {
 fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &InputFormat, lanes: &Lanes) -> Outcome {
     for number in 0.. {
         let batches = vec![RecordBatch::default(); lanes.len()];
-        let mut round = ParcelRound { batches, skipped: 0, end: reached(&reader) };
+        let mut round = BatchRound { batches, skipped: 0, end: reached(&reader) };
         let ended = fill(&mut reader, cut, &mut round);
-        let ParcelRound { batches, mut skipped, end } = round;
+        let BatchRound { batches, mut skipped, end } = round;
         if skipped > 0 || batches.iter().any(|batch| !batch.is_empty()) {
             for (lane, batch) in lanes.iter().zip(batches) {
                 let skipped = std::mem::take(&mut skipped);
                 // An error means that this lane has failed; its own failure is the one to report.
-                if lane.blocking_send(Parcel { number, batch, skipped, end }).is_err() {
+                if lane.blocking_send(ImportBatch { number, batch, skipped, end }).is_err() {
                     return Ok(());
                 }
             }
@@ -169,7 +169,7 @@ fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &InputFormat, lanes: &Lanes) 
 fn fill<R: BufRead>(
     reader: &mut Reader<R>,
     cut: &InputFormat,
-    round: &mut ParcelRound,
+    round: &mut BatchRound,
 ) -> Outcome<bool> {
     let mut one = RecordBatch::default();
     loop {
@@ -204,7 +204,7 @@ impl InputFormat {
         &self,
         one: &RecordBatch,
         reader: &Reader<R>,
-        round: &mut ParcelRound,
+        round: &mut BatchRound,
     ) -> Outcome<bool> {
         for (key, value, number) in one.iter() {
             let text = || match self.format {

@@ -8,16 +8,16 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Names that are accepted in `Host`.
-pub struct Guard {
+pub struct AccessControl {
     hosts: Vec<String>,
     any: bool,
 }
 
-impl Guard {
+impl AccessControl {
     /// Accepts these names beside `localhost` and plain addresses; `*` accepts any name.
-    pub fn new(hosts: &[String]) -> Guard {
+    pub fn new(hosts: &[String]) -> AccessControl {
         let any = hosts.iter().any(|host| host == "*");
-        Guard { hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(), any }
+        AccessControl { hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(), any }
     }
 
     /// Returns true if a `Host` header (with or without a port) names this server.
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn plain_addresses_and_known_names_are_served_and_nothing_else() {
-        let guard = Guard::new(&["db.example".into()]);
+        let guard = AccessControl::new(&["db.example".into()]);
         for good in [
             "localhost",
             "LOCALHOST:7711",
@@ -95,12 +95,12 @@ mod tests {
             assert!(!guard.knows_host(bad.as_bytes()), "{bad}");
         }
         assert!(!guard.knows_host(b"\xff"));
-        assert!(Guard::new(&["*".into()]).knows_host(b"evil.example"));
+        assert!(AccessControl::new(&["*".into()]).knows_host(b"evil.example"));
     }
 
     #[test]
     fn only_pages_of_this_server_may_write() {
-        let guard = Guard::new(&[]);
+        let guard = AccessControl::new(&[]);
         let host = b"127.0.0.1:7711";
         assert!(guard.trusts_origin(b"http://127.0.0.1:7711", host));
         assert!(guard.trusts_origin(b"https://127.0.0.1:7711", host));

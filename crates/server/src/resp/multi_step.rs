@@ -4,9 +4,10 @@ use super::errors::{self, RespRefusal};
 use super::glob::Glob;
 use super::information;
 use super::operation::operation;
-use super::serve::{ANSWER_BYTES, Visit};
+use super::serve::{ANSWER_BYTES, RespConnection};
 use super::translate::{
-    Errand, InfoSection, Kill, Listed, RespShape, Scan, Talk, line_of_list, parameters, range_of,
+    CommandContext, InfoSection, Kill, Listed, MultiStep, RespShape, Scan, line_of_list,
+    parameters, range_of,
 };
 use crate::counters::Verdict;
 use base::limits::PAGE_ROWS_MAX;
@@ -31,15 +32,15 @@ const VALUES_KEYS: usize = 128;
 /// `INFO` counts keys exactly in a store of up to so many rows; of a larger one it has an estimate.
 const ROWS_COUNTED_MAX: u64 = 100_000;
 
-impl Visit {
+impl RespConnection {
     /// Runs an errand, and writes exactly one answer. Fails only if the connection does.
-    pub(super) async fn run_errand(&mut self, errand: Errand) -> Result<(), ()> {
-        match errand {
-            Errand::Keys(glob) => self.keys(&glob).await,
-            Errand::Scan(scan) => self.scan(scan).await,
-            Errand::RandomKey => self.random_key().await,
-            Errand::Values(keys) => return self.values(&keys).await,
-            Errand::Info(sections) => {
+    pub(super) async fn run_multi_step(&mut self, multi_step: MultiStep) -> Result<(), ()> {
+        match multi_step {
+            MultiStep::Keys(glob) => self.keys(&glob).await,
+            MultiStep::Scan(scan) => self.scan(scan).await,
+            MultiStep::RandomKey => self.random_key().await,
+            MultiStep::Values(keys) => return self.values(&keys).await,
+            MultiStep::Info(sections) => {
                 let keys = match sections.contains(&InfoSection::Keyspace) {
                     true => self.keys_of_bucket().await,
                     false => None,
@@ -48,11 +49,11 @@ impl Visit {
                     information::text(&sections, &self.shared, &self.registry, &self.client, keys);
                 self.out.verbatim(&text);
             }
-            Errand::Configuration(globs) => self.configuration(&globs).await,
-            Errand::List(listed) => self.list(&listed),
-            Errand::Kill(kill) => self.kill(&kill),
-            Errand::Role => self.role(),
-            Errand::ResetCounts => {
+            MultiStep::Configuration(globs) => self.configuration(&globs).await,
+            MultiStep::List(listed) => self.list(&listed),
+            MultiStep::Kill(kill) => self.kill(&kill),
+            MultiStep::Role => self.role(),
+            MultiStep::ResetCounts => {
                 self.registry.counts.reset();
                 self.out.ok();
             }
@@ -77,7 +78,7 @@ impl Visit {
         let reply = match self.submit(request) {
             Submitted::Ready(reply) => reply,
             Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
-            Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
+            Submitted::Later(reply) | Submitted::Independent(_, reply) => reply.await,
         };
         self.verdict(operation, Verdict::of(&reply));
         if let Ok(reply) = &reply {
@@ -253,7 +254,7 @@ impl Visit {
         };
         let (shared, client, out) = (&*self.shared, &mut self.client, &mut self.out);
         let clock = self.registry.clock;
-        let mut talk = Talk { client, out, clock, shared, as_step: false, depth: 0 };
+        let mut talk = CommandContext { client, out, clock, shared, as_step: false, depth: 0 };
         for row in rows {
             RespShape::Value.speak(Ok(Body::Row(row)), &mut talk);
         }

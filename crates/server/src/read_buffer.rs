@@ -25,7 +25,7 @@ pub const LAST_WORDS_MS: u64 = 500;
 const ROOM_PAUSE_MS: u64 = 5;
 
 /// Requests of a connection as they arrive.
-pub struct Intake {
+pub struct ReadBuffer {
     /// Bytes from the beginning of the next request on.
     pub input: BytesMut,
     read_bytes: usize,
@@ -43,10 +43,10 @@ pub struct Intake {
     last_words: Option<Instant>,
 }
 
-impl Intake {
+impl ReadBuffer {
     /// Begins with the bytes that were already read.
-    pub fn new(first: BytesMut) -> Intake {
-        Intake {
+    pub fn new(first: BytesMut) -> ReadBuffer {
+        ReadBuffer {
             input: first,
             read_bytes: READ_BYTES.0,
             share: None,
@@ -64,14 +64,14 @@ impl Intake {
     }
 
     /// Sets the time in milliseconds after which an idle connection is closed. `None`: never.
-    pub fn closing_idle(self, idle_ms_max: Option<u64>) -> Intake {
-        Intake { idle: idle_ms_max.map(Duration::from_millis), ..self }
+    pub fn closing_idle(self, idle_ms_max: Option<u64>) -> ReadBuffer {
+        ReadBuffer { idle: idle_ms_max.map(Duration::from_millis), ..self }
     }
 
     /// Makes space for a request of this size. A request beyond a usual buffer takes a share of the
     /// memory budget and waits for it. Returns false if none became free in time. The buffer itself
     /// holds at most twice the bytes that have arrived.
-    pub async fn take_room(&mut self, needed: usize, shared: &Shared) -> bool {
+    pub async fn reserve(&mut self, needed: usize, shared: &Shared) -> bool {
         let arrived = self.input.len();
         if self.share.is_some() && needed <= READ_BYTES.1 {
             self.release();
@@ -170,14 +170,14 @@ mod tests {
 
     #[test]
     fn the_buffer_of_a_large_request_goes_with_its_share() {
-        let mut intake = Intake::new(BytesMut::with_capacity(4 << 20));
-        intake.input.extend_from_slice(&vec![b'x'; 3 << 20]);
-        intake.input.extend_from_slice(b"PING");
-        drop(intake.input.split_to(3 << 20).freeze());
-        intake.release();
-        assert_eq!(intake.input, b"PING"[..]);
+        let mut read_buffer = ReadBuffer::new(BytesMut::with_capacity(4 << 20));
+        read_buffer.input.extend_from_slice(&vec![b'x'; 3 << 20]);
+        read_buffer.input.extend_from_slice(b"PING");
+        drop(read_buffer.input.split_to(3 << 20).freeze());
+        read_buffer.release();
+        assert_eq!(read_buffer.input, b"PING"[..]);
         // No other handle to the old buffer exists: had it been kept, `reserve` would reclaim it.
-        intake.input.reserve(READ_BYTES.1);
-        assert!(intake.input.capacity() < 1 << 20, "{}", intake.input.capacity());
+        read_buffer.input.reserve(READ_BYTES.1);
+        assert!(read_buffer.input.capacity() < 1 << 20, "{}", read_buffer.input.capacity());
     }
 }

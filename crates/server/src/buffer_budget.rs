@@ -15,19 +15,19 @@ const STEP_BYTES: usize = 64 * 1024;
 /// Share of the common buffer memory (`buffer_bytes_max`) that one connection holds for one
 /// purpose. The first `FREE_BYTES` need no share.
 #[derive(Debug, Default)]
-pub struct BufferRoom<const FREE_BYTES: usize> {
+pub struct BufferBudget<const FREE_BYTES: usize> {
     share: Option<OwnedSemaphorePermit>,
     bytes: usize,
 }
 
 /// Memory for the answers that a connection is about to send.
-pub type AnswerRoom = BufferRoom<{ 1024 * 1024 }>;
+pub type AnswerBudget = BufferBudget<{ 1024 * 1024 }>;
 /// Memory for a request that is still arriving.
-pub type InputRoom = BufferRoom<{ 64 * 1024 }>;
+pub type InputBudget = BufferBudget<{ 64 * 1024 }>;
 /// Memory for queued commands, which a client may leave queued for as long as it likes.
-pub type QueueRoom = BufferRoom<{ 64 * 1024 }>;
+pub type QueueBudget = BufferBudget<{ 64 * 1024 }>;
 
-impl<const FREE_BYTES: usize> BufferRoom<FREE_BYTES> {
+impl<const FREE_BYTES: usize> BufferBudget<FREE_BYTES> {
     /// Returns true if the connection may hold this many bytes. They count until `release`.
     #[inline]
     pub fn holds(&mut self, bytes: usize, shared: &Shared) -> bool {
@@ -50,7 +50,7 @@ impl<const FREE_BYTES: usize> BufferRoom<FREE_BYTES> {
     #[inline]
     pub fn release(&mut self) {
         if self.share.is_some() {
-            *self = BufferRoom::default();
+            *self = BufferBudget::default();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! RESP client for tests. It reads answers byte by byte.
 
-pub use crate::tests::house::House;
+pub use crate::tests::test_server::TestServer;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

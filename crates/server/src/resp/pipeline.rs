@@ -10,18 +10,21 @@
 
 use super::client::Replies;
 use super::output::Output;
-use super::serve::{ANSWER_BYTES, Slow, Visit};
+use super::serve::{ANSWER_BYTES, DeferredReply, RespConnection};
 use super::translate::table;
-use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, WindowAnswer};
+use super::window::{ParallelCall, WINDOW_REQUEST_BYTES_MAX, WindowAnswer};
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
 use std::future::Future;
 use std::pin::Pin;
 
-impl Visit {
+impl RespConnection {
     /// Handles a request of this many bytes while others are in flight. An immediate answer is kept
     /// apart until they have answered.
-    pub(super) async fn request_behind(&mut self, bytes: usize) -> Result<Option<Slow>, ()> {
-        let name = self.parser.command(&self.intake.input[..bytes]);
+    pub(super) async fn request_behind(
+        &mut self,
+        bytes: usize,
+    ) -> Result<Option<DeferredReply>, ()> {
+        let name = self.parser.command(&self.read_buffer.input[..bytes]);
         let is_of_rows = table::find(name).is_some_and(table::Command::is_of_rows);
         if !is_of_rows || self.client.transaction.is_some() {
             self.drain().await?;
@@ -31,18 +34,18 @@ impl Visit {
         let before = std::mem::replace(&mut self.out, apart);
         let slow = self.request(bytes);
         let said = std::mem::replace(&mut self.out, before);
-        Ok(slow.or_else(|| (!said.is_empty()).then_some(Slow::Said(said))))
+        Ok(slow.or_else(|| (!said.is_empty()).then_some(DeferredReply::Ready(said))))
     }
 
     /// Starts a request concurrently with those in flight, as soon as the window admits it. Returns
     /// it to the caller if it must run alone.
-    pub(super) async fn go_beside(
+    pub(super) async fn run_concurrently(
         &mut self,
-        apart: Apart,
+        apart: ParallelCall,
         bytes: usize,
-    ) -> Result<Option<Apart>, ()> {
+    ) -> Result<Option<ParallelCall>, ()> {
         // A client that waits for each answer needs no task for its request.
-        let is_only = self.window.is_empty() && self.intake.input.is_empty();
+        let is_only = self.window.is_empty() && self.read_buffer.input.is_empty();
         let is_plain = matches!(self.client.replies, Replies::On | Replies::Off);
         if is_only || !is_plain || bytes > WINDOW_REQUEST_BYTES_MAX {
             return Ok(Some(apart));
@@ -105,11 +108,11 @@ impl Visit {
         mut ended: Pin<&mut impl Future<Output = bool>>,
     ) -> bool {
         loop {
-            self.intake.answers_follow = !self.window.is_empty();
+            self.read_buffer.answers_follow = !self.window.is_empty();
             let answered = tokio::select! {
                 biased;
                 answered = self.window.first() => answered,
-                more = self.intake.read(&mut self.stream, ended.as_mut()) => {
+                more = self.read_buffer.read(&mut self.stream, ended.as_mut()) => {
                     if !more && self.drain().await.is_ok() {
                         // A client that only shut down its sending side still receives answers.
                         let _ = self.send().await;
