@@ -20,7 +20,7 @@ mod guests;
 mod hurried;
 mod judge;
 mod lists;
-mod incarnations;
+mod lives;
 mod mate;
 mod older;
 mod owners;
