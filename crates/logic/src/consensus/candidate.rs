@@ -92,6 +92,7 @@ impl Replica {
         // No ballot is left if the last one was seen: see `lacks_ballots`.
         let Some(ballot) = self.next_ballot() else { return };
         self.election.rest();
+        // Staged under a ballot that is over: that master may have voided it since.
         self.log.unstage();
         self.role = RoleState::Candidate(Candidate::new(released, self.host.after_leases(1)));
         self.progress.begin(self.host.now);
@@ -148,6 +149,8 @@ impl Replica {
                 self.try_to_adopt(effects);
             }
             RoleState::Master(_) => {
+                // First: entries that it acknowledged and lost must not count when `send_log`
+                // decides.
                 if let Some(tear) = tear {
                     self.on_torn_promise(from, log, tear, effects);
                 }
@@ -167,9 +170,12 @@ impl Replica {
         if !elected || !self.torn_logs_allow() {
             return;
         }
+        // Chosen once: a promise that comes later can name nothing decided that this log lacks.
         let Some(candidate) = self.role.candidate_mut() else { return };
         let (best, source) = candidate.best().expect("enough is somebody");
         candidate.source = Some(LogSource { node: source, ballot: best.ballot });
+        // All that any promise calls decided is in the chosen log. `heard` keeps the ballot with
+        // it, so nothing here is decided before that log is adopted.
         let known = candidate.promises.iter().map(|promise| promise.log.decided).max();
         self.log.learn_decided(self.ballots.promised, known.unwrap_or(self.log.decided));
         let own = self.log.accepted();
@@ -225,6 +231,7 @@ impl Replica {
         self.log.stage(after, upto, effects);
         match &self.log.staging {
             Some(staging) if staging.is_complete() => self.adopt_staged(effects),
+            // Each part extends the attempt, so a long log can be fetched at any speed.
             _ => self.fetch(effects),
         }
     }
@@ -246,6 +253,8 @@ impl Replica {
                 self.send_log(node, log, effects);
             }
         }
+        // At once, not a beat later: it ends the rounds of voters that promised nothing, and the
+        // lease counts from its sending.
         self.beat(effects);
     }
 }

@@ -113,6 +113,7 @@ impl Election {
         let better = |(other, standing): &(NodeId, ProbeReply)| {
             standing.candidate && (standing.log, *other) > (log, node)
         };
+        // Not for ever: the better one may hear a majority of which too few are free.
         if free.clone().any(better) && self.deferred < DEFERRED_MAX {
             self.deferred += 1;
             return RoundOutcome::Again;
@@ -169,6 +170,7 @@ impl Replica {
             for voter in self.membership.voters_beside(self.host.node) {
                 self.send(voter, Body::Probe { round }, effects);
             }
+            // A sole voter has nobody to wait for, and goes through both rounds at once.
             if others > 0 {
                 return;
             }
@@ -187,6 +189,7 @@ impl Replica {
         let granted = self.bound.ballot.node != from && self.host.now < self.bound.until;
         let seeks = self.role.follows() && self.election.connected && self.may_lead();
         let standing = ProbeReply {
+            // A voter whose disk hangs could not save the promise that the candidate needs.
             bound: leads || self.host.hangs || (granted && !self.role.replicates()),
             candidate: seeks || self.role.attempts(),
             log: self.log.accepted(),
@@ -206,6 +209,7 @@ impl Replica {
         if self.role.follows() && votes {
             self.election.answer(from, round, standing);
             let others = self.membership.voters_beside(self.host.node).count();
+            // Time 0: only the last answer ends the round here; its deadline is for the tick.
             if self.election.is_open() && self.election.is_over(others, Millis(0)) {
                 self.run_election(effects);
             }

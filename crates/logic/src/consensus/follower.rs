@@ -24,8 +24,11 @@ impl Replica {
             return;
         }
         if ballot == self.ballots.promised {
+            // Asked again: the promise was lost, or could not be sent before it was on disk.
             return self.promise_again(effects);
         }
+        // To refuse is always safe. A master in office refuses even a higher ballot: a member that
+        // joins late, or was cut off, must not depose it.
         let lower = ballot < self.ballots.promised && !broken(Rule::PromisesRise);
         let granted = self.bound.forbids(ballot, released, self.host.now)
             && !broken(Rule::GrantForbidsPromises);
@@ -35,6 +38,8 @@ impl Replica {
         if self.role.is_active() {
             self.step_down(effects);
         }
+        // What is staged belongs to the log of the ballot now outbid; the next one may differ from
+        // it.
         if !broken(Rule::StagedUnderOneBallot) {
             self.log.unstage();
         }
@@ -50,6 +55,8 @@ impl Replica {
     pub(super) fn promise_again(&self, effects: &mut Vec<Effect>) {
         let synced =
             if broken(Rule::PromisedLogOnDisk) { Some(self.log.last) } else { self.log.synced };
+        // Nothing is said before both are on disk: a candidate counts on them, and a crash could
+        // take them back. `PromiseSaved` or `Saved` comes later, and is answered then.
         if let (true, Some(last)) = (self.ballots.is_saved(), synced) {
             self.tell_promise(Accepted { last, ..self.log.accepted() }, effects);
         }
@@ -71,6 +78,8 @@ impl Replica {
         if ballot.node != from {
             return false;
         }
+        // A higher ballot, too: its `Prepare` was missed, and the refusal makes its master ask
+        // again.
         if ballot != self.ballots.promised {
             self.refuse(from, ballot, effects);
             return broken(Rule::OnlyThePromised);
@@ -79,6 +88,8 @@ impl Replica {
             self.election.awaited = None;
             self.announce(effects);
         }
+        // After a crash an unsaved promise is forgotten, and a lower ballot could be promised
+        // beside the grant or the entries of this one.
         self.ballots.saved == ballot || broken(Rule::PromiseBeforeGrants)
     }
 
@@ -130,12 +141,14 @@ impl Replica {
             return;
         }
         if self.log.ballot == ballot {
+            // A repeat. Adopting again would void what was accepted under this ballot since.
             return self.tell_synced(effects);
         }
         if from < self.log.decided || from > self.log.last || upto < from {
             // It refers to a log that a snapshot has replaced since: send the current one.
             return self.promise_again(effects);
         }
+        // Repeated while entries are on their way: those that are staged stay.
         let same = |staging: &Staging| {
             self.is_of_promised(staging) && staging.from == from && staging.upto == upto
         };
@@ -165,6 +178,8 @@ impl Replica {
         let master = self.ballots.promised.node;
         if self.log.ballot < self.ballots.promised {
             let staging = self.log.staging.as_ref();
+            // Without an `Adopt` it is unknown where the logs agree: it was lost or overtaken, or a
+            // restart forgot it. The promise makes the master send it again.
             let Some(staging) = staging.filter(|staging| self.is_of_promised(staging)) else {
                 return self.promise_again(effects);
             };
@@ -173,6 +188,8 @@ impl Replica {
             }
             self.log.stage(after, upto, effects);
             self.adopt_if_complete(effects);
+            // Still incomplete. The master learns what is here, or an adoption longer than one
+            // flight would never end; when complete, the rest of the message is accepted below.
             if let Some(Staging { have: upto, .. }) = self.log.staging {
                 if !broken(Rule::StagedIsTold) {
                     self.send(master, Body::Staged { upto }, effects);
@@ -184,6 +201,8 @@ impl Replica {
             return self.send(master, Body::Gap { last: self.log.last }, effects);
         }
         if upto <= self.log.last {
+            // All of it is here: the acknowledgement was lost, and nothing new will be saved to
+            // bring another.
             self.tell_synced(effects);
         }
         self.log.append(upto, effects);

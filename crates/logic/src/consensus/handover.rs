@@ -22,6 +22,7 @@ impl Replica {
             Ok(_) if to == self.host.node => return,
             Ok(_) if !leads_there => Refusal::NoSuchVoter,
             Ok(master) if master.phase == MasterPhase::Retiring => Refusal::Retiring,
+            // Mastership given to a voter that is away would leave the group without a master.
             Ok(master) if !master.heartbeats.hears(to, &self.host) => Refusal::Unheard,
             Ok(_) => return self.name_heir(to, effects),
             Err(refusal) => refusal,
@@ -50,9 +51,11 @@ impl Replica {
         let RoleState::Master(Master { phase, heir: Some(heir), .. }) = &self.role else { return };
         let (heir, last) = (heir.node, self.log.last);
         let level = self.progress.of(heir).is_some_and(|heir| heir.saved == Some(last));
+        // The heir has nothing to fetch, and no client's entry is left in doubt.
         if *phase == MasterPhase::Leading && self.log.decided == last && level {
             self.log.record_decided(effects);
             let ballot = self.ballots.promised;
+            // Before the lease is given back: no read may be answered here once the heir can lead.
             self.step_down(effects);
             self.leave_to(heir, ballot, effects);
         }
@@ -129,6 +132,8 @@ impl Replica {
         let may_lead = self.may_lead();
         let ready = self.role.follows() && self.log.ballot == ballot;
         if ballot.node == from && ballot == self.ballots.promised && may_lead && ready {
+            // The grant that binds us is of the sender's ballot, and the sender answers no reads
+            // any more.
             self.bound = LeaseBound::default();
             self.stand(ballot, effects);
         }
@@ -143,6 +148,8 @@ impl Replica {
             RoleState::Master(master) if in_flight && master.phase == MasterPhase::Leading => {
                 self.role.retire();
             }
+            // Only a master that leads has clients' entries in flight; what one that adopts
+            // inherited, the next one adopts as well.
             _ => self.leave(effects),
         }
     }

@@ -88,7 +88,10 @@ impl Replica {
         let Some(saved) = self.role.master().and_then(|master| master.saved.agreed()) else {
             return;
         };
+        // Its own disk always counts, even if enough others have saved: `tear.rs` relies on a whole
+        // log of a ballot's master to hold all that was acknowledged under it.
         let agreed = saved.min(self.log.synced.unwrap_or(self.log.decided));
+        // With more in flight the next `Accept` carries it.
         if self.log.decide(agreed, effects) && agreed == self.log.last {
             self.send_all(Body::Decide { upto: agreed }, effects);
         }
@@ -143,6 +146,8 @@ impl Replica {
         if promised == self.ballots.promised || !self.role.replicates() {
             return;
         }
+        // It missed our `Prepare`. It refuses every message until it has promised; once a beat is
+        // often enough to ask.
         let pause = self.host.clock.beat();
         let Some(follower) = self.progress.of(from) else { return };
         if self.host.now.0 >= follower.moved.0.saturating_add(pause) {
@@ -154,9 +159,13 @@ impl Replica {
     /// again, above it: the lease is its own, and voters that granted it let its holder pass.
     fn on_higher_promise(&mut self, effects: &mut Vec<Effect>) {
         match &self.role {
+            // Back to the rounds: two candidates that outbid each other at once would never finish.
             RoleState::Candidate(_) => self.step_down(effects),
+            // A retiring master begins no other reign, and may still finish with the members that
+            // obey.
             RoleState::Master(master) if master.phase != MasterPhase::Retiring => {
                 self.step_down(effects);
+                // To stand, it would have to save a promise.
                 if !self.host.hangs {
                     self.stand(Ballot::default(), effects);
                 }
@@ -175,6 +184,7 @@ impl Replica {
         if self.holds_up_others() {
             return self.resign(effects);
         }
+        // No message need come any more: time alone ends the wait for torn logs.
         if self.election.awaited.is_some() {
             self.try_to_adopt(effects);
         }

@@ -81,6 +81,8 @@ impl Replica {
 
     fn ask_majority(&mut self, token: ReadToken, index: LogIndex, effects: &mut Vec<Effect>) {
         let Some(master) = self.role.master_mut() else { return };
+        // The next heartbeat, not one in flight: that may have been granted before another master
+        // was elected, and decided more, before this read came.
         let beat = self.progress.beat + u64::from(!broken(Rule::ReadAsksAnew));
         let idle = master.reads.waiting.is_empty();
         master.reads.waiting.push_back(WaitingRead { token, beat, index });

@@ -162,6 +162,8 @@ impl<V> Replay<V> {
 
     /// Replays a staged entry ([`super::Effect::Stage`]): it waits for the mark of its ballot.
     pub fn staged(&mut self, index: LogIndex, ballot: Ballot, value: V) {
+        // A replica stages for one ballot at a time, the highest: what it had staged before is
+        // void.
         if ballot > self.staged.0 {
             self.staged = (ballot, BTreeMap::new());
         }
@@ -198,12 +200,15 @@ impl<V> Replay<V> {
                 }
                 wanted = wanted.next();
             }
+            // Behind a hole another replica may give them back; without one this log lost what it
+            // said was durable.
             if wanted <= upto && self.hole.is_none() {
                 return Err(ReplayError::Missing(wanted));
             }
             self.tail.split_off(&from.next());
             self.tail.append(&mut staged);
         }
+        // A copied mark of an earlier adoption must not drop what is staged for a later one.
         if self.staged.0 <= ballot {
             self.staged.1.clear();
         }
@@ -256,6 +261,8 @@ impl<V> Replay<V> {
     /// Ends the replay, after all records.
     pub fn finish(self) -> Result<ReplayResult<V>, ReplayError> {
         if let Some(hole) = self.hole {
+            // Each replaces its former state, so one that stands behind the hole outweighs whatever
+            // the hole held.
             if !(hole.promise && hole.mark) {
                 return Err(ReplayError::Unstated);
             }

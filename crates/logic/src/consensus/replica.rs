@@ -149,6 +149,8 @@ impl Replica {
             return;
         }
         if ballot.node != self.host.node {
+            // All of the log: its records stand before the promise's, and nothing was accepted
+            // since, for no master is obeyed until its promise is saved.
             self.tell_promise(self.log.accepted(), effects);
         } else if self.role.gathers() {
             self.prepare(effects);

@@ -20,6 +20,8 @@ impl Replica {
             return;
         }
         if log.ballot == self.log.ballot && log.last <= self.log.last {
+            // It had adopted this log before a restart. A promise names only what is on disk, so it
+            // counts as an acknowledgement.
             follower.resume(log.last);
             master.saved.raise(to, log.last);
             self.decide(effects);
@@ -27,6 +29,8 @@ impl Replica {
         }
         let adopted = master.adopted;
         let same = log.ballot == master.base || broken(Rule::AgreedIsDecided);
+        // Accepted under the adopted log's ballot, its log may still be longer. No promise of the
+        // quorum showed the rest, so none of it is decided, and `Adopt` voids it.
         let agreed = if same { log.last } else { log.decided };
         // A snapshot may have brought it further than what was adopted.
         let from = agreed.min(adopted).max(log.decided);
@@ -125,6 +129,7 @@ impl Replica {
     fn insist_on_log(&mut self, follower: FollowerProgress, effects: &mut Vec<Effect>) {
         let FollowerProgress { node: to, from, sent, saved, .. } = follower;
         let adopted = self.role.master().map_or(from, |master| master.adopted);
+        // Small, and may be what was lost; entries are large, and only asked about.
         if saved.is_none() {
             self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);
         }

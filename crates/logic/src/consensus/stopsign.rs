@@ -46,6 +46,7 @@ impl Replica {
         }
         let index = self.log.last.next();
         self.propose(value, effects);
+        // Behind `propose`, which admits nothing after a stop-sign.
         self.log.signs.push((index, configuration));
     }
 
@@ -69,6 +70,7 @@ impl Replica {
         base: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
+        // Read before `step_down` and `progress.enter` forget who led, and who has what.
         let ballot = self.ballots.promised;
         let heir = self.progress.level_heir(&configuration, self.log.last);
         let led = self.role.replicates();
@@ -95,6 +97,7 @@ impl Replica {
             }
             _ if goes_on => self.stand(Ballot::default(), effects),
             Some(heir) => self.leave_to(heir, ballot, effects),
+            // Nobody is known to have everything: the next voters hold rounds.
             None => {}
         }
     }
@@ -236,10 +239,13 @@ impl Replica {
             }
             return;
         }
+        // Without a record of its own: that of the adoption implies the promise.
         self.ballots.promised = ballot;
         self.role.follow(None);
         self.log.learn_decided(ballot, end);
         self.log.adopt(effects);
+        // Behind `Adopt` in the log: replayed before it, this index would make entries count as
+        // decided that are voided here.
         effects.push(Effect::SaveDecided { upto: end });
     }
 }

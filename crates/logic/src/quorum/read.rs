@@ -130,6 +130,8 @@ impl<V: Versions> Fetch<V> {
             self.done = true;
             effects.push(FetchEffect::Done(outcome));
         }
+        // Repaired only now: an earlier merge might lack what a late primary has, and repair some
+        // twice.
         if self.asking.open() == 0 {
             self.finished = true;
             self.repair(effects);
@@ -144,6 +146,7 @@ impl<V: Versions> Fetch<V> {
             return Some(self.merged().map_or(Fetched::Nothing, Fetched::Found));
         }
         let nothing = self.heard.values().all(Option::is_none);
+        // `basic_quorum`: a majority without the key spares the wait for the slowest.
         let enough = self.needs.nothing_at.is_some_and(|at| self.heard.len() >= usize::from(at));
         if nothing && enough {
             return Some(Fetched::Nothing);

@@ -105,6 +105,7 @@ impl Store {
         let asks = match event {
             StoreEvent::Begun => self.asking.begin(),
             StoreEvent::Taken { by } => {
+                // After a failure or the deadline its answer counts no more.
                 if self.asking.is_open(by) {
                     self.taken.insert(by);
                 }
@@ -119,6 +120,7 @@ impl Store {
             }
             StoreEvent::Failed { by } => {
                 let ask = self.asking.failed(by);
+                // What it took, it may have lost; what it stored stays.
                 if !self.stored.contains(&by) {
                     self.taken.remove(&by);
                 }
@@ -137,6 +139,7 @@ impl Store {
             self.done = true;
             effects.push(StoreEffect::Done(outcome));
         }
+        // Not at `Done`: the rest still get the row, with hints where fallbacks stand in.
         if self.asking.open() == 0 {
             self.finished = true;
             effects.push(StoreEffect::Finished);
