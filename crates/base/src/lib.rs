@@ -20,6 +20,7 @@ pub mod duration;
 pub mod error;
 pub mod ids;
 pub mod limits;
+pub mod mutants;
 mod near;
 pub mod properties;
 pub mod quorum;

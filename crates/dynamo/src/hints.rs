@@ -25,7 +25,7 @@ use base::{NodeId, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
 use runtime::log_writer::store_error;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world;
 use runtime::world::rest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -189,7 +189,7 @@ impl Available {
             // node sends it again.
             let policy = WritePolicy { sync: true, ..WritePolicy::of(&properties) };
             let within = Duration::from_millis(FORWARD_MS_MAX);
-            for home in homes.iter().filter(|_| !flawed(Flaw::HintGoesFirst)) {
+            for home in homes.iter().filter(|_| !Mutant::HintGoesFirst.is_active()) {
                 let (key_ref, row) = (key_ref.clone(), row.clone());
                 let question = VnodeQuestion::Store { key_ref, policy, hint: None, row };
                 let chosen = RingTarget { node: *home, epoch: *epoch };
@@ -206,7 +206,7 @@ impl Available {
     fn release(&self, one: &HintDelivery, sent: Option<&Bytes>) -> Result<Option<u64>> {
         let HintDelivery { key_ref, primary, epoch, .. } = one;
         // The node that took it may not keep the key any more.
-        if self.is_stale(*epoch, key_ref) && !flawed(Flaw::HintGoesAnywhere) {
+        if self.is_stale(*epoch, key_ref) && !Mutant::HintGoesAnywhere.is_active() {
             return Ok(None);
         }
         let row = key_ref.row_key();
@@ -233,7 +233,7 @@ impl Available {
         let Some(copies) = (self.vnode_store.copies)(&key_ref.bucket) else { return Ok(false) };
         let (partition, copies) = (key_ref.partition(&ring), usize::from(copies));
         // New owners get the partition row by row; former owners remove it later.
-        let forgets = flawed(Flaw::GuestsForget);
+        let forgets = Mutant::GuestsForget.is_active();
         if ring.owners(partition, copies).contains(&self.node)
             || !forgets && ring.receivers(partition, copies).contains(&self.node)
             || !forgets && ring.leftovers(partition).any(|node| node == self.node)

@@ -16,7 +16,7 @@ use base::Result;
 use base::error::corrupt;
 use logic::causal::{Minter, Start};
 use runtime::log_writer::store_error;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world;
 use std::sync::atomic::Ordering;
 use store::RowChange;
@@ -29,7 +29,7 @@ impl VnodeStore {
         }
         let (_, record) = self.newest(state, &record_key(slot))?;
         let record = record.map(|bytes| Minter::recall(&bytes)).transpose().map_err(corrupt)?;
-        let fell = self.after_a_fall && !flawed(Flaw::MintsAsBefore);
+        let fell = self.after_a_fall && !Mutant::MintsAsBefore.is_active();
         let restored = self.life > 1 && !self.was_met();
         let found = Start {
             record,
@@ -67,7 +67,7 @@ impl VnodeStore {
         let ended = if self.was_met() { self.life } else { 0 };
         let mark = Mark { applied: self.landed.borrow().upto, ended };
         let mut changes = vec![mark.change()];
-        if self.after_a_fall && !flawed(Flaw::ForgetsTheFall) {
+        if self.after_a_fall && !Mutant::ForgetsTheFall.is_active() {
             changes.extend(self.renewed()?);
         }
         self.trees.apply(&mut changes.into_iter()).map_err(store_error)?;

@@ -4,7 +4,7 @@ use super::Available;
 use super::vnode_ops::KeyRef;
 use base::{BucketName, Error, Key, NodeId, Partition, Reason, Result};
 use logic::quorum::Replicas;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 
 /// A node, with the epoch of the ring by which it was chosen. The ring may have changed by the time
@@ -42,7 +42,7 @@ impl Available {
         let key_ref = KeyRef::new(bucket.clone(), key.clone());
         let partition = key_ref.partition(&ring);
         let mut primaries = ring.preference(partition, n.into());
-        if flawed(Flaw::AsksReceivers)
+        if Mutant::AsksReceivers.is_active()
             && let Some(pending) = ring.pending()
         {
             primaries = pending.layout().preference(partition, n.into());

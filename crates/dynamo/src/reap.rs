@@ -31,7 +31,7 @@ use base::{NodeId, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
 use runtime::log_writer::store_error;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world::{self, rest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -126,7 +126,7 @@ impl Reaper {
         self.place = page.next;
         self.goes_on |= page.expired;
         let (first, second) = self.sorted(page.bare, available.settings.reap_after_ms);
-        if flawed(Flaw::ReapsAlone) {
+        if Mutant::ReapsAlone.is_active() {
             let all: Vec<_> = first.into_iter().chain(second).collect();
             available.reap_here(named(&all), ring.epoch()).await?;
             return Ok(self.rest_after(read));
@@ -257,7 +257,8 @@ impl Available {
         let here = self.have_just(named(&rows), epoch).await?;
         let rows = those(rows, here);
         let asked = |node: NodeId, row: &Tombstone| {
-            !flawed(Flaw::ReapsWithoutGuests) || self.owners_of(ring, &row.key_ref).contains(&node)
+            !Mutant::ReapsWithoutGuests.is_active()
+                || self.owners_of(ring, &row.key_ref).contains(&node)
         };
         let said = self.all_say_yes(all, epoch, &rows, asked, false).await;
         Ok(those(rows, said))

@@ -15,7 +15,7 @@ use base::{
 use bytes::Bytes;
 use logic::causal::Minter;
 use logic::ring::Ring;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world;
 
 /// Maximum size of a merge of other replicas' writes, as a multiple of what one vnode takes.
@@ -180,7 +180,7 @@ impl VnodeStore {
         let before = self.minter(state, key_ref.slot)?;
         let seen = match write.seen {
             _ if policy.overwrites => local.join(),
-            SeenVersions::Nothing if flawed(Flaw::BlindReplaces) => local.join(),
+            SeenVersions::Nothing if Mutant::BlindReplaces.is_active() => local.join(),
             SeenVersions::Nothing => DotContext::empty(),
             SeenVersions::Context(context) => context,
             SeenVersions::Everything => local.join(),
@@ -227,7 +227,7 @@ impl VnodeStore {
         let local = self.row(known.as_ref())?;
         let before = self.minter(state, key_ref.slot)?;
         let mut minter = before;
-        let local = if flawed(Flaw::MergeOverwrites) { Row::empty() } else { local };
+        let local = if Mutant::MergeOverwrites.is_active() { Row::empty() } else { local };
         let (clock, doubt) = minter.merge(local, incoming, world::chance());
         if let Some(doubt) = doubt {
             tracing::info!(

@@ -15,7 +15,7 @@ use super::turn_output::TurnWork;
 use base::limits::DECIDED_MS_MAX;
 use base::{Error, Millis, NodeId, Reason, Result};
 use logic::consensus::{Event, Role, ValueHandle};
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::{CancellationToken, world};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -207,7 +207,7 @@ impl Group {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let alone = forced == self.shared.node;
         let hangs = self.shared.log_writer.hangs(self.shared.limits.lease_ms) && !alone;
-        let hangs = hangs && !flawed(Flaw::HangsInOffice);
+        let hangs = hangs && !Mutant::HangsInOffice.is_active();
         if hangs != state.replica.hangs() {
             self.step(state, Event::Disk { hangs }, &[]);
         }

@@ -8,6 +8,7 @@ use super::overlay::Overlay;
 use base::range::Direction;
 use base::{BucketId, Result};
 use bytes::Bytes;
+use runtime::mutants::Mutant;
 use std::ops::Bound;
 
 impl Overlay<'_> {
@@ -33,7 +34,8 @@ impl Overlay<'_> {
     /// and no new one comes there.
     pub fn swept(&mut self) -> Result<Bytes> {
         layout::space_key(self.group, Space::Swept, self.scratch);
-        let behind = self.raw()?.unwrap_or_default();
+        let behind = self.raw()?.filter(|_| !Mutant::SweepsFromTheStart.is_active());
+        let behind = behind.unwrap_or_default();
         layout::space_key(self.group, Space::Expiry, self.scratch);
         self.scratch.extend_from_slice(&behind);
         Ok(Bytes::copy_from_slice(self.scratch))

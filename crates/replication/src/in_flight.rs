@@ -8,7 +8,7 @@
 //! and not processed; memory is one entry per turn with records on their way.
 
 use runtime::log_writer::{Append, LoggedRecord};
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use std::collections::VecDeque;
 use store::{Position, RecordKind};
 
@@ -51,14 +51,14 @@ impl InFlight {
 
     /// Returns the lowest position at which the oldest may begin. `None`: nothing is in flight.
     pub fn oldest(&self) -> Option<Position> {
-        let turn = self.turns.front().filter(|_| !flawed(Flaw::TruncatesUnprocessed));
+        let turn = self.turns.front().filter(|_| !Mutant::TruncatesUnprocessed.is_active());
         turn.map(|turn| turn.bound)
     }
 
     /// Returns true if an adoption is on its way: its record stands behind the staged entries it
     /// makes count, and a replay that finds the one without the others refuses the log.
     pub fn adopts(&self) -> bool {
-        self.adoptions > 0 && !flawed(Flaw::TruncatesUnprocessed)
+        self.adoptions > 0 && !Mutant::TruncatesUnprocessed.is_active()
     }
 }
 

@@ -19,7 +19,7 @@ use super::state::GroupState;
 use super::wait::Applied;
 use base::{GroupId, NodeId, Result};
 use logic::consensus::{Replica, Role};
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::Trees;
@@ -101,7 +101,7 @@ impl LeadershipState {
     /// before the read *and* after it, the answer is consistent.
     #[inline]
     pub fn readable(&self) -> bool {
-        if flawed(Flaw::ReadWithoutLease) || flawed(Flaw::MasterWithoutLease) {
+        if Mutant::ReadWithoutLease.is_active() || Mutant::MasterWithoutLease.is_active() {
             return self.is_master();
         }
         match self.lease_until.load(Ordering::Acquire) {
@@ -127,7 +127,8 @@ impl LeadershipState {
     /// Returns true if this node is a member of the group. One that was away while it was taken out
     /// learns that from the others.
     pub fn has_part(&self) -> bool {
-        self.member.load(Ordering::Acquire) && !self.standing.borrow().dismissed
+        let dismissed = self.standing.borrow().dismissed && !Mutant::RemovedKeepsPart.is_active();
+        self.member.load(Ordering::Acquire) && !dismissed
     }
 
     /// Names the master, where a simulation stands in for the group's other members.
@@ -154,7 +155,7 @@ impl LeadershipState {
             return;
         }
         let master = master.filter(|master| *master != self.node);
-        if master.is_none() && flawed(Flaw::MasterWithoutLease) {
+        if master.is_none() && Mutant::MasterWithoutLease.is_active() {
             return;
         }
         self.resign(state, applied, role);

@@ -12,7 +12,7 @@ use crate::bucket::Bucket;
 use base::limits::SESSIONS_MAX;
 use base::{BucketId, Error, GroupId, Reason, Result};
 use runtime::log_writer::store_error;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use store::Trees;
@@ -54,7 +54,7 @@ impl MasterState {
             return Err(Error::new(Reason::Moved, "the bucket was changed meanwhile: repeat"));
         }
         let sealed_here = !self.sealed.is_empty() && self.sealed.contains(&bucket.id);
-        if sealed_here && !flawed(Flaw::EvaluatesBehindSeals) {
+        if sealed_here && !Mutant::EvaluatesBehindSeals.is_active() {
             return Err(sealed());
         }
         Ok(())

@@ -9,14 +9,14 @@ use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
 use runtime::log_writer::store_error;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 
 impl Group {
     /// Refuses the answer to a read of a sealed bucket. Called *after* the rows were read.
     #[inline]
     pub fn check_seal(&self, bucket: &Bucket) -> Result<()> {
-        let holds = self.seals.hold(bucket.id) && !flawed(Flaw::ReadsBehindSeals);
+        let holds = self.seals.hold(bucket.id) && !Mutant::ReadsBehindSeals.is_active();
         if holds { Err(sealed()) } else { Ok(()) }
     }
 

@@ -16,7 +16,7 @@ use base::{Error, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Body, Message};
 use runtime::log_writer::store_error;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world;
 use store::{ReadError, RecordKind};
 use transport::{Lane, Message as Letterhead, Peers, Sending};
@@ -133,7 +133,7 @@ impl Group {
     pub fn decided_value(&self, index: LogIndex) -> Result<Bytes> {
         let here = {
             let state = self.state();
-            let decided = index <= state.replica.decided() || flawed(Flaw::GivesUndecided);
+            let decided = index <= state.replica.decided() || Mutant::GivesUndecided.is_active();
             if index == LogIndex(0) || !decided {
                 let text = "this member does not know that it was decided: ask another";
                 return Err(Error::new(Reason::StaleReplica, text));
@@ -163,7 +163,7 @@ impl Group {
             let runs = &state.entries.positions;
             let Some(position) = runs.find(after.next()) else { return Ok(Vec::new()) };
             let end = runs.end(after.next());
-            (position, if flawed(Flaw::RunsWithoutEnd) { upto } else { upto.min(end) })
+            (position, if Mutant::RunsWithoutEnd.is_active() { upto } else { upto.min(end) })
         };
         let (mut entries, mut bytes, mut wanted) = (Vec::new(), 0, after.next());
         for record in self.shared.reader.read_from(position) {

@@ -21,7 +21,7 @@ use base::{
     Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, UpdateDigest,
     limits,
 };
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 use runtime::world;
 
@@ -102,7 +102,7 @@ pub fn once(
     let stored = usable(overlay, bucket, session)?;
     let before = stored.highest;
     let kept = overlay.outcome(session, number)?;
-    if let Some(kept) = kept.filter(|_| !flawed(Flaw::RetriesApplyAgain)) {
+    if let Some(kept) = kept.filter(|_| !Mutant::RetriesApplyAgain.is_active()) {
         let kept = KeptOutcome::read(&kept).map_err(corrupt)?;
         if kept.digest.is_some_and(|applied| applied != digest) {
             return Err(Error::new(

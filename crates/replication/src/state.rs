@@ -18,7 +18,7 @@ use super::wait::Applied;
 use base::{BucketId, Error, LogIndex, Millis};
 use bytes::Bytes;
 use logic::consensus::Replica;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -81,11 +81,11 @@ impl GroupState {
     /// with the message, or it is the one being proposed.
     pub(super) fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {
         if let Some((_, payload)) = came.iter().find(|(at, _)| *at == index) {
-            return (payload.clone(), !flawed(Flaw::AcceptedUnsynced));
+            return (payload.clone(), !Mutant::AcceptedUnsynced.is_active());
         }
         // Where others count on this log, an accepted entry must not be forgotten: a voter that
         // loses one may help to decide another in its place.
-        let shared = !self.is_alone() && !flawed(Flaw::AcceptedUnsynced);
+        let shared = !self.is_alone() && !Mutant::AcceptedUnsynced.is_active();
         let (payload, sync) = self.queue.payload(index);
         (payload, sync || shared)
     }

@@ -12,7 +12,7 @@ use crate::bucket::Bucket;
 use base::error::shutting_down;
 use base::request::Steps;
 use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update, Version};
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 use runtime::world;
 use std::collections::VecDeque;
@@ -122,7 +122,7 @@ impl Group {
         // that a majority accepts from now on; an empty one, if there is no other. An entry that
         // was proposed already proves nothing: a majority may have accepted it before this machine
         // stalled, and another master may have led since.
-        let sure = self.leadership.readable() || flawed(Flaw::OutcomeWithoutLease);
+        let sure = self.leadership.readable() || Mutant::OutcomeWithoutLease.is_active();
         if logged || !(sure || state.queue.has_unproposed()) {
             let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
             let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;

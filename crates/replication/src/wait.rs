@@ -6,7 +6,7 @@
 use super::layout::Mark;
 use super::mastership::not_master;
 use base::{Error, LogIndex, Reason, Result};
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::sync::Mutex;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -72,7 +72,7 @@ impl Applied {
     /// later one.
     #[inline]
     pub fn shown(&self) -> LogIndex {
-        if flawed(Flaw::IndexOfThePast) {
+        if Mutant::IndexOfThePast.is_active() {
             return self.index();
         }
         self.index().max(LogIndex(self.shown.load(Ordering::Acquire)))
@@ -196,7 +196,7 @@ impl Applied {
     /// Returns true if everything up to there is applied as it was proposed in that epoch.
     pub fn has(&self, epoch: u64, index: LogIndex) -> bool {
         // In this order: an entry applied while the epoch lasts was proposed in it.
-        self.index() >= index && (self.epoch() == epoch || flawed(Flaw::TicketsWithoutTerms))
+        self.index() >= index && (self.epoch() == epoch || Mutant::TicketsWithoutTerms.is_active())
     }
 }
 
@@ -217,7 +217,8 @@ impl Future for AppliedWait<'_> {
             return Poll::Ready(Ok(()));
         }
         let mut waiting = applied.waiting.lock().expect("no one panics while holding it");
-        let over = |epoch: &u64| *epoch != applied.epoch() && !flawed(Flaw::TicketsWithoutTerms);
+        let over =
+            |epoch: &u64| *epoch != applied.epoch() && !Mutant::TicketsWithoutTerms.is_active();
         if let Some(epoch) = self.epoch.filter(over) {
             let ended = waiting.ended.iter().find(|ended| ended.epoch == epoch).copied();
             match ended {

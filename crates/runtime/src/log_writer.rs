@@ -16,7 +16,7 @@ mod rounds;
 pub use rounds::{LogWriter, WriterStep};
 
 use crate::metrics::Metrics;
-use crate::mutants::{Flaw, flawed};
+use crate::mutants::Mutant;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::world;
 use base::{Ballot, Error, GroupId, LogIndex, Reason};
@@ -85,7 +85,7 @@ impl Append {
     pub fn must_be_stated(&self) -> bool {
         self.sync
             && matches!(self.kind, RecordKind::Promise | RecordKind::Truncate)
-            && !flawed(Flaw::Unstated)
+            && !Mutant::Unstated.is_active()
     }
 
     /// Returns the completion of this record, which begins at `start`.

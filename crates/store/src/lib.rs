@@ -10,8 +10,8 @@ mod datadir;
 pub mod disk;
 pub mod error;
 pub mod failpoint;
-pub mod flaws;
 pub mod log;
+pub mod mutants;
 pub mod panics;
 pub mod trees;
 

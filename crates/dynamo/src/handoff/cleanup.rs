@@ -29,7 +29,7 @@ use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Cleanup {
     /// Schedules another look at a partition that is empty here, once the directory knows of it.
     /// Until this node learns that every node knows, it may be sent a row that nobody would remove.
     pub(super) fn again(&mut self, partition: Partition) {
-        if !flawed(Flaw::LooksOnce) {
+        if !Mutant::LooksOnce.is_active() {
             self.strays.insert(partition);
             self.due.insert(partition, world::milliseconds() + LOOK_MS);
         }
@@ -165,8 +165,8 @@ impl Available {
             );
             return Err(Error::new(Reason::NoQuorum, text));
         }
-        let alone = flawed(Flaw::LetsGoAlone)
-            || flawed(Flaw::DropsStrays) && clearing.strays.contains(&of.0.partition);
+        let alone = Mutant::LetsGoAlone.is_active()
+            || Mutant::DropsStrays.is_active() && clearing.strays.contains(&of.0.partition);
         for owner in owners.into_iter().filter(|_| !alone) {
             // What this node does not own by an older ring it may own by the one that is in force.
             let within = Duration::from_millis(FORWARD_MS_MAX);

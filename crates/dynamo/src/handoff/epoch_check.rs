@@ -21,7 +21,7 @@ use crate::vnode_ops::{KeyRef, WritePolicy};
 use base::{Error, NodeId, Reason, Result, Share, Shortfall};
 use bytes::Bytes;
 use logic::ring::Ring;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ impl ExtraReceivers {
     /// Returns the shortfall against `pw`: among the key's owners by the present ring, or among
     /// those that will own it once it has gone over. `None`: both have enough.
     pub fn short_of(&self, pw: u8, available: &Available, key_ref: &KeyRef) -> Option<Shortfall> {
-        if pw == 0 || flawed(Flaw::CountsOwnersOfNow) {
+        if pw == 0 || Mutant::CountsOwnersOfNow.is_active() {
             return None;
         }
         let ring = available.schema.ring()?;
@@ -154,7 +154,7 @@ impl Available {
         question: Bytes,
         within: Duration,
     ) -> Result<Bytes> {
-        let said = match flawed(Flaw::SaysTheNewest) {
+        let said = match Mutant::SaysTheNewest.is_active() {
             true => self.schema.ring().map_or(0, |ring| ring.epoch()),
             false => epoch,
         };

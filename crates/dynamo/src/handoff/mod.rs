@@ -32,7 +32,7 @@ use base::error::shutting_down;
 use base::{NodeId, Partition, Reason, Result, RingCall};
 use cleanup::Cleanup;
 use logic::ring::Ring;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world;
 use runtime::world::{rest, sleep};
 use std::sync::Arc;
@@ -154,7 +154,7 @@ impl Available {
         let left = left().filter(|it| !self.copies_to_receive(ring, *it).is_empty()).count();
         self.moving.begins(since, left as u64);
         self.weigh_what_comes(ring, partition).await;
-        for n in copies.iter().filter(|_| !flawed(Flaw::ReceivesNothing)) {
+        for n in copies.iter().filter(|_| !Mutant::ReceivesNothing.is_active()) {
             let which: TreeId = (SlotSpan::new(ring, partition), *n);
             self.receive(ring, which, since).await?;
         }

@@ -22,7 +22,7 @@ use base::{Partition, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
 use runtime::log_writer::store_error;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world;
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -43,7 +43,7 @@ impl OrphanSweep {
     /// force here for `wait_ms` milliseconds.
     pub(super) fn is_due(&mut self, epoch: u64, wait_ms: u64) -> bool {
         let now = world::milliseconds();
-        let first = self.done.is_none() && !flawed(Flaw::LooksOnce);
+        let first = self.done.is_none() && !Mutant::LooksOnce.is_active();
         let known = self.known.filter(|(known, _)| *known == epoch || first);
         let since = known.map_or(now, |(_, since)| since);
         self.known = Some((epoch, since));

@@ -12,7 +12,6 @@ macro_rules! stories {
     )* };
 }
 
-mod broken;
 mod cluster;
 mod examples;
 mod group;
@@ -24,5 +23,3 @@ mod model;
 mod stories;
 mod twin;
 mod wire;
-
-pub(super) use broken::broken;

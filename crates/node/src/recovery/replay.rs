@@ -22,7 +22,7 @@ use replication::layout::{Mark, configuration_key, mark_key, read_configuration}
 use replication::records;
 use replication::recovered::RecoveredGroup;
 use runtime::log_writer::store_error;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use store::{Hole, Log, OwnedRecord, Position, Trees};
@@ -151,7 +151,7 @@ impl<'a> All<'a> {
 
     /// Notes that a torn tail was cut here.
     fn torn(&mut self, at: Position) {
-        if flawed(Flaw::TornCountsAsWhole) {
+        if Mutant::TornCountsAsWhole.is_active() {
             return;
         }
         self.groups.values_mut().for_each(|group| group.replay.torn(Tear(at.0)));

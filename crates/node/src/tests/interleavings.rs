@@ -3,7 +3,8 @@
 
 use super::truncation::Sole;
 use crate::flush::FlushStep;
-use runtime::mutants::{Flaw, break_on_thread};
+use base::mutants::break_on_thread;
+use runtime::mutants::Mutant;
 use runtime::sync::{Turns, point};
 use runtime::world;
 use std::sync::Mutex;
@@ -21,15 +22,15 @@ const NOW_NS: u64 = 1_000_000_000_000;
 const TURN_NS: u64 = 100_000;
 
 /// Sets the clock of this thread, and breaks a rule on it.
-fn begin(flaw: Option<Flaw>) {
+fn begin(mutant: Option<Mutant>) {
     world::set_time(Some(NOW_NS));
-    break_on_thread(flaw);
+    break_on_thread(mutant);
 }
 
 /// Values are written, decided and acknowledged while the log is truncated; then the process is
 /// killed. The next start must find all of them. The result names those that are lost.
-fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
-    let here = || begin(flaw);
+fn acknowledged_while_truncated(seed: u64, mutant: Option<Mutant>) -> Result<(), String> {
+    let here = || begin(mutant);
     here();
     let (sole, mut writer) = Sole::new();
     sole.begin(&mut writer);
@@ -76,8 +77,8 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
 /// Several values are applied in one turn, one after the other, while others read. The index of an
 /// answer must not lie before the value whose row it shows: a client that carries it to another
 /// node would be shown an older row.
-fn read_while_applied(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
-    let here = || begin(flaw);
+fn read_while_applied(seed: u64, mutant: Option<Mutant>) -> Result<(), String> {
+    let here = || begin(mutant);
     here();
     let (sole, mut writer) = Sole::new();
     sole.begin(&mut writer);
@@ -104,7 +105,7 @@ fn read_while_applied(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
 }
 
 /// A case, in one interleaving.
-type Case = fn(u64, Option<Flaw>) -> Result<(), String>;
+type Case = fn(u64, Option<Mutant>) -> Result<(), String>;
 
 /// Checks that no interleaving finds a fault.
 fn holds(case: Case) {
@@ -116,16 +117,16 @@ fn holds(case: Case) {
 }
 
 /// Checks that some interleaving shows that this rule is broken.
-fn notices(case: Case, flaw: Flaw) {
-    let seen = (0..SEEDS).find_map(|seed| Some((seed, case(seed, Some(flaw)).err()?)));
+fn notices(case: Case, mutant: Mutant) {
+    let seen = (0..SEEDS).find_map(|seed| Some((seed, case(seed, Some(mutant)).err()?)));
     clean_up();
-    println!("{flaw:?}: {seen:?}");
-    assert!(seen.is_some(), "a broken rule is not noticed: {flaw:?}");
+    println!("{mutant:?}: {seen:?}");
+    assert!(seen.is_some(), "a broken rule is not noticed: {mutant:?}");
 }
 
 fn clean_up() {
     world::set_time(None);
-    break_on_thread(None);
+    break_on_thread::<Mutant>(None);
 }
 
 #[test]
@@ -136,10 +137,10 @@ fn acknowledged_values_survive_truncation_in_every_interleaving() {
 #[test]
 fn an_answer_names_no_index_before_a_row_that_it_shows() {
     holds(read_while_applied);
-    notices(read_while_applied, Flaw::IndexOfThePast);
+    notices(read_while_applied, Mutant::IndexOfThePast);
 }
 
 #[test]
 fn truncation_past_unprocessed_records_shows_in_some_interleaving() {
-    notices(acknowledged_while_truncated, Flaw::TruncatesUnprocessed);
+    notices(acknowledged_while_truncated, Mutant::TruncatesUnprocessed);
 }

@@ -8,6 +8,7 @@ use crate::recovery::{RepairedEntries, replay, terms};
 use crate::startup::LogCompletions;
 use crate::{Node, NodeSettings};
 use base::codec::Writer as _;
+use base::mutants::Mutation as _;
 use base::request::Expiry;
 use base::{
     Ballot, Body, BucketId, ClusterDescription, ConfigurationId, GroupId, Key, LogIndex, NodeId,
@@ -19,7 +20,7 @@ use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;
 use runtime::log_writer::{self, LogWriter};
-use runtime::mutants::{Flaw, break_on_thread};
+use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 use runtime::world;
 use std::sync::Arc;
@@ -214,9 +215,8 @@ fn what_is_processed_and_durable_is_truncated() {
 
 #[test]
 fn truncation_past_unprocessed_records_is_noticed() {
-    break_on_thread(Some(Flaw::TruncatesUnprocessed));
-    let (sole, ..) = flushed_between_publish_and_done();
-    break_on_thread(None);
+    let flushed = flushed_between_publish_and_done;
+    let (sole, ..) = Mutant::TruncatesUnprocessed.while_active(flushed);
     let error = sole.starts_again().expect_err("the log lacks a value");
     assert!(error.text().contains("lacks value"), "{error}");
 }

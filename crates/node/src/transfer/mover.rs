@@ -14,7 +14,7 @@ use replication::bucket::Bucket;
 use replication::change_capture::ChangeCapture;
 use replication::group::Group;
 use replication::seals::Seal;
-use runtime::mutants::{Flaw, flawed};
+use runtime::mutants::Mutant;
 use runtime::world::{self, sleep};
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl Mover {
                 self.ahead = there.cast_signed().wrapping_sub(asked.cast_signed());
             }
             Err(error) if error.reason == Reason::AlreadyExists => {
-                if !flawed(Flaw::CopiesOverOthers) {
+                if !Mutant::CopiesOverOthers.is_active() {
                     return self.step(MoveStep::Renew).await;
                 }
             }
@@ -173,7 +173,7 @@ impl Mover {
 
     /// Copies what these keys hold now.
     async fn copy_again(&mut self, copier: &Copier, mut keys: Vec<Bytes>) -> Result<()> {
-        while !keys.is_empty() && !flawed(Flaw::CopiesOnce) {
+        while !keys.is_empty() && !Mutant::CopiesOnce.is_active() {
             let (copier, count) = (copier.clone(), keys.len());
             let (items, left) = self.apart(move || copier.again(keys)).await?;
             keys = left;

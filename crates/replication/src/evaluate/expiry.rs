@@ -6,6 +6,7 @@ use crate::overlay::Overlay;
 use base::request::{ExpireWhen, Expiry};
 use base::{Key, Outcome, Properties, Result, SessionId};
 use bytes::Bytes;
+use runtime::mutants::Mutant;
 
 /// The point of group time at which a row written now expires. `before` is that of the row it
 /// replaces.
@@ -77,7 +78,8 @@ pub struct Swept {
 /// `ahead_ms`: distance for which to look for the next hint.
 pub fn expire_due(overlay: &mut Overlay, from: Bytes, max: usize, ahead_ms: u64) -> Result<Swept> {
     let now = overlay.open.time;
-    let from = if from.is_empty() { overlay.swept()? } else { from };
+    let forgets = Mutant::SweepsFromTheStart.is_active();
+    let from = if from.is_empty() || forgets { overlay.swept()? } else { from };
     let (due, upto) = overlay.due(&from, max)?;
     for hint in &due {
         let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };

@@ -8,7 +8,7 @@ use super::record::{Owners, Record};
 use super::segment::{HEADER_BYTES, Header, Segment};
 use crate::StoreError;
 use crate::disk::DiskFile;
-use crate::flaws::{Flaw, flawed};
+use crate::mutants::StoreMutant;
 use std::io;
 use std::sync::Arc;
 
@@ -163,7 +163,7 @@ impl ActiveSegment {
     }
 
     pub fn sync(&self) -> Result<(), StoreError> {
-        if flawed(Flaw::SyncsNothing) {
+        if StoreMutant::SyncsNothing.is_active() {
             return Ok(());
         }
         self.file.sync_data().map_err(|source| {

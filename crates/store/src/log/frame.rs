@@ -1,7 +1,7 @@
 //! Frames: the units of the stream on disk. Each lies within one block and has a checksum of its
 //! own.
 
-use crate::flaws::{Flaw, flawed};
+use crate::mutants::StoreMutant;
 use base::codec::checksum;
 
 /// No frame crosses a multiple of this.
@@ -92,7 +92,7 @@ impl Claim {
     #[inline]
     pub fn verify(self, rest: &[u8], salt: u64) -> Option<Frame<'_>> {
         let holds = checksum(&rest[8..self.bytes as usize], salt) == self.checksum;
-        if !holds && !flawed(Flaw::BelievesFrames) {
+        if !holds && !StoreMutant::BelievesFrames.is_active() {
             return None;
         }
         let body = &rest[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + self.length];

@@ -28,6 +28,7 @@ use super::RowChange;
 use super::compaction::bounds_of;
 use super::memtable::Memtable;
 use super::span::{DeadStretch, Span, after, is_after};
+use crate::mutants::StoreMutant;
 
 /// Minimum number of consecutive dead rows of a span. Walking over fewer costs less than a seek.
 pub(super) const DEAD_MIN: u64 = if cfg!(test) { 2 } else { 32 };
@@ -126,7 +127,7 @@ impl Spans {
 
     /// Returns the key at which an ascending reader continues, if this key lies in a span.
     pub fn behind(&self, key: &[u8], sight: Sight) -> Option<Bytes> {
-        if self.is_empty() {
+        if self.is_empty() || StoreMutant::WalksOverDeadSpans.is_active() {
             return None;
         }
         let index = self.index();
@@ -138,7 +139,7 @@ impl Spans {
     /// Returns the key below which a reader that descends from `edge` continues, if what is below
     /// `edge` lies in a span.
     pub fn below(&self, edge: Bound<&[u8]>, sight: Sight) -> Option<Bytes> {
-        if self.is_empty() {
+        if self.is_empty() || StoreMutant::WalksOverDeadSpans.is_active() {
             return None;
         }
         let index = self.index();

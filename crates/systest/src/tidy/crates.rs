@@ -140,8 +140,11 @@ const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
 const NODE_IMPORTS: &[&str] =
     &["base", "logic", "store", "runtime", "transport", "replication", "dynamo"];
 
+/// Engine of simulation, which tests alone import.
+const SIMULATOR: &str = "sim";
+
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 14] = [
+pub const CRATES: [CrateRule; 15] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
@@ -160,6 +163,8 @@ pub const CRATES: [CrateRule; 14] = [
     CrateRule { name: "dynamo", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET] },
     CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, PARENTS, ORDERED, QUIET] },
     CrateRule { name: "server", imports: &["base", "node"], never: &[SERVER, QUIET] },
+    // Every crate's tests may use it, and nothing that is shipped.
+    CrateRule { name: SIMULATOR, imports: &["base", "runtime"], never: &[ORDERED] },
     CrateRule { name: "program", imports: &["base"], never: &[] },
     CrateRule { name: "cli", imports: &["base", "store", "node", "server", "program"], never: &[] },
     CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },
@@ -200,11 +205,16 @@ fn manifest(crate_name: &str, path: &str, text: &str) -> Vec<Complaint> {
             format!("unknown crate `{crate_name}`: {mend}"),
         )];
     };
-    let mut complaints = Vec::new();
+    let (mut complaints, mut section) = (Vec::new(), "");
     for (at, line) in text.lines().enumerate() {
+        if line.starts_with('[') {
+            section = line;
+        }
         let name = line.split(['.', '=', ' ']).next().unwrap_or("").trim_matches('"');
         let is_crate = CRATES.iter().any(|other| other.name == name);
-        if is_crate && name != crate_name && !known.imports.contains(&name) && line.contains('=') {
+        let may =
+            known.imports.contains(&name) || name == SIMULATOR && section == "[dev-dependencies]";
+        if is_crate && name != crate_name && !may && line.contains('=') {
             complaints.push(Complaint::new("crates", path, at + 1, forbidden(known, name)));
         }
     }
@@ -238,7 +248,9 @@ fn uses(source: &SourceFile) -> Vec<Complaint> {
                 continue;
             }
             let first = source.code.lines().nth(line - 1).unwrap_or("");
-            if !rule.imports.contains(&other.name) && !local_module(source, other.name) {
+            let may = rule.imports.contains(&other.name)
+                || other.name == SIMULATOR && source.tests[line - 1];
+            if !may && !local_module(source, other.name) {
                 complaints.push(source.complaint("crates", line, forbidden(rule, other.name)));
             } else if first.trim_start().starts_with("pub use ") && !re_exports(rule, other) {
                 let mend =

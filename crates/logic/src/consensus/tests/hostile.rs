@@ -1,12 +1,12 @@
 //! Members that send anything: no message ends a replica. Correctness is not checked here; the
 //! protocol trusts its members, and the transport keeps others out.
 
-use super::cluster::chance::Chance;
 use crate::consensus::{
     Accepted, Body, Configuration, Effect, Event, LeaseClock, Member, Message, ProbeReply, Replica,
     Restored, Role, Tear, ValueHandle,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
+use sim::Chance;
 use std::collections::VecDeque;
 
 const MEMBERS: u64 = 3;
@@ -93,7 +93,7 @@ impl World {
         let known = [0, 1, last, decided, last + 1, 64, 1 << 40, 2 << 40, self.now, u64::MAX / 2];
         let near = known[self.chance.below(known.len() as u64) as usize];
         match self.chance.below(8) {
-            0 => self.chance.next(),
+            0 => self.chance.next_u64(),
             1 => u64::MAX - self.chance.below(3),
             2 | 3 => near.wrapping_sub(1 + self.chance.below(2)),
             _ => near.wrapping_add(self.chance.below(2)),

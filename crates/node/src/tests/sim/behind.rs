@@ -20,7 +20,7 @@ const PAUSE_US: u64 = 20_000;
 fn a_log_is_sent_without_pauses_to_who_was_away() {
     for mut world in (0..8).map(World::calm).filter(World::has_three_voters) {
         let (away, last) = world.falls_behind();
-        world.cuts.clear();
+        world.cuts.heal();
         let pause_us = world.longest_pause(away, last);
         assert!(pause_us < PAUSE_US, "none came for {pause_us} us");
         runtime::world::set_time(None);
@@ -36,14 +36,14 @@ fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
         let master = world.master(0).expect("it leads");
         let refused = 10;
         (1..=refused).for_each(|nth| {
-            world.mates[master].disk.fail_nth(DiskCall::Open, nth, ErrorKind::WouldBlock)
+            world.nodes[master].disk.fail_nth(DiskCall::Open, nth, ErrorKind::WouldBlock)
         });
-        world.cuts.clear();
+        world.cuts.heal();
         let pause_us = world.longest_pause(away, last);
         // It tries again after 20 ms.
         let most_us = refused * 2 * 20_000;
         assert!(pause_us < most_us, "none came for {pause_us} us");
-        let failures = world.mates[master].disk.take_failures();
+        let failures = world.nodes[master].disk.take_failures();
         assert_eq!(failures.len() as u64, refused, "all of them were in its way");
         assert_eq!(world.master(0), Some(master), "it leads as before");
         runtime::world::set_time(None);
@@ -56,9 +56,10 @@ impl World {
         self.run(3_000_000);
         let master = self.master(0).expect("nothing happens");
         let away = (0..3).find(|which| *which != master).expect("there are three");
-        let others: Vec<_> = (0..self.mates.len()).filter(|which| *which != away).collect();
+        let others: Vec<_> = (0..self.nodes.len()).filter(|which| *which != away).collect();
         for other in &others {
-            self.cuts.extend([((away, *other), 1), ((*other, away), 1)]);
+            self.cuts.cut(away, *other);
+            self.cuts.cut(*other, away);
         }
         self.run(AWAY_US);
         self.silence();
@@ -76,25 +77,25 @@ impl World {
     /// A world without faults.
     fn calm(seed: u64) -> World {
         let mut world = World::of(seed, Era::Whole);
-        world.events.retain(|_, event| !matches!(event, Event::Fault));
+        world.queue.retain(|event| !matches!(event, Event::Fault));
         world.troubled = false;
         world
     }
 
     /// Whether one of the first three may go, and no more.
     fn has_three_voters(&self) -> bool {
-        self.mates.len() <= 4 && self.mates.iter().all(|mate| !mate.witness)
+        self.nodes.len() <= 4 && self.nodes.iter().all(|node| !node.witness)
     }
 
     /// Clients ask nothing any more.
     fn silence(&mut self) {
-        self.events.retain(|_, event| !matches!(event, Event::Client(_)));
+        self.queue.retain(|event| !matches!(event, Event::Client(_)));
     }
 
     /// A node begins anew: what it applied is in its store, and in its log, but not in its memory.
     fn forgets(&mut self, which: usize) {
         let all = vec![LogIndex(0); self.judges.len()];
-        while !self.mates[which].flush(&all).expect("memory") {
+        while !self.nodes[which].flush(&all).expect("memory") {
             self.run(1_000);
         }
         self.loses_power(which, 0);
@@ -102,20 +103,20 @@ impl World {
 
     /// The end of its log of the first group.
     fn last(&self, which: usize) -> LogIndex {
-        self.life(which).expect("it lives").group(0).state().replica.last()
+        self.process(which).expect("it lives").group(0).state().replica.last()
     }
 
     /// For how long at most nothing was added to a node's disk, from when something comes until it
     /// has all, microseconds.
     fn longest_pause(&mut self, which: usize, all: LogIndex) -> u64 {
-        let log = |world: &World| world.life(which).expect("it lives").writer.log().end();
-        let (start, mut end, mut since, mut longest) = (self.now, log(self), None, 0);
+        let log = |world: &World| world.process(which).expect("it lives").writer.log().end();
+        let (start, mut end, mut since, mut longest) = (self.queue.now(), log(self), None, 0);
         while self.last(which) < all {
-            assert!(self.now < start + LEVEL_US, "it does not become level");
+            assert!(self.queue.now() < start + LEVEL_US, "it does not become level");
             self.run(1_000);
             if log(self) != end {
-                longest = longest.max(self.now - since.unwrap_or(self.now));
-                (end, since) = (log(self), Some(self.now));
+                longest = longest.max(self.queue.now() - since.unwrap_or(self.queue.now()));
+                (end, since) = (log(self), Some(self.queue.now()));
             }
         }
         longest

@@ -1,7 +1,7 @@
 //! Clients of the simulation: each has one call under way at most.
 
 use super::judge::Judge;
-use super::mate::{Life, Mate, group_id};
+use super::node::{GroupsProcess, SimNode, group_id};
 use base::request::Expiry;
 use base::{Body, BucketId, Error, LogIndex, Properties, Read, Reason, Result, Update};
 use bytes::Bytes;
@@ -21,11 +21,11 @@ pub(super) struct Client {
     pub call: Option<Pending>,
 }
 
-/// A call under way, at one life of one node.
+/// A call under way, at one process of one node.
 pub(super) struct Pending {
-    pub mate: usize,
+    pub node: usize,
     pub group: usize,
-    pub life: u64,
+    pub process: u64,
     key: Bytes,
     began: u64,
     kind: Kind,
@@ -61,13 +61,13 @@ pub(super) enum Outcome {
     Refused,
 }
 
-fn bucket(group: usize) -> Bucket {
+pub(super) fn bucket(group: usize) -> Bucket {
     Bucket::new(BucketId(9), group_id(group), Properties::default())
 }
 
-fn look(life: &Life, group: usize, key: &Bytes) -> Option<Bytes> {
+fn look(process: &GroupsProcess, group: usize, key: &Bytes) -> Option<Bytes> {
     let read = Read::Get(key.clone());
-    match read::read(life.group(group), &bucket(group), &read).expect("a read").body {
+    match read::read(process.group(group), &bucket(group), &read).expect("a read").body {
         Body::Row(row) => row.map(|row| row.value),
         other => panic!("a get is answered with a row, not {other:?}"),
     }
@@ -76,34 +76,35 @@ fn look(life: &Life, group: usize, key: &Bytes) -> Option<Bytes> {
 /// Begins a write; refused at once, nothing happened.
 pub(super) fn write(
     (place, group): (usize, usize),
-    life: &Life,
+    process: &GroupsProcess,
     key: Bytes,
     value: Bytes,
     now: u64,
     judge: &mut Judge,
 ) -> Option<Pending> {
     let update = Update::Set { key: key.clone(), value: value.clone(), expiry: Expiry::Default };
-    let Ok((ticket, _, outcome)) = life.group(group).submit(&bucket(group), &update, None) else {
+    let Ok((ticket, _, outcome)) = process.group(group).submit(&bucket(group), &update, None)
+    else {
         judge.refused(key, value);
         return None;
     };
     outcome.expect("a set is never refused by what it finds");
     let ticket = ticket.expect("a set is a value");
     let kind = Kind::Write { value, ticket };
-    Some(Pending { mate: place, group, life: life.number, key, began: now, kind })
+    Some(Pending { node: place, group, process: process.number, key, began: now, kind })
 }
 
 /// Begins a test-and-set that will change nothing; refused at once, nothing happened.
 pub(super) fn probe(
     (place, group): (usize, usize),
-    life: &Life,
+    process: &GroupsProcess,
     key: Bytes,
     now: u64,
     judge: &mut Judge,
 ) -> Option<Pending> {
     let expected = Some(Bytes::from_static(b"never written"));
     let update = Update::TestAndSet { key: key.clone(), expected, wanted: None };
-    let (ticket, _, outcome) = life.group(group).submit(&bucket(group), &update, None).ok()?;
+    let (ticket, _, outcome) = process.group(group).submit(&bucket(group), &update, None).ok()?;
     let value = match outcome.expect("a test-and-set is never refused by what it finds") {
         base::Outcome::Old(value) => value,
         other => panic!("a test-and-set tells what was there, not {other:?}"),
@@ -111,7 +112,7 @@ pub(super) fn probe(
     match ticket {
         Some(ticket) => {
             let kind = Kind::Probed { value, ticket };
-            Some(Pending { mate: place, group, life: life.number, key, began: now, kind })
+            Some(Pending { node: place, group, process: process.number, key, began: now, kind })
         }
         None => {
             judge.answered(key, value, now, now);
@@ -123,18 +124,18 @@ pub(super) fn probe(
 /// Begins a read. `pause`: how long the node's thread may rest before it looks at its lease again.
 pub(super) fn read(
     (place, group): (usize, usize),
-    life: &Life,
+    process: &GroupsProcess,
     key: Bytes,
     now: u64,
     pause: u64,
 ) -> Pending {
-    let kind = if life.group(group).leadership.readable() {
+    let kind = if process.group(group).leadership.readable() {
         Kind::Leased { look: now + pause }
     } else {
-        let group = Arc::clone(life.group(group));
+        let group = Arc::clone(process.group(group));
         Kind::Asks(Box::pin(async move { group.read_index().await }))
     };
-    Pending { mate: place, group, life: life.number, key, began: now, kind }
+    Pending { node: place, group, process: process.number, key, began: now, kind }
 }
 
 fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
@@ -146,16 +147,16 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
 
 impl Client {
     /// Goes on with what is under way, if it can.
-    pub fn go_on(&mut self, mates: &[Mate], now: u64, judges: &mut [Judge]) -> Option<Outcome> {
+    pub fn go_on(&mut self, nodes: &[SimNode], now: u64, judges: &mut [Judge]) -> Option<Outcome> {
         let pending = self.call.as_mut()?;
         let judge = &mut judges[pending.group];
-        let mate = &mates[pending.mate];
-        let life = mate.life.as_ref().filter(|life| life.number == pending.life);
+        let node = &nodes[pending.node];
+        let process = node.process.as_ref().filter(|process| process.number == pending.process);
         let in_time = now < pending.began + PATIENCE;
-        let outcome = match life {
-            Some(life) if in_time && now >= mate.sleeps_until => {
-                mate.look_at_the_clock(now);
-                pending.go_on(life, now, judge)
+        let outcome = match process {
+            Some(process) if in_time && now >= node.clock.paused_until => {
+                node.clock.enter(now);
+                pending.go_on(process, now, judge)
             }
             Some(_) if in_time => None,
             // Dead, or too slow: whether a write will stand nobody knows.
@@ -170,8 +171,8 @@ impl Client {
 }
 
 impl Pending {
-    fn go_on(&mut self, life: &Life, now: u64, judge: &mut Judge) -> Option<Outcome> {
-        let group = life.group(self.group);
+    fn go_on(&mut self, process: &GroupsProcess, now: u64, judge: &mut Judge) -> Option<Outcome> {
+        let group = process.group(self.group);
         match &mut self.kind {
             Kind::Write { value, ticket } => {
                 let settled = poll(pin!(group.settled(*ticket)).as_mut())?;
@@ -196,7 +197,7 @@ impl Pending {
             },
             Kind::Leased { look: at } if now < *at => None,
             Kind::Leased { .. } => {
-                let value = look(life, self.group, &self.key);
+                let value = look(process, self.group, &self.key);
                 if !group.leadership.readable() {
                     return Some(Outcome::Refused);
                 }
@@ -206,7 +207,7 @@ impl Pending {
             Kind::Asks(asks) => match poll(asks.as_mut())? {
                 Ok(index) => {
                     self.kind = Kind::Waits(index);
-                    self.go_on(life, now, judge)
+                    self.go_on(process, now, judge)
                 }
                 Err(_) => Some(Outcome::Refused),
             },
@@ -214,7 +215,7 @@ impl Pending {
             Kind::Waits(_) => {
                 judge.answered(
                     self.key.clone(),
-                    look(life, self.group, &self.key),
+                    look(process, self.group, &self.key),
                     self.began,
                     now,
                 );

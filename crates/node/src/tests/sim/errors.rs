@@ -6,11 +6,12 @@
 //! makes it durable unless it is written again; or back to what the disk has; or gone with the
 //! power.
 
-use super::chance::Chance;
-use super::mate::Mate;
+use super::node::SimNode;
+use super::process::cut_short;
 use super::world::{Event, World};
 use base::Error;
 use runtime::log_writer::{WriterStep, store_error};
+use sim::Chance;
 use std::io::ErrorKind;
 use store::{DiskCall, StoreError};
 
@@ -39,7 +40,7 @@ const ERRORS: [(DiskCall, ErrorKind); 14] = [
     (DiskCall::Read, ErrorKind::Other),
 ];
 
-impl Mate {
+impl SimNode {
     /// One of its disk's next calls will fail; of those that find no room, several.
     fn disk_will_fail(&mut self, chance: &mut Chance) {
         let (operation, kind) = ERRORS[chance.below(ERRORS.len() as u64) as usize];
@@ -52,19 +53,19 @@ impl Mate {
     /// The process ends, and the machine goes on: what it has written can be read, and is as
     /// durable as it was.
     pub(super) fn is_killed(&mut self, chance: &mut Chance) {
-        let Some(mut life) = self.life.take() else { return };
-        life.is_cut_short(chance, |chance| chance.often(300));
+        let Some(mut process) = self.process.take() else { return };
+        cut_short(&mut process.writer, chance, |chance| chance.often(300));
         self.ends();
     }
 
     /// The disk has done what it was busy with, or failed, and whoever is to know is told. `Full`:
     /// the rest waits.
     pub(super) fn written(&mut self) -> Result<(), StoreError> {
-        let Some(life) = &mut self.life else { return Ok(()) };
+        let Some(process) = &mut self.process else { return Ok(()) };
         loop {
-            match life.write()? {
+            match process.write()? {
                 WriterStep::Full => return Err(StoreError::Full),
-                WriterStep::Went if !life.writer.rests() => {}
+                WriterStep::Went if !process.writer.rests() => {}
                 _ => return Ok(()),
             }
         }
@@ -73,7 +74,7 @@ impl Mate {
 
 impl World {
     pub(super) fn disk_will_fail(&mut self, which: usize) -> &'static str {
-        self.mates[which].disk_will_fail(&mut self.chance);
+        self.nodes[which].disk_will_fail(&mut self.chance);
         "faulty disk"
     }
 
@@ -83,8 +84,8 @@ impl World {
             Ok(()) => self.wake(which, 0),
             Err(StoreError::Full) => {
                 assert!(self.disk_failed(which), "a full disk that is not");
-                let life = self.mates[which].life.as_ref().expect("it writes").number;
-                self.at(FULL_PAUSE_US, Event::Written { mate: which, life });
+                let process = self.nodes[which].process.as_ref().expect("it writes").number;
+                self.at(FULL_PAUSE_US, Event::Written { node: which, process });
             }
             Err(error) => self.fails(which, &store_error(error)),
         }
@@ -92,7 +93,7 @@ impl World {
 
     /// Counts what has failed of a node's disk; whether anything has.
     pub(super) fn disk_failed(&mut self, which: usize) -> bool {
-        let failures = self.mates[which].disk.take_failures();
+        let failures = self.nodes[which].disk.take_failures();
         for (operation, kind) in &failures {
             let name = match operation {
                 DiskCall::Sync => "sync failed",
@@ -101,7 +102,7 @@ impl World {
                 DiskCall::Open | DiskCall::Read => "read failed",
                 _ => "names failed",
             };
-            *self.counts.entry(name).or_default() += 1;
+            self.journal.count(name);
         }
         !failures.is_empty()
     }
@@ -110,12 +111,12 @@ impl World {
     pub(super) fn fails(&mut self, which: usize, error: &Error) {
         assert!(self.disk_failed(which), "{} fails, but its disk has not: {error}", which + 1);
         self.tell(|| format!("{} fails: {error}", which + 1));
-        self.mates[which].look_at_the_clock(self.now);
-        if let Some(life) = &self.mates[which].life {
-            life.seats.iter().for_each(|seat| seat.group.fail(error.clone()));
+        self.nodes[which].clock.enter(self.queue.now());
+        if let Some(process) = &self.nodes[which].process {
+            process.replicas.iter().for_each(|replica| replica.group.fail(error.clone()));
         }
         self.look_at_clients(which);
-        self.mates[which].ends();
+        self.nodes[which].ends();
         self.comes_back(which, "disk error");
     }
 
@@ -123,27 +124,27 @@ impl World {
     pub(super) fn fails_to_start(&mut self, which: usize, error: &Error) {
         assert!(self.disk_failed(which), "{} does not start: {error}", which + 1);
         self.tell(|| format!("{} does not start: {error}", which + 1));
-        self.mates[which].ends();
+        self.nodes[which].ends();
         self.comes_back(which, "failed to start");
     }
 
     /// Somebody begins a node again whose disk failed; what the system has in its memory may be
     /// gone by then.
     pub(super) fn comes_back(&mut self, which: usize, failed: &'static str) {
-        *self.counts.entry(failed).or_default() += 1;
+        self.journal.count(failed);
         let kept = match self.chance.below(3) {
             0 => {
                 let chance = &mut self.chance;
-                self.mates[which].disk.evict(&mut |choices| chance.below(choices as u64) as usize);
+                self.nodes[which].disk.evict(&mut |choices| chance.below(choices as u64) as usize);
                 "then evicted"
             }
             1 => {
-                self.mates[which].power_fails(&mut self.chance);
+                self.nodes[which].power_fails(&mut self.chance);
                 "then without power"
             }
             _ => "then the same machine",
         };
-        *self.counts.entry(kept).or_default() += 1;
+        self.journal.count(kept);
         let time = self.chance.between(AGAIN_US.0, AGAIN_US.1);
         self.at(time, Event::Starts(which));
     }

@@ -1,9 +1,10 @@
 //! What goes wrong, and when.
 
-use super::mate::{Life, Mate};
+use super::node::{GroupsProcess, SimNode};
 use super::world::{Era, Event, World};
 use base::{ConfigurationId, LogIndex, Part};
 use logic::consensus::{Configuration, Member};
+use sim::ways_between;
 
 impl World {
     pub(super) fn fault(&mut self) {
@@ -16,7 +17,7 @@ impl World {
         let time = self.chance.between(20_000, 3_000_000);
         let own = self.own_fault(which, time);
         if let Some(name) = own {
-            *self.counts.entry(name).or_default() += 1;
+            self.journal.count(name);
             return;
         }
         let kind = self.chance.below(match self.era {
@@ -27,17 +28,17 @@ impl World {
         let name = match kind {
             0 | 1 => self.crash(which, time),
             2 => {
-                self.mates[which].sleeps_until = self.now + time;
+                self.nodes[which].clock.paused_until = self.queue.now() + time;
                 "pause"
             }
             3 => self.isolate(which, time),
             4 => self.cut_one(which, time),
             5 => {
-                let half = self.chance.next();
+                let half = self.chance.next_u64();
                 self.split(half, time)
             }
             6 => {
-                self.mates[which].slow_disk = !self.mates[which].slow_disk;
+                self.nodes[which].slow_disk = !self.nodes[which].slow_disk;
                 "slow disk"
             }
             7 => {
@@ -49,13 +50,13 @@ impl World {
                 "members"
             }
             9 if self.chance.often(200) => {
-                (0..self.mates.len()).for_each(|which| {
+                (0..self.nodes.len()).for_each(|which| {
                     self.loses_power(which, time);
                 });
                 "all crash"
             }
             10 if !self.older => {
-                self.mates[which].is_killed(&mut self.chance);
+                self.nodes[which].is_killed(&mut self.chance);
                 self.at(time, Event::Starts(which));
                 "kill"
             }
@@ -67,7 +68,7 @@ impl World {
             }
         };
         self.tell(|| format!("fault: {name} {} for {time} us", which + 1));
-        *self.counts.entry(name).or_default() += 1;
+        self.journal.count(name);
     }
 
     /// Mostly a master: there it hurts most.
@@ -75,14 +76,14 @@ impl World {
         let group = self.any_group();
         match self.master(group) {
             Some(master) if self.chance.often(500) => master,
-            _ => self.chance.below(self.mates.len() as u64) as usize,
+            _ => self.chance.below(self.nodes.len() as u64) as usize,
         }
     }
 
     pub(super) fn loses_power(&mut self, which: usize, time: u64) {
-        match self.mates[which].life.is_some() || self.older {
-            true => self.mates[which].crash(&mut self.chance),
-            false => self.mates[which].power_fails(&mut self.chance),
+        match self.nodes[which].process.is_some() || self.older {
+            true => self.nodes[which].crash(&mut self.chance),
+            false => self.nodes[which].power_fails(&mut self.chance),
         }
         self.at(time, Event::Starts(which));
     }
@@ -90,36 +91,36 @@ impl World {
     fn crash(&mut self, which: usize, time: u64) -> &'static str {
         self.loses_power(which, time);
         // One at a time: others must have what it loses.
-        if self.mates.iter().any(|mate| mate.rot.is_some()) || !self.chance.often(200) {
+        if self.nodes.iter().any(|node| node.rot.is_some()) || !self.chance.often(200) {
             return "crash";
         }
-        let whole = |mate: &Mate| mate.life.as_ref().is_some_and(Life::is_whole);
-        let mut others = self.mates.iter().enumerate().filter(|(other, _)| *other != which);
-        let alone = !self.older && others.all(|(_, mate)| whole(mate)) && self.others_vote();
-        self.mates[which].rots(&mut self.chance, alone).unwrap_or("crash")
+        let whole = |node: &SimNode| node.process.as_ref().is_some_and(GroupsProcess::is_whole);
+        let mut others = self.nodes.iter().enumerate().filter(|(other, _)| *other != which);
+        let alone = !self.older && others.all(|(_, node)| whole(node)) && self.others_vote();
+        self.nodes[which].rots(&mut self.chance, alone).unwrap_or("crash")
     }
 
     /// Whether in every group more than one voter saves a value: what was saved at one only, its
     /// disk may lose for good. Not where members changed, either: a sole voter that loses the
     /// stop-sign goes on in the configuration before.
     fn others_vote(&self) -> bool {
-        let mut living = self.mates.iter().filter_map(|mate| mate.life.as_ref()).peekable();
+        let mut living = self.nodes.iter().filter_map(|node| node.process.as_ref()).peekable();
         living.peek().is_some()
             && living
-                .flat_map(|life| &life.seats)
-                .map(|seat| seat.group.configuration())
+                .flat_map(|process| &process.replicas)
+                .map(|replica| replica.group.configuration())
                 .all(|it| it.quorums().save > 1 && it.id() == ConfigurationId::default())
     }
 
     pub(super) fn cut(&mut self, from: usize, to: usize, time: u64) {
-        *self.cuts.entry((from, to)).or_default() += 1;
+        self.cuts.cut(from, to);
         self.at(time, Event::Heals { from, to });
     }
 
     /// Nobody hears a node, or it hears nobody, or both.
     fn isolate(&mut self, which: usize, time: u64) -> &'static str {
         let way = if self.older { 2 } else { self.chance.below(4) };
-        for other in 0..self.mates.len() {
+        for other in 0..self.nodes.len() {
             if way != 0 {
                 self.cut(which, other, time);
             }
@@ -132,7 +133,7 @@ impl World {
 
     /// Two that others hear do not hear each other; or one does not hear the other.
     fn cut_one(&mut self, which: usize, time: u64) -> &'static str {
-        let other = self.chance.below(self.mates.len() as u64) as usize;
+        let other = self.chance.below(self.nodes.len() as u64) as usize;
         self.cut(which, other, time);
         if self.older || self.chance.often(500) {
             return "one way cut";
@@ -143,45 +144,42 @@ impl World {
 
     fn split(&mut self, half: u64, time: u64) -> &'static str {
         let one_way = !self.older && self.chance.often(250);
-        let count = self.mates.len();
-        let side = |which: usize| half >> which & 1;
-        for from in 0..count {
-            for to in (0..count).filter(|to| side(*to) != side(from)) {
-                if !(one_way && side(from) == 0) {
-                    self.cut(from, to, time);
-                }
+        let count = self.nodes.len();
+        for (from, to) in ways_between(half, count) {
+            if !one_way || half >> from & 1 == 1 {
+                self.cut(from, to, time);
             }
         }
         if one_way { "one way split" } else { "split" }
     }
 
     fn hand_over(&mut self, to: usize) {
-        let (heir, group) = (self.mates[to].node, self.any_group());
+        let (heir, group) = (self.nodes[to].id, self.any_group());
         let Some(master) = self.master(group) else { return };
-        self.mates[master].look_at_the_clock(self.now);
-        if let Some(life) = &self.mates[master].life {
-            let _ = life.group(group).hand_over(heir); // It may be no voter, or level too late.
+        self.nodes[master].clock.enter(self.queue.now());
+        if let Some(process) = &self.nodes[master].process {
+            let _ = process.group(group).hand_over(heir); // It may be no voter, or level too late.
         }
     }
 
     /// Somebody joins, changes its part, or leaves; never so many that no majority is left.
     fn reconfigure(&mut self) {
-        let which = self.chance.below(self.mates.len() as u64) as usize;
+        let which = self.chance.below(self.nodes.len() as u64) as usize;
         let group = self.any_group();
         let Some(master) = self.master(group) else { return };
-        self.mates[master].look_at_the_clock(self.now);
-        let Some(life) = &self.mates[master].life else { return };
-        let group = life.group(group);
+        self.nodes[master].clock.enter(self.queue.now());
+        let Some(process) = &self.nodes[master].process else { return };
+        let group = process.group(group);
         let configuration = group.configuration();
-        let waits = |mate: &Mate| mate.witness && !configuration.votes(mate.node);
-        let which = self.mates.iter().position(waits).unwrap_or(which);
-        let node = self.mates[which].node;
+        let waits = |node: &SimNode| node.witness && !configuration.votes(node.id);
+        let which = self.nodes.iter().position(waits).unwrap_or(which);
+        let node = self.nodes[which].id;
         let mut members = configuration.members().to_vec();
         let voters = members.iter().filter(|member| member.part == Part::Voter).count();
         match members.iter().position(|member| member.node == node) {
             None => members.push(Member { node, part: Part::Learner }),
             Some(place) if members[place].part == Part::Learner => {
-                let witness = self.mates[which].witness;
+                let witness = self.nodes[which].witness;
                 members[place].part = if witness { Part::Witness } else { Part::Voter };
             }
             Some(_) if voters <= 3 => return,
@@ -201,43 +199,43 @@ impl World {
     /// The store is made durable, and all of the log that the node does not need itself let go of.
     pub(super) fn lets_go(&mut self, which: usize) {
         self.look_at_applied(which);
-        if let Some(life) = &self.mates[which].life {
-            for seat in &life.seats {
-                seat.group.state().entries.land(seat.group.applied.index(), true);
+        if let Some(process) = &self.nodes[which].process {
+            for replica in &process.replicas {
+                replica.group.state().entries.land(replica.group.applied.index(), true);
             }
         }
-        self.mates[which].look_at_the_clock(self.now);
+        self.nodes[which].clock.enter(self.queue.now());
         self.begin_flush(which, None);
     }
 
     /// The store is made durable, and the log let go of: as far as nobody will ask for it, or as
     /// far as the node needs it itself. Then others need a snapshot.
     fn flush(&mut self, which: usize) {
-        let held = |mate: &Mate, group: usize| {
-            mate.life.as_ref().map_or(LogIndex(0), |life| life.applied(group))
+        let held = |node: &SimNode, group: usize| {
+            node.process.as_ref().map_or(LogIndex(0), |process| process.applied(group))
         };
         let keeps = self.chance.often(500);
         let keep = (0..self.judges.len()).map(|group| match keeps {
-            true => self.mates.iter().map(|mate| held(mate, group)).min().unwrap_or_default(),
-            false => held(&self.mates[which], group),
+            true => self.nodes.iter().map(|node| held(node, group)).min().unwrap_or_default(),
+            false => held(&self.nodes[which], group),
         });
         let keep: Vec<_> = keep.collect();
         self.look_at_applied(which);
-        if let (false, Some(life)) = (keeps, &self.mates[which].life) {
-            for (seat, keep) in life.seats.iter().zip(&keep) {
-                seat.group.state().entries.land(*keep, true);
+        if let (false, Some(process)) = (keeps, &self.nodes[which].process) {
+            for (replica, keep) in process.replicas.iter().zip(&keep) {
+                replica.group.state().entries.land(*keep, true);
             }
         }
-        self.mates[which].look_at_the_clock(self.now);
-        if self.now < self.mates[which].sleeps_until {
+        self.nodes[which].clock.enter(self.queue.now());
+        if self.queue.now() < self.nodes[which].clock.paused_until {
             return;
         }
         if self.era == Era::Stepped {
             return self.begin_flush(which, Some(&keep));
         }
-        match self.mates[which].flush(&keep) {
+        match self.nodes[which].flush(&keep) {
             Ok(true) => {
-                if let Err(error) = self.mates[which].written() {
+                if let Err(error) = self.nodes[which].written() {
                     self.keeps(which, Err(error));
                 }
             }
@@ -249,20 +247,21 @@ impl World {
     /// No more trouble: everyone lives, hears everyone, and has a quick disk.
     pub(super) fn heal(&mut self) {
         self.troubled = false;
-        self.cuts.clear();
-        for which in 0..self.mates.len() {
-            self.mates[which].slow_disk = false;
-            self.mates[which].hangs_until = self.now;
-            self.mates[which].disk.fail_no_more();
-            self.mates[which].sleeps_until = self.now;
+        self.cuts.heal();
+        for which in 0..self.nodes.len() {
+            self.nodes[which].slow_disk = false;
+            self.nodes[which].hangs_until = self.queue.now();
+            self.nodes[which].disk.fail_no_more();
+            self.nodes[which].clock.paused_until = self.queue.now();
             // What hung returns now.
-            if let Some(life) = self.mates[which].life.as_ref().map(|life| life.number) {
-                self.at(0, Event::Written { mate: which, life });
-                self.at(0, Event::Maintains { mate: which, life });
+            if let Some(process) = self.nodes[which].process.as_ref().map(|process| process.number)
+            {
+                self.at(0, Event::Written { node: which, process });
+                self.at(0, Event::Maintains { node: which, process });
             }
             self.at(1_000, Event::Starts(which));
             self.at(2_000, Event::Turn(which));
-            self.mates[which].next_turn = self.now + 2_000;
+            self.nodes[which].next_turn = self.queue.now() + 2_000;
         }
     }
 }

@@ -3,19 +3,19 @@
 //!
 //! They are kinds of their own, so that the seeds of the usual histories stay what they were.
 
-use super::histories::{Counts, all_happened, live_through, seeds, words};
-use super::remains;
+use super::mutants::check;
 use super::world::{Event, World};
 use base::Part;
+use runtime::mutants::Mutant;
+use sim::{Counts, Suite, forget_watched, panic_text, run_seeds};
 use std::panic::catch_unwind;
 
 /// Simulated seconds of trouble in one history.
 const SECONDS: u64 = 15;
-/// Histories in every run of the tests, and in the long ones.
-const SEEDS: u64 = 100;
-const SEEDS_LONG: u64 = 5_000;
 /// Histories in which a master that stood still is told to take a snapshot.
 const SUPERSEDED: u64 = 60;
+/// Histories within which a broken rule must show.
+const MUTANT_SEEDS: u64 = 1_000;
 /// Within so many histories clocks that stand still show a stale read where leases are relied upon.
 const STALE_WITHIN: u64 = 400;
 
@@ -28,15 +28,17 @@ pub(super) enum Flavour {
     Freezes { leases: bool },
     /// Members are taken out while they are down or cut off.
     Away,
+    /// Clients leave garbage and ask for much at once, beside the usual faults.
+    Costly,
 }
 
 impl World {
     /// A history of this kind.
-    fn with(seed: u64, flavour: Flavour) -> World {
+    pub(super) fn with(seed: u64, flavour: Flavour) -> World {
         let mut world = World::new(seed);
         world.flavour = flavour;
-        for mate in &mut world.mates {
-            mate.lease_reads = flavour != Flavour::Freezes { leases: false };
+        for node in &mut world.nodes {
+            node.lease_reads = flavour != Flavour::Freezes { leases: false };
         }
         world
     }
@@ -44,7 +46,7 @@ impl World {
     /// A fault of this kind of history, if it is its turn.
     pub(super) fn own_fault(&mut self, which: usize, time: u64) -> Option<&'static str> {
         match self.flavour {
-            Flavour::Usual => None,
+            Flavour::Usual | Flavour::Costly => None,
             Flavour::Freezes { .. } => self.chance.often(300).then(|| self.freeze(which, time)),
             Flavour::Away => self.chance.often(300).then(|| self.take_out(time)),
         }
@@ -52,11 +54,10 @@ impl World {
 
     /// A machine stands still, and its clocks with it.
     fn freeze(&mut self, which: usize, time: u64) -> &'static str {
-        let mate = &mut self.mates[which];
-        mate.sleeps_until = self.now + time;
+        let node = &mut self.nodes[which];
+        node.clock.paused_until = self.queue.now() + time;
         // Nobody looks at its clock before it goes on.
-        let (ahead, rate) = mate.clock;
-        mate.clock.0 = ahead.saturating_sub(time * rate / 1_000_000);
+        node.clock.stand_still(time);
         "freeze"
     }
 
@@ -64,11 +65,11 @@ impl World {
     fn take_out(&mut self, time: u64) -> &'static str {
         let group = self.any_group();
         let Some(master) = self.master(group) else { return "nobody leads" };
-        self.mates[master].look_at_the_clock(self.now);
-        let Some(life) = &self.mates[master].life else { return "nobody leads" };
-        let part = life.group(group);
+        self.nodes[master].clock.enter(self.queue.now());
+        let Some(process) = &self.nodes[master].process else { return "nobody leads" };
+        let part = process.group(group);
         let mut members = part.configuration().members().to_vec();
-        let own = self.mates[master].node;
+        let own = self.nodes[master].id;
         let leads = members.iter().filter(|member| member.part == Part::Voter).count();
         let away = members.iter().position(|one| one.node != own && one.part == Part::Voter);
         let Some(away) = away.filter(|_| leads >= 3) else { return "too few" };
@@ -81,13 +82,13 @@ impl World {
         if self.chance.often(500) {
             self.loses_power(gone, time);
         } else {
-            for other in (0..self.mates.len()).filter(|other| *other != gone) {
+            for other in (0..self.nodes.len()).filter(|other| *other != gone) {
                 self.cut(gone, other, time);
                 self.cut(other, gone, time);
             }
         }
-        if let (false, Some(life)) = (late, &self.mates[master].life) {
-            let _ = life.group(group).reconfigure(members, None); // Another may be under way.
+        if let (false, Some(process)) = (late, &self.nodes[master].process) {
+            let _ = process.group(group).reconfigure(members, None); // Another may be under way.
         }
         "taken out away"
     }
@@ -95,34 +96,50 @@ impl World {
     /// Who is out of a group knows it, and who is in it, too: so every node serves every group, its
     /// own or by its members.
     pub(super) fn all_know_their_part(&self, group: usize) -> bool {
-        let Some(leads) = self.master(group).and_then(|master| self.life(master)) else {
+        let Some(leads) = self.master(group).and_then(|master| self.process(master)) else {
             return false;
         };
         let configuration = leads.group(group).configuration();
-        self.mates.iter().enumerate().all(|(which, mate)| {
-            let is_member = configuration.part(mate.node).is_some();
-            self.life(which)
-                .is_some_and(|life| life.group(group).leadership.has_part() == is_member)
+        self.nodes.iter().enumerate().all(|(which, node)| {
+            let is_member = configuration.part(node.id).is_some();
+            self.process(which)
+                .is_some_and(|process| process.group(group).leadership.has_part() == is_member)
         })
     }
 }
 
-fn incarnation_id(mut world: World) -> (u64, Counts) {
+pub(super) fn lived(mut world: World) -> (u64, Counts) {
     world.run(SECONDS * 1_000_000);
     world.heal();
     world.ends_well()
 }
 
+pub(super) const FROZEN: Suite = Suite {
+    name: "clocks that stand still",
+    seeds: 100,
+    seeds_long: 5_000,
+    threads: 2,
+    history: frozen,
+    must_happen: &["wrote", "read", "freeze"],
+};
+
+const TAKEN_OUT: Suite = Suite {
+    name: "members taken out while away",
+    history: taken_out,
+    must_happen: &["wrote", "read", "taken out away", "crash", "isolated"],
+    ..FROZEN
+};
+
 fn frozen(seed: u64) -> (u64, Counts) {
-    incarnation_id(World::with(seed, Flavour::Freezes { leases: false }))
+    lived(World::with(seed, Flavour::Freezes { leases: false }))
 }
 
 fn frozen_under_leases(seed: u64) -> (u64, Counts) {
-    incarnation_id(World::with(seed, Flavour::Freezes { leases: true }))
+    lived(World::with(seed, Flavour::Freezes { leases: true }))
 }
 
 fn taken_out(seed: u64) -> (u64, Counts) {
-    incarnation_id(World::with(seed, Flavour::Away))
+    lived(World::with(seed, Flavour::Away))
 }
 
 /// A master's machine stands still while the others elect another, replace the configuration and
@@ -130,16 +147,16 @@ fn taken_out(seed: u64) -> (u64, Counts) {
 /// snapshot: what it proposes meanwhile is nowhere once that is installed.
 fn superseded(seed: u64) -> (u64, Counts) {
     let mut world = World::with(seed, Flavour::Freezes { leases: false });
-    world.events.retain(|_, event| !matches!(event, Event::Fault));
+    world.queue.retain(|event| !matches!(event, Event::Fault));
     world.run(2_000_000);
-    if let Some(old) = world.master(0).filter(|_| world.mates.len() >= 3) {
+    if let Some(old) = world.master(0).filter(|_| world.nodes.len() >= 3) {
         world.freeze(old, 4_000_000);
         world.run(2_000_000);
-        let others = (0..world.mates.len()).filter(|which| *which != old).collect::<Vec<_>>();
-        let leads = |which: &&usize| world.life(**which).is_some_and(|life| life.leads(0));
+        let others = (0..world.nodes.len()).filter(|which| *which != old).collect::<Vec<_>>();
+        let leads = |which: &&usize| world.process(**which).is_some_and(|process| process.leads(0));
         if let Some(new) = others.iter().find(leads) {
-            world.mates[*new].look_at_the_clock(world.now);
-            let group = world.life(*new).expect("it leads").group(0);
+            world.nodes[*new].clock.enter(world.queue.now());
+            let group = world.process(*new).expect("it leads").group(0);
             let members = group.configuration().members().to_vec();
             group.reconfigure(members, None).expect("it leads");
         }
@@ -148,35 +165,32 @@ fn superseded(seed: u64) -> (u64, Counts) {
             world.lets_go(*which);
         }
     }
-    incarnation_id(world)
+    lived(world)
 }
 
 #[test]
 fn a_snapshot_below_which_a_masters_own_values_lie_acknowledges_none_of_them() {
-    let all = live_through(&(0..SUPERSEDED), 2, superseded);
-    println!("masters of before that get a snapshot: {all:?}");
-    all_happened(&all, &["wrote", "snapshot", "snapshot at a master"]);
+    let suite = Suite { seeds: SUPERSEDED, seeds_long: SUPERSEDED, history: superseded, ..FROZEN };
+    let must_happen = &["wrote", "snapshot", "snapshot at a master"];
+    Suite { name: "masters of before that get a snapshot", must_happen, ..suite }.run();
 }
 
 #[test]
 fn without_lease_reads_clocks_that_stand_still_make_no_read_stale() {
-    let all = live_through(&seeds(SEEDS, SEEDS_LONG), 2, frozen);
-    println!("clocks that stand still: {all:?}");
-    all_happened(&all, &["wrote", "read", "freeze"]);
-    // It once acknowledged a write that its node had not proposed.
-    remains::forget();
-    frozen(1_529);
-    // Several reads in a row fail here, of what a sole voter has just let go of.
-    remains::forget();
-    frozen(2_040);
+    FROZEN.run();
+    // It once acknowledged a write that its node had not proposed; and several reads in a row fail
+    // of what a sole voter has just let go of.
+    for once_failed in [1_529, 2_040] {
+        run_seeds(once_failed..once_failed + 1, 1, frozen);
+    }
 }
 
 #[test]
 fn under_leases_a_clock_that_stood_still_makes_a_read_stale() {
     let stale = |seed: &u64| {
-        remains::forget();
-        let incarnation_id = catch_unwind(|| frozen_under_leases(*seed));
-        incarnation_id.is_err_and(|panic| words(&*panic).contains("stale: "))
+        forget_watched();
+        let lived = catch_unwind(|| frozen_under_leases(*seed));
+        lived.is_err_and(|panic| panic_text(&*panic).contains("stale: "))
     };
     let seed = (0..STALE_WITHIN).find(stale);
     println!("a stale read under a lease: seed {seed:?}");
@@ -185,7 +199,10 @@ fn under_leases_a_clock_that_stood_still_makes_a_read_stale() {
 
 #[test]
 fn members_taken_out_while_they_are_away_serve_every_group_in_the_end() {
-    let all = live_through(&seeds(SEEDS, SEEDS_LONG), 2, taken_out);
-    println!("members taken out while away: {all:?}");
-    all_happened(&all, &["wrote", "read", "taken out away", "crash", "isolated"]);
+    TAKEN_OUT.run();
+}
+
+#[test]
+fn removed_members_that_keep_their_part_are_noticed() {
+    check(taken_out, MUTANT_SEEDS).assert_noticed(&[Mutant::RemovedKeepsPart], &[]);
 }

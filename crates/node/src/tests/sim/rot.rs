@@ -5,13 +5,13 @@
 //! there, acknowledged or not, and nobody brings it back: one node at a time, so that others have
 //! it.
 
-use super::chance::Chance;
-use super::mate::{Life, Mate};
+use super::node::{GroupsProcess, SimNode};
 use super::world::{Event, World};
 use crate::recovery::{RepairedEntries, survey, write_anew};
 use base::{GroupId, LogIndex, Result};
 use dynamo::batch::last_batch;
 use replication::records::LogHead;
+use sim::Chance;
 use std::sync::Arc;
 use store::{Disk, Honesty, Log};
 
@@ -35,7 +35,7 @@ pub(super) struct Rot {
     looks: u32,
 }
 
-impl Life {
+impl GroupsProcess {
     /// As the housekeeper does: of every group, and of the directory and the vnodes, which write
     /// nothing here.
     pub(super) fn states_again(&mut self, now: u64) {
@@ -43,8 +43,8 @@ impl Life {
             return;
         }
         self.states_at = now + STATES_US;
-        for seat in &self.seats {
-            seat.group.state().output.statement.asked = true;
+        for replica in &self.replicas {
+            replica.group.state().output.statement.asked = true;
         }
         let jobs = LogHead::default()
             .records(GroupId::DIRECTORY, false)
@@ -54,21 +54,21 @@ impl Life {
     }
 }
 
-impl Life {
+impl GroupsProcess {
     /// No tear of its log is left to be made good.
     pub(super) fn is_whole(&self) -> bool {
-        self.seats.iter().all(|seat| seat.group.state().replica.tear().is_none())
+        self.replicas.iter().all(|replica| replica.group.state().replica.tear().is_none())
     }
 }
 
-impl Mate {
+impl SimNode {
     /// A byte of its log changes, while it does not live; how that is told, if there was one.
     /// `alone`: the others' logs are whole.
     pub(super) fn rots(&mut self, chance: &mut Chance, alone: bool) -> Option<&'static str> {
         let names = self.disk.list().expect("memory");
         let mut logs: Vec<_> = names.into_iter().filter(|name| name.ends_with(".log")).collect();
         logs.sort();
-        if logs.is_empty() || self.rot.is_some() || self.life.is_some() {
+        if logs.is_empty() || self.rot.is_some() || self.process.is_some() {
             return None;
         }
         let at_end = alone && chance.often(500);
@@ -144,25 +144,25 @@ impl Mate {
 impl World {
     /// A log that may have rotted is mended before its node starts; whether it can start now.
     pub(super) fn mends(&mut self, which: usize) -> bool {
-        if self.mates[which].rot.is_none() {
+        if self.nodes[which].rot.is_none() {
             return true;
         }
-        let Some(lost) = self.mates[which].lost() else {
+        let Some(lost) = self.nodes[which].lost() else {
             if self.disk_failed(which) {
                 self.comes_back(which, "failed to mend");
                 return false;
             }
-            self.mates[which].is_healed();
-            *self.counts.entry("damage refused").or_default() += 1;
+            self.nodes[which].is_healed();
+            self.journal.count("damage refused");
             return true;
         };
         let mut found = RepairedEntries::default();
         for (group, index) in lost {
-            let others = self.mates.iter().enumerate().filter(|(other, _)| *other != which);
-            let mut incarnations = others.filter_map(|(_, mate)| mate.life.as_ref());
-            let given = incarnations.find_map(|life| {
-                let seat = life.seats.iter().find(|seat| seat.group.id == group)?;
-                seat.group.decided_value(index).ok()
+            let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != which);
+            let mut lives = others.filter_map(|(_, node)| node.process.as_ref());
+            let given = lives.find_map(|process| {
+                let replica = process.replicas.iter().find(|replica| replica.group.id == group)?;
+                replica.group.decided_value(index).ok()
             });
             let Some(value) = given else {
                 self.looks_again(which);
@@ -171,36 +171,38 @@ impl World {
             found.entry(group).or_default().insert(index, value);
         }
         let name = if found.is_empty() { "damage in vain" } else { "mended" };
-        if let Err(error) = self.mates[which].mended_with(&found) {
+        if let Err(error) = self.nodes[which].mended_with(&found) {
             assert!(self.disk_failed(which), "what is lost was found: {error}");
             self.comes_back(which, "failed to mend");
             return false;
         }
-        *self.counts.entry(name).or_default() += 1;
+        self.journal.count(name);
         true
     }
 
     /// Somebody asks a member for a value that its own log lost.
     pub(super) fn asks_for_one(&mut self) {
-        let (which, group) = (self.chance.below(self.mates.len() as u64), self.any_group());
-        let (mate, ahead) = (&self.mates[which as usize], self.chance.below(4));
-        let Some(life) = mate.life.as_ref().filter(|_| self.now >= mate.sleeps_until) else {
+        let (which, group) = (self.chance.below(self.nodes.len() as u64), self.any_group());
+        let (node, ahead) = (&self.nodes[which as usize], self.chance.below(4));
+        let Some(process) =
+            node.process.as_ref().filter(|_| self.queue.now() >= node.clock.paused_until)
+        else {
             return;
         };
-        mate.look_at_the_clock(self.now);
-        let index = LogIndex(life.applied(group).0 + ahead);
-        if let Ok(value) = life.group(group).decided_value(index) {
+        node.clock.enter(self.queue.now());
+        let index = LogIndex(process.applied(group).0 + ahead);
+        if let Ok(value) = process.group(group).decided_value(index) {
             self.judges[group].given(index, value);
-            *self.counts.entry("given").or_default() += 1;
+            self.journal.count("given");
         }
     }
 
     fn looks_again(&mut self, which: usize) {
-        let rot = self.mates[which].rot.as_mut().expect("it waits");
+        let rot = self.nodes[which].rot.as_mut().expect("it waits");
         rot.looks += 1;
         if rot.looks == LOOKS_MAX {
-            self.mates[which].is_healed();
-            *self.counts.entry("damage nobody could mend").or_default() += 1;
+            self.nodes[which].is_healed();
+            self.journal.count("damage nobody could mend");
         }
         self.at(PAUSE_US, Event::Starts(which));
     }

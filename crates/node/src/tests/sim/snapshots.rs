@@ -1,29 +1,29 @@
 //! A snapshot's way from node to node: the state at one moment, in force at a later one, if both
 //! nodes are still what they were.
 
-use super::mate::group_id;
+use super::node::group_id;
 use super::world::{Event, World};
 use base::{ConfigurationId, NodeId};
 use replication::snapshot::StagedSnapshot;
 use std::sync::Arc;
 
-/// Who gets a snapshot: a node's part in one group, in one life.
+/// Who gets a snapshot: a node's part in one group, in one process.
 #[derive(Clone, Copy)]
 pub(super) struct Fetcher {
-    pub mate: usize,
+    pub node: usize,
     pub group: usize,
-    pub life: u64,
+    pub process: u64,
 }
 
 impl World {
     /// Whoever was told to get a snapshot begins to, one at a time.
     pub(super) fn look_at_wanted(&mut self, which: usize) {
         for group in 0..self.judges.len() {
-            let Some(life) = &mut self.mates[which].life else { return };
-            let seat = &mut life.seats[group];
-            let Some(from) = seat.group.state().snapshot.wanted.take() else { continue };
-            if !std::mem::replace(&mut seat.fetches, true) {
-                let by = Fetcher { mate: which, group, life: life.number };
+            let Some(process) = &mut self.nodes[which].process else { return };
+            let replica = &mut process.replicas[group];
+            let Some(from) = replica.group.state().snapshot.wanted.take() else { continue };
+            if !std::mem::replace(&mut replica.fetches, true) {
+                let by = Fetcher { node: which, group, process: process.number };
                 let way = self.chance.between(1_000, 100_000);
                 self.at(way, Event::Asked { from, by });
             }
@@ -32,14 +32,14 @@ impl World {
 
     /// The state of the moment is taken; it takes a while until it is all there.
     pub(super) fn asked(&mut self, from: NodeId, by: Fetcher) {
-        let sender = self.mates.iter().position(|mate| mate.node == from);
-        let staged = sender.filter(|from| !self.is_cut(*from, by.mate)).and_then(|sender| {
-            let life = self.mates[sender].life.as_ref()?;
-            let configuration = life.group(by.group).configuration();
+        let sender = self.nodes.iter().position(|node| node.id == from);
+        let staged = sender.filter(|from| !self.is_cut(*from, by.node)).and_then(|sender| {
+            let process = self.nodes[sender].process.as_ref()?;
+            let configuration = process.group(by.group).configuration();
             let first = Some(configuration).filter(|one| one.id() == ConfigurationId(0));
-            let trees = Arc::clone(&self.mates[by.mate].trees);
-            let (from, group) = (&*self.mates[sender].trees, group_id(by.group));
-            match (self.mates[sender].witness, self.mates[by.mate].witness) {
+            let trees = Arc::clone(&self.nodes[by.node].trees);
+            let (from, group) = (&*self.nodes[sender].trees, group_id(by.group));
+            match (self.nodes[sender].witness, self.nodes[by.node].witness) {
                 (true, _) => None,
                 (_, true) => StagedSnapshot::marked(from, trees, group, first),
                 _ => StagedSnapshot::copied(from, (trees, &Arc::default()), group, first),
@@ -50,22 +50,22 @@ impl World {
     }
 
     fn is_cut(&self, from: usize, to: usize) -> bool {
-        [(from, to), (to, from)].iter().any(|way| self.cuts.get(way).is_some_and(|cuts| *cuts > 0))
+        self.cuts.is_cut(from, to) || self.cuts.is_cut(to, from)
     }
 
     pub(super) fn staged(&mut self, by: Fetcher, staged: Option<Box<StagedSnapshot>>) {
-        let life = self.mates[by.mate].life.as_mut();
-        let Some(life) = life.filter(|life| life.number == by.life) else { return };
-        let seat = &mut life.seats[by.group];
-        seat.fetches = false;
+        let process = self.nodes[by.node].process.as_mut();
+        let Some(process) = process.filter(|process| process.number == by.process) else { return };
+        let replica = &mut process.replicas[by.group];
+        replica.fetches = false;
         let Some(staged) = staged else { return };
-        let installed = &mut self.installed[by.mate][by.group];
+        let installed = &mut self.installed[by.node][by.group];
         *installed = (*installed).max(staged.upto());
-        *self.counts.entry("snapshot").or_default() += 1;
-        if seat.group.leadership.is_master() {
-            *self.counts.entry("snapshot at a master").or_default() += 1;
+        self.journal.count("snapshot");
+        if replica.group.leadership.is_master() {
+            self.journal.count("snapshot at a master");
         }
-        seat.group.fetched(Ok(Ok(*staged))).expect("nothing fails here");
-        self.wake(by.mate, 0);
+        replica.group.fetched(Ok(Ok(*staged))).expect("nothing fails here");
+        self.wake(by.node, 0);
     }
 }

@@ -1,6 +1,6 @@
 //! What a node's disk does: syncs in its own time, keeps house, takes snapshots, loses all it held.
 
-use super::world::{Item, World};
+use super::world::{SimEvent, World};
 use crate::consensus::Event;
 use crate::consensus::tests::machine::{Identity, Machine, Record};
 use base::{LogIndex, Part};
@@ -8,13 +8,13 @@ use base::{LogIndex, Part};
 impl World {
     /// Power is lost; a random part of what was not synced stays.
     pub fn crash(&mut self, node: usize) {
-        if !self.slots[node].up {
+        if !self.nodes[node].up {
             return;
         }
-        let unsynced = self.slots[node].machine.records.len() - self.slots[node].machine.synced;
+        let unsynced = self.nodes[node].machine.records.len() - self.nodes[node].machine.synced;
         let kept = self.chance.below(unsynced as u64 + 1) as usize;
         let torn = self.torn(node);
-        let slot = &mut self.slots[node];
+        let slot = &mut self.nodes[node];
         slot.up = false;
         slot.life += 1;
         slot.identity.signs = self.signs.clone();
@@ -30,46 +30,46 @@ impl World {
     }
 
     pub fn want_sync(&mut self, node: usize) {
-        let slot = &mut self.slots[node];
+        let slot = &mut self.nodes[node];
         if slot.up && !slot.syncing && slot.machine.synced < slot.machine.records.len() {
             slot.syncing = true;
             let life = slot.life;
-            let delay = self.chance.between(self.weather.sync.0, self.weather.sync.1);
-            self.after(delay, Item::Synced { node, life });
+            let delay = self.chance.between(self.rates.sync.0, self.rates.sync.1);
+            self.after(delay, SimEvent::Synced { node, life });
         }
     }
 
     pub fn synced(&mut self, node: usize, life: u64) {
-        if self.slots[node].life != life {
+        if self.nodes[node].life != life {
             return;
         }
-        let unsynced = self.slots[node].machine.records.len() - self.slots[node].machine.synced;
+        let unsynced = self.nodes[node].machine.records.len() - self.nodes[node].machine.synced;
         let count = self.chance.between(1, unsynced.max(1) as u64) as usize;
-        self.slots[node].syncing = false;
-        for event in self.slots[node].machine.sync(count) {
+        self.nodes[node].syncing = false;
+        for event in self.nodes[node].machine.sync(count) {
             self.step(node, event);
         }
         self.want_sync(node);
     }
 
     pub fn snapshot(&mut self, node: usize, life: u64, from: usize) {
-        if self.slots[node].life != life {
+        if self.nodes[node].life != life {
             return;
         }
-        self.slots[node].snapshot_under_way = false;
-        if !self.slots[from].up || self.cut[from][node] || self.is_witness(from) {
+        self.nodes[node].snapshot_under_way = false;
+        if !self.nodes[from].up || self.cuts.is_cut(from, node) || self.is_witness(from) {
             return;
         }
-        for event in self.slots[node].machine.sync(usize::MAX) {
+        for event in self.nodes[node].machine.sync(usize::MAX) {
             self.step(node, event);
         }
-        let source = &self.slots[from].machine;
+        let source = &self.nodes[from].machine;
         let snapshot = source.values[..source.applied.0 as usize].to_vec();
-        if self.slots[node].machine.install(&snapshot) {
+        if self.nodes[node].machine.install(&snapshot) {
             let upto = LogIndex(snapshot.len() as u64);
-            self.slots[node].floor = self.slots[node].floor.max(upto);
+            self.nodes[node].floor = self.nodes[node].floor.max(upto);
             if self.is_witness(node) {
-                self.slots[node].marked = upto;
+                self.nodes[node].marked = upto;
             }
             let configuration = self.judge.configuration_at(upto);
             self.step(node, Event::Installed { upto, configuration });
@@ -78,19 +78,19 @@ impl World {
 
     /// Flushes, copies to the head what lives only in the log, and collapses.
     pub fn keep_house(&mut self, node: usize) {
-        let machine = &mut self.slots[node].machine;
+        let machine = &mut self.nodes[node].machine;
         machine.flush();
         machine.copy();
         let synced = machine.sync(usize::MAX);
         for event in synced {
             self.step(node, event);
         }
-        let slot = &mut self.slots[node];
+        let slot = &mut self.nodes[node];
         if slot.machine.collapse() {
             let flushed = LogIndex(slot.machine.flushed.len() as u64);
             let kept = slot.machine.replica.kept();
             let upto = if self.is_witness(node) { flushed.min(kept) } else { flushed };
-            let slot = &mut self.slots[node];
+            let slot = &mut self.nodes[node];
             slot.floor = slot.floor.max(upto);
             self.step(node, Event::Collapsed { upto });
         }
@@ -99,7 +99,7 @@ impl World {
     /// A witness has no rows: it gives no snapshot, and keeps what others may lack. Where members
     /// change at random their parts do, too, which a node never lets them.
     fn is_witness(&self, node: usize) -> bool {
-        let slot = &self.slots[node];
+        let slot = &self.nodes[node];
         let part = slot.machine.replica.configuration().part(slot.identity.node);
         !self.changing && part == Some(Part::Witness)
     }
@@ -109,10 +109,10 @@ impl World {
     /// tell. Whoever loses the last disk that can waits for an operator.
     fn is_last_that_knows(&self, node: usize) -> bool {
         let (witnesses, voters): (Vec<_>, Vec<_>) =
-            (0..self.slots.len()).partition(|at| self.is_witness(*at));
-        let missed = witnesses.into_iter().map(|at| self.slots[at].marked).max();
+            (0..self.nodes.len()).partition(|at| self.is_witness(*at));
+        let missed = witnesses.into_iter().map(|at| self.nodes[at].marked).max();
         let knows = |at: usize| {
-            let machine = &self.slots[at].machine;
+            let machine = &self.nodes[at].machine;
             machine.on_disk.1.decided.max(LogIndex(machine.flushed.len() as u64))
         };
         let known = voters.into_iter().filter(|at| *at != node).map(knows).max();
@@ -122,12 +122,12 @@ impl World {
     /// All that a node ever wrote is gone, and it never comes back. At most one in a history: two
     /// would be a majority of three. None beside a torn log: that may need all others.
     pub fn wipe(&mut self, node: usize) {
-        let another = self.slots.iter().any(|slot| slot.lost.is_some());
+        let another = self.nodes.iter().any(|slot| slot.lost.is_some());
         if another || self.is_torn() || self.is_last_that_knows(node) {
             return;
         }
         self.crash(node);
-        let slot = &mut self.slots[node];
+        let slot = &mut self.nodes[node];
         slot.floor = LogIndex(0);
         let fresh = Machine::fresh(Identity { ..slot.identity.clone() });
         slot.lost = Some(std::mem::replace(&mut slot.machine, fresh));
@@ -135,17 +135,17 @@ impl World {
 
     /// A log is torn, and that is not made good yet.
     fn is_torn(&self) -> bool {
-        self.slots.iter().any(|slot| slot.machine.replica.tear().is_some())
+        self.nodes.iter().any(|slot| slot.machine.replica.tear().is_some())
     }
 
     /// Whether a crash tears a node's tail, and how much of what was synced goes with it: often
     /// nothing, as a loss of power does, sometimes what nothing states to be durable. One at a time
     /// loses something, and only where others must have it.
     pub fn torn(&mut self, node: usize) -> Option<usize> {
-        if self.slots.iter().any(|slot| slot.lost.is_some()) || !self.chance.often(300) {
+        if self.nodes.iter().any(|slot| slot.lost.is_some()) || !self.chance.often(300) {
             return None;
         }
-        let machine = &self.slots[node].machine;
+        let machine = &self.nodes[node].machine;
         let (base, present) = self.judge.configuration_at(LogIndex(u64::MAX));
         let ends = &machine.records[machine.stated..machine.synced];
         let last = ends.iter().all(|record| match record {
@@ -158,7 +158,7 @@ impl World {
             return Some(self.chance.below(ends.len() as u64 + 1) as usize);
         }
         let harmless = self
-            .slots
+            .nodes
             .iter()
             .all(|slot| slot.machine.lost.is_empty() || slot.machine.replica.tear().is_none());
         harmless.then_some(0)

@@ -1,16 +1,17 @@
 //! What goes wrong, and when.
 
-use super::world::{Item, Weather, World};
+use super::world::{FaultRates, SimEvent, World};
 use crate::consensus::{Configuration, Effect, Event, Member, Role};
 use base::{NodeId, Part};
+use sim::{FaultProfile, ways_between, ways_from, ways_to};
 
 impl World {
     /// One thing goes wrong, or gets well again, and the next is planned.
     pub fn fault(&mut self) {
-        if self.peace {
+        if self.is_calm {
             return;
         }
-        let count = self.slots.len() as u64;
+        let count = self.nodes.len() as u64;
         let node = self.chance.below(count) as usize;
         match self.chance.below(20) {
             0 | 1 => self.crash_for_a_while(node),
@@ -18,14 +19,17 @@ impl World {
                 let masters = self.masters();
                 self.crash_for_a_while(masters.first().copied().unwrap_or(node));
             }
-            3 => self.slots[node].paused_until = self.now + self.chance.between(10, 2_500),
-            4 => self.part(),
+            3 => {
+                let time = self.chance.between(10, 2_500);
+                self.pause(node, time);
+            }
+            4 => self.split(),
             5 => self.isolate_one_way(node),
             6 => self.cut_one_link(node),
             7 | 8 => self.mend(),
-            9 => self.change_weather(),
+            9 => self.change_rates(),
             10 => {
-                if self.slots[node].up {
+                if self.nodes[node].up {
                     self.keep_house(node);
                 }
             }
@@ -37,24 +41,24 @@ impl World {
             _ => self.retire(node),
         }
         let pause = self.chance.between(20, 700);
-        self.after(pause, Item::Fault);
+        self.after(pause, SimEvent::Fault);
     }
 
     pub fn crash_for_a_while(&mut self, node: usize) {
         let longest = if self.chance.often(500) { 40 } else { 3_000 };
         self.crash(node);
-        let (life, pause) = (self.slots[node].life, self.chance.between(1, longest));
-        self.after(pause, Item::Restart { node, life });
+        let (life, pause) = (self.nodes[node].life, self.chance.between(1, longest));
+        self.after(pause, SimEvent::Restart { node, life });
     }
 
     /// Whoever just adopted a log, or came into office, may die of it.
-    pub fn murder(&mut self, node: usize) {
-        let rises = self.slots[node].machine.effects.iter().any(|effect| {
+    pub fn crash_if_risen(&mut self, node: usize) {
+        let rises = self.nodes[node].machine.effects.iter().any(|effect| {
             matches!(effect, Effect::Adopt { .. } | Effect::Role { role: Role::Master, .. })
         });
-        if rises && !self.peace && self.chance.often(self.weather.murder) {
-            let (life, pause) = (self.slots[node].life, self.chance.between(0, 40));
-            self.after(pause, Item::Crash { node, life });
+        if rises && !self.is_calm && self.chance.often(self.rates.crash_risen) {
+            let (life, pause) = (self.nodes[node].life, self.chance.between(0, 40));
+            self.after(pause, SimEvent::Crash { node, life });
         }
     }
 
@@ -62,19 +66,17 @@ impl World {
     /// time when others have found a new one. Some of those others may have been restarted.
     fn siege(&mut self, other: usize) {
         let master = self.masters().first().copied().unwrap_or(other);
-        let length = self.slots[master].identity.lease.length.0;
+        let length = self.nodes[master].identity.lease.length.0;
         let until = self.chance.between(length / 2, length * 4);
         if self.chance.often(200) {
-            self.slots[master].paused_until = self.now + until;
+            self.pause(master, until);
         } else {
-            for place in 0..self.slots.len() {
-                self.cut[place][master] = place != master;
-                self.cut[master][place] = place != master;
-            }
-            self.after(until, Item::Mend);
+            let count = self.nodes.len();
+            self.cut(ways_from(master, count).chain(ways_to(master, count)));
+            self.after(until, SimEvent::Mend);
         }
         if self.chance.often(400) {
-            for node in (0..self.slots.len()).filter(|node| *node != master) {
+            for node in (0..self.nodes.len()).filter(|node| *node != master) {
                 self.crash_for_a_while(node);
             }
         }
@@ -82,57 +84,62 @@ impl World {
 
     /// The building loses power.
     fn crash_all(&mut self) {
-        for node in 0..self.slots.len() {
+        for node in 0..self.nodes.len() {
             self.crash_for_a_while(node);
         }
     }
 
-    /// Two sides that don't hear each other.
-    fn part(&mut self) {
-        let sides: Vec<bool> = self.slots.iter().map(|_| self.chance.often(400)).collect();
-        for (from, row) in self.cut.iter_mut().enumerate() {
-            for (to, cut) in row.iter_mut().enumerate() {
-                *cut = sides[from] != sides[to];
-            }
-        }
+    /// Two sides that do not hear each other, and no other cut.
+    fn split(&mut self) {
+        let count = self.nodes.len();
+        let half = (0..count).map(|node| u64::from(self.chance.often(400)) << node).sum();
+        self.mend();
+        self.cut(ways_between(half, count));
     }
 
     /// What it says, or what it should hear, is lost.
     fn isolate_one_way(&mut self, node: usize) {
-        let speaks = self.chance.often(500);
-        for other in 0..self.slots.len() {
-            if speaks {
-                self.cut[other][node] = other != node;
-            } else {
-                self.cut[node][other] = other != node;
-            }
+        let count = self.nodes.len();
+        match self.chance.often(500) {
+            true => self.cut(ways_to(node, count)),
+            false => self.cut(ways_from(node, count)),
         }
     }
 
     /// Both ways between two nodes: chains and hubs come from this.
     fn cut_one_link(&mut self, node: usize) {
-        let other = self.chance.below(self.slots.len() as u64) as usize;
-        if other != node {
-            self.cut[node][other] = true;
-            self.cut[other][node] = true;
-        }
+        let other = self.chance.below(self.nodes.len() as u64) as usize;
+        self.cut([(node, other), (other, node)].into_iter());
+    }
+
+    fn pause(&mut self, node: usize, time: u64) {
+        self.nodes[node].clock.paused_until = self.now() + time;
+    }
+
+    /// A node hears itself always.
+    fn cut(&mut self, ways: impl Iterator<Item = (usize, usize)>) {
+        ways.filter(|(from, to)| from != to).for_each(|(from, to)| self.cuts.cut(from, to));
     }
 
     pub fn mend(&mut self) {
-        self.cut.iter_mut().flatten().for_each(|cut| *cut = false);
+        self.cuts.heal();
     }
 
-    fn change_weather(&mut self) {
+    fn change_rates(&mut self) {
         let slow = self.chance.between(1, 60);
-        self.weather = Weather {
-            loss: [0, 0, 20, 150][self.chance.below(4) as usize],
-            twice: [0, 50, 150][self.chance.below(3) as usize],
-            full: [0, 0, 100][self.chance.below(3) as usize],
+        let mut one_of = |choices: &[u64]| choices[self.chance.index(choices.len())];
+        let (loss, duplicates) = (one_of(&[0, 0, 20, 150]), one_of(&[0, 50, 150]));
+        let full = one_of(&[0, 0, 100]);
+        let crash_risen = one_of(&[0, 0, 100, 400]);
+        let network = FaultProfile {
+            loss,
+            duplicates,
             delay: (1, slow),
-            murder: [0, 0, 100, 400][self.chance.below(4) as usize],
-            late: [0, 0, 10, 100][self.chance.below(4) as usize],
-            sync: (0, [1, 5, 40, 300][self.chance.below(4) as usize]),
+            stragglers: one_of(&[0, 0, 10, 100]),
+            straggler_delay: (100, 4_000),
+            ..FaultProfile::default()
         };
+        self.rates = FaultRates { network, full, crash_risen, sync: (0, one_of(&[1, 5, 40, 300])) };
     }
 
     /// Any set of members after any other, as long as somebody may lead and a majority can be had
@@ -143,7 +150,7 @@ impl World {
             return;
         }
         let mut members = Vec::new();
-        for place in 0..self.slots.len() as u64 {
+        for place in 0..self.nodes.len() as u64 {
             let part = match self.chance.below(8) {
                 0..=3 => Part::Voter,
                 4 => Part::Witness,
@@ -166,26 +173,26 @@ impl World {
 
     /// A graceful stop: the process ends once nothing is in flight.
     fn retire(&mut self, node: usize) {
-        if self.slots[node].up {
+        if self.nodes[node].up {
             self.step(node, Event::Retire);
-            if self.slots[node].machine.replica.role() != Role::Master {
+            if self.nodes[node].machine.replica.role() != Role::Master {
                 self.crash_for_a_while(node);
             } else {
                 // It is killed if it does not end in time.
-                self.slots[node].paused_until = self.now;
-                let life = self.slots[node].life;
-                self.after(3_000, Item::Restart { node, life });
+                self.pause(node, 0);
+                let life = self.nodes[node].life;
+                self.after(3_000, SimEvent::Restart { node, life });
             }
         }
     }
 
     /// Everything works from now on.
-    pub fn make_peace(&mut self) {
-        self.peace = true;
+    pub fn end_faults(&mut self) {
+        self.is_calm = true;
         self.mend();
-        self.weather = Weather { delay: (1, 3), sync: (0, 4), ..Weather::default() };
-        for node in 0..self.slots.len() {
-            self.slots[node].paused_until = self.now;
+        self.rates = FaultRates::calm();
+        for node in 0..self.nodes.len() {
+            self.pause(node, 0);
             // Whoever retired starts anew.
             self.crash(node);
             self.start(node);

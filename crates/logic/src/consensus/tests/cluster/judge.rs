@@ -3,6 +3,7 @@
 use crate::consensus::tests::machine::Machine;
 use crate::consensus::{Body, Configuration, Effect, Message, ReadToken, Role};
 use base::{Ballot, LogIndex, NodeId};
+use sim::Counts;
 use std::collections::BTreeMap;
 
 /// The ledger of one history.
@@ -15,9 +16,9 @@ pub struct Judge {
     reads: BTreeMap<ReadToken, u64>,
     next_read: u64,
     /// Reads that were answered.
-    pub answered: u64,
+    answered: u64,
     /// A digest of all that was seen, to compare two runs of one seed.
-    pub digest: u64,
+    digest: u64,
     /// The configurations, with the stop-sign's index each began with.
     configurations: Vec<(LogIndex, Configuration)>,
 }
@@ -42,9 +43,15 @@ impl Judge {
         known.expect("the first began with 0").clone()
     }
 
-    /// How often the members changed.
-    pub fn changes(&self) -> usize {
-        self.configurations.len() - 1
+    /// Returns the digest of the history, and what it came to.
+    pub fn outcome(&self) -> (u64, Counts) {
+        let counts = [
+            ("values decided", self.ledger.len() as u64),
+            ("reads", self.answered),
+            ("ballots led", self.masters.len() as u64),
+            ("changes of members", self.configurations.len() as u64 - 1),
+        ];
+        (self.digest, counts.into())
     }
 
     /// A read comes: it must see everything that is decided by now.
@@ -53,11 +60,6 @@ impl Judge {
         let token = ReadToken(self.next_read);
         self.reads.insert(token, self.ledger.len() as u64);
         token
-    }
-
-    /// How many ballots were led.
-    pub fn reigns(&self) -> usize {
-        self.masters.len()
     }
 
     fn note(&mut self, word: u64) {

@@ -3,10 +3,9 @@
 //!
 //! Promises: the same seed is the same history; whatever happens, what one replica decided no other
 //! contradicts, what was acknowledged stays, and a read sees all that was acknowledged before it;
-//! left in peace, the group goes on and its members are level.
+//! without faults, the group goes on and its members are level.
 //! Never: looks into a replica to drive it.
 
-pub mod chance;
 mod disks;
 mod faults;
 pub mod judge;

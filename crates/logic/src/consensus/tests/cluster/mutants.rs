@@ -1,9 +1,8 @@
 //! Each rule broken once: a simulator that notices nothing would prove nothing (F-59).
 
-use super::seeds::live;
+use super::seeds::run_history;
 use crate::consensus::rules::Rule;
-use crate::consensus::tests::broken::while_broken;
-use std::panic::catch_unwind;
+use sim::{MutationCheck, is_long};
 
 /// Rules whose absence shows in nearly every history.
 const PLAIN: [Rule; 21] = [
@@ -70,65 +69,34 @@ const VERDICTS: [&str; 9] = [
 /// anything is said that the judge could hold against the disk.
 const OTHERWISE: [(Rule, &str); 1] = [(Rule::PromisesRise, "saved <= promised")];
 
-fn is_verdict(rule: Rule, said: &str) -> bool {
-    let named = OTHERWISE.iter().filter(|(other, _)| *other == rule).map(|(_, words)| *words);
-    VERDICTS.into_iter().chain(named).any(|words| said.contains(words))
-}
-
-/// The first history whose judge sees that a rule is broken, and what it says; else what was said
-/// instead.
-fn noticed(rule: Rule, within: u64) -> Result<(u64, String), Vec<String>> {
-    let mut otherwise = Vec::new();
-    let first = LATER.iter().find(|(other, _)| *other == rule).map_or(0, |(_, seed)| *seed);
-    let seen = while_broken(rule, || {
-        (first..first + within).find_map(|seed| {
-            let panic = catch_unwind(|| live(seed)).err()?;
-            let said = panic.downcast_ref::<String>().cloned();
-            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
-            let said = said.unwrap_or_default();
-            if is_verdict(rule, &said) {
-                return Some((seed, said));
-            }
-            otherwise.push(said);
-            None
-        })
-    });
-    otherwise.truncate(3);
-    seen.ok_or(otherwise)
-}
-
-fn notice_all(rules: &[Rule], within: u64) {
-    let mut missed = Vec::new();
-    for rule in rules {
-        match noticed(*rule, within) {
-            Ok((seed, how)) => println!("{rule:?}: seed {seed}: {how:.100}"),
-            Err(said) => missed.push(format!("{rule:?}, but for {said:.100?}")),
-        }
-    }
-    let missed = missed.join("\n");
-    assert!(missed.is_empty(), "the judge of {within} histories does not see broken:\n{missed}");
-}
+const SEEDS: MutationCheck<Rule> = MutationCheck {
+    history: run_history,
+    within: 1_000,
+    verdicts: &VERDICTS,
+    otherwise: &OTHERWISE,
+    first: &LATER,
+};
 
 /// The control of the control: a panic that is nobody's verdict is not taken for one.
 #[test]
 fn a_panic_of_the_replica_is_no_verdict() {
-    for said in ["left in peace, one leads", "assertion failed: self.saved <= self.last", ""] {
-        assert!(PLAIN.iter().chain(&SUBTLE).all(|rule| !is_verdict(*rule, said)), "{said}");
+    for said in ["without faults, one leads", "assertion failed: self.saved <= self.last", ""] {
+        assert!(PLAIN.iter().chain(&SUBTLE).all(|rule| !SEEDS.is_verdict(*rule, said)), "{said}");
     }
-    assert!(is_verdict(Rule::MoreThanHalf, "ballot 3 of n2 is led twice"));
+    assert!(SEEDS.is_verdict(Rule::MoreThanHalf, "ballot 3 of n2 is led twice"));
 }
 
 #[test]
 fn a_broken_rule_is_noticed_soon() {
-    notice_all(&PLAIN, 1_000);
+    SEEDS.assert_noticed(&PLAIN, &[]);
 }
 
 #[test]
 fn a_broken_rule_is_noticed_in_the_end() {
-    if std::env::var("CREDENZA_TEST_LONG").is_ok() {
-        notice_all(&SUBTLE, 30_000);
+    if is_long() {
+        MutationCheck { within: 30_000, ..SEEDS }.assert_noticed(&SUBTLE, &[]);
     } else {
         // The two that showed first.
-        notice_all(&[Rule::AnswersToThisAttempt, Rule::HighestBallotFirst], 1_000);
+        SEEDS.assert_noticed(&[Rule::AnswersToThisAttempt, Rule::HighestBallotFirst], &[]);
     }
 }

@@ -1,6 +1,5 @@
 //! Time, network, disks and clocks of a group, and what its nodes do with them.
 
-use super::chance::Chance;
 use super::faults::with_some_quorum;
 use super::judge::Judge;
 use crate::consensus::tests::machine::{Identity, Machine};
@@ -8,15 +7,18 @@ use crate::consensus::{
     Configuration, Effect, Event, LeaseClock, Member, Message, Role, ValueHandle,
 };
 use base::{ConfigurationId, LogIndex, Millis, NodeId, Part};
+use sim::{Chance, Cuts, EventQueue, FaultProfile, Journal, SimClock};
 use std::collections::BTreeMap;
 
 /// Milliseconds from tick to tick, at most; several fit in a lease.
 const TICK_MAX: u64 = 25;
-/// More than this under way at once, and it is a storm.
-const STORM: usize = 20_000;
+/// Events that are planned at one time: with more, messages beget messages.
+const EVENTS_MAX: usize = 20_000;
+/// Nanoseconds of a millisecond, which is the unit of time here.
+const MS_NS: u64 = 1_000_000;
 
 /// One node.
-pub struct Slot {
+pub struct SimNode {
     pub identity: Identity,
     pub machine: Machine,
     pub up: bool,
@@ -25,11 +27,8 @@ pub struct Slot {
     pub lost: Option<Machine>,
     /// Counts its lives: what a disk was doing for an earlier one concerns nobody.
     pub life: u64,
-    /// Its clock: shown at time 0, and how much it gains, in parts per million.
-    pub offset: u64,
-    pub gain_ppm: i64,
-    /// It does nothing until then.
-    pub paused_until: u64,
+    /// It begins anew with each life. The node does nothing while it is paused.
+    pub clock: SimClock,
     pub syncing: bool,
     pub snapshot_under_way: bool,
     /// Values up to here are gone from its log.
@@ -38,14 +37,14 @@ pub struct Slot {
     pub marked: LogIndex,
 }
 
-impl Slot {
+impl SimNode {
     fn held(&self) -> &Machine {
         self.lost.as_ref().unwrap_or(&self.machine)
     }
 }
 
 /// What happens at a moment.
-pub enum Item {
+pub enum SimEvent {
     Deliver { from: usize, to: usize, message: Message, values: Vec<u64> },
     Synced { node: usize, life: u64 },
     Tick { node: usize, life: u64 },
@@ -57,42 +56,52 @@ pub enum Item {
     Restart { node: usize, life: u64 },
 }
 
-/// What the network and the disks do to what passes through them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Weather {
-    pub loss: u64,
-    pub twice: u64,
+/// What the network and the disks do to what passes through them, per mille and in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultRates {
+    /// Stragglers take that time in place of the usual one.
+    pub network: FaultProfile,
+    /// Messages with values for which there is no room.
     pub full: u64,
-    pub delay: (u64, u64),
-    /// Messages that come seconds late, to another world.
-    pub late: u64,
-    /// How dangerous it is to rise.
-    pub murder: u64,
+    /// Nodes that crash soon after they have adopted a log or become master.
+    pub crash_risen: u64,
+    /// The time that a sync takes.
     pub sync: (u64, u64),
+}
+
+impl FaultRates {
+    /// No faults.
+    pub fn calm() -> FaultRates {
+        let network = FaultProfile { delay: (1, 3), ..FaultProfile::default() };
+        FaultRates { network, full: 0, crash_risen: 0, sync: (0, 4) }
+    }
 }
 
 pub struct World {
     pub chance: Chance,
-    pub now: u64,
-    queue: BTreeMap<(u64, u64), Item>,
-    sequence: u64,
-    pub slots: Vec<Slot>,
-    /// `cut[from][to]`: nothing passes that way.
-    pub cut: Vec<Vec<bool>>,
-    pub weather: Weather,
+    queue: EventQueue<SimEvent>,
+    pub nodes: Vec<SimNode>,
+    pub cuts: Cuts,
+    pub rates: FaultRates,
     pub judge: Judge,
     /// Which values are stop-signs.
     pub signs: BTreeMap<u64, Configuration>,
     next_value: u64,
     tick: u64,
     /// No more faults.
-    pub peace: bool,
+    pub is_calm: bool,
     /// Whether its members change.
     pub changing: bool,
     /// Whether other numbers than a majority save a value.
     pub varies: bool,
-    /// Tells every event, for whoever looks for the cause of a failure.
-    told: bool,
+    pub journal: Journal,
+}
+
+/// A clock that shows so many milliseconds at time 0. One that is slow begins at the end of its
+/// millisecond: its reading is rounded up.
+fn new_clock(shows_ms: u64, rate: u64) -> SimClock {
+    let rounding_ns = if rate < 1_000_000 { MS_NS - 1 } else { 0 };
+    SimClock { ahead_ns: shows_ms * MS_NS + rounding_ns, ..SimClock::new(0, rate) }
 }
 
 impl World {
@@ -108,7 +117,7 @@ impl World {
         let configuration = with_some_quorum(configuration, varies.then_some(seed / 4));
         // Each clock may be off by as much as the lease allows, either way.
         let drift = i64::from(lease.drift_ppm.min(450_000));
-        let slots: Vec<_> = (1..=members.len() as u64 + spare)
+        let nodes: Vec<_> = (1..=members.len() as u64 + spare)
             .map(|node| {
                 let identity = Identity {
                     node: NodeId(node),
@@ -116,20 +125,21 @@ impl World {
                     configuration: configuration.clone(),
                     lease,
                 };
-                let gain_ppm = match chance.below(3) {
+                let gain_ppm: i64 = match chance.below(3) {
                     0 => -drift,
                     1 => drift,
                     _ => chance.below(2 * drift as u64 + 1) as i64 - drift,
                 };
-                Slot {
+                SimNode {
                     machine: Machine::fresh(identity.clone()),
                     identity,
                     up: true,
                     lost: None,
                     life: 0,
-                    offset: chance.below(1_000_000),
-                    gain_ppm,
-                    paused_until: 0,
+                    clock: new_clock(
+                        chance.below(1_000_000),
+                        1_000_000_u64.saturating_add_signed(gain_ppm),
+                    ),
                     syncing: false,
                     snapshot_under_way: false,
                     floor: LogIndex(0),
@@ -137,85 +147,78 @@ impl World {
                 }
             })
             .collect();
-        let count = slots.len();
         let mut world = World {
             chance,
-            now: 0,
-            queue: BTreeMap::new(),
-            sequence: 0,
-            slots,
-            cut: vec![vec![false; count]; count],
-            weather: Weather { delay: (1, 3), sync: (0, 4), ..Weather::default() },
+            queue: EventQueue::default(),
+            nodes,
+            cuts: Cuts::default(),
+            rates: FaultRates::calm(),
             judge: Judge::new(configuration),
             signs: BTreeMap::new(),
             next_value: 1,
             tick: TICK_MAX.min(lease.length.0 / 10),
-            peace: false,
+            is_calm: false,
             changing: spare > 0,
             varies,
-            told: std::env::var_os("CREDENZA_TOLD").is_some(),
+            journal: Journal::default(),
         };
-        for node in 0..count {
-            world.start(node);
-        }
+        (0..world.nodes.len()).for_each(|node| world.start(node));
         world
     }
 
-    pub fn after(&mut self, delay: u64, item: Item) {
-        self.sequence += 1;
-        self.queue.insert((self.now + delay, self.sequence), item);
-        assert!(self.queue.len() < STORM, "messages beget messages");
+    /// Returns the time since the beginning of the history, milliseconds.
+    pub fn now(&self) -> u64 {
+        self.queue.now()
+    }
+
+    pub fn after(&mut self, delay: u64, item: SimEvent) {
+        self.queue.after(delay, item);
+        assert!(self.queue.len() < EVENTS_MAX, "messages beget messages");
     }
 
     /// Lets everything happen up to that moment.
     pub fn run(&mut self, until: u64) {
-        while let Some(entry) = self.queue.first_entry() {
-            if entry.key().0 > until {
-                break;
-            }
-            let ((at, _), item) = entry.remove_entry();
-            self.now = at;
-            self.happen(item);
+        while let Some(event) = self.queue.next_until(until) {
+            self.happen(event);
         }
-        self.now = until;
     }
 
-    fn happen(&mut self, item: Item) {
+    fn happen(&mut self, item: SimEvent) {
         match item {
-            Item::Deliver { from, to, message, values } => {
-                if self.slots[to].up && self.slots[to].paused_until > self.now {
-                    let until = self.slots[to].paused_until - self.now;
-                    return self.after(until, Item::Deliver { from, to, message, values });
+            SimEvent::Deliver { from, to, message, values } => {
+                if self.nodes[to].up && self.is_paused(to) {
+                    let until = self.nodes[to].clock.paused_until - self.now();
+                    return self.after(until, SimEvent::Deliver { from, to, message, values });
                 }
-                if self.slots[to].up && !self.cut[from][to] {
-                    let from = self.slots[from].identity.node;
+                if self.nodes[to].up && !self.cuts.is_cut(from, to) {
+                    let from = self.nodes[from].identity.node;
                     let now = self.clock(to);
                     let signs = self.signs_among(&message, &values);
                     let event = Event::Received { from, message, signs, now };
                     self.step_with(to, event, &values);
                 }
             }
-            Item::Synced { node, life } => self.synced(node, life),
-            Item::Tick { node, life } => {
-                if self.slots[node].life == life && self.slots[node].up {
-                    if self.slots[node].paused_until <= self.now {
+            SimEvent::Synced { node, life } => self.synced(node, life),
+            SimEvent::Tick { node, life } => {
+                if self.nodes[node].life == life && self.nodes[node].up {
+                    if !self.is_paused(node) {
                         let now = self.clock(node);
                         self.step(node, Event::Tick { now });
                     }
-                    self.after(self.tick, Item::Tick { node, life });
+                    self.after(self.tick, SimEvent::Tick { node, life });
                 }
             }
-            Item::Snapshot { node, life, from } => self.snapshot(node, life, from),
-            Item::Client => self.client(),
-            Item::Fault => self.fault(),
-            Item::Mend => self.mend(),
-            Item::Crash { node, life } => {
-                if self.slots[node].life == life && !self.peace {
+            SimEvent::Snapshot { node, life, from } => self.snapshot(node, life, from),
+            SimEvent::Client => self.client(),
+            SimEvent::Fault => self.fault(),
+            SimEvent::Mend => self.mend(),
+            SimEvent::Crash { node, life } => {
+                if self.nodes[node].life == life && !self.is_calm {
                     self.crash_for_a_while(node);
                 }
             }
-            Item::Restart { node, life } => {
-                if self.slots[node].life == life {
+            SimEvent::Restart { node, life } => {
+                if self.nodes[node].life == life {
                     self.crash(node); // Whoever is still up retired, and did not end in time.
                     self.start(node);
                 }
@@ -235,7 +238,7 @@ impl World {
 
     /// A master is to let others agree.
     pub fn reconfigure(&mut self, master: usize, members: Vec<Member>) {
-        let id = self.slots[master].machine.replica.configuration().id().0 + 1;
+        let id = self.nodes[master].machine.replica.configuration().id().0 + 1;
         let configuration = Configuration::new(ConfigurationId(id), members).expect("sound");
         let chosen = self.varies.then_some(self.next_value);
         let configuration = with_some_quorum(configuration, chosen);
@@ -247,30 +250,33 @@ impl World {
 
     /// What a node's clock shows.
     pub fn clock(&self, node: usize) -> Millis {
-        let slot = &self.slots[node];
-        let gained = i128::from(self.now) * i128::from(slot.gain_ppm) / 1_000_000;
-        Millis((i128::from(slot.offset) + i128::from(self.now) + gained) as u64)
+        Millis(self.nodes[node].clock.monotonic_ns(self.now() * 1_000) / MS_NS)
+    }
+
+    fn is_paused(&self, node: usize) -> bool {
+        self.nodes[node].clock.paused_until > self.now()
     }
 
     pub fn start(&mut self, node: usize) {
-        if self.slots[node].lost.is_some() {
+        if self.nodes[node].lost.is_some() {
             return;
         }
         let offset = self.chance.below(1_000_000);
-        let slot = &mut self.slots[node];
-        slot.offset = offset; // A machine's monotonic clock begins anew.
+        let slot = &mut self.nodes[node];
+        // A machine's monotonic clock begins anew.
+        slot.clock.ahead_ns = new_clock(offset, slot.clock.rate).ahead_ns;
         slot.up = true;
         slot.life += 1;
         slot.syncing = false;
         slot.snapshot_under_way = false;
         let (life, now) = (slot.life, self.clock(node));
         self.step(node, Event::Started { now });
-        if self.slots[node].floor > LogIndex(0) {
-            let upto = self.slots[node].floor;
+        if self.nodes[node].floor > LogIndex(0) {
+            let upto = self.nodes[node].floor;
             self.step(node, Event::Collapsed { upto });
         }
         let first = self.chance.below(self.tick);
-        self.after(first, Item::Tick { node, life });
+        self.after(first, SimEvent::Tick { node, life });
     }
 
     pub fn step(&mut self, node: usize, event: Event) {
@@ -278,27 +284,25 @@ impl World {
     }
 
     fn step_with(&mut self, node: usize, event: Event, values: &[u64]) {
-        if self.told {
-            eprintln!("{} node {}: {event:?}", self.now, node + 1);
-        }
-        self.slots[node].machine.next_value = self.next_value;
-        self.slots[node].machine.step_with(event, values);
-        self.next_value = self.next_value.max(self.slots[node].machine.next_value);
-        let machines: Vec<_> = self.slots.iter().map(Slot::held).collect();
+        self.journal.tell(self.now(), || format!("node {}: {event:?}", node + 1));
+        self.nodes[node].machine.next_value = self.next_value;
+        self.nodes[node].machine.step_with(event, values);
+        self.next_value = self.next_value.max(self.nodes[node].machine.next_value);
+        let machines: Vec<_> = self.nodes.iter().map(SimNode::held).collect();
         let decided = self.judge.ledger.len();
-        self.judge.judge(node, &self.slots[node].machine, &machines, &self.signs);
+        self.judge.judge(node, &self.nodes[node].machine, &machines, &self.signs);
         let news = self.judge.ledger.len() > decided;
-        self.murder(node);
+        self.crash_if_risen(node);
         self.send_out(node);
         self.want_sync(node);
-        let wanted = self.slots[node].machine.effects.iter().find_map(|effect| match effect {
+        let wanted = self.nodes[node].machine.effects.iter().find_map(|effect| match effect {
             Effect::FetchSnapshot { from } => Some(from.0 as usize - 1),
             _ => None,
         });
-        if let Some(from) = wanted.filter(|_| !self.slots[node].snapshot_under_way) {
-            self.slots[node].snapshot_under_way = true;
-            let (life, delay) = (self.slots[node].life, self.chance.between(5, 200));
-            self.after(delay, Item::Snapshot { node, life, from });
+        if let Some(from) = wanted.filter(|_| !self.nodes[node].snapshot_under_way) {
+            self.nodes[node].snapshot_under_way = true;
+            let (life, delay) = (self.nodes[node].life, self.chance.between(5, 200));
+            self.after(delay, SimEvent::Snapshot { node, life, from });
         }
         if news {
             self.doubt_masters();
@@ -306,27 +310,27 @@ impl World {
     }
 
     fn send_out(&mut self, node: usize) {
-        let outbox = std::mem::take(&mut self.slots[node].machine.outbox);
+        let outbox = std::mem::take(&mut self.nodes[node].machine.outbox);
         let mut full = None;
         for (to, message, values) in outbox {
             let to = to.0 as usize - 1;
             if let Some((after, _)) = message.body.values() {
-                assert!(after >= self.slots[node].floor, "sends what its log no longer holds");
-                if self.chance.often(self.weather.full) {
+                assert!(after >= self.nodes[node].floor, "sends what its log no longer holds");
+                if self.chance.often(self.rates.full) {
                     full = Some(Event::Unsent { to: NodeId(to as u64 + 1), after });
                     continue;
                 }
             }
-            if self.cut[node][to] || self.chance.often(self.weather.loss) {
+            let profile = self.rates.network;
+            if self.cuts.is_cut(node, to) || self.chance.often(profile.loss) {
                 continue;
             }
-            let times = if self.chance.often(self.weather.twice) { 2 } else { 1 };
-            for _ in 0..times {
-                let late = self.chance.often(self.weather.late);
-                let (low, high) = if late { (100, 4_000) } else { self.weather.delay };
+            for _ in 0..profile.copies(&mut self.chance) {
+                let late = self.chance.often(profile.stragglers);
+                let (low, high) = if late { profile.straggler_delay } else { profile.delay };
                 let delay = self.chance.between(low, high);
                 let values = values.clone();
-                self.after(delay, Item::Deliver { from: node, to, message, values });
+                self.after(delay, SimEvent::Deliver { from: node, to, message, values });
             }
         }
         if let Some(unsent) = full {
@@ -335,13 +339,13 @@ impl World {
     }
 
     fn client(&mut self) {
-        let node = self.chance.below(self.slots.len() as u64) as usize;
+        let node = self.chance.below(self.nodes.len() as u64) as usize;
         // Some don't know who is master, and ask anyone.
         let lost = self.chance.often(100);
-        if lost || self.slots[node].machine.replica.role() == Role::Master {
+        if lost || self.nodes[node].machine.replica.role() == Role::Master {
             if self.chance.often(700) {
                 let value = ValueHandle { bytes: 10, updates: 1 };
-                let burst = !self.peace && self.chance.often(10);
+                let burst = !self.is_calm && self.chance.often(10);
                 let count = if burst { self.chance.below(400) } else { 1 };
                 for _ in 0..count {
                     self.ask(node, |_, _| Event::Propose { value });
@@ -351,7 +355,7 @@ impl World {
             }
         }
         let pause = self.chance.between(1, 12);
-        self.after(pause, Item::Client);
+        self.after(pause, SimEvent::Client);
     }
 
     fn read_at(&mut self, node: usize) {
@@ -359,7 +363,7 @@ impl World {
     }
 
     fn ask(&mut self, node: usize, event: impl FnOnce(&mut World, Millis) -> Event) {
-        if self.slots[node].up && self.slots[node].paused_until <= self.now {
+        if self.nodes[node].up && !self.is_paused(node) {
             let now = self.clock(node);
             let event = event(self, now);
             self.step(node, event);
@@ -378,7 +382,7 @@ impl World {
 
     /// The masters in office.
     pub fn masters(&self) -> Vec<usize> {
-        let leads = |slot: &Slot| slot.up && slot.machine.replica.role() == Role::Master;
-        (0..self.slots.len()).filter(|place| leads(&self.slots[*place])).collect()
+        let leads = |slot: &SimNode| slot.up && slot.machine.replica.role() == Role::Master;
+        (0..self.nodes.len()).filter(|place| leads(&self.nodes[*place])).collect()
     }
 }

@@ -12,10 +12,10 @@
 
 mod state;
 
-use super::broken::while_broken;
 use crate::consensus::Role;
 use crate::consensus::rules::Rule;
 use base::Millis;
+use base::mutants::Mutation;
 use state::{Action, Left, Shape, State, unsynced};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -39,7 +39,7 @@ impl Model for Group {
 
     fn init_states(&self) -> Vec<State> {
         let begins = || (self.begins)(self.shape, self.left);
-        vec![self.broken.map_or_else(begins, |rule| while_broken(rule, begins))]
+        vec![self.broken.map_or_else(begins, |rule| rule.while_active(begins))]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -97,7 +97,7 @@ impl Model for Group {
             _ => None,
         };
         match self.broken {
-            Some(rule) => while_broken(rule, || state.act(action)),
+            Some(rule) => rule.while_active(|| state.act(action)),
             None => state.act(action),
         }
         // A message that changes nothing may as well stay in flight for ever.

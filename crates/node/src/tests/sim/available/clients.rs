@@ -1,10 +1,9 @@
 //! Clients: each asks one thing at a time, of any node, and tells the judge.
 
+use super::super::process;
 use super::judge::{Seen, Write};
-use super::mate::CLUSTER;
-use super::stage::Stage;
+use super::node::CLUSTER;
 use super::world::World;
-use crate::flow::Flow;
 use base::codec::checksum;
 use base::dots::DotContext;
 use base::{
@@ -12,13 +11,12 @@ use base::{
     Reply, Request, Result, Siblings, Store, StoreOptions,
 };
 use bytes::Bytes;
+use sim::FaultTarget as _;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hash;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// A client that waits longer gives up, milliseconds; so does the node it asked.
-const PATIENCE_MS: u64 = 1_000;
+const TIMEOUT_MS: u64 = 1_000;
 
 /// What a client knows of a key.
 #[derive(Clone, Default)]
@@ -64,26 +62,21 @@ pub(super) async fn ask(
     bucket: BucketName,
     call: AvailableCall,
 ) -> Option<Result<Reply>> {
-    let node = world.mates.borrow()[which].running()?.clone();
-    let (sender, answer) = tokio::sync::oneshot::channel();
+    let node = world.nodes.borrow()[which].running()?.clone();
     let request = Request { bucket, call: Call::Available(call), retry: None };
-    world.stage.begin(Some(which), async move {
-        let submitted = node.router.submit(&mut Flow::default(), request);
-        let _ = sender.send(node.router.answered(submitted).await);
-    });
-    runtime::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
+    process::ask(node, which, request, TIMEOUT_MS).await
 }
 
 /// Asks and asks, until the trouble ends.
 pub(super) async fn live(world: Rc<World>) {
     let mut knows = BTreeMap::<usize, Knows>::new();
     while world.is_troubled() {
-        let stage: &Rc<Stage> = &world.stage;
-        let pause = stage.dice(|dice| dice.between(1_000, 120_000));
-        stage.rest(pause).await;
-        let which = stage.dice(|dice| dice.below(world.count as u64)) as usize;
-        let number = stage.dice(|dice| dice.below(world.keys as u64)) as usize;
-        let deed = match stage.dice(|dice| dice.below(100)) {
+        let scheduler = &world.scheduler;
+        let pause = scheduler.draw(|chance| chance.between(1_000, 120_000));
+        scheduler.sleep_us(pause).await;
+        let which = scheduler.draw(|chance| chance.index(world.count));
+        let number = scheduler.draw(|chance| chance.index(world.keys));
+        let deed = match scheduler.draw(|chance| chance.below(100)) {
             0..40 => Deed::Read,
             40..55 => Deed::Blind,
             55..85 => Deed::Replace,
@@ -95,13 +88,13 @@ pub(super) async fn live(world: Rc<World>) {
             Deed::Read => read(&world, which, number, known).await,
             _ => write(&world, (which, number), deed, known).await,
         };
-        (stage.now(), which, number, name).hash(&mut super::wire::at(&world.hub).trace);
-        world.count(name);
+        world.journal.note((scheduler.now(), which, number, name));
+        world.journal.count(name);
     }
 }
 
 async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows) -> &'static str {
-    let (pr, timeout_ms) = (of_owners(world), Some(PATIENCE_MS));
+    let (pr, timeout_ms) = (of_owners(world), Some(TIMEOUT_MS));
     let options = FetchOptions { pr, timeout_ms, ..FetchOptions::default() };
     let (bucket, key) = world.place(number);
     let call = AvailableCall::Fetch { key, options };
@@ -114,8 +107,8 @@ async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows)
     // Where nobody is away, most of a key's owners are asked, by writers and by readers.
     if world.calm {
         world.judge.borrow().meets(number, &stands, &living);
-        world.count("read that must meet");
-        world.add("read among stragglers", world.straggling.into());
+        world.journal.count("read that must meet");
+        world.journal.add("read among stragglers", world.straggling.into());
     }
     *known = Knows { context: Some(siblings.context), seen };
     "read"
@@ -153,17 +146,17 @@ async fn write(
     let value = matches!(deed, Deed::Blind | Deed::Replace);
     let may_known = if unread { None } else { Some(may.clone()) };
     let write = world.judge.borrow_mut().begins(number, value, may_known);
-    let w = world.stage.dice(|dice| dice.often(200)).then_some(Quorum::One);
+    let w = world.scheduler.draw(|chance| chance.often(200)).then_some(Quorum::One);
     let w = w.filter(|_| !world.loses && !world.calm);
-    let anywhere = world.straggling && world.stage.dice(|dice| dice.often(300));
+    let anywhere = world.straggling && world.scheduler.draw(|chance| chance.often(300));
     if anywhere {
         world.judge.borrow_mut().goes_anywhere(write);
     }
-    let (pw, timeout_ms) = (of_owners(world).filter(|_| !anywhere), Some(PATIENCE_MS));
+    let (pw, timeout_ms) = (of_owners(world).filter(|_| !anywhere), Some(TIMEOUT_MS));
     let options = StoreOptions { timeout_ms, w, dw: w, pw, ..StoreOptions::default() };
     let place = world.place(number);
     let (bucket, key) = place.clone();
-    world.stage_told(|| format!("{which}: {deed:?} {write} of {number} over {may:?}"));
+    world.tell(|| format!("{which}: {deed:?} {write} of {number} over {may:?}"));
     let call = match value {
         true => AvailableCall::Store(Box::new(Store {
             key,
@@ -175,7 +168,7 @@ async fn write(
         false => AvailableCall::Remove { key, context: context.clone(), options },
     };
     let answer = ask(world, which, bucket, call).await;
-    world.stage_told(|| format!("{which}: {write} {}", answer.as_ref().is_some_and(Result::is_ok)));
+    world.tell(|| format!("{which}: {write} {}", answer.as_ref().is_some_and(Result::is_ok)));
     let now = match answer {
         Some(Ok(Reply { body: Body::Stored(now), .. })) => now,
         Some(Err(error)) if error.reason == Reason::NotFound => {

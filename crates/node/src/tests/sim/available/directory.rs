@@ -4,9 +4,8 @@
 //! late, in its order, and only while it has a link to it. After a fall a node may know a little
 //! less than before, as one that has not heard what was decided.
 
-use super::mate::Told;
-use super::stage::Stage;
-use super::wire::{self, End, Hub, Wire};
+use super::super::transport::Port;
+use super::node::Decision;
 use super::world::World;
 use base::wire::write_answer;
 use base::{
@@ -14,12 +13,11 @@ use base::{
 };
 use bytes::Bytes;
 use logic::ring::{Rack, Ring, RingWish, plan};
+use sim::FaultTarget as _;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use transport::{
-    Broken, Incarnation, IncomingCall, IncomingMessage, Network, Peers, Receiver, Sink,
-};
+use transport::{Broken, Incarnation, IncomingCall, IncomingMessage, Peers, Receiver, Sink};
 
 /// The node that stands for the directory's master.
 pub(super) const DIRECTORY: NodeId = NodeId(9_000);
@@ -30,7 +28,7 @@ const LETTER_HEAD: usize = 9;
 
 /// All that was ever decided.
 pub(super) struct Directory {
-    log: Vec<Told>,
+    log: Vec<Decision>,
     /// Its place in the network, once it has one.
     peers: Option<Peers>,
 }
@@ -43,17 +41,17 @@ pub(super) fn at(directory: &Shared) -> MutexGuard<'_, Directory> {
 }
 
 impl Directory {
-    pub(super) fn new(first: Told) -> Shared {
+    pub(super) fn new(first: Decision) -> Shared {
         Arc::new(Mutex::new(Directory { log: vec![first], peers: None }))
     }
 
     /// What is in force.
-    pub(super) fn newest(&self) -> &Told {
+    pub(super) fn newest(&self) -> &Decision {
         self.log.last().expect("there is a first")
     }
 
     /// What was decided in this place.
-    pub(super) fn entry(&self, at: usize) -> Option<&Told> {
+    pub(super) fn entry(&self, at: usize) -> Option<&Decision> {
         self.log.get(at)
     }
 
@@ -62,13 +60,13 @@ impl Directory {
         self.log.len() - 1
     }
 
-    fn decide(&mut self, next: Told) {
+    fn decide(&mut self, next: Decision) {
         let changes = self.newest().changes + 1;
-        self.log.push(Told { changes, ..next });
+        self.log.push(Decision { changes, ..next });
     }
 
     fn decide_ring(&mut self, ring: Ring) {
-        self.decide(Told { ring, ..self.newest().clone() });
+        self.decide(Decision { ring, ..self.newest().clone() });
     }
 
     /// Something changes elsewhere on the ring.
@@ -77,7 +75,7 @@ impl Directory {
     }
 
     /// A node has told something: as `directory/ring.rs` takes it.
-    fn told(&mut self, call: &RingCall) {
+    fn hears(&mut self, call: &RingCall) {
         let (ring, numbers) = (&self.newest().ring, self.newest().numbers());
         let next = match call {
             RingCall::Received { since, partition, node } => {
@@ -91,7 +89,7 @@ impl Directory {
 
     /// Nobody waits for who is no member any more.
     fn settle(&mut self) {
-        let Told { ring, nodes, .. } = self.newest();
+        let Decision { ring, nodes, .. } = self.newest();
         let (gone, numbers) = (|node| !nodes.contains(&node), self.newest().numbers());
         let next = ring.clone().without_leftovers_of(gone).without_receivers_of(gone, &numbers);
         if next != *ring {
@@ -109,22 +107,22 @@ impl Directory {
 }
 
 /// Whoever is asked at the directory's place.
-struct Clerk(Weak<Mutex<Directory>>);
+struct DirectoryReceiver(Weak<Mutex<Directory>>);
 
-impl Sink for Clerk {
+impl Sink for DirectoryReceiver {
     fn deliver(&self, _: IncomingMessage) {}
     fn connected(&self, _: NodeId, _: Incarnation) {}
     fn broken(&self, _: NodeId, _: &Broken) {}
 }
 
-impl Receiver for Clerk {
+impl Receiver for DirectoryReceiver {
     fn asked(&self, asked: IncomingCall) {
         let directory = self.0.upgrade().expect("it never falls");
         let request = Request::read(&asked.payload.slice(LETTER_HEAD..)).expect("it reads");
         let Call::Directory(DirectoryCall::Ring(call)) = &request.call else {
             panic!("no node asks the directory that: {request:?}")
         };
-        at(&directory).told(call);
+        at(&directory).hears(call);
         at(&directory).settle();
         let answer: Result<Reply> = Ok(Reply::new(LogIndex(0), Body::Done));
         let mut bytes = Vec::new();
@@ -135,58 +133,50 @@ impl Receiver for Clerk {
 }
 
 /// The directory takes its place in the network.
-pub(super) fn open(directory: &Shared, hub: &Hub, which: usize) {
-    let clerk = Arc::new(Clerk(Arc::downgrade(directory)));
-    let wire = Wire { which, hub: hub.clone() };
-    let mut mailroom = None;
-    let over = |sink| {
-        mailroom = Some(sink);
-        Arc::new(wire) as Arc<dyn Network>
-    };
-    at(directory).peers = Some(Peers::over(over, clerk, 0));
-    let sink = mailroom.expect("the network is made with its sink");
-    wire::at(hub).begins(which, End { node: DIRECTORY, incarnation: 1, process: 0, sink });
+pub(super) fn open(directory: &Shared, port: Port) {
+    let clerk = Arc::new(DirectoryReceiver(Arc::downgrade(directory)));
+    at(directory).peers = Some(port.connect((DIRECTORY, 1), 0, clerk));
 }
 
 /// A node hears what was decided, for ever.
 pub(super) async fn hears(world: Rc<World>, which: usize) {
     loop {
         let lag = world.lag_us;
-        let pause = world.stage.dice(|dice| dice.between(lag / 20, lag));
-        world.stage.rest(pause).await;
-        let linked = wire::at(&world.hub).is_open(which, world.count);
-        if !linked || world.stage.is_paused(which) {
+        let pause = world.scheduler.draw(|chance| chance.between(lag / 20, lag));
+        world.scheduler.sleep_us(pause).await;
+        let linked = world.network.is_open(which, world.count);
+        if !linked || world.scheduler.is_paused(which) {
             continue;
         }
-        let mates = &mut world.mates.borrow_mut()[which];
+        let node = &mut world.nodes.borrow_mut()[which];
         let directory = at(&world.directory);
-        let (heard, last) = (mates.place.heard, directory.last());
+        let (heard, last) = (node.place.heard, directory.last());
         if heard == last {
             continue;
         }
         // One after the other, all or some of them; who is far behind gets a snapshot, and misses
         // what was between.
-        let (how, some) = world
-            .stage
-            .dice(|dice| (dice.below(10), dice.between(heard as u64 + 1, last as u64) as usize));
+        let (how, some) = world.scheduler.draw(|chance| {
+            (chance.below(10), chance.between(heard as u64 + 1, last as u64) as usize)
+        });
         let upto = if how < 3 { some } else { last };
         let from = if how == 9 { last } else { heard + 1 };
         for next in from..=upto {
-            let told = directory.entry(next).expect("it was decided");
-            world.stage.within(which, || mates.hear(next, told));
+            let decision = directory.entry(next).expect("it was decided");
+            world.scheduler.run_as(which, || node.hear(next, decision));
         }
     }
 }
 
 /// The ring is changed until the trouble ends.
 pub(super) async fn changes(world: Rc<World>) {
-    let stage: &Rc<Stage> = &world.stage;
+    let scheduler = &world.scheduler;
     while world.is_troubled() {
-        let pause = stage.dice(|dice| dice.between(100_000, 2_500_000));
-        stage.rest(pause).await;
+        let pause = scheduler.draw(|chance| chance.between(100_000, 2_500_000));
+        scheduler.sleep_us(pause).await;
         let name = world.change_ring();
-        world.stage_told(|| format!("ring: {name}"));
-        world.count(name);
+        world.tell(|| format!("ring: {name}"));
+        world.journal.count(name);
     }
 }
 
@@ -197,7 +187,7 @@ fn rack() -> Rack {
 impl World {
     /// One change, or none.
     fn change_ring(&self) -> &'static str {
-        let pending = self.told().ring.pending().is_some();
+        let pending = self.decision().ring.pending().is_some();
         if !pending && let Some(name) = self.replace_lost() {
             return name;
         }
@@ -206,22 +196,24 @@ impl World {
         }
         if pending {
             // Nothing goes back to a node that is no more.
-            let off = self.lost().is_none() && self.stage.dice(|dice| dice.often(250));
+            let off = self.lost().is_none() && self.scheduler.draw(|chance| chance.often(250));
             return if off { self.call_off() } else { "ring still changes" };
         }
-        let told = self.told();
-        let (here, spare): (Vec<_>, Vec<_>) =
-            told.nodes.iter().partition(|node| told.ring.layout().nodes().contains_key(node));
-        let (kind, one, other) = self.stage.dice(|dice| {
-            let one = dice.below(here.len() as u64) as usize;
-            (dice.below(5), here[one], spare.get(dice.below(spare.len() as u64) as usize))
+        let decision = self.decision();
+        let (here, spare): (Vec<_>, Vec<_>) = decision
+            .nodes
+            .iter()
+            .partition(|node| decision.ring.layout().nodes().contains_key(node));
+        let (kind, one, other) = self.scheduler.draw(|chance| {
+            let one = chance.below(here.len() as u64) as usize;
+            (chance.below(5), here[one], spare.get(chance.below(spare.len() as u64) as usize))
         });
         let (change, name) = match (kind, other) {
             (0, Some(node)) => (RingWish::Join { node: *node, rack: rack() }, "ring join"),
             (1, Some(new)) => {
                 (RingWish::Replace { old: one, new: *new, rack: rack() }, "ring replace")
             }
-            (3, _) if told.ring.partitions() < 32 => (RingWish::Double, "ring double"),
+            (3, _) if decision.ring.partitions() < 32 => (RingWish::Double, "ring double"),
             (3 | 4, _) => (RingWish::Halve, "ring halve"),
             _ => (RingWish::Leave { node: one }, "ring leave"),
         };
@@ -229,8 +221,8 @@ impl World {
     }
 
     fn call_off(&self) -> &'static str {
-        let (told, numbers) = (self.told(), self.told().numbers());
-        let cancelled = told.ring.cancel(&numbers);
+        let (decision, numbers) = (self.decision(), self.decision().numbers());
+        let cancelled = decision.ring.cancel(&numbers);
         let ring = cancelled.expect("a change is under way").without_idle(&numbers);
         let down = self.down();
         if ring.awaited(&numbers).iter().any(|node| down.contains(node)) {
@@ -242,15 +234,15 @@ impl World {
 
     /// Who has a place in the ring and is no member any more.
     fn lost(&self) -> Option<NodeId> {
-        let told = self.told();
-        told.ring.layout().nodes().keys().find(|node| !told.nodes.contains(node)).copied()
+        let decision = self.decision();
+        decision.ring.layout().nodes().keys().find(|node| !decision.nodes.contains(node)).copied()
     }
 
     /// Who has lost its disk has a new id: it gets the place that the old one had.
     fn replace_lost(&self) -> Option<&'static str> {
-        let (told, old) = (self.told(), self.lost()?);
-        let new = told.nodes.iter().find(|node| node.0 == old.0 + 100).expect("it has come");
-        let has_place = told.ring.layout().nodes().contains_key(new);
+        let (decision, old) = (self.decision(), self.lost()?);
+        let new = decision.nodes.iter().find(|node| node.0 == old.0 + 100).expect("it has come");
+        let has_place = decision.ring.layout().nodes().contains_key(new);
         let change = match has_place {
             true => RingWish::Leave { node: old },
             false => RingWish::Replace { old, new: *new, rack: rack() },
@@ -260,45 +252,45 @@ impl World {
 
     /// Who does not live now, of members and of those who have a place in the ring.
     fn down(&self) -> BTreeSet<NodeId> {
-        let (told, mates) = (self.told(), self.mates.borrow());
-        let incarnations =
-            |node: &NodeId| mates.iter().any(|it| it.node == *node && it.life.is_some());
-        let all = told.ring.layout().nodes().keys().chain(&told.nodes);
-        all.copied().filter(|node| !incarnations(node)).collect()
+        let (decision, nodes) = (self.decision(), self.nodes.borrow());
+        let lives = |node: &NodeId| nodes.iter().any(|it| it.id == *node && it.process.is_some());
+        let all = decision.ring.layout().nodes().keys().chain(&decision.nodes);
+        all.copied().filter(|node| !lives(node)).collect()
     }
 
     /// Begins a change, unless it is unsafe.
     pub(super) fn begin_change(&self, change: RingWish) -> bool {
-        let told = self.told();
+        let decision = self.decision();
         let down = self.down();
-        let Ok(planned) = plan(&told.ring, &[change], COPIES, &down) else { return false };
-        let ring = told.ring.commit(&planned).expect("the ring is as it was");
-        at(&self.directory).decide_ring(ring.without_idle(&told.numbers()));
+        let Ok(planned) = plan(&decision.ring, &[change], COPIES, &down) else { return false };
+        let ring = decision.ring.commit(&planned).expect("the ring is as it was");
+        at(&self.directory).decide_ring(ring.without_idle(&decision.numbers()));
         true
     }
 
     /// What of the ring is still to come, once there is no trouble any more.
     pub(super) fn ring_unsettled(&self) -> Option<String> {
-        let told = self.told();
-        if let Some(pending) = told.ring.pending() {
+        let decision = self.decision();
+        if let Some(pending) = decision.ring.pending() {
             return Some(format!("{} partitions have gone over", pending.arrived()));
         }
         if let Some(name) = self.replace_lost() {
             return Some(name.into());
         }
-        let left = told.nodes.iter().find(|node| told.ring.left_at(**node).next().is_some());
+        let left =
+            decision.nodes.iter().find(|node| decision.ring.left_at(**node).next().is_some());
         if let Some(node) = left {
-            let mates = self.mates.borrow();
-            let mate = mates.iter().find(|mate| mate.node == *node);
-            let running = mate.and_then(|mate| mate.running()).expect("everyone lives");
+            let nodes = self.nodes.borrow();
+            let there = nodes.iter().find(|it| it.id == *node);
+            let running = there.and_then(|it| it.running()).expect("everyone lives");
             let mut how = RingTransfer::default();
             running.router.available.moving.told(&mut how);
-            let partitions: Vec<_> = told.ring.left_at(*node).collect();
+            let partitions: Vec<_> = decision.ring.left_at(*node).collect();
             return Some(format!("node {node} has {partitions:?} left: {}", how.waits_for));
         }
         let last = at(&self.directory).last();
-        let mates = self.mates.borrow();
-        let late = mates.iter().find(|mate| mate.place.heard < last);
-        late.map(|mate| format!("node {} has not heard", mate.node))
+        let nodes = self.nodes.borrow();
+        let late = nodes.iter().find(|node| node.place.heard < last);
+        late.map(|node| format!("node {} has not heard", node.id))
     }
 }

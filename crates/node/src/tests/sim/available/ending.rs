@@ -8,8 +8,8 @@ use base::{BucketName, NodeId, Partition};
 use bytes::Bytes;
 use dynamo::layout::{Row, read_hint_key, read_row, read_row_key, row_key, slot_of};
 use logic::ring::point;
+use sim::Counts;
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::ops::Bound;
 use std::rc::Rc;
 
@@ -18,34 +18,32 @@ const BOUND_US: u64 = 120_000_000;
 
 impl World {
     /// After all trouble: equal copies, and what is in them is what must be.
-    pub(super) fn ends_well(self: Rc<World>) -> (u64, BTreeMap<&'static str, u64>) {
-        let begin = self.stage.now();
+    pub(super) fn ends_well(self: Rc<World>) -> (u64, Counts) {
+        let begin = self.scheduler.now();
         while let Some(why) = self.differs() {
-            assert!(self.stage.now() < begin + BOUND_US, "copies do not come together: {why}");
-            self.stage.run(1_000_000);
+            assert!(self.scheduler.now() < begin + BOUND_US, "copies do not come together: {why}");
+            self.scheduler.run(1_000_000);
         }
-        let took = (self.stage.now() - begin) / 1_000_000;
-        self.add("seconds to come together", took);
+        let took = (self.scheduler.now() - begin) / 1_000_000;
+        self.journal.add("seconds to come together", took);
         for number in 0..self.keys {
             let row = self.rows_of(number).into_iter().next().and_then(|(_, row)| row);
             let left = row.map(|row| left(&read_row(&row).expect("it reads")));
-            self.add("rows that are gone", left.is_none().into());
+            self.journal.add("rows that are gone", left.is_none().into());
             self.judge.borrow().judge(number, &left.unwrap_or_default());
         }
         self.stays_quiet();
-        let trace = super::wire::at(&self.hub).trace.finish();
-        let counts = self.counts();
-        self.stage.clear();
-        (trace, counts)
+        self.scheduler.leave();
+        self.journal.outcome()
     }
 
     /// A round of comparisons moves nothing.
     fn stays_quiet(&self) {
         let rows: Vec<_> = (0..self.keys).map(|number| self.rows_of(number)).collect();
-        let before = super::wire::at(&self.hub).bytes;
-        self.stage.run(12_000_000);
-        let bytes = super::wire::at(&self.hub).bytes - before;
-        self.add("bytes of a quiet round", bytes);
+        let before = self.journal.counted("bytes sent");
+        self.scheduler.run(12_000_000);
+        let bytes = self.journal.counted("bytes sent") - before;
+        self.journal.add("bytes of a quiet round", bytes);
         let after: Vec<_> = (0..self.keys).map(|number| self.rows_of(number)).collect();
         assert!(rows == after, "rows change though nobody writes");
     }
@@ -53,16 +51,16 @@ impl World {
     /// What each owner has of a key, and what each guest has.
     fn rows_of(&self, number: usize) -> Vec<(bool, Option<Bytes>)> {
         let (bucket, key) = self.place(number);
-        let ring = self.told().ring;
+        let ring = self.decision().ring;
         let partition = ring.partition(&point(bucket.full().as_bytes(), &key));
         let owners = ring.owners(partition, self.copies(&bucket));
         let row_key = row_key(&bucket, &key);
-        let mates = self.mates.borrow();
-        let mut rows: Vec<_> = mates
+        let nodes = self.nodes.borrow();
+        let mut rows: Vec<_> = nodes
             .iter()
-            .map(|mate| {
-                let node = mate.running().expect("everyone lives");
-                (owners.contains(&mate.node), own(node, &row_key))
+            .map(|node| {
+                let running = node.running().expect("everyone lives");
+                (owners.contains(&node.id), own(running, &row_key))
             })
             .collect();
         rows.sort_by_key(|(owns, _)| !owns);
@@ -71,9 +69,9 @@ impl World {
 
     /// For whom each node keeps hints.
     fn hints(&self) -> Vec<Vec<NodeId>> {
-        let mates = self.mates.borrow();
-        let hints = mates.iter().map(|mate| {
-            let snapshot = mate.running().expect("everyone lives").status.trees.snapshot();
+        let nodes = self.nodes.borrow();
+        let hints = nodes.iter().map(|node| {
+            let snapshot = node.running().expect("everyone lives").status.trees.snapshot();
             let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
             let hints = all.filter_map(|row| read_hint_key(&row.expect("memory").0));
             hints.map(|(primary, ..)| primary).collect()
@@ -83,10 +81,10 @@ impl World {
 
     /// A row at a node that is not to keep it.
     fn stray(&self) -> Option<String> {
-        let ring = self.told().ring;
-        let mates = self.mates.borrow();
-        mates.iter().find_map(|mate| {
-            let snapshot = mate.running().expect("everyone lives").status.trees.snapshot();
+        let ring = self.decision().ring;
+        let nodes = self.nodes.borrow();
+        nodes.iter().find_map(|node| {
+            let snapshot = node.running().expect("everyone lives").status.trees.snapshot();
             let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
             let mut rows = all.filter_map(|row| {
                 let (key, _) = row.expect("memory");
@@ -94,12 +92,12 @@ impl World {
                 Some((slot_of(&key)?.partition(&ring), bucket))
             });
             let strays = |(partition, bucket): &(Partition, BucketName)| {
-                !ring.owners(*partition, self.copies(bucket)).contains(&mate.node)
+                !ring.owners(*partition, self.copies(bucket)).contains(&node.id)
             };
             let (stray, bucket) = rows.find(strays)?;
             Some(format!(
                 "node {} keeps rows of {bucket} in partition {stray}, and hints {:?}",
-                mate.node,
+                node.id,
                 self.hints()
             ))
         })

@@ -1,149 +1,130 @@
 //! What goes wrong, and when.
 
-use super::mate::{self, Place};
+use super::super::process::{QUICK, SLOW};
+use super::directory;
+use super::node::{self, Place};
 use super::world::World;
-use super::{directory, wire};
 use base::NodeId;
 use bytes::Bytes;
+use sim::{Chance, FaultSchedule, FaultTarget, Journal};
 use std::ops::Bound;
 use std::rc::Rc;
 
-/// One after the other, until the trouble ends.
-pub(super) async fn happen(world: Rc<World>) {
-    let stage = Rc::clone(&world.stage);
-    stage.rest(1_000_000).await;
-    while world.is_troubled() {
-        let which = stage.dice(|dice| dice.below(world.count as u64)) as usize;
-        let time = stage.dice(|dice| dice.between(20_000, 4_000_000));
-        let kind = stage.dice(|dice| dice.below(14));
-        let name = one(&world, kind, which, time);
-        world.stage_told(|| format!("fault: {name} {which} for {time} us"));
-        world.count(name);
-        let pause = stage.dice(|dice| dice.between(50_000, 1_500_000));
-        stage.rest(pause).await;
-    }
-}
+pub(super) const SCHEDULE: FaultSchedule = FaultSchedule {
+    first_us: 1_000_000,
+    length_us: (20_000, 4_000_000),
+    pause_us: (50_000, 1_500_000),
+    kinds: 14,
+};
 
-fn one(world: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
-    let stage = &world.stage;
-    match kind {
-        // It is back soon, goes by what it knew long ago, and hears nothing newer for a while.
-        0 | 1 if world.forgetful => {
-            world.crash(which);
-            isolate(world, which, time);
-            starts_in(world, which, time / 8);
-            "crash into the past"
-        }
-        0 | 1 => {
-            world.crash(which);
-            starts_in(world, which, time);
-            "crash"
-        }
-        2 => {
-            stage.pause(which, time);
-            "pause"
-        }
-        3 => {
-            isolate(world, which, time);
-            "isolated"
-        }
-        4 => {
-            let other = stage.dice(|dice| dice.below(world.count as u64 + 1)) as usize;
-            cut(world, which, other, time);
-            "one way cut"
-        }
-        5 | 6 => {
-            split(world, stage.dice(|dice| dice.next()), time);
-            "split"
-        }
-        7 => {
-            let mates = world.mates.borrow();
-            let mut slow = mates[which].slow_disk.lock().expect("one thread");
-            *slow = !*slow;
-            "slow disk"
-        }
-        8 => {
-            let off = stage.dice(|dice| dice.below(2 * world.wall_ms)) as i64;
-            stage.clock(which, |clock| clock.wall_off_ms = off - world.wall_ms as i64);
-            "clock"
-        }
-        9 => {
-            stop(world, which, time);
-            "stop"
-        }
-        10 if stage.dice(|dice| dice.often(200)) => {
-            for which in 0..world.count {
-                world.crash(which);
-                starts_in(world, which, time);
+impl FaultTarget for World {
+    fn is_troubled(&self) -> bool {
+        self.troubled.get()
+    }
+
+    fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    fn victim(&self) -> usize {
+        self.scheduler.draw(|chance| chance.index(self.count))
+    }
+
+    fn inject(self: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
+        let scheduler = &self.scheduler;
+        match kind {
+            // It is back soon, goes by what it knew long ago, and hears nothing newer for a while.
+            0 | 1 if self.forgetful => {
+                self.crash(which);
+                self.network.isolate_for(which, time);
+                starts_in(self, which, time / 8);
+                "crash into the past"
             }
-            "all crash"
-        }
-        11 => {
-            let copy = world.mates.borrow()[which].place.copy();
-            world.copies.borrow_mut().insert(which, copy);
-            "copy"
-        }
-        12 | 13 if world.may_lose() => lose(world, which, time),
-        _ => {
-            world.mates.borrow_mut()[which].flush();
-            "flush"
-        }
-    }
-}
-
-fn cut(world: &Rc<World>, from: usize, to: usize, time: u64) {
-    wire::at(&world.hub).cut(from, to);
-    let (hub, stage) = (world.hub.clone(), Rc::clone(&world.stage));
-    world.stage.begin(None, async move {
-        stage.rest(time).await;
-        wire::at(&hub).mend(from, to);
-    });
-}
-
-fn isolate(world: &Rc<World>, which: usize, time: u64) {
-    (0..=world.count).for_each(|other| cut(world, which, other, time));
-    (0..=world.count).for_each(|other| cut(world, other, which, time));
-}
-
-fn split(world: &Rc<World>, half: u64, time: u64) {
-    let side = |which: usize| half >> which & 1;
-    for from in 0..=world.count {
-        for to in (0..=world.count).filter(|to| side(*to) != side(from)) {
-            cut(world, from, to, time);
+            0 | 1 => {
+                self.crash(which);
+                starts_in(self, which, time);
+                "crash"
+            }
+            2 => {
+                scheduler.pause(which, time);
+                "pause"
+            }
+            3 => {
+                self.network.isolate_for(which, time);
+                "isolated"
+            }
+            4 => {
+                let other = scheduler.draw(|chance| chance.index(self.count + 1));
+                self.network.cut_for([(which, other)].into_iter(), time);
+                "one way cut"
+            }
+            5 | 6 => {
+                self.network.split_for(scheduler.draw(Chance::next_u64), time);
+                "split"
+            }
+            7 => {
+                let nodes = self.nodes.borrow();
+                let mut takes = nodes[which].disk_takes.lock().expect("one thread");
+                *takes = if *takes == QUICK { SLOW } else { QUICK };
+                "slow disk"
+            }
+            8 => {
+                let off = scheduler.draw(|chance| chance.below(2 * self.wall_ms)) as i64;
+                scheduler.clock(which, |clock| clock.wall_off_ms = off - self.wall_ms as i64);
+                "clock"
+            }
+            9 => {
+                stop(self, which, time);
+                "stop"
+            }
+            10 if scheduler.draw(|chance| chance.often(200)) => {
+                for which in 0..self.count {
+                    self.crash(which);
+                    starts_in(self, which, time);
+                }
+                "all crash"
+            }
+            11 => {
+                let copy = self.nodes.borrow()[which].place.copy();
+                self.copies.borrow_mut().insert(which, copy);
+                "copy"
+            }
+            12 | 13 if self.may_lose() => lose(self, which, time),
+            _ => {
+                self.nodes.borrow_mut()[which].flush();
+                "flush"
+            }
         }
     }
 }
 
 fn starts_in(world: &Rc<World>, which: usize, time: u64) {
-    let world = Rc::clone(world);
-    Rc::clone(&world.stage).begin(None, async move {
-        world.stage.rest(time).await;
-        world.start(which);
-    });
+    let again = Rc::clone(world);
+    world.scheduler.begin_after(time, move || again.start(which));
 }
 
 /// In good order, if it comes to that in time.
 fn stop(world: &Rc<World>, which: usize, time: u64) {
-    let Some(node) = world.mates.borrow()[which].running().cloned() else { return };
+    let Some(node) = world.nodes.borrow()[which].running().cloned() else { return };
     let incarnation = node.cluster.incarnations.incarnation;
     let (sender, ended) = tokio::sync::oneshot::channel();
-    world.stage.begin(Some(which), async move {
-        let _ = sender.send(mate::end_well(node).await);
+    world.scheduler.begin(Some(which), async move {
+        let _ = sender.send(node::end_well(node).await);
     });
     let world = Rc::clone(world);
-    Rc::clone(&world.stage).begin(None, async move {
+    Rc::clone(&world.scheduler).begin(None, async move {
         let ended = ended.await;
-        let incarnations = |mate: &mate::Mate| {
-            mate.running().is_some_and(|node| node.cluster.incarnations.incarnation == incarnation)
+        let lives = |node: &node::SimNode| {
+            node.running().is_some_and(|node| node.cluster.incarnations.incarnation == incarnation)
         };
-        if !incarnations(&world.mates.borrow()[which]) {
+        if !lives(&world.nodes.borrow()[which]) {
             return; // It crashed meanwhile.
         }
         match ended {
-            Ok(true) => world.mates.borrow_mut()[which].leave(&world.stage, &world.hub),
+            Ok(true) => world.nodes.borrow_mut()[which].leave(&world.scheduler),
             _ => world.crash(which),
         }
-        world.stage.rest(time).await;
+        world.scheduler.sleep_us(time).await;
         world.start(which);
     });
 }
@@ -151,16 +132,16 @@ fn stop(world: &Rc<World>, which: usize, time: u64) {
 /// A disk loses what it had; only one does in a history, so that two of three copies are left.
 fn lose(world: &Rc<World>, which: usize, time: u64) -> &'static str {
     world.lost.set(true);
-    match world.stage.dice(|dice| dice.below(3)) {
+    match world.scheduler.draw(|chance| chance.below(3)) {
         0 => {
             let keys = rows(world, which);
-            world.stage.within(which, || world.mates.borrow_mut()[which].lose(&keys));
+            world.scheduler.run_as(which, || world.nodes.borrow_mut()[which].lose(&keys));
             "lost rows"
         }
         1 if world.copies.borrow().contains_key(&which) => {
             world.crash(which);
             let copy = world.copies.borrow_mut().remove(&which).expect("there is one");
-            world.mates.borrow_mut()[which].place = copy;
+            world.nodes.borrow_mut()[which].place = copy;
             again_and_again(world, which, time);
             "restored"
         }
@@ -175,26 +156,26 @@ fn lose(world: &Rc<World>, which: usize, time: u64) -> &'static str {
 
 /// Some of the rows a node has.
 fn rows(world: &World, which: usize) -> Vec<Bytes> {
-    let mates = world.mates.borrow();
-    let Some(node) = mates[which].running() else { return Vec::new() };
+    let nodes = world.nodes.borrow();
+    let Some(node) = nodes[which].running() else { return Vec::new() };
     let snapshot = node.status.trees.snapshot();
     let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
     let keys = all.map(|row| row.expect("memory").0);
     let rows = keys.filter(|key| dynamo::layout::slot_of(key).is_some());
-    rows.filter(|_| world.stage.dice(|dice| dice.often(600))).collect()
+    rows.filter(|_| world.scheduler.draw(|chance| chance.often(600))).collect()
 }
 
 /// Who watches over it starts a node that is refused again and again.
 fn again_and_again(world: &Rc<World>, which: usize, time: u64) {
     let world = Rc::clone(world);
-    Rc::clone(&world.stage).begin(None, async move {
+    Rc::clone(&world.scheduler).begin(None, async move {
         for _ in 0..6 {
-            world.stage.rest(time.min(500_000)).await;
+            world.scheduler.sleep_us(time.min(500_000)).await;
             world.start(which);
-            world.stage.rest(300_000).await;
+            world.scheduler.sleep_us(300_000).await;
             world.crash(which);
         }
-        world.stage.rest(time).await;
+        world.scheduler.sleep_us(time).await;
         world.start(which);
     });
 }
@@ -202,10 +183,10 @@ fn again_and_again(world: &Rc<World>, which: usize, time: u64) {
 /// A new node, with nothing, is a member in place of one whose disk is gone; it has yet to get that
 /// one's place in the ring.
 fn replace(world: &Rc<World>, which: usize) {
-    let mut mates = world.mates.borrow_mut();
-    let new = NodeId(mates[which].node.0 + 100);
+    let mut nodes = world.nodes.borrow_mut();
+    let new = NodeId(nodes[which].id.0 + 100);
     let mut directory = directory::at(&world.directory);
     directory.exchanges(which, new);
-    mates[which].node = new;
-    mates[which].place = Place::of_new(directory.last());
+    nodes[which].id = new;
+    nodes[which].place = Place::new(directory.last());
 }

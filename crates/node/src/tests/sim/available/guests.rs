@@ -4,13 +4,14 @@
 use super::strays::Story;
 use super::world::World;
 use base::Properties;
+use base::mutants::Mutation as _;
 use dynamo::replica::ReceivedRow;
 use dynamo::vnode_ops::{KeyRef, WritePolicy};
 use logic::ring::RingWish;
-use runtime::mutants::{Flaw, break_on_thread};
+use runtime::mutants::Mutant;
 use std::cell::Cell;
 
-/// Worlds that are tried: what was kept has to go home before its keeper hears that it owns the
+/// Worlds that are tried: what was kept has to go home before its log_writer hears that it owns the
 /// key.
 const TRIED: u64 = 12;
 
@@ -22,38 +23,38 @@ fn has_it_still(world: u64) -> Option<bool> {
     let story = Story::begin(|it| fits(it) && skipped.replace(skipped.get() + 1) == world);
     let Story { world, old, .. } = &story;
     story.write(*old);
-    world.stage.run(1_000_000);
+    world.scheduler.run(1_000_000);
     let row = story.has(*old).expect("it owns it");
     assert!(world.begin_change(RingWish::Leave { node: *old }));
     let partition = story.partition();
-    while world.told().ring.owners(partition, 1) == [*old] {
-        world.stage.run(100);
+    while world.decision().ring.owners(partition, 1) == [*old] {
+        world.scheduler.run(100);
     }
-    let next = world.told().ring.owners(partition, 1)[0];
+    let next = world.decision().ring.owners(partition, 1)[0];
     assert!(story.has(next).is_some(), "it came");
     let which = story.at(next);
-    world.stage.within(which, || {
-        let mates = world.mates.borrow();
+    world.scheduler.run_as(which, || {
+        let nodes = world.nodes.borrow();
         let key_ref = KeyRef::new(story.place.0.clone(), story.place.1.clone());
         let policy = WritePolicy::of(&Properties::available());
         let brought = ReceivedRow { key_ref, policy, hint: Some(*old), row };
-        let node = mates[which].running().expect("it lives");
+        let node = nodes[which].running().expect("it lives");
         node.router.available.take(0, &brought).expect("it takes it");
     });
     let kept = || {
-        let mates = world.mates.borrow();
+        let nodes = world.nodes.borrow();
         let kept =
-            mates[story.at(next)].running().expect("it lives").router.available.vnode_store.kept();
+            nodes[story.at(next)].running().expect("it lives").router.available.vnode_store.kept();
         kept.get(old).is_some_and(|kept| kept.rows > 0)
     };
-    world.stage.run(20_000);
+    world.scheduler.run(20_000);
     let mut went_home = false;
     while story.owner_as_heard_by(next) != next {
         went_home = !kept();
-        world.stage.run(1_000);
+        world.scheduler.run(1_000);
     }
     let has = story.has(next).is_some();
-    world.stage.clear();
+    world.scheduler.leave();
     went_home.then_some(has)
 }
 
@@ -61,8 +62,7 @@ fn has_it_still(world: u64) -> Option<bool> {
 fn what_went_home_stays_with_who_owns_it_next() {
     let tried: Vec<_> = (0..TRIED).filter_map(has_it_still).collect();
     assert!(!tried.is_empty() && tried.iter().all(|has| *has), "{tried:?}");
-    break_on_thread(Some(Flaw::GuestsForget));
-    let tried: Vec<_> = (0..TRIED).filter_map(has_it_still).collect();
-    break_on_thread(None);
+    let tried = || (0..TRIED).filter_map(has_it_still).collect::<Vec<_>>();
+    let tried = Mutant::GuestsForget.while_active(tried);
     assert!(tried.contains(&false), "the rule is what makes the difference");
 }

@@ -3,10 +3,10 @@
 
 use super::clients::{bucket, key};
 use super::passing::{asks, quiet};
-use super::wire;
 use super::world::World;
 use base::{AvailableCall, Content, FetchOptions, Store, StoreOptions};
 use logic::ring::point;
+use sim::FaultProfile;
 
 /// As long as a node may be silent before that speaks against it.
 const HURRY_MS: u64 = 500;
@@ -23,16 +23,16 @@ fn write(timeout_ms: u64) -> AvailableCall {
 }
 
 fn doubts(world: &World, which: usize, other: usize) -> bool {
-    let mates = world.mates.borrow();
-    let node = world.told().nodes[other];
-    mates[which].running().expect("it lives").router.available.failure_detector.doubts(node)
+    let nodes = world.nodes.borrow();
+    let node = world.decision().nodes[other];
+    nodes[which].running().expect("it lives").router.available.failure_detector.doubts(node)
 }
 
 fn second_owner(world: &World) -> usize {
-    let told = world.told();
-    let partition = told.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
-    let owner = told.ring.owners(partition, 3)[1];
-    told.nodes.iter().position(|node| *node == owner).expect("it is known")
+    let decision = world.decision();
+    let partition = decision.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
+    let owner = decision.ring.owners(partition, 3)[1];
+    decision.nodes.iter().position(|node| *node == owner).expect("it is known")
 }
 
 /// Three requests at one owner of a key, of which another owner is just cut off; whether that one
@@ -41,17 +41,17 @@ fn after_three(call: impl Fn() -> AvailableCall) -> bool {
     let (world, _, cut_off) = quiet();
     let asked = second_owner(&world);
     for (from, to) in [(asked, cut_off), (cut_off, asked)] {
-        wire::at(&world.hub).cut(from, to);
+        world.network.cut(from, to);
     }
     let answers: Vec<_> = (0..3).map(|_| asks(&world, asked, call())).collect();
-    world.stage.run(HURRY_MS * 1_000 + 100_000);
+    world.scheduler.run(HURRY_MS * 1_000 + 100_000);
     for answers in answers {
         let (_, answer) = answers.take().pop().expect("two of three are enough");
         assert!(answer.expect("in time").is_ok());
     }
-    assert!(wire::at(&world.hub).is_linked(asked, cut_off));
+    assert!(world.network.is_linked(asked, cut_off));
     let doubted = doubts(&world, asked, cut_off);
-    world.stage.clear();
+    world.scheduler.leave();
     doubted
 }
 
@@ -67,15 +67,15 @@ fn who_is_silent_is_doubted_however_little_time_its_requests_have() {
 fn who_answers_later_than_a_request_would_like_is_not_doubted() {
     let (world, ..) = quiet();
     // Every message takes up to 40 ms; the requests have 5.
-    wire::at(&world.hub).weather = (0, 0, 40_000);
+    world.network.set_profile(|profile| *profile = FaultProfile::new(0, 0, 40_000));
     let asked = second_owner(&world);
     for _ in 0..8 {
         let answers = asks(&world, asked, read(5));
-        world.stage.run(200_000);
+        world.scheduler.run(200_000);
         assert_eq!(answers.take().len(), 1, "it is answered, well or not");
     }
     for other in (0..world.count).filter(|other| *other != asked) {
         assert!(!doubts(&world, asked, other), "{other} has answered every time");
     }
-    world.stage.clear();
+    world.scheduler.leave();
 }

@@ -24,7 +24,7 @@ enum Fate {
 }
 
 #[derive(Clone, Debug)]
-struct Told {
+struct WriteRecord {
     key: usize,
     /// None: a delete.
     value: bool,
@@ -39,7 +39,7 @@ struct Told {
 /// See the head of this file.
 #[derive(Default)]
 pub(super) struct Judge {
-    writes: Vec<Told>,
+    writes: Vec<WriteRecord>,
     dots: BTreeMap<(usize, Dot), Write>,
     /// Which delete a tombstone is.
     deletes: BTreeMap<Vtag, Write>,
@@ -59,7 +59,7 @@ impl Judge {
         value: bool,
         may: Option<BTreeSet<Write>>,
     ) -> Write {
-        self.writes.push(Told { key, value, may, fate: Fate::Doubtful, owned: true });
+        self.writes.push(WriteRecord { key, value, may, fate: Fate::Doubtful, owned: true });
         self.writes.len() - 1
     }
 
@@ -85,7 +85,7 @@ impl Judge {
 
     /// All that a write may have replaced, of what was begun so far.
     fn replaced_by(&self, write: Write) -> BTreeSet<Write> {
-        let Told { key, may, .. } = &self.writes[write];
+        let WriteRecord { key, may, .. } = &self.writes[write];
         may.clone().unwrap_or_else(|| self.of(*key).collect())
     }
 
@@ -117,7 +117,7 @@ impl Judge {
     /// What was acknowledged so far and is with owners.
     pub(super) fn stands_now(&self, key: usize) -> Vec<Write> {
         let stands = |write: &Write| {
-            let Told { fate, owned, .. } = &self.writes[*write];
+            let WriteRecord { fate, owned, .. } = &self.writes[*write];
             *owned && matches!(fate, Fate::Stands(..))
         };
         self.of(key).filter(stands).collect()
@@ -127,7 +127,8 @@ impl Judge {
     /// have replaced, and nothing that was replaced by it.
     pub(super) fn meets(&self, key: usize, stood: &[Write], values: &[Write]) {
         for write in stood {
-            let Told { value, fate: Fate::Stands(seen, _), .. } = &self.writes[*write] else {
+            let WriteRecord { value, fate: Fate::Stands(seen, _), .. } = &self.writes[*write]
+            else {
                 continue;
             };
             for shown in values {
@@ -193,8 +194,8 @@ impl Judge {
     pub(super) fn judge(&self, key: usize, left: &BTreeMap<Dot, Write>) {
         let living: BTreeSet<_> = left.values().copied().collect();
         for (dot, write) in left {
-            let told = self.writes.get(*write);
-            let known = told.is_some_and(|told| told.key == key && told.value);
+            let record = self.writes.get(*write);
+            let known = record.is_some_and(|record| record.key == key && record.value);
             assert!(known, "phantom: {write} at key {key}");
             for other in self.of(key).filter(|other| other != write) {
                 if let Fate::Stands(seen, _) = &self.writes[other].fate {

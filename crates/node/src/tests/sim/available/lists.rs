@@ -2,7 +2,6 @@
 
 use super::clients::key;
 use super::passing::{Answers, asks, quiet};
-use super::wire;
 use super::world::World;
 use base::{AvailableCall, Body, Content, Reply, Store};
 use std::rc::Rc;
@@ -17,7 +16,7 @@ fn filled() -> (Rc<World>, usize, usize) {
         let store = Store { key, content, ..Store::default() };
         asks(&world, number % world.count, AvailableCall::Store(Box::new(store)));
     }
-    world.stage.run(500_000);
+    world.scheduler.run(500_000);
     (world, guest, owner)
 }
 
@@ -41,11 +40,11 @@ fn a_list_goes_on_elsewhere_when_a_node_that_it_asks_ends() {
             let (world, guest, _) = filled();
             let lost = (guest + other) % world.count;
             let answers = asks(&world, guest, list());
-            world.stage.run(after_us);
+            world.scheduler.run(after_us);
             world.crash(lost);
-            world.stage.run(900_000);
+            world.scheduler.run(900_000);
             assert_eq!(listed(&answers).1, KEYS, "{lost} ends after {after_us} us");
-            world.stage.clear();
+            world.scheduler.leave();
         }
     }
 }
@@ -54,13 +53,13 @@ fn a_list_goes_on_elsewhere_when_a_node_that_it_asks_ends() {
 fn a_list_does_not_wait_for_who_was_just_cut_off_until_the_link_breaks() {
     let (world, guest, owner) = filled();
     for (from, to) in [(guest, owner), (owner, guest)] {
-        wire::at(&world.hub).cut(from, to);
+        world.network.cut(from, to);
     }
-    let began = world.stage.now();
+    let began = world.scheduler.now();
     let answers = asks(&world, guest, list());
-    world.stage.run(960_000);
+    world.scheduler.run(960_000);
     let (when, keys) = listed(&answers);
-    assert!(wire::at(&world.hub).is_linked(guest, owner));
+    assert!(world.network.is_linked(guest, owner));
     assert_eq!((keys, when - began < 950_000), (KEYS, true), "after {} us", when - began);
-    world.stage.clear();
+    world.scheduler.leave();
 }

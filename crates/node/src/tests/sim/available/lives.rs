@@ -1,11 +1,12 @@
 //! Who a vnode is, from one life of its node to the next: the story of seed 111.
 
 use super::clients::{ask, bucket, key, seen};
+use super::node;
 use super::world::World;
-use super::{mate, wire};
+use base::mutants::Mutation as _;
 use base::{Actor, AvailableCall, Body, Content, Store};
 use logic::ring::point;
-use runtime::mutants::{Flaw, break_on_thread};
+use runtime::mutants::Mutant;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -13,8 +14,8 @@ use std::rc::Rc;
 fn writes(world: &Rc<World>, which: usize) -> Actor {
     let told = Rc::new(Cell::new(None));
     let (world, tells) = (Rc::clone(world), Rc::clone(&told));
-    let stage = Rc::clone(&world.stage);
-    stage.begin(None, async move {
+    let scheduler = Rc::clone(&world.scheduler);
+    scheduler.begin(None, async move {
         let content = Content::plain("v".into());
         let store = Store { key: key(0), content, ..Store::default() };
         let answer = ask(&world, which, bucket(), AvailableCall::Store(Box::new(store))).await;
@@ -23,33 +24,33 @@ fn writes(world: &Rc<World>, which: usize) -> Actor {
         let actor = seen(&(bucket(), key(0)), &context).entries().next().map(|(actor, _)| *actor);
         tells.set(actor);
     });
-    stage.run(2_000_000);
+    scheduler.run(2_000_000);
     told.get().expect("a dot")
 }
 
 fn ends_well(world: &Rc<World>, which: usize) {
-    let node = world.mates.borrow()[which].running().expect("it lives").clone();
-    world.stage.begin(Some(which), async move { assert!(mate::end_well(node).await) });
-    world.stage.run(2_000_000);
-    world.mates.borrow_mut()[which].leave(&world.stage, &world.hub);
+    let node = world.nodes.borrow()[which].running().expect("it lives").clone();
+    world.scheduler.begin(Some(which), async move { assert!(node::end_well(node).await) });
+    world.scheduler.run(2_000_000);
+    world.nodes.borrow_mut()[which].leave(&world.scheduler);
 }
 
 fn starts(world: &Rc<World>, which: usize) {
     world.start(which);
-    world.stage.run(2_000_000);
+    world.scheduler.run(2_000_000);
 }
 
 /// The actors of three lives: the second ended well, as did the fourth; in the third, that began
 /// after a fall, nothing was written.
-fn incarnations() -> [Actor; 3] {
+fn lives() -> [Actor; 3] {
     let world = World::still(1);
-    wire::at(&world.hub).heal();
+    world.network.heal();
     world.begin();
-    world.stage.run(2_000_000);
-    let told = world.told();
-    let partition = told.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
-    let owner = told.ring.owners(partition, 3)[0];
-    let which = told.nodes.iter().position(|node| *node == owner).expect("it is known");
+    world.scheduler.run(2_000_000);
+    let decision = world.decision();
+    let partition = decision.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
+    let owner = decision.ring.owners(partition, 3)[0];
+    let which = decision.nodes.iter().position(|node| *node == owner).expect("it is known");
     let first = writes(&world, which);
     ends_well(&world, which);
     starts(&world, which);
@@ -59,17 +60,15 @@ fn incarnations() -> [Actor; 3] {
     ends_well(&world, which);
     starts(&world, which);
     let last = writes(&world, which);
-    world.stage.clear();
+    world.scheduler.leave();
     [first, second, last]
 }
 
 #[test]
 fn a_fall_is_not_forgotten_in_a_life_that_wrote_nothing() {
-    let [first, second, last] = incarnations();
+    let [first, second, last] = lives();
     assert_eq!(first, second, "a life that ended well goes on");
     assert!(last.incarnation > second.incarnation, "{last:?}");
-    break_on_thread(Some(Flaw::ForgetsTheFall));
-    let [_, second, last] = incarnations();
-    break_on_thread(None);
+    let [_, second, last] = Mutant::ForgetsTheFall.while_active(lives);
     assert_eq!(second, last, "the rule is what makes the difference");
 }

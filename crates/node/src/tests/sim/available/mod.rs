@@ -1,5 +1,5 @@
 //! Whole clusters with available buckets in one thread from one seed: the code that serves, with
-//! another network, another disk, another clock and other dice under it.
+//! another network, disk, clock and random numbers under it.
 //!
 //! Three to six nodes share a ring; clients write, replace and delete through any of them while
 //! nodes crash, sleep, are cut off, lose rows or whole disks, or come back with an old copy of
@@ -9,7 +9,7 @@
 //!
 //! Promises: one seed is one history.
 //! Never: asks the real time, or waits.
-//! Read next: `../stage.rs` (how time passes), `world.rs`, `directory.rs`, then `judge.rs`. More:
+//! Read next: `world.rs`, `directory.rs`, then `judge.rs`. More:
 //! `CREDENZA_SEEDS=20000 cargo test -p node sim::available::seeds::whatever -- --nocapture`.
 
 mod clients;
@@ -21,7 +21,7 @@ mod hurried;
 mod judge;
 mod lists;
 mod lives;
-mod mate;
+mod node;
 mod older;
 mod owners;
 mod passing;
@@ -29,6 +29,3 @@ mod seeds;
 mod strays;
 mod volume;
 mod world;
-
-use super::links as wire;
-use super::stage;

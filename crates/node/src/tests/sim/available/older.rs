@@ -4,11 +4,11 @@
 
 use super::directory::at as of;
 use super::strays::Story;
-use super::wire;
 use base::NodeId;
+use base::mutants::Mutation as _;
 use dynamo::slots::SlotSpan;
 use logic::ring::point;
-use runtime::mutants::{Flaw, break_on_thread};
+use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 
 impl Story {
@@ -16,16 +16,16 @@ impl Story {
     fn deafens(&self, node: NodeId) {
         let (which, directory) = (self.at(node), self.world.count);
         for (from, to) in [(which, directory), (directory, which)] {
-            wire::at(&self.world.hub).cut(from, to);
+            self.world.network.cut(from, to);
         }
     }
 
     /// A node hears this of the directory, whether or not it has a link to it.
     fn hears(&self, node: NodeId, at: usize) {
-        let told = of(&self.world.directory).entry(at).expect("it was decided").clone();
+        let decision = of(&self.world.directory).entry(at).expect("it was decided").clone();
         let which = self.at(node);
         let world = &self.world;
-        world.stage.within(which, || world.mates.borrow_mut()[which].hear(at, &told));
+        world.scheduler.run_as(which, || world.nodes.borrow_mut()[which].hear(at, &decision));
     }
 
     /// Two nodes lose each other, or find each other again.
@@ -33,8 +33,8 @@ impl Story {
         let (one, other) = (self.at(one), self.at(other));
         for (from, to) in [(one, other), (other, one)] {
             match apart {
-                true => wire::at(&self.world.hub).cut(from, to),
-                false => wire::at(&self.world.hub).mend(from, to),
+                true => self.world.network.cut(from, to),
+                false => self.world.network.mend(from, to),
             }
         }
     }
@@ -47,17 +47,17 @@ fn taken_by_a_former_owner() -> bool {
     let mut story = Story::begin(|_| true);
     story.place = story.world.place(1);
     let point = point(story.place.0.full().as_bytes(), &story.place.1);
-    let before = story.world.told().ring;
+    let before = story.world.decision().ring;
     let owners = before.owners(before.partition(&point), 3);
     story.old = owners[2];
     let Story { world, old, .. } = &story;
     let (first, old) = (owners[0], *old);
     story.write(first);
-    world.stage.run(1_000_000);
+    world.scheduler.run(1_000_000);
     assert!(story.has(first).is_some() && story.has(old).is_some());
     story.replaces();
-    world.stage.run(20_000_000);
-    let after = world.told().ring;
+    world.scheduler.run(20_000_000);
+    let after = world.decision().ring;
     assert!(after.pending().is_none() && after.left_at(old).next().is_none(), "all is over");
     assert!(story.has(old).is_none());
 
@@ -65,33 +65,31 @@ fn taken_by_a_former_owner() -> bool {
     story.deafens(old);
     let which = story.at(first);
     world.crash(which);
-    world.mates.borrow_mut()[which].place.heard = 0;
+    world.nodes.borrow_mut()[which].place.heard = 0;
     world.start(which);
-    let node = world.mates.borrow()[which].running().expect("it lives").clone();
+    let node = world.nodes.borrow()[which].running().expect("it lives").clone();
     let span = SlotSpan::new(&before, before.partition(&point));
     let pairs = node.router.available.pairs(&BTreeSet::from([3])).into_iter();
     let mut pairs = pairs.filter(|((it, _), other)| *it == span && other.node == old);
     let (copies, other) = pairs.next().expect("they were a pair");
-    world.stage.run(1_000_000);
+    world.scheduler.run(1_000_000);
     let known = of(&world.directory).last();
     of(&world.directory).goes_on();
     story.hears(first, known);
     story.hears(first, known + 1);
-    world.stage.begin(Some(which), async move {
+    world.scheduler.begin(Some(which), async move {
         let _ = node.router.available.compare_copies(copies, other).await;
     });
-    world.stage.run(500_000);
+    world.scheduler.run(500_000);
     let taken = story.has(old).is_some();
-    world.stage.clear();
+    world.scheduler.leave();
     taken
 }
 
 #[test]
 fn who_was_chosen_by_an_older_ring_does_not_take_what_it_keeps_no_more() {
     assert!(!taken_by_a_former_owner());
-    break_on_thread(Some(Flaw::SaysTheNewest));
-    let taken = taken_by_a_former_owner();
-    break_on_thread(None);
+    let taken = Mutant::SaysTheNewest.while_active(taken_by_a_former_owner);
     assert!(taken, "the rule is what makes the difference");
 }
 
@@ -100,45 +98,43 @@ fn who_was_chosen_by_an_older_ring_does_not_take_what_it_keeps_no_more() {
 fn comes_to_who_keeps_it() -> bool {
     let story = Story::begin(|_| true);
     let Story { world, old, new, .. } = &story;
-    let placed = world.told().ring.layout().nodes().keys().copied().collect::<Vec<_>>();
+    let placed = world.decision().ring.layout().nodes().keys().copied().collect::<Vec<_>>();
     let guest = placed.into_iter().find(|node| node != old).expect("there are three");
     story.cut(guest, *old, true);
     for node in [guest, *old] {
         story.deafens(node);
     }
-    world.stage.run(3_000_000);
+    world.scheduler.run(3_000_000);
     story.write(guest);
-    world.stage.run(1_000_000);
+    world.scheduler.run(1_000_000);
     assert!(story.has(guest).is_some() && story.has(*old).is_none(), "it is kept for the other");
     story.replaces();
     for node in [guest, *old] {
         story.hears(node, 1);
     }
-    world.stage.run(20_000_000);
-    assert!(world.told().ring.pending().is_none() && story.has(*new).is_none(), "it went over");
+    world.scheduler.run(20_000_000);
+    assert!(world.decision().ring.pending().is_none() && story.has(*new).is_none(), "it went over");
 
     story.cut(guest, *old, false);
     for _ in 0..50_000 {
         if story.has(*old).is_some() {
             break;
         }
-        world.stage.run(100);
+        world.scheduler.run(100);
     }
     assert!(story.has(*old).is_some() && story.has(guest).is_some(), "its answer is on its way");
     let last = of(&world.directory).last();
     story.hears(guest, last);
-    world.stage.run(1_500_000);
+    world.scheduler.run(1_500_000);
     assert!(story.has(guest).is_none(), "guests keep nothing");
     let came = story.has(*new).is_some();
-    world.stage.clear();
+    world.scheduler.leave();
     came
 }
 
 #[test]
 fn a_hint_stays_until_who_keeps_the_key_by_now_has_the_row() {
     assert!(comes_to_who_keeps_it());
-    break_on_thread(Some(Flaw::HintGoesAnywhere));
-    let came = comes_to_who_keeps_it();
-    break_on_thread(None);
+    let came = Mutant::HintGoesAnywhere.while_active(comes_to_who_keeps_it);
     assert!(!came, "the rule is what makes the difference");
 }

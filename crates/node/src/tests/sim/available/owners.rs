@@ -3,11 +3,11 @@
 
 use super::clients::ask;
 use super::strays::Story;
-use super::wire;
+use base::mutants::Mutation as _;
 use base::{
     AvailableCall, Body, Content, FetchOptions, Kind, Quorum, Reply, Result, Store, StoreOptions,
 };
-use runtime::mutants::{Flaw, break_on_thread};
+use runtime::mutants::Mutant;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -18,11 +18,11 @@ fn asks(story: &Story, which: usize, call: AvailableCall) -> Result<Reply> {
     let (world, bucket) = (Rc::clone(&story.world), story.place.0.clone());
     let told = Rc::new(RefCell::new(None));
     let tells = Rc::clone(&told);
-    story.world.stage.begin(None, async move {
+    story.world.scheduler.begin(None, async move {
         let answer = ask(&world, which, bucket, call).await.expect("in time");
         tells.replace(Some(answer));
     });
-    story.world.stage.run(TIMEOUT_MS * 1_000 + 100_000);
+    story.world.scheduler.run(TIMEOUT_MS * 1_000 + 100_000);
     told.take().expect("in time")
 }
 
@@ -34,13 +34,13 @@ fn written_as_it_goes_over(pw: Quorum) -> (Result<Reply>, usize) {
     let Story { world, place: (_, key), old, new } = &story;
     story.replaces();
     let partition = story.partition();
-    while world.told().ring.owners(partition, 1) != [*new] {
-        world.stage.run(100);
+    while world.decision().ring.owners(partition, 1) != [*new] {
+        world.scheduler.run(100);
     }
     let (from, to) = (story.at(*old), story.at(*new));
     assert_eq!(story.owner_as_heard_by(*old), *old, "it has not heard");
-    wire::at(&world.hub).cut(from, to);
-    wire::at(&world.hub).cut(to, from);
+    world.network.cut(from, to);
+    world.network.cut(to, from);
     let options =
         StoreOptions { pw: Some(pw), timeout_ms: Some(TIMEOUT_MS), ..StoreOptions::default() };
     let (key, content) = (key.clone(), Content::plain("v".into()));
@@ -52,7 +52,7 @@ fn written_as_it_goes_over(pw: Quorum) -> (Result<Reply>, usize) {
         Body::Siblings(siblings) => siblings.living().count(),
         other => panic!("{other:?}"),
     };
-    world.stage.clear();
+    world.scheduler.leave();
     (stored, read)
 }
 
@@ -65,8 +65,7 @@ fn a_write_that_asks_for_owners_is_with_those_who_own_the_key_next() {
     // Who asks for none has it kept, and brought there when that one can be reached.
     let (stored, read) = written_as_it_goes_over(Quorum::Number(0));
     assert!(stored.is_ok() && read == 0);
-    break_on_thread(Some(Flaw::CountsOwnersOfNow));
-    let (stored, read) = written_as_it_goes_over(Quorum::Quorum);
-    break_on_thread(None);
+    let (stored, read) =
+        Mutant::CountsOwnersOfNow.while_active(|| written_as_it_goes_over(Quorum::Quorum));
     assert!(stored.is_ok() && read == 0, "the rule is what makes the difference");
 }

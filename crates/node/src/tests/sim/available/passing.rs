@@ -2,7 +2,6 @@
 //! breaks.
 
 use super::clients::{ask, bucket, key};
-use super::wire;
 use super::world::World;
 use base::{AvailableCall, Content, Kind, Reply, Result, Store};
 use logic::ring::point;
@@ -16,23 +15,24 @@ pub(super) type Answers = Rc<RefCell<Vec<(u64, Option<Result<Reply>>)>>>;
 pub(super) fn quiet() -> (Rc<World>, usize, usize) {
     let world = (0..).map(World::still).find(|world| world.count > 3 && !world.moves);
     let world = world.expect("there are many");
-    wire::at(&world.hub).heal();
+    world.network.heal();
     world.begin();
-    world.stage.run(2_000_000);
-    let told = world.told();
-    let partition = told.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
-    let owners = told.ring.owners(partition, 3);
-    let guest = told.nodes.iter().position(|node| !owners.contains(node)).expect("one is left");
-    let owner = told.nodes.iter().position(|node| *node == owners[0]).expect("it is known");
+    world.scheduler.run(2_000_000);
+    let decision = world.decision();
+    let partition = decision.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
+    let owners = decision.ring.owners(partition, 3);
+    let guest = decision.nodes.iter().position(|node| !owners.contains(node)).expect("one is left");
+    let owner = decision.nodes.iter().position(|node| *node == owners[0]).expect("it is known");
     (world, guest, owner)
 }
 
 pub(super) fn asks(world: &Rc<World>, which: usize, call: AvailableCall) -> Answers {
     let answers = Answers::default();
-    let (told, world, stage) = (Rc::clone(&answers), Rc::clone(world), Rc::clone(&world.stage));
-    stage.begin(None, async move {
+    let (told, world, scheduler) =
+        (Rc::clone(&answers), Rc::clone(world), Rc::clone(&world.scheduler));
+    scheduler.begin(None, async move {
         let answer = ask(&world, which, bucket(), call).await;
-        told.borrow_mut().push((world.stage.now(), answer));
+        told.borrow_mut().push((world.scheduler.now(), answer));
     });
     answers
 }
@@ -46,15 +46,15 @@ fn write() -> AvailableCall {
 fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks() {
     let (world, guest, owner) = quiet();
     let passed_on = |world: &World| {
-        let mates = world.mates.borrow();
-        let metrics = &mates[guest].running().expect("it lives").router.metrics;
+        let nodes = world.nodes.borrow();
+        let metrics = &nodes[guest].running().expect("it lives").router.metrics;
         metrics.forwarded_out.load(std::sync::atomic::Ordering::Relaxed)
     };
-    wire::at(&world.hub).cut(guest, owner);
-    wire::at(&world.hub).cut(owner, guest);
-    let began = world.stage.now();
+    world.network.cut(guest, owner);
+    world.network.cut(owner, guest);
+    let began = world.scheduler.now();
     let held: Vec<_> = (0..3).map(|_| asks(&world, guest, write())).collect();
-    world.stage.run(960_000);
+    world.scheduler.run(960_000);
     assert_eq!(passed_on(&world), 3);
     for answers in held {
         let (when, answer) = answers.take().pop().expect("an answer");
@@ -63,23 +63,23 @@ fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks(
         assert!(when - began < 950_000, "after {} us", when - began);
     }
     // From now on another owner coordinates, though the link has not broken.
-    assert!(wire::at(&world.hub).is_linked(guest, owner));
+    assert!(world.network.is_linked(guest, owner));
     let next = asks(&world, guest, write());
-    world.stage.run(100_000);
+    world.scheduler.run(100_000);
     let (_, answer) = next.take().pop().expect("an answer at once");
     assert!(answer.expect("in time").is_ok() && passed_on(&world) == 4);
-    world.stage.clear();
+    world.scheduler.leave();
 }
 
 #[test]
 fn a_write_that_was_not_sent_is_passed_on_to_the_next_owner() {
     let (world, guest, owner) = quiet();
-    let full = world.mates.borrow()[owner].running().expect("it lives").clone();
+    let full = world.nodes.borrow()[owner].running().expect("it lives").clone();
     let seats: Vec<_> = std::iter::from_fn(|| full.router.incoming.admit(1)).collect();
     let answers = asks(&world, guest, write());
-    world.stage.run(100_000);
+    world.scheduler.run(100_000);
     let (_, answer) = answers.take().pop().expect("an answer at once");
     assert!(answer.expect("in time").is_ok(), "who is too busy did nothing");
     drop(seats);
-    world.stage.clear();
+    world.scheduler.leave();
 }

@@ -1,84 +1,80 @@
 //! Histories of available buckets, and what they must amount to.
 
-use super::super::histories::{Counts, all_are_noticed, all_happened, live_through, seeds};
+use super::super::mutants::check;
 use super::world::World;
-use runtime::mutants::Flaw;
+use runtime::mutants::Mutant;
+use sim::{Counts, Suite};
 
 /// Simulated seconds of trouble in one history.
 const SECONDS: u64 = 12;
-/// Histories in every run of the tests, and in the long ones.
-const SEEDS: u64 = 500;
-const SEEDS_LONG: u64 = 20_000;
-
 /// Histories within which every broken rule must show.
-const FLAWED_SEEDS: u64 = 2_000;
+const MUTANT_SEEDS: u64 = 2_000;
+
+const SUITE: Suite = Suite {
+    name: "available buckets",
+    seeds: 500,
+    seeds_long: 20_000,
+    threads: 1,
+    history,
+    must_happen: &[
+        "write",
+        "read",
+        "remove",
+        "write in doubt",
+        "crash",
+        "split",
+        "isolated",
+        "pause",
+        "one way cut",
+        "clock",
+        "stop",
+        "lost rows",
+        "restored",
+        "wiped",
+        "all crash",
+        "rows that are gone",
+        "ring join",
+        "ring leave",
+        "ring replace",
+        "ring rejoin",
+        "ring double",
+        "ring halve",
+        "ring change called off",
+        "read that must meet",
+        "read among stragglers",
+        "crash into the past",
+    ],
+};
 
 fn history(seed: u64) -> (u64, Counts) {
     let world = World::new(seed);
-    world.stage.run(SECONDS * 1_000_000);
+    world.scheduler.run(SECONDS * 1_000_000);
     world.heal();
     world.ends_well()
 }
 
 #[test]
 fn whatever_happens_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
-    let seeds = seeds(SEEDS, SEEDS_LONG);
-    let count = seeds.end - seeds.start;
-    let all = live_through(&seeds, 1, history);
-    println!("{count} histories of {SECONDS} s: {all:?}");
-    if count >= SEEDS {
-        let wanted = [
-            "write",
-            "read",
-            "remove",
-            "write in doubt",
-            "crash",
-            "split",
-            "isolated",
-            "pause",
-            "one way cut",
-            "clock",
-            "stop",
-            "lost rows",
-            "restored",
-            "wiped",
-            "all crash",
-            "rows that are gone",
-            "ring join",
-            "ring leave",
-            "ring replace",
-            "ring rejoin",
-            "ring double",
-            "ring halve",
-            "ring change called off",
-            "read that must meet",
-            "read among stragglers",
-            "crash into the past",
-        ];
-        all_happened(&all, &wanted);
-    }
+    SUITE.run();
 }
 
 #[test]
 fn one_seed_is_one_history() {
-    for seed in [3, 4, 5] {
-        assert_eq!(history(seed), history(seed));
-    }
+    SUITE.assert_repeatable(&[3, 4, 5]);
 }
 
 #[test]
 fn a_broken_rule_is_noticed() {
     let soon = [
-        Flaw::BlindReplaces,
-        Flaw::HintGoesFirst,
-        Flaw::MergeOverwrites,
-        Flaw::ReapsAlone,
-        Flaw::ReapsWithoutGuests,
-        Flaw::LetsGoAlone,
-        Flaw::AsksReceivers,
+        Mutant::BlindReplaces,
+        Mutant::HintGoesFirst,
+        Mutant::MergeOverwrites,
+        Mutant::ReapsAlone,
+        Mutant::ReapsWithoutGuests,
+        Mutant::LetsGoAlone,
+        Mutant::AsksReceivers,
     ];
-    let rare = [Flaw::MintsAsBefore];
-    all_are_noticed(&soon, &rare, FLAWED_SEEDS, history);
+    check(history, MUTANT_SEEDS).assert_noticed(&soon, &[Mutant::MintsAsBefore]);
 }
 
 /// The same, if it is a history of this kind.
@@ -96,6 +92,6 @@ fn calm(seed: u64) -> (u64, Counts) {
 
 #[test]
 fn who_counts_as_owner_before_it_has_the_rows_is_noticed() {
-    let soon = [Flaw::ReceivesNothing, Flaw::AsksReceivers];
-    all_are_noticed(&soon, &[], FLAWED_SEEDS, calm);
+    let soon = [Mutant::ReceivesNothing, Mutant::AsksReceivers];
+    check(calm, MUTANT_SEEDS).assert_noticed(&soon, &[]);
 }

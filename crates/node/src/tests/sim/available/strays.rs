@@ -4,13 +4,13 @@
 
 use super::clients::ask;
 use super::directory::at as of;
-use super::wire;
 use super::world::World;
+use base::mutants::Mutation as _;
 use base::{AvailableCall, BucketName, Content, Key, NodeId, Partition, Store};
 use bytes::Bytes;
 use dynamo::layout::row_key;
 use logic::ring::{Rack, RingWish, point};
-use runtime::mutants::{Flaw, break_on_thread};
+use runtime::mutants::Mutant;
 use std::rc::Rc;
 
 /// A key with one copy, who has it, and who is to have it.
@@ -27,14 +27,15 @@ impl Story {
         let quiet =
             |world: &Rc<World>| world.few == Some(1) && !world.judge.borrow().mortal && fits(world);
         let world = (0..).map(World::still).find(quiet).expect("there are many");
-        wire::at(&world.hub).heal();
+        world.network.heal();
         world.begin();
-        world.stage.run(2_000_000);
+        world.scheduler.run(2_000_000);
         let place = world.place(0);
-        let told = world.told();
-        let partition = told.ring.partition(&point(place.0.full().as_bytes(), &place.1));
-        let old = told.ring.owners(partition, 1)[0];
-        let new = told.nodes.iter().find(|node| !told.ring.layout().nodes().contains_key(node));
+        let decision = world.decision();
+        let partition = decision.ring.partition(&point(place.0.full().as_bytes(), &place.1));
+        let old = decision.ring.owners(partition, 1)[0];
+        let new =
+            decision.nodes.iter().find(|node| !decision.ring.layout().nodes().contains_key(node));
         let new = *new.expect("one is spare");
         Story { world, place, old, new }
     }
@@ -48,12 +49,12 @@ impl Story {
     /// Where the key lies.
     pub(super) fn partition(&self) -> Partition {
         let (bucket, key) = &self.place;
-        self.world.told().ring.partition(&point(bucket.full().as_bytes(), key))
+        self.world.decision().ring.partition(&point(bucket.full().as_bytes(), key))
     }
 
     pub(super) fn at(&self, node: NodeId) -> usize {
-        let told = self.world.told();
-        told.nodes.iter().position(|it| *it == node).expect("it is known")
+        let decision = self.world.decision();
+        decision.nodes.iter().position(|it| *it == node).expect("it is known")
     }
 
     /// A client writes at a node.
@@ -61,7 +62,7 @@ impl Story {
         let (world, which, (bucket, key)) =
             (Rc::clone(&self.world), self.at(node), self.place.clone());
         let store = Store { key, content: Content::plain("v".into()), ..Store::default() };
-        self.world.stage.begin(None, async move {
+        self.world.scheduler.begin(None, async move {
             let answer = ask(&world, which, bucket, AvailableCall::Store(Box::new(store))).await;
             answer.expect("an answer").expect("it takes it");
         });
@@ -69,8 +70,8 @@ impl Story {
 
     /// Who owns the key's only copy, as a node has heard.
     pub(super) fn owner_as_heard_by(&self, node: NodeId) -> NodeId {
-        let mates = self.world.mates.borrow();
-        let ring = mates[self.at(node)]
+        let nodes = self.world.nodes.borrow();
+        let ring = nodes[self.at(node)]
             .running()
             .expect("it lives")
             .router
@@ -84,8 +85,8 @@ impl Story {
     /// What a node has of the key.
     pub(super) fn has(&self, node: NodeId) -> Option<Bytes> {
         let which = self.at(node);
-        let mates = self.world.mates.borrow();
-        let node = mates[which].running().expect("it lives");
+        let nodes = self.world.nodes.borrow();
+        let node = nodes[which].running().expect("it lives");
         node.status.trees.get(&row_key(&self.place.0, &self.place.1)).expect("memory")
     }
 }
@@ -97,25 +98,25 @@ fn taken_by_a_ring_of_long_ago() -> [Option<Bytes>; 2] {
     let Story { world, old, new, .. } = &story;
     let which = story.at(*old);
     story.replaces();
-    world.stage.run(20_000_000);
-    let ring = world.told().ring;
+    world.scheduler.run(20_000_000);
+    let ring = world.decision().ring;
     assert!(ring.pending().is_none() && ring.left_at(*old).next().is_none(), "all is over");
 
     world.crash(which);
-    world.mates.borrow_mut()[which].place.heard = 0;
+    world.nodes.borrow_mut()[which].place.heard = 0;
     let directory = world.count;
     for (from, to) in [(which, directory), (directory, which)] {
-        wire::at(&world.hub).cut(from, to);
+        world.network.cut(from, to);
     }
     world.start(which);
-    world.stage.run(1_000_000);
+    world.scheduler.run(1_000_000);
     story.write(*old);
-    world.stage.run(500_000);
+    world.scheduler.run(500_000);
     assert!(story.has(*old).is_some() && story.has(*new).is_none(), "nobody else has it");
-    wire::at(&world.hub).heal();
-    world.stage.run(20_000_000);
+    world.network.heal();
+    world.scheduler.run(20_000_000);
     let rows = [story.has(*old), story.has(*new)];
-    world.stage.clear();
+    world.scheduler.leave();
     rows
 }
 
@@ -126,39 +127,39 @@ fn kept_while_the_ring_changes(falls: bool) -> bool {
     let story = Story::begin(|world| world.lag_us > 1_000_000);
     let Story { world, old, new, .. } = &story;
     story.write(*old);
-    world.stage.run(1_000_000);
+    world.scheduler.run(1_000_000);
     assert!(story.has(*old).is_some());
     story.replaces();
     while story.has(*old).is_some() {
-        world.stage.run(100);
+        world.scheduler.run(100);
     }
     // Who has the key now hears of a change elsewhere before it hears of that.
     of(&world.directory).goes_on();
     let last = of(&world.directory).last();
-    let told = world.told();
-    assert!(told.ring.left_at(*old).next().is_some(), "others do not know yet");
+    let decision = world.decision();
+    assert!(decision.ring.left_at(*old).next().is_some(), "others do not know yet");
     let which = story.at(*new);
-    world.stage.within(which, || world.mates.borrow_mut()[which].hear(last, &told));
+    world.scheduler.run_as(which, || world.nodes.borrow_mut()[which].hear(last, &decision));
     story.write(*new);
-    world.stage.run(50_000);
+    world.scheduler.run(50_000);
     assert!(story.has(*old).is_some(), "it was brought here");
     if falls {
         let (which, last) = (story.at(*old), of(&world.directory).last());
-        let cleared = world.told().ring.left_at(*old).next().is_none();
+        let cleared = world.decision().ring.left_at(*old).next().is_none();
         assert!(cleared, "that nothing is left is told, and it knows that");
         world.crash(which);
-        world.mates.borrow_mut()[which].place.heard = last;
+        world.nodes.borrow_mut()[which].place.heard = last;
         world.start(which);
-        world.stage.run(50_000);
+        world.scheduler.run(50_000);
         assert!(story.has(*old).is_some(), "it was on disk");
     }
     for _ in 0..8 {
-        world.stage.run(1_000_000);
+        world.scheduler.run(1_000_000);
         of(&world.directory).goes_on();
     }
     assert!(story.has(*new).is_some());
     let kept = story.has(*old).is_some();
-    world.stage.clear();
+    world.scheduler.leave();
     kept
 }
 
@@ -166,9 +167,7 @@ fn kept_while_the_ring_changes(falls: bool) -> bool {
 fn what_was_taken_by_a_ring_of_long_ago_goes_to_who_keeps_it_now() {
     let [old, new] = taken_by_a_ring_of_long_ago();
     assert!(old.is_none() && new.is_some());
-    break_on_thread(Some(Flaw::DropsStrays));
-    let rows = taken_by_a_ring_of_long_ago();
-    break_on_thread(None);
+    let rows = Mutant::DropsStrays.while_active(taken_by_a_ring_of_long_ago);
     assert_eq!(rows, [None, None], "the rule is what makes the difference");
 }
 
@@ -176,9 +175,7 @@ fn what_was_taken_by_a_ring_of_long_ago_goes_to_who_keeps_it_now() {
 fn what_is_brought_to_who_has_just_let_go_does_not_stay() {
     for falls in [false, true] {
         assert!(!kept_while_the_ring_changes(falls));
-        break_on_thread(Some(Flaw::LooksOnce));
-        let kept = kept_while_the_ring_changes(falls);
-        break_on_thread(None);
+        let kept = Mutant::LooksOnce.while_active(|| kept_while_the_ring_changes(falls));
         assert!(kept, "the rule is what makes the difference");
     }
 }

@@ -1,14 +1,13 @@
 //! Many keys of which few differ: what a comparison moves, and what it moves when nothing differs.
 
-use super::super::histories::long;
 use super::clients::bucket;
-use super::wire;
 use super::world::World;
 use base::{Actor, Content};
 use bytes::Bytes;
 use dynamo::layout::{Row, Stored, row_key, write_row};
 use logic::causal::Dot;
 use logic::ring::point;
+use sim::is_long;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -18,14 +17,14 @@ const BYTES: usize = 100;
 /// in a round after that, bytes.
 fn compared(keys: u64, differ: u64) -> (u64, u64) {
     let world = World::still(1);
-    wire::at(&world.hub).heal();
-    let told = world.told();
+    world.network.heal();
+    let decision = world.decision();
     let mut planted: BTreeMap<usize, Vec<(Bytes, Bytes)>> = BTreeMap::new();
     let mut missed = Vec::new();
     for number in 0..keys {
         let (bucket, key) = (bucket(), Bytes::from(format!("key-{number:08}")));
-        let partition = told.ring.partition(&point(bucket.full().as_bytes(), &key));
-        let owners = told.ring.owners(partition, 3);
+        let partition = decision.ring.partition(&point(bucket.full().as_bytes(), &key));
+        let owners = decision.ring.owners(partition, 3);
         let mut row = Row::empty();
         let content = Content::plain(vec![number as u8; BYTES].into());
         let id = Actor { node: owners[0], vnode: partition.0, incarnation: 1 };
@@ -33,7 +32,7 @@ fn compared(keys: u64, differ: u64) -> (u64, u64) {
         let (tree_key, row) = (row_key(&bucket, &key), write_row(&row));
         let lacks = number * differ / keys != (number + 1) * differ / keys;
         for (at, node) in owners.iter().enumerate() {
-            let which = told.nodes.iter().position(|it| it == node).expect("it is known");
+            let which = decision.nodes.iter().position(|it| it == node).expect("it is known");
             if lacks && at == 1 + number as usize % 2 {
                 missed.push((which, tree_key.clone(), row.clone()));
             } else {
@@ -43,28 +42,28 @@ fn compared(keys: u64, differ: u64) -> (u64, u64) {
     }
     assert_eq!(missed.len() as u64, differ);
     for (which, rows) in planted {
-        world.mates.borrow()[which].place.plant(rows);
+        world.nodes.borrow()[which].place.storage.plant(rows);
     }
     world.begin();
     // The links, and two rounds: in each all pairs are compared.
-    let bytes = |world: &Rc<World>| wire::at(&world.hub).bytes;
-    world.stage.run(25_000_000);
+    let bytes = |world: &Rc<World>| world.journal.counted("bytes sent");
+    world.scheduler.run(25_000_000);
     let moved = bytes(&world);
     for (which, tree_key, row) in missed {
-        let mates = world.mates.borrow();
+        let nodes = world.nodes.borrow();
         let has =
-            mates[which].running().expect("it lives").status.trees.get(&tree_key).expect("memory");
+            nodes[which].running().expect("it lives").status.trees.get(&tree_key).expect("memory");
         assert_eq!(has, Some(row), "what was missing has come");
     }
-    world.stage.run(10_000_000);
+    world.scheduler.run(10_000_000);
     let quiet = bytes(&world) - moved;
-    world.stage.clear();
+    world.scheduler.leave();
     (moved, quiet)
 }
 
 #[test]
 fn a_comparison_moves_what_differs_and_little_more() {
-    let keys = if long() { 1_000_000 } else { 100_000 };
+    let keys = if is_long() { 1_000_000 } else { 100_000 };
     let (base, quiet) = compared(keys, 0);
     println!("{keys} keys, none differs: {base} bytes, then {quiet} in 10 s");
     for differ in [10, 1_000] {

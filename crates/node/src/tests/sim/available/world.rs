@@ -1,33 +1,34 @@
 //! A cluster of three to five nodes with one ring, and what happens to it.
 
-use super::super::chance::Chance;
-use super::super::remains;
-use super::clients;
+use super::super::process::QUICK;
+use super::super::transport::{Port, SimNetwork};
 use super::directory::{self, COPIES, Directory, Shared};
 use super::judge::Judge;
-use super::mate::{Mate, Place, Told};
-use super::stage::{Clock, Stage};
-use super::wire::{self, Hub, Links};
+use super::node::{Decision, Place, SimNode};
+use super::{clients, faults};
 use base::{BucketName, Key, NodeId, Properties, Replication};
 use logic::ring::{Rack, Ring, RingWish, plan};
+use sim::{Chance, FaultProfile, Journal, Scheduler, SimClock};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const CLIENTS: u64 = 4;
 /// A node that falls forgets at most so many of the directory's last decisions.
 const FORGETS_MAX: usize = 10;
-/// How many messages are so late, in thousandths, that their requests count as late, microseconds.
-const STRAGGLERS: (u64, u64) = (20, 550_000);
+/// How many messages are so late, per mille, that their requests count as late.
+const STRAGGLERS: u64 = 20;
+const STRAGGLER_DELAY_US: (u64, u64) = (550_000, 825_000);
 /// Partitions of the ring: the fewest there can be.
 const PARTITIONS: u32 = 8;
 /// The type of the second bucket.
 const FEW: &str = "few";
 
 pub(super) struct World {
-    pub stage: Rc<Stage>,
-    pub hub: Hub,
+    pub scheduler: Rc<Scheduler>,
+    pub network: SimNetwork,
+    pub journal: Arc<Journal>,
     pub count: usize,
     pub keys: usize,
     /// How many copies the keys of the second bucket have, if there is one.
@@ -39,7 +40,7 @@ pub(super) struct World {
     pub straggling: bool,
     /// Who falls knows no more than it knew long ago, and goes by that for a while.
     pub forgetful: bool,
-    pub mates: RefCell<Vec<Mate>>,
+    pub nodes: RefCell<Vec<SimNode>>,
     pub directory: Shared,
     /// The ring changes in this history, whether or not a disk is lost.
     pub moves: bool,
@@ -54,10 +55,8 @@ pub(super) struct World {
     pub lost: Cell<bool>,
     /// Copies of disks, as backups make them.
     pub copies: RefCell<BTreeMap<usize, Place>>,
-    troubled: Cell<bool>,
+    pub troubled: Cell<bool>,
     processes: Cell<u64>,
-    counts: RefCell<BTreeMap<&'static str, u64>>,
-    talkative: bool,
 }
 
 fn ring(nodes: &[NodeId]) -> Ring {
@@ -74,19 +73,20 @@ fn ring(nodes: &[NodeId]) -> Ring {
     ring
 }
 
-fn clock(chance: &mut Chance, wall_ms: u64) -> Clock {
-    Clock {
-        monotonic: (1_000_000 + chance.below(1 << 40), 990_000 + chance.below(20_000)),
-        wall_off_ms: chance.below(2 * wall_ms + 1) as i64 - wall_ms as i64,
-        paused_until: 0,
-    }
+fn clock(chance: &mut Chance, wall_ms: u64) -> SimClock {
+    let clock = SimClock::new(1_000_000 + chance.below(1 << 40), 990_000 + chance.below(20_000));
+    let wall_off_ms = chance.below(2 * wall_ms + 1) as i64 - wall_ms as i64;
+    SimClock { wall_off_ms, ..clock }
 }
 
-fn weather(chance: &mut Chance) -> (u64, u64, u64) {
+fn profile(chance: &mut Chance) -> FaultProfile {
     match chance.below(3) {
-        0 => (0, 0, 500),
-        1 => (10, 20, 5_000),
-        _ => (chance.below(150), chance.below(150), chance.between(1_000, 100_000)),
+        0 => FaultProfile::calm(),
+        1 => FaultProfile::new(10, 20, 5_000),
+        _ => {
+            let (loss, duplicates) = (chance.below(150), chance.below(150));
+            FaultProfile::new(loss, duplicates, chance.between(1_000, 100_000))
+        }
     }
 }
 
@@ -96,23 +96,23 @@ impl World {
         let world = World::still(seed);
         world.begin();
         for _ in 0..CLIENTS {
-            world.stage.begin(None, clients::live(Rc::clone(&world)));
+            world.scheduler.begin(None, clients::live(Rc::clone(&world)));
         }
         if !world.calm {
-            world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
+            world.scheduler.begin(None, faults::SCHEDULE.run(Rc::clone(&world)));
         }
-        world.stage.begin(None, directory::changes(Rc::clone(&world)));
+        world.scheduler.begin(None, directory::changes(Rc::clone(&world)));
         world
     }
 
     /// Every node starts.
     pub(super) fn begin(self: &Rc<World>) {
-        directory::open(&self.directory, &self.hub, self.count);
+        directory::open(&self.directory, self.port(self.count));
         for which in 0..self.count {
-            self.stage.begin(None, directory::hears(Rc::clone(self), which));
+            self.scheduler.begin(None, directory::hears(Rc::clone(self), which));
         }
         (0..self.count).for_each(|which| self.start(which));
-        self.stage.begin(None, wire::run(self.hub.clone(), Rc::clone(&self.stage)));
+        self.scheduler.begin(None, self.network.clone().run());
     }
 
     /// A cluster of which no node has started.
@@ -129,9 +129,8 @@ impl World {
         let wall_ms = if mortal { 2_000 } else { 3_600_000 };
         // One more: the directory's.
         let clocks = (0..=count).map(|_| clock(&mut chance, wall_ms)).collect();
-        let stage = Stage::set(seed, clocks);
-        let mut links = Links::of(count + 1);
-        links.weather = weather(&mut chance);
+        let scheduler = Scheduler::enter(seed, clocks);
+        let mut profile = profile(&mut chance);
         let nodes: Vec<_> = (1..=count as u64).map(NodeId).collect();
         let ttl_ms = if mortal { 3_000 } else { 0 };
         let properties = Properties { ttl_ms, ..Properties::available() };
@@ -149,27 +148,29 @@ impl World {
         }
         let calm = moves && chance.often(250);
         if calm {
-            links.weather = (0, 20, 5_000);
+            profile = FaultProfile::new(0, 20, 5_000);
         }
         let straggling = calm && chance.often(500);
         if straggling {
-            links.stragglers = STRAGGLERS;
+            (profile.stragglers, profile.straggler_delay) = (STRAGGLERS, STRAGGLER_DELAY_US);
         }
         let forgetful = moves && chance.often(300);
         let forgets_max = if forgetful { usize::MAX } else { FORGETS_MAX };
-        let hub = Arc::new(Mutex::new(links));
-        remains::watch("the network", &hub);
+        let (network, journal) = (SimNetwork::new(count + 1, profile), Arc::<Journal>::default());
+        let port = |which| Port { which, network: network.clone(), journal: journal.clone() };
+        let sim_nodes = (0..count).map(|which| SimNode::new(port(which), forgets_max)).collect();
         Rc::new(World {
-            stage,
-            hub,
+            scheduler,
+            network,
+            journal,
             count,
             keys,
             few,
             calm,
             straggling,
             forgetful,
-            mates: RefCell::new((0..count).map(|which| Mate::new(which, forgets_max)).collect()),
-            directory: Directory::new(Told { changes: 0, ring, nodes, types }),
+            nodes: RefCell::new(sim_nodes),
+            directory: Directory::new(Decision { changes: 0, ring, nodes, types }),
             moves,
             lag_us,
             judge: RefCell::new(Judge::new(mortal)),
@@ -180,9 +181,12 @@ impl World {
             copies: RefCell::default(),
             troubled: Cell::new(true),
             processes: Cell::new(0),
-            counts: RefCell::default(),
-            talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
         })
+    }
+
+    /// A place in the network.
+    fn port(&self, which: usize) -> Port {
+        Port { which, network: self.network.clone(), journal: self.journal.clone() }
     }
 
     /// The bucket in which a key lies, by its number, and its name.
@@ -200,51 +204,32 @@ impl World {
     }
 
     /// Says what happens, if anyone wants to know.
-    pub(super) fn stage_told(&self, what: impl FnOnce() -> String) {
-        if self.talkative {
-            eprintln!("{:>10} {}", self.stage.now(), what());
-        }
-    }
-
-    pub(super) fn count(&self, what: &'static str) {
-        self.add(what, 1);
-    }
-
-    /// What is counted under a name.
-    pub(super) fn add(&self, what: &'static str, many: u64) {
-        *self.counts.borrow_mut().entry(what).or_default() += many;
-    }
-
-    pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
-        self.counts.borrow().clone()
-    }
-
-    pub(super) fn is_troubled(&self) -> bool {
-        self.troubled.get()
+    pub(super) fn tell(&self, what: impl FnOnce() -> String) {
+        self.journal.tell(self.scheduler.now(), what);
     }
 
     /// A node begins a life, unless it lives.
     pub(super) fn start(&self, which: usize) {
-        if self.mates.borrow()[which].life.is_some() {
+        if self.nodes.borrow()[which].process.is_some() {
             return;
         }
         self.processes.set(self.processes.get() + 1);
-        let heard = self.mates.borrow()[which].place.heard;
-        let told = directory::at(&self.directory).entry(heard).expect("it was decided").clone();
-        self.stage_told(|| format!("{which} starts"));
-        self.stage.within(which, || {
+        let heard = self.nodes.borrow()[which].place.heard;
+        let decision = directory::at(&self.directory).entry(heard).expect("it was decided").clone();
+        self.tell(|| format!("{which} starts"));
+        self.scheduler.run_as(which, || {
             let process = self.processes.get();
-            self.mates.borrow_mut()[which].start(&self.hub, &told, process);
+            self.nodes.borrow_mut()[which].start(&decision, process);
         });
     }
 
     /// What the directory holds.
-    pub(super) fn told(&self) -> Told {
+    pub(super) fn decision(&self) -> Decision {
         directory::at(&self.directory).newest().clone()
     }
 
     pub(super) fn crash(&self, which: usize) {
-        self.mates.borrow_mut()[which].crash(&self.stage, &self.hub);
+        self.nodes.borrow_mut()[which].crash(&self.scheduler);
     }
 
     /// Whether a disk may lose what it has now.
@@ -255,14 +240,13 @@ impl World {
     /// No more trouble: everyone lives, hears everyone, and has a quick disk.
     pub(super) fn heal(self: &Rc<World>) {
         self.troubled.set(false);
-        wire::at(&self.hub).heal();
+        self.network.heal();
         for which in 0..self.count {
-            self.stage.clock(which, |clock| clock.paused_until = 0);
-            self.stage.wake(which);
-            *self.mates.borrow()[which].slow_disk.lock().expect("one thread") = false;
+            self.scheduler.resume_now(which);
+            *self.nodes.borrow()[which].disk_takes.lock().expect("one thread") = QUICK;
         }
         // What is stopping comes to its end first.
-        self.stage.run(10_000_000);
+        self.scheduler.run(10_000_000);
         (0..self.count).for_each(|which| self.start(which));
     }
 }

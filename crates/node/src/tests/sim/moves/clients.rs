@@ -1,21 +1,18 @@
 //! Clients: each asks one thing at a time, of any node, and tells the judge.
 
-use super::super::links;
+use super::super::process;
 use super::judge::Fate;
 use super::world::World;
-use crate::flow::Flow;
 use base::request::Expiry;
 use base::{
     Body, BucketName, Call, Error, Kind, Outcome, Read, ReadLevel, Reply, Request, Result, RetryId,
     SessionCall, Update,
 };
 use bytes::Bytes;
-use std::hash::Hash;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// A client that waits longer gives up, milliseconds.
-const PATIENCE_MS: u64 = 1_500;
+const TIMEOUT_MS: u64 = 1_500;
 /// Keys of each bucket that clients read and write.
 pub(super) const KEYS: u64 = 3;
 
@@ -27,14 +24,8 @@ pub(super) async fn ask(
     call: Call,
     retry: Option<RetryId>,
 ) -> Option<Result<Reply>> {
-    let node = world.running(which)?;
-    let (sender, answer) = tokio::sync::oneshot::channel();
     let request = Request { bucket: bucket.clone(), call, retry };
-    world.stage.begin(Some(which), async move {
-        let submitted = node.router.submit(&mut Flow::default(), request);
-        let _ = sender.send(node.router.answered(submitted).await);
-    });
-    runtime::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
+    process::ask(world.running(which)?, which, request, TIMEOUT_MS).await
 }
 
 /// What a get found; the value of a row that is not there is 0.
@@ -58,32 +49,32 @@ fn refused(error: &Error) -> bool {
 /// Reads and writes until it is over.
 pub(super) async fn live(world: Rc<World>) {
     while !world.over.get() {
-        let stage = &world.stage;
-        stage.rest(stage.dice(|dice| dice.between(500, 50_000))).await;
-        let which = stage.dice(|dice| dice.below(world.count as u64)) as usize;
-        let place = stage.dice(|dice| dice.below(world.buckets.len() as u64)) as usize;
-        let key = stage.dice(|dice| dice.below(KEYS));
+        let scheduler = &world.scheduler;
+        scheduler.sleep_us(scheduler.draw(|chance| chance.between(500, 50_000))).await;
+        let which = scheduler.draw(|chance| chance.index(world.count));
+        let place = scheduler.draw(|chance| chance.index(world.buckets.len()));
+        let key = scheduler.draw(|chance| chance.below(KEYS));
         if world.running(which).is_none() {
             continue;
         }
-        let name = match stage.dice(|dice| dice.often(500)) {
+        let name = match scheduler.draw(|chance| chance.often(500)) {
             true => write(&world, which, place, key).await,
             false => read(&world, which, place, key).await,
         };
-        (stage.now(), which, place, key, name).hash(&mut links::at(&world.hub).trace);
-        world.add(name, 1);
+        world.journal.note((scheduler.now(), which, place, key, name));
+        world.journal.count(name);
     }
 }
 
 async fn write(world: &Rc<World>, which: usize, place: usize, key: u64) -> &'static str {
     let bytes = Bytes::from(format!("k{key}"));
-    let began = world.stage.now();
+    let began = world.scheduler.now();
     let number = world.judge.borrow_mut().writes((place, key), began);
     let value = Bytes::from(number.to_string());
     let update = Update::Set { key: bytes, value, expiry: Expiry::Default };
     let answer = ask(world, which, &world.buckets[place], Call::Update(update), None).await;
     let (fate, name) = match answer {
-        Some(Ok(_)) => (Fate::Stands(world.stage.now()), "wrote"),
+        Some(Ok(_)) => (Fate::Stands(world.scheduler.now()), "wrote"),
         Some(Err(error)) if refused(&error) => (Fate::Refused, "refused"),
         Some(Err(error)) if error.kind() == Kind::Corrupt => panic!("{error}"),
         _ => (Fate::InDoubt, "in doubt"),
@@ -94,11 +85,11 @@ async fn write(world: &Rc<World>, which: usize, place: usize, key: u64) -> &'sta
 }
 
 async fn read(world: &Rc<World>, which: usize, place: usize, key: u64) -> &'static str {
-    let began = world.stage.now();
+    let began = world.scheduler.now();
     let call = get(&Bytes::from(format!("k{key}")));
     match ask(world, which, &world.buckets[place], call, None).await {
         Some(Ok(reply)) => {
-            let (value, ended) = (found(reply), world.stage.now());
+            let (value, ended) = (found(reply), world.scheduler.now());
             world.tell(|| format!("key {key} of {place}: {value} read at {which} since {began}"));
             world.judge.borrow_mut().read((place, key), value, began, ended);
             "read"
@@ -111,7 +102,7 @@ async fn read(world: &Rc<World>, which: usize, place: usize, key: u64) -> &'stat
 /// Asks until there is an answer, or until it is over; for what may be repeated.
 async fn insist(world: &Rc<World>, call: Call, retry: Option<RetryId>) -> Option<Reply> {
     while !world.over.get() {
-        let which = world.stage.dice(|dice| dice.below(world.count as u64)) as usize;
+        let which = world.scheduler.draw(|chance| chance.index(world.count));
         match ask(world, which, &world.buckets[0], call.clone(), retry).await {
             Some(Ok(reply)) => return Some(reply),
             Some(Err(error)) => {
@@ -120,7 +111,7 @@ async fn insist(world: &Rc<World>, call: Call, retry: Option<RetryId>) -> Option
             }
             None => {}
         }
-        world.stage.rest(5_000).await;
+        world.scheduler.sleep_us(5_000).await;
     }
     None
 }
@@ -138,7 +129,7 @@ pub(super) async fn count(world: Rc<World>, which: usize) {
         let Some(reply) = insist(&world, call, retry).await else { return };
         let wanted = Body::Updated(Outcome::Number(number as i64));
         assert_eq!(reply.body, wanted, "an attempt was lost, or applied twice");
-        world.add("counted", 1);
-        world.stage.rest(world.stage.dice(|dice| dice.between(500, 100_000))).await;
+        world.journal.add("counted", 1);
+        world.scheduler.sleep_us(world.scheduler.draw(|chance| chance.between(500, 100_000))).await;
     }
 }

@@ -1,17 +1,14 @@
 //! How a history ends: every bucket rests, nothing is left of the moves, replicas are alike, and
 //! every answer fits.
 
-use super::super::links;
+use super::super::rows::assert_same_rows;
 use super::clients::{ask, get};
 use super::world::{FILLERS, GROUPS, World, filler};
 use crate::Node;
-use base::{Body, BucketId, GroupId, LogIndex};
-use bytes::Bytes;
+use base::{Body, BucketId, GroupId};
 use replication::seals::BucketMarks;
-use std::collections::BTreeMap;
-use std::hash::Hasher;
+use sim::Counts;
 use std::rc::Rc;
-use store::Chunk;
 
 /// All must be at rest after so long, microseconds.
 const BOUND_US: u64 = 60_000_000;
@@ -19,24 +16,23 @@ const BOUND_US: u64 = 60_000_000;
 const WRITES: u64 = 20;
 
 impl World {
-    pub(super) fn ends_well(self: Rc<World>) -> (u64, BTreeMap<&'static str, u64>) {
-        let (begin, wrote) = (self.stage.now(), self.counted("wrote"));
+    pub(super) fn ends_well(self: Rc<World>) -> (u64, Counts) {
+        let (begin, wrote) = (self.scheduler.now(), self.journal.counted("wrote"));
         while let Some(why) = self.restless(wrote + WRITES) {
-            assert!(self.stage.now() < begin + BOUND_US, "no end: {why}; {:?}", self.counts());
-            self.stage.run(100_000);
+            let told = || self.journal.outcome().1;
+            assert!(self.scheduler.now() < begin + BOUND_US, "no end: {why}; {:?}", told());
+            self.scheduler.run(100_000);
         }
-        self.add("ms to come to rest", (self.stage.now() - begin) / 1_000);
+        self.journal.add("ms to come to rest", (self.scheduler.now() - begin) / 1_000);
         self.over.set(true);
-        self.stage.run(3_000_000);
+        self.scheduler.run(3_000_000);
         self.look_at_fillers();
         GROUPS.into_iter().chain([GroupId::DIRECTORY]).for_each(|group| self.look_at_rows(group));
         self.judge.borrow().judge();
-        let moves = self.incarnation_id.borrow().len() - self.buckets.len();
-        self.add("moved", moves as u64);
-        let trace = links::at(&self.hub).trace.finish();
-        let counts = self.counts();
-        self.stage.clear();
-        (trace, counts)
+        let moves = self.lived.borrow().len() - self.buckets.len();
+        self.journal.add("moved", moves as u64);
+        self.scheduler.leave();
+        self.journal.outcome()
     }
 
     /// What is not at rest yet.
@@ -53,9 +49,9 @@ impl World {
                     return Some(format!("{} is behind in group {group}", member.node));
                 }
                 // What came for a bucket may come late, as long as the bucket lives there.
-                let incarnations = |id: &BucketId| self.incarnations(&node, *id);
+                let lives = |id: &BucketId| self.lives(&node, *id);
                 let BucketMarks { sealed, intakes } = there.seals.all();
-                let left = !sealed.is_empty() || !intakes.iter().all(incarnations);
+                let left = !sealed.is_empty() || !intakes.iter().all(lives);
                 if group != GroupId::DIRECTORY && left {
                     return Some(format!("{}, group {group}: {sealed:?} {intakes:?}", member.node));
                 }
@@ -71,10 +67,10 @@ impl World {
                 }
             }
         }
-        (self.counted("wrote") < wrote).then(|| "nothing is written".into())
+        (self.journal.counted("wrote") < wrote).then(|| "nothing is written".into())
     }
 
-    fn incarnations(&self, node: &Node, id: BucketId) -> bool {
+    fn lives(&self, node: &Node, id: BucketId) -> bool {
         let numbers =
             self.buckets.iter().map(|name| node.router.locator.catalog.find(name).map(|it| it.id));
         numbers.flatten().any(|number| number == id)
@@ -83,7 +79,7 @@ impl World {
     /// What nobody changed is there, at whichever node one asks.
     fn look_at_fillers(self: &Rc<World>) {
         let world = Rc::clone(self);
-        self.stage.begin(None, async move {
+        self.scheduler.begin(None, async move {
             for place in 0..world.buckets.len() {
                 for number in 0..FILLERS {
                     let (key, value) = filler(number);
@@ -92,29 +88,22 @@ impl World {
                     let reply = answer.expect("an answer").expect("a read");
                     let Body::Row(row) = reply.body else { panic!("a get gives a row") };
                     assert_eq!(row.expect("it is there").value, value, "{key:?} of {name}");
-                    world.add("fillers", 1);
+                    world.journal.add("fillers", 1);
                 }
             }
         });
-        let (before, wanted) = (self.counted("fillers"), (self.buckets.len() * FILLERS) as u64);
-        self.stage.run(10_000_000);
-        assert_eq!(self.counted("fillers") - before, wanted, "all were looked at");
+        let (before, wanted) =
+            (self.journal.counted("fillers"), (self.buckets.len() * FILLERS) as u64);
+        self.scheduler.run(10_000_000);
+        assert_eq!(self.journal.counted("fillers") - before, wanted, "all were looked at");
     }
 
-    /// Nodes that have applied the same have the same rows.
     fn look_at_rows(&self, group: GroupId) {
-        let mut states = BTreeMap::<LogIndex, Vec<(Bytes, Bytes)>>::new();
-        for mate in self.mates.borrow().iter() {
-            let Some(there) = mate.running().and_then(|node| node.router.locator.groups.get(group))
-            else {
-                continue;
-            };
-            let snapshot = store::Trees::snapshot(&*mate.trees);
-            let all = Chunk::read(&*snapshot, &group.0.to_be_bytes(), None, usize::MAX);
-            let rows = all.expect("memory").rows;
-            let index = there.applied.index();
-            let known = states.entry(index).or_insert_with(|| rows.clone());
-            assert!(*known == rows, "nodes differ at index {index} of group {group}");
-        }
+        let nodes = self.nodes.borrow();
+        let replicas = nodes.iter().filter_map(|node| {
+            let there = node.running()?.router.locator.groups.get(group)?;
+            Some((there.applied.index(), &*node.storage.trees))
+        });
+        assert_same_rows(group, replicas);
     }
 }

@@ -111,7 +111,7 @@ fn judge(key: Key, values: &BTreeMap<u64, Value>) {
 
 #[test]
 fn what_no_order_explains_is_seen() {
-    let incarnation_id = |acts: &dyn Fn(&mut Judge)| {
+    let lived = |acts: &dyn Fn(&mut Judge)| {
         let mut judge = Judge::default();
         for (number, (began, ended)) in [(1, (10, 20)), (2, (30, 40))] {
             assert_eq!(judge.writes((0, 0), began), number);
@@ -120,26 +120,26 @@ fn what_no_order_explains_is_seen() {
         acts(&mut judge);
         std::panic::catch_unwind(|| judge.judge()).is_ok()
     };
-    assert!(incarnation_id(&|judge| judge.read((0, 0), 2, 50, 60)));
-    assert!(incarnation_id(&|judge| judge.read((0, 0), 1, 35, 36)), "the second may not stand yet");
-    assert!(!incarnation_id(&|judge| judge.read((0, 0), 1, 50, 60)), "stale");
-    assert!(!incarnation_id(&|judge| judge.read((0, 0), 0, 50, 60)), "lost");
-    assert!(!incarnation_id(&|judge| judge.read((0, 0), 2, 22, 25)), "before it was written");
+    assert!(lived(&|judge| judge.read((0, 0), 2, 50, 60)));
+    assert!(lived(&|judge| judge.read((0, 0), 1, 35, 36)), "the second may not stand yet");
+    assert!(!lived(&|judge| judge.read((0, 0), 1, 50, 60)), "stale");
+    assert!(!lived(&|judge| judge.read((0, 0), 0, 50, 60)), "lost");
+    assert!(!lived(&|judge| judge.read((0, 0), 2, 22, 25)), "before it was written");
     let back = |judge: &mut Judge| {
         judge.read((0, 0), 2, 31, 32);
         judge.read((0, 0), 1, 33, 34);
     };
-    assert!(!incarnation_id(&back), "what was seen is gone");
+    assert!(!lived(&back), "what was seen is gone");
     let doubtful = |judge: &mut Judge| {
         judge.writes((0, 0), 45);
         judge.read((0, 0), 3, 90, 95);
         judge.read((0, 0), 2, 60, 70);
     };
-    assert!(incarnation_id(&doubtful), "a write in doubt may come late");
+    assert!(lived(&doubtful), "a write in doubt may come late");
     let refused = |judge: &mut Judge| {
         let value = judge.writes((0, 0), 45);
         judge.wrote((0, 0), value, Fate::Refused);
         judge.read((0, 0), value, 50, 60);
     };
-    assert!(!incarnation_id(&refused), "a refused write is nowhere");
+    assert!(!lived(&refused), "a refused write is nowhere");
 }

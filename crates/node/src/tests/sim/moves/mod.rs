@@ -16,7 +16,7 @@ mod clients;
 mod ending;
 mod faults;
 mod judge;
-mod mate;
+mod node;
 mod seeds;
 mod slow;
 mod world;

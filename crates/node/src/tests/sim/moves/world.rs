@@ -1,11 +1,9 @@
 //! A cluster whose buckets move, and what happens to it.
 
-use super::super::chance::Chance;
-use super::super::links::{self, Hub, Links};
-use super::super::remains;
-use super::super::stage::{Clock, Stage};
+use super::super::process::QUICK;
+use super::super::transport::{Port, SimNetwork};
 use super::judge::Judge;
-use super::mate::{LEASE_MS, Mate, QUICK};
+use super::node::{LEASE_MS, SimNode};
 use super::{clients, faults};
 use crate::Node;
 use crate::metadata::rows::{
@@ -20,10 +18,11 @@ use bytes::Bytes;
 use replication::group::Group;
 use replication::layout::{StoredRow, row_key};
 use replication::seals::OWN;
+use sim::{Chance, FaultProfile, Journal, Scheduler, SimClock};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Clients that read and write.
 const CLIENTS: usize = 4;
@@ -35,21 +34,20 @@ pub(super) const GROUPS: [GroupId; 2] = [GroupId(1), GroupId(2)];
 pub(super) const FILLERS: usize = 60;
 
 pub(super) struct World {
-    pub stage: Rc<Stage>,
-    pub hub: Hub,
+    pub scheduler: Rc<Scheduler>,
+    pub network: SimNetwork,
+    pub journal: Arc<Journal>,
     pub count: usize,
     pub buckets: Vec<BucketName>,
-    pub mates: RefCell<Vec<Mate>>,
+    pub nodes: RefCell<Vec<SimNode>>,
     pub judge: RefCell<Judge>,
     known: ClusterDescription,
-    troubled: Cell<bool>,
+    pub troubled: Cell<bool>,
     /// Clients begin nothing more.
     pub over: Cell<bool>,
     /// Under which numbers buckets were seen to live.
-    pub incarnation_id: RefCell<BTreeSet<BucketId>>,
+    pub lived: RefCell<BTreeSet<BucketId>>,
     processes: Cell<u64>,
-    counts: RefCell<BTreeMap<&'static str, u64>>,
-    talkative: bool,
 }
 
 fn known(count: usize) -> ClusterDescription {
@@ -115,9 +113,8 @@ fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes,
         let id = BucketId(number as u32 + 1);
         let (name, properties) = (name.clone(), properties.clone());
         let key = bucket_key(&name);
-        let incarnations =
-            BucketDescription { name, id, group: GROUPS[0], properties, moving: None };
-        put(GroupId::DIRECTORY, OWN, &key, &write_bucket(&incarnations));
+        let lives = BucketDescription { name, id, group: GROUPS[0], properties, moving: None };
+        put(GroupId::DIRECTORY, OWN, &key, &write_bucket(&lives));
         for (key, value) in (0..FILLERS).map(filler) {
             put(GROUPS[0], id, &key, &value);
         }
@@ -130,21 +127,23 @@ impl World {
     /// A world in which everything goes wrong.
     pub(super) fn new(seed: u64) -> Rc<World> {
         let world = World::quiet(seed);
-        world.stage.dice(|dice| {
-            let mut links = links::at(&world.hub);
-            if dice.often(333) {
-                links.weather = (dice.below(301), dice.below(501), dice.between(1_000, 60_000));
-            }
-            links.old = dice.below(501);
+        world.scheduler.draw(|chance| {
+            world.network.set_profile(|profile| {
+                if chance.often(333) {
+                    let (loss, duplicates) = (chance.below(301), chance.below(501));
+                    *profile = FaultProfile::new(loss, duplicates, chance.between(1_000, 60_000));
+                }
+                profile.stale = chance.below(501);
+            });
         });
-        let begin = |task| world.stage.begin(None, task);
+        let begin = |task| world.scheduler.begin(None, task);
         for _ in 0..CLIENTS {
-            begin(Box::pin(clients::live(Rc::clone(&world))) as Life);
+            begin(Box::pin(clients::live(Rc::clone(&world))) as ClientTask);
         }
         for number in 0..COUNTERS {
             begin(Box::pin(clients::count(Rc::clone(&world), number)));
         }
-        begin(Box::pin(faults::happen(Rc::clone(&world))));
+        begin(Box::pin(faults::SCHEDULE.run(Rc::clone(&world))));
         begin(Box::pin(faults::send_away(Rc::clone(&world))));
         begin(Box::pin(faults::keep_house(Rc::clone(&world))));
         world
@@ -155,71 +154,54 @@ impl World {
         let mut chance = Chance::new(seed);
         let count = [3, 3, 4][chance.below(3) as usize];
         // Within the drift that leases allow for: one in a hundred between any two.
-        let clock = |chance: &mut Chance| Clock {
-            monotonic: (1_000_000 + chance.below(1 << 40), 996_000 + chance.below(8_000)),
-            wall_off_ms: 0,
-            paused_until: 0,
+        let clock = |chance: &mut Chance| {
+            SimClock::new(1_000_000 + chance.below(1 << 40), 996_000 + chance.below(8_000))
         };
         let clocks = (0..count).map(|_| clock(&mut chance)).collect();
-        let stage = Stage::set(seed, clocks);
-        let mut links = Links::of(count);
-        links.weather = match chance.below(3) {
-            0 => (0, 0, 500),
-            1 => (10, 20, 5_000),
-            _ => (chance.below(100), chance.below(150), chance.between(1_000, 40_000)),
+        let scheduler = Scheduler::enter(seed, clocks);
+        let profile = match chance.below(3) {
+            0 => FaultProfile::calm(),
+            1 => FaultProfile::new(10, 20, 5_000),
+            _ => FaultProfile::new(
+                chance.below(100),
+                chance.below(150),
+                chance.between(1_000, 40_000),
+            ),
         };
         let names = ["a", "b"].iter().take(1 + chance.below(2) as usize);
         let buckets: Vec<_> = names.map(|name| BucketName::parse(name).expect("a name")).collect();
         let known = known(count);
         let rows = first_rows(&known, &buckets);
-        let hub = Arc::new(Mutex::new(links));
-        remains::watch("the network", &hub);
+        let (network, journal) = (SimNetwork::new(count, profile), Arc::<Journal>::default());
+        let port = |which| Port { which, network: network.clone(), journal: journal.clone() };
+        let nodes = (0..count).map(|which| SimNode::new(port(which), &rows)).collect();
         let world = Rc::new(World {
-            stage,
-            hub,
+            scheduler,
+            network,
+            journal,
             count,
             buckets,
-            mates: RefCell::new((0..count).map(|which| Mate::new(which, &rows)).collect()),
+            nodes: RefCell::new(nodes),
             judge: RefCell::default(),
             known,
             troubled: Cell::new(true),
             over: Cell::new(false),
-            incarnation_id: RefCell::default(),
+            lived: RefCell::default(),
             processes: Cell::new(0),
-            counts: RefCell::default(),
-            talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
         });
         (0..count).for_each(|which| world.start(which));
-        world.stage.begin(None, links::run(world.hub.clone(), Rc::clone(&world.stage)));
+        world.scheduler.begin(None, world.network.clone().run());
         world
     }
 
     /// Says what happens, if anyone wants to know.
     pub(super) fn tell(&self, what: impl FnOnce() -> String) {
-        if self.talkative {
-            eprintln!("{:>10} {}", self.stage.now(), what());
-        }
-    }
-
-    pub(super) fn add(&self, what: &'static str, many: u64) {
-        *self.counts.borrow_mut().entry(what).or_default() += many;
-    }
-
-    pub(super) fn counted(&self, what: &str) -> u64 {
-        self.counts.borrow().get(what).copied().unwrap_or(0)
-    }
-
-    pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
-        self.counts.borrow().clone()
-    }
-
-    pub(super) fn is_troubled(&self) -> bool {
-        self.troubled.get()
+        self.journal.tell(self.scheduler.now(), what);
     }
 
     /// A node that lives.
     pub(super) fn running(&self, which: usize) -> Option<Node> {
-        self.mates.borrow()[which].running().cloned()
+        self.nodes.borrow()[which].running().cloned()
     }
 
     /// The node that is master of a group.
@@ -238,8 +220,8 @@ impl World {
         self.processes.set(self.processes.get() + 1);
         let process = self.processes.get();
         self.tell(|| format!("{which} starts"));
-        self.stage.within(which, || {
-            self.mates.borrow_mut()[which].start(&self.hub, &self.known, process);
+        self.scheduler.run_as(which, || {
+            self.nodes.borrow_mut()[which].start(&self.known, process);
         });
     }
 
@@ -256,24 +238,23 @@ impl World {
             };
             moving.iter().any(drives)
         });
-        self.add("mover crashed", on_the_way.into());
-        self.mates.borrow_mut()[which].crash(&self.stage, &self.hub);
+        self.journal.add("mover crashed", on_the_way.into());
+        self.nodes.borrow_mut()[which].crash(&self.scheduler);
     }
 
     /// No more trouble: everyone lives, hears everyone, and has a quick disk.
     pub(super) fn heal(&self) {
         self.troubled.set(false);
-        links::at(&self.hub).heal();
+        self.network.heal();
         for which in 0..self.count {
-            self.stage.clock(which, |clock| clock.paused_until = 0);
-            self.stage.wake(which);
-            *self.mates.borrow()[which].disk_takes.lock().expect("one thread") = QUICK;
+            self.scheduler.resume_now(which);
+            *self.nodes.borrow()[which].disk_takes.lock().expect("one thread") = QUICK;
             self.start(which);
         }
     }
 }
 
-type Life = std::pin::Pin<Box<dyn Future<Output = ()>>>;
+type ClientTask = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 fn leads(node: &Node, group: GroupId) -> bool {
     node.router.locator.groups.get(group).is_some_and(|group| group.leadership.is_master())

@@ -1,9 +1,8 @@
 //! One node of the simulation: its disk and store outlive its lives.
 
-use super::chance::Chance;
-use super::remains;
+use super::process::{NEVER, cut_short};
 use super::rot::Rot;
-use super::wire::{Outbox, peers};
+use super::transport::{Outbox, outbox_peers};
 use crate::flush::{Flush, FlushStep};
 use crate::recovery::{RepairedEntries, Terms, replay, terms};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
@@ -12,11 +11,11 @@ use replication::group::{Group, GroupLimits, Shared};
 use replication::snapshot::{Pace, Snapshots};
 use runtime::TaskScope;
 use runtime::log_writer::{
-    self, AppendSink, LogWriter, LogWriterHandle, LoggedRecord, record, store_error,
+    self, AppendSink, LogWriter, LogWriterHandle, LoggedRecord, store_error,
 };
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
-use runtime::world;
+use sim::{Chance, SimClock};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::{
@@ -27,20 +26,15 @@ use store::{
 pub(super) const GROUPS_MAX: u64 = 3;
 /// Length of the lease, milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
-/// What need not be synced is not, unless something else is: as histories were.
-const NEVER: Duration = Duration::from_secs(1 << 30);
 
-pub(super) struct Mate {
-    pub node: NodeId,
+pub(super) struct SimNode {
+    pub id: NodeId,
     /// The groups, and whom each began with.
     pub placements: Vec<Placement>,
     pub disk: MemoryDisk,
     pub trees: Arc<MemoryTrees>,
-    pub life: Option<Life>,
-    /// Its clock is ahead by so much, and runs so fast, in millionths of the world's.
-    pub clock: (u64, u64),
-    /// It does nothing before this time.
-    pub sleeps_until: u64,
+    pub process: Option<GroupsProcess>,
+    pub clock: SimClock,
     /// When its next turn is due.
     pub next_turn: u64,
     pub slow_disk: bool,
@@ -57,9 +51,9 @@ pub(super) struct Mate {
 }
 
 /// What dies with the node.
-pub(super) struct Life {
+pub(super) struct GroupsProcess {
     pub number: u64,
-    pub seats: Vec<Seat>,
+    pub replicas: Vec<GroupReplica>,
     pub log_writer: Arc<LogWriterHandle>,
     pub outbox: Outbox,
     pub writer: LogWriter,
@@ -70,50 +64,34 @@ pub(super) struct Life {
 }
 
 /// A node's part in one group.
-pub(super) struct Seat {
+pub(super) struct GroupReplica {
     pub group: Arc<Group>,
     /// A snapshot is on its way.
     pub fetches: bool,
 }
 
-impl Life {
-    /// Whatever ends the process finds it writing: part of that is in the log, perhaps synced.
-    pub(super) fn is_cut_short(
-        &mut self,
-        chance: &mut Chance,
-        synced: impl FnOnce(&mut Chance) -> bool,
-    ) {
-        for job in self.writer.take_unwritten() {
-            if chance.often(300) || self.writer.log_mut().append(&record(&job)).is_err() {
-                break;
-            }
-        }
-        if chance.often(500) {
-            let _ = self.writer.log_mut().commit(synced(chance)); // Its end comes in any case.
-        }
-    }
-
+impl GroupsProcess {
     /// The log writer's next step.
     pub fn write(&mut self) -> std::result::Result<log_writer::WriterStep, StoreError> {
-        self.writer.step(&LogCompletions(&self.seats))
+        self.writer.step(&LogCompletions(&self.replicas))
     }
 
     /// A round of maintenance begins. `keep` is what others may still want to be sent, group by
     /// group; none: nothing is kept for them.
     pub fn begin_flush(&mut self, trees: Arc<dyn Trees>, keep: Option<&[LogIndex]>) {
         let end = self.log_writer.end();
-        let wanted = self.seats.iter().zip(keep.unwrap_or_default());
-        let wanted = wanted.filter_map(|(Seat { group, .. }, keep)| {
+        let wanted = self.replicas.iter().zip(keep.unwrap_or_default());
+        let wanted = wanted.filter_map(|(GroupReplica { group, .. }, keep)| {
             group.state().entries.positions.find(keep.next())
         });
         let spare_bytes = end.0 - wanted.min().unwrap_or(end).min(end).0;
-        let groups = self.seats.iter().map(|seat| seat.group.clone()).collect();
+        let groups = self.replicas.iter().map(|replica| replica.group.clone()).collect();
         self.flush = Some(Flush::new(trees, self.log_writer.clone(), groups, None, spare_bytes));
     }
 
     /// Its part in the group that is the first, the second, ...
     pub fn group(&self, which: usize) -> &Arc<Group> {
-        &self.seats[which].group
+        &self.replicas[which].group
     }
 
     pub fn leads(&self, which: usize) -> bool {
@@ -126,14 +104,14 @@ impl Life {
 }
 
 /// Brings the log writer's news to the groups.
-struct LogCompletions<'a>(&'a [Seat]);
+struct LogCompletions<'a>(&'a [GroupReplica]);
 
 impl AppendSink for LogCompletions<'_> {
     fn done(&self, done: &[LoggedRecord]) {
         for done in done {
-            let seat = self.0.iter().find(|seat| seat.group.id == done.group);
-            let Some(seat) = seat else { continue }; // The directory's statements.
-            seat.group.driver.report(&[*done]);
+            let replica = self.0.iter().find(|replica| replica.group.id == done.group);
+            let Some(replica) = replica else { continue }; // The directory's statements.
+            replica.group.driver.report(&[*done]);
         }
     }
 
@@ -147,18 +125,17 @@ pub(super) fn group_id(which: usize) -> GroupId {
     GroupId(GroupId::DEFAULT.0 + which as u32)
 }
 
-impl Mate {
-    pub fn new(node: NodeId, placements: Vec<Placement>, clock: (u64, u64)) -> Mate {
+impl SimNode {
+    pub fn new(id: NodeId, placements: Vec<Placement>, clock: SimClock) -> SimNode {
         let trees = Arc::new(MemoryTrees::new(1 << 20));
-        remains::watch("a store", &trees);
-        Mate {
-            node,
+        sim::watch("a store", &trees);
+        SimNode {
+            id,
             placements,
             disk: MemoryDisk::new(Honesty::Honest),
             trees,
-            life: None,
+            process: None,
             clock,
-            sleeps_until: 0,
             next_turn: u64::MAX,
             slow_disk: false,
             hangs_until: 0,
@@ -169,16 +146,9 @@ impl Mate {
         }
     }
 
-    /// Sets this thread's clock to what the node's own says, microseconds of the world being `now`.
-    pub fn look_at_the_clock(&self, now: u64) {
-        let (ahead, rate) = self.clock;
-        let own = u128::from(ahead) + u128::from(now) * u128::from(rate) / 1_000_000;
-        world::set_time(Some(own as u64 * 1_000));
-    }
-
     /// What is the same for all its groups.
     pub fn terms(&self) -> Terms {
-        let mut terms = terms(self.node, LEASE_MS, None).expect("terms");
+        let mut terms = terms(self.id, LEASE_MS, None).expect("terms");
         for placement in &self.placements {
             terms.add(placement).expect("founders");
         }
@@ -188,7 +158,7 @@ impl Mate {
     }
 
     pub fn log_settings(&self) -> LogSettings {
-        LogSettings { segment_bytes: 16 << 10, id: self.node.0, ahead: Ahead::Inline }
+        LogSettings { segment_bytes: 16 << 10, id: self.id.0, ahead: Ahead::Inline }
     }
 
     pub fn open_past_damage(&self) -> Result<(Log, Replay)> {
@@ -196,7 +166,7 @@ impl Mate {
         Log::open_past_damage(disk, self.log_settings()).map_err(store_error)
     }
 
-    /// Begins a life, from what the disk and the store hold.
+    /// Begins a process, from what the disk and the store hold.
     pub fn start(&mut self, number: u64) -> Result<()> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let (log, records) = Log::open(disk, self.log_settings()).map_err(store_error)?;
@@ -204,7 +174,7 @@ impl Mate {
             replay(&log, records, &*self.trees, &self.terms(), &RepairedEntries::default())?;
         let (log_writer, outbox, all) =
             (LogWriterHandle::new(), Outbox::default(), OnceLock::new());
-        let _ = all.set(peers(outbox.clone()));
+        let _ = all.set(outbox_peers(outbox.clone()));
         let metrics = Arc::<Metrics>::default();
         let reader = log.reader();
         let writer = LogWriter::new(log, log_writer.clone(), metrics.clone(), self.interval);
@@ -212,7 +182,7 @@ impl Mate {
         let trees = self.trees.clone();
         let snapshots = Snapshots::new(trees, around, Pace::default(), tasks.clone());
         let shared = Shared {
-            node: self.node,
+            node: self.id,
             trees: self.trees.clone(),
             log_writer: log_writer.clone(),
             reader,
@@ -233,31 +203,38 @@ impl Mate {
             forced_master: Arc::default(),
         };
         let simulated = found.into_iter().filter(|group| group.id != GroupId::DIRECTORY);
-        let seats = simulated.map(|found| {
+        let replicas = simulated.map(|found| {
             let group = Group::new(found, shared.clone());
             group.begin();
-            Seat { group: Arc::new(group), fetches: false }
+            GroupReplica { group: Arc::new(group), fetches: false }
         });
-        let seats: Vec<_> = seats.collect();
-        seats.iter().for_each(|seat: &Seat| remains::watch("a group", &seat.group));
-        assert_eq!(seats.len(), self.placements.len(), "every group is found again");
-        self.life =
-            Some(Life { number, seats, log_writer, outbox, writer, flush: None, states_at: 0 });
+        let replicas: Vec<_> = replicas.collect();
+        replicas.iter().for_each(|replica: &GroupReplica| sim::watch("a group", &replica.group));
+        assert_eq!(replicas.len(), self.placements.len(), "every group is found again");
+        self.process = Some(GroupsProcess {
+            number,
+            replicas,
+            log_writer,
+            outbox,
+            writer,
+            flush: None,
+            states_at: 0,
+        });
         Ok(())
     }
 
     /// The power goes: what was being written is there in part, what was not synced perhaps.
     pub fn crash(&mut self, chance: &mut Chance) {
-        let Some(mut life) = self.life.take() else { return };
-        life.is_cut_short(chance, |_| false);
-        drop(life);
+        let Some(mut process) = self.process.take() else { return };
+        cut_short(&mut process.writer, chance, |_| false);
+        drop(process);
         self.power_fails(chance);
         self.ends();
     }
 
     /// The process is no more, and with it all that the store had in memory.
     pub(super) fn ends(&mut self) {
-        self.life = None;
+        self.process = None;
         self.trees.crash().expect("memory");
         self.next_turn = u64::MAX;
     }
@@ -270,19 +247,19 @@ impl Mate {
     /// Makes the store durable as far as it is applied, in one go, while nothing is written. Gives
     /// whether it could be done now.
     pub fn flush(&mut self, keep: &[LogIndex]) -> Result<bool> {
-        let Some(life) = self.life.as_mut().filter(|life| life.writer.rests()) else {
+        let Some(process) = self.process.as_mut().filter(|process| process.writer.rests()) else {
             return Ok(false);
         };
-        life.begin_flush(self.trees.clone(), Some(keep));
-        while let Some(flush) = &mut life.flush {
+        process.begin_flush(self.trees.clone(), Some(keep));
+        while let Some(flush) = &mut process.flush {
             match flush.step()? {
                 FlushStep::Went => {}
                 FlushStep::Waits => {
-                    for Seat { group, .. } in &life.seats {
+                    for GroupReplica { group, .. } in &process.replicas {
                         group.turn(false)?;
                     }
                 }
-                FlushStep::Ended => life.flush = None,
+                FlushStep::Ended => process.flush = None,
             }
         }
         Ok(true)

@@ -1,15 +1,17 @@
-//! Dice from one seed (SplitMix64, Steele et al., OOPSLA 2014).
+//! Random numbers from one seed (SplitMix64, Steele et al., OOPSLA 2014).
 
-/// The dice.
+/// A sequence of random numbers.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
+    /// Begins the sequence of a seed.
     pub fn new(seed: u64) -> Chance {
         Chance(seed ^ 0x5DEE_CE66_D1CE_B00C)
     }
 
-    pub fn next(&mut self) -> u64 {
+    /// Returns the next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -17,17 +19,22 @@ impl Chance {
         word ^ (word >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
+        self.next_u64() % end.max(1)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number below `end`, as an index.
+    pub fn index(&mut self, end: usize) -> usize {
+        self.below(end as u64) as usize
+    }
+
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True so many times in a thousand.
+    /// Returns true so many times in a thousand.
     pub fn often(&mut self, per_mille: u64) -> bool {
         self.below(1_000) < per_mille
     }

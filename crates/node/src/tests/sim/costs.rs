@@ -1,0 +1,109 @@
+//! Histories in which clients leave garbage and ask for much at once, and the judge of what that
+//! costs: rows walked under a group's lock by one request, and by turns for each row they get.
+//!
+//! A simulated store keeps removed rows that were durable, as a real one does until it merges them.
+
+use super::clients::bucket;
+use super::flavours::{FROZEN, Flavour, lived};
+use super::mutants::check;
+use super::node::SimNode;
+use super::world::World;
+use base::limits::EVALUATION_ROWS_MAX;
+use base::request::{Expiry, Steps};
+use base::{Range, Read, Update};
+use bytes::Bytes;
+use runtime::mutants::Mutant;
+use sim::{Counts, Suite};
+use store::Trees;
+
+/// Longest time to live of a client's row, milliseconds.
+const TTL_MS_MAX: u64 = 3_000;
+/// Most ranges that one request asks for: several times what a request may cost.
+const RANGES_MAX: u64 = 20_000;
+/// Rows that one request may walk over: a store has several versions of some.
+const REQUEST_ROWS_MAX: u64 = 2 * EVALUATION_ROWS_MAX as u64;
+/// Rows that turns may walk over in a history beside four for each that they are given.
+const TURNS_ROWS_MAX: u64 = 20_000;
+/// Histories within which a broken bound must show.
+const MUTANT_SEEDS: u64 = 1_000;
+
+/// Rows that range reads of a node walked over, and rows that they were given.
+pub(super) fn rows_read(node: &SimNode) -> (u64, u64) {
+    let statistics = node.trees.statistics();
+    (statistics.rows_walked, statistics.rows_returned)
+}
+
+impl World {
+    /// A client writes a row that expires, or sends one request that asks for much.
+    pub(super) fn costly_request(&mut self) {
+        let group = self.any_group();
+        let Some(which) = self.master(group) else { return };
+        self.values += 1;
+        let key = Bytes::from(format!("t{}", self.values));
+        let expiry = Expiry::After(self.steps.between(1, TTL_MS_MAX));
+        let set = Update::Set { key, value: Bytes::from_static(b"v"), expiry };
+        let ranges = if self.steps.often(50) { self.steps.between(1, RANGES_MAX) } else { 0 };
+        // Those of the clients, of which none is removed.
+        let range = Range::prefix(Bytes::from_static(b"k"));
+        let reads = (0..ranges).map(|_| Update::Read(Read::Range(range.clone())));
+        let steps = std::iter::once(set).chain(reads).collect();
+        let update = Update::Sequence { steps, mode: Steps::EachAlone };
+        let node = &self.nodes[which];
+        let Some(process) = &node.process else { return };
+        if self.queue.now() < node.clock.paused_until {
+            return;
+        }
+        node.clock.enter(self.queue.now());
+        let before = rows_read(node).0;
+        let submitted = process.group(group).submit(&bucket(group), &update, None);
+        let walked = rows_read(node).0 - before;
+        assert!(walked <= REQUEST_ROWS_MAX, "costs too much: a request walked over {walked} rows");
+        let refused = !submitted.is_ok_and(|(_, _, outcome)| outcome.is_ok());
+        self.journal.count(match (ranges, refused) {
+            (0, false) => "expiring write",
+            (0, true) => "expiring write refused",
+            (_, false) => "large request",
+            (_, true) => "large request refused",
+        });
+        self.wake(which, 10);
+    }
+
+    /// Notes what a turn of a node cost.
+    pub(super) fn count_rows(&self, which: usize, before: (u64, u64)) {
+        let now = rows_read(&self.nodes[which]);
+        self.journal.add("rows walked by turns", now.0 - before.0);
+        self.journal.add("rows given to turns", now.1 - before.1);
+    }
+
+    /// Judges what all turns cost together.
+    pub(super) fn judge_costs(&self) {
+        let [walked, given] =
+            ["rows walked by turns", "rows given to turns"].map(|name| self.journal.counted(name));
+        let most = 4 * given + TURNS_ROWS_MAX;
+        assert!(walked <= most, "costs too much: turns walked over {walked} rows for {given}");
+    }
+}
+
+fn costly(seed: u64) -> (u64, Counts) {
+    lived(World::with(seed, Flavour::Costly))
+}
+
+const COSTLY: Suite = Suite {
+    name: "requests that cost much",
+    seeds: 40,
+    seeds_long: 2_000,
+    history: costly,
+    must_happen: &["wrote", "read", "expiring write", "large request", "large request refused"],
+    ..FROZEN
+};
+
+#[test]
+fn what_a_request_and_a_sweep_cost_is_bounded() {
+    COSTLY.run();
+}
+
+#[test]
+fn a_broken_bound_of_costs_is_noticed() {
+    let soon = [Mutant::EvaluatesWithoutBudget, Mutant::SweepsFromTheStart];
+    check(costly, MUTANT_SEEDS).assert_noticed(&soon, &[]);
+}

@@ -1,0 +1,62 @@
+//! One node: its disk and its store outlive its processes.
+
+use super::super::process::{Process, QUICK, Storage, WriteTime};
+use super::super::transport::Port;
+use crate::recovery::terms;
+use crate::{Node, NodeSettings, group_lifecycle, transfer};
+use base::{ClusterDescription, NodeId};
+use bytes::Bytes;
+use sim::Scheduler;
+use std::sync::{Arc, Mutex};
+
+/// Length of the lease, milliseconds.
+pub(super) const LEASE_MS: u64 = 600;
+
+pub(super) struct SimNode {
+    pub id: NodeId,
+    port: Port,
+    pub storage: Storage,
+    process: Option<Process>,
+    pub disk_takes: Arc<Mutex<WriteTime>>,
+}
+
+impl SimNode {
+    /// A node that has these rows and has never lived.
+    pub(super) fn new(port: Port, rows: &[(Bytes, Bytes)]) -> SimNode {
+        // Whoever applies would wait if it were full before the next flush.
+        let storage = Storage::new(256 << 20);
+        storage.plant(rows.iter().cloned());
+        let id = NodeId(port.which as u64 + 1);
+        SimNode { id, port, storage, process: None, disk_takes: Arc::new(Mutex::new(QUICK)) }
+    }
+
+    pub(super) fn running(&self) -> Option<&Node> {
+        self.process.as_ref().map(|process| &process.node)
+    }
+
+    /// Begins a life, from what the disk and the store hold.
+    pub(super) fn start(&mut self, known: &ClusterDescription, process: u64) {
+        let mut terms = terms(self.id, LEASE_MS, None).expect("terms");
+        for placement in &known.groups {
+            terms.add(placement).expect("founders");
+        }
+        let name = format!("n{}", self.id.0);
+        let settings = NodeSettings { name, lease_ms: LEASE_MS, ..NodeSettings::default() };
+        let (node, log) = self.storage.assemble(self.id, &terms, known.clone(), settings, |_| true);
+        Process::connect(&node, &self.port, process);
+        for group in node.router.locator.groups.all() {
+            group_lifecycle::drive(&node.lifecycle, group);
+        }
+        let loops = &node.lifecycle.tasks.loops;
+        loops.spawn("moves", transfer::reconcile(node.moves.clone()));
+        let process = Process::begin((node, log), self.port.which, &self.disk_takes, None);
+        self.process = Some(process);
+    }
+
+    /// The power goes: what was being written is there in part, what was not synced perhaps.
+    pub(super) fn crash(&mut self, scheduler: &Scheduler) {
+        if let Some(process) = self.process.take() {
+            process.crash(&self.port, scheduler, &mut self.storage);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Processes of whole nodes: the product's own node on a disk and a store in memory, which outlive
+//! it, with its place in the network and its log writer.
+
+use super::transport::Port;
+use crate::assembly::{Parts, assemble};
+use crate::cluster::OwnIncarnations;
+use crate::dispatch::Dispatcher;
+use crate::flow::Flow;
+use crate::recovery::{RepairedEntries, Terms, replay};
+use crate::startup::LogCompletions;
+use crate::{Node, NodeSettings};
+use base::{ClusterDescription, GroupId, NodeId, Reply, Request, Result};
+use bytes::Bytes;
+use runtime::log_writer::{AppendSink, LogWriter, record};
+use runtime::world;
+use sim::{Chance, Scheduler};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, RowChange, Trees};
+
+/// How long a disk takes to write, microseconds: at least, and at most.
+pub(super) type WriteTime = (u64, u64);
+pub(super) const QUICK: WriteTime = (100, 3_000);
+pub(super) const SLOW: WriteTime = (5_000, 300_000);
+
+/// What need not be synced is not, unless something else is, or the history says so.
+pub(super) const NEVER: Duration = Duration::from_secs(1 << 30);
+
+/// What a node has on disk.
+pub(super) struct Storage {
+    pub disk: MemoryDisk,
+    pub trees: Arc<MemoryTrees>,
+    /// How many lives the node has begun.
+    pub incarnation: u64,
+}
+
+impl Storage {
+    /// An empty disk, and a store whose memory is full at so many bytes.
+    pub(super) fn new(active_bytes_max: u64) -> Storage {
+        let trees = Arc::new(MemoryTrees::new(active_bytes_max));
+        sim::watch("a store", &trees);
+        Storage { disk: MemoryDisk::new(Honesty::Honest), trees, incarnation: 0 }
+    }
+
+    /// Rows that are there before the first life.
+    pub(super) fn plant(&self, rows: impl IntoIterator<Item = (Bytes, Bytes)>) {
+        let mut rows = rows.into_iter().map(|(key, row)| RowChange::Put(key, row));
+        self.trees.apply(&mut rows).expect("memory");
+        self.make_durable();
+    }
+
+    /// Makes the store durable as far as it is applied.
+    pub(super) fn make_durable(&self) {
+        self.trees.rotate().expect("memory");
+        self.trees.flush().expect("memory");
+    }
+
+    /// A copy as a backup makes it.
+    pub(super) fn copy(&self, active_bytes_max: u64) -> Storage {
+        let copy = Storage::new(active_bytes_max);
+        let snapshot = self.trees.snapshot();
+        let rows = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
+        copy.plant(rows.map(|row| row.expect("memory")));
+        Storage { disk: self.disk.copy(Honesty::Honest), incarnation: self.incarnation, ..copy }
+    }
+
+    /// Begins a life of the node from what is here, with those of its groups that are `wanted`.
+    pub(super) fn assemble(
+        &mut self,
+        id: NodeId,
+        terms: &Terms,
+        known: ClusterDescription,
+        settings: NodeSettings,
+        wanted: fn(GroupId) -> bool,
+    ) -> (Node, Log) {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let log_settings = LogSettings { segment_bytes: 16 << 10, id: 1, ahead: Ahead::Inline };
+        let (log, records) = Log::open(disk, log_settings).expect("a log that a crash left opens");
+        let trees: Arc<dyn Trees> = self.trees.clone();
+        let (mut groups, vnodes) =
+            replay(&log, records, &*trees, terms, &RepairedEntries::default())
+                .expect("it is replayed");
+        groups.retain(|group| wanted(group.id));
+        self.incarnation += 1;
+        let parts = Parts {
+            began_ms: world::milliseconds(),
+            node: id,
+            data: None,
+            incarnations: OwnIncarnations { incarnation: self.incarnation, known: Vec::new() },
+            known,
+            trees,
+            reader: log.reader(),
+            groups,
+            witness: false,
+            vnodes,
+        };
+        let node = assemble(settings, parts).expect("it begins");
+        sim::watch("a node", &node.router);
+        sim::watch("the life of a node", &node.lifecycle);
+        node.router.locator.groups.all().iter().for_each(|group| sim::watch("a group", group));
+        node.housekeeper.disk.log_writer.publish(&log);
+        (node, log)
+    }
+
+    /// The power goes: what was not synced is there or not, what was not flushed is gone.
+    pub(super) fn loses_power(&mut self, scheduler: &Scheduler) {
+        let disk = &self.disk;
+        let left = scheduler.draw(|chance| disk.crash(&mut |choices| chance.index(choices)));
+        self.disk = left;
+        self.trees.crash().expect("memory");
+    }
+}
+
+/// What dies with the node.
+pub(super) struct Process {
+    pub node: Node,
+    pub writer: Arc<Mutex<LogWriter>>,
+}
+
+impl Process {
+    /// Gives a node its place in the network.
+    pub(super) fn connect(node: &Node, port: &Port, process: u64) {
+        let life = (node.cluster.links.node, node.cluster.incarnations.incarnation);
+        let peers = port.connect(life, process, Arc::new(Dispatcher::new(node)));
+        let _ = node.cluster.links.peers.set(peers);
+    }
+
+    /// Begins to write a node's log; what nobody asks to be synced is after `interval`, if any.
+    pub(super) fn begin(
+        (node, log): (Node, Log),
+        which: usize,
+        takes: &Arc<Mutex<WriteTime>>,
+        interval: Option<Duration>,
+    ) -> Process {
+        let (log_writer, metrics) =
+            (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
+        let writer = Arc::new(Mutex::new(LogWriter::new(log, log_writer, metrics, NEVER)));
+        let writes = write(node.clone(), writer.clone(), takes.clone(), interval);
+        Scheduler::current().begin(Some(which), writes);
+        Process { node, writer }
+    }
+
+    /// The node is gone from the network, and its tasks with it.
+    pub(super) fn leaves(&self, port: &Port, scheduler: &Scheduler) {
+        port.network.ends(port.which);
+        scheduler.kill(port.which);
+    }
+
+    /// Ends in the midst of what it writes, with the power of its machine.
+    pub(super) fn crash(self, port: &Port, scheduler: &Scheduler, storage: &mut Storage) {
+        self.leaves(port, scheduler);
+        let mut writer = self.writer.lock().expect("one thread");
+        scheduler.draw(|chance| cut_short(&mut writer, chance, |_| false));
+        drop(writer);
+        storage.loses_power(scheduler);
+    }
+}
+
+/// Asks a node; none: no answer came in time, and one may never come.
+pub(super) async fn ask(
+    node: Node,
+    which: usize,
+    request: Request,
+    timeout_ms: u64,
+) -> Option<Result<Reply>> {
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    Scheduler::current().begin(Some(which), async move {
+        let submitted = node.router.submit(&mut Flow::default(), request);
+        let _ = sender.send(node.router.answered(submitted).await);
+    });
+    world::timeout(Duration::from_millis(timeout_ms), answer).await?.ok()
+}
+
+/// Whatever ends a process finds its log writer writing: part of that is in the log, perhaps
+/// synced.
+pub(super) fn cut_short(
+    writer: &mut LogWriter,
+    chance: &mut Chance,
+    synced: impl FnOnce(&mut Chance) -> bool,
+) {
+    for job in writer.take_unwritten() {
+        if chance.often(300) || writer.log_mut().append(&record(&job)).is_err() {
+            break;
+        }
+    }
+    if chance.often(500) {
+        let _ = writer.log_mut().commit(synced(chance)); // Its end comes in any case.
+    }
+}
+
+/// The disk: takes what is given, writes it, and says so.
+async fn write(
+    node: Node,
+    writer: Arc<Mutex<LogWriter>>,
+    takes: Arc<Mutex<WriteTime>>,
+    interval: Option<Duration>,
+) {
+    let post: Arc<dyn AppendSink> = Arc::new(LogCompletions::of(&node));
+    let log_writer = &node.housekeeper.disk.log_writer;
+    loop {
+        match interval {
+            None => log_writer.given.notified().await,
+            Some(interval) => {
+                if world::timeout(interval, log_writer.given.notified()).await.is_none() {
+                    let mut writer = writer.lock().expect("one thread");
+                    writer.log_mut().commit(true).expect("a disk without faults");
+                }
+            }
+        }
+        while log_writer.has_work() {
+            step(&writer, &post);
+            let (low, high) = *takes.lock().expect("one thread");
+            let scheduler = Scheduler::current();
+            let asleep = scheduler.sleep_us(scheduler.draw(|chance| chance.between(low, high)));
+            drop(scheduler);
+            asleep.await;
+            while step(&writer, &post) {}
+        }
+    }
+}
+
+/// Takes the log writer's next step. Returns true if its round goes on.
+fn step(writer: &Mutex<LogWriter>, post: &Arc<dyn AppendSink>) -> bool {
+    let mut writer = writer.lock().expect("one thread");
+    writer.step(&**post).expect("a disk without faults");
+    !writer.rests()
+}

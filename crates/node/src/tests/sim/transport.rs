@@ -1,0 +1,175 @@
+//! Peers of simulated nodes: the product's own, over the simulated network or into an outbox.
+
+use base::{GroupId, NodeId};
+use bytes::Bytes;
+use sim::{Inbox, Journal, NetworkEnd, Posting, Scheduler};
+use std::sync::{Arc, Mutex};
+use transport::{
+    Boxed, Broken, CallKind, Credit, Incarnation, IncomingCall, IncomingMessage, Lane, Member,
+    Message, Network, PeerStatus, Peers, Receiver, Sending, Sink,
+};
+
+/// The network between nodes.
+pub(super) type SimNetwork = sim::Network<Envelope>;
+
+/// A message on its way.
+#[derive(Clone)]
+pub(super) struct Envelope {
+    lane: Lane,
+    group: GroupId,
+    payload: Bytes,
+}
+
+struct PeersInbox(Arc<dyn Sink>);
+
+impl Inbox<Envelope> for PeersInbox {
+    fn deliver(&self, from: NodeId, incarnation: u64, message: Envelope) {
+        let Envelope { lane, group, payload } = message;
+        let (incarnation, credit) = (Incarnation(incarnation), Credit::none());
+        self.0.deliver(IncomingMessage { from, incarnation, lane, group, payload, credit });
+    }
+
+    fn connected(&self, node: NodeId, incarnation: u64) {
+        self.0.connected(node, Incarnation(incarnation));
+    }
+
+    fn broken(&self, node: NodeId) {
+        self.0.broken(node, &Broken::Ended);
+    }
+}
+
+/// A node's place in the network.
+#[derive(Clone)]
+pub(super) struct Port {
+    pub which: usize,
+    pub network: SimNetwork,
+    pub journal: Arc<Journal>,
+}
+
+impl Port {
+    /// Gives a life of a node its peers, and the network its end.
+    pub(super) fn connect(
+        &self,
+        (node, incarnation): (NodeId, u64),
+        process: u64,
+        receiver: Arc<dyn Receiver>,
+    ) -> Peers {
+        let mut mailroom = None;
+        let over = |sink| {
+            mailroom = Some(sink);
+            Arc::new(self.clone()) as Arc<dyn Network>
+        };
+        let peers = Peers::over(over, receiver, process << 32);
+        let inbox = Arc::new(PeersInbox(mailroom.expect("the network is made with its sink")));
+        self.network.begins(self.which, NetworkEnd { node, incarnation, process, inbox });
+        peers
+    }
+}
+
+impl Network for Port {
+    fn send(&self, to: NodeId, message: Message) -> Sending {
+        let Some(link) = self.network.link(self.which, to) else { return Sending::NoLink };
+        if message.receipt.as_ref().is_some_and(|receipt| !receipt.leave()) {
+            return Sending::Sent;
+        }
+        let payload = Bytes::from([message.head.bytes(), &message.body].concat());
+        self.journal.note((Scheduler::current().now(), self.which, link.to, &payload[..]));
+        self.journal.add("bytes sent", payload.len() as u64);
+        let may_repeat = may_come_twice(&message, &payload);
+        let posting = Posting { link, may_repeat, may_age: message.lane != Lane::Call };
+        let Message { lane, group, .. } = message;
+        self.network.send(&posting, &Envelope { lane, group, payload });
+        Sending::Sent
+    }
+
+    fn linked(&self, to: NodeId) -> bool {
+        self.network.link(self.which, to).is_some()
+    }
+
+    fn silent_ms(&self, to: NodeId) -> Option<u64> {
+        self.network.silent_ms(self.which, to)
+    }
+
+    fn bulk_room(&self, _to: NodeId) -> Boxed<'_, Sending> {
+        Box::pin(async { Sending::NoLink })
+    }
+
+    fn set_members(&self, _members: Vec<Member>) {}
+
+    fn status(&self) -> Vec<PeerStatus> {
+        Vec::new()
+    }
+
+    fn stop(&self) -> Boxed<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// What is sent between vnodes is merged, and what members of a group say may come twice; a request
+/// that was passed on is a write of its own each time, and the network promises not to double it,
+/// nor what the directory is told.
+fn may_come_twice(message: &Message, payload: &[u8]) -> bool {
+    const HEAD: usize = 13;
+    const PASSED_ON: u8 = 2;
+    const ENVELOPE: u8 = 8;
+    if message.lane != Lane::Call {
+        return true;
+    }
+    let kind = match payload.get(HEAD + 1) {
+        Some(&ENVELOPE) => payload.get(HEAD + 11),
+        other => other,
+    };
+    let call = payload.get(HEAD..).and_then(CallKind::of);
+    let is_request = matches!(call, Some(CallKind::Request | CallKind::RequestForVersion));
+    kind != Some(&PASSED_ON) && !is_request
+}
+
+/// What a node sent and the world has not picked up: to whom, about which group, and the whole
+/// message.
+pub(super) type Outbox = Arc<Mutex<Vec<(NodeId, GroupId, Bytes)>>>;
+
+struct OutboxNetwork(Outbox);
+
+impl Network for OutboxNetwork {
+    fn send(&self, to: NodeId, message: Message) -> Sending {
+        let whole = Bytes::from([message.head.bytes(), &message.body].concat());
+        self.0.lock().expect("one thread").push((to, message.group, whole));
+        Sending::Sent
+    }
+
+    fn linked(&self, _to: NodeId) -> bool {
+        true
+    }
+
+    fn bulk_room(&self, _to: NodeId) -> Boxed<'_, Sending> {
+        Box::pin(async { Sending::NoLink })
+    }
+
+    fn set_members(&self, _members: Vec<Member>) {}
+
+    fn status(&self) -> Vec<PeerStatus> {
+        Vec::new()
+    }
+
+    fn stop(&self) -> Boxed<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Nobody hears through it: the world brings messages to groups itself.
+struct NullReceiver;
+
+impl Sink for NullReceiver {
+    fn deliver(&self, _message: IncomingMessage) {}
+    fn connected(&self, _node: NodeId, _incarnation: Incarnation) {}
+    fn broken(&self, _node: NodeId, _reason: &Broken) {}
+}
+
+impl Receiver for NullReceiver {
+    fn asked(&self, _asked: IncomingCall) {}
+}
+
+/// Peers that put everything into this outbox.
+pub(super) fn outbox_peers(outbox: Outbox) -> Peers {
+    Peers::over(|_| Arc::new(OutboxNetwork(outbox)), Arc::new(NullReceiver), 1)
+}

@@ -1,0 +1,315 @@
+//! Scheduler of simulated nodes' tasks: it polls them one by one, in the order in which they began,
+//! and simulated time passes when no task is awake.
+//!
+//! It is the [`World`](runtime::world::World) of its thread: tasks, timers, clocks and random
+//! numbers of the product come from here.
+
+use crate::chance::Chance;
+use crate::clock::SimClock;
+use crate::queue::{EventKey, EventQueue};
+use runtime::world::{self, Task};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// Where every wall clock begins, Unix milliseconds.
+const EPOCH_MS: u64 = 1_700_000_000_000;
+
+type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
+
+/// See the head of this file.
+pub struct Scheduler {
+    state: RefCell<SchedulerState>,
+    /// Tasks that were woken and have not had their turn.
+    woken: WokenTasks,
+}
+
+/// Tasks that were woken, in any order: tokio wakes those who wait for one thing by chance.
+type WokenTasks = Arc<Mutex<BTreeSet<u64>>>;
+
+struct SchedulerState {
+    timers: EventQueue<Waker>,
+    begun: u64,
+    tasks: BTreeMap<u64, SimTask>,
+    /// Tasks whose turn comes in this round.
+    round: BTreeSet<u64>,
+    /// Tasks that are awake, of nodes that are paused.
+    held: Vec<(usize, u64)>,
+    /// The node whose task runs.
+    current: Option<usize>,
+    clocks: Vec<SimClock>,
+    chance: Chance,
+}
+
+struct SimTask {
+    /// Its node; none: it belongs to the simulation itself.
+    node: Option<usize>,
+    task: LocalTask,
+    waker: Arc<TaskWaker>,
+}
+
+struct TaskWaker {
+    id: u64,
+    woken: WokenTasks,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<TaskWaker>) {
+        self.woken.lock().expect("one thread").insert(self.id);
+    }
+}
+
+thread_local! {
+    static ENTERED: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
+}
+
+impl Scheduler {
+    /// Makes a scheduler the world of this thread, until [`Scheduler::leave`].
+    pub fn enter(seed: u64, clocks: Vec<SimClock>) -> Rc<Scheduler> {
+        // A history that was broken off has left its own.
+        if let Some(before) = ENTERED.with_borrow(Option::clone) {
+            before.leave();
+        }
+        let state = SchedulerState {
+            timers: EventQueue::default(),
+            begun: 0,
+            tasks: BTreeMap::new(),
+            round: BTreeSet::new(),
+            held: Vec::new(),
+            current: None,
+            clocks,
+            chance: Chance::new(seed.wrapping_add(0x57A6E)),
+        };
+        let state = RefCell::new(state);
+        let scheduler = Rc::new(Scheduler { state, woken: WokenTasks::default() });
+        ENTERED.set(Some(Rc::clone(&scheduler)));
+        world::enter(Some(Rc::clone(&scheduler) as Rc<dyn world::World>));
+        scheduler
+    }
+
+    /// Returns the scheduler of this thread.
+    pub fn current() -> Rc<Scheduler> {
+        ENTERED.with_borrow(|scheduler| scheduler.clone().expect("a scheduler is entered"))
+    }
+
+    /// Ends all tasks and leaves the thread as it was.
+    pub fn leave(&self) {
+        let tasks = std::mem::take(&mut self.state.borrow_mut().tasks);
+        drop(tasks);
+        ENTERED.set(None);
+        world::enter(None);
+        world::set_time(None);
+    }
+
+    /// Returns the time since the beginning of the history, microseconds.
+    pub fn now(&self) -> u64 {
+        self.state.borrow().timers.now()
+    }
+
+    /// Draws from the seed.
+    pub fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
+        draw(&mut self.state.borrow_mut().chance)
+    }
+
+    /// Reads or changes a node's clock.
+    pub fn clock<T>(&self, node: usize, change: impl FnOnce(&mut SimClock) -> T) -> T {
+        change(&mut self.state.borrow_mut().clocks[node])
+    }
+
+    /// Returns true if a node is paused.
+    pub fn is_paused(&self, node: usize) -> bool {
+        self.state.borrow().is_paused(node)
+    }
+
+    /// Begins a task, of a node or of the simulation itself.
+    pub fn begin(&self, node: Option<usize>, task: impl Future<Output = ()> + 'static) {
+        let mut state = self.state.borrow_mut();
+        state.begun += 1;
+        let id = state.begun;
+        let waker = Arc::new(TaskWaker { id, woken: self.woken.clone() });
+        state.tasks.insert(id, SimTask { node, task: Box::pin(task), waker });
+        self.woken.lock().expect("one thread").insert(id);
+    }
+
+    /// Begins a task of the simulation itself after so many microseconds.
+    pub fn begin_after(self: &Rc<Scheduler>, delay_us: u64, act: impl FnOnce() + 'static) {
+        let scheduler = Rc::clone(self);
+        self.begin(None, async move {
+            scheduler.sleep_us(delay_us).await;
+            act();
+        });
+    }
+
+    /// Ends a node's tasks: its process is gone.
+    pub fn kill(&self, node: usize) {
+        let mut state = self.state.borrow_mut();
+        let gone: Vec<_> = state.tasks.extract_if(.., |_, it| it.node == Some(node)).collect();
+        state.held.retain(|(of, _)| *of != node);
+        drop(state);
+        drop(gone);
+    }
+
+    /// Does something as a node, at once.
+    pub fn run_as<T>(&self, node: usize, act: impl FnOnce() -> T) -> T {
+        let before = self.turn(Some(node));
+        let done = act();
+        self.turn(before);
+        done
+    }
+
+    /// Gives the turn to a node, and sets its clock on this thread. Returns whose turn it was.
+    fn turn(&self, node: Option<usize>) -> Option<usize> {
+        let mut state = self.state.borrow_mut();
+        let now = state.timers.now();
+        match node {
+            None => world::set_time(Some(now * 1_000)),
+            Some(node) => state.clocks[node].enter(now),
+        }
+        std::mem::replace(&mut state.current, node)
+    }
+
+    /// Lets so many microseconds pass.
+    pub fn run(&self, microseconds: u64) {
+        let end = self.now() + microseconds;
+        loop {
+            while let Some(id) = self.next() {
+                self.poll(id);
+            }
+            let mut state = self.state.borrow_mut();
+            let Some(timer) = state.timers.next_until(end) else { return };
+            timer.wake();
+            while let Some(timer) = state.timers.next_due() {
+                timer.wake();
+            }
+        }
+    }
+
+    /// Returns the task whose turn is next. A task that is woken in one round has its turn in the
+    /// next one, the oldest first.
+    fn next(&self) -> Option<u64> {
+        let mut state = self.state.borrow_mut();
+        if state.round.is_empty() {
+            state.round = std::mem::take(&mut *self.woken.lock().expect("one thread"));
+        }
+        state.round.pop_first()
+    }
+
+    fn poll(&self, id: u64) {
+        let mut state = self.state.borrow_mut();
+        let Some(mut task) = state.tasks.remove(&id) else { return };
+        if let Some(node) = task.node.filter(|node| state.is_paused(*node)) {
+            state.tasks.insert(id, task);
+            if !state.held.contains(&(node, id)) {
+                state.held.push((node, id));
+            }
+            return;
+        }
+        drop(state);
+        let waker = Waker::from(Arc::clone(&task.waker));
+        let before = self.turn(task.node);
+        let polled = task.task.as_mut().poll(&mut Context::from_waker(&waker));
+        self.turn(before);
+        if polled.is_pending() {
+            self.state.borrow_mut().tasks.insert(id, task);
+        }
+    }
+
+    /// Pauses a node for so long; then it catches up.
+    pub fn pause(self: &Rc<Scheduler>, node: usize, microseconds: u64) {
+        let until = self.now() + microseconds;
+        self.clock(node, |clock| clock.paused_until = until);
+        let scheduler = Rc::clone(self);
+        self.begin_after(microseconds, move || scheduler.resume(node));
+    }
+
+    /// Has a node that was paused go on, unless it is to be paused for longer.
+    pub fn resume(&self, node: usize) {
+        let mut state = self.state.borrow_mut();
+        if state.is_paused(node) {
+            return;
+        }
+        let awake: Vec<_> = state.held.extract_if(.., |(of, _)| *of == node).collect();
+        self.woken.lock().expect("one thread").extend(awake.into_iter().map(|(_, id)| id));
+    }
+
+    /// Ends the pauses of a node.
+    pub fn resume_now(&self, node: usize) {
+        self.clock(node, |clock| clock.paused_until = 0);
+        self.resume(node);
+    }
+
+    /// Resolves after so many microseconds of simulated time.
+    pub fn sleep_us(&self, microseconds: u64) -> impl Future<Output = ()> + use<> {
+        SimSleep { until: self.now() + microseconds, timer: None }
+    }
+}
+
+impl SchedulerState {
+    fn is_paused(&self, node: usize) -> bool {
+        self.clocks[node].paused_until > self.timers.now()
+    }
+}
+
+impl world::World for Scheduler {
+    fn spawn(&self, task: Task) {
+        let node = self.state.borrow().current;
+        self.begin(node, task);
+    }
+
+    fn sleep(&self, time: Duration) -> Task {
+        let state = self.state.borrow();
+        let own_us = time.as_micros();
+        let real_us =
+            state.current.map_or(own_us as u64, |node| state.clocks[node].real_us(own_us));
+        Box::pin(SimSleep { until: state.timers.now() + real_us, timer: None })
+    }
+
+    fn chance(&self) -> u64 {
+        self.draw(Chance::next_u64)
+    }
+
+    fn unix_ms(&self) -> u64 {
+        let state = self.state.borrow();
+        let off = state.current.map_or(0, |node| state.clocks[node].wall_off_ms);
+        (EPOCH_MS + state.timers.now() / 1_000).saturating_add_signed(off)
+    }
+}
+
+/// A timer; it goes away with whoever waits for it.
+struct SimSleep {
+    until: u64,
+    timer: Option<EventKey>,
+}
+
+impl Future for SimSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut SimSleep>, context: &mut Context<'_>) -> Poll<()> {
+        let scheduler = Scheduler::current();
+        let mut state = scheduler.state.borrow_mut();
+        if state.timers.now() >= self.until {
+            return Poll::Ready(());
+        }
+        if self.timer.is_none() {
+            self.timer = Some(state.timers.at(self.until, context.waker().clone()));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for SimSleep {
+    fn drop(&mut self) {
+        let Some(key) = self.timer else { return };
+        let scheduler = ENTERED.with_borrow(Option::clone);
+        if let Some(scheduler) = scheduler
+            && let Ok(mut state) = scheduler.state.try_borrow_mut()
+        {
+            state.timers.cancel(key);
+        }
+    }
+}

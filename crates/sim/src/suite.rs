@@ -1,0 +1,111 @@
+//! Suites of histories: which seeds run, on how many threads, and what they amount to.
+//!
+//! The environment says which: `CREDENZA_SEED=N` one history again, `CREDENZA_SEEDS=M` so many,
+//! from that one on where both are there (a long run in parts), `CREDENZA_TEST_LONG` as many as in
+//! the long tests. `CREDENZA_TOLD` prints every event. `./check seed N` repeats one in all suites.
+
+use crate::journal::Counts;
+use crate::leaks;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::panic::catch_unwind;
+
+/// Lives through the history of a seed. Returns its digest, and how often everything happened.
+pub type History = fn(u64) -> (u64, Counts);
+
+/// Histories of one kind.
+pub struct Suite {
+    /// What is simulated.
+    pub name: &'static str,
+    /// Histories in every run of the tests, and in the long ones.
+    pub seeds: u64,
+    /// Histories in the long tests.
+    pub seeds_long: u64,
+    /// Threads that live through them.
+    pub threads: u64,
+    /// Lives through one.
+    pub history: History,
+    /// What must happen somewhere in a whole run.
+    pub must_happen: &'static [&'static str],
+}
+
+impl Suite {
+    /// Lives through the histories of this run, and prints what they amount to. Of one that fails
+    /// it names the command that repeats it. Returns how many they were, and what happened.
+    pub fn run(&self) -> (u64, Counts) {
+        let seeds = self.chosen();
+        let count = seeds.end - seeds.start;
+        let (digest, all) = run_seeds(seeds, self.threads, self.history);
+        println!("{count} histories, {}: digest {digest:016x}, {all:?}", self.name);
+        if count >= self.seeds {
+            for name in self.must_happen {
+                assert!(all.get(name).is_some_and(|many| *many > 0), "never: {name}");
+            }
+        }
+        (count, all)
+    }
+
+    /// The seeds of this run.
+    fn chosen(&self) -> Range<u64> {
+        let named = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        match (named("CREDENZA_SEED"), named("CREDENZA_SEEDS")) {
+            (Some(seed), many) => seed..seed + many.unwrap_or(1),
+            (None, Some(many)) => 0..many,
+            (None, None) => 0..if is_long() { self.seeds_long } else { self.seeds },
+        }
+    }
+
+    /// Asserts that a seed is one history.
+    pub fn assert_repeatable(&self, seeds: &[u64]) {
+        for seed in seeds {
+            let [one, other] = [(); 2].map(|()| (self.history)(*seed));
+            assert_eq!(one, other, "seed {seed} is two histories");
+        }
+    }
+}
+
+/// Returns true in the long tests.
+pub fn is_long() -> bool {
+    std::env::var_os("CREDENZA_TEST_LONG").is_some()
+}
+
+/// Lives through histories. Returns the digest of all of them, whichever thread they were on, and
+/// what they counted together.
+pub fn run_seeds(seeds: Range<u64>, threads: u64, history: History) -> (u64, Counts) {
+    let share = |which: u64| {
+        let (mut all, mut counted) = (0_u64, Counts::new());
+        for seed in seeds.clone().skip(which as usize).step_by(threads as usize) {
+            let lived = catch_unwind(|| run_one(seed, history));
+            let (digest, counts) = lived.unwrap_or_else(|_| {
+                panic!("the history of seed {seed} fails: `./check seed {seed}` repeats it")
+            });
+            let mut hasher = DefaultHasher::new();
+            (seed, digest, &counts).hash(&mut hasher);
+            all = all.wrapping_add(hasher.finish());
+            add(&mut counted, counts);
+        }
+        (all, counted)
+    };
+    let (mut digest, mut all) = (0_u64, Counts::new());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|which| scope.spawn(move || share(which))).collect();
+        for thread in threads {
+            let (one, counts) = thread.join().expect("no seed failed");
+            digest = digest.wrapping_add(one);
+            add(&mut all, counts);
+        }
+    });
+    (digest, all)
+}
+
+/// Lives through one history, of which nothing is left then.
+fn run_one(seed: u64, history: History) -> (u64, Counts) {
+    leaks::forget_watched();
+    let lived = history(seed);
+    leaks::assert_none_left();
+    lived
+}
+
+fn add(all: &mut Counts, counts: Counts) {
+    counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
+}
