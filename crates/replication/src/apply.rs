@@ -39,6 +39,8 @@ impl Group {
         tracing::debug!(target: "consensus", group, upto = upto.0, values, "decided");
         let observer = self.observer.get().map(|observer| &**observer);
         let mut mark = None;
+        // Before the first row can be seen: a reader names an index that is not behind what it
+        // found.
         self.applied.shows(upto);
         for (index, payload) in payloads {
             let (applied, marker) = match self.is_bare() {
@@ -59,6 +61,8 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         state.progress.mark = mark.unwrap_or(state.progress.mark);
+        // Only now that the store shows them: an update evaluated meanwhile found them in the
+        // queue.
         state.landed(upto);
         Ok((upto < state.progress.decided).then_some(Duration::ZERO))
     }
@@ -66,6 +70,7 @@ impl Group {
     fn next_decided(&self) -> Result<(LogIndex, Vec<(LogIndex, Bytes)>)> {
         let (mut payloads, mut bytes) = (Vec::new(), 0);
         let mut upto = self.applied.index();
+        // Picked under the lock and applied behind it: what is decided is never replaced.
         let missing = {
             let state = self.state();
             loop {
@@ -87,6 +92,7 @@ impl Group {
                 upto = upto.next();
                 payloads.push((upto, payload));
             }
+            // The log is kept from the first entry on that is not applied.
             if payloads.is_empty() {
                 let text = format!("the log lacks value {} of group {}", behind.next(), self.id);
                 return Err(Error::new(Reason::Corrupt, text));

@@ -32,6 +32,7 @@ impl Group {
         let (Some(from), Some(peers)) = (wanted, self.shared.peers.get()) else { return };
         if !fetches.tasks.is_empty() {
             if from != fetches.from && !peers.linked(fetches.from) {
+                // An attempt holds the group's only intake until it is dropped.
                 fetches.tasks.abort_all();
                 // Requested again when that has ended.
                 self.state().snapshot.wanted.get_or_insert(from);
@@ -86,6 +87,7 @@ impl Group {
             self.let_go_all()?;
         }
         let before = self.observer.get().map(|_| trees.snapshot());
+        // As in `apply_decided`: readers see the rows as soon as the store has switched.
         self.applied.shows(staged.upto());
         let fetched = match staged.install() {
             Ok(fetched) => fetched,
@@ -106,6 +108,7 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         // A former master may have proposed entries below it, whose place others may have taken.
+        // Before `advance`, or who waits for one would take the entry in its place for it.
         if upto > state.replica.decided() {
             state.end_term(&self.applied);
         }

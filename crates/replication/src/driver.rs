@@ -63,6 +63,7 @@ impl Group {
     fn has_retired(&self) -> bool {
         let mut guard = self.state();
         let state = &mut *guard;
+        // Applied, too: those who wait for a decided entry get their answers before the group ends.
         let rests = state.replica.role() == Role::Follower
             && self.applied.index() >= state.progress.decided;
         let ended = state.life.end_if(rests);
@@ -98,6 +99,7 @@ impl Group {
     pub fn fail(&self, error: Error) {
         let given_up = {
             let mut state = self.state();
+            // Before the error is known to anyone: no read may be answered from rows that end here.
             self.leadership.stop();
             state.life.fail(&error);
             state.reads.clear();
@@ -138,6 +140,7 @@ impl Group {
         let TurnWork { jobs, messages, copy } = state.output.take(self.id, &state.replica);
         let mut flow_control = std::mem::take(&mut state.output.flow_control);
         let decided = state.progress.decided;
+        // A group that failed in this turn neither logs nor says what it meant to.
         state.life.check()?;
         // Under the lock, and before they are handed over: the thread that truncates the log sees
         // them here, or has read the log's end before they were written.
@@ -145,12 +148,15 @@ impl Group {
         drop(guard);
         self.shared.log_writer.write(jobs);
         drop(copy); // Who asked for it hears that the keeper has it.
+        // Before entries are applied, which takes longer: the followers save meanwhile.
         self.post(messages, (&mut flow_control, decided))?;
         let wait = self.apply_decided(stopping)?;
         self.install_snapshot()?;
         let wait = if self.let_go()? { Some(Duration::ZERO) } else { wait };
         let mut guard = self.state();
         let state = &mut *guard;
+        // Behind `apply_decided`: evaluated on rows that lack an inherited entry, an update would
+        // see the past.
         if self.leadership.become_master(state, &self.applied, &*self.shared.trees, &self.seals)? {
             self.driver.wake();
         }
@@ -181,6 +187,7 @@ impl Group {
     fn tick(&self, state: &mut GroupState, now: Millis) {
         let members = state.replica.configuration().members();
         let alone = matches!(members, [only] if only.node == self.shared.node);
+        // A sole voter grants its own lease whenever it is asked, and nobody waits for heartbeats.
         if alone && state.replica.role() == Role::Master {
             state.ticks.stop();
         } else if state.ticks.are_due(now) {
@@ -255,6 +262,8 @@ impl Group {
     /// turn.
     fn propose_closed(&self, state: &mut GroupState) {
         while let Some(batch) = state.queue.next_proposal() {
+            // To be elected is not enough: until `become_master` these may be entries of an ended
+            // epoch.
             if !state.mastership.held || state.replica.role() != Role::Master {
                 return;
             }

@@ -175,6 +175,8 @@ impl LeadershipState {
             return Ok(false);
         }
         state.mastership.waits_for = None;
+        // Nobody else wrote in between if the next free index is still its own: what waits in the
+        // queue was evaluated on exactly this state.
         let goes_on = state.queue.unproposed() == Some(state.replica.next());
         if !goes_on {
             state.end_term(applied);
@@ -183,6 +185,8 @@ impl LeadershipState {
         }
         state.mastership.held = true;
         self.publish_lease(&state.mastership, &state.replica);
+        // Before the flag: who sees a master reads the epoch next, and must not take what was known
+        // in the last one (`informed`) for this one's.
         self.epochs.fetch_add(1, Ordering::AcqRel);
         self.master.store(!state.life.is_retiring(), Ordering::Release);
         tracing::info!(target: "consensus", group = self.group.0, "this node is master");
@@ -212,6 +216,7 @@ impl LeadershipState {
 
     /// Answers neither updates nor reads any more.
     pub(super) fn stop(&self) {
+        // The lease first: a read that ends meanwhile asks `readable` again, and is not answered.
         self.lease_until.store(0, Ordering::Release);
         self.master.store(false, Ordering::Release);
     }

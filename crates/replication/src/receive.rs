@@ -74,12 +74,16 @@ impl Group {
     /// Processes a record that is as durable as it required.
     pub(super) fn written(&self, state: &mut GroupState, done: LoggedRecord) {
         state.snapshot.note_written(&done);
+        // Under the same lock as `positions.record`: maintenance always finds the record in one of
+        // the two, and keeps the log from there on.
         state.entries.in_flight.processed(&done);
         let LoggedRecord { kind, ballot, index, decided, start, .. } = done;
         state.entries.positions.record(kind, ballot, index, decided, start);
         let event = match kind {
             RecordKind::Promise => Event::PromiseSaved { ballot },
             RecordKind::Accept | RecordKind::Truncate => Event::Saved { ballot, upto: index },
+            // Staged entries count once the adoption is written; the others change nothing in
+            // consensus.
             _ => return,
         };
         self.step(state, event, &[]);

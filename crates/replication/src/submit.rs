@@ -100,6 +100,8 @@ impl Group {
     ) -> Result<Submission> {
         // Before the lock is taken: a value of megabytes takes milliseconds to hash.
         let attempt = retry.map(|retry| Attempt::new(retry, update));
+        // One lock from here to the ticket: the mastership, the rows seen and the index are of one
+        // epoch.
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
         let (before, begun) = state.queue.begin(&state.replica);
@@ -128,6 +130,8 @@ impl Group {
             let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
             self.take(state, before, sync);
         }
+        // Also for what wrote nothing: the entries under which it was evaluated may not be decided,
+        // and its answer must not show what another master could void.
         let ticket = state.queue.ticket(&self.applied);
         let index = earlier.or(ticket.map(|ticket| ticket.index));
         let index = index.unwrap_or_else(|| self.applied.shown());

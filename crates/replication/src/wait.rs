@@ -219,6 +219,8 @@ impl Future for AppliedWait<'_> {
         let mut waiting = applied.waiting.lock().expect("no one panics while holding it");
         let over =
             |epoch: &u64| *epoch != applied.epoch() && !Mutant::TicketsWithoutTerms.is_active();
+        // The epoch before the index: once it has ended, an index that is reached tells nothing of
+        // the entry that was meant, unless that was decided in it.
         if let Some(epoch) = self.epoch.filter(over) {
             let ended = waiting.ended.iter().find(|ended| ended.epoch == epoch).copied();
             match ended {
@@ -229,6 +231,7 @@ impl Future for AppliedWait<'_> {
                 _ => return Poll::Ready(Err(unknown())),
             }
         }
+        // Again, under the lock that `advance` takes: it may have passed this index since.
         if applied.index() >= self.index {
             return Poll::Ready(Ok(()));
         }

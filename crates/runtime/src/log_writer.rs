@@ -155,6 +155,7 @@ impl LogWriterHandle {
         drop(queue);
         #[cfg(debug_assertions)]
         self.given.notify_one();
+        // A queue that held work has had its wake-up already.
         if fresh {
             self.wake.notify_one();
         }
@@ -172,6 +173,8 @@ impl LogWriterHandle {
         let mut queue = self.queue();
         queue.stopping = true;
         self.wake.notify_one();
+        // Both sides wait on `wake`. The writer never does once `stopping` is set, so no wake-up
+        // meant for it is lost here.
         while !queue.stopped {
             queue = self.wake.wait(queue).expect("no one panics while holding it");
         }
@@ -208,6 +211,7 @@ impl LogWriterHandle {
     /// Waits until work is submitted, or for at most `pause`.
     fn rest(&self, pause: Option<Duration>) {
         let queue = self.queue();
+        // Under the lock that `write` takes: what came since the last step is not slept through.
         if queue.has_work() {
             return;
         }

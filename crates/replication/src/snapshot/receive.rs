@@ -125,6 +125,7 @@ impl Fetch<'_> {
             Ok(other) => return Err(self.refused(&other)),
             Err(error) => return Err(error),
         };
+        // The log may have caught up meanwhile: an older state must never replace a newer one.
         if applied_here(&*self.snapshots.trees, self.group)? >= offer.mark.applied {
             self.end(&offer).await;
             return Err(overtaken());
@@ -143,6 +144,8 @@ impl Fetch<'_> {
                 WaitOutcome::Rows(rows, credit, all) => {
                     self.count(&rows);
                     install = put(install, rows, all).await?;
+                    // Only behind `put`: the sender gets no credit for rows that the disk has not
+                    // taken.
                     drop(credit);
                     if all {
                         self.end(&offer).await;
@@ -201,6 +204,7 @@ impl Fetch<'_> {
             target: "consensus", group = %self.group, from = %self.from, lost = why,
             "the rest of a snapshot is asked for again"
         );
+        // A new stream first: parts of the old one that still arrive would come in between.
         let (stream, after) = (self.intake.renew(), take.after());
         take.go_back();
         let question = SnapshotQuestion::Resume { stream, id: offer.id, after };

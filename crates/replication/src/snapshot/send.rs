@@ -174,6 +174,7 @@ impl Sender {
             done: false,
             passed: VecDeque::from([SendPosition::default()]),
         };
+        // The limit is checked again below: others may have begun while this lock was not held.
         let open = Arc::new(Mutex::new(open));
         let mut all = self.open();
         if all.len() >= OPEN_MAX {
@@ -193,6 +194,8 @@ impl Sender {
         let mut open = lock(&found);
         let place = open.passed.iter().find(|place| place.after == after).cloned();
         match place {
+            // The digest is only known where a chunk ended; from elsewhere the receiver begins
+            // anew.
             Some(place) if open.to == to => {
                 (open.stream, open.number, open.at) = (stream, 0, place);
                 open.done = false;
@@ -219,6 +222,7 @@ impl Sender {
                 }
             }
         }
+        // The receiver may have lost the last parts, and ask for them again.
         sleep(self.idle).await;
         self.close(&open, stream);
     }

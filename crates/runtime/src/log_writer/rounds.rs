@@ -114,6 +114,8 @@ impl LogWriter {
                         if self.must_state { WriterPhase::State } else { WriterPhase::Publish };
                 }
             },
+            // Before anyone hears of it: other nodes will count on a promise, and a torn tail must
+            // not have held it.
             WriterPhase::State => match self.log.settle() {
                 Err(StoreError::Full) => return self.wait_for_room(),
                 stated => {
@@ -150,11 +152,14 @@ impl LogWriter {
     fn go_on(&mut self) {
         self.phase = match () {
             () if !self.appends.is_empty() => WriterPhase::Write,
+            // Behind all writes: what maintenance copied to the log's head stands before the
+            // segments go.
             () if self.collapse.is_some() => WriterPhase::Collapse,
             () if self.stopping => WriterPhase::End,
             () => WriterPhase::Take,
         };
         let rests = matches!(self.phase, WriterPhase::Take | WriterPhase::End);
+        // Anew for each step: many that are slow together are no hang.
         self.log_writer.works_since(if rests { 0 } else { world::nanoseconds() });
     }
 
@@ -211,6 +216,7 @@ impl LogWriter {
         while let Some(job) = self.appends.front() {
             let start = self.log.end();
             self.log.append(&record(job))?;
+            // One record that must be durable makes the whole round so: it is the same sync.
             self.sync |= job.sync;
             self.must_state |= job.must_be_stated();
             self.done.push(job.done(start));
@@ -230,6 +236,7 @@ impl LogWriter {
             let (records, end) = (self.done.len(), self.log.end().0);
             tracing::debug!(target: "log", records, end, took_us, "synced");
         } else {
+            // The oldest counts: a stream of records without syncs must not postpone its own.
             self.unsynced_since.get_or_insert(before);
         }
         Ok(())

@@ -75,6 +75,8 @@ impl Log {
             return begin(disk, settings, &names);
         };
         let scan = scan(&last, past_damage)?;
+        // Before a record is given: what the node acts upon now must survive the next crash. And
+        // behind the scan, which refuses a damaged log as it is.
         make_durable(&*disk, &last, &scan)?;
         let pool =
             SegmentPool::start(disk.clone(), &names, settings.segment_bytes, settings.ahead)?;
@@ -199,6 +201,9 @@ pub(super) fn torn_bytes(walk: &mut FrameWalk, bad: Bad) -> Result<u64, StoreErr
     let mut end = bad.start + walk.claimed(bad.start)?;
     let mut from = bad.start;
     while let Some(seen) = walk.find(from)? {
+        // What a later run appended, or a commit states to be durable, stood behind a whole log:
+        // this is damage. A footer alone proves nothing: a run without room for its opening begins
+        // with one, and that write may be torn as well.
         let later_life = seen.generation > walk.generation && seen.kind != FOOTER;
         if seen.stated > position || later_life {
             return Err(corrupt(&walk.segment, bad));

@@ -101,6 +101,7 @@ impl Log {
         } else if self.durable < self.end().0 {
             self.state_and_sync(false)?;
         }
+        // Behind the write: readers on other threads read the file up to here.
         self.known.commit(self.end().0);
         Ok(self.durable())
     }
@@ -130,6 +131,7 @@ impl Log {
         self.usable()?;
         let mut freed = 0;
         while let Some(oldest) = self.sealed.pop_front_if(|it| it.header.end() <= keep_from.0) {
+            // Readers lose it first: its file may be written to at once.
             self.known.collapse();
             self.pool.retire(oldest);
             freed += 1;
@@ -202,6 +204,7 @@ impl Log {
             let (before, after) = (self.tail.generation, next(self.tail.generation)?);
             self.tail.generation = after;
             let rolled = self.roll(0, VERSION_FIRST);
+            // Unless the footer, of the new generation, is on disk: then only a name is missing.
             if rolled.is_err() && self.unnamed.is_none() {
                 self.tail.generation = before;
             }
@@ -225,6 +228,8 @@ impl Log {
     fn state_and_sync(&mut self, closed: bool) -> Result<(), StoreError> {
         let waiting = self.tail.waiting();
         let all_durable = self.durable == self.end().0;
+        // States what an earlier sync made durable, never the records that it is written with: the
+        // disk may keep this frame and lose those.
         self.tail.put_commit(self.durable, closed);
         if let Err(error) = self.write_out() {
             self.tail.take_back(waiting);
@@ -280,10 +285,12 @@ impl Log {
             self.pool.give_back(spare);
             return Err(error);
         }
+        // Before the next segment has a name, which says that this one is whole (`recover.rs`).
         self.sync()?;
         self.settled = true;
         self.known.seal(self.end().0);
         reach(Point::RollSealed);
+        // The footer is durable and can't be taken back: from here on only the name is missing.
         self.unnamed = Some((spare, header));
         self.name_next()
     }

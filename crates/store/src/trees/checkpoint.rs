@@ -25,6 +25,7 @@ impl LsmTrees {
             };
             let manifest = manifest.ok_or(StoreError::Closed)?;
             let version = self.tree.current_version();
+            // Otherwise a flush or merge came between the two: read both again.
             if version.id() == manifest.id {
                 // Holding the tables keeps their files, whatever flush and compaction do from here
                 // on.

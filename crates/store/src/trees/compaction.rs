@@ -36,6 +36,7 @@ const ROWS_PER_DROP: usize = 1_000;
 impl LsmTrees {
     pub(super) fn flush_sealed(&self) -> Result<(), StoreError> {
         reach(Point::FlushBefore);
+        // Before the flush lock is taken: a merge takes `merging` first, and then that lock.
         while self.view().level0_runs >= self.settings.runs_at_most() {
             self.merge_all_runs()?;
         }
@@ -45,6 +46,8 @@ impl LsmTrees {
             self.study(table);
             let flushed = self.flush_table(table);
             if matches!(flushed, Err(StoreError::Full)) {
+                // In this order, as everywhere: `merging`, then the flush lock, which `sweep`
+                // takes.
                 drop(one);
                 let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
                 self.sweep()?;
@@ -93,6 +96,8 @@ impl LsmTrees {
             let Some((tables, _)) = self.tree.flush_to_tables(rows)? else { return Ok(()) };
             self.tree.register_tables(&tables, None, None, &[], SeqNo::MAX)
         })?;
+        // Before `let_go`: once readers lose this table, an older kept one would answer for its
+        // keys.
         if table.is_mostly_live() {
             self.kept.keep(Arc::clone(table));
         } else {
@@ -101,6 +106,7 @@ impl LsmTrees {
         // Its tombstones hide rows on disk from now on: the walks over them count there.
         let in_vain = table.in_vain.load(Ordering::Relaxed);
         self.view().in_vain_on_disk.fetch_add(in_vain, Ordering::Relaxed);
+        // The list names its file now: readers find each row in one of the two, or in both.
         self.let_go(table)?;
         self.keep_within_room();
         Ok(())
@@ -210,6 +216,7 @@ impl LsmTrees {
         drop(alone);
         self.kept.shrink_to(0);
         self.refresh()?;
+        // After `refresh`: a reader of an older view would bring back a row that is gone.
         self.rows.forget(prefix);
         let rest = self.snapshot();
         let mut keys = rest.range(low, high.clone(), false);

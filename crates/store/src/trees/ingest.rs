@@ -120,6 +120,7 @@ impl LsmIngest {
     pub fn begin(trees: Arc<LsmTrees>, prefix: &[u8]) -> Result<LsmIngest, StoreError> {
         let watch = Watch::new(prefix);
         let mut writer = trees.writer()?;
+        // Under one lock: every write under the prefix is below this batch, or the watch sees it.
         let sequence = trees.apply_as(&mut writer, &mut std::iter::empty());
         writer.watches.push(Arc::clone(&watch));
         drop(writer);
@@ -160,6 +161,7 @@ impl LsmIngest {
             self.trees.tree.flush_to_tables(seen.map(Ok))
         });
         if matches!(written, Err(StoreError::Full)) {
+            // As in `flush_sealed`: `merging` is taken before the flush lock.
             drop(one);
             let _alone = self.trees.merging.lock().map_err(|_| StoreError::Closed)?;
             self.trees.sweep()?;

@@ -297,6 +297,7 @@ impl Trees for LsmTrees {
         if let Some(found) = self.kept.get(key, hash) {
             return Ok(found.value);
         }
+        // Looked at again once the key has its place in the cache: see the head of `cache.rs`.
         self.rows.get(key, || {
             let (view, sequence) = self.now();
             Ok(match view.in_memory(key, hash, sequence) {
