@@ -66,6 +66,8 @@ pub async fn run(available: Arc<Available>) {
         let began = world::milliseconds();
         let now = available.schema.copies();
         if now != copies {
+            // Trees are kept by numbers of copies: a bucket that changed its own is in the wrong
+            // ones.
             available.vnode_store.forget_trees();
             copies = now;
         }
@@ -116,6 +118,7 @@ impl Available {
                     continue;
                 }
                 let owners = ring.owners(partition, usize::from(*copies));
+                // Only the one that stands first asks, so that no pair compares twice.
                 let behind = owners.iter().skip_while(|node| **node != self.node).skip(1);
                 let chosen = behind.map(|other| RingTarget { node: *other, epoch: ring.epoch() });
                 pairs.extend(chosen.map(|other| ((span, *copies), other)));
@@ -147,6 +150,8 @@ impl Available {
         let mut event = Event::Begun;
         loop {
             let mut effects = Vec::new();
+            // May be gone since the last step: all trees together have a limit. The next round
+            // builds it.
             let looked = self.vnode_store.hashed(which, |tree| {
                 exchange.step(event.clone(), tree, &mut effects);
             });

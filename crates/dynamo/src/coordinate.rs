@@ -46,6 +46,7 @@ impl Available {
         let hint = self.stands_in_for(&owners.replicas);
         let beside = ExtraReceivers::new(self.node, &owners);
         let KeyOwners { key_ref, replicas, epoch, .. } = owners;
+        // Here first: the dot is this vnode's, and the others merge the row that names it.
         let written = self.vnode_store.write(&key_ref, write, policy, hint)?;
         let (sender, receiver) = oneshot::channel();
         let errand = PutDriver {
@@ -92,6 +93,8 @@ impl Available {
                 "fewer replicas answered than were asked for: start the nodes that are down, or \
                  ask for less",
             )),
+            // The driver gave up because the ring has changed: the caller asks again by the new
+            // one.
             Err(_) if self.knows_newer(epoch) => Err(outdated()),
             Err(_) => Err(shutting_down()),
         }
@@ -189,6 +192,8 @@ impl GetDriver {
                 biased;
                 (by, answer) = tasks.next() => {
                     waiting.remove(&by);
+                    // By the older ring, answers of former owners would be counted. After the
+                    // answer nothing is counted any more.
                     if caller.is_some() && self.is_outdated(by, &answer, deadline).await {
                         return; // Who waits asks again.
                     }

@@ -73,6 +73,7 @@ impl Available {
         let named = self.unhurried(move || available.vnode_store.hinted_nodes()).await?;
         let gone = |node: &NodeId| !ring.layout().nodes().contains_key(node);
         for primary in named.into_iter().filter(|node| gone(node) || self.reaches(*node)) {
+            // The name goes before the hints are read: one that is added meanwhile names it again.
             let kept = self.vnode_store.begin_handing_back(primary);
             let handed = self.hand_back_to(&ring, primary).await;
             if kept || handed.as_ref().map_or(true, |(_, left)| *left) {
@@ -213,6 +214,7 @@ impl Available {
         let mut guard = self.vnode_store.admit()?;
         let state = &mut *guard;
         let (_, newest) = self.vnode_store.newest(state, &row)?;
+        // Written again since it was sent: the next round sends the new row.
         if newest.as_ref() != sent {
             return Ok(None);
         }
@@ -240,6 +242,7 @@ impl Available {
         {
             return Ok(false);
         }
+        // Another node's hint needs the row still.
         for node in ring.layout().nodes().keys().filter(|node| *node != primary) {
             if self.vnode_store.newest(state, &key_ref.hint_key(*node))?.1.is_some() {
                 return Ok(false);
@@ -270,6 +273,8 @@ impl VnodeStore {
                 return Ok(hinted.clone());
             }
             let unseen = state.overlay.keys().filter_map(read_hint_key);
+            // Under one lock with the snapshot: each hint is in it, in the overlay, or noted from
+            // here on.
             state.hinted = Some(unseen.map(|(primary, ..)| primary).collect());
             state.waiting.forget();
             let snapshot = self.trees.snapshot();

@@ -40,6 +40,16 @@ pub(super) struct PutDriver {
 }
 
 impl PutDriver {
+    /// Runs the write to its end. The order of the steps matters:
+    /// - Next owners are asked at once, though owners alone count towards the quorum: a partition
+    ///   that goes over while the write runs must not lack it.
+    /// - Until the answer each turn looks for a ring learned since: it names nodes that nobody sent
+    ///   the write to.
+    /// - A failure waits for nobody, since it promises nothing about who has the row.
+    /// - After the answer the loop goes on: the rest get the row, or a hint in their place.
+    /// - A next owner that fails or is slow gets a hint: it must not hold clients up, and nothing
+    ///   but a comparison would bring it the row otherwise.
+    /// - Fallbacks are asked beside late owners, whose answers still count.
     pub(super) async fn run(
         self,
         (mut machine, mut beside): (Store, ExtraReceivers),
@@ -170,6 +180,7 @@ impl PutDriver {
     ) {
         let (available, ticket) = (self.available.clone(), self.ticket);
         if node == available.node {
+            // Written here before this began: only the disk is awaited.
             tasks.push(async move { (node, available.vnode_store.settled(ticket).await.is_ok()) });
             return;
         }

@@ -38,8 +38,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ratio of the rest after a turn to the time that its reads took. The rest is at least
-/// [`REST_MIN`].
+/// Ratio of the rest after a turn, at least [`REST_MIN`], to the time that its reads took.
 const RESTS: u32 = 9;
 const REST_MIN: Duration = Duration::from_millis(10);
 /// Pause between two rounds. If the last round dropped nothing, the pause is as many times as long
@@ -100,8 +99,7 @@ pub async fn run(available: Arc<Available>) {
 struct Reaper {
     epoch: u64,
     place: ReapCursor,
-    /// Number of the round through all rows, the time that its reads took, and true if a row was
-    /// dropped or agreed on in it.
+    /// Number of the round, the time of its reads, and true if a row was dropped or agreed on.
     round: u64,
     read: Duration,
     goes_on: bool,
@@ -114,6 +112,7 @@ impl Reaper {
     async fn turn(&mut self, available: &Arc<Available>) -> Result<Duration> {
         let Some(ring) = available.schema.ring() else { return Ok(PAUSE) };
         if ring.epoch() != self.epoch {
+            // Other nodes own the rows now: what the former ones agreed on is void.
             *self = Reaper { epoch: ring.epoch(), ..Reaper::default() };
         }
         if ring.pending().is_some() {
@@ -308,8 +307,8 @@ impl Available {
         agreed
     }
 
-    /// Makes all owners drop the rows. An owner that keeps a row sends it to the others again, and
-    /// a later round checks it.
+    /// Makes all owners drop the rows: this node last, and only what the others have dropped, since
+    /// it alone looks for these rows. An owner that keeps one sends it to the others again.
     async fn reap(self: &Arc<Available>, ring: &Ring, rows: Vec<Tombstone>) -> Result<()> {
         let owners: Vec<_> = rows.iter().map(|row| self.owners_of(ring, &row.key_ref)).collect();
         let mut others: BTreeSet<_> = owners.into_iter().flatten().collect();
@@ -347,8 +346,7 @@ impl Available {
         self.unhurried(look).await
     }
 
-    /// Returns true if this node, as an owner, has exactly the durable row of this digest, or, as
-    /// another node, no row of the key.
+    /// Returns true if this node has exactly this row, durably, or, as no owner, none of the key.
     fn has_just(&self, (key_ref, digest): &(KeyRef, u128), epoch: u64) -> Result<bool> {
         let Some(ring) = self.schema.ring() else { return Ok(false) };
         if ring.epoch() != epoch || ring.pending().is_some() {
@@ -358,6 +356,7 @@ impl Available {
         let (state, tree_key) = (self.vnode_store.state(), key_ref.row_key());
         let (batch, row) = self.vnode_store.newest(&state, &tree_key)?;
         let found = row.map(|row| hash(&tree_key, &row).digest);
+        // Batch 0: a change that is under way, of this row or a new one, is no agreement.
         Ok(batch == 0 && found == owns.then_some(*digest))
     }
 
@@ -389,6 +388,7 @@ impl Available {
     fn drop_just(&self, row: &(KeyRef, u128), epoch: u64) -> Result<Option<u64>> {
         let (tree_key, is_there) = (row.0.row_key(), self.has_just(row, epoch)?);
         let mut guard = self.vnode_store.admit()?;
+        // Again, under the lock of the change: a write may have come since `has_just`.
         let (_, newest) = self.vnode_store.newest(&guard, &tree_key)?;
         let same = newest.is_some_and(|newest| hash(&tree_key, &newest).digest == row.1);
         let drop = is_there && same;

@@ -55,6 +55,7 @@ impl Available {
                 replicas.down.contains(node) || did_nothing.contains(node) || self.is_silent(*node)
             };
             let there = replicas.primaries.iter().copied().filter(|node| !away(node));
+            // Without an owner this node takes it as a fallback, with a hint.
             let Some(node) = self.snitch.of(there) else { return Ok(None) };
             Metrics::count(&self.metrics.forwarded_out);
             Metrics::count(&self.metrics.available.redirected);
@@ -68,6 +69,8 @@ impl Available {
                     });
                     return answer.map(Some);
                 }
+                // Certainly not done there. After any other error it may be, and a second owner
+                // would write it with another dot: a sibling of itself.
                 Err(error) if error.kind() == Kind::Unavailable => drop(did_nothing.insert(node)),
                 Err(error) => return Err(error),
             }

@@ -193,6 +193,7 @@ impl VnodeStore {
             WriteContent::Change(change) => change.write(&mut minter, local, &seen)?,
         };
         let row = policy.settle(written.clock);
+        // A write that leaves no more siblings than there were is always taken: it is the way out.
         if row.size() > policy.siblings_max && row.size() > size {
             return Err(too_many(key_ref, policy.siblings_max));
         }
@@ -206,8 +207,11 @@ impl VnodeStore {
         let mut changes = vec![(key, Some(bytes.clone()))];
         self.add(state, &mut changes, key_ref, (before, minter), hint)?;
         self.follow_from(state, known.as_ref(), &changes[0]);
+        // Only here, where nothing fails any more: a write that is refused uses no dot.
         state.minters.insert(key_ref.slot, minter);
         let ticket = self.note(state, changes, policy.sync);
+        // Not all that the row has heard of: the client's next write would drop siblings that it
+        // was not shown.
         let context = seen.and(written.dot.id, written.dot.count);
         Ok(EvaluatedWrite { ticket, bytes, row, context })
     }
@@ -240,6 +244,7 @@ impl VnodeStore {
         if bytes.len() > most {
             return Err(too_large(key_ref, bytes.len(), most));
         }
+        // Nothing new. The answer still waits for the batch that brought the row.
         if known.as_ref() == Some(&bytes) && minter == before && hint.is_none() {
             return Ok(index);
         }
@@ -256,6 +261,7 @@ impl VnodeStore {
         let state = &mut *guard;
         let hint = key_ref.hint_key(node);
         let nothing = self.newest(state, &key_ref.row_key())?.1.is_none();
+        // A hint stands for the row that is here when it is sent, so one is enough.
         if nothing || self.newest(state, &hint)?.1.is_some() {
             return Ok(());
         }

@@ -78,8 +78,7 @@ pub struct VnodeStoreState {
     closing: bool,
     /// True if a batch was written since maintenance last checked.
     wrote: bool,
-    /// Epoch of a ring that is being given out, and the time before which no change is taken, in
-    /// milliseconds.
+    /// Epoch of a ring that is being given out, and the time (ms) before which no change is taken.
     fence: Option<(u64, u64)>,
     pub(super) hash_trees: HashTrees,
     /// Nodes for which hints may be kept. `None`: the store was not read yet.
@@ -111,8 +110,7 @@ pub(super) struct StoreProgress {
 }
 
 impl VnodeStore {
-    /// Creates the store from the mark that was found at the start. `life`: the incarnation that
-    /// begins.
+    /// Creates the store from the mark found at the start. `life`: the incarnation that begins.
     pub fn new(
         node: NodeId,
         (life, mark): (u64, Mark),
@@ -240,13 +238,13 @@ impl VnodeStore {
             state.open.change(&key, value.as_deref());
             state.overlay.insert(key, (index, value));
         }
-        // Nothing was changed: the ticket is that of the last change, not of a batch that may never
-        // come.
+        // Nothing was changed: the ticket is the last change's, since another may never come.
         if state.open.changes == 0 {
             return index - 1;
         }
         state.open.sync |= sync;
         state.bytes += state.open.payload.len() - before;
+        // What comes while a batch is being written gathers, and shares the next write and sync.
         if state.pending.is_empty() || state.open.payload.len() >= BATCH_BYTES_MAX {
             self.close(state);
         }
@@ -292,8 +290,7 @@ impl VnodeStore {
         receiver.await.unwrap_or_else(|_| Err(shutting_down()))
     }
 
-    /// Calls `then` when the batch of a ticket is in the store, or never will be. At once, if that
-    /// is known.
+    /// Calls `then` once the batch of a ticket is in the store, or never will be: at once if known.
     pub(super) fn when_settled(&self, ticket: u64, then: impl FnOnce(Result<()>) + Send + 'static) {
         let known = || {
             let landed = self.landed.borrow();
@@ -352,6 +349,7 @@ impl VnodeStore {
     async fn apply_done(&self, stop: &CancellationToken) -> Result<()> {
         let done =
             std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"));
+        // The highest stands for all: records are written and reported in their order.
         let Some(upto) = done.iter().map(|done| done.index.0).max() else { return Ok(()) };
         loop {
             let next = {
@@ -383,6 +381,7 @@ impl VnodeStore {
             // What a later batch holds newer stays.
             state.overlay.retain(|_, (newest, _)| *newest > index);
         }
+        // Behind `apply`: who is told of the batch finds its rows in the store.
         self.landed.send_modify(|landed| landed.upto = index);
         self.tickets.tell(index, &Ok(()));
     }

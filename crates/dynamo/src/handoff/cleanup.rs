@@ -150,6 +150,7 @@ impl Available {
     ) -> Result<bool> {
         // What was taken is to be seen, too.
         self.vnode_store.settled(self.vnode_store.last()).await?;
+        // Before the comparison: only what it has seen may go, so a row written since stays.
         let reading = Reading { snapshot: self.trees.snapshot(), after: None, rows: Vec::new() };
         let mut reading = self.read_on(of, reading).await?;
         if reading.rows.is_empty() {
@@ -181,11 +182,14 @@ impl Available {
                 return Err(Error::new(Reason::NoQuorum, text));
             }
         }
+        // Before a row goes: when it comes back with dots of this vnode, none may look like one
+        // that was lost here.
         if clearing.renewed.insert(of.0.partition) {
             self.become_another(of.0)?;
         }
         let mut all = true;
         while !reading.rows.is_empty() {
+            // Looked at for each page: the partition may come back while its rows go.
             let now = self.schema.ring();
             if self.tasks.is_cancelled() || now.is_none_or(|now| self.keeps(&now, of)) {
                 return Err(Error::new(Reason::Changed, "the ring has changed, or the node stops"));
@@ -195,6 +199,7 @@ impl Available {
             self.vnode_store.settled(ticket).await?;
             reading = self.read_on(of, reading).await?;
         }
+        // Built again if the partition comes back; until then it only costs memory.
         self.vnode_store.state().hash_trees.drop_one(of);
         Ok(all)
     }

@@ -98,6 +98,7 @@ impl ExtraReceivers {
         }
         let ring = available.schema.ring()?;
         let (partition, n) = (key_ref.partition(&ring), available.copies_at(&ring, key_ref));
+        // Both, since the partition may go over the moment after the answer.
         let sets = [ring.owners(partition, n), ring.successors(partition, n)];
         sets.iter().find_map(|set| {
             let got = set.iter().filter(|node| self.stored.contains(node)).count() as u8;
@@ -186,6 +187,7 @@ impl Available {
     pub fn takes_still(&self, epoch: u64, key_ref: &KeyRef) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
         let keeps = self.keepers(&ring, key_ref).contains(&self.node);
+        // A sender that knows more may name an owner that does not know yet that it is one.
         if keeps || epoch > ring.epoch() { Ok(()) } else { Err(gone_over()) }
     }
 

@@ -73,12 +73,14 @@ impl Available {
     ) -> Result<()> {
         let sources = self.sources(ring, which)?;
         let mut arrival = self.arrival(which)?;
+        // Noted for another change: what had come for it may have been removed since.
         if arrival.since != since {
             arrival = Arrival { since, ..Arrival::default() };
         }
         if !arrival.whole {
             self.fetch_pages(which, sources[0], arrival).await?;
         }
+        // Also with the one that sent the pages: it took writes while it sent them.
         for other in sources {
             let chosen = RingTarget { node: other, epoch: ring.epoch() };
             let summary = self.compare_copies(which, chosen).await?;
@@ -143,6 +145,7 @@ impl Available {
                 return Err(shutting_down());
             }
             let ring = self.schema.ring();
+            // Otherwise a copy would come that this node has to remove again.
             let on = ring.as_ref().is_some_and(|ring| {
                 let same = ring.pending().is_some_and(|it| it.since() == arrival.since);
                 same && self.copies_to_receive(ring, which.0.partition).contains(&which.1)
