@@ -10,43 +10,10 @@
 //! Source of the property: dotted version vector sets; Almeida, Baquero, Goncalves, Preguica and
 //! Fonte, "Scalable and accurate causality tracking for eventually consistent stores", 2014.
 
+use crate::workload::Outcome;
+use crate::workload::siblings::{SiblingAction, SiblingCall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-
-/// Call of a client of an available bucket on one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// A read; these values were shown together, without tombstones.
-    Read(BTreeSet<String>),
-    /// A write of this value.
-    Write(String),
-    /// A delete of the values that the client had seen.
-    Delete,
-}
-
-/// Answer to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CallAnswer {
-    /// Acknowledged.
-    Done,
-    /// Refused: the call had no effect.
-    Refused,
-    /// No answer, or one that leaves the outcome open.
-    Unknown,
-}
-
-/// One call with its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deed {
-    /// The key.
-    pub key: String,
-    /// The call, with the values that it wrote or found.
-    pub act: Act,
-    /// Values that were shown with the context of the write or delete.
-    pub seen: BTreeSet<String>,
-    /// The answer that the client got.
-    pub told: CallAnswer,
-}
 
 /// Values that one copy of a key holds at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,20 +82,20 @@ impl fmt::Display for Findings {
 }
 
 /// Checks the calls of clients against the copies at the end, when no transfer is pending.
-pub fn judge(deeds: &[Deed], copies: &[Copy]) -> Findings {
+pub fn judge(calls: &[SiblingCall], copies: &[Copy]) -> Findings {
     let mut findings = Findings::default();
-    let mut by_key: BTreeMap<&str, (Vec<&Deed>, Vec<&Copy>)> = BTreeMap::new();
-    for deed in deeds {
-        by_key.entry(&deed.key).or_default().0.push(deed);
+    let mut by_key: BTreeMap<&str, (Vec<&SiblingCall>, Vec<&Copy>)> = BTreeMap::new();
+    for call in calls {
+        by_key.entry(&call.op.key).or_default().0.push(call);
     }
     for copy in copies {
         by_key.entry(&copy.key).or_default().1.push(copy);
     }
-    for (key, (deeds, copies)) in by_key {
+    for (key, (calls, copies)) in by_key {
         findings.keys += usize::from(!copies.is_empty());
-        let past = Past::of(&deeds, &copies);
+        let past = Past::of(&calls, &copies);
         findings.acknowledged += past.acknowledged() as u64;
-        findings.reads(key, &deeds, &past);
+        findings.reads(key, &calls, &past);
         findings.end(key, &copies, &past);
     }
     findings
@@ -137,7 +104,7 @@ pub fn judge(deeds: &[Deed], copies: &[Copy]) -> Findings {
 /// A write: the values that its context had been shown with, and its answer.
 struct JudgedWrite<'a> {
     seen: &'a BTreeSet<String>,
-    told: CallAnswer,
+    outcome: Outcome,
 }
 
 /// History of one key.
@@ -150,32 +117,35 @@ struct Past<'a> {
 }
 
 impl<'a> Past<'a> {
-    fn of(deeds: &[&'a Deed], copies: &[&'a Copy]) -> Past<'a> {
+    fn of(calls: &[&'a SiblingCall], copies: &[&'a Copy]) -> Past<'a> {
         let mut writes = BTreeMap::new();
-        for deed in deeds {
-            if let Act::Write(value) = &deed.act {
-                writes.insert(value.as_str(), JudgedWrite { seen: &deed.seen, told: deed.told });
+        for call in calls {
+            if let SiblingAction::Write(value) = &call.op.action {
+                writes.insert(
+                    value.as_str(),
+                    JudgedWrite { seen: &call.op.seen, outcome: call.outcome.clone().map(drop) },
+                );
             }
         }
         // A value that any client was shown took effect, whatever answer its writer got.
         let mut shown: BTreeSet<&str> = BTreeSet::new();
-        for deed in deeds {
-            if let Act::Read(found) = &deed.act {
+        for call in calls {
+            if let Some(Some(found)) = call.outcome.answer() {
                 shown.extend(found.iter().map(String::as_str));
             }
-            shown.extend(deed.seen.iter().map(String::as_str));
+            shown.extend(call.op.seen.iter().map(String::as_str));
         }
         shown.extend(copies.iter().flat_map(|copy| copy.values.iter().map(String::as_str)));
         let (mut perhaps_gone, mut gone) = (BTreeSet::new(), BTreeMap::new());
-        for deed in deeds.iter().filter(|deed| deed.told != CallAnswer::Refused) {
-            let (effective, deletes) = match &deed.act {
-                Act::Read(_) => continue,
-                Act::Write(value) => {
-                    (deed.told == CallAnswer::Done || shown.contains(value.as_str()), false)
+        for call in calls.iter().filter(|call| call.outcome != Outcome::Refused) {
+            let (effective, deletes) = match &call.op.action {
+                SiblingAction::Read => continue,
+                SiblingAction::Write(value) => {
+                    (call.outcome.is_acknowledged() || shown.contains(value.as_str()), false)
                 }
-                Act::Delete => (deed.told == CallAnswer::Done, true),
+                SiblingAction::Delete => (call.outcome.is_acknowledged(), true),
             };
-            for value in deed.seen.iter().map(String::as_str) {
+            for value in call.op.seen.iter().map(String::as_str) {
                 perhaps_gone.insert(value);
                 if effective {
                     *gone.entry(value).or_default() |= deletes;
@@ -186,12 +156,12 @@ impl<'a> Past<'a> {
     }
 
     fn acknowledged(&self) -> usize {
-        self.writes.values().filter(|write| write.told == CallAnswer::Done).count()
+        self.writes.values().filter(|write| write.outcome.is_acknowledged()).count()
     }
 
     /// Returns true if the value may be shown: a client wrote it and was not refused.
     fn was_written(&self, value: &str) -> bool {
-        self.writes.get(value).is_some_and(|write| write.told != CallAnswer::Refused)
+        self.writes.get(value).is_some_and(|write| write.outcome != Outcome::Refused)
     }
 
     /// Returns true if the writer of `later` had seen `earlier`, directly or through the values it
@@ -212,9 +182,9 @@ impl<'a> Past<'a> {
 
 impl Findings {
     /// Checks reads: no value may be shown beside one whose writer had seen it.
-    fn reads(&mut self, key: &str, deeds: &[&Deed], past: &Past<'_>) {
-        for deed in deeds {
-            let Act::Read(found) = &deed.act else { continue };
+    fn reads(&mut self, key: &str, calls: &[&SiblingCall], past: &Past<'_>) {
+        for call in calls {
+            let Some(Some(found)) = call.outcome.answer() else { continue };
             self.siblings = self.siblings.max(found.len());
             for value in found {
                 if !past.was_written(value) {
@@ -236,7 +206,7 @@ impl Findings {
 
     fn end(&mut self, key: &str, copies: &[&Copy], past: &Past<'_>) {
         let stays = |value: &&&str| !past.perhaps_gone.contains(**value);
-        let told = past.writes.iter().filter(|(_, write)| write.told == CallAnswer::Done);
+        let told = past.writes.iter().filter(|(_, write)| write.outcome.is_acknowledged());
         let staying: Vec<_> = told.map(|(value, _)| value).filter(stays).collect();
         // A key without any copy has lost the values that it should hold.
         if copies.is_empty() {

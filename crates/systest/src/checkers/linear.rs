@@ -9,7 +9,10 @@
 //! 1997), so the work is bounded and "undecided" is an answer.
 
 use super::search::{CallStep, End, KeyCalls, Search};
-use super::{CallOperation, CallOutcome, CallValue, ClientCall};
+use crate::workload::Outcome::Acknowledged;
+use crate::workload::registers::RegisterAnswer::{Done, Existed, Found};
+use crate::workload::registers::{RegisterAction, RegisterCall};
+use crate::workload::{KeyValue, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Verdict of the checker. Every key is absent before the first call.
@@ -36,9 +39,9 @@ pub struct Violation {
     /// Number of the key's calls.
     pub calls: usize,
     /// Value of the key after that order.
-    pub holds: CallValue,
+    pub holds: KeyValue,
     /// Calls of which one would have to come next; none fits.
-    pub stuck: Vec<ClientCall>,
+    pub stuck: Vec<RegisterCall>,
 }
 
 impl std::fmt::Display for Violation {
@@ -86,11 +89,11 @@ impl LinearReport {
 }
 
 /// Checks a history; tries at most `steps_max` configurations for each key.
-pub fn check(history: &[ClientCall], steps_max: u64) -> LinearReport {
+pub fn check(history: &[RegisterCall], steps_max: u64) -> LinearReport {
     let unknown = history.iter().filter(|call| !call.is_known()).count();
-    let mut by_key: BTreeMap<&str, Vec<&ClientCall>> = BTreeMap::new();
+    let mut by_key: BTreeMap<&str, Vec<&RegisterCall>> = BTreeMap::new();
     for call in history {
-        by_key.entry(&call.key).or_default().push(call);
+        by_key.entry(&call.op.key).or_default().push(call);
     }
     let calls = history.len();
     let mut report = LinearReport {
@@ -131,8 +134,8 @@ pub fn check(history: &[ClientCall], steps_max: u64) -> LinearReport {
 
 /// Checks that each client has one open call at a time. A recorder that violates this stamps times
 /// wrongly.
-fn usable(history: &[ClientCall]) -> Result<(), String> {
-    let mut by_client: BTreeMap<u32, Vec<&ClientCall>> = BTreeMap::new();
+fn usable(history: &[RegisterCall]) -> Result<(), String> {
+    let mut by_client: BTreeMap<u32, Vec<&RegisterCall>> = BTreeMap::new();
     for call in history {
         if call.ended < call.began {
             return Err(format!("ends before it begins: {call}"));
@@ -156,25 +159,25 @@ fn usable(history: &[ClientCall]) -> Result<(), String> {
     Ok(())
 }
 
-fn fits(call: &ClientCall) -> bool {
+fn fits(call: &RegisterCall) -> bool {
     match &call.outcome {
-        CallOutcome::Refused | CallOutcome::Unknown => true,
-        CallOutcome::Found(_) => {
-            matches!(call.operation, CallOperation::Get | CallOperation::TestAndSet { .. })
+        Outcome::Refused | Outcome::Unknown => true,
+        Acknowledged(Found(_)) => {
+            matches!(call.op.action, RegisterAction::Get | RegisterAction::TestAndSet { .. })
         }
-        CallOutcome::Done => {
-            matches!(call.operation, CallOperation::Put(_) | CallOperation::Delete)
+        Acknowledged(Done) => {
+            matches!(call.op.action, RegisterAction::Put(_) | RegisterAction::Delete)
         }
-        CallOutcome::Existed(_) => call.operation == CallOperation::Delete,
+        Acknowledged(Existed(_)) => call.op.action == RegisterAction::Delete,
     }
 }
 
 /// Returns the value that a call would write if it takes effect. `None`: it writes no value.
-fn writes(call: &ClientCall) -> Option<&[u8]> {
-    match &call.operation {
-        CallOperation::Put(value) => Some(value),
-        CallOperation::TestAndSet { wanted, .. } => wanted.as_deref(),
-        CallOperation::Get | CallOperation::Delete => None,
+fn writes(call: &RegisterCall) -> Option<&[u8]> {
+    match &call.op.action {
+        RegisterAction::Put(value) => Some(value),
+        RegisterAction::TestAndSet { wanted, .. } => wanted.as_deref(),
+        RegisterAction::Get | RegisterAction::Delete => None,
     }
 }
 
@@ -194,30 +197,30 @@ struct ValueCalls {
 ///   that client's answer;
 /// - one whose value nobody saw and nobody expects may be taken for one that never took effect,
 ///   unless a delete found something, which may have been that value.
-fn prepare(calls: Vec<&ClientCall>) -> (Vec<&ClientCall>, KeyCalls, Vec<CallValue>) {
+fn prepare(calls: Vec<&RegisterCall>) -> (Vec<&RegisterCall>, KeyCalls, Vec<KeyValue>) {
     let mut told: BTreeMap<&[u8], ValueCalls> = BTreeMap::new();
     let mut deleted = false;
-    for call in calls.iter().filter(|call| call.outcome != CallOutcome::Refused) {
+    for call in calls.iter().filter(|call| call.outcome != Outcome::Refused) {
         if let Some(value) = writes(call) {
             told.entry(value).or_default().writers += 1;
         }
-        if let CallOperation::TestAndSet { expect: Some(value), .. } = &call.operation {
+        if let RegisterAction::TestAndSet { expect: Some(value), .. } = &call.op.action {
             told.entry(value).or_default().expected = true;
         }
-        if let CallOutcome::Found(Some(value)) = &call.outcome {
+        if let Acknowledged(Found(Some(value))) = &call.outcome {
             let seen = &mut told.entry(value).or_default().seen;
             *seen = Some(seen.map_or(call.ended, |before| before.min(call.ended)));
         }
-        deleted |= matches!(call.operation, CallOperation::Delete)
-            && matches!(call.outcome, CallOutcome::Existed(true));
+        deleted |= matches!(call.op.action, RegisterAction::Delete)
+            && matches!(call.outcome, Acknowledged(Existed(true)));
     }
     let mut bounded = Vec::new();
     let mut open = Vec::new();
     for call in calls {
         match call.outcome {
-            CallOutcome::Refused => {}
-            CallOutcome::Unknown if call.operation == CallOperation::Get => {}
-            CallOutcome::Unknown => match writes(call).and_then(|value| told.get(value)) {
+            Outcome::Refused => {}
+            Outcome::Unknown if call.op.action == RegisterAction::Get => {}
+            Outcome::Unknown => match writes(call).and_then(|value| told.get(value)) {
                 Some(ValueCalls { writers: 1, seen: Some(seen), .. }) if *seen >= call.began => {
                     bounded.push((call, *seen));
                 }
@@ -232,30 +235,30 @@ fn prepare(calls: Vec<&ClientCall>) -> (Vec<&ClientCall>, KeyCalls, Vec<CallValu
     numbered(bounded, open)
 }
 
-type Timed<'a> = Vec<(&'a ClientCall, u64)>;
+type Timed<'a> = Vec<(&'a RegisterCall, u64)>;
 
 fn numbered<'a>(
     bounded: Timed<'a>,
     open: Timed<'a>,
-) -> (Vec<&'a ClientCall>, KeyCalls, Vec<CallValue>) {
+) -> (Vec<&'a RegisterCall>, KeyCalls, Vec<KeyValue>) {
     let first_open = bounded.len();
     let all: Vec<_> = bounded.into_iter().chain(open).collect();
     let mut named: BTreeSet<&Vec<u8>> = BTreeSet::new();
     for (call, _) in &all {
-        match &call.operation {
-            CallOperation::Put(value) => drop(named.insert(value)),
-            CallOperation::TestAndSet { expect, wanted } => {
+        match &call.op.action {
+            RegisterAction::Put(value) => drop(named.insert(value)),
+            RegisterAction::TestAndSet { expect, wanted } => {
                 named.extend(expect.iter().chain(wanted));
             }
-            CallOperation::Get | CallOperation::Delete => {}
+            RegisterAction::Get | RegisterAction::Delete => {}
         }
-        if let CallOutcome::Found(Some(value)) = &call.outcome {
+        if let Acknowledged(Found(Some(value))) = &call.outcome {
             named.insert(value);
         }
     }
-    let mut values: Vec<CallValue> = vec![None];
+    let mut values: Vec<KeyValue> = vec![None];
     values.extend(named.iter().map(|value| Some((*value).clone())));
-    let numbers: BTreeMap<&CallValue, u32> = values.iter().zip(0..).collect();
+    let numbers: BTreeMap<&KeyValue, u32> = values.iter().zip(0..).collect();
     let steps = all
         .iter()
         .enumerate()
@@ -275,21 +278,21 @@ fn numbered<'a>(
     (calls, KeyCalls::new(steps, times, first_open), values)
 }
 
-fn step(call: &ClientCall, numbers: &BTreeMap<&CallValue, u32>) -> CallStep {
+fn step(call: &RegisterCall, numbers: &BTreeMap<&KeyValue, u32>) -> CallStep {
     let found = match &call.outcome {
-        CallOutcome::Found(value) => Some(numbers[value]),
+        Acknowledged(Found(value)) => Some(numbers[value]),
         _ => None,
     };
-    match &call.operation {
-        CallOperation::Get => CallStep::Get { found },
-        CallOperation::Put(value) => CallStep::Put { value: numbers[&Some(value.clone())] },
-        CallOperation::Delete => CallStep::Delete {
+    match &call.op.action {
+        RegisterAction::Get => CallStep::Get { found },
+        RegisterAction::Put(value) => CallStep::Put { value: numbers[&Some(value.clone())] },
+        RegisterAction::Delete => CallStep::Delete {
             existed: match call.outcome {
-                CallOutcome::Existed(existed) => Some(existed),
+                Acknowledged(Existed(existed)) => Some(existed),
                 _ => None,
             },
         },
-        CallOperation::TestAndSet { expect, wanted } => {
+        RegisterAction::TestAndSet { expect, wanted } => {
             CallStep::TestAndSet { expect: numbers[expect], wanted: numbers[wanted], found }
         }
     }

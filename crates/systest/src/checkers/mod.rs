@@ -4,15 +4,13 @@
 //! place), or the question is undecided within the work allowed. A missing answer never counts as a
 //! success.
 //! Never: sends a request to the server; accepts a history in which one client has two open calls.
-//! Read next: `calls.rs` (the history), `linear.rs`, then `search.rs`; `replay/` checks against the
-//! log of the group; `causal.rs` checks available buckets.
+//! Read next: `workload/history.rs` (the history), `linear.rs`, then `search.rs`; `replay/` checks
+//! against the log of the group; `causal.rs` checks available buckets.
 
-mod calls;
 pub mod causal;
 mod linear;
 pub mod replay;
 mod search;
 pub mod transactions;
 
-pub use calls::{CallOperation, CallOutcome, CallValue, ClientCall};
 pub use linear::{LinearReport, LinearVerdict, Violation, check};

@@ -18,15 +18,40 @@ use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Outcome of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Acknowledged.
-    Ok,
-    /// Refused: the call had no effect.
-    Fail,
-    /// Unknown: the call may have had its effect.
-    Info,
+/// Outcome of a call, as its client learned it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome<A = ()> {
+    /// It took effect, and was answered so.
+    Acknowledged(A),
+    /// It was refused: surely nothing happened.
+    Refused,
+    /// No answer, or one that leaves it open: it may take effect at any time from its beginning on,
+    /// or never.
+    Unknown,
+}
+
+impl<A> Outcome<A> {
+    /// Returns true if the call was acknowledged.
+    pub fn is_acknowledged(&self) -> bool {
+        matches!(self, Outcome::Acknowledged(_))
+    }
+
+    /// Changes the answer of an acknowledged call.
+    pub fn map<B>(self, change: impl FnOnce(A) -> B) -> Outcome<B> {
+        match self {
+            Outcome::Acknowledged(answer) => Outcome::Acknowledged(change(answer)),
+            Outcome::Refused => Outcome::Refused,
+            Outcome::Unknown => Outcome::Unknown,
+        }
+    }
+
+    /// Returns the answer of an acknowledged call.
+    pub fn answer(&self) -> Option<&A> {
+        match self {
+            Outcome::Acknowledged(answer) => Some(answer),
+            Outcome::Refused | Outcome::Unknown => None,
+        }
+    }
 }
 
 /// Discards what a connection still sends until its peer closes it. Returns false on a timeout.

@@ -46,12 +46,14 @@ impl RespReply {
     }
 
     /// Returns the outcome of a call with this reply.
-    pub fn fate(&self) -> super::Fate {
+    pub fn outcome(&self) -> super::Outcome {
         const UNKNOWN: [&str; 3] = ["UNKNOWN", "STOREFAILED", "CORRUPT"];
         match self.error() {
-            None => super::Fate::Ok,
-            Some(text) if UNKNOWN.iter().any(|code| text.starts_with(code)) => super::Fate::Info,
-            Some(_) => super::Fate::Fail,
+            None => super::Outcome::Acknowledged(()),
+            Some(text) if UNKNOWN.iter().any(|code| text.starts_with(code)) => {
+                super::Outcome::Unknown
+            }
+            Some(_) => super::Outcome::Refused,
         }
     }
 }

@@ -4,7 +4,10 @@
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
-use systest::checkers::causal::{Act, CallAnswer, Copy, Deed, Findings, judge};
+use systest::checkers::causal::{Copy, Findings, judge};
+use systest::workload::Outcome;
+use systest::workload::Outcome::Acknowledged;
+use systest::workload::siblings::{SiblingAction, SiblingCall, SiblingOp};
 
 fn set(words: &str) -> BTreeSet<String> {
     words.split_whitespace().map(String::from).collect()
@@ -12,43 +15,43 @@ fn set(words: &str) -> BTreeSet<String> {
 
 /// Parses `write VALUE < SEEN`, `delete < SEEN`, `read FOUND`; a prefix `?` is an unknown outcome,
 /// `x` a refusal.
-fn deed(line: &str) -> Deed {
-    let (told, line) = match line.split_once(' ') {
-        Some(("?", rest)) => (CallAnswer::Unknown, rest),
-        Some(("x", rest)) => (CallAnswer::Refused, rest),
-        _ => (CallAnswer::Done, line),
+fn call(line: &str) -> SiblingCall {
+    let (outcome, line) = match line.split_once(' ') {
+        Some(("?", rest)) => (Outcome::Unknown, rest),
+        Some(("x", rest)) => (Outcome::Refused, rest),
+        _ => (Acknowledged(None), line),
     };
     let (what, seen) = line.split_once('<').unwrap_or((line, ""));
     let (verb, rest) = what.trim().split_once(' ').unwrap_or((what.trim(), ""));
-    let act = match verb {
-        "write" => Act::Write(rest.trim().into()),
-        "delete" => Act::Delete,
-        "read" => Act::Read(set(rest)),
-        other => panic!("no such deed: {other}"),
+    let (action, outcome) = match verb {
+        "write" => (SiblingAction::Write(rest.trim().into()), outcome),
+        "delete" => (SiblingAction::Delete, outcome),
+        "read" => (SiblingAction::Read, Acknowledged(Some(set(rest)))),
+        other => panic!("no such call: {other}"),
     };
-    Deed { key: "k".into(), act, seen: set(seen), told }
+    SiblingCall::untimed(SiblingOp { key: "k".into(), action, seen: set(seen) }, outcome)
 }
 
 /// Returns the verdict on these calls, with these values in two copies at the end.
-fn judged(deeds: &[&str], copies: [&str; 2]) -> Findings {
-    let deeds: Vec<_> = deeds.iter().map(|line| deed(line)).collect();
+fn judged(calls: &[&str], copies: [&str; 2]) -> Findings {
+    let calls: Vec<_> = calls.iter().map(|line| call(line)).collect();
     let copy = |(at, values): (usize, &str)| Copy {
         key: "k".into(),
         at: format!("n{at}"),
         values: set(values),
     };
-    judge(&deeds, &copies.into_iter().enumerate().map(copy).collect::<Vec<_>>())
+    judge(&calls, &copies.into_iter().enumerate().map(copy).collect::<Vec<_>>())
 }
 
 #[track_caller]
-fn clean(deeds: &[&str], end: &str) {
-    judged(deeds, [end, end]).must_be_clean();
+fn clean(calls: &[&str], end: &str) {
+    judged(calls, [end, end]).must_be_clean();
 }
 
 #[track_caller]
-fn finds(deeds: &[&str], end: &str, list: impl Fn(&Findings) -> &Vec<String>) {
-    let found = judged(deeds, [end, end]);
-    assert!(!list(&found).is_empty(), "{deeds:?} ending as {end:?}: {found}");
+fn finds(calls: &[&str], end: &str, list: impl Fn(&Findings) -> &Vec<String>) {
+    let found = judged(calls, [end, end]);
+    assert!(!list(&found).is_empty(), "{calls:?} ending as {end:?}: {found}");
     let alone = found.violations() == list(&found).len();
     assert!(alone, "only this was to be found: {found}");
 }
@@ -89,9 +92,9 @@ fn each_thing_that_may_not_happen_is_found() {
     let found = judged(&["write a", "write b"], ["a b", "b"]);
     assert_eq!((found.lost.len(), found.unequal.len()), (1, 1), "{found}");
     // A key without any copy, which had values, or none.
-    let found = judge(&[deed("write a"), deed("write b")], &[]);
+    let found = judge(&[call("write a"), call("write b")], &[]);
     assert_eq!((found.lost.len(), found.keys), (2, 0), "{found}");
-    judge(&[deed("write a"), deed("delete < a")], &[]).must_be_clean();
+    judge(&[call("write a"), call("delete < a")], &[]).must_be_clean();
     let found = judged(&["write a", "? write b < a"], ["a", "b"]);
     assert_eq!(found.violations(), found.unequal.len() + found.false_siblings.len(), "{found}");
     assert!(!found.unequal.is_empty());
@@ -101,7 +104,7 @@ fn each_thing_that_may_not_happen_is_found() {
 #[derive(Default)]
 struct True {
     alive: BTreeSet<String>,
-    deeds: Vec<Deed>,
+    calls: Vec<SiblingCall>,
     /// Values that each client holds the context of.
     known: BTreeMap<usize, BTreeSet<String>>,
 }
@@ -111,23 +114,23 @@ impl True {
         let client = dice.random_range(0..3);
         let seen = self.known.get(&client).cloned().unwrap_or_default();
         let told = [
-            CallAnswer::Done,
-            CallAnswer::Done,
-            CallAnswer::Done,
-            CallAnswer::Unknown,
-            CallAnswer::Refused,
+            Acknowledged(None),
+            Acknowledged(None),
+            Acknowledged(None),
+            Outcome::Unknown,
+            Outcome::Refused,
         ];
-        let told = told[dice.random_range(0..told.len())];
-        let happens =
-            told == CallAnswer::Done || told == CallAnswer::Unknown && dice.random_bool(0.5);
-        let (act, seen, told) = match dice.random_range(0..4) {
+        let told = told[dice.random_range(0..told.len())].clone();
+        let happens = told.is_acknowledged() || told == Outcome::Unknown && dice.random_bool(0.5);
+        let (action, seen, outcome) = match dice.random_range(0..4) {
             0 => {
                 self.known.insert(client, self.alive.clone());
-                (Act::Read(self.alive.clone()), BTreeSet::new(), CallAnswer::Done)
+                let shown = Acknowledged(Some(self.alive.clone()));
+                (SiblingAction::Read, BTreeSet::new(), shown)
             }
             1 if !seen.is_empty() => {
                 self.alive.retain(|value| !happens || !seen.contains(value));
-                (Act::Delete, seen, told)
+                (SiblingAction::Delete, seen, told)
             }
             _ => {
                 let value = format!("v{count}");
@@ -135,10 +138,11 @@ impl True {
                     self.alive.retain(|value| !seen.contains(value));
                     self.alive.insert(value.clone());
                 }
-                (Act::Write(value), seen, told)
+                (SiblingAction::Write(value), seen, told)
             }
         };
-        self.deeds.push(Deed { key: "k".into(), act, seen, told });
+        let op = SiblingOp { key: "k".into(), action, seen };
+        self.calls.push(SiblingCall::untimed(op, outcome));
     }
 
     fn copies(&self) -> Vec<Copy> {
@@ -155,31 +159,33 @@ fn true_histories_are_clean_and_tampered_ones_are_not() {
         let mut store = True::default();
         (0..dice.random_range(1..25)).for_each(|count| store.step(&mut dice, count));
         let mut copies = store.copies();
-        judge(&store.deeds, &copies).must_be_clean();
-        let done = |deed: &&Deed| deed.told == CallAnswer::Done;
-        let value = |deed: &Deed| match &deed.act {
-            Act::Write(value) => Some(value.clone()),
+        judge(&store.calls, &copies).must_be_clean();
+        let done = |call: &&SiblingCall| call.outcome.is_acknowledged();
+        let value = |call: &SiblingCall| match &call.op.action {
+            SiblingAction::Write(value) => Some(value.clone()),
             _ => None,
         };
         // Remove a value that no client which may have seen it replaced; restore one that was
         // replaced.
-        let written: BTreeSet<_> = store.deeds.iter().filter(done).filter_map(value).collect();
+        let written: BTreeSet<_> = store.calls.iter().filter(done).filter_map(value).collect();
         let unseen = |value: &&String| {
-            let saw = |deed: &Deed| deed.told != CallAnswer::Refused && deed.seen.contains(*value);
-            !store.deeds.iter().any(saw)
+            let saw = |call: &SiblingCall| {
+                call.outcome != Outcome::Refused && call.op.seen.contains(*value)
+            };
+            !store.calls.iter().any(saw)
         };
         if let Some(value) = store.alive.iter().filter(|it| written.contains(*it)).find(unseen) {
             copies[1].values.remove(value);
-            let found = judge(&store.deeds, &copies);
+            let found = judge(&store.calls, &copies);
             assert!(!found.lost.is_empty() && !found.unequal.is_empty(), "{found}");
             losses += 1;
             copies[1].values.insert(value.clone());
-            assert!(!judge(&store.deeds, &[]).lost.is_empty(), "{value} is nowhere");
+            assert!(!judge(&store.calls, &[]).lost.is_empty(), "{value} is nowhere");
         }
-        let mut replaced = store.deeds.iter().filter(done).flat_map(|deed| &deed.seen);
+        let mut replaced = store.calls.iter().filter(done).flat_map(|call| &call.op.seen);
         if let Some(value) = replaced.find(|value| !store.alive.contains(*value)) {
             copies.iter_mut().for_each(|copy| copy.values.extend([value.clone()]));
-            let found = judge(&store.deeds, &copies);
+            let found = judge(&store.calls, &copies);
             let back = found.resurrected.len() + found.false_siblings.len();
             assert!(back > 0, "{found}");
             returns += 1;

@@ -1,7 +1,7 @@
 //! Effects of a log on the keys of a history: the index of each effect, and each key's values with
 //! the place from which it held them.
 
-use crate::checkers::CallValue;
+use crate::workload::KeyValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Decided {
     /// Log index.
     pub index: u64,
     /// Keys, each with the value that it holds from then on.
-    pub effects: Vec<(String, CallValue)>,
+    pub effects: Vec<(String, KeyValue)>,
 }
 
 /// Range of places, without its end, in which a key holds one value.
@@ -23,7 +23,7 @@ pub(super) type PlaceSpan = (LogPosition, LogPosition);
 /// History of one key: its values with the places from which it held them; absent at the beginning.
 #[derive(Clone, Debug)]
 pub(super) struct KeyLine {
-    held: Vec<(LogPosition, CallValue)>,
+    held: Vec<(LogPosition, KeyValue)>,
     /// Ranges in which the key was absent.
     absent: Arc<[PlaceSpan]>,
 }
@@ -36,7 +36,7 @@ impl Default for KeyLine {
 
 impl KeyLine {
     /// Returns the value just before a place.
-    pub(super) fn before(&self, place: LogPosition) -> &CallValue {
+    pub(super) fn before(&self, place: LogPosition) -> &KeyValue {
         let at = self.held.partition_point(|(from, _)| *from < place);
         &self.held[at.max(1) - 1].1
     }
@@ -53,7 +53,7 @@ impl KeyLine {
 
     /// Returns the first value after a place, with its own place. `None`: the value stays to the
     /// end.
-    pub(super) fn next(&self, place: LogPosition) -> Option<&(LogPosition, CallValue)> {
+    pub(super) fn next(&self, place: LogPosition) -> Option<&(LogPosition, KeyValue)> {
         self.held.get(self.held.partition_point(|(from, _)| *from <= place))
     }
 
@@ -118,7 +118,7 @@ impl ReplayLog {
     }
 
     /// Returns the ranges in which a key held this value.
-    pub(super) fn spans(&self, key: &str, value: &CallValue) -> Arc<[PlaceSpan]> {
+    pub(super) fn spans(&self, key: &str, value: &KeyValue) -> Arc<[PlaceSpan]> {
         let line = self.line(key);
         let Some(bytes) = value else { return line.absent() };
         let until = |from| line.next(from).map_or(LogPosition::MAX, |(next, _)| *next);

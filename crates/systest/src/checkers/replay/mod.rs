@@ -26,7 +26,10 @@ mod removals;
 
 pub use log::Decided;
 
-use super::{CallOperation, CallOutcome, ClientCall};
+use crate::workload::Outcome;
+use crate::workload::Outcome::Acknowledged;
+use crate::workload::registers::RegisterAnswer::{Done, Existed, Found};
+use crate::workload::registers::{RegisterAction, RegisterCall};
 use log::{LogPosition, ReplayLog};
 use places::Allowed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +79,7 @@ impl ReplayReport {
 
 /// Checks a history against the log that decided it. The log must hold at least all values decided
 /// between the first call's beginning and the last one's end.
-pub fn replay(history: &[ClientCall], decided: &[Decided]) -> ReplayReport {
+pub fn replay(history: &[RegisterCall], decided: &[Decided]) -> ReplayReport {
     let mut report = ReplayReport {
         verdict: ReplayVerdict::Explained,
         calls: history.len(),
@@ -109,7 +112,7 @@ fn surely(words: String) -> Unexplained {
 }
 
 fn judge(
-    history: &[ClientCall],
+    history: &[RegisterCall],
     log: &ReplayLog,
     report: &mut ReplayReport,
 ) -> Result<Vec<Unexplained>, String> {
@@ -146,31 +149,31 @@ struct Claimed {
 
 /// Returns the places at which a call may have been done, by the log's contents. Fails if there are
 /// none.
-fn content(call: &ClientCall, log: &ReplayLog, claimed: &mut Claimed) -> Result<Allowed, String> {
-    let line = log.line(&call.key);
+fn content(call: &RegisterCall, log: &ReplayLog, claimed: &mut Claimed) -> Result<Allowed, String> {
+    let line = log.line(&call.op.key);
     let known = call.is_known();
-    match (&call.operation, &call.outcome) {
-        (CallOperation::Get, CallOutcome::Found(value)) => {
-            Ok(Allowed::Seen(log.spans(&call.key, value)))
+    match (&call.op.action, &call.outcome) {
+        (RegisterAction::Get, Acknowledged(Found(value))) => {
+            Ok(Allowed::Seen(log.spans(&call.op.key, value)))
         }
-        (CallOperation::TestAndSet { expect, .. }, CallOutcome::Found(value))
+        (RegisterAction::TestAndSet { expect, .. }, Acknowledged(Found(value)))
             if value != expect =>
         {
-            Ok(Allowed::Held(log.spans(&call.key, value)))
+            Ok(Allowed::Held(log.spans(&call.op.key, value)))
         }
-        (CallOperation::Delete, CallOutcome::Existed(false)) => Ok(Allowed::Held(line.absent())),
-        (CallOperation::Delete, CallOutcome::Existed(true)) => Ok(Allowed::Removal),
-        (CallOperation::Put(value), outcome)
-        | (CallOperation::TestAndSet { wanted: Some(value), .. }, outcome) => {
-            match (log.places(&call.key, value), outcome) {
-                ([], CallOutcome::Refused | CallOutcome::Unknown) => Ok(Allowed::Anywhere),
+        (RegisterAction::Delete, Acknowledged(Existed(false))) => Ok(Allowed::Held(line.absent())),
+        (RegisterAction::Delete, Acknowledged(Existed(true))) => Ok(Allowed::Removal),
+        (RegisterAction::Put(value), outcome)
+        | (RegisterAction::TestAndSet { wanted: Some(value), .. }, outcome) => {
+            match (log.places(&call.op.key, value), outcome) {
+                ([], Outcome::Refused | Outcome::Unknown) => Ok(Allowed::Anywhere),
                 ([], _) => Err("acknowledged, and not in the log".into()),
-                (_, CallOutcome::Refused) => Err("refused, and in the log".into()),
+                (_, Outcome::Refused) => Err("refused, and in the log".into()),
                 ([place], _) => {
                     claimed.writes.insert(*place);
                     let before = line.before(*place);
-                    match &call.operation {
-                        CallOperation::TestAndSet { expect, .. } if expect != before => {
+                    match &call.op.action {
+                        RegisterAction::TestAndSet { expect, .. } if expect != before => {
                             Err(format!("done where something else was, at {}", log.index(*place)))
                         }
                         _ if known => Ok(Allowed::At(*place)),
@@ -180,14 +183,14 @@ fn content(call: &ClientCall, log: &ReplayLog, claimed: &mut Claimed) -> Result<
                 (places, _) => Err(format!("{} times in the log", places.len())),
             }
         }
-        (CallOperation::TestAndSet { expect: None, wanted: None }, CallOutcome::Found(_)) => {
+        (RegisterAction::TestAndSet { expect: None, wanted: None }, Acknowledged(Found(_))) => {
             Ok(Allowed::Held(line.absent()))
         }
         (
-            CallOperation::TestAndSet { expect: Some(value), wanted: None },
-            CallOutcome::Found(_),
+            RegisterAction::TestAndSet { expect: Some(value), wanted: None },
+            Acknowledged(Found(_)),
         ) => {
-            let written = log.places(&call.key, value).first();
+            let written = log.places(&call.op.key, value).first();
             match written.and_then(|place| line.next(*place)) {
                 Some((place, None)) if claimed.removals.insert(*place) => Ok(Allowed::At(*place)),
                 _ => Err("took away what the log does not take away".into()),
@@ -200,12 +203,12 @@ fn content(call: &ClientCall, log: &ReplayLog, claimed: &mut Claimed) -> Result<
 /// Reports effects that no client requested, and values that were written together but have several
 /// indexes.
 fn strangers(
-    history: &[ClientCall],
+    history: &[RegisterCall],
     log: &ReplayLog,
     claimed: &Claimed,
     found: &mut Vec<Unexplained>,
 ) {
-    let keys: BTreeSet<&str> = history.iter().map(|call| call.key.as_str()).collect();
+    let keys: BTreeSet<&str> = history.iter().map(|call| call.op.key.as_str()).collect();
     let mut together: BTreeMap<&[u8], u64> = BTreeMap::new();
     for ((key, value), places) in log.written() {
         for place in places {
@@ -224,19 +227,19 @@ fn strangers(
 
 /// Checks that no value of a key was written by two calls, that every delete says what it found,
 /// and that no call ends before it begins.
-fn usable(history: &[ClientCall]) -> Result<(), String> {
-    let mut writers: BTreeMap<(&str, &[u8]), &ClientCall> = BTreeMap::new();
+fn usable(history: &[RegisterCall]) -> Result<(), String> {
+    let mut writers: BTreeMap<(&str, &[u8]), &RegisterCall> = BTreeMap::new();
     for call in history {
-        let written = match &call.operation {
-            CallOperation::Put(value) => Some(value),
-            CallOperation::TestAndSet { wanted, .. } => wanted.as_ref(),
-            CallOperation::Get | CallOperation::Delete => None,
+        let written = match &call.op.action {
+            RegisterAction::Put(value) => Some(value),
+            RegisterAction::TestAndSet { wanted, .. } => wanted.as_ref(),
+            RegisterAction::Get | RegisterAction::Delete => None,
         };
-        let other = written.and_then(|value| writers.insert((&call.key, value), call));
+        let other = written.and_then(|value| writers.insert((&call.op.key, value), call));
         if let Some(other) = other {
             return Err(format!("two calls write the same: {other} and {call}"));
         }
-        if call.operation == CallOperation::Delete && call.outcome == CallOutcome::Done {
+        if call.op.action == RegisterAction::Delete && call.outcome == Acknowledged(Done) {
             return Err(format!("a delete that does not say what it found: {call}"));
         }
         if call.ended < call.began {

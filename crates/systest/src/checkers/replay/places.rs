@@ -1,7 +1,7 @@
 //! Assignment of places to all calls that keeps the order in which clients saw them end and begin.
 
 use super::log::{LogPosition, PlaceSpan, ReplayLog};
-use crate::checkers::ClientCall;
+use crate::workload::registers::RegisterCall;
 use std::sync::Arc;
 
 /// Places at which a call may have been done.
@@ -70,7 +70,7 @@ impl Allowed {
 
 /// Returns the calls to which earlier ones leave no place, each with the call that is in its way.
 pub(super) fn misplaced(
-    history: &[ClientCall],
+    history: &[RegisterCall],
     log: &ReplayLog,
     allowed: &[Allowed],
 ) -> Vec<String> {
@@ -90,7 +90,7 @@ pub(super) fn misplaced(
 
 /// Returns for each call the place that had certainly been reached before it began.
 pub(super) fn floors(
-    history: &[ClientCall],
+    history: &[RegisterCall],
     log: &ReplayLog,
     allowed: &[Allowed],
 ) -> Vec<LogPosition> {
@@ -99,7 +99,7 @@ pub(super) fn floors(
 
 /// Returns each call's floor, its least place, and the calls that have none.
 fn upwards(
-    history: &[ClientCall],
+    history: &[RegisterCall],
     log: &ReplayLog,
     allowed: &[Allowed],
 ) -> (Vec<LogPosition>, Vec<LogPosition>, Vec<usize>) {
@@ -126,7 +126,7 @@ fn upwards(
 /// Returns for each call the place at or before which it must have been done, since others began
 /// after it had ended.
 pub(super) fn ceilings(
-    history: &[ClientCall],
+    history: &[RegisterCall],
     log: &ReplayLog,
     allowed: &[Allowed],
 ) -> Vec<LogPosition> {

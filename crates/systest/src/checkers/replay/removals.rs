@@ -3,20 +3,21 @@
 use super::log::{LogPosition, ReplayLog};
 use super::places::{Allowed, ceilings, floors};
 use super::{Claimed, Unexplained};
-use crate::checkers::{CallOperation, CallOutcome, ClientCall};
+use crate::workload::Outcome;
+use crate::workload::registers::{RegisterAction, RegisterCall};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Assigns a removal to each delete that found a value, and reports removals that no call of
 /// unknown outcome explains. Returns the number of deletes that could have been several removals.
 pub(super) fn ascribe(
-    history: &[ClientCall],
+    history: &[RegisterCall],
     log: &ReplayLog,
     claimed: &Claimed,
     allowed: &mut [Allowed],
     found: &mut Vec<Unexplained>,
 ) -> usize {
     let mut free: BTreeMap<&str, BTreeSet<LogPosition>> = BTreeMap::new();
-    let keys: BTreeSet<&str> = history.iter().map(|call| call.key.as_str()).collect();
+    let keys: BTreeSet<&str> = history.iter().map(|call| call.op.key.as_str()).collect();
     for (key, line) in log.lines().filter(|(key, _)| keys.contains(key.as_str())) {
         let nobodys = line.removals().filter(|place| !claimed.removals.contains(place));
         free.insert(key, nobodys.collect());
@@ -26,12 +27,12 @@ pub(super) fn ascribe(
     let mut guessed = 0;
     while !open.is_empty() {
         for at in &open {
-            let places = free.get(history[*at].key.as_str());
+            let places = free.get(history[*at].op.key.as_str());
             allowed[*at] = Allowed::OneOf(places.into_iter().flatten().copied().collect());
         }
         let (floors, ceilings) = (floors(history, log, allowed), ceilings(history, log, allowed));
         let window = |at: &usize| {
-            let places = free.get(history[*at].key.as_str()).into_iter();
+            let places = free.get(history[*at].op.key.as_str()).into_iter();
             let behind = places.flat_map(|all| all.range(floors[*at] + 1..));
             let mut within = behind.take_while(|place| **place <= ceilings[*at]);
             (within.next().copied(), within.next().is_some())
@@ -45,7 +46,7 @@ pub(super) fn ascribe(
             true => {
                 let mut first: BTreeMap<&str, usize> = BTreeMap::new();
                 for at in &open {
-                    let soonest = first.entry(&history[*at].key).or_insert(*at);
+                    let soonest = first.entry(&history[*at].op.key).or_insert(*at);
                     if (ceilings[*at], floors[*at]) < (ceilings[*soonest], floors[*soonest]) {
                         *soonest = *at;
                     }
@@ -57,7 +58,7 @@ pub(super) fn ascribe(
         for (at, place) in chosen {
             let call = &history[at];
             let taken = place.filter(|place| {
-                free.get_mut(call.key.as_str()).is_some_and(|free| free.remove(place))
+                free.get_mut(call.op.key.as_str()).is_some_and(|free| free.remove(place))
             });
             allowed[at] = taken.map_or(Allowed::Anywhere, Allowed::At);
             open.retain(|one| *one != at);
@@ -76,7 +77,7 @@ pub(super) fn ascribe(
 /// Reports removals that no acknowledged call and no call of unknown outcome made; each of the
 /// latter explains one.
 fn left_over(
-    history: &[ClientCall],
+    history: &[RegisterCall],
     log: &ReplayLog,
     allowed: &[Allowed],
     free: &BTreeMap<&str, BTreeSet<LogPosition>>,
@@ -86,15 +87,15 @@ fn left_over(
     let mut deletes: BTreeMap<&str, Vec<LogPosition>> = BTreeMap::new();
     let mut tests: BTreeMap<(&str, &[u8]), Vec<LogPosition>> = BTreeMap::new();
     for (call, floor) in history.iter().zip(floors) {
-        match (&call.operation, &call.outcome) {
-            (CallOperation::Delete, CallOutcome::Unknown) => {
-                deletes.entry(&call.key).or_default().push(floor);
+        match (&call.op.action, &call.outcome) {
+            (RegisterAction::Delete, Outcome::Unknown) => {
+                deletes.entry(&call.op.key).or_default().push(floor);
             }
             (
-                CallOperation::TestAndSet { expect: Some(value), wanted: None },
-                CallOutcome::Unknown,
+                RegisterAction::TestAndSet { expect: Some(value), wanted: None },
+                Outcome::Unknown,
             ) => {
-                tests.entry((&call.key, value)).or_default().push(floor);
+                tests.entry((&call.op.key, value)).or_default().push(floor);
             }
             _ => {}
         }

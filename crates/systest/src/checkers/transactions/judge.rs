@@ -2,10 +2,11 @@
 //! transactions.
 
 use super::state::{StatePosition, TransactionLog};
-use super::{
-    Committed, KeyValue, Level, StepAnswer, Transaction, TransactionOutcome, TransactionReport,
-    TransactionStep,
-};
+use super::{Committed, TransactionReport};
+use crate::workload::Outcome::Acknowledged;
+use crate::workload::transactions::TransactionAnswer::{Done, Failed};
+use crate::workload::transactions::{Level, StepAnswer, Transaction, TransactionStep};
+use crate::workload::{KeyValue, Outcome};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -74,15 +75,13 @@ impl Judge<'_> {
             let places = written.find(|places| !places.is_empty());
             let places = places.unwrap_or_default().to_vec();
             match (&one.outcome, &places[..]) {
-                (TransactionOutcome::Done(_), []) => {
+                (Acknowledged(Done(_)), []) => {
                     self.violated("acknowledged, and not in the log", at)
                 }
-                (TransactionOutcome::Done(_) | TransactionOutcome::Unknown, [place]) => {
-                    self.claim_at(at, *place)
-                }
+                (Acknowledged(Done(_)) | Outcome::Unknown, [place]) => self.claim_at(at, *place),
                 (_, []) => {}
-                (TransactionOutcome::Refused, _) => self.violated("refused, and in the log", at),
-                (TransactionOutcome::Failed, _) => self.violated("failed, and in the log", at),
+                (Outcome::Refused, _) => self.violated("refused, and in the log", at),
+                (Acknowledged(Failed), _) => self.violated("failed, and in the log", at),
                 _ => self.violated(&format!("{} times in the log", places.len()), at),
             }
         }
@@ -92,22 +91,22 @@ impl Judge<'_> {
     fn claim_at(&mut self, at: usize, place: StatePosition) {
         let one = &self.history[at];
         let mut words = "its answers are not those of the state before it".to_string();
-        for start in place.saturating_sub(one.steps.len())..place {
-            let Ok((said, changed)) = self.log.run(&one.steps, start) else { continue };
+        for start in place.saturating_sub(one.op.steps.len())..place {
+            let Ok((said, changed)) = self.log.run(&one.op.steps, start) else { continue };
             let end = start + changed.len();
             if end < place || end >= self.makers.len() || !self.stands(start, &changed) {
                 continue;
             }
             match &one.outcome {
-                TransactionOutcome::Done(told) if !agree(told, &said) => {
+                Acknowledged(Done(told)) if !agree(told, &said) => {
                     words = format!("the state before it answers {said:?}");
                     continue;
                 }
-                TransactionOutcome::Done(_) => self.report.updates += 1,
+                Acknowledged(Done(_)) => self.report.updates += 1,
                 _ => self.report.late += 1,
             }
             let index = self.log.effect(place).0;
-            if one.index.is_some_and(|told| told != index) {
+            if one.op.index.is_some_and(|told| told != index) {
                 self.violated(&format!("its answer names another index than its own, {index}"), at);
             }
             for place in start + 1..=end {
@@ -138,7 +137,7 @@ impl Judge<'_> {
     fn strangers(&mut self) {
         let mut unknown: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
         for (at, one) in self.history.iter().enumerate() {
-            if let (TransactionOutcome::Unknown, [step]) = (&one.outcome, &one.steps[..]) {
+            if let (Outcome::Unknown, [step]) = (&one.outcome, &one.op.steps[..]) {
                 let delta = match step {
                     TransactionStep::Add(key, delta) => (key.clone(), delta.to_string()),
                     TransactionStep::AddFloat(key, delta) => (key.clone(), delta.to_string()),
@@ -163,7 +162,7 @@ impl Judge<'_> {
             }
             let adder = unknown.iter_mut().find_map(|((other, _), all)| {
                 let at = *all.last().filter(|_| other == key)?;
-                let (_, changed) = self.log.run(&self.history[at].steps, place - 1).ok()?;
+                let (_, changed) = self.log.run(&self.history[at].op.steps, place - 1).ok()?;
                 let row = effect.row.as_ref().map(|(value, _)| value);
                 (changed[0].1.as_ref() == row).then(|| all.pop()).flatten()
             });
@@ -198,7 +197,7 @@ impl Judge<'_> {
     /// before it began, and the reads of its connection allow.
     fn place(&mut self) {
         let mut order: Vec<usize> = (0..self.history.len()).collect();
-        order.sort_by_key(|at| (self.history[*at].began, self.history[*at].connection, *at));
+        order.sort_by_key(|at| (self.history[*at].began, self.history[*at].client, *at));
         let (mut ends, mut floor) = (BinaryHeap::new(), 0);
         let mut seen: BTreeMap<(u32, bool), StatePosition> = BTreeMap::new();
         // Time at which the last update of each connection was answered, among those processed.
@@ -212,22 +211,22 @@ impl Judge<'_> {
                 floor = floor.max(*place);
                 ends.pop();
             }
-            let strict = one.level == Level::Consistent;
-            let mine = seen.get(&(one.connection, strict)).copied().unwrap_or(0);
-            let least = match one.level {
+            let strict = one.op.level == Level::Consistent;
+            let mine = seen.get(&(one.client, strict)).copied().unwrap_or(0);
+            let least = match one.op.level {
                 Level::Consistent => floor.max(mine),
                 Level::Dirty => mine,
                 Level::AtLeast(index) => mine.max(self.log.at_index(index)),
             };
-            let last = updated.entry(one.connection).or_default();
+            let last = updated.entry(one.client).or_default();
             let is_behind_update = *last > one.began;
             if !one.is_read() {
                 *last = one.ended.max(*last);
             }
             let Some(place) = self.placed(at, least, is_behind_update) else { continue };
-            let known = one.outcome != TransactionOutcome::Unknown;
+            let known = one.outcome != Outcome::Unknown;
             if known {
-                let mine = seen.entry((one.connection, strict)).or_default();
+                let mine = seen.entry((one.client, strict)).or_default();
                 *mine = place.max(*mine);
             }
             if strict && known {
@@ -258,33 +257,33 @@ impl Judge<'_> {
             }
             return Some(last);
         }
-        let is_single_read = one.is_read() && one.steps.len() == 1;
+        let is_single_read = one.is_read() && one.op.steps.len() == 1;
         // A read shows nothing later than the index of its answer. An update is in the value that
         // its index names, so it saw all values before that.
-        let most = one.index.map_or(StatePosition::MAX, |index| self.log.at_index(index));
-        let least = match one.index.filter(|_| !one.is_read()) {
+        let most = one.op.index.map_or(StatePosition::MAX, |index| self.log.at_index(index));
+        let least = match one.op.index.filter(|_| !one.is_read()) {
             Some(index) => least.max(self.log.at_index(index.saturating_sub(1))),
             None => least,
         };
         let told = match &one.outcome {
-            TransactionOutcome::Refused | TransactionOutcome::Unknown => return None,
-            TransactionOutcome::Failed => {
+            Outcome::Refused | Outcome::Unknown => return None,
+            Acknowledged(Failed) => {
                 self.report.failed += 1;
                 None
             }
-            TransactionOutcome::Done(told) => {
+            Acknowledged(Done(told)) => {
                 self.report.reads += usize::from(one.is_read());
-                self.report.loose += usize::from(one.level != Level::Consistent);
+                self.report.loose += usize::from(one.op.level != Level::Consistent);
                 Some(told)
             }
         };
-        let is_behind_update = is_behind_update && one.level == Level::Consistent;
+        let is_behind_update = is_behind_update && one.op.level == Level::Consistent;
         let every: Box<dyn Iterator<Item = StatePosition>> = match told {
             Some(_) if is_single_read && !is_behind_update => Box::new(self.log.boundaries(least)),
             _ => Box::new((least..self.makers.len()).filter(|place| !self.within[*place])),
         };
         let is_early = |place: &StatePosition| *place <= most && self.latest[*place] <= one.ended;
-        let answers = |place: &StatePosition| match (self.log.run(&one.steps, *place), told) {
+        let answers = |place: &StatePosition| match (self.log.run(&one.op.steps, *place), told) {
             (Err(_), None) => true,
             (Ok((said, changed)), Some(told)) => {
                 changed.is_empty() && self.fits(one, told, &said, *place)
@@ -309,7 +308,7 @@ impl Judge<'_> {
         said: &[StepAnswer],
         place: StatePosition,
     ) -> bool {
-        let each = one.steps.iter().zip(told.iter().zip(said));
+        let each = one.op.steps.iter().zip(told.iter().zip(said));
         told.len() == said.len()
             && each.into_iter().all(|(step, (told, said))| match (step, told, said) {
                 (TransactionStep::Get(key), StepAnswer::Row(None), StepAnswer::Row(row)) => {
@@ -330,21 +329,21 @@ fn agree(told: &[StepAnswer], said: &[StepAnswer]) -> bool {
 /// of several tests of an update without an answer may have succeeded, so each of them yields a
 /// candidate.
 fn anchors(one: &Transaction) -> Vec<(String, Vec<u8>)> {
-    let written = one.steps.iter().find_map(|step| match step {
+    let written = one.op.steps.iter().find_map(|step| match step {
         TransactionStep::Set(key, value, _) => Some((key.clone(), value.clone())),
         _ => None,
     });
     if let Some(written) = written {
         return vec![written];
     }
-    let TransactionOutcome::Done(told) = &one.outcome else {
+    let Acknowledged(Done(told)) = &one.outcome else {
         let wanted = |step: &TransactionStep| match step {
             TransactionStep::TestAndSet(key, _, wanted) => Some((key.clone(), wanted.clone())),
             _ => None,
         };
-        return one.steps.iter().filter_map(wanted).collect();
+        return one.op.steps.iter().filter_map(wanted).collect();
     };
-    let mut each = one.steps.iter().zip(told);
+    let mut each = one.op.steps.iter().zip(told);
     let first = each.find_map(|(step, told)| match (step, told) {
         (TransactionStep::TestAndSet(key, expected, wanted), StepAnswer::Row(old))
             if old == expected =>

@@ -4,9 +4,11 @@
 //! An expired row is absent for readers, and an update that no client requested removes it from the
 //! log some time later. So an absent row is checked against its time to live in both cases.
 
+use super::TTL_TOLERANCE_NS;
 use super::judge::Judge;
 use super::state::StatePosition;
-use super::{Level, StepAnswer, TTL_TOLERANCE_NS, TransactionOutcome, TransactionStep};
+use crate::workload::Outcome;
+use crate::workload::transactions::{Level, StepAnswer, TransactionAnswer, TransactionStep};
 
 impl Judge<'_> {
     /// Returns true if a row may have expired at a moment: its time to live has passed since it was
@@ -20,7 +22,7 @@ impl Judge<'_> {
     /// and its time to live in milliseconds. `None`: it has none.
     fn lifetime(&self, key: &str, place: StatePosition) -> Option<(u64, u64)> {
         let maker = &self.history[self.makers[self.written_at(key, place)?]?];
-        maker.steps.iter().find_map(|step| match step {
+        maker.op.steps.iter().find_map(|step| match step {
             TransactionStep::Set(set, _, Some(ttl_ms)) if set == key => {
                 Some((maker.began, *ttl_ms))
             }
@@ -40,10 +42,10 @@ impl Judge<'_> {
     /// Records which rows with a time to live a transaction at this place was shown or found gone.
     pub(super) fn note_lifetimes(&mut self, at: usize, place: StatePosition) {
         let one = &self.history[at];
-        let TransactionOutcome::Done(told) = &one.outcome else { return };
-        for (step, told) in one.steps.iter().zip(told) {
+        let Outcome::Acknowledged(TransactionAnswer::Done(told)) = &one.outcome else { return };
+        for (step, told) in one.op.steps.iter().zip(told) {
             let (TransactionStep::Get(key), StepAnswer::Row(row)) = (step, told) else { continue };
-            if self.lifetime(key, place).is_none() || one.level != Level::Consistent {
+            if self.lifetime(key, place).is_none() || one.op.level != Level::Consistent {
                 continue;
             }
             let Some(written) = self.written_at(key, place) else { continue };

@@ -4,7 +4,9 @@
 //! decided values. An update, an assertion that fails, and a read after an update of its own
 //! pipeline may have been evaluated at any place.
 
-use super::{Committed, KeyValue, StepAnswer, TransactionStep, ValueEffect};
+use super::{Committed, ValueEffect};
+use crate::workload::KeyValue;
+use crate::workload::transactions::{StepAnswer, TransactionStep};
 use std::collections::BTreeMap;
 
 /// A key with its value after a transaction.

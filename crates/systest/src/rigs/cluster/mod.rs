@@ -22,8 +22,8 @@ pub use measure::Bench;
 pub use quiet::Mended;
 
 use super::{Cable, Mount, Network, Scratch, System};
-use crate::recorder::{Recorder, RecorderPlan};
 use crate::server::{Server, Setup, StartRefusal};
+use crate::workload::registers::{RegisterPlan, RegisterWorkload};
 use member::MemberProcess;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -208,8 +208,8 @@ impl Cluster {
     }
 
     /// Starts clients that write a history, spread over all nodes.
-    pub fn record(&self, plan: RecorderPlan) -> Recorder {
-        self.from_clients(|| Recorder::start(&self.clients(), plan))
+    pub fn record(&self, plan: RegisterPlan) -> RegisterWorkload {
+        self.from_clients(|| RegisterWorkload::start(&self.clients(), plan))
     }
 
     fn member(&mut self, node: usize) -> &mut MemberProcess {

@@ -3,12 +3,12 @@
 use super::handoff::{DETECTED, split};
 use super::{Done, SECOND, Trial};
 use std::time::Duration;
-use systest::attentive::AttentivePlan;
 use systest::checkers::check;
 use systest::client::{Resp, RespReply};
-use systest::recorder;
 use systest::report::times;
 use systest::rigs::Cluster;
+use systest::workload::registers;
+use systest::workload::siblings::SiblingPlan;
 
 /// Most configurations that the linearizability checker tries for each key.
 const STEPS_MAX: u64 = 3_000_000;
@@ -17,8 +17,8 @@ const STEPS_MAX: u64 = 3_000_000;
 /// minority the consistent bucket must refuse and the available bucket must answer, and neither
 /// waits for the other.
 pub fn both(cluster: &Cluster) -> Done {
-    let turns = recorder::Turns::On;
-    let strong = recorder::RecorderPlan {
+    let turns = registers::Turns::On;
+    let strong = registers::RegisterPlan {
         clients: 6,
         keys: 8,
         seed: 52,
@@ -30,7 +30,7 @@ pub fn both(cluster: &Cluster) -> Done {
     cluster.must_serve();
     let strong = cluster.record(strong);
     // A client of a partitioned node gets no answer once, then comes back.
-    let plan = AttentivePlan { returns: Some(SECOND), ..AttentivePlan::of(52) };
+    let plan = SiblingPlan { returns: Some(SECOND), ..SiblingPlan::of(52) };
     let mut trial = Trial::begin("F-52 both promises at once", cluster, plan);
     let before = trial.clients.now();
     std::thread::sleep(SECOND);
@@ -62,7 +62,7 @@ pub fn both(cluster: &Cluster) -> Done {
         let p99 = done.history.percentile(span, here, 99);
         done.figures.also(&format!("p99_{name}_ms"), p99.as_millis());
         let (answered, all) = done.history.answered(span, here);
-        let words = &done.history.words;
+        let words = &done.history.refusals;
         let enough = all > 50 && answered * 100 >= all * 99;
         assert!(enough, "{name}: {answered} of {all} answered: {words:?}");
     }

@@ -1,9 +1,9 @@
 //! F-49: wall clocks that are an hour or a day wrong.
 
 use super::{Done, SECOND, Trial};
-use systest::attentive::AttentivePlan;
 use systest::report::times;
 use systest::rigs::{Cluster, NodeClock, Scratch};
+use systest::workload::siblings::SiblingPlan;
 
 /// Errors of the wall clock of one node after the other, in seconds.
 const JUMPS: [i64; 4] = [3_600, -3_600, 86_400, 0];
@@ -21,7 +21,7 @@ pub fn clocks(cluster: &mut Cluster, scratch: &Scratch) -> Vec<NodeClock> {
 
 /// Shifts wall clocks while clients write; no result may depend on them.
 pub fn jumps(cluster: &Cluster, clocks: &[NodeClock]) -> Done {
-    let mut trial = Trial::begin("F-49 wall clocks an hour off", cluster, AttentivePlan::of(49));
+    let mut trial = Trial::begin("F-49 wall clocks an hour off", cluster, SiblingPlan::of(49));
     for round in 0..times(1, 10) {
         for (at, jump) in JUMPS.into_iter().enumerate() {
             clocks[(round + at) % clocks.len()].wrong_by(jump);

@@ -3,10 +3,10 @@
 
 use super::{COPIES, Done, SECOND, judge_all, options};
 use std::time::{Duration, Instant};
-use systest::attentive::Bulk;
 use systest::report::{Figures, bound, long, skipped};
 use systest::rigs::rot::{Rot, end, files, spoil};
 use systest::rigs::{Cluster, Scratch, experiment, text};
+use systest::workload::siblings::Bulk;
 
 /// Exit code of a node that found its data damaged.
 const DAMAGED: i32 = 7;
@@ -53,7 +53,7 @@ fn corrupted_rows_are_found_and_all_copies_become_equal() {
     figures.also("mended", mended);
     figures.also("replaced", replaced);
     figures.also("whole_after_ms", slowest.as_millis());
-    let done = Done::of(figures, &rows.place, rows.witnessed());
+    let done = Done::of(figures, &rows.place, rows.history());
     judge_all(&cluster.copies(COPIES), vec![done]);
     bound("F-46 corrupted: until the node is whole, s", slowest.as_secs_f64(), 30.0);
 }

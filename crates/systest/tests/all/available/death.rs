@@ -2,9 +2,9 @@
 
 use super::{COPIES, Trial, judge_all, options, span};
 use std::time::Duration;
-use systest::attentive::AttentivePlan;
 use systest::report::{Figures, long, skipped};
 use systest::rigs::{Bench, Cluster, Options, Scratch, experiment};
+use systest::workload::siblings::SiblingPlan;
 
 /// Length of the measured part of each load, after a warm-up of a second.
 const MEASURED_SECONDS: u64 = 10;
@@ -19,7 +19,7 @@ fn a_death_is_hardly_felt_at_the_other_nodes() {
     let scratch = Scratch::new("available-death");
     let mut cluster = Cluster::start(&scratch, options(3));
     cluster.share_ring();
-    let mut trial = Trial::begin(name, &cluster, AttentivePlan::of(58));
+    let mut trial = Trial::begin(name, &cluster, SiblingPlan::of(58));
     let dies = 2;
     let mut spans = vec![("before", span(&trial, 10))];
     cluster.kill(dies);
@@ -39,7 +39,7 @@ fn a_death_is_hardly_felt_at_the_other_nodes() {
         done.figures.also(&format!("{word}_p50_p99_us"), times.join("/"));
         let (answered, all) = done.history.answered(span, others);
         done.figures.also(&format!("{word}_answered"), format!("{answered}_of_{all}"));
-        assert!(all > 50 && answered == all, "{word}: {:?}", done.history.words);
+        assert!(all > 50 && answered == all, "{word}: {:?}", done.history.refusals);
     }
     judge_all(&cluster.copies(COPIES), vec![done]);
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use systest::attentive::{AttentivePlan, Bulk};
 use systest::client::Http;
 use systest::report::{long, skipped};
 use systest::rigs::{Cluster, Scratch, experiment, wait};
+use systest::workload::siblings::{Bulk, SiblingPlan};
 
 /// Bytes of one value of the ballast.
 const VALUE: usize = 4 * 1024;
@@ -41,7 +41,7 @@ fn joins(scratch: &Scratch, kills: bool) {
     options.words.extend(["--handoff-bytes-per-second".into(), rate.to_string()]);
     let mut cluster = Cluster::start(scratch, options);
     cluster.share_ring();
-    let plan = AttentivePlan { deletes: false, ..AttentivePlan::of(if kills { 55 } else { 54 }) };
+    let plan = SiblingPlan { deletes: false, ..SiblingPlan::of(if kills { 55 } else { 54 }) };
     let ballast = Bulk {
         place: format!("available/ballast{}", plan.seed),
         name: "b".into(),
@@ -104,7 +104,7 @@ fn must_be_answered(done: &Done, gone: &[(usize, (Duration, Duration))]) {
     let (answered, all) = done.history.answered(never, |at| !killed(at));
     let lost = all - answered;
     let bound = if gone.is_empty() { 0 } else { all / 1_000 };
-    assert!(all > 100 && lost <= bound, "{answered} of {all}: {:?}", done.history.words);
+    assert!(all > 100 && lost <= bound, "{answered} of {all}: {:?}", done.history.refusals);
 }
 
 /// Returns the number of bytes that the plan says will move.

@@ -3,10 +3,10 @@
 
 use super::{COPIES, Done, PACE, SECOND, compare, judge_all};
 use std::time::{Duration, Instant};
-use systest::attentive::{Hand, ShownValues};
-use systest::checkers::causal::CallAnswer;
 use systest::report::{Figures, long, skipped};
 use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
+use systest::workload::Outcome::Acknowledged;
+use systest::workload::siblings::{ManualClient, ShownValues};
 
 /// Number of keys of each kind: many enough that every node owns some and keeps hints for others.
 const KEYS: usize = 40;
@@ -44,13 +44,13 @@ fn key(kind: &str, at: usize) -> String {
 
 /// Writes every key through the node that will lose them; returns the contents that were read after
 /// each write.
-fn write_all(hand: &mut Hand) -> Vec<ShownValues> {
+fn write_all(hand: &mut ManualClient) -> Vec<ShownValues> {
     let mut known = Vec::new();
     for kind in KINDS {
         for at in 0..KEYS {
             let (key, mut seen) = (key(kind, at), ShownValues::default());
             for _ in 0..1 + at % 3 {
-                assert_eq!(hand.put(FORGETS, &key, &seen, ""), CallAnswer::Done, "{key}");
+                assert_eq!(hand.put(FORGETS, &key, &seen, ""), Acknowledged(()), "{key}");
                 seen = hand.get(FORGETS, &key, "").expect("it is read");
             }
             known.push(seen);
@@ -60,7 +60,7 @@ fn write_all(hand: &mut Hand) -> Vec<ShownValues> {
 }
 
 /// Writes every key once more through that node.
-fn write_again(hand: &mut Hand, known: &[ShownValues]) {
+fn write_again(hand: &mut ManualClient, known: &[ShownValues]) {
     for (kind, known) in KINDS.iter().zip(known.chunks(KEYS)) {
         for (at, known) in known.iter().enumerate() {
             let key = key(kind, at);
@@ -69,7 +69,7 @@ fn write_again(hand: &mut Hand, known: &[ShownValues]) {
                 "known" => known.clone(),
                 _ => hand.get(FORGETS, &key, "").expect("it is read"),
             };
-            assert_eq!(hand.put(FORGETS, &key, &seen, ""), CallAnswer::Done, "{key}");
+            assert_eq!(hand.put(FORGETS, &key, &seen, ""), Acknowledged(()), "{key}");
         }
     }
 }
@@ -87,7 +87,7 @@ fn forget(cluster: &mut Cluster, place: &str) -> usize {
 fn in_a_handoff(cluster: &mut Cluster) -> Done {
     let place = "available/handed";
     let mut figures = Figures::begin("F-44 rows lost in a handoff, then written");
-    let mut hand = Hand::new(&cluster.clients(), place, "hand");
+    let mut hand = ManualClient::new(&cluster.clients(), place, "hand");
     cluster.kill(AWAY);
     std::thread::sleep(3 * SECOND);
     let known = write_all(&mut hand);
@@ -109,7 +109,7 @@ fn in_a_handoff(cluster: &mut Cluster) -> Done {
     figures.also("hints", kept);
     figures.also("rows_taken_away", lost);
     assert!(kept > 0.0 && lost > 0, "{kept} hints, {lost} rows lost");
-    Done::of(figures, place, hand.witnessed())
+    Done::of(figures, place, hand.history())
 }
 
 /// Deletes rows, which are reaped. Half of them are written anew before the node that wrote them
@@ -117,11 +117,11 @@ fn in_a_handoff(cluster: &mut Cluster) -> Done {
 fn after_deletes(cluster: &mut Cluster) -> Done {
     let place = "available/reaped";
     let mut figures = Figures::begin("F-44 rows lost after deletes are gone, then written");
-    let mut hand = Hand::new(&cluster.clients(), place, "hand");
+    let mut hand = ManualClient::new(&cluster.clients(), place, "hand");
     let known = write_all(&mut hand);
     for (kind, known) in KINDS.iter().zip(known.chunks(KEYS)) {
         for (at, seen) in known.iter().enumerate() {
-            assert_eq!(hand.delete(FORGETS, &key(kind, at), seen, "w=all"), CallAnswer::Done);
+            assert_eq!(hand.delete(FORGETS, &key(kind, at), seen, "w=all"), Acknowledged(()));
         }
     }
     let begun = Instant::now();
@@ -137,7 +137,7 @@ fn after_deletes(cluster: &mut Cluster) -> Done {
             let key = key(kind, at);
             assert_eq!(
                 hand.put(FORGETS, &key, &ShownValues::default(), "w=all"),
-                CallAnswer::Done,
+                Acknowledged(()),
                 "{key}"
             );
         }
@@ -150,5 +150,5 @@ fn after_deletes(cluster: &mut Cluster) -> Done {
     cluster.must_reach_all();
     hand.connect_anew();
     write_again(&mut hand, &known);
-    Done::of(figures, place, hand.witnessed())
+    Done::of(figures, place, hand.history())
 }

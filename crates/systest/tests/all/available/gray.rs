@@ -2,9 +2,9 @@
 
 use super::{Done, SECOND, Trial, span};
 use std::time::Duration;
-use systest::attentive::AttentivePlan;
 use systest::report::{bound, ratio, times};
 use systest::rigs::{Cable, Cluster};
+use systest::workload::siblings::SiblingPlan;
 
 /// Behaviours of the links of the impaired node.
 const GRAY: [(&str, Cable); 2] = [
@@ -36,7 +36,7 @@ const GRAY: [(&str, Cable); 2] = [
 
 /// Impairs one node, in one way after the other; clients of the other nodes must hardly notice.
 pub fn limps(cluster: &Cluster) -> Done {
-    let mut trial = Trial::begin("F-50 a node that limps", cluster, AttentivePlan::of(50));
+    let mut trial = Trial::begin("F-50 a node that limps", cluster, SiblingPlan::of(50));
     let limps = 5;
     let mut spans = vec![("good", span(&trial, times(2, 10)))];
     for (word, link) in GRAY {
@@ -60,7 +60,7 @@ pub fn limps(cluster: &Cluster) -> Done {
             done.figures.also(&format!("{word}_p{percent}_ms"), time.as_millis());
         }
         let (answered, all) = done.history.answered(span, others);
-        let words = &done.history.words;
+        let words = &done.history.refusals;
         let enough = all > 50 && answered * 100 >= all * 95;
         assert!(enough, "{word}: {answered} of {all} answered: {words:?}");
         let p99 = |span| done.history.percentile(span, others, 99);

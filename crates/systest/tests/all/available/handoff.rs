@@ -2,18 +2,18 @@
 
 use super::{Done, SECOND, Trial};
 use std::time::{Duration, Instant};
-use systest::attentive::{AttentivePlan, Hand, ShownValues, Witnessed};
-use systest::checkers::causal::CallAnswer;
 use systest::client::Http;
 use systest::report::{bound, times};
 use systest::rigs::Cluster;
+use systest::workload::Outcome;
+use systest::workload::siblings::{ManualClient, ShownValues, SiblingHistory, SiblingPlan};
 
 /// Longest time until a silent node is detected.
 pub const DETECTED: Duration = Duration::from_millis(2_500);
 
 /// One node is down, others keep hints for it; one of those is killed with its hints.
 pub fn handoff(cluster: &mut Cluster) -> Done {
-    let mut trial = Trial::begin("F-41 hinted handoff", cluster, AttentivePlan::of(41));
+    let mut trial = Trial::begin("F-41 hinted handoff", cluster, SiblingPlan::of(41));
     let (mut most, mut slowest) = (0.0_f64, Duration::ZERO);
     for round in 0..times(1, 5) {
         let (away, holder) = (5 - round % 4, 1 + (5 - round % 4) % 5);
@@ -52,22 +52,26 @@ fn come_home(cluster: &mut Cluster) -> Duration {
 
 /// Kills all three owners of some keys. Writes to these keys are only in the hints of the two
 /// fallbacks, so that anti-entropy can't restore a row whose hint was removed too early.
-fn kept_by_nobody_else(cluster: &mut Cluster, place: &str, slowest: &mut Duration) -> Witnessed {
+fn kept_by_nobody_else(
+    cluster: &mut Cluster,
+    place: &str,
+    slowest: &mut Duration,
+) -> SiblingHistory {
     let owners = owners(cluster, place, "only-0");
     assert_eq!(owners.len(), super::COPIES, "{owners:?}");
     let left: Vec<_> = cluster.nodes().filter(|node| !owners.contains(node)).collect();
     owners.iter().for_each(|owner| cluster.kill(*owner));
     std::thread::sleep(DETECTED + SECOND);
-    let mut hand = Hand::new(&cluster.clients(), place, "only");
+    let mut hand = ManualClient::new(&cluster.clients(), place, "only");
     let taken = cluster.from_clients(|| {
         let mut put = |at: usize| {
             hand.put(left[at % left.len()], &format!("only-{at}"), &ShownValues::default(), "")
         };
-        (0..200).filter(|at| put(*at) == CallAnswer::Done).count()
+        (0..200).filter(|at| put(*at) == Outcome::Acknowledged(())).count()
     });
     assert!(taken > 100, "two of five nodes took {taken} of 200 writes");
     *slowest = come_home(cluster).max(*slowest);
-    hand.witnessed()
+    hand.history()
 }
 
 /// Returns the owners of a key.
@@ -88,7 +92,7 @@ fn owners(cluster: &Cluster, place: &str, key: &str) -> Vec<usize> {
 
 /// Partitions two nodes from the three others; clients reach all of them, and write everywhere.
 pub fn halves(cluster: &Cluster) -> Done {
-    let mut trial = Trial::begin("F-42 two and three nodes apart", cluster, AttentivePlan::of(42));
+    let mut trial = Trial::begin("F-42 two and three nodes apart", cluster, SiblingPlan::of(42));
     let (mut spans, mut healed) = (Vec::new(), Instant::now());
     for round in 0..times(1, 5) {
         split(cluster, |node| (node + round) % 5 < 2);
@@ -111,7 +115,7 @@ pub fn halves(cluster: &Cluster) -> Done {
         let (answered, all) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let share = 100.0 * answered as f64 / all.max(1) as f64;
         done.figures.also(&format!("answered_by_{name}"), format!("{share:.2}%_of_{all}"));
-        let words = &done.history.words;
+        let words = &done.history.refusals;
         assert!(all > 100 && share >= 99.9, "{answered} of {all} were answered: {words:?}");
     }
     bound("F-42 until all copies are equal, s", (healed + done.equal).as_secs_f64(), 30.0);

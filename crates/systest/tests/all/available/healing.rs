@@ -3,16 +3,16 @@
 
 use super::{Done, SECOND};
 use std::collections::BTreeMap;
-use systest::attentive::{Hand, ShownValues};
-use systest::checkers::causal::CallAnswer;
 use systest::report::{Figures, bound, times};
 use systest::rigs::Cluster;
+use systest::workload::Outcome::Acknowledged;
+use systest::workload::siblings::{ManualClient, ShownValues};
 
 /// A node misses rows, and writes to rows it has; no client reads them.
 pub fn comparison(cluster: &mut Cluster) -> Done {
     let place = "available/trial46";
     let mut figures = Figures::begin("F-46 comparison");
-    let mut hand = Hand::new(&cluster.clients(), place, "hand");
+    let mut hand = ManualClient::new(&cluster.clients(), place, "hand");
     let all = times(1_000, 100_000);
     let mut known = BTreeMap::new();
     for at in 0..all {
@@ -49,14 +49,19 @@ pub fn comparison(cluster: &mut Cluster) -> Done {
         let enough = (differ as f64..=2.0 * differ as f64).contains(&moved);
         assert!(enough, "{differ} rows differed, {moved} were moved");
     }
-    Done::of(figures, place, hand.witnessed())
+    Done::of(figures, place, hand.history())
 }
 
 /// Writes a key with its last known context.
-fn change(hand: &mut Hand, known: &mut BTreeMap<usize, ShownValues>, at: usize, node: usize) {
+fn change(
+    hand: &mut ManualClient,
+    known: &mut BTreeMap<usize, ShownValues>,
+    at: usize,
+    node: usize,
+) {
     let key = format!("k{at:06}");
     let seen = known.remove(&at).unwrap_or_default();
-    assert_eq!(hand.put(node, &key, &seen, ""), CallAnswer::Done, "{key}");
+    assert_eq!(hand.put(node, &key, &seen, ""), Acknowledged(()), "{key}");
     if at < 1_000 {
         known.insert(at, hand.get(node, &key, "").expect("it is read"));
     }
@@ -66,14 +71,14 @@ fn change(hand: &mut Hand, known: &mut BTreeMap<usize, ShownValues>, at: usize, 
 pub fn read_repair(cluster: &mut Cluster) {
     let place = "available/trial47";
     let mut figures = Figures::begin("F-47 read repair alone");
-    let mut hand = Hand::new(&cluster.clients(), place, "hand");
+    let mut hand = ManualClient::new(&cluster.clients(), place, "hand");
     let keys = times(60, 1_000);
     let key = |at: usize| format!("r{at:04}");
     let mut seen = Vec::new();
     for at in 0..keys {
         assert_eq!(
             hand.put(1 + at % 3, &key(at), &ShownValues::default(), "w=all"),
-            CallAnswer::Done
+            Acknowledged(())
         );
         seen.push(hand.get(1 + at % 3, &key(at), "").expect("it is read"));
     }
@@ -82,7 +87,7 @@ pub fn read_repair(cluster: &mut Cluster) {
     std::thread::sleep(SECOND);
     for at in 0..2 * keys {
         let old = seen.get(at).cloned().unwrap_or_default();
-        assert_eq!(hand.put(1 + at % 2, &key(at), &old, ""), CallAnswer::Done);
+        assert_eq!(hand.put(1 + at % 2, &key(at), &old, ""), Acknowledged(()));
     }
     cluster.begin(3);
     cluster.must_settle();
@@ -103,7 +108,7 @@ pub fn read_repair(cluster: &mut Cluster) {
     figures.also("repairs_a_read", repairs[0] / (2 * keys) as f64);
     assert!(repairs[0] >= 2.0 * keys as f64 * 0.9, "{repairs:?}: the first read repairs");
     assert_eq!(repairs[2], 0.0, "{repairs:?}: what is equal is left alone");
-    let mut done = Done::of(figures, place, hand.witnessed());
+    let mut done = Done::of(figures, place, hand.history());
     // Anti-entropy is off, so only the reads can have made the copies equal.
     let copies = cluster.copies(super::COPIES);
     done.judge(&copies.of(place));

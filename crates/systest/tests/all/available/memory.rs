@@ -1,10 +1,10 @@
 //! F-44: a node that has lost rows that it wrote, and writes on.
 
 use super::Done;
-use systest::attentive::{Hand, ShownValues};
-use systest::checkers::causal::CallAnswer;
 use systest::report::{Figures, times};
 use systest::rigs::{Cluster, Scratch, must, text, wait};
+use systest::workload::Outcome::Acknowledged;
+use systest::workload::siblings::{ManualClient, ShownValues};
 
 /// Number of keys of each kind.
 const KEYS: usize = 12;
@@ -13,7 +13,7 @@ const PLACE: &str = "available/trial44";
 /// A node loses rows without a trace, and writes on. Anti-entropy is off meanwhile.
 pub fn rows_lost(cluster: &mut Cluster) -> Done {
     let mut figures = Figures::begin("F-44 rows lost without a trace, then written");
-    let mut hand = Hand::new(&cluster.clients(), PLACE, "hand");
+    let mut hand = ManualClient::new(&cluster.clients(), PLACE, "hand");
     let mut lost = 0;
     for round in 0..times(1, 6) {
         let forgetful = 1 + round % 3;
@@ -21,13 +21,13 @@ pub fn rows_lost(cluster: &mut Cluster) -> Done {
         figures.faults += 1;
     }
     figures.also("rows_taken_away", lost);
-    Done::of(figures, PLACE, hand.witnessed())
+    Done::of(figures, PLACE, hand.history())
 }
 
 /// Writes keys through one node, some several times; removes their rows there; writes them again
 /// there: without a context, with an old one, with a new one, as deletes. Returns the number of
 /// rows removed.
-fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) -> usize {
+fn forgets(cluster: &mut Cluster, hand: &mut ManualClient, node: usize, round: usize) -> usize {
     let key = |kind: &str, at: usize| format!("{kind}-{round}-{at:02}");
     let kinds = ["blind", "known", "fresh", "deleted", "again", "unread"];
     let mut known = Vec::new();
@@ -35,11 +35,11 @@ fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) ->
         for at in 0..KEYS {
             let (key, mut seen) = (key(kind, at), ShownValues::default());
             for _ in 0..1 + at % 4 {
-                assert_eq!(hand.put(node, &key, &seen, "w=all"), CallAnswer::Done);
+                assert_eq!(hand.put(node, &key, &seen, "w=all"), Acknowledged(()));
                 seen = hand.get(node, &key, "").expect("it is read");
             }
             if kind == "again" {
-                assert_eq!(hand.delete(node, &key, &seen, "w=all"), CallAnswer::Done);
+                assert_eq!(hand.delete(node, &key, &seen, "w=all"), Acknowledged(()));
             }
             known.push(seen);
         }
@@ -66,7 +66,7 @@ fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) ->
                     hand.put(node, &key, &seen, "")
                 }
             };
-            assert_eq!(told, CallAnswer::Done, "{key}");
+            assert_eq!(told, Acknowledged(()), "{key}");
         }
     }
     lost
@@ -76,18 +76,18 @@ fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) ->
 pub fn old_copy(cluster: &mut Cluster, scratch: &Scratch) -> Done {
     let place = "available/copied";
     let mut figures = Figures::begin("F-44 an old copy of a directory put back");
-    let mut hand = Hand::new(&cluster.clients(), place, "hand");
+    let mut hand = ManualClient::new(&cluster.clients(), place, "hand");
     let key = |at: usize| format!("copy-{at:03}");
     let keys = times(64, 200);
-    let blind = |hand: &mut Hand, node: usize| {
+    let blind = |hand: &mut ManualClient, node: usize| {
         let none = ShownValues::default();
-        (0..keys).filter(|at| hand.put(node, &key(*at), &none, "") == CallAnswer::Done).count()
+        (0..keys).filter(|at| hand.put(node, &key(*at), &none, "") == Acknowledged(())).count()
     };
     // The vnodes must exist before the copy is made.
     for at in 0..keys {
         assert_eq!(
             hand.put(3, &format!("before-{at:03}"), &ShownValues::default(), ""),
-            CallAnswer::Done
+            Acknowledged(())
         );
     }
     assert_eq!(cluster.stop(3), Some(0));
@@ -123,5 +123,5 @@ pub fn old_copy(cluster: &mut Cluster, scratch: &Scratch) -> Done {
     cluster.must_reach_all();
     hand.connect_anew();
     assert_eq!(blind(&mut hand, 3), keys);
-    Done::of(figures, place, hand.witnessed())
+    Done::of(figures, place, hand.history())
 }

@@ -25,10 +25,10 @@ mod slow_disk;
 mod wiped;
 
 use std::time::Duration;
-use systest::attentive::{Attentive, AttentivePlan, Witnessed};
-use systest::checkers::causal::{CallAnswer, Copy, judge};
+use systest::checkers::causal::{Copy, judge};
 use systest::report::{Figures, skipped};
 use systest::rigs::{Cluster, Copies, Network, NodeClock, Options, Scratch, experiment};
+use systest::workload::siblings::{SiblingHistory, SiblingPlan, SiblingWorkload};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Number of copies of each key.
@@ -47,24 +47,24 @@ fn options(nodes: usize) -> Options {
 /// An experiment whose clients are running.
 struct Trial {
     figures: Figures,
-    plan: AttentivePlan,
-    clients: Attentive,
+    plan: SiblingPlan,
+    clients: SiblingWorkload,
 }
 
 /// An experiment whose clients have stopped, before its final check.
 struct Done {
     figures: Figures,
     place: String,
-    history: Witnessed,
+    history: SiblingHistory,
     /// Time until all copies were equal.
     equal: Duration,
 }
 
 impl Trial {
-    fn begin(name: &str, cluster: &Cluster, plan: AttentivePlan) -> Trial {
+    fn begin(name: &str, cluster: &Cluster, plan: SiblingPlan) -> Trial {
         let figures = Figures::begin(name);
         let nodes = cluster.clients();
-        let clients = cluster.from_clients(|| Attentive::start(&nodes, &plan));
+        let clients = cluster.from_clients(|| SiblingWorkload::start(&nodes, &plan));
         std::thread::sleep(SECOND);
         Trial { figures, plan, clients }
     }
@@ -74,7 +74,7 @@ impl Trial {
         let history = self.clients.stop();
         let (ok, fail, info) = history.counts();
         (self.figures.ok, self.figures.fail, self.figures.info) = (ok, fail, info);
-        assert!(ok > 100, "clients did almost nothing: {:?}", history.words);
+        assert!(ok > 100, "clients did almost nothing: {:?}", history.refusals);
         cluster.must_reach_all();
         let quiet = cluster.must_be_quiet();
         self.figures.also("equal_after_ms", quiet.as_millis());
@@ -84,23 +84,18 @@ impl Trial {
 
 impl Done {
     /// Returns an experiment from a history that a test made step by step.
-    fn of(figures: Figures, place: &str, history: Witnessed) -> Done {
+    fn of(figures: Figures, place: &str, history: SiblingHistory) -> Done {
         let equal = Duration::ZERO;
         let mut done = Done { figures, place: place.into(), history, equal };
-        for deed in &done.history.deeds {
-            match deed.told {
-                CallAnswer::Done => done.figures.ok += 1,
-                CallAnswer::Refused => done.figures.fail += 1,
-                CallAnswer::Unknown => done.figures.info += 1,
-            }
-        }
+        let (ok, fail, info) = done.history.counts();
+        (done.figures.ok, done.figures.fail, done.figures.info) = (ok, fail, info);
         done
     }
 
     /// Checks the history against the contents of the stores, and prints the figures.
     fn judge(&mut self, copies: &[Copy]) {
         assert!(!copies.is_empty(), "no copy of {} was found", self.place);
-        let found = judge(&self.history.deeds, copies);
+        let found = judge(&self.history.calls, copies);
         let figures = &mut self.figures;
         figures.lost = found.lost.len() as u64;
         figures.also("resurrected", found.resurrected.len());

@@ -4,9 +4,9 @@
 use super::{Done, SECOND, Trial, clocks, judge_all, options};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use systest::attentive::AttentivePlan;
 use systest::report::{long, say, skipped};
 use systest::rigs::{Cluster, Network, NodeClock, Root, Scratch, System, experiment, missing};
+use systest::workload::siblings::SiblingPlan;
 
 /// Longest wait for the end of a change, on a busy machine.
 const REST_MAX: Duration = Duration::from_secs(300);
@@ -117,7 +117,7 @@ impl TestCluster {
     /// Runs one cell of the grid once.
     fn cell(&mut self, wrong: Wrong, step: &Step, seed: u64) -> Done {
         let name = format!("F-48 {} with {wrong:?}", step.name);
-        let mut trial = Trial::begin(&name, &self.cluster, AttentivePlan::of(seed));
+        let mut trial = Trial::begin(&name, &self.cluster, SiblingPlan::of(seed));
         let from = trial.clients.now();
         let begun = Instant::now();
         self.begin(step);
@@ -128,7 +128,7 @@ impl TestCluster {
         let mut done = trial.end(&self.cluster);
         let (answered, all) = done.history.answered((from, upto), |_| true);
         // Refusals of malformed requests count as answers, but these clients send none.
-        let words = &done.history.words;
+        let words = &done.history.refusals;
         let mistakes = words.iter().filter(|(word, _)| !word.starts_with('5'));
         let mistakes: u64 = mistakes.map(|(_, count)| count).sum();
         let share = 100.0 * (answered - mistakes.min(answered)) as f64 / all.max(1) as f64;

@@ -3,10 +3,11 @@
 
 use super::{COPIES, Done, SECOND};
 use std::time::{Duration, Instant};
-use systest::attentive::{Bulk, Witnessed};
-use systest::checkers::causal::{Act, CallAnswer, Deed};
 use systest::report::{Figures, bound, long, skipped};
 use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
+use systest::workload::Outcome;
+use systest::workload::siblings::{Bulk, SiblingHistory};
+use systest::workload::siblings::{SiblingAction, SiblingCall, SiblingOp};
 
 /// Longest wait for an operation that should take half a minute.
 const WITHIN: Duration = Duration::from_secs(300);
@@ -51,7 +52,7 @@ fn a_hundred_thousand_hints_go_home() {
     let home = begun.elapsed();
     figures.also("home_after_ms", home.as_millis());
     let moved = cluster.mended().moved;
-    let mut done = Done::of(figures, &rows.place, rows.witnessed());
+    let mut done = Done::of(figures, &rows.place, rows.history());
     cluster.must_be_quiet();
     done.figures.also("left_to_comparison", cluster.mended().moved - moved);
     super::judge_all(&cluster.copies(COPIES), vec![done]);
@@ -81,7 +82,7 @@ fn a_thousand_of_a_million_rows_are_found() {
     figures.also("written_after_ms", begun.elapsed().as_millis());
     cluster.must_be_quiet();
     let behind = 3;
-    let mut history = rows.witnessed();
+    let mut history = rows.history();
     let (mut slowest, mut sent) = (Duration::ZERO, Vec::new());
     for (round, differ) in [0, 10, 1_000].into_iter().enumerate() {
         cluster.kill(behind);
@@ -125,13 +126,12 @@ fn a_thousand_of_a_million_rows_are_found() {
 }
 
 /// Returns the history of rows overwritten with the context of their first value, for the checker.
-fn replaced(rows: &Bulk, some: &Bulk) -> Witnessed {
+fn replaced(rows: &Bulk, some: &Bulk) -> SiblingHistory {
     let old = |at: usize| rows.keys.contains(&at).then(|| rows.value(at));
-    let deed = |at: usize| Deed {
-        key: some.key(at),
-        act: Act::Write(some.value(at)),
-        seen: old(at).into_iter().collect(),
-        told: CallAnswer::Done,
+    let call = |at: usize| {
+        let (key, action) = (some.key(at), SiblingAction::Write(some.value(at)));
+        let op = SiblingOp { key, action, seen: old(at).into_iter().collect() };
+        SiblingCall::untimed(op, Outcome::Acknowledged(None))
     };
-    Witnessed { deeds: some.keys.clone().map(deed).collect(), ..Witnessed::default() }
+    SiblingHistory { calls: some.keys.clone().map(call).collect(), ..SiblingHistory::default() }
 }

@@ -3,10 +3,12 @@
 
 use super::{Done, SECOND};
 use std::collections::BTreeSet;
-use systest::attentive::{Hand, ShownValues, Witnessed};
-use systest::checkers::causal::{Act, CallAnswer, judge};
+use systest::checkers::causal::judge;
 use systest::report::{Figures, times};
 use systest::rigs::{Cluster, Copies};
+use systest::workload::Outcome::Acknowledged;
+use systest::workload::siblings::SiblingAction;
+use systest::workload::siblings::{ManualClient, ShownValues, SiblingHistory};
 
 const KEYS: usize = 24;
 
@@ -15,14 +17,14 @@ pub fn explosion(cluster: &Cluster) -> Done {
     let (place, key) = ("available/trial43", "one");
     let mut figures = Figures::begin("F-43 sibling explosion");
     let [mut one, mut other] =
-        ["one", "other"].map(|name| Hand::new(&cluster.clients(), place, name));
+        ["one", "other"].map(|name| ManualClient::new(&cluster.clients(), place, name));
     let mut seen = ShownValues::default();
     let (mut most, mut widest) = (0, 0);
     for round in 0..times(150, 1_000) {
         let theirs = other.get(1 + round % 3, key, "").expect("it is read");
-        assert_eq!(one.put(1 + (round + 1) % 3, key, &seen, ""), CallAnswer::Done);
+        assert_eq!(one.put(1 + (round + 1) % 3, key, &seen, ""), Acknowledged(()));
         seen = one.get(1 + (round + 2) % 3, key, "").expect("it is read");
-        assert_eq!(other.put(1 + round % 3, key, &theirs, ""), CallAnswer::Done);
+        assert_eq!(other.put(1 + round % 3, key, &theirs, ""), Acknowledged(()));
         most = most.max(theirs.values.len()).max(seen.values.len());
         widest = widest.max(seen.context.as_ref().map_or(0, String::len));
     }
@@ -30,8 +32,8 @@ pub fn explosion(cluster: &Cluster) -> Done {
     // Three actors: the context must not grow with the writes.
     assert!(widest <= 160, "a context of {widest} characters");
     figures.also("context_characters_most", widest);
-    let mut history = one.witnessed();
-    history.join(other.witnessed());
+    let mut history = one.history();
+    history.join(other.history());
     Done::of(figures, place, history)
 }
 
@@ -40,13 +42,13 @@ pub fn explosion(cluster: &Cluster) -> Done {
 pub fn deletes(cluster: &mut Cluster) -> Done {
     let place = "available/trial45";
     let mut figures = Figures::begin("F-45 deletes with a node away");
-    let mut hand = Hand::new(&cluster.clients(), place, "hand");
+    let mut hand = ManualClient::new(&cluster.clients(), place, "hand");
     let key = |at: usize| format!("d{at:02}");
     let mut seen = Vec::new();
     for at in 0..KEYS {
         assert_eq!(
             hand.put(1 + at % 3, &key(at), &ShownValues::default(), "w=all"),
-            CallAnswer::Done
+            Acknowledged(())
         );
         seen.push(hand.get(1 + at % 3, &key(at), "").expect("it is read"));
     }
@@ -61,16 +63,16 @@ pub fn deletes(cluster: &mut Cluster) -> Done {
             if at % 2 == 0 {
                 // Another client had read the same context, and writes before or after the delete.
                 let first = at % 4 == 0;
-                let write = |hand: &mut Hand| hand.put(other, &key, &seen[at], "");
+                let write = |hand: &mut ManualClient| hand.put(other, &key, &seen[at], "");
                 if first {
-                    assert_eq!(write(&mut hand), CallAnswer::Done);
+                    assert_eq!(write(&mut hand), Acknowledged(()));
                 }
-                assert_eq!(hand.delete(one, &key, &seen[at], ""), CallAnswer::Done);
+                assert_eq!(hand.delete(one, &key, &seen[at], ""), Acknowledged(()));
                 if !first {
-                    assert_eq!(write(&mut hand), CallAnswer::Done);
+                    assert_eq!(write(&mut hand), Acknowledged(()));
                 }
             } else {
-                assert_eq!(hand.delete(one, &key, &seen[at], ""), CallAnswer::Done);
+                assert_eq!(hand.delete(one, &key, &seen[at], ""), Acknowledged(()));
             }
         }
         cluster.begin(away);
@@ -87,16 +89,16 @@ pub fn deletes(cluster: &mut Cluster) -> Done {
             let found = hand.get(away, &key(at), "").expect("it is read");
             assert_eq!(found.values.len(), usize::from(at % 2 == 0), "{}: {found:?}", key(at));
             if found.values.is_empty() {
-                assert_eq!(hand.put(1 + at % 3, &key(at), &found, "w=all"), CallAnswer::Done);
+                assert_eq!(hand.put(1 + at % 3, &key(at), &found, "w=all"), Acknowledged(()));
             }
             *seen = hand.get(1 + at % 3, &key(at), "").expect("it is read");
         }
     }
-    Done::of(figures, place, hand.witnessed())
+    Done::of(figures, place, hand.history())
 }
 
 /// Positive control of the checker: buckets that keep only the newest value lose concurrent writes.
-pub struct Control(Vec<(String, Witnessed)>);
+pub struct Control(Vec<(String, SiblingHistory)>);
 
 impl Control {
     /// Writes each key by three clients at the same time.
@@ -107,14 +109,14 @@ impl Control {
             let place = format!("available/{bucket}");
             cluster.operate(&["bucket", "create", &place, property]);
             std::thread::sleep(SECOND / 2);
-            let mut hand = Hand::new(&cluster.clients(), &place, bucket);
+            let mut hand = ManualClient::new(&cluster.clients(), &place, bucket);
             for at in 0..KEYS {
                 for node in 1..=3 {
                     let told = hand.put(node, &format!("k{at}"), &ShownValues::default(), "");
-                    assert_eq!(told, CallAnswer::Done);
+                    assert_eq!(told, Acknowledged(()));
                 }
             }
-            histories.push((place, hand.witnessed()));
+            histories.push((place, hand.history()));
         }
         Control(histories)
     }
@@ -123,8 +125,11 @@ impl Control {
     pub fn judge(self, copies: &Copies) {
         let mut figures = Figures::begin("control: last_write_wins, allow_mult=false");
         for (place, history) in self.0 {
-            let found = judge(&history.deeds, &copies.of(&place));
-            let written = history.deeds.iter().filter(|deed| matches!(deed.act, Act::Write(_)));
+            let found = judge(&history.calls, &copies.of(&place));
+            let written = history
+                .calls
+                .iter()
+                .filter(|call| matches!(call.op.action, SiblingAction::Write(_)));
             figures.ok += written.count() as u64;
             let value = |words: &String| words.split(" at ").next().map(String::from);
             let lost: BTreeSet<_> = found.lost.iter().filter_map(value).collect();

@@ -1,9 +1,9 @@
 //! F-50, the disk: a node that answers, but whose syncs are slow, is avoided by the others.
 
 use super::{COPIES, Done, SECOND, Trial, judge_all, options, span};
-use systest::attentive::AttentivePlan;
 use systest::report::{bound, long, ratio, skipped};
 use systest::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, experiment, missing};
+use systest::workload::siblings::SiblingPlan;
 
 /// Writes a second of the slow disk.
 const SLOW: u32 = 20;
@@ -34,7 +34,7 @@ fn a_slow_disk_is_routed_around() {
 }
 
 fn limps(name: &str, cluster: &Cluster, slow: usize, group: &DiskGroup) -> Done {
-    let mut trial = Trial::begin(name, cluster, AttentivePlan::of(57));
+    let mut trial = Trial::begin(name, cluster, SiblingPlan::of(57));
     let mut spans = vec![("good", span(&trial, LOOK))];
     group.writes_a_second(SLOW);
     trial.figures.faults += 1;
@@ -58,7 +58,7 @@ fn limps(name: &str, cluster: &Cluster, slow: usize, group: &DiskGroup) -> Done 
             done.figures.also(&format!("{word}_{whose}_p50_p99_us"), times.join("/"));
         }
         let (answered, all) = done.history.answered(span, |at| at + 1 != slow);
-        let words = &done.history.words;
+        let words = &done.history.refusals;
         assert!(all > 50 && answered * 100 >= all * 99, "{word}: {answered} of {all}: {words:?}");
     }
     let p99 = |span| done.history.percentile(span, |at| at + 1 != slow, 99);

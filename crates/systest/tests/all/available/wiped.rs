@@ -2,9 +2,9 @@
 
 use super::{Done, SECOND, Trial, judge_all, options, span};
 use std::time::Duration;
-use systest::attentive::{AttentivePlan, Bulk};
 use systest::report::{bound, ratio, times};
 use systest::rigs::{Cluster, Scratch, experiment};
+use systest::workload::siblings::{Bulk, SiblingPlan};
 
 /// Bytes of one value of the ballast.
 const VALUE: usize = 16 * 1024;
@@ -29,10 +29,10 @@ fn a_wiped_disk_is_filled_again_after_one_command() {
 
 /// One of three nodes loses all its data, and gets it back during writes.
 fn wiped(cluster: &mut Cluster, (weight, rate): (usize, usize)) -> Done {
-    let (place, name) = (AttentivePlan::of(51).place, "ballast".to_string());
+    let (place, name) = (SiblingPlan::of(51).place, "ballast".to_string());
     let ballast = Bulk { place, name, keys: 0..weight / VALUE, bytes: VALUE };
     ballast.write(&cluster.clients());
-    let mut trial = Trial::begin("F-51 a wiped disk", cluster, AttentivePlan::of(51));
+    let mut trial = Trial::begin("F-51 a wiped disk", cluster, SiblingPlan::of(51));
     let wiped = 3;
     let good = span(&trial, times(2, 10));
     cluster.kill(wiped);
@@ -43,7 +43,7 @@ fn wiped(cluster: &mut Cluster, (weight, rate): (usize, usize)) -> Done {
     let going = cluster.watch_transfers((1, wiped), WITHIN, |_, _, _| {});
     let meanwhile = (from, trial.clients.now());
     let mut done = trial.end(cluster);
-    done.history.join(ballast.witnessed());
+    done.history.join(ballast.history());
     let others = |at: usize| at + 1 != wiped;
     for (word, span) in [("before", good), ("meanwhile", meanwhile)] {
         for percent in [50, 99] {
@@ -51,7 +51,7 @@ fn wiped(cluster: &mut Cluster, (weight, rate): (usize, usize)) -> Done {
             done.figures.also(&format!("{word}_p{percent}_us"), time.as_micros());
         }
         let (answered, all) = done.history.answered(span, others);
-        let words = &done.history.words;
+        let words = &done.history.refusals;
         assert!(all > 50 && answered == all, "{word}: {answered} of {all} answered: {words:?}");
     }
     let p99 = |span| done.history.percentile(span, others, 99);

@@ -3,10 +3,10 @@
 use super::damage::{checked, fill_up};
 use super::{DAMAGED, SECOND, waits_for_the_long_tests};
 use std::path::{Path, PathBuf};
-use systest::history::Ledger;
 use systest::report::Figures;
 use systest::rigs::rot::{Rot, end, files, spoil};
 use systest::rigs::{Cluster, Options, Scratch, experiment};
+use systest::workload::ledger::Ledger;
 
 /// Way in which the damage was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

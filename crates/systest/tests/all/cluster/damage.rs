@@ -7,12 +7,12 @@ use super::{DAMAGED, SECOND, writing};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use systest::client::{Resp, RespReply};
-use systest::history::{ClientProtocol, Ledger, Writing};
-use systest::load::Load;
 use systest::report::{Figures, long};
 use systest::rigs::rot::{Rot, end, files, spoil, tail};
 use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 use systest::server::StartRefusal;
+use systest::workload::Load;
+use systest::workload::ledger::{ClientProtocol, Ledger, Writing};
 
 /// A damage: a file of the data directory, the place in percent of its contents, and the kind.
 #[derive(Clone, Copy, Debug)]

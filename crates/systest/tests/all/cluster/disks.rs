@@ -3,10 +3,10 @@
 use super::{SECOND, Trial, plan, writing};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
-use systest::history::Ledger;
-use systest::load::Load;
 use systest::report::{Figures, long, skipped, times};
 use systest::rigs::{Cluster, Options, Root, Scratch, System, experiment, missing, wait};
+use systest::workload::Load;
+use systest::workload::ledger::Ledger;
 
 /// Time limit for a node whose disk fails to end by itself.
 const END_MAX: Duration = Duration::from_secs(20);

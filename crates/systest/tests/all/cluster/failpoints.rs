@@ -7,9 +7,9 @@ use crate::faults::failpoints::{READ, make_and_drop, take_checkpoint};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use systest::client::Http;
-use systest::history::{ClientProtocol, Writing};
-use systest::load::Load;
 use systest::rigs::{Cluster, Options, Scratch, experiment};
+use systest::workload::Load;
+use systest::workload::ledger::{ClientProtocol, Writing};
 
 /// Longest wait until a fail point is reached.
 const REACHED_MAX: Duration = Duration::from_secs(60);

@@ -3,10 +3,10 @@
 use super::{SECOND, Trial, percentile, plan, waits_for_the_long_tests};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use systest::history::{ClientProtocol, Writing};
-use systest::load::Load;
 use systest::report::{bound, ratio, say, skipped};
 use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment, resident_bytes};
+use systest::workload::Load;
+use systest::workload::ledger::{ClientProtocol, Writing};
 
 /// Rate of the slow link: a million bits a second.
 const NARROW_KBIT: u32 = 1_000;

@@ -3,9 +3,9 @@
 use super::{SECOND, Trial, percentile, plan, two_leases};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
-use systest::recorder::RecorderPlan;
 use systest::report::{Figures, bound, ratio, say, times};
 use systest::rigs::{Cluster, Options, Scratch, experiment, must, text};
+use systest::workload::registers::RegisterPlan;
 
 /// Lease of a cluster with default settings.
 const DEFAULT_LEASE: Duration = Duration::from_millis(600);
@@ -92,7 +92,7 @@ fn follower_killed(cluster: &mut Cluster) {
         });
     }
     let others: Vec<_> = cluster.nodes().filter(|node| *node != follower).collect();
-    let p99 = |history: &systest::recorder::History, from, to| {
+    let p99 = |history: &systest::workload::registers::RegisterHistory, from, to| {
         let times = others.iter().flat_map(|node| history.times(from, to, node - 1));
         percentile(times.collect(), 99)
     };
@@ -103,13 +103,10 @@ fn follower_killed(cluster: &mut Cluster) {
     let during = during.unwrap_or_default();
     say(&format!("F-03 p99 before={}us during={}us", before.as_micros(), during.as_micros()));
     bound("F-03 p99 of the others' clients, times", ratio(during, before), 3.0);
-    let master = history.places.iter().filter(|(_, place)| others.contains(&(**place + 1)));
-    let clients: Vec<_> = master.map(|(client, _)| *client).collect();
-    let failed = history.calls.iter().find(|call| {
-        let known =
-            matches!(call.outcome, systest::checkers::CallOutcome::Refused) || !call.is_known();
-        known && clients.contains(&call.client)
-    });
+    let failed = history
+        .calls
+        .iter()
+        .find(|call| !call.outcome.is_acknowledged() && others.contains(&(call.node + 1)));
     assert!(failed.is_none(), "a client of another node noticed: {}", failed.expect("there is"));
 }
 
@@ -143,7 +140,7 @@ fn rolling_restart(cluster: &mut Cluster) {
 
 /// Pauses the master for longer than its lease: it must answer nothing from its old state.
 fn master_paused(cluster: &mut Cluster) {
-    let patient = RecorderPlan { patience: 10 * SECOND, ..plan(9) };
+    let patient = RegisterPlan { patience: 10 * SECOND, ..plan(9) };
     let mut trial = Trial::begin("F-09 master paused", cluster, patient);
     let (mut fresh, mut refused) = (0, 0);
     for _ in 0..times(1, 10) {
@@ -213,7 +210,7 @@ fn a_cluster_that_forgets_is_seen() {
     }
     cluster.begin_all();
     cluster.must_serve();
-    let load = systest::load::Load::roam(&cluster.clients(), &super::writing(0), SECOND);
+    let load = systest::workload::Load::roam(&cluster.clients(), &super::writing(0), SECOND);
     std::thread::sleep(2 * SECOND);
     let ledger = load.stop();
     cluster.nodes().for_each(|node| cluster.kill(node));

@@ -39,11 +39,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use systest::checkers::check;
 use systest::checkers::replay::{ReplayReport, replay};
-use systest::history::{ClientProtocol, Ledger, Writing};
-use systest::load::Load;
-use systest::recorder::{History, Recorder, RecorderPlan, Turns};
 use systest::report::{BoundChecks, Figures, long, skipped, times};
 use systest::rigs::{Cluster, Scratch, Trace};
+use systest::workload::Load;
+use systest::workload::ledger::{ClientProtocol, Ledger, Writing};
+use systest::workload::registers::{RegisterHistory, RegisterPlan, RegisterWorkload, Turns};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Most configurations that the linearizability checker tries for each key.
@@ -54,10 +54,10 @@ const DAMAGED: i32 = 7;
 /// Returns a plan of eight clients (thirteen in the long form: sixteen with those of the ledger) on
 /// twelve keys and two pairs, which go to the next node when one does not serve them within a
 /// second.
-fn plan(seed: u64) -> RecorderPlan {
+fn plan(seed: u64) -> RegisterPlan {
     let pause = Duration::from_millis(4);
     let clients = times(8, 13);
-    RecorderPlan { clients, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
+    RegisterPlan { clients, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
 }
 
 /// Returns three clients of the ledger, whose keys no other experiment uses.
@@ -90,7 +90,7 @@ fn percentile(mut times: Vec<Duration>, percent: usize) -> Duration {
 /// A running experiment: its clients, and the faults injected so far.
 struct Trial {
     figures: Figures,
-    recorder: Recorder,
+    recorder: RegisterWorkload,
     load: Load,
     /// Answers of further clients, which have stopped.
     told: Ledger,
@@ -117,7 +117,7 @@ struct Bounds {
 
 impl Trial {
     /// Starts the clients, and lets them run for a while.
-    fn begin(name: &str, cluster: &Cluster, plan: RecorderPlan) -> Trial {
+    fn begin(name: &str, cluster: &Cluster, plan: RegisterPlan) -> Trial {
         let figures = Figures::begin(name);
         cluster.must_serve();
         let addresses = cluster.clients();
@@ -189,7 +189,7 @@ impl Trial {
     }
 
     /// Lets the clients run for a while, stops them, and checks everything.
-    fn end(mut self, cluster: &Cluster) -> History {
+    fn end(mut self, cluster: &Cluster) -> RegisterHistory {
         std::thread::sleep(times(0, 15) as u32 * SECOND);
         cluster.must_settle();
         let mut ledger = self.load.stop();
@@ -254,8 +254,8 @@ impl Bounds {
 
 /// Checks a history against the log. `None`: in the long form, the log may have been truncated
 /// meanwhile.
-fn replayed(cluster: &Cluster, from: u64, history: &History) -> Option<ReplayReport> {
-    let keys = history.calls.iter().map(|call| call.key.as_str()).collect();
+fn replayed(cluster: &Cluster, from: u64, history: &RegisterHistory) -> Option<ReplayReport> {
+    let keys = history.calls.iter().map(|call| call.op.key.as_str()).collect();
     match cluster.decided(from, cluster.decided_upto(), &keys) {
         Ok(decided) => Some(replay(&history.calls, &decided)),
         Err(_) if long() => None,

@@ -3,14 +3,17 @@
 //! explain.
 
 use super::{SECOND, two_leases};
-use systest::checkers::transactions::{
-    Committed, Level, StepAnswer, Transaction, TransactionOutcome, TransactionStep, ValueEffect,
-    judge,
-};
+use systest::checkers::transactions::{Committed, ValueEffect, judge};
 use systest::client::Arakoon;
 use systest::report::{Figures, skipped, times};
 use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
-use systest::transactor::{CLUSTER, Transactor};
+use systest::workload::Outcome;
+use systest::workload::Outcome::Acknowledged;
+use systest::workload::transactions::TransactionAnswer::Done;
+use systest::workload::transactions::{
+    CLUSTER, Level, StepAnswer, Transaction, TransactionAnswer, TransactionStep,
+    TransactionWorkload,
+};
 
 fn options() -> Options {
     let mut options = Options::of(3);
@@ -24,7 +27,7 @@ struct Trial {
     prefix: String,
     upto: u64,
     committed: Vec<Committed>,
-    clients: Option<Transactor>,
+    clients: Option<TransactionWorkload>,
 }
 
 impl Trial {
@@ -40,7 +43,7 @@ impl Trial {
         let prefix = format!("x{seed}");
         let upto = cluster.decided_upto();
         let nodes = cluster.clients();
-        let start = || Transactor::start(&nodes, &prefix, times(6, 12), seed);
+        let start = || TransactionWorkload::start(&nodes, &prefix, times(6, 12), seed);
         let clients = Some(cluster.from_clients(start));
         Trial { figures, prefix, upto, committed: Vec::new(), clients }
     }
@@ -70,14 +73,13 @@ impl Trial {
         std::thread::sleep(two_leases(cluster, SECOND).unwrap_or_default());
         cluster.must_settle();
         self.take_log(cluster);
-        let report = judge(&lived.transactions, &self.committed);
-        let count = |wanted: fn(&TransactionOutcome) -> bool| {
-            lived.transactions.iter().filter(|one| wanted(&one.outcome)).count() as u64
+        let report = judge(&lived.calls, &self.committed);
+        let count = |wanted: fn(&Outcome<TransactionAnswer>) -> bool| {
+            lived.calls.iter().filter(|one| wanted(&one.outcome)).count() as u64
         };
-        self.figures.ok =
-            count(|it| matches!(it, TransactionOutcome::Done(_) | TransactionOutcome::Failed));
-        self.figures.fail = count(|it| *it == TransactionOutcome::Refused);
-        self.figures.info = count(|it| *it == TransactionOutcome::Unknown);
+        self.figures.ok = count(Outcome::is_acknowledged);
+        self.figures.fail = count(|it| *it == Outcome::Refused);
+        self.figures.info = count(|it| *it == Outcome::Unknown);
         for (name, many) in [
             ("updates", report.updates),
             ("late", report.late),
@@ -101,11 +103,11 @@ impl Trial {
             ["resp", "resp pipeline", "http", "http sequence", "http session", "riak", "arakoon"]
         {
             let served = |one: &Transaction| {
-                one.front_end == front_end && matches!(one.outcome, TransactionOutcome::Done(_))
+                one.op.front_end == front_end && matches!(one.outcome, Acknowledged(Done(_)))
             };
-            assert!(lived.transactions.iter().any(served), "nobody was served by {front_end}");
+            assert!(lived.calls.iter().any(served), "nobody was served by {front_end}");
         }
-        lies_are_refused(&lived.transactions, &self.committed);
+        lies_are_refused(&lived.calls, &self.committed);
     }
 }
 
@@ -127,17 +129,19 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
         last.map(|value| log.push(Committed { index, ..value })).is_some()
     });
     let read = |one: &&mut Transaction, level: Level| {
-        let asked = matches!(one.steps[..], [TransactionStep::Get(_)]);
+        let asked = matches!(one.op.steps[..], [TransactionStep::Get(_)]);
         let found = match &one.outcome {
-            TransactionOutcome::Done(said) => matches!(said[..], [StepAnswer::Row(Some(_))]),
+            Acknowledged(Done(said)) => {
+                matches!(said[..], [StepAnswer::Row(Some(_))])
+            }
             _ => false,
         };
-        one.level == level && asked && found
+        one.op.level == level && asked && found
     };
     for level in [Level::Consistent, Level::Dirty] {
         refused("a read of what nobody wrote", &|history, _| {
             let one = history.iter_mut().rev().find(|one| read(one, level));
-            let lie = TransactionOutcome::Done(vec![StepAnswer::Row(Some(b"lie".to_vec()))]);
+            let lie = Acknowledged(Done(vec![StepAnswer::Row(Some(b"lie".to_vec()))]));
             one.map(|one| one.outcome = lie).is_some()
         });
     }
@@ -145,14 +149,13 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
         let behind = |at: &usize| missed(history, log, *at);
         let found = (1..history.len()).rev().find_map(|at| Some((at, behind(&at)?)));
         let Some((at, before)) = found else { return false };
-        history[at].outcome = TransactionOutcome::Done(vec![StepAnswer::Row(Some(before))]);
+        history[at].outcome = Acknowledged(Done(vec![StepAnswer::Row(Some(before))]));
         true
     });
     refused("a torn range", &|history, _| {
         let rows =
-            history.iter_mut().rev().find_map(|one| match (&one.steps[..], &mut one.outcome) {
-                ([TransactionStep::Range(_)], TransactionOutcome::Done(said)) => match &mut said[0]
-                {
+            history.iter_mut().rev().find_map(|one| match (&one.op.steps[..], &mut one.outcome) {
+                ([TransactionStep::Range(_)], Acknowledged(Done(said))) => match &mut said[0] {
                     StepAnswer::Rows(rows) if rows.len() > 1 => Some(rows),
                     _ => None,
                 },
@@ -164,15 +167,11 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
     refused("a refused write that stands", &|history, _| {
         let wrote = |one: &&mut Transaction| {
             matches!(
-                (&one.steps[..], &one.outcome),
-                ([TransactionStep::Set(..)], TransactionOutcome::Done(_))
+                (&one.op.steps[..], &one.outcome),
+                ([TransactionStep::Set(..)], Acknowledged(Done(_)))
             )
         };
-        history
-            .iter_mut()
-            .find(wrote)
-            .map(|one| one.outcome = TransactionOutcome::Refused)
-            .is_some()
+        history.iter_mut().find(wrote).map(|one| one.outcome = Outcome::Refused).is_some()
     });
 }
 
@@ -180,13 +179,13 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
 /// the next one and reads that key.
 fn missed(history: &[Transaction], log: &[Committed], at: usize) -> Option<Vec<u8>> {
     let (write, read) = (&history[at - 1], &history[at]);
-    let together = (write.connection, write.began) == (read.connection, read.began);
+    let together = (write.client, write.began) == (read.client, read.began);
     let ([TransactionStep::Set(key, value, None)], [TransactionStep::Get(asked)]) =
-        (&write.steps[..], &read.steps[..])
+        (&write.op.steps[..], &read.op.steps[..])
     else {
         return None;
     };
-    if !together || key != asked || !matches!(read.outcome, TransactionOutcome::Done(_)) {
+    if !together || key != asked || !matches!(read.outcome, Acknowledged(Done(_))) {
         return None;
     }
     let held = |effect: &ValueEffect| effect.row.as_ref().map(|(value, _)| value.clone());

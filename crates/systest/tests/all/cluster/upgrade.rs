@@ -5,11 +5,11 @@ use super::{SECOND, STEPS_MAX, plan};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use systest::checkers::check;
-use systest::recorder::Recorder;
 use systest::report::{Figures, skipped};
 use systest::rigs::{Scratch, experiment, wait};
 use systest::server::{Server, Setup, tool};
 use systest::tidy;
+use systest::workload::registers::RegisterWorkload;
 
 const NODES: usize = 3;
 
@@ -107,7 +107,7 @@ fn a_cluster_of_a_former_program_is_upgraded_node_by_node_while_it_serves() {
 
     let mut figures = Figures::begin(name);
     let clients: Vec<_> = (1..=NODES).map(|node| address(node, 7711)).collect();
-    let recorder = Recorder::start(&clients, plan(61));
+    let recorder = RegisterWorkload::start(&clients, plan(61));
     for node in 1..=NODES {
         let status = servers[node - 1].stop(30 * SECOND).expect("it stops");
         assert_eq!(status.code(), Some(0), "{}", servers[node - 1].said());

@@ -3,11 +3,11 @@
 use super::{fails, fresh, http, resp, tool};
 use std::time::Duration;
 use systest::client::RespReply;
-use systest::history::{ClientProtocol, Writing};
-use systest::load::Load;
 use systest::report::Figures;
 use systest::rigs::StopOnDrop;
 use systest::server::{Server, Setup};
+use systest::workload::Load;
+use systest::workload::ledger::{ClientProtocol, Writing};
 
 #[test]
 fn a_checkpoint_while_writing_restores_to_a_state_that_once_was() {

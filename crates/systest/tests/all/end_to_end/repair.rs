@@ -5,9 +5,9 @@
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use systest::attentive::{Hand, ShownValues};
-use systest::checkers::causal::CallAnswer;
 use systest::rigs::{Cluster, Options, Scratch, wait};
+use systest::workload::Outcome;
+use systest::workload::siblings::{ManualClient, ShownValues};
 
 /// Number of values written, so that the log has a head, a middle and an end.
 const VALUES: usize = 300;
@@ -161,11 +161,11 @@ fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
     let quick = Options { lease: Duration::from_millis(600), ..Options::of(5) };
     let mut cluster = Cluster::start(&scratch, quick);
     cluster.share_ring();
-    let mut hand = Hand::new(&cluster.clients(), "available/left", "hand");
+    let mut hand = ManualClient::new(&cluster.clients(), "available/left", "hand");
     let key = |at: usize| format!("k{at:03}");
     let nothing = ShownValues::default();
     for at in 0..KEYS {
-        assert_eq!(hand.put(1 + at % 5, &key(at), &nothing, "w=all"), CallAnswer::Done);
+        assert_eq!(hand.put(1 + at % 5, &key(at), &nothing, "w=all"), Outcome::Acknowledged(()));
     }
     cluster.must_be_quiet();
     cluster.nodes().for_each(|node| cluster.kill(node));
@@ -194,8 +194,8 @@ fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
     );
     cluster.begin(1);
     hand.connect_anew();
-    let found = |hand: &mut Hand, node: usize| -> Vec<bool> {
-        let has = |at: usize, hand: &mut Hand| {
+    let found = |hand: &mut ManualClient, node: usize| -> Vec<bool> {
+        let has = |at: usize, hand: &mut ManualClient| {
             !hand.get(node, &key(at), "").expect("it is read").values.is_empty()
         };
         (0..KEYS).map(|at| has(at, hand)).collect()
@@ -207,7 +207,7 @@ fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
     // It goes on: everything is written anew, and others join and get all of it.
     for at in 0..KEYS {
         let seen = hand.get(1, &key(at), "").expect("it is read");
-        assert_eq!(hand.put(1, &key(at), &seen, ""), CallAnswer::Done);
+        assert_eq!(hand.put(1, &key(at), &seen, ""), Outcome::Acknowledged(()));
     }
     for node in [2, 3] {
         cluster.begin(node);

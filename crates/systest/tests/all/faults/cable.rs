@@ -4,10 +4,10 @@
 use super::small;
 use std::time::Duration;
 use systest::checkers::check;
-use systest::recorder::{Recorder, RecorderPlan, Turns};
 use systest::report::{Figures, skipped};
 use systest::rigs::{Cable, Network, Scratch, experiment};
 use systest::server::Server;
+use systest::workload::registers::{RegisterPlan, RegisterWorkload, Turns};
 
 const NODE: usize = 1;
 const CLIENTS: usize = 2;
@@ -36,7 +36,7 @@ fn clients_behind_a_bad_cable_see_one_order() {
     setup.wrapper = network.wrapper(NODE);
     let server = Server::must(&setup);
     let (pause, patience) = (Duration::from_millis(2), Duration::from_millis(300));
-    let plan = RecorderPlan {
+    let plan = RegisterPlan {
         clients: 6,
         keys: 3,
         seed: 5,
@@ -46,7 +46,7 @@ fn clients_behind_a_bad_cable_see_one_order() {
         turns: Turns::Back,
     };
     // Threads that are started on a host stay there.
-    let recorder = network.on(CLIENTS, || Recorder::start(&[server.address], plan));
+    let recorder = network.on(CLIENTS, || RegisterWorkload::start(&[server.address], plan));
     std::thread::sleep(Duration::from_millis(500));
 
     // Answers are lost: the requests are executed, and the clients can't know it.

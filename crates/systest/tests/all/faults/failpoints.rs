@@ -4,11 +4,11 @@ use super::{count, judge, small};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use systest::client::Http;
-use systest::history::Ledger;
-use systest::load::Load;
 use systest::report::{Figures, times};
 use systest::rigs::{Scratch, experiment};
 use systest::server::{Server, Setup, StartRefusal, tells_of_panic};
+use systest::workload::Load;
+use systest::workload::ledger::Ledger;
 
 /// Fail point of a read, which leaves nothing half done.
 pub(crate) const READ: &str = "row.read";

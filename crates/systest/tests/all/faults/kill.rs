@@ -1,10 +1,10 @@
 //! F-04: repeated SIGKILL under load, on the same data.
 
 use super::{count, judge, load_for_a_while, small};
-use systest::history::Ledger;
 use systest::report::{Figures, times};
 use systest::rigs::{Scratch, experiment, must, text};
 use systest::server::Server;
+use systest::workload::ledger::Ledger;
 
 #[test]
 fn killed_under_load_again_and_again_it_loses_nothing_acknowledged() {

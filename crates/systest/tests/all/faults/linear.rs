@@ -5,16 +5,16 @@ use super::small;
 use std::path::Path;
 use std::time::Duration;
 use systest::checkers::{LinearReport, check};
-use systest::recorder::{History, Recorder, RecorderPlan, Turns};
 use systest::report::{Figures, times};
 use systest::rigs::{Scratch, experiment, must, text};
 use systest::server::Server;
+use systest::workload::registers::{RegisterHistory, RegisterPlan, RegisterWorkload, Turns};
 
 const STEPS_MAX: u64 = 2_000_000;
 
-fn plan(seed: u64) -> RecorderPlan {
+fn plan(seed: u64) -> RegisterPlan {
     let (pause, patience) = (Duration::from_millis(1), Duration::from_secs(10));
-    RecorderPlan { clients: 8, keys: 4, seed, pause, patience, pairs: 1, turns: Turns::Back }
+    RegisterPlan { clients: 8, keys: 4, seed, pause, patience, pairs: 1, turns: Turns::Back }
 }
 
 /// Fault between two parts of a history.
@@ -28,10 +28,10 @@ enum Fault<'a> {
 }
 
 /// Runs clients before and after each fault; returns their history.
-fn story(scratch: &Scratch, seed: u64, kills: usize, fault: Fault) -> History {
+fn story(scratch: &Scratch, seed: u64, kills: usize, fault: Fault) -> RegisterHistory {
     let data = scratch.join(&format!("data-{seed}"));
     let mut server = Server::must(&small(&data));
-    let recorder = Recorder::start(&[server.address], plan(seed));
+    let recorder = RegisterWorkload::start(&[server.address], plan(seed));
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(400));
         if let Fault::Forget { copy } = fault {
@@ -57,7 +57,7 @@ fn story(scratch: &Scratch, seed: u64, kills: usize, fault: Fault) -> History {
     history
 }
 
-fn judged(history: &History, figures: &mut Figures) -> LinearReport {
+fn judged(history: &RegisterHistory, figures: &mut Figures) -> LinearReport {
     let report = check(&history.calls, STEPS_MAX);
     let (ok, refused, unknown) = history.counts();
     figures.ok += ok;

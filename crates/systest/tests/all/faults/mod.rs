@@ -24,10 +24,10 @@ mod torn;
 
 use std::path::Path;
 use std::time::Duration;
-use systest::history::Ledger;
-use systest::load::Load;
 use systest::report::Figures;
 use systest::server::{Server, Setup};
+use systest::workload::Load;
+use systest::workload::ledger::Ledger;
 
 /// Returns a setup with small tables and segments, so that flushes, rolls and log truncations
 /// happen within seconds.

@@ -6,13 +6,13 @@ use super::{count, judge, small};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply};
-use systest::history::{ClientProtocol, Writing};
-use systest::load::Load;
 use systest::report::{Figures, skipped, times};
 use systest::rigs::{
     MemoryGroup, Root, Scratch, StopOnDrop, Trace, experiment, missing, resident_bytes,
 };
 use systest::server::{Server, Setup};
+use systest::workload::Load;
+use systest::workload::ledger::{ClientProtocol, Writing};
 
 /// Seconds of each part of the experiment: short form, long form.
 const SECONDS: (usize, usize) = (4, 30);

@@ -2,10 +2,10 @@
 
 use super::{count, judge, load_for_a_while, small};
 use std::time::Duration;
-use systest::history::Ledger;
 use systest::report::{Figures, skipped, times};
 use systest::rigs::{Mount, Root, Scratch, System, experiment, missing};
 use systest::server::{Server, Setup};
+use systest::workload::ledger::Ledger;
 
 /// Time limit for a node whose disk fails to end by itself.
 const END_MAX: Duration = Duration::from_secs(10);

@@ -4,11 +4,11 @@ use super::{count, judge, small};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply};
-use systest::history::{ClientProtocol, Ledger, Writing};
-use systest::load::Load;
 use systest::report::{Figures, skipped};
 use systest::rigs::{Mount, Root, Scratch, System, experiment, missing};
 use systest::server::{Server, Setup};
+use systest::workload::Load;
+use systest::workload::ledger::{ClientProtocol, Ledger, Writing};
 
 /// Time limit for accepting writes again once space is free.
 const RECOVER_MAX: Duration = Duration::from_secs(20);

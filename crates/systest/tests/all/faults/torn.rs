@@ -1,11 +1,11 @@
 //! F-22, F-24: damage. A torn tail is cut silently; a hole never is.
 
 use super::{count, judge, small};
-use systest::history::Ledger;
 use systest::report::Figures;
 use systest::rigs::rot::{Rot, files, spoil, tail};
 use systest::rigs::{Scratch, experiment, must, text};
 use systest::server::{Server, Setup};
+use systest::workload::ledger::Ledger;
 
 /// Under its old id it would acknowledge and promise as if it had never existed.
 #[test]
@@ -119,7 +119,7 @@ fn damage_in_the_store_is_found_and_never_served() {
     let setup = small(&scratch.join("data"));
     let mut figures = Figures::begin("F-22 damage in the store");
     let mut server = Server::must(&setup);
-    let ledger = systest::load::Load::mix(server.address, 0, 4, 20_000);
+    let ledger = systest::workload::Load::mix(server.address, 0, 4, 20_000);
     std::thread::sleep(std::time::Duration::from_secs(3));
     let ledger = ledger.stop();
     count(&mut figures, &ledger);

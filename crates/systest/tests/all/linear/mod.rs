@@ -11,42 +11,55 @@ mod transactions;
 mod twin;
 
 use std::time::Duration;
-use systest::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, LinearVerdict, check};
-use systest::recorder::History;
+use systest::checkers::{LinearVerdict, check};
+use systest::workload::Outcome::Acknowledged;
+use systest::workload::registers::RegisterAnswer::{Done, Existed, Found};
+use systest::workload::registers::{RegisterAction, RegisterCall, RegisterHistory, RegisterOp};
+use systest::workload::{Call, KeyValue, Outcome};
 use twin::brute;
 
 const ENOUGH: u64 = 1_000_000;
 
-fn bytes(text: &str) -> CallValue {
+fn bytes(text: &str) -> KeyValue {
     (text != "-").then(|| text.as_bytes().to_vec())
 }
 
 /// Parses `client put KEY VALUE BEGAN ENDED`, `client get KEY VALUE ...`, `client del KEY
 /// yes|no|done ...`, `client tas KEY EXPECT WANTED FOUND ...`; `-` is the absent value, and an end
 /// of `?` or `x` makes the outcome unknown or the call refused.
-fn history(lines: &[&str]) -> Vec<ClientCall> {
+fn history(lines: &[&str]) -> Vec<RegisterCall> {
     let call = |line: &&str| {
         let words: Vec<_> = line.split_whitespace().collect();
         let (operation, outcome) = match words[1] {
-            "put" => (CallOperation::Put(bytes(words[3]).expect("a value")), CallOutcome::Done),
-            "get" => (CallOperation::Get, CallOutcome::Found(bytes(words[3]))),
-            "del" if words[3] == "done" => (CallOperation::Delete, CallOutcome::Done),
-            "del" => (CallOperation::Delete, CallOutcome::Existed(words[3] == "yes")),
+            "put" => (RegisterAction::Put(bytes(words[3]).expect("a value")), Acknowledged(Done)),
+            "get" => (RegisterAction::Get, Acknowledged(Found(bytes(words[3])))),
+            "del" if words[3] == "done" => (RegisterAction::Delete, Acknowledged(Done)),
+            "del" => (RegisterAction::Delete, Acknowledged(Existed(words[3] == "yes"))),
             "tas" => {
                 let (expect, wanted) = (bytes(words[3]), bytes(words[4]));
-                (CallOperation::TestAndSet { expect, wanted }, CallOutcome::Found(bytes(words[5])))
+                (
+                    RegisterAction::TestAndSet { expect, wanted },
+                    Acknowledged(Found(bytes(words[5]))),
+                )
             }
             other => panic!("no such call: {other}"),
         };
         let [began, ended] = words[words.len() - 2..] else { panic!("two times") };
         let began: u64 = began.parse().expect("a time");
         let (outcome, ended) = match ended {
-            "?" => (CallOutcome::Unknown, began),
-            "x" => (CallOutcome::Refused, began),
+            "?" => (Outcome::Unknown, began),
+            "x" => (Outcome::Refused, began),
             time => (outcome, time.parse().expect("a time")),
         };
         let client = words[0].parse().expect("a number");
-        ClientCall { client, key: words[2].into(), operation, outcome, began, ended }
+        Call {
+            client,
+            node: 0,
+            op: RegisterOp { key: words[2].into(), action: operation },
+            outcome,
+            began,
+            ended,
+        }
     };
     lines.iter().map(call).collect()
 }
@@ -136,12 +149,12 @@ fn histories_that_do_not_hold() {
 #[test]
 fn a_broken_recorder_is_no_evidence() {
     let unusable =
-        |calls: &[ClientCall]| matches!(check(calls, ENOUGH).verdict, LinearVerdict::Unusable(_));
+        |calls: &[RegisterCall]| matches!(check(calls, ENOUGH).verdict, LinearVerdict::Unusable(_));
     assert!(unusable(&history(&["1 put a x 0 5", "1 get a x 4 6"])), "two calls at once");
     assert!(unusable(&history(&["1 put a x 0 ?", "1 get a x 4 6"])), "goes on after unknown");
     assert!(unusable(&history(&["1 put a x 5 4"])), "ends before it begins");
     let mut odd = history(&["1 put a x 0 1"]);
-    odd[0].outcome = CallOutcome::Existed(true);
+    odd[0].outcome = Acknowledged(Existed(true));
     assert!(unusable(&odd), "no answer to a write");
     assert!(!unusable(&history(&["1 put a x 0 4", "1 get a x 4 6"])));
 }
@@ -173,7 +186,7 @@ fn gaps_between_acknowledged_updates_are_measured() {
         "1 del k yes 41 50",
         "1 tas k - d - 51 60",
     ]);
-    let seen = History { calls, ..History::default() };
+    let seen = RegisterHistory { calls, ..RegisterHistory::default() };
     let nanos = Duration::from_nanos;
     assert_eq!(seen.updates(), [nanos(2), nanos(50), nanos(60)]);
     assert_eq!(seen.gap(nanos(0), nanos(70)), nanos(48));

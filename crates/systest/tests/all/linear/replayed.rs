@@ -3,8 +3,11 @@
 
 use super::lived::lived_and_logged;
 use super::{ENOUGH, bytes, history};
+use systest::checkers::check;
 use systest::checkers::replay::{Decided, ReplayReport, ReplayVerdict, replay};
-use systest::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, check};
+use systest::workload::registers::RegisterAnswer::Done;
+use systest::workload::registers::{RegisterAction, RegisterCall, RegisterOp};
+use systest::workload::{Call, KeyValue, Outcome};
 
 /// Parses `INDEX KEY=VALUE ...`, each value of the log a line; `-` deletes the key.
 fn log(lines: &[&str]) -> Vec<Decided> {
@@ -100,7 +103,7 @@ fn what_says_nothing_is_no_evidence() {
 }
 
 /// Returns the history of a register, and its log.
-fn lived(seed: u64) -> (Vec<ClientCall>, Vec<Decided>) {
+fn lived(seed: u64) -> (Vec<RegisterCall>, Vec<Decided>) {
     let unknown = [0.0, 0.02, 0.1][seed as usize % 3];
     lived_and_logged(seed, 2 + seed as u32 % 7, 40, unknown)
 }
@@ -123,15 +126,15 @@ fn what_a_true_register_did_is_explained_by_its_log() {
 }
 
 /// Returns the indexes of a known write whose value the log has, in the history and in the log.
-fn some_write(calls: &[ClientCall], log: &[Decided]) -> (usize, usize, usize) {
+fn some_write(calls: &[RegisterCall], log: &[Decided]) -> (usize, usize, usize) {
     let places = log.iter().enumerate().flat_map(|(at, decided)| {
         let effects = decided.effects.iter().enumerate();
         effects.map(move |(nth, effect)| (at, nth, effect))
     });
     let mut known = places.filter_map(|(at, nth, (key, value))| {
-        let wrote = |call: &ClientCall| {
-            let CallOperation::Put(written) = &call.operation else { return false };
-            call.is_known() && call.key == *key && Some(written) == value.as_ref()
+        let wrote = |call: &RegisterCall| {
+            let RegisterAction::Put(written) = &call.op.action else { return false };
+            call.is_known() && call.op.key == *key && Some(written) == value.as_ref()
         };
         Some((calls.iter().position(wrote)?, at, nth))
     });
@@ -143,7 +146,7 @@ fn tampered_histories_and_logs_are_refused() {
     for seed in 0..60 {
         let (calls, log) = lived(seed);
         let (call, at, nth) = some_write(&calls, &log);
-        let refused = |what: &str, calls: &[ClientCall], log: &[Decided]| {
+        let refused = |what: &str, calls: &[RegisterCall], log: &[Decided]| {
             let report = replay(calls, log);
             assert!(is_violated(&report), "seed {seed}, {what}: {report:?}");
         };
@@ -155,7 +158,7 @@ fn tampered_histories_and_logs_are_refused() {
         more.last_mut().expect("one").effects.push(twice);
         refused("a write that was done twice", &calls, &more);
         let mut no = calls.clone();
-        no[call].outcome = CallOutcome::Refused;
+        no[call].outcome = Outcome::Refused;
         refused("a refusal of what was done", &no, &log);
         let mut without = calls.clone();
         without.remove(call);
@@ -163,13 +166,19 @@ fn tampered_histories_and_logs_are_refused() {
         let last = calls.iter().map(|call| call.ended).max().expect("some");
         let mut late = calls.clone();
         let (began, ended) = (last + 10, last + 20);
-        late[call] = ClientCall { client: 9_000, began, ended, ..calls[call].clone() };
-        let end: CallValue = Some(b"end".to_vec());
-        let put = CallOperation::Put(b"end".to_vec());
-        let (key, outcome) = (calls[call].key.clone(), CallOutcome::Done);
-        let other =
-            ClientCall { client: 9_001, key: key.clone(), operation: put, outcome, began, ended };
-        late.push(ClientCall { began: last + 1, ended: last + 2, ..other });
+        late[call] = Call { client: 9_000, began, ended, ..calls[call].clone() };
+        let end: KeyValue = Some(b"end".to_vec());
+        let put = RegisterAction::Put(b"end".to_vec());
+        let (key, outcome) = (calls[call].op.key.clone(), Outcome::Acknowledged(Done));
+        let other = Call {
+            client: 9_001,
+            node: 0,
+            op: RegisterOp { key: key.clone(), action: put },
+            outcome,
+            began,
+            ended,
+        };
+        late.push(Call { began: last + 1, ended: last + 2, ..other });
         let mut ends = log.clone();
         let index = log.last().expect("one").index + 1;
         ends.push(Decided { index, effects: vec![(key, end)] });

@@ -5,15 +5,19 @@ use super::{ENOUGH, bytes};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
-use systest::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, LinearVerdict, check};
+use systest::checkers::{LinearVerdict, check};
+use systest::workload::Outcome::Acknowledged;
+use systest::workload::registers::RegisterAnswer::{Done, Existed, Found};
+use systest::workload::registers::{RegisterAction, RegisterCall, RegisterOp};
+use systest::workload::{Call, KeyValue, Outcome};
 
 /// Returns true if any order explains the history.
-pub fn brute(calls: &[ClientCall]) -> bool {
-    let calls: Vec<_> = calls.iter().filter(|call| call.outcome != CallOutcome::Refused).collect();
+pub fn brute(calls: &[RegisterCall]) -> bool {
+    let calls: Vec<_> = calls.iter().filter(|call| call.outcome != Outcome::Refused).collect();
     ordered(&calls, &BTreeMap::new())
 }
 
-fn ordered(left: &[&ClientCall], table: &BTreeMap<&str, Vec<u8>>) -> bool {
+fn ordered(left: &[&RegisterCall], table: &BTreeMap<&str, Vec<u8>>) -> bool {
     if !left.iter().any(|call| call.is_known()) {
         return true;
     }
@@ -31,56 +35,57 @@ fn ordered(left: &[&ClientCall], table: &BTreeMap<&str, Vec<u8>>) -> bool {
 }
 
 /// Applies a call to a plain table. Returns false if it can't have been answered so.
-fn apply<'a>(call: &'a ClientCall, table: &mut BTreeMap<&'a str, Vec<u8>>) -> bool {
-    let before = table.get(call.key.as_str()).cloned();
-    let mut set = |value: &CallValue| match value {
-        Some(value) => drop(table.insert(&call.key, value.clone())),
-        None => drop(table.remove(call.key.as_str())),
+fn apply<'a>(call: &'a RegisterCall, table: &mut BTreeMap<&'a str, Vec<u8>>) -> bool {
+    let before = table.get(call.op.key.as_str()).cloned();
+    let mut set = |value: &KeyValue| match value {
+        Some(value) => drop(table.insert(&call.op.key, value.clone())),
+        None => drop(table.remove(call.op.key.as_str())),
     };
-    match &call.operation {
-        CallOperation::Get => {}
-        CallOperation::Put(value) => set(&Some(value.clone())),
-        CallOperation::Delete => set(&None),
-        CallOperation::TestAndSet { expect, wanted } if *expect == before => set(wanted),
-        CallOperation::TestAndSet { .. } => {}
+    match &call.op.action {
+        RegisterAction::Get => {}
+        RegisterAction::Put(value) => set(&Some(value.clone())),
+        RegisterAction::Delete => set(&None),
+        RegisterAction::TestAndSet { expect, wanted } if *expect == before => set(wanted),
+        RegisterAction::TestAndSet { .. } => {}
     }
     match &call.outcome {
-        CallOutcome::Found(found) => *found == before,
-        CallOutcome::Existed(existed) => *existed == before.is_some(),
-        CallOutcome::Done | CallOutcome::Refused | CallOutcome::Unknown => true,
+        Acknowledged(Found(found)) => *found == before,
+        Acknowledged(Existed(existed)) => *existed == before.is_some(),
+        Acknowledged(Done) | Outcome::Refused | Outcome::Unknown => true,
     }
 }
 
-fn any_value(dice: &mut StdRng) -> CallValue {
+fn any_value(dice: &mut StdRng) -> KeyValue {
     bytes(["-", "x", "y"][dice.random_range(0..3)])
 }
 
 /// Returns a call with any answer, correct or not.
-fn any_call(dice: &mut StdRng, client: u32) -> ClientCall {
+fn any_call(dice: &mut StdRng, client: u32) -> RegisterCall {
     let (operation, outcome) = match dice.random_range(0..6) {
-        0 | 1 => (CallOperation::Get, CallOutcome::Found(any_value(dice))),
-        2 | 3 => (CallOperation::Put(vec![b'x' + dice.random_range(0..3)]), CallOutcome::Done),
+        0 | 1 => (RegisterAction::Get, Acknowledged(Found(any_value(dice)))),
+        2 | 3 => (RegisterAction::Put(vec![b'x' + dice.random_range(0..3)]), Acknowledged(Done)),
         4 => {
-            let told = [CallOutcome::Done, CallOutcome::Existed(true), CallOutcome::Existed(false)];
-            (CallOperation::Delete, told[dice.random_range(0..3)].clone())
+            let told =
+                [Acknowledged(Done), Acknowledged(Existed(true)), Acknowledged(Existed(false))];
+            (RegisterAction::Delete, told[dice.random_range(0..3)].clone())
         }
         _ => {
             let (expect, wanted) = (any_value(dice), any_value(dice));
-            (CallOperation::TestAndSet { expect, wanted }, CallOutcome::Found(any_value(dice)))
+            (RegisterAction::TestAndSet { expect, wanted }, Acknowledged(Found(any_value(dice))))
         }
     };
     let outcome = match dice.random_range(0..10) {
-        0..3 => CallOutcome::Unknown,
-        3 => CallOutcome::Refused,
+        0..3 => Outcome::Unknown,
+        3 => Outcome::Refused,
         _ => outcome,
     };
     let began = dice.random_range(0..12);
     let ended = began + dice.random_range(0..8);
     let key = ["a", "b"][usize::from(dice.random_range(0..4) == 0)].into();
-    ClientCall { client, key, operation, outcome, began, ended }
+    Call { client, node: 0, op: RegisterOp { key, action: operation }, outcome, began, ended }
 }
 
-fn told(calls: &[ClientCall]) -> String {
+fn told(calls: &[RegisterCall]) -> String {
     calls.iter().map(|call| format!("{call}\n")).collect()
 }
 

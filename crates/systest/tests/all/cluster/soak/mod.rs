@@ -26,17 +26,17 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use std::time::{Duration, Instant};
-use systest::attentive::{self, Attentive};
-use systest::checkers::causal::{Deed, judge};
+use systest::checkers::causal::judge;
 use systest::checkers::check;
-use systest::everyday::{self, Everyday};
-use systest::load::Load;
 use systest::probes::Probes;
-use systest::recorder::{Recorder, RecorderPlan, Turns};
 use systest::report::{BoundChecks, Figures, long, say, skipped, times};
 use systest::rigs::{
     Cluster, Network, NodeClock, Options, Root, Scratch, System, experiment, missing,
 };
+use systest::workload::Load;
+use systest::workload::everyday::{self, Everyday};
+use systest::workload::registers::{RegisterPlan, RegisterWorkload, Turns};
+use systest::workload::siblings::{SiblingCall, SiblingPlan, SiblingWorkload};
 use timeline::Timeline;
 
 /// Lease of a cluster with default settings: pauses are compared with what users see.
@@ -143,12 +143,12 @@ struct Soak {
     figures: Figures,
     faulty: Faulty,
     dice: StdRng,
-    plan: attentive::AttentivePlan,
+    plan: SiblingPlan,
     probes: Probes,
-    recorder: Recorder,
+    recorder: RegisterWorkload,
     ledger: Load,
     everyday: Everyday,
-    available: Attentive,
+    available: SiblingWorkload,
     timeline: Timeline,
 }
 
@@ -160,7 +160,7 @@ impl Soak {
         cluster.must_serve();
         let nodes = cluster.clients();
         let patience = 2 * SECOND;
-        let recorded = RecorderPlan {
+        let recorded = RegisterPlan {
             clients: 4,
             keys: 8,
             seed: seed % 0xffff,
@@ -169,20 +169,20 @@ impl Soak {
             pairs: 2,
             turns: Turns::On,
         };
-        let plan = attentive::AttentivePlan {
+        let plan = SiblingPlan {
             clients: 3,
             pause: Duration::from_millis(10),
             place: "available/soak".into(),
             returns: Some(SECOND),
-            ..attentive::AttentivePlan::of(seed % 0xffff)
+            ..SiblingPlan::of(seed % 0xffff)
         };
         let (probes, recorder, ledger, everyday, available) = cluster.from_clients(|| {
             (
                 Probes::start(&nodes),
-                Recorder::start(&nodes, recorded),
+                RegisterWorkload::start(&nodes, recorded),
                 Load::roam(&nodes, &writing(1 + seed % 1000), patience),
                 Everyday::start(&nodes, seed),
-                Attentive::start(&nodes, &plan),
+                SiblingWorkload::start(&nodes, &plan),
             )
         });
         let timeline = Timeline::default();
@@ -302,7 +302,7 @@ impl Soak {
         assert_eq!(everyday.wrong, Vec::<String>::new());
         report.must_be_linearizable();
         cluster.must_be_level();
-        judge_available(&mut faulty.cluster, &plan.place, &witnessed.deeds);
+        judge_available(&mut faulty.cluster, &plan.place, &witnessed.calls);
         assert!(ok > 100 && ledger.ok > 100 && causal_ok > 50, "clients did almost nothing");
         assert!(everyday.ok > 100, "everyday clients did almost nothing: {everyday:?}");
         // Times are checked last: a broken bound must not hide a wrong result.
@@ -315,11 +315,11 @@ impl Soak {
 }
 
 /// Checks the available bucket's copies, as they are on the disks of stopped nodes.
-fn judge_available(cluster: &mut Cluster, place: &str, deeds: &[Deed]) {
+fn judge_available(cluster: &mut Cluster, place: &str, calls: &[SiblingCall]) {
     cluster.must_reach_all();
     cluster.must_be_quiet();
     let copies = cluster.copies(COPIES);
-    judge(deeds, &copies.of(place)).must_be_clean();
+    judge(calls, &copies.of(place)).must_be_clean();
     assert_eq!(copies.differences(), Vec::<String>::new());
 }
 

@@ -1,14 +1,13 @@
 //! One client: what it calls, and what it makes of the answers.
 
-use super::{AttentivePlan, AttentiveShared, Moment, Witnessed};
-use crate::checkers::causal::{Act, CallAnswer, Deed};
-use crate::client::{HttpResponse, Riak, RiakObject, RiakOutcome};
+use super::{SiblingAction, SiblingAnswer, SiblingHistory, SiblingOp, SiblingPlan};
+use crate::client::{HttpResponse, Outcome, Riak, RiakObject, RiakOutcome};
+use crate::workload::{Call, WorkloadContext};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a client rests before it connects again.
@@ -23,9 +22,9 @@ struct GivenContext {
     values: BTreeSet<String>,
 }
 
-pub(super) struct AttentiveClient {
-    shared: Arc<AttentiveShared>,
-    plan: AttentivePlan,
+pub(super) struct SiblingClient {
+    context: Arc<WorkloadContext>,
+    plan: SiblingPlan,
     dice: StdRng,
     /// The node it calls, counted round and round.
     at: usize,
@@ -33,30 +32,30 @@ pub(super) struct AttentiveClient {
     written: u32,
     /// What it was last shown of each key.
     known: BTreeMap<String, GivenContext>,
-    pub(super) history: Witnessed,
+    pub(super) history: SiblingHistory,
 }
 
-impl AttentiveClient {
+impl SiblingClient {
     pub(super) fn new(
-        shared: Arc<AttentiveShared>,
-        plan: AttentivePlan,
+        context: Arc<WorkloadContext>,
+        plan: SiblingPlan,
         at: usize,
-    ) -> AttentiveClient {
+    ) -> SiblingClient {
         let dice = StdRng::seed_from_u64(plan.seed.wrapping_mul(1009) ^ at as u64);
-        let number = shared.numbers.fetch_add(1, Ordering::Relaxed);
-        let (known, history) = (BTreeMap::new(), Witnessed::default());
-        AttentiveClient { shared, plan, dice, at, number, written: 0, known, history }
+        let number = context.number();
+        let (known, history) = (BTreeMap::new(), SiblingHistory::default());
+        SiblingClient { context, plan, dice, at, number, written: 0, known, history }
     }
 
     fn stopped(&self) -> bool {
-        self.shared.stop.load(Ordering::SeqCst)
+        self.context.stopped()
     }
 
     /// Calls until told to stop; goes to the next node whenever one does not serve it.
     pub(super) fn work(&mut self) {
-        let (home, after, clock) = (self.at, self.plan.returns, self.shared.clock);
+        let (home, after, context) = (self.at, self.plan.returns, self.context.clone());
         let returns = |left: Option<Duration>| match (left, after) {
-            (Some(left), Some(after)) => clock.elapsed() >= left + after,
+            (Some(left), Some(after)) => context.elapsed() >= left + after,
             _ => false,
         };
         // Since when it is away.
@@ -65,14 +64,14 @@ impl AttentiveClient {
             if returns(left) {
                 (self.at, left) = (home, None);
             }
-            let address = self.shared.nodes[self.at % self.shared.nodes.len()];
+            let (_, address) = self.context.node(self.at);
             if let Ok(mut client) = Riak::with_patience(address, self.plan.patience) {
                 while !self.stopped() && !returns(left) && self.choose(&mut client).is_ok() {
                     std::thread::sleep(self.plan.pause);
                 }
             }
             self.at += 1;
-            left = left.or(Some(clock.elapsed()));
+            left = left.or(Some(context.elapsed()));
             std::thread::sleep(REST);
         }
     }
@@ -98,21 +97,16 @@ impl AttentiveClient {
     }
 
     fn read(&mut self, client: &mut Riak, key: &str) -> io::Result<()> {
-        let began = self.shared.clock.elapsed();
-        let answer = client.fetch(&self.plan.place, key, "");
-        let (told, found, ended) = match answer {
+        let began = self.context.now();
+        let (outcome, end) = match client.fetch(&self.plan.place, key, "") {
             Ok(RiakOutcome::Done(shown) | RiakOutcome::Absent(shown)) => {
-                (CallAnswer::Done, Some(shown), Ok(()))
+                (Outcome::Acknowledged(Some(self.learn(key, shown))), Ok(()))
             }
-            Ok(RiakOutcome::Other(answer)) => (self.says(&answer), None, Err(refused())),
-            Err(error) => (CallAnswer::Unknown, None, Err(error)),
+            Ok(RiakOutcome::Other(answer)) => (self.failure(&answer), Err(refused())),
+            Err(error) => (Outcome::Unknown, Err(error)),
         };
-        self.note(began, told);
-        if let Some(shown) = found {
-            let values = self.learn(key, shown);
-            self.did(key, Act::Read(values), BTreeSet::new(), told);
-        }
-        ended
+        self.record(began, (key, SiblingAction::Read, BTreeSet::new()), outcome);
+        end
     }
 
     fn write(&mut self, client: &mut Riak, key: &str) -> io::Result<()> {
@@ -121,16 +115,12 @@ impl AttentiveClient {
         let known = self.known.get(key).cloned().unwrap_or_default();
         let options = if self.dice.random_bool(0.25) { "returnbody=true" } else { "" };
         let how = (known.context.as_deref(), options);
-        let began = self.shared.clock.elapsed();
+        let began = self.context.now();
         let answer = client.store(&self.plan.place, key, value.as_bytes(), how);
-        let (told, shown, ended) = self.outcome(answer);
-        self.note(began, told);
-        self.did(key, Act::Write(value), known.values, told);
-        if let Some(shown) = shown.filter(|shown| shown.context.is_some()) {
-            let values = self.learn(key, shown);
-            self.did(key, Act::Read(values), BTreeSet::new(), told);
-        }
-        ended
+        let (outcome, end) = self.change_outcome(answer);
+        let outcome = outcome.map(|shown| shown.context.is_some().then(|| self.learn(key, shown)));
+        self.record(began, (key, SiblingAction::Write(value), known.values), outcome);
+        end
     }
 
     fn delete(&mut self, client: &mut Riak, key: &str) -> io::Result<()> {
@@ -138,32 +128,32 @@ impl AttentiveClient {
         if known.context.is_none() {
             return self.read(client, key);
         }
-        let began = self.shared.clock.elapsed();
+        let began = self.context.now();
         let answer = client.remove(&self.plan.place, key, (known.context.as_deref(), ""));
-        let (told, _, ended) = self.outcome(answer);
-        self.note(began, told);
-        self.did(key, Act::Delete, known.values, told);
-        ended
+        let (outcome, end) = self.change_outcome(answer);
+        self.record(began, (key, SiblingAction::Delete, known.values), outcome.map(|_| None));
+        end
     }
 
-    /// What a change was told; one that found nothing to delete did nothing.
-    fn outcome(
+    /// Returns the outcome of a change; one that found nothing to delete did nothing.
+    fn change_outcome(
         &mut self,
         answer: io::Result<RiakOutcome>,
-    ) -> (CallAnswer, Option<RiakObject>, io::Result<()>) {
+    ) -> (Outcome<RiakObject>, io::Result<()>) {
         match answer {
-            Ok(RiakOutcome::Done(shown)) => (CallAnswer::Done, Some(shown), Ok(())),
-            Ok(RiakOutcome::Absent(_)) => (CallAnswer::Refused, None, Ok(())),
-            Ok(RiakOutcome::Other(answer)) => (self.says(&answer), None, Err(refused())),
-            Err(error) => (CallAnswer::Unknown, None, Err(error)),
+            Ok(RiakOutcome::Done(shown)) => (Outcome::Acknowledged(shown), Ok(())),
+            Ok(RiakOutcome::Absent(_)) => (Outcome::Refused, Ok(())),
+            Ok(RiakOutcome::Other(answer)) => (self.failure(&answer), Err(refused())),
+            Err(error) => (Outcome::Unknown, Err(error)),
         }
     }
 
-    /// A client's mistake did nothing; what the server could not do may have been done in part.
-    fn says(&mut self, answer: &HttpResponse) -> CallAnswer {
+    /// Returns the outcome of a failed call: a client's mistake did nothing; what the server could
+    /// not do may have been done in part.
+    fn failure<A>(&mut self, answer: &HttpResponse) -> Outcome<A> {
         let words: String = answer.text().lines().next().unwrap_or("").chars().take(90).collect();
-        *self.history.words.entry(format!("{} {words}", answer.status)).or_default() += 1;
-        if answer.status < 500 { CallAnswer::Refused } else { CallAnswer::Unknown }
+        *self.history.refusals.entry(format!("{} {words}", answer.status)).or_default() += 1;
+        if answer.status < 500 { Outcome::Refused } else { Outcome::Unknown }
     }
 
     fn learn(&mut self, key: &str, shown: RiakObject) -> BTreeSet<String> {
@@ -174,14 +164,15 @@ impl AttentiveClient {
         values
     }
 
-    fn did(&mut self, key: &str, act: Act, seen: BTreeSet<String>, told: CallAnswer) {
-        self.history.deeds.push(Deed { key: key.into(), act, seen, told });
-    }
-
-    fn note(&mut self, began: Duration, told: CallAnswer) {
-        let took = self.shared.clock.elapsed() - began;
-        let at = self.at % self.shared.nodes.len();
-        self.history.moments.push(Moment { began, took, at, told });
+    fn record(
+        &mut self,
+        began: u64,
+        (key, action, seen): (&str, SiblingAction, BTreeSet<String>),
+        outcome: Outcome<SiblingAnswer>,
+    ) {
+        let (ended, node) = (self.context.now(), self.context.node(self.at).0);
+        let (client, op) = (self.number, SiblingOp { key: key.into(), action, seen });
+        self.history.calls.push(Call { client, node, op, outcome, began, ended });
     }
 }
 

@@ -1,8 +1,7 @@
 //! One client led by hand, call by call: for stories in which the order matters.
 
-use super::Witnessed;
-use crate::checkers::causal::{Act, CallAnswer, Deed};
-use crate::client::{Riak, RiakObject, RiakOutcome};
+use super::{SiblingAction, SiblingAnswer, SiblingCall, SiblingHistory, SiblingOp};
+use crate::client::{Outcome, Riak, RiakObject, RiakOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,21 +19,21 @@ pub struct ShownValues {
 }
 
 /// A client with a connection to each node.
-pub struct Hand {
+pub struct ManualClient {
     nodes: Vec<SocketAddr>,
     clients: BTreeMap<usize, Riak>,
     place: String,
     name: String,
     written: u32,
     /// What it did, for the judge.
-    pub deeds: Vec<Deed>,
+    pub calls: Vec<SiblingCall>,
 }
 
-impl Hand {
+impl ManualClient {
     /// Of a bucket, `TYPE/BUCKET`; its values are named after it.
-    pub fn new(nodes: &[SocketAddr], place: &str, name: &str) -> Hand {
-        let (nodes, clients, deeds) = (nodes.to_vec(), BTreeMap::new(), Vec::new());
-        Hand { nodes, clients, place: place.into(), name: name.into(), written: 0, deeds }
+    pub fn new(nodes: &[SocketAddr], place: &str, name: &str) -> ManualClient {
+        let (nodes, clients, calls) = (nodes.to_vec(), BTreeMap::new(), Vec::new());
+        ManualClient { nodes, clients, place: place.into(), name: name.into(), written: 0, calls }
     }
 
     /// Nodes began anew: old connections are of no use.
@@ -53,47 +52,49 @@ impl Hand {
     }
 
     /// Writes a new value that replaces what was seen; whether that was acknowledged.
-    pub fn put(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> CallAnswer {
+    pub fn put(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> Outcome {
         self.written += 1;
         let (place, value) = (self.place.clone(), format!("{}.{}", self.name, self.written));
         let how = (seen.context.as_deref(), options);
         let answer = self.ask(node, |client| client.store(&place, key, value.as_bytes(), how));
         let told = told(&answer);
-        self.did(key, Act::Write(value), seen, told);
+        self.record(key, SiblingAction::Write(value), seen, told.map(|()| None));
         told
     }
 
     /// Deletes what was seen.
-    pub fn delete(
-        &mut self,
-        node: usize,
-        key: &str,
-        seen: &ShownValues,
-        options: &str,
-    ) -> CallAnswer {
+    pub fn delete(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> Outcome {
         let place = self.place.clone();
         let how = (seen.context.as_deref(), options);
         let answer = self.ask(node, |client| client.remove(&place, key, how));
         let told = told(&answer);
-        self.did(key, Act::Delete, seen, told);
+        self.record(key, SiblingAction::Delete, seen, told.map(|()| None));
         told
     }
 
-    /// What it did, as others' histories are told.
-    pub fn witnessed(self) -> Witnessed {
-        Witnessed { deeds: self.deeds, ..Witnessed::default() }
+    /// Returns its calls as a history for the checker, untimed.
+    pub fn history(self) -> SiblingHistory {
+        SiblingHistory { calls: self.calls, ..SiblingHistory::default() }
     }
 
     fn saw(&mut self, key: &str, shown: RiakObject) -> ShownValues {
         let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
         let seen =
             ShownValues { context: shown.context, values: shown.values.iter().map(text).collect() };
-        self.did(key, Act::Read(seen.values.clone()), &ShownValues::default(), CallAnswer::Done);
+        let answer = Outcome::Acknowledged(Some(seen.values.clone()));
+        self.record(key, SiblingAction::Read, &ShownValues::default(), answer);
         seen
     }
 
-    fn did(&mut self, key: &str, act: Act, seen: &ShownValues, told: CallAnswer) {
-        self.deeds.push(Deed { key: key.into(), act, seen: seen.values.clone(), told });
+    fn record(
+        &mut self,
+        key: &str,
+        action: SiblingAction,
+        seen: &ShownValues,
+        outcome: Outcome<SiblingAnswer>,
+    ) {
+        let op = SiblingOp { key: key.into(), action, seen: seen.values.clone() };
+        self.calls.push(SiblingCall::untimed(op, outcome));
     }
 
     /// Asks at a node, over the connection it has or a new one.
@@ -113,11 +114,11 @@ impl Hand {
 }
 
 /// A client's mistake did nothing; what the server could not do may have been done in part.
-fn told(answer: &std::io::Result<RiakOutcome>) -> CallAnswer {
+fn told(answer: &std::io::Result<RiakOutcome>) -> Outcome {
     match answer {
-        Ok(RiakOutcome::Done(_)) => CallAnswer::Done,
-        Ok(RiakOutcome::Absent(_)) => CallAnswer::Refused,
-        Ok(RiakOutcome::Other(answer)) if answer.status < 500 => CallAnswer::Refused,
-        Ok(RiakOutcome::Other(_)) | Err(_) => CallAnswer::Unknown,
+        Ok(RiakOutcome::Done(_)) => Outcome::Acknowledged(()),
+        Ok(RiakOutcome::Absent(_)) => Outcome::Refused,
+        Ok(RiakOutcome::Other(answer)) if answer.status < 500 => Outcome::Refused,
+        Ok(RiakOutcome::Other(_)) | Err(_) => Outcome::Unknown,
     }
 }

@@ -1,37 +1,28 @@
 //! Control of clients that write: when to stop, how long to wait, whether to go to the next node.
 
-use crate::client::{Fate, Http, Resp};
+use super::WorkloadContext;
+use crate::client::{Http, Resp};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pause of a roaming client after each batch: many clients and several nodes share a machine, and
 /// its speed is not under test.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Control of clients while they write.
+/// Control of one client.
 #[derive(Debug)]
 pub struct Orders {
-    /// True if clients must stop after the current batch.
-    pub stop: AtomicBool,
-    /// True if acknowledgements no longer count.
-    pub doubted: AtomicBool,
-    /// Longest wait for an answer. `None`: the protocol's own.
+    /// Context of the workload: clock, stop and doubt.
+    pub context: Arc<WorkloadContext>,
+    /// Timeout of one reply. `None`: that of the protocol.
     pub patience: Option<Duration>,
-    /// True if a client goes to the next node when it is refused or its connection breaks.
+    /// True if the client goes on to the next node after a refusal or a broken connection.
     pub roams: bool,
 }
 
 impl Orders {
-    /// Returns the outcome to record for an answer.
-    pub fn believed(&self, fate: Fate) -> Fate {
-        match fate {
-            Fate::Ok if self.doubted.load(Ordering::SeqCst) => Fate::Info,
-            fate => fate,
-        }
-    }
-
     /// Connects to Redis' front-end.
     pub fn resp(&self, address: SocketAddr) -> io::Result<Resp> {
         match self.patience {
@@ -50,7 +41,7 @@ impl Orders {
 
     /// Returns true if clients must stop.
     pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.context.stopped()
     }
 
     /// Fails if a client must leave this node, by its number of refusals before a batch and after.

@@ -1,19 +1,19 @@
 //! How each front-end says a transaction, and what its answers mean.
 
-use super::{BUCKET, CLUSTER, PATIENCE};
-use crate::checkers::transactions::{
-    KeyValue, Level, StepAnswer, TransactionOutcome, TransactionStep,
-};
+use super::{BUCKET, CLUSTER, Level, PATIENCE, StepAnswer, TransactionAnswer, TransactionStep};
 use crate::client::{
-    Arakoon, Fate, Http, HttpResponse, Resp, RespReply, Riak, RiakOutcome as Shown, Trouble,
+    Arakoon, Http, HttpResponse, Outcome, Resp, RespReply, Riak, RiakOutcome as Shown, Trouble,
 };
 use crate::client::{command, encoded};
+use crate::workload::KeyValue;
+use crate::workload::Outcome::Acknowledged;
+use crate::workload::transactions::TransactionAnswer::{Done, Failed};
 use serde_json::{Value as Json, json};
 use std::io;
 use std::net::SocketAddr;
 
 /// An answer: what became of it, and the index that it reflects.
-pub(super) type ProtocolAnswer = io::Result<(TransactionOutcome, Option<u64>)>;
+pub(super) type ProtocolAnswer = io::Result<(Outcome<TransactionAnswer>, Option<u64>)>;
 
 /// A session of the native front-end, and the number of a request in it.
 pub(super) type Retry = (u64, u64);
@@ -83,10 +83,10 @@ fn resp_words(step: &TransactionStep) -> Vec<Vec<u8>> {
     }
 }
 
-fn resp_said(step: &TransactionStep, word: RespReply) -> io::Result<TransactionOutcome> {
-    let said = match (word.fate(), step, &word) {
-        (Fate::Info, ..) => return Ok(TransactionOutcome::Unknown),
-        (Fate::Fail, ..) => return Ok(TransactionOutcome::Refused),
+fn resp_said(step: &TransactionStep, word: RespReply) -> io::Result<Outcome<TransactionAnswer>> {
+    let said = match (word.outcome(), step, &word) {
+        (Outcome::Unknown, ..) => return Ok(Outcome::Unknown),
+        (Outcome::Refused, ..) => return Ok(Outcome::Refused),
         (_, TransactionStep::Get(_), RespReply::Bulk(value)) => StepAnswer::Row(value.clone()),
         (_, TransactionStep::Set(..), RespReply::Simple(_)) => StepAnswer::Done,
         (_, TransactionStep::Add(..), RespReply::Number(sum)) => {
@@ -97,7 +97,7 @@ fn resp_said(step: &TransactionStep, word: RespReply) -> io::Result<TransactionO
         }
         _ => return Err(strange(format!("{step:?} was answered {word:?}"))),
     };
-    Ok(TransactionOutcome::Done(vec![said]))
+    Ok(Acknowledged(Done(vec![said])))
 }
 
 /// The answer to one request, and the index that the connection says it reflects.
@@ -109,7 +109,7 @@ fn resp_one(resp: &mut Resp, step: &TransactionStep, level: Level) -> ProtocolAn
     };
     let level = resp.say(&format!("CREDENZA.CONSISTENCY {level}"))?;
     if level.error().is_some() {
-        return Ok((TransactionOutcome::Refused, None));
+        return Ok((Outcome::Refused, None));
     }
     resp.send(&resp_bytes(step))?;
     Ok((resp_said(step, resp.receive()?)?, None))
@@ -124,11 +124,11 @@ fn resp_bytes(step: &TransactionStep) -> Vec<u8> {
 pub(super) fn pipelined(
     resp: &mut Resp,
     steps: &[TransactionStep],
-) -> (Vec<TransactionOutcome>, io::Result<()>) {
+) -> (Vec<Outcome<TransactionAnswer>>, io::Result<()>) {
     let bytes: Vec<u8> = steps.iter().flat_map(resp_bytes).collect();
     let mut all = Vec::new();
     if let Err(error) = resp.say("CREDENZA.CONSISTENCY CONSISTENT") {
-        return (steps.iter().map(|_| TransactionOutcome::Refused).collect(), Err(error));
+        return (steps.iter().map(|_| Outcome::Refused).collect(), Err(error));
     }
     let mut sent = resp.send(&bytes);
     for step in steps {
@@ -139,7 +139,7 @@ pub(super) fn pipelined(
                 Ok(())
             }
             Err(error) => {
-                all.push(TransactionOutcome::Unknown);
+                all.push(Outcome::Unknown);
                 Err(error)
             }
         };
@@ -159,12 +159,8 @@ fn http_one(web: &mut Http, step: &TransactionStep, level: Level) -> ProtocolAns
             let answer = web.ask("GET", &path, b"")?;
             let index = index(&answer);
             Ok(match (answer.status, answer.reason().as_str()) {
-                (200, _) => {
-                    (TransactionOutcome::Done(vec![StepAnswer::Row(Some(answer.body))]), index)
-                }
-                (404, "not_found") => {
-                    (TransactionOutcome::Done(vec![StepAnswer::Row(None)]), index)
-                }
+                (200, _) => (Acknowledged(Done(vec![StepAnswer::Row(Some(answer.body))])), index),
+                (404, "not_found") => (Acknowledged(Done(vec![StepAnswer::Row(None)])), index),
                 _ => (fate(&answer)?, None),
             })
         }
@@ -173,7 +169,7 @@ fn http_one(web: &mut Http, step: &TransactionStep, level: Level) -> ProtocolAns
             let octets = [("content-type", "application/octet-stream")];
             let answer = web.ask_with("PUT", &(key_path(key) + &ttl), &octets, value)?;
             Ok(match answer.status {
-                204 => (TransactionOutcome::Done(vec![StepAnswer::Done]), index(&answer)),
+                204 => (Acknowledged(Done(vec![StepAnswer::Done])), index(&answer)),
                 _ => (fate(&answer)?, None),
             })
         }
@@ -185,7 +181,7 @@ fn http_one(web: &mut Http, step: &TransactionStep, level: Level) -> ProtocolAns
             let answer = web.ask("GET", &path, b"")?;
             Ok(match answer.status {
                 200 => (
-                    TransactionOutcome::Done(vec![StepAnswer::Rows(entries(&answer.json())?)]),
+                    Acknowledged(Done(vec![StepAnswer::Rows(entries(&answer.json())?)])),
                     index(&answer),
                 ),
                 _ => (fate(&answer)?, None),
@@ -204,12 +200,12 @@ fn index(answer: &HttpResponse) -> Option<u64> {
 }
 
 /// What became of a request that was answered an error.
-fn fate(answer: &HttpResponse) -> io::Result<TransactionOutcome> {
+fn fate(answer: &HttpResponse) -> io::Result<Outcome<TransactionAnswer>> {
     let json = answer.json();
     match (json["error"]["kind"].as_str(), answer.reason().as_str()) {
-        (Some("conflict"), "assertion_failed") => Ok(TransactionOutcome::Failed),
-        (Some("unavailable"), _) => Ok(TransactionOutcome::Refused),
-        (Some("unknown" | "corrupt"), _) => Ok(TransactionOutcome::Unknown),
+        (Some("conflict"), "assertion_failed") => Ok(Acknowledged(Failed)),
+        (Some("unavailable"), _) => Ok(Outcome::Refused),
+        (Some("unknown" | "corrupt"), _) => Ok(Outcome::Unknown),
         _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
     }
 }
@@ -236,7 +232,7 @@ pub(super) fn sequence(
     let told = json["steps"].as_array().ok_or_else(|| strange(answer.text()))?;
     let said: io::Result<Vec<_>> =
         steps.iter().zip(told).map(|(step, told)| said_of(step, told)).collect();
-    Ok((TransactionOutcome::Done(said?), index(&answer)))
+    Ok((Acknowledged(Done(said?)), index(&answer)))
 }
 
 /// A session of the native front-end.
@@ -314,13 +310,13 @@ fn riak_one(riak: &mut Riak, step: &TransactionStep) -> ProtocolAnswer {
         }
         other => unreachable!("no client says {other:?} at Riak's front-end"),
     };
-    Ok((TransactionOutcome::Done(vec![said]), None))
+    Ok((Acknowledged(Done(vec![said])), None))
 }
 
 /// Riak's front-end tells no kind: of its refusals only one is certain to have done nothing.
-fn riak_fate(answer: &HttpResponse) -> io::Result<TransactionOutcome> {
+fn riak_fate(answer: &HttpResponse) -> io::Result<Outcome<TransactionAnswer>> {
     match answer.status {
-        500.. => Ok(TransactionOutcome::Unknown),
+        500.. => Ok(Outcome::Unknown),
         _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
     }
 }
@@ -340,12 +336,12 @@ fn arakoon_one(arakoon: &mut Arakoon, step: &TransactionStep, level: Level) -> P
         other => unreachable!("no client says {other:?} at Arakoon's front-end"),
     };
     let outcome = match given {
-        Ok(said) => TransactionOutcome::Done(vec![said]),
+        Ok(said) => Acknowledged(Done(vec![said])),
         Err(Trouble::Broken(error)) => return Err(error),
         Err(trouble) => match trouble.code() {
-            Some(NOT_FOUND) => TransactionOutcome::Done(vec![StepAnswer::Row(None)]),
-            Some(NOT_MASTER | GOING_DOWN) => TransactionOutcome::Refused,
-            _ => TransactionOutcome::Unknown,
+            Some(NOT_FOUND) => Acknowledged(Done(vec![StepAnswer::Row(None)])),
+            Some(NOT_MASTER | GOING_DOWN) => Outcome::Refused,
+            _ => Outcome::Unknown,
         },
     };
     Ok((outcome, None))

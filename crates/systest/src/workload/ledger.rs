@@ -6,8 +6,10 @@
 //! after one of the writes whose outcome is unknown. A key with an unknown outcome is retired:
 //! nobody writes it again.
 
-use crate::client::{Fate, Resp, RespReply, command, encoded};
-use crate::orders::Orders;
+use super::ClientRecord;
+use super::orders::Orders;
+use crate::client::{Outcome, Resp, RespReply, command, encoded};
+use crate::workload::Outcome::Acknowledged;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -41,7 +43,7 @@ pub struct Ledger {
 
 /// What the judge says.
 #[derive(Clone, Debug, Default)]
-pub struct HistoryVerdict {
+pub struct LedgerVerdict {
     /// Keys that were compared.
     pub checked: u64,
     /// Acknowledged writes whose effect is gone.
@@ -126,11 +128,11 @@ impl Ledger {
                 };
                 match answer {
                     Ok(word) => {
-                        let fate = orders.believed(word.fate());
+                        let fate = orders.context.believed(word.outcome());
                         self.settle(&key, count, fate, &refusal(&word));
                     }
                     Err(error) => {
-                        self.settle(&key, count, Fate::Info, "");
+                        self.settle(&key, count, Outcome::Unknown, "");
                         sent = Err(error);
                     }
                 }
@@ -157,18 +159,18 @@ impl Ledger {
             match answer {
                 Ok(answer) => {
                     let fate = match answer.status {
-                        200..=299 | 404 => Fate::Ok,
-                        500 | 504 => Fate::Info,
-                        _ => Fate::Fail,
+                        200..=299 | 404 => Acknowledged(()),
+                        500 | 504 => Outcome::Unknown,
+                        _ => Outcome::Refused,
                     };
-                    self.settle(&key, count, orders.believed(fate), &answer.reason());
+                    self.settle(&key, count, orders.context.believed(fate), &answer.reason());
                     // Nobody hears what is sent behind an answer that was said to be the last.
                     if answer.header("connection") == Some("close") {
                         return Ok(());
                     }
                 }
                 Err(error) => {
-                    self.settle(&key, count, Fate::Info, "");
+                    self.settle(&key, count, Outcome::Unknown, "");
                     return Err(error);
                 }
             }
@@ -195,32 +197,32 @@ impl Ledger {
     }
 
     /// Notes what became of an attempt.
-    fn settle(&mut self, key: &str, count: u64, fate: Fate, why: &str) {
+    fn settle(&mut self, key: &str, count: u64, fate: Outcome, why: &str) {
         let track = self.tracks.get_mut(key).expect("an attempt was noted before");
         match fate {
-            Fate::Ok => {
+            Acknowledged(()) => {
                 self.ok += 1;
                 track.acked = count;
                 track.maybe.clear();
             }
-            Fate::Fail => self.fail += 1,
-            Fate::Info => {
+            Outcome::Refused => self.fail += 1,
+            Outcome::Unknown => {
                 self.info += 1;
                 track.maybe.push(count);
             }
         }
-        if fate != Fate::Ok && !why.is_empty() {
+        if fate != Acknowledged(()) && !why.is_empty() {
             *self.refusals.entry(why.chars().take(60).collect()).or_default() += 1;
         }
     }
 
     /// Counts an attempt and its fate without a server; for trying the judge.
-    pub fn pretend(&mut self, how: Writing, next: usize, fate: Fate) {
+    pub fn pretend(&mut self, how: Writing, next: usize, fate: Outcome) {
         let (key, count) = self.attempt(how, next);
         self.settle(&key, count, fate, "");
     }
 
-    /// Everything another ledger knows, too; their keys differ.
+    /// Takes in another ledger; their keys differ.
     pub fn join(&mut self, other: Ledger) {
         self.tracks.extend(other.tracks);
         self.ok += other.ok;
@@ -237,9 +239,9 @@ impl Ledger {
     }
 
     /// Reads every key and compares. An error means that the server can't be read at all.
-    pub fn judge(&self, address: SocketAddr) -> io::Result<HistoryVerdict> {
+    pub fn judge(&self, address: SocketAddr) -> io::Result<LedgerVerdict> {
         let mut connection = Resp::connect(address)?;
-        let mut verdict = HistoryVerdict::default();
+        let mut verdict = LedgerVerdict::default();
         let keys: Vec<_> = self.tracks.iter().collect();
         for part in keys.chunks(256) {
             let asked: Vec<_> = part.iter().map(|(key, _)| ["GET", key]).collect();
@@ -257,8 +259,8 @@ impl Ledger {
     }
 
     /// Compares with what a plain table holds; for writers that are no server.
-    pub fn judge_table(&self, table: &BTreeMap<String, Vec<u8>>) -> HistoryVerdict {
-        let mut verdict = HistoryVerdict::default();
+    pub fn judge_table(&self, table: &BTreeMap<String, Vec<u8>>) -> LedgerVerdict {
+        let mut verdict = LedgerVerdict::default();
         for (key, track) in &self.tracks {
             verdict.compare(key, track, &RespReply::Bulk(table.get(key).cloned()));
         }
@@ -266,7 +268,13 @@ impl Ledger {
     }
 }
 
-impl HistoryVerdict {
+impl ClientRecord for Ledger {
+    fn join(&mut self, other: Ledger) {
+        Ledger::join(self, other);
+    }
+}
+
+impl LedgerVerdict {
     fn compare(&mut self, key: &str, track: &Track, found: &RespReply) {
         self.checked += 1;
         let found = match found {

@@ -1,9 +1,8 @@
 //! Many rows written once, as fast as they are taken: the weight that experiments carry beside
 //! their clients.
 
-use super::Witnessed;
-use crate::checkers::causal::{Act, CallAnswer, Deed};
-use crate::client::{Resp, RespReply, command};
+use super::{SiblingAction, SiblingCall, SiblingHistory, SiblingOp};
+use crate::client::{Outcome, Resp, RespReply, command};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -88,14 +87,13 @@ impl Bulk {
         refused.collect()
     }
 
-    /// What was done, for the judge.
-    pub fn witnessed(&self) -> Witnessed {
-        let deed = |at| Deed {
-            key: self.key(at),
-            act: Act::Write(self.value(at)),
-            seen: BTreeSet::new(),
-            told: CallAnswer::Done,
+    /// Returns the writes as a history for the checker, untimed.
+    pub fn history(&self) -> SiblingHistory {
+        let call = |at| {
+            let (key, action) = (self.key(at), SiblingAction::Write(self.value(at)));
+            let op = SiblingOp { key, action, seen: BTreeSet::new() };
+            SiblingCall::untimed(op, Outcome::Acknowledged(None))
         };
-        Witnessed { deeds: self.keys.clone().map(deed).collect(), ..Witnessed::default() }
+        SiblingHistory { calls: self.keys.clone().map(call).collect(), ..SiblingHistory::default() }
     }
 }

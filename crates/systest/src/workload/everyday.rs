@@ -5,16 +5,16 @@
 //! They complement the recorders, whose checkers look at single keys: a client's check here
 //! concerns an order of keys, a sum, or two keys at once.
 
-use crate::client::{Fate, Resp, RespReply};
+use super::{ClientRecord, Workload, WorkloadContext};
+use crate::client::{Outcome, Resp, RespReply};
+use crate::workload::Outcome::Acknowledged;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Time that a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -64,64 +64,36 @@ pub struct EverydayAnswers {
     pub by_second: Vec<u64>,
 }
 
-/// The running clients.
-pub struct Everyday {
-    clock: Instant,
-    stop: Arc<AtomicBool>,
-    by_second: Arc<Mutex<Vec<u64>>>,
-    clients: Vec<JoinHandle<EverydayAnswers>>,
-}
+/// Everyday clients at work.
+pub type Everyday = Workload<EverydayAnswers>;
 
 impl Everyday {
     /// Starts one client for each kind of work, spread over the nodes.
     pub fn start(nodes: &[SocketAddr], seed: u64) -> Everyday {
-        let (clock, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
-        let by_second = Arc::new(Mutex::new(Vec::new()));
-        let begin = |(at, work): (usize, EverydayWork)| {
-            let (nodes, stop, by_second) = (nodes.to_vec(), stop.clone(), by_second.clone());
-            let dice = StdRng::seed_from_u64(seed.wrapping_mul(31) + at as u64);
+        Workload::spawn(nodes, ALL.len(), move |at, context| {
             let mut client = EverydayClient {
-                work,
-                dice,
+                work: ALL[at],
+                context,
+                dice: StdRng::seed_from_u64(seed.wrapping_mul(31) + at as u64),
                 told: EverydayAnswers::default(),
                 known: ClientKnowledge::default(),
             };
-            std::thread::spawn(move || {
-                client.work(&nodes, at, &stop, &|| note(&by_second, clock));
-                client.told
-            })
-        };
-        let clients = ALL.into_iter().enumerate().map(begin).collect();
-        Everyday { clock, stop, by_second, clients }
-    }
-
-    /// Returns the seconds since the start.
-    pub fn seconds(&self) -> u64 {
-        self.clock.elapsed().as_secs()
-    }
-
-    /// Stops the clients and returns their answers.
-    pub fn stop(self) -> EverydayAnswers {
-        self.stop.store(true, Ordering::SeqCst);
-        let mut all = EverydayAnswers::default();
-        for client in self.clients {
-            let told = client.join().expect("a client does not panic");
-            all.ok += told.ok;
-            all.fail += told.fail;
-            all.info += told.info;
-            all.wrong.extend(told.wrong);
-        }
-        all.by_second = self.by_second.lock().expect("no panic holds it").clone();
-        all
+            client.work(at);
+            client.told
+        })
     }
 }
 
-fn note(by_second: &Mutex<Vec<u64>>, clock: Instant) {
-    let second = clock.elapsed().as_secs() as usize;
-    let mut counts = by_second.lock().expect("no panic holds it");
-    let length = counts.len().max(second + 1);
-    counts.resize(length, 0);
-    counts[second] += 1;
+impl ClientRecord for EverydayAnswers {
+    fn join(&mut self, other: EverydayAnswers) {
+        self.ok += other.ok;
+        self.fail += other.fail;
+        self.info += other.info;
+        self.wrong.extend(other.wrong);
+        let length = self.by_second.len().max(other.by_second.len());
+        self.by_second.resize(length, 0);
+        self.by_second.iter_mut().zip(other.by_second).for_each(|(all, one)| *all += one);
+    }
 }
 
 /// Knowledge of a client about its keys.
@@ -141,39 +113,43 @@ struct ClientKnowledge {
 
 struct EverydayClient {
     work: EverydayWork,
+    context: Arc<WorkloadContext>,
     dice: StdRng,
     told: EverydayAnswers,
     known: ClientKnowledge,
 }
 
 impl EverydayClient {
-    fn work(&mut self, nodes: &[SocketAddr], at: usize, stop: &AtomicBool, note: &dyn Fn()) {
+    fn work(&mut self, at: usize) {
         for at in at.. {
-            if let Ok(mut redis) = Resp::with_patience(nodes[at % nodes.len()], PATIENCE) {
-                while !stop.load(Ordering::SeqCst) && self.turn(&mut redis, note).is_ok() {
+            if let Ok(mut redis) = Resp::with_patience(self.context.node(at).1, PATIENCE) {
+                while !self.context.stopped() && self.turn(&mut redis).is_ok() {
                     std::thread::sleep(PAUSE);
                 }
             }
-            if stop.load(Ordering::SeqCst) {
+            if self.context.stopped() {
                 return;
             }
             std::thread::sleep(REST);
         }
     }
 
-    /// Runs one step. An error means that this node does not serve the client.
-    fn turn(&mut self, redis: &mut Resp, note: &dyn Fn()) -> io::Result<()> {
+    /// Takes one step. Fails if the client is not served here.
+    fn turn(&mut self, redis: &mut Resp) -> io::Result<()> {
         match self.step(redis) {
-            Ok(Fate::Ok) => {
+            Ok(Acknowledged(())) => {
                 self.told.ok += 1;
-                note();
+                let second = self.context.elapsed().as_secs() as usize;
+                let length = self.told.by_second.len().max(second + 1);
+                self.told.by_second.resize(length, 0);
+                self.told.by_second[second] += 1;
                 Ok(())
             }
-            Ok(Fate::Fail) => {
+            Ok(Outcome::Refused) => {
                 self.told.fail += 1;
                 Err(io::ErrorKind::ConnectionRefused.into())
             }
-            Ok(Fate::Info) | Err(_) => {
+            Ok(Outcome::Unknown) | Err(_) => {
                 self.told.info += 1;
                 self.known.unknown += 1;
                 Err(io::ErrorKind::ConnectionAborted.into())
@@ -181,16 +157,16 @@ impl EverydayClient {
         }
     }
 
-    fn step(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+    fn step(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
         match self.work {
             EverydayWork::Expiring => {
                 let (key, life) =
                     (self.dice.random_range(0..20_000), self.dice.random_range(1..=5));
-                Ok(redis.say(&format!("SET expiring-{key:05} x EX {life}"))?.fate())
+                Ok(redis.say(&format!("SET expiring-{key:05} x EX {life}"))?.outcome())
             }
             EverydayWork::Touches => {
                 let key = self.dice.random_range(0..50);
-                Ok(redis.say(&format!("SET touched-{key:02} x EX 5"))?.fate())
+                Ok(redis.say(&format!("SET touched-{key:02} x EX 5"))?.outcome())
             }
             EverydayWork::Queue => self.queue(redis),
             EverydayWork::Series => self.series(redis),
@@ -201,36 +177,36 @@ impl EverydayClient {
     }
 
     /// Pushes after the last item or pops the first; items must come in the order of their pushes.
-    fn queue(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+    fn queue(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
         if self.known.waiting < QUEUE_ITEMS || self.dice.random_bool(0.5) {
             let fate = self.append(redis, "queue")?;
-            self.known.waiting += u64::from(fate != Fate::Fail);
+            self.known.waiting += u64::from(fate != Outcome::Refused);
             return Ok(fate);
         }
         let word = redis.say("CREDENZA.PREFIX queue- LIMIT 1 KEYS")?;
-        if word.fate() != Fate::Ok {
-            return Ok(word.fate());
+        if word.outcome() != Acknowledged(()) {
+            return Ok(word.outcome());
         }
         let Some(key) = first_key(&word) else {
             self.known.waiting = 0;
-            return Ok(Fate::Ok);
+            return Ok(Acknowledged(()));
         };
         let number = number_of(&key);
         // An item whose removal was acknowledged must never come again.
         let may_come = number > self.known.acked || self.known.late.remove(&number);
         self.expect(may_come, || format!("queue: {key} came again"));
         let word = redis.say(&format!("DEL {key}"))?;
-        if word.fate() == Fate::Ok {
+        if word.outcome() == Acknowledged(()) {
             self.known.acked = self.known.acked.max(number);
             self.known.waiting = self.known.waiting.saturating_sub(1);
         }
-        Ok(word.fate())
+        Ok(word.outcome())
     }
 
     /// Appends a point, deletes the oldest, and reads the others.
-    fn series(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+    fn series(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
         let fate = self.append(redis, "series")?;
-        if fate != Fate::Ok || self.known.next <= SERIES_POINTS {
+        if fate != Acknowledged(()) || self.known.next <= SERIES_POINTS {
             return Ok(fate);
         }
         // This includes points that were due for deletion while no node served the client.
@@ -239,35 +215,35 @@ impl EverydayClient {
         let due = self.known.acked + 1..=last;
         let names: Vec<_> = due.map(|number| format!("series-{number:012}")).collect();
         let word = redis.say(&format!("DEL {}", names.join(" ")))?;
-        if word.fate() != Fate::Ok {
-            return Ok(word.fate());
+        if word.outcome() != Acknowledged(()) {
+            return Ok(word.outcome());
         }
         self.known.acked = last;
         let page = format!("CREDENZA.RANGE [series-{last:012} (series. LIMIT 1000 KEYS");
         let word = redis.say(&page)?;
-        if word.fate() == Fate::Ok {
+        if word.outcome() == Acknowledged(()) {
             let keys = keys_of(&word);
             let here = |number: u64| keys.contains(&format!("series-{number:012}"));
             let may_be = !here(last) || self.known.late.remove(&last);
             self.expect(may_be, || format!("series: {last} is there after its delete"));
             self.expect(here(newest), || format!("series: {newest} is not there"));
         }
-        Ok(word.fate())
+        Ok(word.outcome())
     }
 
     /// Writes the next item.
-    fn append(&mut self, redis: &mut Resp, what: &str) -> io::Result<Fate> {
+    fn append(&mut self, redis: &mut Resp, what: &str) -> io::Result<Outcome> {
         self.known.next += 1;
         let told = redis.say(&format!("SET {what}-{:012} x", self.known.next));
-        let fate = told.map(|word| word.fate());
-        if matches!(fate, Ok(Fate::Info) | Err(_)) {
+        let fate = told.map(|word| word.outcome());
+        if matches!(fate, Ok(Outcome::Unknown) | Err(_)) {
             self.known.late.insert(self.known.next);
         }
         fate
     }
 
     /// Adds one; the answer must be the acknowledged sum plus at most the unknown steps.
-    fn count(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+    fn count(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
         let word = redis.say("INCR everyday-counter")?;
         if let RespReply::Number(sum) = word {
             let ClientKnowledge { acked, unknown, .. } = self.known;
@@ -277,24 +253,24 @@ impl EverydayClient {
             self.known.unknown = may.end().saturating_sub(sum as u64);
             self.known.acked = sum as u64;
         }
-        Ok(word.fate())
+        Ok(word.outcome())
     }
 
     /// Writes two keys in one sequence, then reads both.
-    fn sequence(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+    fn sequence(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
         let value = self.dice.random::<u32>();
         for step in ["MULTI", "SET left VALUE", "SET right VALUE"] {
             let word = redis.say(&step.replace("VALUE", &value.to_string()))?;
-            if word.fate() != Fate::Ok {
-                return Ok(word.fate());
+            if word.outcome() != Acknowledged(()) {
+                return Ok(word.outcome());
             }
         }
         let word = redis.say("EXEC")?;
-        if word.fate() != Fate::Ok {
-            return Ok(word.fate());
+        if word.outcome() != Acknowledged(()) {
+            return Ok(word.outcome());
         }
         let word = redis.say("MGET left right")?;
-        if word.fate() == Fate::Ok {
+        if word.outcome() == Acknowledged(()) {
             let wanted = RespReply::Bulk(Some(value.to_string().into_bytes()));
             // A sequence of its own with an unknown outcome may be applied later, but never in
             // part.
@@ -302,17 +278,17 @@ impl EverydayClient {
             let is_whole = matches!(word.list(), [left, right] if left == right);
             self.expect(is_mine && is_whole, || format!("sequence: {value}, found {word:?}"));
         }
-        Ok(word.fate())
+        Ok(word.outcome())
     }
 
     /// Reads a page in a range that others write and delete.
-    fn range(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+    fn range(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
         let word = redis.say("CREDENZA.RANGE [expiring- (touched-99 LIMIT 500 KEYS")?;
-        if word.fate() == Fate::Ok {
+        if word.outcome() == Acknowledged(()) {
             let sorted = keys_of(&word).is_sorted_by(|one, other| one < other);
             self.expect(sorted, || "range: keys are out of order".into());
         }
-        Ok(word.fate())
+        Ok(word.outcome())
     }
 
     fn expect(&mut self, holds: bool, words: impl FnOnce() -> String) {

@@ -1,16 +1,18 @@
 //! One client: what it asks for, and what it writes down.
 
 use super::front_ends::{self, FrontEndClient};
-use super::{Lived, PATIENCE, TransactorShared};
-use crate::checkers::transactions::{
-    KeyValue, Level, StepAnswer, Transaction, TransactionOutcome, TransactionStep,
+use super::{
+    Level, PATIENCE, StepAnswer, TransactionAnswer, TransactionHistory, TransactionOp,
+    TransactionStep,
 };
-use crate::client::Http;
+use crate::client::{Http, Outcome};
+use crate::workload::Outcome::Acknowledged;
+use crate::workload::transactions::TransactionAnswer::{Done, Failed};
+use crate::workload::{Call, KeyValue, WorkloadContext};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a client rests between two transactions, and before it connects again.
@@ -25,8 +27,10 @@ const MEMBERS: usize = 6;
 /// How long rows live that do not live for ever.
 const TTL_MS: u64 = 300;
 
-pub(super) struct TransactorClient {
-    shared: Arc<TransactorShared>,
+pub(super) struct TransactionClient {
+    context: Arc<WorkloadContext>,
+    /// Begins every key.
+    prefix: String,
     dice: StdRng,
     /// The node and the front-end it uses, counted round and round.
     at: usize,
@@ -36,19 +40,35 @@ pub(super) struct TransactorClient {
     /// The highest index that an answer reflected.
     index: u64,
     session: Option<(u64, u64)>,
-    pub lived: Lived,
+    pub history: TransactionHistory,
 }
 
-impl TransactorClient {
-    pub fn new(shared: Arc<TransactorShared>, at: usize, seed: u64) -> TransactorClient {
+impl TransactionClient {
+    pub fn new(
+        context: Arc<WorkloadContext>,
+        prefix: &str,
+        at: usize,
+        seed: u64,
+    ) -> TransactionClient {
         let dice = StdRng::seed_from_u64(seed.wrapping_mul(1009) ^ at as u64);
-        let (connection, lived) = (shared.connection(), Lived::default());
-        let (written, index, session, name) = (0, 0, None, at);
-        TransactorClient { shared, dice, at, connection, name, written, index, session, lived }
+        let (connection, history) = (context.number(), TransactionHistory::default());
+        let (written, index, session, name, prefix) = (0, 0, None, at, prefix.to_string());
+        TransactionClient {
+            context,
+            prefix,
+            dice,
+            at,
+            connection,
+            name,
+            written,
+            index,
+            session,
+            history,
+        }
     }
 
     fn stopped(&self) -> bool {
-        self.shared.stop.load(Ordering::SeqCst)
+        self.context.stopped()
     }
 
     /// Asks until told to stop; what is refused or breaks is left for the next node and front-end.
@@ -57,8 +77,8 @@ impl TransactorClient {
             // A node further with each round of front-ends: no front-end is bound to the same node
             // for ever.
             let node = self.at + self.at / front_ends::KINDS;
-            let address = self.shared.nodes[node % self.shared.nodes.len()];
-            self.connection = self.shared.connection();
+            let (_, address) = self.context.node(node);
+            self.connection = self.context.number();
             if let Ok(mut client) = FrontEndClient::open(self.at, address) {
                 for _ in 0..40 {
                     if self.stopped() {
@@ -66,7 +86,7 @@ impl TransactorClient {
                     }
                     if let Err(error) = self.choose(&mut client) {
                         if error.kind() == io::ErrorKind::InvalidData {
-                            self.lived.strange.push(error.to_string());
+                            self.history.strange.push(error.to_string());
                         }
                         break;
                     }
@@ -79,7 +99,7 @@ impl TransactorClient {
     }
 
     fn key(&mut self, kind: &str, many: usize) -> String {
-        format!("{}-{kind}{}", self.shared.prefix, self.dice.random_range(0..many))
+        format!("{}-{kind}{}", self.prefix, self.dice.random_range(0..many))
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -100,9 +120,9 @@ impl TransactorClient {
         match client {
             FrontEndClient::Resp(resp) if roll < 3 => {
                 let steps: Vec<_> = (0..6).map(|_| self.plain(true)).collect();
-                let began = self.shared.now();
+                let began = self.context.now();
                 let (outcomes, end) = front_ends::pipelined(resp, &steps);
-                let broken = outcomes.contains(&TransactionOutcome::Unknown);
+                let broken = outcomes.contains(&Outcome::Unknown);
                 for (step, outcome) in steps.into_iter().zip(outcomes) {
                     self.note(
                         vec![step],
@@ -123,7 +143,7 @@ impl TransactorClient {
                 };
                 let reads = matches!(step, TransactionStep::Get(_) | TransactionStep::Range(_));
                 let level = if reads && rich { self.level() } else { Level::Consistent };
-                let (name, began) = (client.name(), self.shared.now());
+                let (name, began) = (client.name(), self.context.now());
                 let answered = client.one(&step, level);
                 self.answered(vec![step], level, name, began, answered)
             }
@@ -144,7 +164,7 @@ impl TransactorClient {
     }
 
     fn members(&self) -> String {
-        format!("{}-member", self.shared.prefix)
+        format!("{}-member", self.prefix)
     }
 
     /// Steps that hold together: what was read just before is what must be there still.
@@ -186,17 +206,17 @@ impl TransactorClient {
             }
             4 => {
                 let range = TransactionStep::Range(self.members());
-                let began = self.shared.now();
+                let began = self.context.now();
                 let answered = FrontEndClient::one(
                     &mut FrontEndClient::Http(self.again(web)?),
                     &range,
                     Level::Consistent,
                 );
                 let there = match &answered {
-                    Ok((TransactionOutcome::Done(said), _)) => keys(said),
+                    Ok((Acknowledged(Done(said)), _)) => keys(said),
                     _ => Vec::new(),
                 };
-                let other = self.shared.connection();
+                let other = self.context.number();
                 let mine = std::mem::replace(&mut self.connection, other);
                 let noted = self.answered(vec![range], Level::Consistent, "http", began, answered);
                 self.connection = mine;
@@ -228,10 +248,10 @@ impl TransactorClient {
         web: &mut Http,
         steps: Vec<TransactionStep>,
     ) -> io::Result<Option<[KeyValue; 2]>> {
-        let began = self.shared.now();
+        let began = self.context.now();
         let answered = front_ends::sequence(web, &steps, None);
         let rows = match &answered {
-            Ok((TransactionOutcome::Done(said), _)) => match &said[..] {
+            Ok((Acknowledged(Done(said)), _)) => match &said[..] {
                 [StepAnswer::Row(one), StepAnswer::Row(other)] => {
                     Some([one.clone(), other.clone()])
                 }
@@ -247,7 +267,7 @@ impl TransactorClient {
     /// transaction, from the first attempt to the answer.
     fn retried(&mut self) -> io::Result<()> {
         let connect = |at: usize| {
-            let address = self.shared.nodes[at % self.shared.nodes.len()];
+            let (_, address) = self.context.node(at);
             Http::with_patience(address, PATIENCE)
         };
         if self.session.is_none() {
@@ -256,29 +276,29 @@ impl TransactorClient {
         let Some((session, number)) = self.session.as_mut() else { return Ok(()) };
         *number += 1;
         let retry = (*session, *number);
-        let key = format!("{}-number{}", self.shared.prefix, self.dice.random_range(0..2));
+        let key = format!("{}-number{}", self.prefix, self.dice.random_range(0..2));
         let steps = vec![TransactionStep::Add(key, 1)];
-        let (began, mut last) = (self.shared.now(), (TransactionOutcome::Refused, None));
+        let (began, mut last) = (self.context.now(), (Outcome::Refused, None));
         for at in self.at..self.at + TRIES_MAX {
             let answered =
                 connect(at).and_then(|mut web| front_ends::sequence(&mut web, &steps, Some(retry)));
             match answered {
-                Ok((TransactionOutcome::Refused, _)) => {}
-                Ok((TransactionOutcome::Unknown, _)) => last.0 = TransactionOutcome::Unknown,
+                Ok((Outcome::Refused, _)) => {}
+                Ok((Outcome::Unknown, _)) => last.0 = Outcome::Unknown,
                 Ok(done) => {
                     last = done;
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
-                Err(_) => last.0 = TransactionOutcome::Unknown,
+                Err(_) => last.0 = Outcome::Unknown,
             }
             std::thread::sleep(10 * PAUSE);
         }
-        if last.0 == TransactionOutcome::Unknown || last.0 == TransactionOutcome::Refused {
+        if last.0 == Outcome::Unknown || last.0 == Outcome::Refused {
             // What was sent and has no answer may still be on its way.
-            (self.session, last.0) = (None, TransactionOutcome::Unknown);
+            (self.session, last.0) = (None, Outcome::Unknown);
         }
-        let other = self.shared.connection();
+        let other = self.context.number();
         let mine = std::mem::replace(&mut self.connection, other);
         self.note(steps, Level::Consistent, "http session", began, last);
         self.connection = mine;
@@ -296,13 +316,12 @@ impl TransactorClient {
     ) -> io::Result<()> {
         let (answer, end) = match answered {
             Ok((outcome, index)) => {
-                let goes_on =
-                    matches!(outcome, TransactionOutcome::Done(_) | TransactionOutcome::Failed)
-                        || level != Level::Consistent;
+                let goes_on = matches!(outcome, Acknowledged(Done(_)) | Acknowledged(Failed))
+                    || level != Level::Consistent;
                 let end = if goes_on { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) };
                 ((outcome, index), end)
             }
-            Err(error) => ((TransactionOutcome::Unknown, None), Err(error)),
+            Err(error) => ((Outcome::Unknown, None), Err(error)),
         };
         self.note(steps, level, front_end, began, answer);
         end
@@ -314,12 +333,13 @@ impl TransactorClient {
         level: Level,
         front_end: &'static str,
         began: u64,
-        (outcome, index): (TransactionOutcome, Option<u64>),
+        (outcome, index): (Outcome<TransactionAnswer>, Option<u64>),
     ) {
         self.index = self.index.max(index.unwrap_or(0));
-        let (connection, ended) = (self.connection, self.shared.now());
-        let one = Transaction { connection, steps, level, outcome, index, began, ended, front_end };
-        self.lived.transactions.push(one);
+        let (client, ended) = (self.connection, self.context.now());
+        let node = self.context.node(self.at + self.at / front_ends::KINDS).0;
+        let op = TransactionOp { steps, level, front_end, index };
+        self.history.calls.push(Call { client, node, op, outcome, began, ended });
     }
 }
 

@@ -1,22 +1,24 @@
 //! One client: what it calls, and what it makes of the answers.
 
-use super::{History, RecorderPlan, RecorderShared, Turns};
-use crate::checkers::{CallOperation, CallOutcome, CallValue, ClientCall};
-use crate::client::{Fate, Resp, RespReply};
+use super::RegisterAnswer::{Done, Existed, Found};
+use super::Turns;
+use super::{RegisterAction, RegisterAnswer, RegisterHistory, RegisterOp, RegisterPlan};
+use crate::client::{Outcome, Resp, RespReply};
+use crate::workload::Outcome::Acknowledged;
+use crate::workload::{Call, KeyValue, WorkloadContext};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a client rests before it connects again.
 const REST: Duration = Duration::from_millis(5);
 
-pub(super) struct RecorderClient {
-    shared: Arc<RecorderShared>,
-    plan: RecorderPlan,
+pub(super) struct RegisterClient {
+    context: Arc<WorkloadContext>,
+    plan: RegisterPlan,
     dice: StdRng,
     /// The node it calls, counted round and round.
     at: usize,
@@ -25,40 +27,38 @@ pub(super) struct RecorderClient {
     second: u32,
     written: u32,
     /// What it last knew of each key: what a test-and-set expects.
-    known: BTreeMap<String, CallValue>,
-    pub(super) history: History,
+    known: BTreeMap<String, KeyValue>,
+    pub(super) history: RegisterHistory,
 }
 
-impl RecorderClient {
+impl RegisterClient {
     pub(super) fn new(
-        shared: Arc<RecorderShared>,
-        plan: RecorderPlan,
+        context: Arc<WorkloadContext>,
+        plan: RegisterPlan,
         at: usize,
-    ) -> RecorderClient {
+    ) -> RegisterClient {
         let dice = StdRng::seed_from_u64(plan.seed.wrapping_mul(1009) ^ at as u64);
-        let (known, history) = (BTreeMap::new(), History::default());
+        let (known, history) = (BTreeMap::new(), RegisterHistory::default());
         let (number, second, written) = (0, 0, 0);
         let mut client =
-            RecorderClient { shared, plan, dice, at, number, second, written, known, history };
+            RegisterClient { context, plan, dice, at, number, second, written, known, history };
         client.arrive(at);
         client
     }
 
     /// Goes on at a node, under numbers of its own.
     pub(super) fn arrive(&mut self, at: usize) {
-        (self.at, self.number, self.second) = (at, self.shared.number(), self.shared.number());
-        let (place, _) = self.shared.node(at);
-        self.history.places.extend([(self.number, place), (self.second, place)]);
+        (self.at, self.number, self.second) = (at, self.context.number(), self.context.number());
     }
 
     fn stopped(&self) -> bool {
-        self.shared.stop.load(Ordering::SeqCst)
+        self.context.stopped()
     }
 
     /// Calls until told to stop; connects again whenever the connection breaks.
     pub(super) fn work(&mut self) {
         while !self.stopped() {
-            let (_, address) = self.shared.node(self.at);
+            let (_, address) = self.context.node(self.at);
             if let Ok(mut connection) = Resp::with_patience(address, self.plan.patience) {
                 while !self.stopped() && self.choose(&mut connection).is_ok() {
                     std::thread::sleep(self.plan.pause);
@@ -77,8 +77,8 @@ impl RecorderClient {
         if self.plan.pairs > 0 && self.dice.random_bool(0.2) {
             let keys = self.plan.pair(self.dice.random_range(0..self.plan.pairs));
             let what = match self.dice.random_bool(0.5) {
-                true => CallOperation::Put(self.value()),
-                false => CallOperation::Get,
+                true => RegisterAction::Put(self.value()),
+                false => RegisterAction::Get,
             };
             self.call_pair(connection, keys, what)?;
         } else {
@@ -87,7 +87,7 @@ impl RecorderClient {
             self.call(connection, key, operation)?;
         }
         let refused =
-            self.history.calls[known..].iter().any(|call| call.outcome == CallOutcome::Refused);
+            self.history.calls[known..].iter().any(|call| call.outcome == Outcome::Refused);
         if refused && self.plan.turns == Turns::On {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -99,15 +99,15 @@ impl RecorderClient {
         format!("{}.{}", self.number, self.written).into_bytes()
     }
 
-    fn operation(&mut self, key: &str) -> CallOperation {
+    fn operation(&mut self, key: &str) -> RegisterAction {
         match self.dice.random_range(0..20) {
-            0..8 => CallOperation::Get,
-            8..14 => CallOperation::Put(self.value()),
-            14..16 => CallOperation::Delete,
+            0..8 => RegisterAction::Get,
+            8..14 => RegisterAction::Put(self.value()),
+            14..16 => RegisterAction::Delete,
             roll => {
                 let expect = self.known.get(key).cloned().flatten();
                 let wanted = if roll == 19 { None } else { Some(self.value()) };
-                CallOperation::TestAndSet { expect, wanted }
+                RegisterAction::TestAndSet { expect, wanted }
             }
         }
     }
@@ -118,26 +118,27 @@ impl RecorderClient {
         &mut self,
         connection: &mut Resp,
         key: String,
-        what: CallOperation,
+        what: RegisterAction,
     ) -> io::Result<()> {
         let words = words(&key, &what);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let began = self.shared.now();
+        let began = self.context.now();
         let answer = connection.call(&words);
-        let ended = self.shared.now();
+        let ended = self.context.now();
         let (outcome, broken) = match answer {
             Ok(word) => match outcome(&what, &word) {
                 Some(outcome) => (outcome, Ok(())),
                 None => {
                     self.history.strange.push(format!("{key}: {what:?} was answered {word:?}"));
-                    (CallOutcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
+                    (Outcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
                 }
             },
-            Err(error) => (CallOutcome::Unknown, Err(error)),
+            Err(error) => (Outcome::Unknown, Err(error)),
         };
         self.learn(&key, &what, &outcome);
-        let (client, unknown) = (self.number, outcome == CallOutcome::Unknown);
-        self.history.calls.push(ClientCall { client, key, operation: what, outcome, began, ended });
+        let (client, unknown) = (self.number, outcome == Outcome::Unknown);
+        let (node, op) = (self.context.node(self.at).0, RegisterOp { key, action: what });
+        self.history.calls.push(Call { client, node, op, outcome, began, ended });
         if unknown {
             self.arrive(self.at);
         }
@@ -150,43 +151,44 @@ impl RecorderClient {
         &mut self,
         connection: &mut Resp,
         keys: [String; 2],
-        what: CallOperation,
+        what: RegisterAction,
     ) -> io::Result<()> {
         let [left, right] = [keys[0].as_bytes(), keys[1].as_bytes()];
-        let began = self.shared.now();
+        let began = self.context.now();
         let answer = match &what {
-            CallOperation::Put(value) => connection.call(&[b"MSET", left, value, right, value]),
+            RegisterAction::Put(value) => connection.call(&[b"MSET", left, value, right, value]),
             _ => connection.call(&[b"MGET", left, right]),
         };
-        let ended = self.shared.now();
+        let ended = self.context.now();
         let (outcome, broken) = match answer {
             Ok(word) => match pair_outcome(&what, &word) {
                 Some(outcome) => (outcome, Ok(())),
                 None => {
                     self.history.strange.push(format!("{keys:?}: {what:?} got {word:?}"));
-                    (CallOutcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
+                    (Outcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
                 }
             },
-            Err(error) => (CallOutcome::Unknown, Err(error)),
+            Err(error) => (Outcome::Unknown, Err(error)),
         };
+        let node = self.context.node(self.at).0;
         for (client, key) in [self.number, self.second].into_iter().zip(keys) {
-            let (operation, outcome) = (what.clone(), outcome.clone());
-            self.history.calls.push(ClientCall { client, key, operation, outcome, began, ended });
+            let (op, outcome) = (RegisterOp { key, action: what.clone() }, outcome.clone());
+            self.history.calls.push(Call { client, node, op, outcome, began, ended });
         }
-        if outcome == CallOutcome::Unknown {
+        if outcome == Outcome::Unknown {
             self.arrive(self.at);
         }
         broken
     }
 
-    fn learn(&mut self, key: &str, what: &CallOperation, outcome: &CallOutcome) {
+    fn learn(&mut self, key: &str, what: &RegisterAction, outcome: &Outcome<RegisterAnswer>) {
         let value = match (what, outcome) {
-            (CallOperation::TestAndSet { expect, wanted }, CallOutcome::Found(found)) => {
+            (RegisterAction::TestAndSet { expect, wanted }, Acknowledged(Found(found))) => {
                 if found == expect { wanted.clone() } else { found.clone() }
             }
-            (_, CallOutcome::Found(value)) => value.clone(),
-            (CallOperation::Put(value), CallOutcome::Done) => Some(value.clone()),
-            (CallOperation::Delete, CallOutcome::Existed(_)) => None,
+            (_, Acknowledged(Found(value))) => value.clone(),
+            (RegisterAction::Put(value), Acknowledged(Done)) => Some(value.clone()),
+            (RegisterAction::Delete, Acknowledged(Existed(_))) => None,
             _ => return,
         };
         self.known.insert(key.into(), value);
@@ -194,17 +196,17 @@ impl RecorderClient {
 }
 
 /// The command of a call.
-fn words(key: &str, what: &CallOperation) -> Vec<Vec<u8>> {
+fn words(key: &str, what: &RegisterAction) -> Vec<Vec<u8>> {
     let said = |word: &str| word.as_bytes().to_vec();
-    let value = |value: &CallValue| match value {
+    let value = |value: &KeyValue| match value {
         Some(value) => vec![said("VALUE"), value.clone()],
         None => vec![said("ABSENT")],
     };
     match what {
-        CallOperation::Get => vec![said("GET"), said(key)],
-        CallOperation::Put(value) => vec![said("SET"), said(key), value.clone()],
-        CallOperation::Delete => vec![said("DEL"), said(key)],
-        CallOperation::TestAndSet { expect, wanted } => {
+        RegisterAction::Get => vec![said("GET"), said(key)],
+        RegisterAction::Put(value) => vec![said("SET"), said(key), value.clone()],
+        RegisterAction::Delete => vec![said("DEL"), said(key)],
+        RegisterAction::TestAndSet { expect, wanted } => {
             [vec![said("CREDENZA.TAS"), said(key)], value(expect), value(wanted)].concat()
         }
     }
@@ -212,35 +214,35 @@ fn words(key: &str, what: &CallOperation) -> Vec<Vec<u8>> {
 
 /// What an answer of a call over a pair says of either key; none when they differ, or when no such
 /// call may be answered so.
-fn pair_outcome(what: &CallOperation, word: &RespReply) -> Option<CallOutcome> {
-    match (word.fate(), what, word.list()) {
-        (Fate::Info, ..) => Some(CallOutcome::Unknown),
-        (Fate::Fail, ..) => Some(CallOutcome::Refused),
-        (_, CallOperation::Get, [RespReply::Bulk(left), RespReply::Bulk(right)])
+fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<Outcome<RegisterAnswer>> {
+    match (word.outcome(), what, word.list()) {
+        (Outcome::Unknown, ..) => Some(Outcome::Unknown),
+        (Outcome::Refused, ..) => Some(Outcome::Refused),
+        (_, RegisterAction::Get, [RespReply::Bulk(left), RespReply::Bulk(right)])
             if left == right =>
         {
-            Some(CallOutcome::Found(left.clone()))
+            Some(Acknowledged(Found(left.clone())))
         }
-        (_, CallOperation::Put(_), []) if *word == RespReply::Simple("OK".into()) => {
-            Some(CallOutcome::Done)
+        (_, RegisterAction::Put(_), []) if *word == RespReply::Simple("OK".into()) => {
+            Some(Acknowledged(Done))
         }
         _ => None,
     }
 }
 
 /// What an answer says; none when no such call may be answered so.
-fn outcome(what: &CallOperation, word: &RespReply) -> Option<CallOutcome> {
-    match (word.fate(), what, word) {
-        (Fate::Info, ..) => Some(CallOutcome::Unknown),
-        (Fate::Fail, ..) => Some(CallOutcome::Refused),
-        (_, CallOperation::Get | CallOperation::TestAndSet { .. }, RespReply::Bulk(found)) => {
-            Some(CallOutcome::Found(found.clone()))
+fn outcome(what: &RegisterAction, word: &RespReply) -> Option<Outcome<RegisterAnswer>> {
+    match (word.outcome(), what, word) {
+        (Outcome::Unknown, ..) => Some(Outcome::Unknown),
+        (Outcome::Refused, ..) => Some(Outcome::Refused),
+        (_, RegisterAction::Get | RegisterAction::TestAndSet { .. }, RespReply::Bulk(found)) => {
+            Some(Acknowledged(Found(found.clone())))
         }
-        (_, CallOperation::Put(_), RespReply::Simple(said)) if said == "OK" => {
-            Some(CallOutcome::Done)
+        (_, RegisterAction::Put(_), RespReply::Simple(said)) if said == "OK" => {
+            Some(Acknowledged(Done))
         }
-        (_, CallOperation::Delete, RespReply::Number(count @ 0..=1)) => {
-            Some(CallOutcome::Existed(*count == 1))
+        (_, RegisterAction::Delete, RespReply::Number(count @ 0..=1)) => {
+            Some(Acknowledged(Existed(*count == 1)))
         }
         _ => None,
     }

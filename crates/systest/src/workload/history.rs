@@ -1,0 +1,117 @@
+//! History of a workload: its calls with their times and outcomes, and what is measured of them.
+
+use crate::client::Outcome;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Beginning and end of a call that no figure counts, such as one that was made before a workload.
+pub const UNTIMED: u64 = u64::MAX;
+
+/// A call: operation, outcome and interval on the workload's one clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call<O, A> {
+    /// Client that called. A client has one call open at a time; one whose call stays without an
+    /// answer is never heard of again (its connection goes on under another number).
+    pub client: u32,
+    /// Node that was called, counted from 0.
+    pub node: usize,
+    /// Operation that was asked for.
+    pub op: O,
+    /// Outcome, with the answer of an acknowledged call.
+    pub outcome: Outcome<A>,
+    /// Time of the call, in nanoseconds of the workload's clock.
+    pub began: u64,
+    /// Time of the answer. Of an unknown outcome: when the client gave up, which says nothing.
+    pub ended: u64,
+}
+
+impl<O, A> Call<O, A> {
+    /// Returns true if the client learned the outcome.
+    pub fn is_known(&self) -> bool {
+        !matches!(self.outcome, Outcome::Unknown)
+    }
+
+    fn took(&self) -> Duration {
+        Duration::from_nanos(self.ended - self.began)
+    }
+}
+
+/// Calls of all clients of a workload.
+#[derive(Clone, Debug)]
+pub struct History<O, A> {
+    /// Calls, those of one client in order.
+    pub calls: Vec<Call<O, A>>,
+    /// Answers that no such call may get.
+    pub strange: Vec<String>,
+    /// Refusals in words, each once, with its count.
+    pub refusals: BTreeMap<String, u64>,
+}
+
+impl<O, A> Default for History<O, A> {
+    fn default() -> History<O, A> {
+        History { calls: Vec::new(), strange: Vec::new(), refusals: BTreeMap::new() }
+    }
+}
+
+impl<O, A> History<O, A> {
+    /// Counts calls that were acknowledged, were refused, stay unknown.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let (mut ok, mut refused, mut unknown) = (0, 0, 0);
+        for call in &self.calls {
+            match call.outcome {
+                Outcome::Acknowledged(_) => ok += 1,
+                Outcome::Refused => refused += 1,
+                Outcome::Unknown => unknown += 1,
+            }
+        }
+        (ok, refused, unknown)
+    }
+
+    /// Returns calls that began in a span at these nodes.
+    pub fn within(
+        &self,
+        (from, to): (Duration, Duration),
+        at: impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = &Call<O, A>> {
+        let timed = self.calls.iter().filter(|call| call.began != UNTIMED);
+        timed.filter(move |call| {
+            (from..to).contains(&Duration::from_nanos(call.began)) && at(call.node)
+        })
+    }
+
+    /// Counts calls that began in a span at these nodes: the answered ones, and all.
+    pub fn answered(&self, span: (Duration, Duration), at: impl Fn(usize) -> bool) -> (u64, u64) {
+        let all: Vec<_> = self.within(span, at).collect();
+        let known = all.iter().filter(|call| call.is_known()).count();
+        (known as u64, all.len() as u64)
+    }
+
+    /// Returns the duration that so many percent of the calls that began in a span do not exceed.
+    pub fn percentile(
+        &self,
+        span: (Duration, Duration),
+        at: impl Fn(usize) -> bool,
+        percent: usize,
+    ) -> Duration {
+        let mut times: Vec<_> = self.within(span, at).map(Call::took).collect();
+        times.sort_unstable();
+        times.get(times.len() * percent / 100).copied().unwrap_or_default()
+    }
+
+    /// Returns durations of the answered calls of one node that began in a span, sorted.
+    pub fn times(&self, from: Duration, to: Duration, node: usize) -> Vec<Duration> {
+        let calls = self.within((from, to), |at| at == node).filter(|call| call.is_known());
+        let mut times: Vec<_> = calls.map(Call::took).collect();
+        times.sort_unstable();
+        times
+    }
+
+    /// Takes in the calls of another history.
+    pub fn join(&mut self, other: History<O, A>) {
+        self.calls.extend(other.calls);
+        self.strange.extend(other.strange);
+        for (words, count) in other.refusals {
+            *self.refusals.entry(words).or_default() += count;
+        }
+    }
+}
