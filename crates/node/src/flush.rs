@@ -195,6 +195,8 @@ impl Flush {
             }
             FlushPhase::AskCopies => {
                 for (group, applied) in self.groups.iter().zip(&self.applied) {
+                    // As noted before the seal: later entries may be in a table that is not
+                    // flushed.
                     group.applied.set_flushed(*applied);
                     self.copies.extend(group.copy_to_head()?);
                 }

@@ -80,11 +80,15 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
     let (in_time, vnodes_ended) = (retired.is_ok(), retired.unwrap_or(false));
     last_words_said(router).await;
     if let Some(peers) = links.peers.get() {
+        // Before the log writer: nothing more is taken from others that could not be written.
         peers.stop().await;
     }
     let (flusher, vnode_store) = (housekeeper.flusher.clone(), housekeeper.vnode_store.clone());
     let ended = tokio::task::spawn_blocking(move || {
+        // All is synced before the mark of a good end is written: a mark that outlived a lost batch
+        // would have a vnode give its dots again.
         flusher.log_writer.stop();
+        // A round of maintenance that is under way ends first: it writes the same files.
         let _one = flusher.exclude();
         if vnodes_ended {
             vnode_store.end_well()?;

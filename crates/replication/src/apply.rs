@@ -47,6 +47,8 @@ impl Group {
                 true => (self.keep(index, &payload)?, None),
                 false => apply_marked(self.id, &*self.shared.trees, index, &payload, observer)?,
             };
+            // Between the store and `advance`: a key that is noted shows its change, and who waits
+            // for the entry finds its keys noted.
             self.track_value(&payload)?;
             self.applied.set_time(applied.time);
             mark = Some(applied);

@@ -183,6 +183,7 @@ pub(super) async fn run(
         error = speak(link, &mut writer, &mut to) => Broken::Socket(error.to_string()),
         broken = watch(link, settings) => broken,
     };
+    // First: who sends from here on hears `NoLink`, and fills no queue that nobody empties.
     link.close();
     goodbye(&mut writer, &mut to, &broken).await;
     sink.broken(link.terms.node, &broken);
@@ -213,6 +214,7 @@ async fn listen<R: AsyncRead + Unpin>(link: &Arc<Link>, socket: &mut R, sink: &d
                 Err(error) => return Broken::Frame(error),
             }
         }
+        // One task has both halves: a peer that sends without a pause would keep this one silent.
         if turn >= READ_TURN_BYTES {
             turn = 0;
             tokio::task::yield_now().await;
@@ -257,6 +259,7 @@ impl Link {
         let now = world::nanoseconds();
         let mut room = false;
         let mut outbox = self.outbox();
+        // The total so far, not each amount: one word stands for all that were not sent.
         if self.consumed_news.swap(false, Relaxed) {
             outbox.say(ConnectionWord::Consumed(self.consumed.load(Relaxed)));
         }
@@ -321,6 +324,7 @@ async fn watch(link: &Link, settings: &PeerSettings) -> Broken {
             }
         }
         let unanswered = link.unanswered_since.load(Relaxed);
+        // Only the oldest counts: each ping would else begin the wait anew.
         if unanswered == 0 {
             link.unanswered_since.store(now, Relaxed);
         } else if past(unanswered, settings.unanswered) {

@@ -117,6 +117,7 @@ impl Outbox {
     /// Queues a control word; it replaces an older one of its kind.
     pub(super) fn say(&mut self, word: ConnectionWord) {
         let kind = std::mem::discriminant(&word);
+        // Each says all that the older one said, so a peer that does not read can't make them many.
         self.words.retain(|waiting| std::mem::discriminant(waiting) != kind);
         self.words.push_back(word);
     }
@@ -202,6 +203,7 @@ impl Outbox {
         let Some(first) = queue.messages.front() else { return u64::MAX };
         let used = self.bulk_begun - self.bulk_consumed;
         let credit = used + first.size() as u64 <= PEER_BULK_WINDOW_BYTES as u64;
+        // One that has begun was counted whole when it did, and must not stop in its midst.
         if queue.begun.is_some() || credit { self.rate.wait(now) } else { u64::MAX }
     }
 

@@ -80,6 +80,7 @@ impl Peer {
         let mut plain = self.plain();
         if member.incarnation > plain.known.incarnation {
             plain.known.incarnation = member.incarnation;
+            // Known of an earlier incarnation, and no evidence against a process of this one.
             plain.known.process = None;
         }
         // An incarnation below the recorded number can't go on record any more, so what this
@@ -227,6 +228,8 @@ impl PeerTask {
         let (shortest, longest) = self.endpoint.settings.pause;
         let mut pause = shortest;
         while let Some(greeted) = self.greet(previous, taken.take(), &mut pause).await {
+            // Named in the next hello: it tells the other side, if it still holds this link, that
+            // it is lost.
             previous = greeted.terms.id;
             let began = world::nanoseconds();
             taken = self.connected(greeted).await;
@@ -310,6 +313,7 @@ impl PeerTask {
                 biased;
                 _ = stopped(stop) => return None,
                 Some(call) = calls.recv() => {
+                    // Until its hello is out nobody can have accepted this dial, and the call wins.
                     let own = if said.load(Relaxed) { Own::Dialling } else { Own::Waiting };
                     if let Some(call) = judge(endpoint, peer, own, call) {
                         return Some((None, Some(call)));

@@ -78,9 +78,12 @@ impl ClusterReconciler {
             return; // A cluster that is not founded yet.
         }
         self.secrets.look(agent).await;
+        // Before the rest, which may need a connection to a new member.
         self.tell_peers(agent, &known);
         let forced = agent.settings.forced_among(&known);
         agent.directory.group.shared.forced_master.store(forced.0, Ordering::Release);
+        // Before groups begin or end by this description: a restart must know of them what this run
+        // did.
         self.write(agent, &known).await;
         self.begin_groups(agent, &known);
         self.end_groups(agent, &known);
@@ -209,6 +212,7 @@ impl ClusterReconciler {
             PreferredWish { order: &order, pause_ms: agent.settings.preferred_master_delay_ms };
         let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
+        // An heir whose disk hangs would stop the group, and hand it back.
         if agent.calls.hangs(heir).await {
             return Ok(());
         }
@@ -282,6 +286,7 @@ impl ClusterReconciler {
         let Some(fewer) = agent.calls.led_by(heir).await else { return Ok(()) };
         self.spread.heard(heir, fewer, pause_ms, now);
         let Some(group) = agent.groups.get(id) else { return Ok(()) };
+        // Counted again: others may have handed groups to either node since.
         if !differs(agent.calls.led_here(), fewer) || !group.leadership.is_master() {
             return Ok(());
         }

@@ -90,6 +90,7 @@ impl ForwardedRequest {
         let mut named = BTreeSet::new();
         let mut standing = group();
         loop {
+            // The group goes on without this replica: from now on others are asked where it is.
             if standing.borrow().dismissed {
                 standing = group();
             }
@@ -109,6 +110,7 @@ impl ForwardedRequest {
             match verdict {
                 AttemptVerdict::Final => return Err(self.told(error, doubt)),
                 AttemptVerdict::Missed => {}
+                // Kept for good: a later refusal tells nothing about this attempt.
                 AttemptVerdict::InDoubt => doubt = Some(error.clone()),
             }
             // A retry after a doubt may use the whole timeout: only an answer ends the doubt.

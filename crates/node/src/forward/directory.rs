@@ -64,6 +64,7 @@ impl Router {
         if let DirectoryCall::Cluster(ClusterCall::RemoveMember { name }) = &call {
             self.available.holds_nothing(name).await?;
         }
+        // Before the change: a dropped bucket names no group any more.
         let group_ref = self.locator.group_ref(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;
         match group_ref {
@@ -85,6 +86,7 @@ impl Router {
         let nothing = Call::Read(Read::Exists(Vec::new()), ReadLevel::Consistent);
         let request = Request { bucket: name.clone(), call: nothing, retry: None };
         match self.carry(group_ref, None, request).await {
+            // `NoSuchBucket` is the news itself: its master knows that the bucket was dropped.
             Err(error) if error.reason != Reason::NoSuchBucket => Err(Error::new(
                 Reason::DeadlinePassed,
                 format!(
@@ -120,6 +122,8 @@ impl Router {
     ) -> Submitted {
         let (router, before, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
         Submitted::Later(Box::pin(async move {
+            // Read first: if this node loses and regains the group meanwhile, the new epoch is not
+            // informed.
             let epoch = group.leadership.epoch();
             router.directory_is_current(before).await?;
             group.leadership.inform(epoch);

@@ -80,6 +80,7 @@ async fn evaluate(
     request: Request,
 ) -> Result<Reply> {
     Metrics::count(&router.metrics.forwarded_in);
+    // The sender may know of a bucket, or of its end, that this node has not applied yet.
     router.directory_reaches(directory).await?;
     // This node's directory is not behind: the sender knew an earlier group of the bucket.
     let bucket = router.locator.catalog.find(&request.bucket);

@@ -113,12 +113,14 @@ pub(crate) fn write_anew(
     // Fetched entries stand nowhere else: from now on the store holds them.
     trees.rotate().map_err(store_error)?;
     trees.flush().map_err(store_error)?;
+    // A segment of its own: everything before it, the damage with it, can go as whole segments.
     let start = log.begin_segment().map_err(store_error)?;
     let jobs = groups.iter().flat_map(again).chain([last_batch(vnodes.applied, true)]);
     for job in jobs {
         log.append(&record(&job)).map_err(store_error)?;
     }
     log.commit(true).map_err(store_error)?;
+    // Only behind the sync: until then a repeated repair still finds the old segments.
     log.collapse(start).map_err(store_error)?;
     Ok(())
 }

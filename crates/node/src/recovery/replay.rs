@@ -175,6 +175,7 @@ impl<'a> All<'a> {
             Entry::Vacant(none) => {
                 self.terms.check(id)?;
                 let group = none.insert(Replaying::new(id, self.trees, self.terms)?);
+                // The first record that can be read: earlier ones may have stood in a hole.
                 if self.holes > 0 {
                     group.hole(self.mended);
                 }
@@ -223,6 +224,8 @@ impl Replaying {
 
     /// Notes a part of the log that can't be read; `mended`: the needed entries that it held.
     fn hole(&mut self, mended: Option<&RepairedEntries>) {
+        // Before `mend`: it voids what the hole may have replaced, and the entries of other members
+        // are known to be decided.
         self.replay.hole();
         self.runs.hole();
         if let Some(values) = mended.and_then(|mended| mended.get(&self.id)) {
@@ -275,6 +278,7 @@ impl Replaying {
         let found = self.replay.finish().map_err(records::contradiction)?;
         let mut key = Vec::new();
         configuration_key(self.id, &mut key);
+        // From the store, behind `advance`: a stop-sign decided in this log is applied by now.
         let (base, configuration) = match trees.get(&key).map_err(store_error)? {
             Some(bytes) => read_configuration(&bytes).map_err(corrupt)?,
             None => (LogIndex(0), terms.first(self.id).clone()),

@@ -187,6 +187,7 @@ fn put(overlay: &mut Overlay, bucket: BucketId, intake: BucketIntake, item: &Ite
         }
         Item::Session { session, stored } => {
             let known = overlay.session(*session)?;
+            // A session known here may have gone on with other buckets: nothing of it goes back.
             let last = known.map_or(0, |known| known.highest);
             let here = StoredSession {
                 used: intake.here(stored.used).max(known.map_or(0, |known| known.used)),
@@ -203,6 +204,7 @@ fn put(overlay: &mut Overlay, bucket: BucketId, intake: BucketIntake, item: &Ite
         Item::Outcome { session, number, outcome } => {
             let known = overlay.session(*session)?;
             let forgotten = |highest: u64| number.saturating_add(SESSION_WINDOW) <= highest;
+            // Below the window nothing would remove it again.
             if known.is_some_and(|known| !forgotten(known.highest)) {
                 let outcome = outcome::moved(outcome, overlay.open.index);
                 overlay.put_outcome(*session, *number, &outcome);
@@ -218,6 +220,7 @@ fn close(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveAnsw
     if intake.closed {
         return Ok((MoveAnswer::Done { time: now }, 0));
     }
+    // Else what has expired there would be read here once more.
     if now < due {
         return Ok((MoveAnswer::Early { ms: due - now }, 0));
     }

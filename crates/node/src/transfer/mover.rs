@@ -72,6 +72,7 @@ pub(super) async fn run(moves: Arc<BucketMoves>, name: BucketName) -> Result<()>
     let Some(bucket) = moves.directory.catalog.find(&name) else { return Ok(()) };
     let Some(moving) = bucket.moving else { return Ok(()) };
     let source = moves.groups.find(bucket.group)?;
+    // A new master's directory may be behind: the row that names the move could be an old one.
     moves.router.inform(&source).await?;
     let target = MoveTarget::new(moves.clone(), moving.group);
     let sealed = source.seals.hold(bucket.id);
@@ -93,6 +94,8 @@ impl Mover {
             }
             Err(error) if error.reason == Reason::AlreadyExists => {
                 if !Mutant::CopiesOverOthers.is_active() {
+                    // Another master began under this number, and its late parts may still come: a
+                    // fresh number has had none.
                     return self.step(MoveStep::Renew).await;
                 }
             }
@@ -110,6 +113,7 @@ impl Mover {
     }
 
     async fn copy(&mut self) -> Result<()> {
+        // Before the first row is read: a change that the scan misses is then among these keys.
         let tracked = Arc::new(self.source.track(self.bucket.id)?);
         self.reached(MovePoint::Begun).await?;
         let copier = Copier::new(self.source.clone(), &self.bucket);
@@ -119,6 +123,7 @@ impl Mover {
             let began_ms = world::milliseconds();
             self.copy_again(&copier, tracked.take()?).await?;
             let is_short = world::milliseconds() - began_ms <= ROUND_MS_MAX;
+            // Sealed by an earlier attempt: nothing changes any more, and clients wait.
             if (is_short && self.source.tracked() <= LEFT_MAX) || self.sealed {
                 break;
             }
@@ -129,6 +134,7 @@ impl Mover {
         // Everything before the seal is applied, and what it changed is noted.
         self.copy_again(&copier, tracked.take()?).await?;
         self.reached(MovePoint::CopiedAgain).await?;
+        // Before clients go there: until then versions or times there may be below those seen here.
         self.close(seal).await?;
         self.reached(MovePoint::Closed).await?;
         self.step(MoveStep::Finish).await?;
@@ -210,6 +216,8 @@ impl Mover {
         }
         self.is_wanted()?;
         let ticket = self.source.seal(self.bucket.id)?;
+        // Before it is decided: clients may meet the seal from here on, and the move must not be
+        // given up for another bucket's turn.
         self.sealed = true;
         self.show(|progress| progress.phase = MovePhase::Sealed);
         self.source.settled(ticket).await?;
@@ -246,6 +254,8 @@ impl Mover {
                 }
                 Err(error) => error,
             };
+            // Asked again even in doubt: parts are numbered, and a `Begin` that was done costs a
+            // new number.
             if !matches!(error.kind(), Kind::Unavailable | Kind::Unknown) {
                 return Err(error);
             }
