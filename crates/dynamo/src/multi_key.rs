@@ -267,10 +267,11 @@ mod tests {
     fn permits(number: usize) -> KeyPermits {
         KeyPermits { free: Arc::new(Semaphore::new(number)), tasks: TaskScope::new("test") }
     }
+
     /// Returns the numbers of tasks in the order in which they were taken; each brings so many
     /// bytes. The tasks hang if they wait for others that never begin.
     async fn taken<F>(
-        key_permits: &KeyPermits,
+        permits: &KeyPermits,
         tasks: impl Iterator<Item = F>,
         bytes: usize,
     ) -> Vec<usize>
@@ -282,7 +283,7 @@ mod tests {
             taken.push(number);
             Ok(bytes)
         };
-        let all = tokio::time::timeout(Duration::from_secs(20), key_permits.beside(tasks, take));
+        let all = tokio::time::timeout(Duration::from_secs(20), permits.beside(tasks, take));
         all.await.expect("they are beside each other").expect("none fails");
         taken
     }
