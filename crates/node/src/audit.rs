@@ -3,10 +3,10 @@
 
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
-use crate::metadata::catalog::Catalog;
 use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, NodeId, Result};
+use metadata::catalog::Catalog;
 use replication::Comparing;
 use replication::comparison::{
     ComparisonReport, ComparisonStatus, Comparisons, Difference, DifferenceStatus,

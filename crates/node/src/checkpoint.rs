@@ -3,9 +3,9 @@
 use crate::data_dir::OpenDataDir;
 use crate::flush::StoreFlusher;
 use crate::groups::Groups;
-use crate::metadata::catalog::Catalog;
 use base::error::shutting_down;
 use base::{Error, NodeId, Reason, Result};
+use metadata::catalog::Catalog;
 use runtime::FileTasks;
 use runtime::log_writer::store_error;
 use std::path::Path;

@@ -3,10 +3,10 @@
 use crate::flush::StoreFlusher;
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
-use crate::metadata::Directory;
 use crate::recovery;
 use crate::settings::NodeSettings;
 use base::{Placement, Reason, Result};
+use metadata::Directory;
 use replication::group::Group;
 use runtime::FileTasks;
 use std::sync::Arc;

@@ -27,7 +27,6 @@ mod lifecycle;
 mod location;
 mod locator;
 mod master_alarm;
-mod metadata;
 mod node_tasks;
 mod peer_links;
 mod process;

@@ -2,10 +2,10 @@
 
 use crate::group_ref::GroupRef;
 use crate::groups::Groups;
-use crate::metadata::catalog::Catalog;
 use crate::peer_links::PeerLinks;
 use base::bucket::no_such_bucket;
 use base::{BucketName, Error, GroupId, NodeId, Reason, Result};
+use metadata::catalog::Catalog;
 use replication::bucket::Bucket;
 use replication::group::Group;
 use std::sync::Arc;

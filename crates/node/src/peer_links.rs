@@ -2,9 +2,9 @@
 //!
 //! Never: says who is a member of the cluster or master of a group.
 
-use crate::metadata::catalog::Catalog;
 use base::{Error, NodeId, Reason};
 use dynamo::Members;
+use metadata::catalog::Catalog;
 use replication::group::Group;
 use std::sync::{Arc, OnceLock};
 use transport::{PeerStatus, Peers};

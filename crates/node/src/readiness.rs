@@ -5,11 +5,11 @@
 //! agreed on: it is what this node sees now.
 
 use crate::groups::{Groups, keeps_up};
-use crate::metadata::Directory;
 use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::duration::text_of_ms;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
+use metadata::Directory;
 use replication::group::Group;
 use runtime::world;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Calls about the ring, at the node that leads the directory: the directory's rows change, and
 //! what only the nodes know is asked of them.
 
-use crate::metadata::Directory;
 use crate::route::Router;
 use base::error::shutting_down;
 use base::{BucketName, Call, DirectoryCall, Reply, Request, Result, RingCall};
 use dynamo::{Available, RingDirectory};
+use metadata::Directory;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};

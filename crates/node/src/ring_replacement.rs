@@ -6,9 +6,9 @@
 //!
 //! Never: changes the ring of a cluster in which no member was replaced or removed.
 
-use crate::metadata::Directory;
 use base::{Error, NodeId, Partition, Reason, Result};
 use dynamo::Available;
+use metadata::Directory;
 use runtime::world::rest;
 use runtime::{CancellationToken, world};
 use std::collections::BTreeMap;

@@ -6,7 +6,6 @@ use crate::group_ref::GroupRef;
 use crate::groups::Local;
 use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
-use crate::metadata::Directory;
 use crate::readiness::Readiness;
 use base::error::shutting_down;
 use base::{
@@ -14,6 +13,7 @@ use base::{
     SessionCall,
 };
 use dynamo::Available;
+use metadata::Directory;
 use replication::group::Group;
 use runtime::submit::{Submitted, Ticket};
 use runtime::{DiskSpace, Metrics};

@@ -21,7 +21,7 @@ pub fn section_of(target: &str) -> usize {
         "store" if is_in(rest, "log") => 0,
         "store" => 1,
         "consensus" | "replication" => 2,
-        "node" | "peers" | "dynamo" | "runtime" | "transport" => 3,
+        "node" | "peers" | "metadata" | "dynamo" | "runtime" | "transport" => 3,
         "server" if is_in(rest, "resp") => 5,
         "server" if is_in(rest, "native") => 6,
         "server" | "arakoon" => 4,

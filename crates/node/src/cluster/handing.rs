@@ -11,7 +11,6 @@
 use super::master_lookup::MemberCalls;
 use super::parts_of;
 use super::question::MemberQuestion;
-use crate::metadata::no_such_group;
 use base::codec::Malformed;
 use base::limits::NAME_BYTES_MAX;
 use base::wire::{read_answer, write_answer};
@@ -20,6 +19,7 @@ use base::{
     Result,
 };
 use bytes::Bytes;
+use metadata::no_such_group;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use transport::{IncomingCall, Peers};

@@ -8,8 +8,8 @@
 
 use super::ClusterAgent;
 use super::reconcile::quietly;
-use crate::metadata::incarnations::IncarnationRecord;
 use base::{ClusterDescription, Error, IncarnationId, NodeId, Reason, Result};
+use metadata::incarnations::IncarnationRecord;
 use runtime::log_writer::store_error;
 use store::{DataDir, StoreError};
 

@@ -16,8 +16,6 @@
 //! Promises: everything that this node has accepted is kept; the members left behind are refused.
 //! Never: runs beside a serving node (the directory's lock); chooses the survivor.
 
-use crate::metadata::read_ring;
-use crate::metadata::rows::RING;
 use crate::recovery::{Recovered, recover};
 use crate::{Node, NodeSettings};
 use base::error::corrupt;
@@ -27,6 +25,8 @@ use base::{
 };
 use logic::consensus::Configuration;
 use logic::ring::Ring;
+use metadata::read_ring;
+use metadata::rows::RING;
 use replication::entry::read_entry;
 use replication::layout::{StoredRow, row_key};
 use replication::pending_entry::PendingEntry;

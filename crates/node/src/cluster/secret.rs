@@ -14,10 +14,10 @@ use super::ClusterAgent;
 use super::question::MemberQuestion;
 use super::reconcile::quietly;
 use crate::data_dir::OpenDataDir;
-use crate::metadata::catalog::Catalog;
-use crate::metadata::secret::SecretRow;
 use base::{ClusterDescription, ClusterSecret, GroupId, NodeId, Result};
 use bytes::Bytes;
+use metadata::catalog::Catalog;
+use metadata::secret::SecretRow;
 use runtime::log_writer::store_error;
 use std::time::Duration;
 use store::DataDir;
@@ -38,7 +38,7 @@ pub(crate) fn credential(data: &OpenDataDir, catalog: &Catalog) -> Result<Option
     let of_file = data.secret().map_err(store_error);
     let of_file =
         of_file.map(|known| known.map(|(secret, is_required)| Credential { secret, is_required }));
-    Ok(match (catalog.secret().map(Credential::from), of_file) {
+    Ok(match (catalog.secret().map(credential_of), of_file) {
         // The end of the log is applied only once the others are reached, so the rows may be older.
         (Some(row), Ok(Some(file))) if file.is_newer_than(&row) => Some(file),
         (Some(row), Err(error)) => {
@@ -50,10 +50,9 @@ pub(crate) fn credential(data: &OpenDataDir, catalog: &Catalog) -> Result<Option
     })
 }
 
-impl From<SecretRow> for Credential {
-    fn from(SecretRow { secret, is_required }: SecretRow) -> Credential {
-        Credential { secret, is_required }
-    }
+/// Returns the credential that the directory's row holds.
+fn credential_of(SecretRow { secret, is_required }: SecretRow) -> Credential {
+    Credential { secret, is_required }
 }
 
 /// State of this node's copy of the secret.
@@ -67,7 +66,7 @@ impl Secrets {
     pub(super) async fn look(&mut self, agent: &ClusterAgent) {
         let Some(peers) = agent.links.peers.get() else { return };
         let Some(row) = agent.directory.catalog.secret() else { return };
-        let (known, row) = (peers.credential(), Credential::from(row));
+        let (known, row) = (peers.credential(), credential_of(row));
         if self.written.as_ref() == Some(&row) {
             return;
         }

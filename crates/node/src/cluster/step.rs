@@ -5,10 +5,10 @@
 
 use super::membership_controller::{ClusterSight, MembershipStep, Parts, next_step, words};
 use super::{parts_of, saved};
-use crate::metadata::groups::fitting;
 use crate::peer_links::PeerLinks;
 use base::{ClusterDescription, Result};
 use logic::consensus::Member;
+use metadata::groups::fitting;
 use replication::group::Group;
 
 /// Takes the next step of a group towards its desired members, and then towards its quorum.

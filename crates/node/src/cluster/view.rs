@@ -5,10 +5,10 @@ use super::membership_controller::{ClusterSight, Parts, next_step, whole_way, wo
 use super::{parts_of, saved};
 use crate::audit::ReplicaAudit;
 use crate::groups::Groups;
-use crate::metadata::catalog::Catalog;
 use crate::peer_links::PeerLinks;
 use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part};
 use dynamo::Available;
+use metadata::catalog::Catalog;
 use replication::comparison::ComparisonStatus;
 use replication::group::Group;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,13 +2,13 @@
 
 use super::test_cluster::{own_address, wait};
 use super::{Place, bytes, request};
-use crate::metadata::rows::{bucket_key, set, write_bucket};
 use crate::{Joining, Node, NodeSettings, PeerPlace};
 use base::{
     Body, BucketDescription, BucketId, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part,
     Placement, Properties, Read, ReadLevel, Reply, Request, Result,
 };
 use bytes::Bytes;
+use metadata::rows::{bucket_key, set, write_bucket};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use std::net::SocketAddr;

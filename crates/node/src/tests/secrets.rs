@@ -3,13 +3,13 @@
 
 use super::many::{Cluster, ask, leads};
 use super::test_cluster::wait;
-use crate::metadata::rows::SECRET;
 use base::request::Missing;
 use base::{
     Body, BucketId, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Properties,
     Reason, Result, Update,
 };
 use bytes::Bytes;
+use metadata::rows::SECRET;
 use replication::bucket::Bucket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

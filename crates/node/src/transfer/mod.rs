@@ -58,9 +58,9 @@ pub use view::Movement;
 
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
-use crate::metadata::Directory;
 use crate::peer_links::PeerLinks;
 use crate::route::Router;
+use metadata::Directory;
 use runtime::DiskSpace;
 use std::sync::Arc;
 use transport::incoming::CallAdmission;

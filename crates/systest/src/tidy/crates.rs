@@ -138,13 +138,13 @@ const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
 /// Crates that a node consists of. The node re-exports what its callers need of them, so that no
 /// crate above it imports them.
 const NODE_IMPORTS: &[&str] =
-    &["base", "logic", "store", "runtime", "transport", "replication", "dynamo"];
+    &["base", "logic", "store", "runtime", "transport", "replication", "dynamo", "metadata"];
 
 /// Engine of simulation, which tests alone import.
 const SIMULATOR: &str = "sim";
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 15] = [
+pub const CRATES: [CrateRule; 16] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
@@ -161,6 +161,11 @@ pub const CRATES: [CrateRule; 15] = [
     // The two paths do not import each other.
     CrateRule { name: "replication", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET] },
     CrateRule { name: "dynamo", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET] },
+    CrateRule {
+        name: "metadata",
+        imports: &["base", "logic", "runtime", "replication", "dynamo"],
+        never: &[NODE, PARENTS, ORDERED, QUIET],
+    },
     CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, PARENTS, ORDERED, QUIET] },
     CrateRule { name: "server", imports: &["base", "node"], never: &[SERVER, QUIET] },
     // Every crate's tests may use it, and nothing that is shipped.

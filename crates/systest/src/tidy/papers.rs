@@ -230,8 +230,10 @@ pub fn formats(workspace: &Workspace) -> Vec<Complaint> {
     let table = workspace.text(TABLE).unwrap_or("");
     let mut complaints = Vec::new();
     for source in &workspace.sources {
-        if !matches!(source.crate_name(), "store" | "replication" | "dynamo" | "transport" | "node")
-        {
+        if !matches!(
+            source.crate_name(),
+            "store" | "replication" | "dynamo" | "transport" | "metadata" | "node"
+        ) {
             continue;
         }
         for (line, text) in source.shipped() {

@@ -166,7 +166,7 @@ pub fn small_things(workspace: &Workspace) -> Vec<Complaint> {
 }
 
 fn selects(source: &SourceFile) -> Vec<Complaint> {
-    let covered = ["node", "server", "dynamo", "replication", "runtime", "transport"];
+    let covered = ["node", "metadata", "server", "dynamo", "replication", "runtime", "transport"];
     if !covered.contains(&source.crate_name()) {
         return Vec::new();
     }

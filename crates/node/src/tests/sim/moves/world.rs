@@ -6,15 +6,15 @@ use super::judge::Judge;
 use super::node::{LEASE_MS, SimNode};
 use super::{clients, faults};
 use crate::Node;
-use crate::metadata::rows::{
-    CLUSTER, ClusterRow, NEXT_BUCKET, bucket_key, group_key, member_key, type_key, write_bucket,
-    write_cluster, write_group, write_member, write_properties,
-};
 use base::{
     BucketDescription, BucketId, BucketName, ClusterDescription, ClusterId, GroupId,
     MemberDescription, Membership, NodeId, Part, Placement, Properties, Version,
 };
 use bytes::Bytes;
+use metadata::rows::{
+    CLUSTER, ClusterRow, NEXT_BUCKET, bucket_key, group_key, member_key, type_key, write_bucket,
+    write_cluster, write_group, write_member, write_properties,
+};
 use replication::group::Group;
 use replication::layout::{StoredRow, row_key};
 use replication::seals::OWN;

@@ -7,7 +7,7 @@
 //!
 //! Promises: every majority of a group holds the data at least once.
 
-use super::members::Draft;
+use super::draft::Draft;
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX};
 use base::{
     Error, GroupId, MemberDescription, Membership, NodeId, Part, Placement, Reason, Result,
@@ -89,13 +89,4 @@ pub(super) fn part_of_joiner(placement: &Placement, part: Part) -> Option<Part> 
         0 => Some(part),
         wanted => (part.votes() && voters < wanted).then_some(part),
     }
-}
-
-pub(super) fn too_many_witnesses(placement: &Placement) -> Error {
-    let text = format!(
-        "group {} may have no more witnesses than voters that hold the data, so that every \
-         majority holds it: add a voter first",
-        placement.group
-    );
-    Error::new(Reason::Changed, text)
 }

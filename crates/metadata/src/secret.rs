@@ -18,7 +18,8 @@ use std::sync::PoisonError;
 
 /// The row `n/secret`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SecretRow {
+pub struct SecretRow {
+    /// What members sign their greetings with.
     pub secret: ClusterSecret,
     /// False: it is offered.
     pub is_required: bool,
@@ -26,7 +27,7 @@ pub(crate) struct SecretRow {
 
 impl Directory {
     /// The secret, if the cluster has one.
-    pub(crate) fn secret(&self) -> Result<Option<SecretRow>> {
+    pub fn secret(&self) -> Result<Option<SecretRow>> {
         self.get(&Bytes::from_static(SECRET))?.map(|value| read(&value)).transpose()
     }
 
@@ -45,7 +46,7 @@ impl Directory {
 
     /// Requires an offered secret from now on, because every member has it: all members as of so
     /// many `changes`. A node that joined since is to be asked first.
-    pub(crate) async fn require_secret(&self, changes: u64) -> Result<()> {
+    pub async fn require_secret(&self, changes: u64) -> Result<()> {
         let plan = || {
             let key = Bytes::from_static(CLUSTER);
             let cluster = self.get(&key)?;
@@ -62,7 +63,7 @@ impl Directory {
     }
 
     /// Notes which members, by name, have not written an offered secret down.
-    pub(crate) fn note_lacking(&self, names: Vec<String>) {
+    pub fn note_lacking(&self, names: Vec<String>) {
         *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
@@ -101,7 +102,7 @@ fn write(row: &SecretRow) -> Value {
 }
 
 /// Reads the row.
-pub(crate) fn read(value: &[u8]) -> Result<SecretRow> {
+pub fn read(value: &[u8]) -> Result<SecretRow> {
     let read = || {
         let mut reader = Reader::new(value);
         form(&mut reader, "secret")?;

@@ -2,7 +2,7 @@
 //! 0) has decided, a function of its applied rows.
 
 use super::incarnations::{self, IncarnationRecord};
-use super::read_ring;
+use super::ring::read_ring;
 use super::rows::{self, BUCKETS, CLUSTER, CUSTOM, GROUPS, LIVES, MEMBERS, RING, SECRET, TYPES};
 use super::secret::{self, SecretRow};
 use base::error::corrupt;
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::watch;
 
 /// Buckets by name; members and placement.
-pub(crate) struct Catalog {
+pub struct Catalog {
     buckets: RwLock<BTreeMap<BucketName, Arc<Bucket>>>,
     /// Buckets that are moving to another group.
     moving: watch::Sender<BTreeSet<BucketName>>,
@@ -31,7 +31,7 @@ pub(crate) struct Catalog {
     /// Secret of the cluster by the applied rows.
     secret: Mutex<Option<SecretRow>>,
     /// Ring and properties of available buckets.
-    pub(crate) available: Arc<SchemaCache>,
+    pub available: Arc<SchemaCache>,
     /// Newest description that this node knows. While it catches up, that is the one it got when it
     /// joined or knew before it stopped, so that it still finds the members that can help it.
     cluster: watch::Sender<Arc<ClusterDescription>>,
@@ -39,7 +39,7 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// Without buckets; of the cluster what this node knew last.
-    pub(crate) fn new(known: ClusterDescription) -> Catalog {
+    pub fn new(known: ClusterDescription) -> Catalog {
         let drawn = ClusterDescription { cluster: known.cluster, ..ClusterDescription::default() };
         Catalog {
             buckets: RwLock::default(),
@@ -54,19 +54,19 @@ impl Catalog {
 
     /// The bucket of this name.
     #[inline]
-    pub(crate) fn find(&self, name: &BucketName) -> Option<Arc<Bucket>> {
+    pub fn find(&self, name: &BucketName) -> Option<Arc<Bucket>> {
         self.buckets.read().expect("no one panics while holding it").get(name).cloned()
     }
 
     /// The buckets of a group, by id.
-    pub(crate) fn of_group(&self, group: GroupId) -> BTreeMap<BucketId, BucketName> {
+    pub fn of_group(&self, group: GroupId) -> BTreeMap<BucketId, BucketName> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
         let mine = buckets.iter().filter(|(_, bucket)| bucket.group == group);
         mine.map(|(name, bucket)| (bucket.id, name.clone())).collect()
     }
 
     /// Returns a bucket that this group keeps, or that moves there. `None`: there is none.
-    pub(crate) fn in_or_into(&self, group: GroupId) -> Option<BucketName> {
+    pub fn in_or_into(&self, group: GroupId) -> Option<BucketName> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
         let there = |bucket: &Arc<Bucket>| {
             bucket.group == group || bucket.moving.is_some_and(|moving| moving.group == group)
@@ -75,32 +75,32 @@ impl Catalog {
     }
 
     /// Number of buckets.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.buckets.read().expect("no one panics while holding it").len()
     }
 
     /// Returns members and placement.
-    pub(crate) fn cluster(&self) -> Arc<ClusterDescription> {
+    pub fn cluster(&self) -> Arc<ClusterDescription> {
         self.cluster.borrow().clone()
     }
 
     /// Returns members and placement as a watch, for callers that wait for a change.
-    pub(crate) fn watch_cluster(&self) -> watch::Receiver<Arc<ClusterDescription>> {
+    pub fn watch_cluster(&self) -> watch::Receiver<Arc<ClusterDescription>> {
         self.cluster.subscribe()
     }
 
     /// Returns the member of this id.
-    pub(crate) fn member(&self, node: NodeId) -> Option<MemberDescription> {
+    pub fn member(&self, node: NodeId) -> Option<MemberDescription> {
         self.cluster.borrow().member(node).cloned()
     }
 
     /// Returns the incarnation of a member that was admitted last.
-    pub(crate) fn incarnation_id(&self, node: NodeId) -> Option<IncarnationId> {
+    pub fn incarnation_id(&self, node: NodeId) -> Option<IncarnationId> {
         self.incarnations.lock().expect("no one panics while holding it").get(&node).copied()
     }
 
     /// Returns a member's incarnation record by the applied rows. `None`: there is no such member.
-    pub(crate) fn record(&self, node: NodeId) -> Option<IncarnationRecord> {
+    pub fn record(&self, node: NodeId) -> Option<IncarnationRecord> {
         // In the order in which the rows are written: of two changes the incarnation is never the
         // older.
         let drawn = self.drawn.lock().expect("no one panics while holding it");
@@ -109,17 +109,17 @@ impl Catalog {
     }
 
     /// Sets the incarnations on record.
-    pub(crate) fn fill_incarnations(&self, incarnations: BTreeMap<NodeId, IncarnationId>) {
+    pub fn fill_incarnations(&self, incarnations: BTreeMap<NodeId, IncarnationId>) {
         *self.incarnations.lock().expect("no one panics while holding it") = incarnations;
     }
 
     /// Returns the cluster's secret. `None`: it has none, or this node has not applied its row yet.
-    pub(crate) fn secret(&self) -> Option<SecretRow> {
+    pub fn secret(&self) -> Option<SecretRow> {
         self.secret.lock().expect("no one panics while holding it").clone()
     }
 
     /// Sets the cluster's secret.
-    pub(crate) fn fill_secret(&self, row: Option<SecretRow>) {
+    pub fn fill_secret(&self, row: Option<SecretRow>) {
         *self.secret.lock().expect("no one panics while holding it") = row;
     }
 
@@ -189,7 +189,7 @@ impl Catalog {
     }
 
     /// Exactly these buckets and members are in force.
-    pub(crate) fn fill(&self, buckets: Vec<BucketDescription>, cluster: ClusterDescription) {
+    pub fn fill(&self, buckets: Vec<BucketDescription>, cluster: ClusterDescription) {
         let gone: Vec<_> = {
             let kept: BTreeSet<_> = buckets.iter().map(|bucket| &bucket.name).collect();
             let known = self.buckets.read().expect("no one panics while holding it");
@@ -205,7 +205,7 @@ impl Catalog {
     }
 
     /// Replaces a bucket. `None`: removes it. The former one is retired, unless it is the same.
-    pub(crate) fn replace(&self, name: &BucketName, bucket: Option<BucketDescription>) {
+    pub fn replace(&self, name: &BucketName, bucket: Option<BucketDescription>) {
         let mut buckets = self.buckets.write().expect("no one panics while holding it");
         let before = match bucket {
             Some(bucket) => {
@@ -233,17 +233,17 @@ impl Catalog {
     }
 
     /// Returns the moving buckets as a watch, for callers that wait for a change.
-    pub(crate) fn watch_moving(&self) -> watch::Receiver<BTreeSet<BucketName>> {
+    pub fn watch_moving(&self) -> watch::Receiver<BTreeSet<BucketName>> {
         self.moving.subscribe()
     }
 
     /// Every bucket.
-    pub(crate) fn each(&self, each: impl FnMut(&Arc<Bucket>)) {
+    pub fn each(&self, each: impl FnMut(&Arc<Bucket>)) {
         self.buckets.read().expect("no one panics while holding it").values().for_each(each);
     }
 
     /// Counts the buckets of each group that has some, including those that move there.
-    pub(crate) fn counts(&self) -> BTreeMap<GroupId, usize> {
+    pub fn counts(&self) -> BTreeMap<GroupId, usize> {
         let mut counts = BTreeMap::new();
         for bucket in self.buckets.read().expect("no one panics while holding it").values() {
             let group = bucket.moving.map_or(bucket.group, |moving| moving.group);
@@ -254,7 +254,7 @@ impl Catalog {
 
     /// Returns names of buckets whose updates are acknowledged before they are synced, at most
     /// `max`, in order.
-    pub(crate) fn interval_buckets(&self, max: usize) -> Vec<String> {
+    pub fn interval_buckets(&self, max: usize) -> Vec<String> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
         let interval = |bucket: &Arc<Bucket>| bucket.properties.sync == base::SyncPolicy::Interval;
         let names = buckets.iter().filter(|(_, bucket)| interval(bucket));

@@ -2,33 +2,21 @@
 //! asserts that it saw the last one, so two changes never mix.
 
 use super::admission::lets_in;
-use super::replacements::Replacements;
+use super::draft::{Draft, is_named, no_such_member, too_many_witnesses};
 use super::rows::{
-    CLUSTER, ClusterRow, assert, group_key, member_key, read_cluster, set, write_cluster,
-    write_group, write_member,
+    CLUSTER, ClusterRow, assert, group_key, member_key, set, write_cluster, write_group,
+    write_member,
 };
-use super::witnesses::{part_of_joiner, too_many_witnesses};
+use super::witnesses::part_of_joiner;
 use super::{CallPlan, Directory, secret};
 use base::cluster::{check_address, check_member_name};
-use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEERS_MAX};
+use base::limits::PEERS_MAX;
 use base::request::Expiry;
 use base::{
-    Body, ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, Membership, NodeId,
-    Part, Placement, Reason, Result, TokenDigest, Update, Value,
+    Body, ClusterCall, Error, GroupId, MemberDescription, Membership, NodeId, Part, Placement,
+    Reason, Result, TokenDigest,
 };
 use bytes::Bytes;
-
-/// Draft of a change of the cluster, from its present state.
-pub(super) struct Draft {
-    row: ClusterRow,
-    before: Value,
-    pub known: ClusterDescription,
-    pub steps: Vec<Update>,
-    /// Changes of the ring that follow.
-    pub heirs: Replacements,
-    /// True if the cluster's row itself changes.
-    changed: bool,
-}
 
 impl Directory {
     pub(super) fn plan_members(&self, call: &ClusterCall) -> Result<CallPlan> {
@@ -101,15 +89,6 @@ impl Directory {
         }
         draft.forget(node);
         draft.done()
-    }
-
-    pub(super) fn draft(&self) -> Result<Draft> {
-        let before = self.get(&Bytes::from_static(CLUSTER))?.ok_or_else(|| {
-            Error::new(Reason::Starting, "the cluster is being founded: try again")
-        })?;
-        let row = read_cluster(&before)?;
-        let (known, heirs) = (self.described()?, self.heirs()?);
-        Ok(Draft { row, before, known, steps: Vec::new(), heirs, changed: false })
     }
 }
 
@@ -308,62 +287,6 @@ impl Draft {
         self.put_group(placement)?;
         self.done()
     }
-
-    pub(super) fn named(&self, name: &str) -> Result<MemberDescription> {
-        let found = self.known.members.iter().find(|member| is_named(member, name));
-        found.cloned().ok_or_else(|| no_such_member(name))
-    }
-
-    pub(super) fn put_member(&mut self, member: &MemberDescription) {
-        self.steps.push(set(member_key(member.node), write_member(member)));
-    }
-
-    /// Replaces a placement, unless it is unchanged. A group always has a member that may lead it.
-    pub(super) fn put_group(&mut self, mut placement: Placement) -> Result<()> {
-        placement.members.sort_unstable();
-        let Placement { group, members, .. } = &placement;
-        if self.known.groups.contains(&placement) {
-            return Ok(());
-        }
-        if !members.iter().any(|(_, part)| *part == Part::Voter) {
-            let text = format!(
-                "group {group} would have no voter: make another member one first \
-                 (`credenza cluster promote NAME`)"
-            );
-            return Err(Error::new(Reason::Changed, text));
-        }
-        if 2 * placement.witnesses() > placement.voters() {
-            return Err(too_many_witnesses(&placement));
-        }
-        let voters = placement.voters();
-        if voters > GROUP_VOTERS_MAX || members.len() > GROUP_MEMBERS_MAX {
-            let text = format!(
-                "group {group} would have {voters} voters and {} members; at most \
-                 {GROUP_VOTERS_MAX} and {GROUP_MEMBERS_MAX} are possible",
-                members.len()
-            );
-            return Err(Error::new(Reason::TooMany, text));
-        }
-        self.steps.push(set(group_key(*group), write_group(&placement)));
-        Ok(())
-    }
-
-    /// Returns the steps, if there are any, as one change.
-    pub(super) fn done(mut self) -> Result<CallPlan> {
-        if self.steps.is_empty() && !self.changed {
-            return Ok(CallPlan::Answer(Body::Done));
-        }
-        let key = Bytes::from_static(CLUSTER);
-        let row = ClusterRow { changes: self.row.changes + 1, ..self.row };
-        self.steps.insert(0, assert(&key, Some(self.before)));
-        self.steps.push(set(key, write_cluster(&row)));
-        Ok(CallPlan::Change(self.steps))
-    }
-}
-
-/// Returns true if a member has this name. A leaving member has given its name back.
-fn is_named(member: &MemberDescription, name: &str) -> bool {
-    member.name == name && member.membership != Membership::Leaving
 }
 
 fn name_taken(name: &str) -> Error {
@@ -374,12 +297,8 @@ fn name_taken(name: &str) -> Error {
     Error::new(Reason::AlreadyExists, text)
 }
 
-fn no_such_member(name: &str) -> Error {
-    let text = format!("no member `{name}`: `credenza cluster status` lists them");
-    Error::new(Reason::NotFound, text)
-}
-
-pub(crate) fn no_such_group(group: GroupId) -> Error {
+/// Returns the error of a group that does not exist.
+pub fn no_such_group(group: GroupId) -> Error {
     let text = format!("no group {group}: `credenza group status` lists them");
     Error::new(Reason::NotFound, text)
 }

@@ -32,13 +32,16 @@ pub(crate) const TYPES: &[u8] = b"t/";
 pub(crate) const DROPPED: &[u8] = b"d/";
 pub(crate) const MEMBERS: &[u8] = b"m/";
 pub(crate) const GROUPS: &[u8] = b"g/";
-pub(crate) const NEXT_BUCKET: &[u8] = b"n/bucket";
+/// Key of the next bucket's number.
+pub const NEXT_BUCKET: &[u8] = b"n/bucket";
 pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
-pub(crate) const CLUSTER: &[u8] = b"n/cluster";
+/// Key of the row of the cluster.
+pub const CLUSTER: &[u8] = b"n/cluster";
 /// The cluster's secret.
-pub(crate) const SECRET: &[u8] = b"n/secret";
+pub const SECRET: &[u8] = b"n/secret";
 pub(crate) const CUSTOM: &[u8] = b"a/";
-pub(crate) const RING: &[u8] = b"r";
+/// Key of the ring.
+pub const RING: &[u8] = b"r";
 /// Prefix of the last admitted incarnations of members.
 pub(crate) const LIVES: &[u8] = b"l/";
 /// Join tokens.
@@ -55,7 +58,7 @@ const FORM_OF_MADE: u8 = 2;
 
 /// Row of the cluster: data that all changes of members and placement share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClusterRow {
+pub struct ClusterRow {
     /// Node that founded the cluster.
     pub founder: NodeId,
     /// Lease of masters, in milliseconds.
@@ -68,7 +71,8 @@ pub(crate) fn assert(key: &Key, expected: Option<Value>) -> Update {
     Update::Assert { key: key.clone(), expected }
 }
 
-pub(crate) fn set(key: Key, value: Value) -> Update {
+/// Returns the step that writes a row.
+pub fn set(key: Key, value: Value) -> Update {
     Update::Set { key, value, expiry: Expiry::Never }
 }
 
@@ -80,11 +84,13 @@ pub(crate) fn dropped_key(bucket: BucketId) -> Key {
     Bytes::from([DROPPED, &bucket.0.to_be_bytes()].concat())
 }
 
-pub(crate) fn bucket_key(name: &BucketName) -> Key {
+/// Returns the key of a bucket's row.
+pub fn bucket_key(name: &BucketName) -> Key {
     Bytes::from(format!("b/{name}"))
 }
 
-pub(crate) fn type_key(kind: &str) -> Key {
+/// Returns the key of a type's row.
+pub fn type_key(kind: &str) -> Key {
     Bytes::from(format!("t/{kind}"))
 }
 
@@ -107,11 +113,13 @@ pub(crate) fn properties_of(value: &[u8]) -> Result<Properties> {
     read_properties(&mut Reader::new(value)).map_err(bad_row)
 }
 
-pub(crate) fn member_key(node: NodeId) -> Key {
+/// Returns the key of a member's row.
+pub fn member_key(node: NodeId) -> Key {
     Bytes::from(format!("m/{:016x}", node.0))
 }
 
-pub(crate) fn group_key(group: GroupId) -> Key {
+/// Returns the key of a group's row.
+pub fn group_key(group: GroupId) -> Key {
     Bytes::from([GROUPS, &group.0.to_be_bytes()].concat())
 }
 
@@ -153,7 +161,7 @@ pub(crate) fn group_of(key: &[u8]) -> Option<GroupId> {
 
 /// Properties as a row. Its bytes are those of every version: `consistency` stands there under its
 /// other spelling, which was the first.
-pub(crate) fn write_properties(properties: &Properties) -> Value {
+pub fn write_properties(properties: &Properties) -> Value {
     let mut bytes = Vec::new();
     let texts = properties.texts();
     bytes.put_u32(texts.len() as u32);
@@ -181,7 +189,8 @@ pub(crate) fn read_properties(reader: &mut Reader) -> RowResult<Properties> {
     Properties::default().with(&changes).map_err(|_| Malformed("properties"))
 }
 
-pub(crate) fn write_bucket(bucket: &BucketDescription) -> Value {
+/// Returns the bytes of a bucket's row.
+pub fn write_bucket(bucket: &BucketDescription) -> Value {
     let mut bytes = Vec::new();
     bytes.put_u32(bucket.id.0);
     bytes.put_u32(bucket.group.0);
@@ -217,7 +226,8 @@ fn read_moving(reader: &mut Reader) -> RowResult<Option<Moving>> {
     if reader.rest().is_empty() { Ok(Some(Moving { group, id })) } else { Err(Malformed("bucket")) }
 }
 
-pub(crate) fn write_cluster(row: &ClusterRow) -> Value {
+/// Returns the bytes of the row of the cluster.
+pub fn write_cluster(row: &ClusterRow) -> Value {
     let mut bytes = vec![FORM];
     for word in [row.founder.0, row.lease_ms, row.changes] {
         bytes.put_u64(word);
@@ -239,7 +249,8 @@ pub(crate) fn read_cluster(value: &[u8]) -> Result<ClusterRow> {
     read().map_err(bad_row)
 }
 
-pub(crate) fn write_member(member: &MemberDescription) -> Value {
+/// Returns the bytes of a member's row.
+pub fn write_member(member: &MemberDescription) -> Value {
     let mut bytes = vec![FORM];
     for text in [&member.name, &member.peer, &member.client] {
         bytes.put_string(text.as_bytes());
@@ -279,7 +290,8 @@ pub(crate) fn read_member(key: &[u8], value: &[u8]) -> Result<MemberDescription>
     read().map_err(bad_row)
 }
 
-pub(crate) fn write_group(placement: &Placement) -> Value {
+/// Returns the bytes of a group's row.
+pub fn write_group(placement: &Placement) -> Value {
     let Placement { members, founders, .. } = placement;
     let plain = placement.counts() == 0 && founders.is_empty();
     let mut bytes = vec![if plain { FORM } else { FORM_OF_MADE }];

@@ -1,7 +1,8 @@
 //! Making groups: a number that was never used, and the members that are in the fewest others; and
 //! ending them.
 
-use super::members::{Draft, no_such_group};
+use super::draft::Draft;
+use super::members::no_such_group;
 use super::rows::{NEXT_GROUP, group_key, read_next_group, set, write_next_group};
 use super::{CallPlan, Directory};
 use base::limits::{GROUP_VOTERS_MAX, GROUPS_MAX};
@@ -181,7 +182,7 @@ fn quorums(placement: &Placement) -> Quorums {
 
 /// Returns a configuration of these members, with the desired quorum if it fits them, else with a
 /// majority. `None`: no member may lead.
-pub(crate) fn fitting(members: Vec<Member>, wish: Option<u8>) -> Option<Configuration> {
+pub fn fitting(members: Vec<Member>, wish: Option<u8>) -> Option<Configuration> {
     let majority = Configuration::new(ConfigurationId(0), members).ok()?;
     Some(majority.clone().with_quorum(wish).unwrap_or(majority))
 }

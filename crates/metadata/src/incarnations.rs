@@ -5,7 +5,7 @@
 //! Promises: for a member among others only a later incarnation replaces the recorded one, and none
 //! below the recorded number ever goes on record.
 
-use super::members::Draft;
+use super::draft::Draft;
 use super::rows::{FORM, LIVES, bad_row, form, member_key, set};
 use super::{CallPlan, Directory};
 use base::codec::{Reader, Writer};
@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 /// Record of a member's incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct IncarnationRecord {
+pub struct IncarnationRecord {
     /// Highest number of all that were admitted.
     pub number: u64,
     /// The last of them that has a token.
@@ -25,7 +25,7 @@ pub(crate) struct IncarnationRecord {
 impl IncarnationRecord {
     /// Returns the record after this incarnation was admitted. A sole member can't be mistaken for
     /// another, and its directory may come from a checkpoint, which counts incarnations anew.
-    pub(crate) fn with(self, incarnation_id: IncarnationId, alone: bool) -> IncarnationRecord {
+    pub fn with(self, incarnation_id: IncarnationId, alone: bool) -> IncarnationRecord {
         let (number, told) =
             (incarnation_id.number, (incarnation_id.token != 0).then_some(incarnation_id));
         match alone {
@@ -46,7 +46,7 @@ impl IncarnationRecord {
 
 impl Directory {
     /// Records the incarnation that a member runs.
-    pub(crate) async fn record_incarnation(
+    pub async fn record_incarnation(
         &self,
         node: NodeId,
         incarnation_id: IncarnationId,
@@ -98,7 +98,7 @@ fn gone(node: NodeId) -> Update {
 }
 
 /// The member of a row's key.
-pub(crate) fn node_of(key: &[u8]) -> Option<NodeId> {
+pub fn node_of(key: &[u8]) -> Option<NodeId> {
     let digits = std::str::from_utf8(key.strip_prefix(LIVES)?).ok()?;
     u64::from_str_radix(digits, 16).ok().map(NodeId)
 }
@@ -111,7 +111,7 @@ fn write(incarnation_id: IncarnationId) -> Value {
 }
 
 /// Decodes an incarnation.
-pub(crate) fn read(value: &[u8]) -> Result<IncarnationId> {
+pub fn read(value: &[u8]) -> Result<IncarnationId> {
     let read = || {
         let mut reader = Reader::new(value);
         form(&mut reader, "life")?;

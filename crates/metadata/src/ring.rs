@@ -243,7 +243,7 @@ impl Directory {
     }
 
     /// Returns true if a claim would change the ring.
-    pub(crate) fn claim_changes(&self) -> Result<bool> {
+    pub fn claim_changes(&self) -> Result<bool> {
         Ok(!matches!(self.plan_ring(&RingCall::Claim, &BTreeSet::new())?, CallPlan::Answer(_)))
     }
 
@@ -319,6 +319,6 @@ fn unstage() -> Update {
 }
 
 /// The ring of a row.
-pub(crate) fn read_ring(value: &[u8]) -> Result<Ring> {
+pub fn read_ring(value: &[u8]) -> Result<Ring> {
     Ring::decode(value).map_err(|Malformed(field)| bad_row(Malformed(field)))
 }

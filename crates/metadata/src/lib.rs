@@ -3,23 +3,25 @@
 //!
 //! Promises: a call changes all its rows or none; the catalog is a function of the rows that were
 //! applied, on every node.
-//! Never: gives a dropped bucket's space back (`housekeeping.rs`), or moves a group (its master's
-//! `cluster/membership_controller.rs`): here only the rows change.
+//! Never: gives a dropped bucket's space back, or moves a group (`node` does): here only the rows
+//! change. Imports `transport`.
 //! Read next: `rows.rs`, then `buckets.rs` and `members.rs`.
 
 mod admission;
 mod available;
 mod buckets;
-pub(crate) mod catalog;
-pub(crate) mod groups;
-pub(crate) mod incarnations;
+pub mod catalog;
+mod draft;
+pub mod groups;
+pub mod incarnations;
 mod members;
 mod moves;
+mod replacement_plan;
 mod replacements;
 mod ring;
 mod ring_words;
-pub(crate) mod rows;
-pub(crate) mod secret;
+pub mod rows;
+pub mod secret;
 mod staged;
 mod witnesses;
 
@@ -32,13 +34,13 @@ use base::{
 };
 use bytes::Bytes;
 use catalog::Catalog;
-pub(crate) use members::no_such_group;
+pub use members::no_such_group;
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;
 use replication::seals::OWN;
-pub(crate) use ring::read_ring;
-pub(crate) use ring_words::described;
+pub use ring::read_ring;
+pub use ring_words::described;
 use rows::{
     BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, LIVES, MEMBERS, RING, TYPES, describe, dropped_key,
     type_key,
@@ -50,8 +52,10 @@ use std::sync::{Arc, Mutex};
 const ATTEMPTS_MAX: usize = 16;
 
 /// Access of the directory to group 0.
-pub(crate) struct Directory {
+pub struct Directory {
+    /// Group 0.
     pub group: Arc<Group>,
+    /// What of its rows is applied here.
     pub catalog: Arc<Catalog>,
     cluster: ClusterId,
     rows: Bucket,
@@ -71,7 +75,7 @@ enum CallPlan {
 
 impl Directory {
     /// Creates the directory. Applied rows fill the catalog, present ones and later ones.
-    pub(crate) fn new(group: Arc<Group>, catalog: Arc<Catalog>) -> Result<Directory> {
+    pub fn new(group: Arc<Group>, catalog: Arc<Catalog>) -> Result<Directory> {
         let rows = Bucket::new(OWN, group.id, Properties::default());
         let cluster = catalog.cluster().cluster;
         let _ = group.observer.set(catalog.clone()); // Nobody else sets it.
@@ -115,7 +119,7 @@ impl Directory {
     /// Makes what every cluster has, where it is not there yet: the default type and bucket, this
     /// node as its founder and first member, and itself alone in these groups. `token`: lets nodes
     /// join a cluster that is founded now.
-    pub(crate) async fn open(
+    pub async fn open(
         &self,
         founder: &MemberDescription,
         lease_ms: u64,
@@ -133,7 +137,7 @@ impl Directory {
     }
 
     /// Carries out a directory call.
-    pub(crate) async fn execute(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
+    pub async fn execute(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
         let adds = |call: &DirectoryCall| match call {
             DirectoryCall::Cluster(call) => call.joins(),
             _ => false,
@@ -152,23 +156,19 @@ impl Directory {
     }
 
     /// Executes a call on the ring. `down`: nodes that can't be reached now.
-    pub(crate) async fn execute_ring(
-        &self,
-        call: &RingCall,
-        down: &BTreeSet<NodeId>,
-    ) -> Result<Reply> {
+    pub async fn execute_ring(&self, call: &RingCall, down: &BTreeSet<NodeId>) -> Result<Reply> {
         let (index, body) = self.change(|| self.plan_ring(call, down)).await?;
         Ok(Reply::new(index, body))
     }
 
     /// A member that was leaving is out of every group: it is forgotten.
-    pub(crate) async fn forget_member(&self, node: NodeId) -> Result<()> {
+    pub async fn forget_member(&self, node: NodeId) -> Result<()> {
         self.change(|| self.plan_forgetting(node)).await.map(|_| ())
     }
 
     /// Reduces the cluster to this member, which has these groups: the others are removed, and it
     /// becomes the voter of each.
-    pub(crate) async fn survive(&self, own: NodeId, groups: &[GroupId]) -> Result<()> {
+    pub async fn survive(&self, own: NodeId, groups: &[GroupId]) -> Result<()> {
         self.change(|| self.draft()?.survive(own, groups)).await.map(|_| ())
     }
 
@@ -199,7 +199,7 @@ impl Directory {
     }
 
     /// Returns the dropped buckets whose space is not freed yet.
-    pub(crate) fn dropped(&self) -> Result<Vec<(BucketId, GroupId)>> {
+    pub fn dropped(&self) -> Result<Vec<(BucketId, GroupId)>> {
         let page = self.page(&Range::prefix(Bytes::from_static(DROPPED)))?;
         let bucket = |entry: &Entry| {
             let id = u32::from_be_bytes(entry.key.get(2..6)?.try_into().ok()?);
@@ -210,7 +210,7 @@ impl Directory {
     }
 
     /// A dropped bucket's space is back.
-    pub(crate) fn forget_dropped(&self, bucket: BucketId) -> Result<()> {
+    pub fn forget_dropped(&self, bucket: BucketId) -> Result<()> {
         let forget = Update::Delete { key: dropped_key(bucket), missing: Missing::Skipped };
         self.group.submit(&self.rows, &forget, None).map(|_| ())
     }

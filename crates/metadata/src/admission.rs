@@ -44,7 +44,7 @@ impl Directory {
     }
 
     /// Checks that a token is in force, as far as this node knows.
-    pub(crate) fn knows(&self, digest: &TokenDigest) -> Result<()> {
+    pub fn knows(&self, digest: &TokenDigest) -> Result<()> {
         let tokens = self.tokens()?;
         let known = tokens.iter().any(|(key, _)| token_of(key).is_some_and(|it| it.is(digest)));
         if known { Ok(()) } else { Err(not_in_force()) }

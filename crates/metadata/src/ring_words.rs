@@ -78,7 +78,7 @@ impl RingNames<'_> {
 }
 
 /// Describes the ring in the types of `base`.
-pub(crate) fn described(ring: &Ring) -> RingDescription {
+pub fn described(ring: &Ring) -> RingDescription {
     let owner = |partition| ring.owners(Partition(partition), 1).first().copied();
     let owners = (0..ring.partitions()).map(|partition| owner(partition).unwrap_or_default());
     RingDescription { epoch: ring.epoch(), owners: owners.collect() }
