@@ -76,6 +76,8 @@ impl VnodeStore {
     /// Takes a snapshot, and begins a tree of what it does not show: changes that are logged and
     /// not in the store yet.
     fn begin_tree(&self, which: TreeId) -> Result<Option<Box<dyn Snapshot>>> {
+        // Under the lock of all changes: each is in the snapshot, in the overlay, or follows
+        // `begin`.
         let mut guard = self.state();
         let state = &mut *guard;
         let snapshot = self.trees.snapshot();

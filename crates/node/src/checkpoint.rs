@@ -58,6 +58,7 @@ impl Checkpointer {
         let unfinished = StagedFile::begin(target).map_err(store_error)?;
         let copy = data.twin(unfinished.path()).map_err(store_error)?;
         self.flusher.trees.checkpoint(&copy.store()).map_err(store_error)?;
+        // The copy would have its rows, and not what it promised.
         if self.groups.all().len() != consensus.len() {
             let text = "a group began while the copy was made: repeat";
             return Err(Error::new(Reason::Changed, text));

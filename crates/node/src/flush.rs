@@ -198,6 +198,8 @@ impl Flush {
                     // As noted before the seal: later entries may be in a table that is not
                     // flushed.
                     group.applied.set_flushed(*applied);
+                    // The promise and the mark of a log may stand only in a segment that is about
+                    // to go.
                     self.copies.extend(group.copy_to_head()?);
                 }
                 FlushPhase::AwaitCopies

@@ -104,6 +104,7 @@ impl Router {
             });
         }
         flow.last = None;
+        // Before and after: a lease that ended while the rows were read says nothing about them.
         if group.leadership.readable()
             && let Some(reply) = read::read_at_once(group, bucket, read)
             && group.leadership.readable()
@@ -141,6 +142,8 @@ impl Router {
                 return group.check_seal(&bucket).and(reply);
             }
         }
+        // No check behind the read: the majority was asked after the read came, and rows only get
+        // newer.
         still_master(&group).await?;
         let reply = self.read_now(&group, &bucket, read).await;
         group.check_seal(&bucket).and(reply)

@@ -86,6 +86,7 @@ impl Router {
         if let Some(local) = flow.recent(name, &self.locator.groups) {
             return Ok(Route::Local(local));
         }
+        // Before the look-up: a change in between voids what is remembered.
         let changes = self.locator.groups.changes();
         match self.locator.bucket(name) {
             Ok((bucket, group)) => {

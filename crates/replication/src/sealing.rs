@@ -79,6 +79,7 @@ impl Group {
         let savepoint = overlay.open.savepoint();
         let written = write(&mut overlay);
         if written.is_err() {
+            // The open entry holds updates of others, which are not affected.
             overlay.open.undo(savepoint);
         }
         let written = written?;

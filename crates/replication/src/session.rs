@@ -131,6 +131,7 @@ pub fn once(
         Ok(_) => true,
         Err(error) => error.kind() == Kind::Conflict,
     };
+    // Another error did nothing, and a retry may do better. Kept is what each retry must get again.
     if definite {
         let (used, highest) = (overlay.open.time, before.max(number));
         overlay.put_session(session, StoredSession { used, highest, ..stored });

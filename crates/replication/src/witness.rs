@@ -77,6 +77,8 @@ impl Group {
         let more = witness_log.first <= upto && !witness_log.sizes.is_empty();
         let full = witness_log.is_full();
         let news = std::mem::replace(&mut witness_log.told_full, full) != full;
+        // Out of the list before they leave the store: no reader looks for one that is being
+        // removed.
         drop(witness_log);
         let any = !gone.is_empty();
         if any {

@@ -161,6 +161,7 @@ impl TaskScope {
     pub async fn end(&self, bound: Duration) -> Vec<String> {
         self.cancel();
         let ended = async {
+            // Again: a task that ended may have begun another before.
             while self.count() > 0 {
                 self.ended().await;
             }

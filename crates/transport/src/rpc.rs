@@ -202,6 +202,7 @@ struct Forget<'a> {
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
+        // What still waits must not be sent when nobody waits for its answer.
         self.receipt.take_back();
         self.mailroom.waiting().remove(&self.token);
     }

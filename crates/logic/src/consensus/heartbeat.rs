@@ -135,6 +135,8 @@ impl Replica {
         effects: &mut Vec<Effect>,
     ) {
         let Some(master) = self.role.master_mut() else { return };
+        // No correct member answers what was not sent; a time to come would make the lease too
+        // long.
         if reply.beat > self.progress.beat || reply.sent > self.host.now {
             return;
         }

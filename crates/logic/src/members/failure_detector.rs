@@ -248,6 +248,7 @@ impl FailureDetector {
 
     /// Returns the latencies of all other trusted nodes.
     fn others(&self, node: NodeId) -> Vec<NodeLatency> {
+        // Nodes in doubt do not count: a slow one must not make slowness the norm.
         let others = self.nodes.iter().filter(|(other, known)| {
             **other != node && known.doubt.is_none() && known.unlinked.is_none()
         });

@@ -190,6 +190,7 @@ fn take(settings: &NodeSettings) -> Result<(Remains, u64)> {
     }
     let left = known.members.iter().filter(|member| member.node == remains.node).cloned();
     let alone = ClusterDescription { members: left.collect(), ..known.clone() };
+    // Before the logs: from here on no lost member is accepted, even if this breaks off.
     let cluster = found.directory.refound(&alone).map_err(store_error)?;
     for group in &found.groups {
         if part_of(group, remains.node).is_some() {
@@ -212,6 +213,7 @@ fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
         id = head.sign.map_or(id, |sign| sign.id());
     }
     let members = replica.configuration().members();
+    // An earlier attempt came this far.
     if group.tail.is_empty() && members.len() == 1 {
         return Ok(());
     }

@@ -113,6 +113,7 @@ impl SegmentPool {
             if let Some(at) = state.ready.iter().position(|spare| spare.length >= at_least) {
                 return Ok(state.ready.swap_remove(at));
             }
+            // One that is being made is waited for: a second, begun now, would be ready later.
             if state.making < at_least {
                 break;
             }

@@ -161,6 +161,7 @@ impl Spans {
             return;
         }
         let mut index = self.index();
+        // Only the newest table is asked for later batches, and this reader has an older one.
         if index.turn != sight.turn {
             return;
         }
