@@ -4,21 +4,26 @@
 //! second.
 //! Never: runs the product; changes a file.
 //! Read next: `crates.rs` (imports between crates), `circles.rs` (modules that import each other),
-//! `names.rs` (names of types), `shape.rs` (lengths, heads of files), `papers.rs` (documents).
+//! `names.rs` (names of types), `shape.rs` (lengths, heads), `prose.rs` (first words of comments),
+//! `papers.rs` (documents), `walks.rs` (pages that follow a request through the code).
 
 mod circles;
 mod crates;
 mod names;
 mod papers;
+mod prose;
 mod shape;
 mod source;
+mod walks;
 
 pub use circles::circles;
 pub use crates::{CRATES, forbidden_words, imports, subjects};
 pub use names::type_names;
 pub use papers::{architecture, decisions, formats, links, settings, stories};
+pub use prose::documentation;
 pub use shape::{Exception, file_heads, lengths, small_things};
 pub use source::{CRATE_FOLDERS, SourceFile};
+pub use walks::walks;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -51,6 +51,11 @@ fn every_file_begins_with_a_head_comment() {
 }
 
 #[test]
+fn documentation_begins_with_a_noun_or_a_verb() {
+    holds(tidy::documentation);
+}
+
+#[test]
 fn selects_are_biased_and_nothing_is_left_lying_about() {
     holds(tidy::small_things);
 }
@@ -58,6 +63,11 @@ fn selects_are_biased_and_nothing_is_left_lying_about() {
 #[test]
 fn every_path_the_architecture_names_exists() {
     holds(tidy::architecture);
+}
+
+#[test]
+fn walks_are_short_and_name_each_file_once() {
+    holds(tidy::walks);
 }
 
 #[test]

@@ -168,6 +168,32 @@ fn c() {
 }
 
 #[test]
+fn documentation_that_begins_with_a_clause_is_caught() {
+    let of = |text: &str| tidy::documentation(&Workspace::of(&[("crates/base/src/a.rs", text)]));
+    caught(of("//! What it is.\n"), "`What ...`");
+    caught(of("//! A.\n\n/// The same in bytes.\npub struct B;\n"), "begin with a noun");
+    caught(of("//! A.\n\n/// How far.\n#[derive(Debug)]\npub(crate) struct B;\n"), "`How ...`");
+    quiet(of("//! A.\n\n/// Size of B.\n/// What follows is said elsewhere.\npub struct B;\n"));
+    quiet(of("//! Whatsoever.\n\n/// How it works here.\nfn b() {}\n"));
+}
+
+#[test]
+fn a_walk_that_comes_back_or_names_no_function_is_caught() {
+    let code = ("crates/node/src/route.rs", "//! A.\n\nfn submit() {}\n");
+    let head = "# A read\n\n| # | file | function | what |\n|---|---|---|---|\n";
+    let step = "| 1 | `crates/node/src/route.rs` | `submit` | it is routed |\n";
+    let of = |steps: &str| {
+        let page = format!("{head}{steps}");
+        tidy::walks(&Workspace::of(&[code, ("docs/inside/life-of-a-read.md", &page)]))
+    };
+    quiet(of(step));
+    caught(of(&step.repeat(2)), "visited twice");
+    caught(of(&step.replace("submit", "route")), "no function `route`");
+    caught(of(""), "has 0 steps");
+    caught(of(&step.repeat(13)), "has 13 steps");
+}
+
+#[test]
 fn a_file_without_a_head_comment_is_caught() {
     caught(
         tidy::file_heads(&Workspace::of(&[("crates/base/src/a.rs", "fn f() {}\n")])),
