@@ -8,6 +8,7 @@ use base::{BucketName, Error, GroupId, NodeId, Reason, Result};
 use metadata::catalog::Catalog;
 use replication::bucket::Bucket;
 use replication::group::Group;
+use runtime::world;
 use std::sync::Arc;
 
 /// Finds buckets and their groups, here or on other nodes.
@@ -55,8 +56,8 @@ impl GroupLocator {
     /// Chooses the node to ask for a group without a part here.
     fn whom_away(&self, group: GroupId) -> GroupRef {
         let remote = self.groups.remote(group);
-        if remote.asked().is_none_or(|node| !self.links.is_linked(node)) {
-            remote.ask_next(self.another_of(group, None));
+        if remote.target().is_none_or(|node| !self.links.is_linked(node)) {
+            remote.set_target(self.linked_members(group).first().copied());
         }
         GroupRef::Remote(remote)
     }
@@ -76,18 +77,16 @@ impl GroupLocator {
         }
     }
 
-    /// A member of a group that may know its master: the one behind `last` in their round, of those
-    /// that are connected.
-    fn another_of(&self, group: GroupId, last: Option<NodeId>) -> Option<NodeId> {
+    /// Returns the members of a group that are connected, in the order of their ids.
+    fn linked_members(&self, group: GroupId) -> Vec<NodeId> {
         let known = self.catalog.cluster();
-        let members = known.placement(group)?.members.iter().map(|(node, _)| *node);
-        let linked: Vec<_> = members.filter(|node| self.links.is_linked(*node)).collect();
-        let behind = linked.iter().find(|node| last.is_none_or(|last| **node > last));
-        behind.or(linked.first()).copied()
+        let Some(placement) = known.placement(group) else { return Vec::new() };
+        let members = placement.members.iter().map(|(node, _)| *node);
+        members.filter(|node| self.links.is_linked(*node)).collect()
     }
 
-    /// Notes that a node did not answer for a group without a part here; returns the one that it
-    /// named instead.
+    /// Notes that a node did not answer for a group without a replica here; returns the node that it
+    /// named instead, if that is to be asked at once.
     pub(crate) fn asked_in_vain(
         &self,
         group_ref: &GroupRef,
@@ -99,7 +98,7 @@ impl GroupLocator {
             .then(|| self.links.node_of(&error.text()))
             .flatten()
             .filter(|named| *named != asked && *named != self.links.node);
-        remote.ask_next(named.or_else(|| self.another_of(group_ref.id(), Some(asked))));
-        named
+        let members = self.linked_members(group_ref.id());
+        remote.on_failure(asked, named, &members, world::milliseconds())
     }
 }
