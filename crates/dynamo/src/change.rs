@@ -4,8 +4,8 @@
 //! clients of Riak 1.4 have them there.
 
 use super::data_type::{Change, together};
+use super::key_request::{KeyRequest, done_untold};
 use super::layout::{Row, Stored};
-use super::request::{KeyRequest, done_untold};
 use super::vnode_ops::{SeenVersions, Write, WriteCondition, WriteContent};
 use base::available::{TypeChange, TypeFound};
 use base::datatype::{FieldKind, TypeOperation};

@@ -33,6 +33,7 @@ pub mod hints;
 mod incarnations;
 mod join_set;
 mod key_owners;
+mod key_request;
 pub mod layout;
 pub mod list;
 mod members;

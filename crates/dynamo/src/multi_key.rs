@@ -93,7 +93,7 @@ fn begin<T: Send + 'static>(
 
 /// Refuses a call beyond the program's limits or the bucket's, before any other node hears of it.
 /// The part of each key is checked again where it is done.
-fn within_limits(call: &Call, properties: &Properties) -> Result<()> {
+pub(super) fn within_limits(call: &Call, properties: &Properties) -> Result<()> {
     match call {
         Call::Read(read, _) => check::read(read, properties),
         Call::Update(update) => check::update(update, properties),
@@ -101,38 +101,37 @@ fn within_limits(call: &Call, properties: &Properties) -> Result<()> {
     }
 }
 
-impl Available {
-    /// Answers a request of an available bucket with these properties, of however many keys.
-    pub fn submit(self: &Arc<Available>, request: Request, properties: &Properties) -> Submitted {
-        if let Err(error) = within_limits(&request.call, properties) {
-            return Submitted::Ready(Err(error));
+/// Answers a request of several keys; gives back one of another kind.
+pub(super) fn submit_multi_key(
+    available: &Arc<Available>,
+    request: Request,
+    properties: &Arc<Properties>,
+) -> std::result::Result<Submitted, Request> {
+    let Request { bucket, call, retry: None } = request else { return Err(request) };
+    let (available, properties) = (available.clone(), properties.clone());
+    let asked = MultiKeyRequest { available, bucket, properties };
+    Ok(match call {
+        Call::Read(Read::MultiGet(keys), how) if keys.len() > 1 => {
+            Submitted::Later(Box::pin(asked.values(keys, how)))
         }
-        let Request { bucket, call, retry: None } = request else {
-            return self.submit_one(request);
-        };
-        let asked = MultiKeyRequest { available: self.clone(), bucket };
-        match call {
-            Call::Read(Read::MultiGet(keys), how) if keys.len() > 1 => {
-                Submitted::Later(Box::pin(asked.values(keys, how)))
-            }
-            Call::Read(Read::MultiGetAll(keys), how) => {
-                Submitted::Later(Box::pin(asked.all_values(keys, how)))
-            }
-            Call::Read(Read::Exists(keys), how) if keys.len() > 1 => {
-                Submitted::Later(Box::pin(asked.count(keys, how)))
-            }
-            Call::Update(batch @ Update::Sequence { mode: Steps::Batch, .. }) => {
-                Submitted::Later(Box::pin(asked.batch(batch)))
-            }
-            call => self.submit_one(Request { bucket: asked.bucket, call, retry: None }),
+        Call::Read(Read::MultiGetAll(keys), how) => {
+            Submitted::Later(Box::pin(asked.all_values(keys, how)))
         }
-    }
+        Call::Read(Read::Exists(keys), how) if keys.len() > 1 => {
+            Submitted::Later(Box::pin(asked.count(keys, how)))
+        }
+        Call::Update(batch @ Update::Sequence { mode: Steps::Batch, .. }) => {
+            Submitted::Later(Box::pin(asked.batch(batch)))
+        }
+        call => return Err(Request { bucket: asked.bucket, call, retry: None }),
+    })
 }
 
 /// Request that reads or changes several keys.
 struct MultiKeyRequest {
     available: Arc<Available>,
     bucket: BucketName,
+    properties: Arc<Properties>,
 }
 
 impl MultiKeyRequest {
@@ -204,9 +203,9 @@ impl MultiKeyRequest {
 
     /// Reads or changes one key.
     fn ask(&self, call: Call) -> impl Future<Output = Result<Body>> + Send + use<> {
-        let (available, bucket) = (self.available.clone(), self.bucket.clone());
-        let request = Request { bucket, call, retry: None };
-        async move { available.answer_available(request).await.map(|reply| reply.body) }
+        let (available, properties) = (self.available.clone(), self.properties.clone());
+        let request = Request { bucket: self.bucket.clone(), call, retry: None };
+        async move { available.answer(request, &properties).await.map(|reply| reply.body) }
     }
 }
 

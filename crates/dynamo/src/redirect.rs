@@ -8,6 +8,7 @@
 //!
 //! Never: counts the time of a redirected write against its node: that node waits for others.
 
+use super::key_owners::KeyOwners;
 use super::message::VnodeQuestion;
 use super::timing::{LATE_MS, until};
 use super::warmup::time_of;
@@ -16,7 +17,8 @@ use base::codec::Malformed;
 use base::limits::FORWARD_MS_MAX;
 use base::wire::read_answer;
 use base::{
-    AvailableCall, Call, Error, Key, Kind, NodeId, Read, Reason, Reply, Request, Result, Update,
+    AvailableCall, Call, Error, Key, Kind, NodeId, Properties, Read, Reason, Reply, Request,
+    Result, Update,
 };
 use bytes::Bytes;
 use runtime::metrics::Metrics;
@@ -33,30 +35,42 @@ const LOOK: Duration = Duration::from_millis(100);
 /// three missing heartbeats.
 const SILENT_MS: u64 = 750;
 
+/// Coordinator of a request.
+pub(super) enum Coordinator {
+    /// This node; with the owners of the key that a write concerns.
+    This(Option<KeyOwners>),
+    /// Another node, which has answered.
+    Other(Reply),
+}
+
 impl Available {
-    /// Passes a write on to an owner, which coordinates it. `None`: this node coordinates it, as an
-    /// owner, or because no owner can be reached.
-    pub(super) async fn passed_on(
+    /// Chooses the coordinator of a request: of a write an owner, to which it is passed on; this
+    /// node if it is one, if no owner can be reached, and for everything else.
+    pub(super) async fn coordinator(
         self: &Arc<Available>,
         request: &Request,
-    ) -> Result<Option<Reply>> {
-        let Some(key) = written(&request.call) else { return Ok(None) };
+        properties: &Properties,
+    ) -> Result<Coordinator> {
+        let Some(key) = written(&request.call) else { return Ok(Coordinator::This(None)) };
         let time = time_of(&mut request.call.clone()).and_then(|it| *it).unwrap_or(FORWARD_MS_MAX);
         // The coordinator has that time, and a moment to report the outcome.
         let until_ms = world::milliseconds() + time.saturating_add(LATE_MS).min(FORWARD_MS_MAX);
-        let n = self.properties(&request.bucket)?.replication.n_val;
+        let n = properties.replication.n_val;
         let mut did_nothing = BTreeSet::new();
         loop {
-            let replicas = self.key_owners(&request.bucket, key, n)?.replicas;
+            let owners = self.key_owners(&request.bucket, key, n)?;
+            let replicas = &owners.replicas;
             if replicas.primaries.contains(&self.node) {
-                return Ok(None);
+                return Ok(Coordinator::This(Some(owners)));
             }
             let away = |node: &NodeId| {
                 replicas.down.contains(node) || did_nothing.contains(node) || self.is_silent(*node)
             };
             let there = replicas.primaries.iter().copied().filter(|node| !away(node));
             // Without an owner this node takes it as a fallback, with a hint.
-            let Some(node) = self.snitch.of(there) else { return Ok(None) };
+            let Some(node) = self.snitch.of(there) else {
+                return Ok(Coordinator::This(Some(owners)));
+            };
             Metrics::count(&self.metrics.forwarded_out);
             Metrics::count(&self.metrics.available.redirected);
             let question = VnodeQuestion::PassedOn(request.clone()).write();
@@ -67,7 +81,7 @@ impl Available {
                             format!("an answer can't be read ({field}): it may have happened");
                         Err(Error::new(Reason::InDoubt, text))
                     });
-                    return answer.map(Some);
+                    return answer.map(Coordinator::Other);
                 }
                 // Certainly not done there. After any other error it may be, and a second owner
                 // would write it with another dot: a sibling of itself.

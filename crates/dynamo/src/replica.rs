@@ -131,7 +131,10 @@ impl Available {
             VnodeQuestion::PassedOn(request) => {
                 let request = self.after_finding_others(request).await;
                 let call = request.call.clone();
-                let answer = self.coordinate(request).await;
+                let answer = match self.properties(&request.bucket) {
+                    Ok(properties) => self.coordinate(request, &properties, None).await,
+                    Err(error) => Err(error),
+                };
                 Ok(reply::told(|out| write_answer_to(&call, &answer, ROOM - 1, out)))
             }
             VnodeQuestion::Keys { spans, bucket, after, rows_max } => {

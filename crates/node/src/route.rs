@@ -64,7 +64,7 @@ impl Router {
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
             call => match self.resolve(flow, &request.bucket) {
                 Ok(Route::Available(properties)) => {
-                    return self.available.submit(request, &properties);
+                    return self.available.submit(request, properties);
                 }
                 Ok(Route::Local(Local { group, .. })) if self.is_uninformed(&group, call) => {
                     return self.after_information(flow, group, request);
