@@ -58,6 +58,7 @@ impl GroupHost {
         }
         let (host, name) = (self.clone(), format!("end of group {}", group.id));
         self.lifecycle.tasks.loops.spawn(&name, async move {
+            // The driver first: an entry that it still applied would bring rows back.
             group.driver.ends().await;
             let id = group.id;
             host.groups.remove(id);

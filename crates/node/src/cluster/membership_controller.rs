@@ -119,6 +119,7 @@ pub(crate) fn next_step(seen: &ClusterSight) -> MembershipStep {
     let behind = seen.behind();
     let mut aim = seen.aim(&behind);
     if aim.get(&seen.master) != Some(&Part::Voter) {
+        // The next master makes the change, and this one leaves like any other member.
         if let Some(heir) = seen.heir(&aim) {
             return MembershipStep::HandOver(heir);
         }

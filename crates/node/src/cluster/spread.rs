@@ -42,6 +42,8 @@ impl SpreadState {
         self.said.retain(|_, (_, until)| now < *until);
         let seen = |node: &NodeId| sight.led.get(node).copied().unwrap_or(0);
         let said = |node: &NodeId| self.said.get(node).map_or(0, |(led, _)| *led);
+        // The greater of the two: this node may not see all its groups, and what it said may be
+        // old.
         let Some(wanted) = wanted(sight, |node| seen(node).max(said(node))) else {
             self.due = None;
             return None;

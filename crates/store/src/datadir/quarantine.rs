@@ -116,6 +116,7 @@ impl DataDir {
         let at = OpenDirectory { path, directory: &directory };
         let _lock = at.enter()?;
         let Some(state) = State::read(&at)? else { return Ok(None) };
+        // Until all is moved, an identity that is found is the old node's.
         let joined = state.moved && identity::Identity::read(&at.disk()?, path)?.is_some();
         if !joined {
             return go_on(&at, state).map(Some);
