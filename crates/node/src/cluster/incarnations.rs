@@ -82,7 +82,7 @@ impl Own {
         self.refused = true;
         let error = Error::new(Reason::StoreFailed, outdated(&words));
         tracing::error!(target: "node", %error, "the node stops");
-        // Before the node stops: its next incarnation may have a number that nobody knows to be old.
+        // Before the node stops: its next incarnation may have a number that nobody knows as old.
         let noted = agent.data.write(move |data| data.note_outdated(&words)).await;
         quietly("an old copy", noted);
         agent.lifecycle.fail(error);
