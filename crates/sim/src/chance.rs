@@ -1,11 +1,11 @@
 //! Random numbers from one seed (SplitMix64, Steele et al., OOPSLA 2014).
 
-/// A sequence of random numbers.
+/// Pseudo-random sequence, determined by its seed.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// Begins the sequence of a seed.
+    /// Starts the sequence of a seed.
     pub fn new(seed: u64) -> Chance {
         Chance(seed ^ 0x5DEE_CE66_D1CE_B00C)
     }
@@ -19,22 +19,22 @@ impl Chance {
         word ^ (word >> 31)
     }
 
-    /// Returns a number below `end`.
+    /// Draws a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next_u64() % end.max(1)
     }
 
-    /// Returns a number below `end`, as an index.
+    /// Draws a number below `end`, as an index.
     pub fn index(&mut self, end: usize) -> usize {
         self.below(end as u64) as usize
     }
 
-    /// Returns a number from `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// Returns true so many times in a thousand.
+    /// Draws a boolean that is true with this probability, per mille.
     pub fn often(&mut self, per_mille: u64) -> bool {
         self.below(1_000) < per_mille
     }

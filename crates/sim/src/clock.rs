@@ -1,45 +1,46 @@
-//! Clocks of a simulated node: they begin anywhere, run at their own rate, and stand still while
-//! their machine does.
+//! Clocks of a simulated node: they start at any value, run at their own rate, and can stand still
+//! while their machine is paused.
 
-/// What a clock gains in a simulated second if it is right, millionths of a second.
+/// Rate of an exact clock, in microseconds per simulated second.
 const RATE: u64 = 1_000_000;
 
-/// A node's clocks.
+/// Monotonic clock and wall clock of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct SimClock {
-    /// Its monotonic clock at the beginning of the history, nanoseconds.
+    /// Reading of the monotonic clock at simulated time 0, in nanoseconds.
     pub ahead_ns: u64,
-    /// How fast the monotonic clock runs, millionths of simulated time.
+    /// Rate of the monotonic clock, in microseconds per simulated second.
     pub rate: u64,
-    /// The error of its wall clock, milliseconds.
+    /// Error of the wall clock, in milliseconds.
     pub wall_off_ms: i64,
-    /// The node does nothing before this time, microseconds.
+    /// End of the node's pause, in microseconds of simulated time: it does nothing before.
     pub paused_until: u64,
 }
 
 impl SimClock {
-    /// A clock that is so many microseconds ahead, with this rate and a right wall clock.
+    /// Returns a clock with this lead in microseconds, this rate and an exact wall clock.
     pub fn new(ahead_us: u64, rate: u64) -> SimClock {
         SimClock { ahead_ns: ahead_us * 1_000, rate, wall_off_ms: 0, paused_until: 0 }
     }
 
-    /// Returns what the monotonic clock shows, nanoseconds.
+    /// Returns the reading of the monotonic clock, in nanoseconds.
     pub fn monotonic_ns(&self, now_us: u64) -> u64 {
         let run = u128::from(now_us) * u128::from(self.rate) / u128::from(RATE / 1_000);
         self.ahead_ns + run as u64
     }
 
-    /// Returns how long it takes until the monotonic clock has gone on by so much, microseconds.
+    /// Returns the simulated microseconds in which the monotonic clock advances by `own_us`,
+    /// rounded up.
     pub fn real_us(&self, own_us: u128) -> u64 {
         (own_us * u128::from(RATE)).div_ceil(u128::from(self.rate)) as u64
     }
 
-    /// Sets the clock back by the time that its machine stood still, as a hypervisor's pause does.
+    /// Sets the monotonic clock back by the length of a pause, as a suspended virtual machine does.
     pub fn stand_still(&mut self, time_us: u64) {
         self.ahead_ns = self.ahead_ns.saturating_sub(time_us * self.rate / RATE * 1_000);
     }
 
-    /// Has the monotonic clock run at another rate from now on.
+    /// Changes the rate of the monotonic clock from now on; its reading does not jump.
     pub fn set_rate(&mut self, now_us: u64, rate: u64) {
         let shows = self.monotonic_ns(now_us);
         self.rate = rate;
@@ -47,7 +48,7 @@ impl SimClock {
         self.ahead_ns = shows - self.monotonic_ns(now_us);
     }
 
-    /// Sets this thread's clock to what the monotonic clock shows.
+    /// Sets this thread's clock to the reading of the monotonic clock.
     pub fn enter(&self, now_us: u64) {
         runtime::world::set_time(Some(self.monotonic_ns(now_us)));
     }

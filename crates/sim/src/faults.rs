@@ -1,36 +1,37 @@
-//! Schedule of faults: one after the other, until the trouble ends.
+//! Schedule of faults: one after another, until the target reports the end of the faults.
 
 use crate::chance::Chance;
 use crate::journal::Journal;
 use crate::scheduler::Scheduler;
 use std::rc::Rc;
 
-/// When faults come. Times are microseconds, the least and the most.
+/// Schedule of faults. Times are in microseconds; pairs are a minimum and a maximum.
 pub struct FaultSchedule {
-    /// The first comes so late.
+    /// Time before the first fault.
     pub first_us: u64,
-    /// How long a fault lasts.
+    /// Length of a fault.
     pub length_us: (u64, u64),
-    /// From one fault to the next.
+    /// Pause between the start of one fault and the start of the next.
     pub pause_us: (u64, u64),
-    /// How many kinds of faults there are.
+    /// Number of kinds of faults.
     pub kinds: u64,
 }
 
-/// A simulation in which things go wrong.
+/// Simulation into which faults are injected.
 pub trait FaultTarget {
-    /// Returns true until the trouble ends.
+    /// Returns true while faults may still be injected.
     fn is_troubled(&self) -> bool;
-    /// Draws the node that is hit.
+    /// Draws the node that the next fault hits.
     fn victim(&self) -> usize;
-    /// Has a fault of this kind happen to a node, for so long. Returns its name.
+    /// Injects a fault of this kind into a node for `time_us` microseconds. Returns the fault's
+    /// name.
     fn inject(self: &Rc<Self>, kind: u64, node: usize, time_us: u64) -> &'static str;
-    /// Returns where faults are counted.
+    /// Returns the journal in which faults are counted.
     fn journal(&self) -> &Journal;
 }
 
 impl FaultSchedule {
-    /// Has faults happen until the trouble ends.
+    /// Injects faults until the target is no longer troubled.
     pub async fn run<T: FaultTarget>(self, target: Rc<T>) {
         let scheduler = Scheduler::current();
         let between =

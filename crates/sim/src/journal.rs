@@ -1,14 +1,14 @@
-//! Journal of one history: how often each thing happened, a digest of all that was seen, and, if
-//! `CREDENZA_TOLD` is set, every event in words.
+//! Journal of one history: counts of events, a digest of all observations, and a printed trace of
+//! every event if `CREDENZA_TOLD` is set.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard};
 
-/// How often each thing happened.
+/// Number of occurrences of each event, by name.
 pub type Counts = BTreeMap<&'static str, u64>;
 
-/// See the head of this file.
+/// Journal of one history; see the head of this file.
 pub struct Journal {
     pages: Mutex<Pages>,
     is_told: bool,
@@ -32,33 +32,33 @@ impl Journal {
         self.pages.lock().expect("one thread")
     }
 
-    /// Counts one more of this.
+    /// Counts one occurrence of an event.
     pub fn count(&self, what: &'static str) {
         self.add(what, 1);
     }
 
-    /// Counts so many more of this.
+    /// Counts `many` occurrences of an event.
     pub fn add(&self, what: &'static str, many: u64) {
         *self.pages().counts.entry(what).or_default() += many;
     }
 
-    /// Returns how often this happened.
+    /// Returns the number of occurrences of an event.
     pub fn counted(&self, what: &str) -> u64 {
         self.pages().counts.get(what).copied().unwrap_or(0)
     }
 
-    /// Adds to the digest, which tells two histories apart.
+    /// Adds an observation to the digest, by which two histories are compared.
     pub fn note(&self, what: impl Hash) {
         what.hash(&mut self.pages().digest);
     }
 
-    /// Returns the digest, and how often everything happened.
+    /// Returns the digest and all counts.
     pub fn outcome(&self) -> (u64, Counts) {
         let pages = self.pages();
         (pages.digest.finish(), pages.counts.clone())
     }
 
-    /// Prints what happens at a time, if anyone wants to read it.
+    /// Prints an event with its time if tracing is on; `what` is not evaluated otherwise.
     pub fn tell(&self, now: u64, what: impl FnOnce() -> String) {
         if self.is_told {
             eprintln!("{now:>10} {}", what());

@@ -1,29 +1,29 @@
-//! Leaks: nothing is left of a history when it is over. Thousands are lived through in one process,
-//! and whoever holds a node beyond its end holds its rows and its log.
+//! Leak check: no watched object outlives its history. A process runs thousands of histories, and a
+//! node that is held after its end keeps its rows and its log in memory.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Counts the holders of one thing that is watched.
+/// Function that counts the holders of one watched object.
 type HolderCount = Box<dyn Fn() -> usize>;
 
 thread_local! {
     static WATCHED: RefCell<Vec<(&'static str, HolderCount)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Requires that nobody holds this when the history of this thread is over.
+/// Watches an object: nobody may hold it when this thread's history is over.
 pub fn watch<T: 'static>(what: &'static str, one: &Arc<T>) {
     let one = Arc::downgrade(one);
     WATCHED.with_borrow_mut(|all| all.push((what, Box::new(move || one.strong_count()))));
 }
 
-/// Forgets what is watched: a history begins, or was broken off and may leave something.
+/// Clears the watch list: a history starts, or was aborted and may have left something.
 pub fn forget_watched() {
     WATCHED.take();
 }
 
-/// Asserts that all that was watched is gone.
+/// Asserts that nobody holds a watched object any more.
 pub(crate) fn assert_none_left() {
     let mut left = BTreeMap::<_, usize>::new();
     for (what, _) in WATCHED.take().iter().filter(|(_, holders)| holders() > 0) {

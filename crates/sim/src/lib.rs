@@ -1,14 +1,13 @@
-//! Engine of deterministic simulation: clock, scheduler, network, processes' ends, faults, seeds.
+//! Engine of deterministic simulation: clocks, scheduler, network, process ends, faults and seeds.
 //! Workloads and judges are in the tests of the crates that are simulated.
 //!
-//! The engine knows nothing of the product but its clock and its tasks ([`runtime::world`]). Two
-//! kinds of simulators stand on it: those that drive state machines take events from an
-//! [`EventQueue`], and those that run asynchronous code run it as tasks of a [`Scheduler`], whose
-//! timers are such a queue.
+//! Of the product, the engine uses only the clock and the tasks ([`runtime::world`]). It serves two
+//! kinds of simulators: those that drive state machines take events from an [`EventQueue`]; those
+//! that run asynchronous code run it as tasks of a [`Scheduler`], whose timers are such a queue.
 //!
-//! Promises: one seed is one history, in every process.
-//! Never: asks the real time, or waits; is linked into a program that is shipped.
-//! Read next: `scheduler.rs`, `network.rs`, `suite.rs` (which seeds run, and what is reported).
+//! Promises: one seed produces the same history in every process.
+//! Never: reads the real clock, or waits; is linked into a shipped program.
+//! Read next: `scheduler.rs`, `network.rs`, `suite.rs` (choice of seeds, and the report).
 
 mod chance;
 mod clock;

@@ -1,4 +1,4 @@
-//! Mutation checks: with a rule of the product broken, a judge must find a history that is wrong. A
+//! Mutation checks: if a rule of the product is broken, a judge must find a wrong history. A
 //! simulator that notices nothing would prove nothing (F-59).
 
 use crate::leaks;
@@ -7,24 +7,24 @@ use base::mutants::Mutation;
 use std::any::Any;
 use std::panic::catch_unwind;
 
-/// What judges of one simulator must notice.
+/// Mutation check of one simulator: the rules that its judges must find broken.
 pub struct MutationCheck<'a, M> {
-    /// Lives through the history of a seed.
+    /// Runs the history of a seed.
     pub history: History,
-    /// Histories within which a broken rule must show.
+    /// Number of histories within which a broken rule must be noticed.
     pub within: u64,
-    /// What judges say of a violation. Any other panic, an assertion of the product included, is no
-    /// proof that they see a rule broken.
+    /// Phrases of the judges' verdicts. Any other panic, such as an assertion of the product, does
+    /// not prove that the judges notice a broken rule.
     pub verdicts: &'a [&'a str],
-    /// Rules that show in other words, and these.
+    /// Rules that are noticed by another phrase than a verdict, with that phrase.
     pub otherwise: &'a [(M, &'a str)],
-    /// The first seed that is tried for a rule, where it is not 0: a little below one that showed
-    /// it. It only saves time; where histories have changed, as many others are tried.
+    /// First seed to try for a rule, if not 0: a little below one that showed it. It only saves
+    /// time: if histories have changed, as many later seeds are tried.
     pub first: &'a [(M, u64)],
 }
 
 impl<M: Mutation> MutationCheck<'_, M> {
-    /// Asserts that a judge sees each of these rules broken; the rare ones only in the long tests.
+    /// Asserts that a judge notices each of these broken rules; `rare` ones only in the long tests.
     pub fn assert_noticed(&self, soon: &[M], rare: &[M]) {
         let rare = if is_long() { rare } else { &[] };
         let mut unnoticed = Vec::new();
@@ -38,8 +38,8 @@ impl<M: Mutation> MutationCheck<'_, M> {
         assert!(unnoticed.is_empty(), "no judge of {within} histories sees broken:\n{unnoticed}");
     }
 
-    /// The first history in which a judge sees the rule broken, and its words; else some of what
-    /// was said instead.
+    /// Returns the first seed whose history a judge finds wrong, with the verdict. Error: up to
+    /// three panics that were no verdict.
     fn first_noticed(&self, mutant: M) -> Result<(u64, String), Vec<String>> {
         let named = self.first.iter().find(|(other, _)| *other == mutant);
         let first = named.map_or(0, |(_, seed)| *seed);
@@ -54,7 +54,7 @@ impl<M: Mutation> MutationCheck<'_, M> {
         Err(otherwise)
     }
 
-    /// Returns what a history with this broken rule says, if it fails.
+    /// Returns the panic of a history with this broken rule. `None`: the history passes.
     pub fn failure(&self, mutant: M, seed: u64) -> Option<String> {
         leaks::forget_watched();
         let history = self.history;
@@ -62,7 +62,7 @@ impl<M: Mutation> MutationCheck<'_, M> {
         lived.err().map(|panic| panic_text(&*panic))
     }
 
-    /// Returns true if these are a judge's words.
+    /// Returns true if this text is a judge's verdict on the rule.
     pub fn is_verdict(&self, mutant: M, said: &str) -> bool {
         let named = self.otherwise.iter().filter(|(other, _)| *other == mutant);
         let named = named.map(|(_, words)| words);
@@ -70,7 +70,7 @@ impl<M: Mutation> MutationCheck<'_, M> {
     }
 }
 
-/// Returns the words of a panic.
+/// Returns the text of a panic.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<String>().cloned();
     let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));

@@ -1,7 +1,7 @@
-//! Network between simulated nodes: links that break and come back, and messages that are late,
-//! lost, doubled or overtaken, as long as both ends live the lives they lived when it was sent.
+//! Network between simulated nodes: links that break and are restored; messages that are delayed,
+//! lost, duplicated or overtaken. A message arrives only over the link on which it was sent.
 //!
-//! A link is refused to a life that the other side, or the cluster, has outlived.
+//! A link is refused to an incarnation that the peer or the cluster knows to be outdated.
 
 use crate::leaks;
 use crate::profile::{Cuts, FaultProfile, ways_between, ways_from, ways_to};
@@ -10,28 +10,28 @@ use base::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// From one look at the links to the next, microseconds.
+/// Interval between two checks of the links, in microseconds.
 const LOOK_US: u64 = 100_000;
-/// A link breaks when nothing was heard for so long, microseconds.
+/// Silence after which a link breaks, in microseconds.
 const SILENCE_US: u64 = 1_500_000;
 
-/// Receiver of what the network brings to a node.
+/// Receiver of a node's messages and of events of its links.
 pub trait Inbox<M>: Send + Sync {
-    /// Takes a message of a node in one of its lives.
+    /// Takes a message from a node in this incarnation.
     fn deliver(&self, from: NodeId, incarnation: u64, message: M);
-    /// Hears that there is a link to a node in this life.
+    /// Learns that a link to a node in this incarnation is up.
     fn connected(&self, node: NodeId, incarnation: u64);
-    /// Hears that the link to a node is broken.
+    /// Learns that the link to a node is broken.
     fn broken(&self, node: NodeId);
 }
 
-/// One end: a node in one of its lives.
+/// Endpoint of a node in one incarnation.
 pub struct NetworkEnd<M> {
     /// The node.
     pub node: NodeId,
-    /// Which of its lives this is.
+    /// Incarnation of the node.
     pub incarnation: u64,
-    /// The process that lives it.
+    /// Number of the process; two processes may claim one incarnation.
     pub process: u64,
     /// Receiver of its messages.
     pub inbox: Arc<dyn Inbox<M>>,
@@ -43,7 +43,7 @@ impl<M> Clone for NetworkEnd<M> {
     }
 }
 
-/// A link from one end to another, as long as both live.
+/// Link from one endpoint to another; it ends when either of them ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NetworkLink {
     from: usize,
@@ -52,24 +52,24 @@ pub struct NetworkLink {
     number: u64,
 }
 
-/// A message of a link.
+/// Link of a message, and the faults that may hit the message.
 pub struct Posting {
     /// The link.
     pub link: NetworkLink,
-    /// The network may double it.
+    /// True if the network may duplicate the message.
     pub may_repeat: bool,
-    /// ... and bring the second when it is old.
+    /// True if the duplicate may arrive long after the original.
     pub may_age: bool,
 }
 
-/// What a process knows of another node's lives.
+/// Latest incarnation of another node that a process knows, and the process that had it.
 #[derive(Clone, Copy, Default)]
 struct KnownLife {
     incarnation: u64,
     process: Option<u64>,
 }
 
-/// See the head of this file.
+/// Network between all nodes; see the head of this file. Clones share its state.
 pub struct Network<M>(Arc<Mutex<Links<M>>>);
 
 impl<M> Clone for Network<M> {
@@ -78,17 +78,17 @@ impl<M> Clone for Network<M> {
     }
 }
 
-/// All links.
+/// State of the network.
 struct Links<M> {
     ends: Vec<Option<NetworkEnd<M>>>,
-    /// Numbers of links, by the lower end and the higher.
+    /// Link numbers, by the lower endpoint and the higher.
     links: BTreeMap<(usize, usize), u64>,
-    /// Since when nothing is heard on a link, one way or the other.
+    /// Start of the silence of a link, in either direction.
     silent: BTreeMap<(usize, usize), u64>,
     cuts: Cuts,
-    /// What each process knows of the others.
+    /// Incarnations of other nodes that each process knows.
     known: BTreeMap<(usize, NodeId), KnownLife>,
-    /// The highest life of each node that is on record.
+    /// Highest incarnation of each node that was ever linked.
     recorded: BTreeMap<NodeId, u64>,
     next: u64,
     profile: FaultProfile,
@@ -99,12 +99,13 @@ fn pair(one: usize, other: usize) -> (usize, usize) {
 }
 
 impl<M> Links<M> {
-    /// Returns true if nothing passes between two nodes, one way or the other.
+    /// Returns true if messages are cut off in at least one direction between two nodes.
     fn is_cut_off(&self, one: usize, other: usize) -> bool {
         self.cuts.is_cut(one, other) || self.cuts.is_cut(other, one)
     }
 
-    /// Returns true if this process lets that one in.
+    /// Returns true if the process at `here` admits the one at `there`: an incarnation that is not
+    /// outdated, and not one that another process had.
     fn admits(&self, here: usize, there: usize) -> bool {
         let Some(Some(end)) = self.ends.get(there) else { return false };
         let known = self.known.get(&(here, end.node)).copied().unwrap_or_default();
@@ -133,7 +134,7 @@ impl<M> Links<M> {
 }
 
 impl<M: Clone + Send + 'static> Network<M> {
-    /// A network of so many nodes, none of which lives.
+    /// Returns a network of this many nodes, all of them down.
     pub fn new(count: usize, profile: FaultProfile) -> Network<M> {
         let links = Arc::new(Mutex::new(Links {
             ends: (0..count).map(|_| None).collect(),
@@ -153,19 +154,19 @@ impl<M: Clone + Send + 'static> Network<M> {
         self.0.lock().expect("one thread")
     }
 
-    /// Changes what the network does with messages.
+    /// Changes the fault profile.
     pub fn set_profile(&self, change: impl FnOnce(&mut FaultProfile)) {
         change(&mut self.links().profile);
     }
 
-    /// A node begins a life.
+    /// Starts an incarnation of a node.
     pub fn begins(&self, node: usize, end: NetworkEnd<M>) {
         let mut links = self.links();
         links.known.retain(|(knows, _), _| *knows != node);
         links.ends[node] = Some(end);
     }
 
-    /// A node ends: its links break.
+    /// Ends a node's incarnation: its links break.
     pub fn ends(&self, node: usize) {
         let count = self.links().ends.len();
         (0..count).filter(|other| *other != node).for_each(|other| self.unlink(node, other));
@@ -191,7 +192,7 @@ impl<M: Clone + Send + 'static> Network<M> {
         }
     }
 
-    /// Looks after the links for ever.
+    /// Makes and breaks links, for ever.
     pub async fn run(self) {
         let count = self.links().ends.len();
         let scheduler = Scheduler::current();
@@ -233,7 +234,7 @@ impl<M: Clone + Send + 'static> Network<M> {
         }
     }
 
-    /// Returns the link from a node to another, if there is one.
+    /// Returns the link from a node to another. `None`: there is no link.
     pub fn link(&self, from: usize, to: NodeId) -> Option<NetworkLink> {
         let links = self.links();
         let to = links.find(to)?;
@@ -273,7 +274,7 @@ impl<M: Clone + Send + 'static> Network<M> {
         Scheduler::current().begin(Some(to), deliver);
     }
 
-    /// Returns for how long nothing was heard on a link, milliseconds; none: there is no link.
+    /// Returns the duration of the silence on a link, in milliseconds. `None`: there is no link.
     pub fn silent_ms(&self, from: usize, to: NodeId) -> Option<u64> {
         let links = self.links();
         let ends = pair(from, links.find(to)?);
@@ -282,27 +283,27 @@ impl<M: Clone + Send + 'static> Network<M> {
         links.links.get(&ends).map(|_| since.map_or(0, |since| (now - since) / 1_000))
     }
 
-    /// Returns true if there is a link, cut or not.
+    /// Returns true if there is a link, whether or not it is cut.
     pub fn is_linked(&self, one: usize, other: usize) -> bool {
         self.links().links.contains_key(&pair(one, other))
     }
 
-    /// Returns true if what either node says reaches the other now.
+    /// Returns true if messages pass in both directions now.
     pub fn is_open(&self, one: usize, other: usize) -> bool {
         self.is_linked(one, other) && !self.links().is_cut_off(one, other)
     }
 
-    /// Cuts the way from one node to another.
+    /// Cuts the direction from one node to another.
     pub fn cut(&self, from: usize, to: usize) {
         self.links().cuts.cut(from, to);
     }
 
-    /// Takes one cut of a way back.
+    /// Removes one cut of a direction.
     pub fn mend(&self, from: usize, to: usize) {
         self.links().cuts.mend(from, to);
     }
 
-    /// Cuts ways for so long, microseconds.
+    /// Cuts these directions for `time_us` microseconds.
     pub fn cut_for(&self, ways: impl Iterator<Item = (usize, usize)>, time_us: u64) {
         let ways: Vec<_> = ways.collect();
         ways.iter().for_each(|(from, to)| self.cut(*from, *to));
@@ -311,20 +312,20 @@ impl<M: Clone + Send + 'static> Network<M> {
         Scheduler::current().begin_after(time_us, mend);
     }
 
-    /// Cuts a node off from all others for so long, microseconds.
+    /// Cuts a node off from all others for `time_us` microseconds.
     pub fn isolate_for(&self, node: usize, time_us: u64) {
         let count = self.links().ends.len();
         self.cut_for(ways_from(node, count).chain(ways_to(node, count)), time_us);
     }
 
-    /// Splits the nodes into two sides for so long, microseconds. `half`: the bits of those on one
-    /// side.
+    /// Partitions the nodes into two sides for `time_us` microseconds. `half`: bit mask of the
+    /// nodes on one side.
     pub fn split_for(&self, half: u64, time_us: u64) {
         let count = self.links().ends.len();
         self.cut_for(ways_between(half, count), time_us);
     }
 
-    /// Ends all trouble.
+    /// Removes all cuts and message faults.
     pub fn heal(&self) {
         let mut links = self.links();
         links.cuts.heal();

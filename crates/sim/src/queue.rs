@@ -1,12 +1,13 @@
-//! Queue of events in simulated time. Events of one moment come in the order in which they were
-//! planned.
+//! Queue of events in simulated time. Events of one instant come in the order in which they were
+//! scheduled.
 
 use std::collections::BTreeMap;
 
-/// When an event comes, and which of that moment it is: the name by which it can be taken back.
+/// Key of a scheduled event, by which it can be cancelled: its time, and its number among all
+/// events.
 pub type EventKey = (u64, u64);
 
-/// What is going to happen, and what time it is. The unit of time is the user's.
+/// Queue of future events, with the current time. The user chooses the unit of time.
 pub struct EventQueue<E> {
     now: u64,
     planned: u64,
@@ -20,12 +21,12 @@ impl<E> Default for EventQueue<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// Returns the time since the beginning of the history.
+    /// Returns the time since the start of the history.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Plans an event for a time.
+    /// Schedules an event at a time.
     pub fn at(&mut self, time: u64, event: E) -> EventKey {
         self.planned += 1;
         let key = (time, self.planned);
@@ -33,40 +34,40 @@ impl<E> EventQueue<E> {
         key
     }
 
-    /// Plans an event that comes after so long.
+    /// Schedules an event after a delay.
     pub fn after(&mut self, delay: u64, event: E) -> EventKey {
         self.at(self.now + delay, event)
     }
 
-    /// Has the next event come behind all others of its moment.
+    /// Moves the next event behind all others of its instant.
     pub fn postpone_first(&mut self) {
         if let Some(((time, _), event)) = self.events.pop_first() {
             self.at(time, event);
         }
     }
 
-    /// Takes an event back.
+    /// Cancels an event.
     pub fn cancel(&mut self, key: EventKey) {
         self.events.remove(&key);
     }
 
-    /// Keeps only such events.
+    /// Removes all events for which `keep` returns false.
     pub fn retain(&mut self, keep: impl Fn(&E) -> bool) {
         self.events.retain(|_, event| keep(event));
     }
 
-    /// Returns how many events are planned.
+    /// Returns the number of scheduled events.
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Returns true if nothing is planned.
+    /// Returns true if no event is scheduled.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Takes the next event that comes by this time, and lets time pass until then; none: it is
-    /// that time now.
+    /// Takes the next event that is due by `end`, and advances the time to it. `None`: no event is
+    /// due; the time is `end` now.
     pub fn next_until(&mut self, end: u64) -> Option<E> {
         match self.events.first_entry().filter(|first| first.key().0 <= end) {
             Some(first) => {

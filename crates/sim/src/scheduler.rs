@@ -1,8 +1,8 @@
-//! Scheduler of simulated nodes' tasks: it polls them one by one, in the order in which they began,
-//! and simulated time passes when no task is awake.
+//! Scheduler of simulated nodes' tasks: it polls them one by one, in the order in which they were
+//! started. Simulated time advances when no task is runnable.
 //!
-//! It is the [`World`](runtime::world::World) of its thread: tasks, timers, clocks and random
-//! numbers of the product come from here.
+//! It is the [`World`](runtime::world::World) of its thread: the source of tasks, timers, clocks
+//! and random numbers for the product.
 
 use crate::chance::Chance;
 use crate::clock::SimClock;
@@ -17,37 +17,37 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Where every wall clock begins, Unix milliseconds.
+/// Unix time of every wall clock at the start of a history, in milliseconds.
 const EPOCH_MS: u64 = 1_700_000_000_000;
 
 type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
 
-/// See the head of this file.
+/// Scheduler of one history; see the head of this file.
 pub struct Scheduler {
     state: RefCell<SchedulerState>,
-    /// Tasks that were woken and have not had their turn.
+    /// Tasks that were woken and not polled yet.
     woken: WokenTasks,
 }
 
-/// Tasks that were woken, in any order: tokio wakes those who wait for one thing by chance.
+/// Set of woken tasks, ordered by id: the order in which tokio wakes several waiters is random.
 type WokenTasks = Arc<Mutex<BTreeSet<u64>>>;
 
 struct SchedulerState {
     timers: EventQueue<Waker>,
     begun: u64,
     tasks: BTreeMap<u64, SimTask>,
-    /// Tasks whose turn comes in this round.
+    /// Tasks to be polled in this round.
     round: BTreeSet<u64>,
-    /// Tasks that are awake, of nodes that are paused.
+    /// Runnable tasks of paused nodes.
     held: Vec<(usize, u64)>,
-    /// The node whose task runs.
+    /// Node whose task is being polled.
     current: Option<usize>,
     clocks: Vec<SimClock>,
     chance: Chance,
 }
 
 struct SimTask {
-    /// Its node; none: it belongs to the simulation itself.
+    /// Node that owns the task. `None`: it belongs to the simulation itself.
     node: Option<usize>,
     task: LocalTask,
     waker: Arc<TaskWaker>,
@@ -69,9 +69,9 @@ thread_local! {
 }
 
 impl Scheduler {
-    /// Makes a scheduler the world of this thread, until [`Scheduler::leave`].
+    /// Installs a new scheduler as the world of this thread, until [`Scheduler::leave`].
     pub fn enter(seed: u64, clocks: Vec<SimClock>) -> Rc<Scheduler> {
-        // A history that was broken off has left its own.
+        // An aborted history has left its scheduler installed.
         if let Some(before) = ENTERED.with_borrow(Option::clone) {
             before.leave();
         }
@@ -97,7 +97,7 @@ impl Scheduler {
         ENTERED.with_borrow(|scheduler| scheduler.clone().expect("a scheduler is entered"))
     }
 
-    /// Ends all tasks and leaves the thread as it was.
+    /// Ends all tasks and uninstalls the scheduler from its thread.
     pub fn leave(&self) {
         let tasks = std::mem::take(&mut self.state.borrow_mut().tasks);
         drop(tasks);
@@ -106,17 +106,17 @@ impl Scheduler {
         world::set_time(None);
     }
 
-    /// Returns the time since the beginning of the history, microseconds.
+    /// Returns the time since the start of the history, in microseconds.
     pub fn now(&self) -> u64 {
         self.state.borrow().timers.now()
     }
 
-    /// Draws from the seed.
+    /// Draws from the seed's random sequence.
     pub fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
         draw(&mut self.state.borrow_mut().chance)
     }
 
-    /// Reads or changes a node's clock.
+    /// Reads or changes a node's clocks.
     pub fn clock<T>(&self, node: usize, change: impl FnOnce(&mut SimClock) -> T) -> T {
         change(&mut self.state.borrow_mut().clocks[node])
     }
@@ -126,7 +126,7 @@ impl Scheduler {
         self.state.borrow().is_paused(node)
     }
 
-    /// Begins a task, of a node or of the simulation itself.
+    /// Starts a task of a node. `None`: a task of the simulation itself.
     pub fn begin(&self, node: Option<usize>, task: impl Future<Output = ()> + 'static) {
         let mut state = self.state.borrow_mut();
         state.begun += 1;
@@ -136,7 +136,7 @@ impl Scheduler {
         self.woken.lock().expect("one thread").insert(id);
     }
 
-    /// Begins a task of the simulation itself after so many microseconds.
+    /// Starts a task of the simulation itself after `delay_us` microseconds.
     pub fn begin_after(self: &Rc<Scheduler>, delay_us: u64, act: impl FnOnce() + 'static) {
         let scheduler = Rc::clone(self);
         self.begin(None, async move {
@@ -145,7 +145,7 @@ impl Scheduler {
         });
     }
 
-    /// Ends a node's tasks: its process is gone.
+    /// Ends all tasks of a node whose process has ended.
     pub fn kill(&self, node: usize) {
         let mut state = self.state.borrow_mut();
         let gone: Vec<_> = state.tasks.extract_if(.., |_, it| it.node == Some(node)).collect();
@@ -154,7 +154,7 @@ impl Scheduler {
         drop(gone);
     }
 
-    /// Does something as a node, at once.
+    /// Runs a function immediately on behalf of a node.
     pub fn run_as<T>(&self, node: usize, act: impl FnOnce() -> T) -> T {
         let before = self.turn(Some(node));
         let done = act();
@@ -162,7 +162,7 @@ impl Scheduler {
         done
     }
 
-    /// Gives the turn to a node, and sets its clock on this thread. Returns whose turn it was.
+    /// Makes a node current, and sets its clock on this thread. Returns the previous current node.
     fn turn(&self, node: Option<usize>) -> Option<usize> {
         let mut state = self.state.borrow_mut();
         let now = state.timers.now();
@@ -173,7 +173,7 @@ impl Scheduler {
         std::mem::replace(&mut state.current, node)
     }
 
-    /// Lets so many microseconds pass.
+    /// Advances the simulation by this many microseconds.
     pub fn run(&self, microseconds: u64) {
         let end = self.now() + microseconds;
         loop {
@@ -189,8 +189,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns the task whose turn is next. A task that is woken in one round has its turn in the
-    /// next one, the oldest first.
+    /// Returns the next task to poll. A task that is woken in one round is polled in the next one,
+    /// oldest first.
     fn next(&self) -> Option<u64> {
         let mut state = self.state.borrow_mut();
         if state.round.is_empty() {
@@ -219,7 +219,7 @@ impl Scheduler {
         }
     }
 
-    /// Pauses a node for so long; then it catches up.
+    /// Pauses a node for this many microseconds; its runnable tasks run afterwards.
     pub fn pause(self: &Rc<Scheduler>, node: usize, microseconds: u64) {
         let until = self.now() + microseconds;
         self.clock(node, |clock| clock.paused_until = until);
@@ -227,7 +227,7 @@ impl Scheduler {
         self.begin_after(microseconds, move || scheduler.resume(node));
     }
 
-    /// Has a node that was paused go on, unless it is to be paused for longer.
+    /// Resumes the tasks of a paused node, unless a longer pause is in force.
     pub fn resume(&self, node: usize) {
         let mut state = self.state.borrow_mut();
         if state.is_paused(node) {
@@ -237,13 +237,13 @@ impl Scheduler {
         self.woken.lock().expect("one thread").extend(awake.into_iter().map(|(_, id)| id));
     }
 
-    /// Ends the pauses of a node.
+    /// Ends all pauses of a node.
     pub fn resume_now(&self, node: usize) {
         self.clock(node, |clock| clock.paused_until = 0);
         self.resume(node);
     }
 
-    /// Resolves after so many microseconds of simulated time.
+    /// Returns a future that resolves after this many microseconds of simulated time.
     pub fn sleep_us(&self, microseconds: u64) -> impl Future<Output = ()> + use<> {
         SimSleep { until: self.now() + microseconds, timer: None }
     }
@@ -280,7 +280,7 @@ impl world::World for Scheduler {
     }
 }
 
-/// A timer; it goes away with whoever waits for it.
+/// Timer of one waiter; dropping it cancels it.
 struct SimSleep {
     until: u64,
     timer: Option<EventKey>,

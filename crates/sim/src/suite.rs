@@ -1,8 +1,9 @@
-//! Suites of histories: which seeds run, on how many threads, and what they amount to.
+//! Suites of histories: choice of seeds, distribution over threads, and the report.
 //!
-//! The environment says which: `CREDENZA_SEED=N` one history again, `CREDENZA_SEEDS=M` so many,
-//! from that one on where both are there (a long run in parts), `CREDENZA_TEST_LONG` as many as in
-//! the long tests. `CREDENZA_TOLD` prints every event. `./check seed N` repeats one in all suites.
+//! Environment variables choose the seeds: `CREDENZA_SEED=N` repeats one history,
+//! `CREDENZA_SEEDS=M` runs this many, from seed N on if both are set (to run a long suite in
+//! parts). `CREDENZA_TEST_LONG` runs as many as the long tests. `CREDENZA_TOLD` prints every event.
+//! `./check seed N` repeats one seed in all suites.
 
 use crate::journal::Counts;
 use crate::leaks;
@@ -10,28 +11,28 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::panic::catch_unwind;
 
-/// Lives through the history of a seed. Returns its digest, and how often everything happened.
+/// Runs the history of a seed. Returns its digest and its counts.
 pub type History = fn(u64) -> (u64, Counts);
 
-/// Histories of one kind.
+/// Suite of histories of one simulator.
 pub struct Suite {
-    /// What is simulated.
+    /// Name of the simulator.
     pub name: &'static str,
-    /// Histories in every run of the tests, and in the long ones.
+    /// Number of histories in an ordinary run of the tests.
     pub seeds: u64,
-    /// Histories in the long tests.
+    /// Number of histories in the long tests.
     pub seeds_long: u64,
-    /// Threads that live through them.
+    /// Number of threads that run them.
     pub threads: u64,
-    /// Lives through one.
+    /// Function that runs one history.
     pub history: History,
-    /// What must happen somewhere in a whole run.
+    /// Events that must occur at least once in a whole run.
     pub must_happen: &'static [&'static str],
 }
 
 impl Suite {
-    /// Lives through the histories of this run, and prints what they amount to. Of one that fails
-    /// it names the command that repeats it. Returns how many they were, and what happened.
+    /// Runs the suite's histories and prints their counts. If a history fails, it prints the
+    /// command that repeats it. Returns the number of histories, and their total counts.
     pub fn run(&self) -> (u64, Counts) {
         let seeds = self.chosen();
         let count = seeds.end - seeds.start;
@@ -45,7 +46,7 @@ impl Suite {
         (count, all)
     }
 
-    /// The seeds of this run.
+    /// Returns the seeds of this run.
     fn chosen(&self) -> Range<u64> {
         let named = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         match (named("CREDENZA_SEED"), named("CREDENZA_SEEDS")) {
@@ -55,7 +56,7 @@ impl Suite {
         }
     }
 
-    /// Asserts that a seed is one history.
+    /// Asserts that each of these seeds produces the same history twice.
     pub fn assert_repeatable(&self, seeds: &[u64]) {
         for seed in seeds {
             let [one, other] = [(); 2].map(|()| (self.history)(*seed));
@@ -69,8 +70,8 @@ pub fn is_long() -> bool {
     std::env::var_os("CREDENZA_TEST_LONG").is_some()
 }
 
-/// Lives through histories. Returns the digest of all of them, whichever thread they were on, and
-/// what they counted together.
+/// Runs histories. Returns the digest of all of them, which does not depend on the threads, and
+/// their total counts.
 pub fn run_seeds(seeds: Range<u64>, threads: u64, history: History) -> (u64, Counts) {
     let share = |which: u64| {
         let (mut all, mut counted) = (0_u64, Counts::new());
@@ -98,7 +99,7 @@ pub fn run_seeds(seeds: Range<u64>, threads: u64, history: History) -> (u64, Cou
     (digest, all)
 }
 
-/// Lives through one history, of which nothing is left then.
+/// Runs one history, and asserts that it left nothing in memory.
 fn run_one(seed: u64, history: History) -> (u64, Counts) {
     leaks::forget_watched();
     let lived = history(seed);
