@@ -381,7 +381,7 @@ impl VnodeStore {
             // What a later batch holds newer stays.
             state.overlay.retain(|_, (newest, _)| *newest > index);
         }
-        // Behind `apply`: who is told of the batch finds its rows in the store.
+        // After `apply`: a waiter for the batch finds its rows in the store.
         self.landed.send_modify(|landed| landed.upto = index);
         self.tickets.tell(index, &Ok(()));
     }

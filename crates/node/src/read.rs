@@ -142,7 +142,7 @@ impl Router {
                 return group.check_seal(&bucket).and(reply);
             }
         }
-        // No check behind the read: the majority was asked after the read came, and rows only get
+        // No check after the read: the majority was asked once the read had come, and rows only get
         // newer.
         still_master(&group).await?;
         let reply = self.read_now(&group, &bucket, read).await;

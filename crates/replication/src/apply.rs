@@ -39,7 +39,7 @@ impl Group {
         tracing::debug!(target: "consensus", group, upto = upto.0, values, "decided");
         let observer = self.observer.get().map(|observer| &**observer);
         let mut mark = None;
-        // Before the first row can be seen: a reader names an index that is not behind what it
+        // Before the first row is visible: the index of an answer must not be below what the reader
         // found.
         self.applied.shows(upto);
         for (index, payload) in payloads {
@@ -47,8 +47,8 @@ impl Group {
                 true => (self.keep(index, &payload)?, None),
                 false => apply_marked(self.id, &*self.shared.trees, index, &payload, observer)?,
             };
-            // Between the store and `advance`: a key that is noted shows its change, and who waits
-            // for the entry finds its keys noted.
+            // Between the store and `advance`: the store shows the change of a captured key, and a
+            // task that waits for the entry finds its keys captured.
             self.track_value(&payload)?;
             self.applied.set_time(applied.time);
             mark = Some(applied);
@@ -72,7 +72,7 @@ impl Group {
     fn next_decided(&self) -> Result<(LogIndex, Vec<(LogIndex, Bytes)>)> {
         let (mut payloads, mut bytes) = (Vec::new(), 0);
         let mut upto = self.applied.index();
-        // Picked under the lock and applied behind it: what is decided is never replaced.
+        // Picked under the lock and applied without it: a decided entry is never replaced.
         let missing = {
             let state = self.state();
             loop {
@@ -94,7 +94,7 @@ impl Group {
                 upto = upto.next();
                 payloads.push((upto, payload));
             }
-            // The log is kept from the first entry on that is not applied.
+            // Not truncated: the log is kept from the first entry that is not applied.
             if payloads.is_empty() {
                 let text = format!("the log lacks value {} of group {}", behind.next(), self.id);
                 return Err(Error::new(Reason::Corrupt, text));

@@ -108,7 +108,7 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         // A former master may have proposed entries below it, whose place others may have taken.
-        // Before `advance`, or who waits for one would take the entry in its place for it.
+        // Before `advance`: a waiter for one of them would take the other entry for its own.
         if upto > state.replica.decided() {
             state.end_term(&self.applied);
         }

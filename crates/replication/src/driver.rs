@@ -63,7 +63,8 @@ impl Group {
     fn has_retired(&self) -> bool {
         let mut guard = self.state();
         let state = &mut *guard;
-        // Applied, too: those who wait for a decided entry get their answers before the group ends.
+        // Applied, too: clients that wait for a decided entry get their answers before the group
+        // ends.
         let rests = state.replica.role() == Role::Follower
             && self.applied.index() >= state.progress.decided;
         let ended = state.life.end_if(rests);
@@ -140,7 +141,7 @@ impl Group {
         let TurnWork { jobs, messages, copy } = state.output.take(self.id, &state.replica);
         let mut flow_control = std::mem::take(&mut state.output.flow_control);
         let decided = state.progress.decided;
-        // A group that failed in this turn neither logs nor says what it meant to.
+        // A group that failed in this turn hands over neither records nor messages.
         state.life.check()?;
         // Under the lock, and before they are handed over: the thread that truncates the log sees
         // them here, or has read the log's end before they were written.
@@ -155,8 +156,8 @@ impl Group {
         let wait = if self.let_go()? { Some(Duration::ZERO) } else { wait };
         let mut guard = self.state();
         let state = &mut *guard;
-        // Behind `apply_decided`: evaluated on rows that lack an inherited entry, an update would
-        // see the past.
+        // After `apply_decided`: evaluated on rows that lack an inherited entry, an update would
+        // see a past state.
         if self.leadership.become_master(state, &self.applied, &*self.shared.trees, &self.seals)? {
             self.driver.wake();
         }

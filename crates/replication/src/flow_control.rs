@@ -77,7 +77,7 @@ impl FlowControl {
     /// Returns true if entries behind this index must wait; remembers the index then.
     pub(super) fn holds(&mut self, to: NodeId, after: LogIndex) -> bool {
         let Some(throttle) = self.throttles.get_mut(&to) else { return false };
-        // From the lowest: what is behind it is sent again from there, in order.
+        // From the lowest index: later entries are sent again from there, in order.
         throttle.after = Some(throttle.after.map_or(after, |known| known.min(after)));
         true
     }
@@ -108,8 +108,8 @@ impl FlowControl {
     /// Returns the time until a waiting follower may continue. `None`: none waits.
     pub(super) fn sleep(&self) -> Option<Duration> {
         if !self.unsent.is_empty() {
-            // Nothing can be sent yet. But before an answer comes, the replica must know what was
-            // not.
+            // Nothing can be sent yet, but the replica must learn what was not sent before an
+            // answer comes.
             return Some(Duration::ZERO);
         }
         let waits = self.throttles.values().any(|throttle| throttle.after.is_some());

@@ -185,8 +185,8 @@ impl LeadershipState {
         }
         state.mastership.held = true;
         self.publish_lease(&state.mastership, &state.replica);
-        // Before the flag: who sees a master reads the epoch next, and must not take what was known
-        // in the last one (`informed`) for this one's.
+        // Before the flag: a reader that sees a master reads the epoch next, and must not find
+        // itself `informed` by the last one.
         self.epochs.fetch_add(1, Ordering::AcqRel);
         self.master.store(!state.life.is_retiring(), Ordering::Release);
         tracing::info!(target: "consensus", group = self.group.0, "this node is master");

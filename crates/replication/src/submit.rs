@@ -130,8 +130,8 @@ impl Group {
             let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
             self.take(state, before, sync);
         }
-        // Also for what wrote nothing: the entries under which it was evaluated may not be decided,
-        // and its answer must not show what another master could void.
+        // Also for an update that wrote nothing: entries that it saw may be undecided, and its
+        // answer must not show what another master could void.
         let ticket = state.queue.ticket(&self.applied);
         let index = earlier.or(ticket.map(|ticket| ticket.index));
         let index = index.unwrap_or_else(|| self.applied.shown());

@@ -219,8 +219,8 @@ impl Future for AppliedWait<'_> {
         let mut waiting = applied.waiting.lock().expect("no one panics while holding it");
         let over =
             |epoch: &u64| *epoch != applied.epoch() && !Mutant::TicketsWithoutTerms.is_active();
-        // The epoch before the index: once it has ended, an index that is reached tells nothing of
-        // the entry that was meant, unless that was decided in it.
+        // The epoch before the index: once it has ended, another entry may stand at the index,
+        // unless the ticket's own was decided in the epoch.
         if let Some(epoch) = self.epoch.filter(over) {
             let ended = waiting.ended.iter().find(|ended| ended.epoch == epoch).copied();
             match ended {

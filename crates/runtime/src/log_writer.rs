@@ -155,7 +155,7 @@ impl LogWriterHandle {
         drop(queue);
         #[cfg(debug_assertions)]
         self.given.notify_one();
-        // A queue that held work has had its wake-up already.
+        // A queue that already held work has been signalled.
         if fresh {
             self.wake.notify_one();
         }
@@ -211,7 +211,7 @@ impl LogWriterHandle {
     /// Waits until work is submitted, or for at most `pause`.
     fn rest(&self, pause: Option<Duration>) {
         let queue = self.queue();
-        // Under the lock that `write` takes: what came since the last step is not slept through.
+        // Checked under the lock that `write` takes: no wake-up since the last step is missed.
         if queue.has_work() {
             return;
         }

@@ -183,7 +183,7 @@ pub(super) async fn run(
         error = speak(link, &mut writer, &mut to) => Broken::Socket(error.to_string()),
         broken = watch(link, settings) => broken,
     };
-    // First: who sends from here on hears `NoLink`, and fills no queue that nobody empties.
+    // First: a sender from here on gets `NoLink`, and fills no queue that nobody empties.
     link.close();
     goodbye(&mut writer, &mut to, &broken).await;
     sink.broken(link.terms.node, &broken);

@@ -228,8 +228,7 @@ impl PeerTask {
         let (shortest, longest) = self.endpoint.settings.pause;
         let mut pause = shortest;
         while let Some(greeted) = self.greet(previous, taken.take(), &mut pause).await {
-            // Named in the next hello: it tells the other side, if it still holds this link, that
-            // it is lost.
+            // Named in the next hello: a peer that still holds this link learns that it is lost.
             previous = greeted.terms.id;
             let began = world::nanoseconds();
             taken = self.connected(greeted).await;

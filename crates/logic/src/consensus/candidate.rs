@@ -149,7 +149,7 @@ impl Replica {
                 self.try_to_adopt(effects);
             }
             RoleState::Master(_) => {
-                // First: entries that it acknowledged and lost must not count when `send_log`
+                // First: entries that it acknowledged and then lost must not count when `send_log`
                 // decides.
                 if let Some(tear) = tear {
                     self.on_torn_promise(from, log, tear, effects);

@@ -24,7 +24,7 @@ impl Replica {
             return;
         }
         if ballot == self.ballots.promised {
-            // Asked again: the promise was lost, or could not be sent before it was on disk.
+            // A repeated `Prepare`: the promise was lost, or is on disk only now.
             return self.promise_again(effects);
         }
         // To refuse is always safe. A master in office refuses even a higher ballot: a member that
@@ -55,8 +55,8 @@ impl Replica {
     pub(super) fn promise_again(&self, effects: &mut Vec<Effect>) {
         let synced =
             if broken(Rule::PromisedLogOnDisk) { Some(self.log.last) } else { self.log.synced };
-        // Nothing is said before both are on disk: a candidate counts on them, and a crash could
-        // take them back. `PromiseSaved` or `Saved` comes later, and is answered then.
+        // Silent until both are on disk: a candidate relies on them, and a crash could undo them.
+        // `PromiseSaved` or `Saved` sends the promise later.
         if let (true, Some(last)) = (self.ballots.is_saved(), synced) {
             self.tell_promise(Accepted { last, ..self.log.accepted() }, effects);
         }
@@ -141,14 +141,14 @@ impl Replica {
             return;
         }
         if self.log.ballot == ballot {
-            // A repeat. Adopting again would void what was accepted under this ballot since.
+            // A duplicate: adopting again would void entries accepted under this ballot since.
             return self.tell_synced(effects);
         }
         if from < self.log.decided || from > self.log.last || upto < from {
             // It refers to a log that a snapshot has replaced since: send the current one.
             return self.promise_again(effects);
         }
-        // Repeated while entries are on their way: those that are staged stay.
+        // The master repeats it while entries are in flight: those already staged stay.
         let same = |staging: &Staging| {
             self.is_of_promised(staging) && staging.from == from && staging.upto == upto
         };
@@ -179,7 +179,7 @@ impl Replica {
         if self.log.ballot < self.ballots.promised {
             let staging = self.log.staging.as_ref();
             // Without an `Adopt` it is unknown where the logs agree: it was lost or overtaken, or a
-            // restart forgot it. The promise makes the master send it again.
+            // restart forgot it. A repeated promise makes the master resend it.
             let Some(staging) = staging.filter(|staging| self.is_of_promised(staging)) else {
                 return self.promise_again(effects);
             };

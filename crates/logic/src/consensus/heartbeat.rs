@@ -135,8 +135,8 @@ impl Replica {
         effects: &mut Vec<Effect>,
     ) {
         let Some(master) = self.role.master_mut() else { return };
-        // No correct member answers what was not sent; a time to come would make the lease too
-        // long.
+        // No correct member answers a beat that was not sent; a future `sent` would extend the
+        // lease.
         if reply.beat > self.progress.beat || reply.sent > self.host.now {
             return;
         }

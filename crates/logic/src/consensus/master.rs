@@ -146,8 +146,8 @@ impl Replica {
         if promised == self.ballots.promised || !self.role.replicates() {
             return;
         }
-        // It missed our `Prepare`. It refuses every message until it has promised; once a beat is
-        // often enough to ask.
+        // It missed our `Prepare`, and refuses every message until it has promised: ask once a beat
+        // at most.
         let pause = self.host.clock.beat();
         let Some(follower) = self.progress.of(from) else { return };
         if self.host.now.0 >= follower.moved.0.saturating_add(pause) {
@@ -161,8 +161,7 @@ impl Replica {
         match &self.role {
             // Back to the rounds: two candidates that outbid each other at once would never finish.
             RoleState::Candidate(_) => self.step_down(effects),
-            // A retiring master begins no other reign, and may still finish with the members that
-            // obey.
+            // A retiring master begins no new reign, and may still finish with the other members.
             RoleState::Master(master) if master.phase != MasterPhase::Retiring => {
                 self.step_down(effects);
                 // To stand, it would have to save a promise.
@@ -184,7 +183,7 @@ impl Replica {
         if self.holds_up_others() {
             return self.resign(effects);
         }
-        // No message need come any more: time alone ends the wait for torn logs.
+        // Time alone may end the wait for torn logs, without another message.
         if self.election.awaited.is_some() {
             self.try_to_adopt(effects);
         }

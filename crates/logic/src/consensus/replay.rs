@@ -200,8 +200,8 @@ impl<V> Replay<V> {
                 }
                 wanted = wanted.next();
             }
-            // Behind a hole another replica may give them back; without one this log lost what it
-            // said was durable.
+            // After a hole another replica may return them; without one this log lost what it
+            // reported as durable.
             if wanted <= upto && self.hole.is_none() {
                 return Err(ReplayError::Missing(wanted));
             }
@@ -261,8 +261,7 @@ impl<V> Replay<V> {
     /// Ends the replay, after all records.
     pub fn finish(self) -> Result<ReplayResult<V>, ReplayError> {
         if let Some(hole) = self.hole {
-            // Each replaces its former state, so one that stands behind the hole outweighs whatever
-            // the hole held.
+            // Each replaces its former state, so a record after the hole supersedes any in it.
             if !(hole.promise && hole.mark) {
                 return Err(ReplayError::Unstated);
             }

@@ -46,7 +46,7 @@ impl Replica {
         }
         let index = self.log.last.next();
         self.propose(value, effects);
-        // Behind `propose`, which admits nothing after a stop-sign.
+        // After `propose`, which admits nothing after a stop-sign.
         self.log.signs.push((index, configuration));
     }
 
@@ -70,7 +70,7 @@ impl Replica {
         base: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        // Read before `step_down` and `progress.enter` forget who led, and who has what.
+        // Read before `step_down` and `progress.enter` drop the role and the followers' progress.
         let ballot = self.ballots.promised;
         let heir = self.progress.level_heir(&configuration, self.log.last);
         let led = self.role.replicates();
@@ -239,13 +239,13 @@ impl Replica {
             }
             return;
         }
-        // Without a record of its own: that of the adoption implies the promise.
+        // No record of its own: the record of the adoption implies the promise.
         self.ballots.promised = ballot;
         self.role.follow(None);
         self.log.learn_decided(ballot, end);
         self.log.adopt(effects);
-        // Behind `Adopt` in the log: replayed before it, this index would make entries count as
-        // decided that are voided here.
+        // After `Adopt` in the log: replayed before it, this index would decide entries that the
+        // adoption voids.
         effects.push(Effect::SaveDecided { upto: end });
     }
 }

@@ -166,7 +166,7 @@ impl Replica {
             return true;
         }
         let now = self.host.now;
-        // The patience of earlier attempts counts: each attempt alone is shorter than it.
+        // The wait of earlier attempts counts: each attempt alone is shorter than the patience.
         let since = self.election.awaited.as_ref().map_or(now, |awaited| awaited.since);
         let patience = self.host.clock.length.0.saturating_mul(PATIENCE_LEASES);
         let late = now.0 >= since.0.saturating_add(patience);
@@ -189,7 +189,7 @@ impl Replica {
         tear: Tear,
         effects: &mut Vec<Effect>,
     ) {
-        // Under another ballot an `Adopt` will come, and makes the tear good.
+        // Under another ballot an `Adopt` follows, which mends the tear.
         if log.ballot != self.log.ballot || log.last > self.log.last {
             return;
         }

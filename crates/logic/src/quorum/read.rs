@@ -130,7 +130,7 @@ impl<V: Versions> Fetch<V> {
             self.done = true;
             effects.push(FetchEffect::Done(outcome));
         }
-        // Repaired only now: an earlier merge might lack what a late primary has, and repair some
+        // Repaired only now: an earlier merge may lack what a late primary has, and would repair
         // twice.
         if self.asking.open() == 0 {
             self.finished = true;

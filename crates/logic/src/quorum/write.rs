@@ -105,7 +105,7 @@ impl Store {
         let asks = match event {
             StoreEvent::Begun => self.asking.begin(),
             StoreEvent::Taken { by } => {
-                // After a failure or the deadline its answer counts no more.
+                // After a failure or the deadline an answer does not count.
                 if self.asking.is_open(by) {
                     self.taken.insert(by);
                 }
@@ -120,7 +120,7 @@ impl Store {
             }
             StoreEvent::Failed { by } => {
                 let ask = self.asking.failed(by);
-                // What it took, it may have lost; what it stored stays.
+                // A row that it only took may be lost; a stored one stays.
                 if !self.stored.contains(&by) {
                     self.taken.remove(&by);
                 }

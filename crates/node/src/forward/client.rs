@@ -110,7 +110,7 @@ impl ForwardedRequest {
             match verdict {
                 AttemptVerdict::Final => return Err(self.told(error, doubt)),
                 AttemptVerdict::Missed => {}
-                // Kept for good: a later refusal tells nothing about this attempt.
+                // Kept until the end: a later refusal proves nothing about this attempt.
                 AttemptVerdict::InDoubt => doubt = Some(error.clone()),
             }
             // A retry after a doubt may use the whole timeout: only an answer ends the doubt.

@@ -120,7 +120,7 @@ pub(crate) fn write_anew(
         log.append(&record(&job)).map_err(store_error)?;
     }
     log.commit(true).map_err(store_error)?;
-    // Only behind the sync: until then a repeated repair still finds the old segments.
+    // Only after the sync: until then a repeated repair still finds the old segments.
     log.collapse(start).map_err(store_error)?;
     Ok(())
 }

@@ -278,7 +278,7 @@ impl Replaying {
         let found = self.replay.finish().map_err(records::contradiction)?;
         let mut key = Vec::new();
         configuration_key(self.id, &mut key);
-        // From the store, behind `advance`: a stop-sign decided in this log is applied by now.
+        // From the store, after `advance`: a stop-sign decided in this log is applied by now.
         let (base, configuration) = match trees.get(&key).map_err(store_error)? {
             Some(bytes) => read_configuration(&bytes).map_err(corrupt)?,
             None => (LogIndex(0), terms.first(self.id).clone()),

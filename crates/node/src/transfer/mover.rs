@@ -72,7 +72,7 @@ pub(super) async fn run(moves: Arc<BucketMoves>, name: BucketName) -> Result<()>
     let Some(bucket) = moves.directory.catalog.find(&name) else { return Ok(()) };
     let Some(moving) = bucket.moving else { return Ok(()) };
     let source = moves.groups.find(bucket.group)?;
-    // A new master's directory may be behind: the row that names the move could be an old one.
+    // The directory of a new master may lag: the row that names the move could be an old one.
     moves.router.inform(&source).await?;
     let target = MoveTarget::new(moves.clone(), moving.group);
     let sealed = source.seals.hold(bucket.id);
@@ -254,8 +254,8 @@ impl Mover {
                 }
                 Err(error) => error,
             };
-            // Asked again even in doubt: parts are numbered, and a `Begin` that was done costs a
-            // new number.
+            // Retried even in doubt: parts are numbered, and a `Begin` that was executed only costs
+            // a new number.
             if !matches!(error.kind(), Kind::Unavailable | Kind::Unknown) {
                 return Err(error);
             }

@@ -144,7 +144,7 @@ impl Fetch<'_> {
                 WaitOutcome::Rows(rows, credit, all) => {
                     self.count(&rows);
                     install = put(install, rows, all).await?;
-                    // Only behind `put`: the sender gets no credit for rows that the disk has not
+                    // Only after `put`: the sender gets no credit for rows that the store has not
                     // taken.
                     drop(credit);
                     if all {

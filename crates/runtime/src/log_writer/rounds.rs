@@ -152,14 +152,14 @@ impl LogWriter {
     fn go_on(&mut self) {
         self.phase = match () {
             () if !self.appends.is_empty() => WriterPhase::Write,
-            // Behind all writes: what maintenance copied to the log's head stands before the
+            // After all writes: what maintenance copied to the log's head is written before the
             // segments go.
             () if self.collapse.is_some() => WriterPhase::Collapse,
             () if self.stopping => WriterPhase::End,
             () => WriterPhase::Take,
         };
         let rests = matches!(self.phase, WriterPhase::Take | WriterPhase::End);
-        // Anew for each step: many that are slow together are no hang.
+        // Anew for each step: several slow steps are no hang.
         self.log_writer.works_since(if rests { 0 } else { world::nanoseconds() });
     }
 
@@ -216,7 +216,7 @@ impl LogWriter {
         while let Some(job) = self.appends.front() {
             let start = self.log.end();
             self.log.append(&record(job))?;
-            // One record that must be durable makes the whole round so: it is the same sync.
+            // One record that needs a sync brings it to the whole round.
             self.sync |= job.sync;
             self.must_state |= job.must_be_stated();
             self.done.push(job.done(start));

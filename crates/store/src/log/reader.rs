@@ -184,8 +184,8 @@ impl LogRecords {
             };
             let (begin, sequence) = (walk.position(walk.offset), walk.segment.header.sequence);
             let step = walk.next();
-            // Behind the read, and before its outcome counts: a file that is used again looks like
-            // damage.
+            // After the read, and before its result counts: a recycled file looks like a damaged
+            // one.
             self.reader.look(|state| state.holds(sequence))?;
             let (end, unit) = match step? {
                 WalkStep::Unit(end, unit) => (walk.position(end), unit),

@@ -75,8 +75,8 @@ impl Log {
             return begin(disk, settings, &names);
         };
         let scan = scan(&last, past_damage)?;
-        // Before a record is given: what the node acts upon now must survive the next crash. And
-        // behind the scan, which refuses a damaged log as it is.
+        // Before any record is returned: what the node acts upon must survive the next crash. After
+        // the scan, which refuses a damaged log without a change.
         make_durable(&*disk, &last, &scan)?;
         let pool =
             SegmentPool::start(disk.clone(), &names, settings.segment_bytes, settings.ahead)?;
@@ -201,9 +201,9 @@ pub(super) fn torn_bytes(walk: &mut FrameWalk, bad: Bad) -> Result<u64, StoreErr
     let mut end = bad.start + walk.claimed(bad.start)?;
     let mut from = bad.start;
     while let Some(seen) = walk.find(from)? {
-        // What a later run appended, or a commit states to be durable, stood behind a whole log:
-        // this is damage. A footer alone proves nothing: a run without room for its opening begins
-        // with one, and that write may be torn as well.
+        // A frame of a later run, or a commit that covers this position, was written after a whole
+        // log: this is damage. A footer alone proves nothing: a run without space for its opening
+        // begins with one, and that write may be torn too.
         let later_life = seen.generation > walk.generation && seen.kind != FOOTER;
         if seen.stated > position || later_life {
             return Err(corrupt(&walk.segment, bad));

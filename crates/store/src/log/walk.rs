@@ -178,7 +178,7 @@ impl FrameWalk {
             let mut skip = 0;
             while skip + FRAME_HEADER_BYTES < rest.len() {
                 let here = &rest[skip..];
-                // A frame of an older generation is what an earlier cut left behind, and is void.
+                // A frame of an older generation was voided by an earlier cut.
                 let claim = Claim::read(here).filter(|claim| claim.generation >= generation);
                 let salt = frame::salt(header.log, base + skip as u64);
                 if let Some(frame) = claim.and_then(|claim| claim.verify(here, salt)) {
@@ -251,7 +251,7 @@ fn fits(frame: &Frame, begun: Option<(u32, u8)>, present: u32) -> Result<(), &'s
     let raised = present.checked_add(1) == Some(frame.generation);
     let fits = match frame.kind {
         OPENING => raised,
-        // A run that finds no room for an opening seals the segment under its own generation.
+        // A run without space for an opening seals the segment under its own generation.
         FOOTER => raised || frame.generation == present,
         _ => frame.generation == present,
     };

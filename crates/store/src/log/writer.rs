@@ -101,7 +101,7 @@ impl Log {
         } else if self.durable < self.end().0 {
             self.state_and_sync(false)?;
         }
-        // Behind the write: readers on other threads read the file up to here.
+        // After the write: readers on other threads read the file up to here.
         self.known.commit(self.end().0);
         Ok(self.durable())
     }
@@ -131,7 +131,7 @@ impl Log {
         self.usable()?;
         let mut freed = 0;
         while let Some(oldest) = self.sealed.pop_front_if(|it| it.header.end() <= keep_from.0) {
-            // Readers lose it first: its file may be written to at once.
+            // Hidden from readers first: its file may be overwritten at once.
             self.known.collapse();
             self.pool.retire(oldest);
             freed += 1;
@@ -228,8 +228,8 @@ impl Log {
     fn state_and_sync(&mut self, closed: bool) -> Result<(), StoreError> {
         let waiting = self.tail.waiting();
         let all_durable = self.durable == self.end().0;
-        // States what an earlier sync made durable, never the records that it is written with: the
-        // disk may keep this frame and lose those.
+        // Covers only what an earlier sync made durable: a crash may keep this frame and lose
+        // records of the same write.
         self.tail.put_commit(self.durable, closed);
         if let Err(error) = self.write_out() {
             self.tail.take_back(waiting);
