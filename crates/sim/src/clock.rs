@@ -31,7 +31,7 @@ impl SimClock {
 
     /// Returns the simulated microseconds in which the monotonic clock advances by `own_us`,
     /// rounded up.
-    pub fn real_us(&self, own_us: u128) -> u64 {
+    pub(crate) fn real_us(&self, own_us: u128) -> u64 {
         (own_us * u128::from(RATE)).div_ceil(u128::from(self.rate)) as u64
     }
 

@@ -20,6 +20,8 @@ mod profile;
 mod queue;
 mod scheduler;
 mod suite;
+#[cfg(test)]
+mod tests;
 
 pub use chance::Chance;
 pub use clock::SimClock;

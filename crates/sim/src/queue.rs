@@ -47,7 +47,7 @@ impl<E> EventQueue<E> {
     }
 
     /// Cancels an event.
-    pub fn cancel(&mut self, key: EventKey) {
+    pub(crate) fn cancel(&mut self, key: EventKey) {
         self.events.remove(&key);
     }
 
@@ -83,7 +83,7 @@ impl<E> EventQueue<E> {
     }
 
     /// Takes the next event that is due now.
-    pub fn next_due(&mut self) -> Option<E> {
+    pub(crate) fn next_due(&mut self) -> Option<E> {
         let first = self.events.first_entry().filter(|first| first.key().0 <= self.now)?;
         Some(first.remove())
     }

@@ -228,7 +228,7 @@ impl Scheduler {
     }
 
     /// Resumes the tasks of a paused node, unless a longer pause is in force.
-    pub fn resume(&self, node: usize) {
+    fn resume(&self, node: usize) {
         let mut state = self.state.borrow_mut();
         if state.is_paused(node) {
             return;

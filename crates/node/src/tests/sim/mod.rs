@@ -1,5 +1,5 @@
-//! Whole groups in one thread from one seed: the code that serves, with another network, another
-//! disk and another clock under it. One to three groups share each node's log, store and disk.
+//! Simulation of consistent groups in one thread from one seed: the product's code on the engine in
+//! the crate `sim`. One to three groups share each node's log, store and disk.
 //!
 //! What `logic`'s simulator proves of the protocol, this one tries on everything around it: the
 //! driver, the records of the log, the values' bytes, tickets, leases as reads feel them, recovery.
@@ -9,8 +9,8 @@
 //! Promises: one seed is one history.
 //! Never: asks the real time, or waits.
 //! Read next: `world.rs`, then `judge.rs`. More of them:
-//! `CREDENZA_SEEDS=20000 cargo test -p node sim::seeds::whatever -- --nocapture`; one again:
-//! `./check seed N`.
+//! `CREDENZA_SEEDS=20000 cargo test -p node sim::seeds::whatever -- --nocapture`; one again, in all
+//! suites: `./check seed N`.
 
 mod available;
 mod behind;
