@@ -1,4 +1,4 @@
-//! What a node's disk does: syncs in its own time, keeps house, takes snapshots, loses all it held.
+//! Disk of a simulated node: syncs, maintenance, snapshots, torn logs, and loss of the disk.
 
 use super::world::{SimEvent, World};
 use crate::consensus::Event;
@@ -6,7 +6,7 @@ use crate::consensus::tests::machine::{Identity, Machine, Record};
 use base::{LogIndex, Part};
 
 impl World {
-    /// Power is lost; a random part of what was not synced stays.
+    /// Crashes a node: a random part of its unsynced records survives.
     pub fn crash(&mut self, node: usize) {
         if !self.nodes[node].up {
             return;
@@ -76,7 +76,8 @@ impl World {
         }
     }
 
-    /// Flushes, copies to the head what lives only in the log, and collapses.
+    /// Runs maintenance: flushes, copies to the log's head what exists only in the log, and
+    /// collapses.
     pub fn keep_house(&mut self, node: usize) {
         let machine = &mut self.nodes[node].machine;
         machine.flush();
@@ -96,17 +97,20 @@ impl World {
         }
     }
 
-    /// A witness has no rows: it gives no snapshot, and keeps what others may lack. Where members
-    /// change at random their parts do, too, which a node never lets them.
+    /// Returns true if a node is a witness. A witness has no rows: it provides no snapshot, and
+    /// keeps log entries that others may lack. False where members change at random: their parts
+    /// change too, which a node never permits.
     fn is_witness(&self, node: usize) -> bool {
         let slot = &self.nodes[node];
         let part = slot.machine.replica.configuration().part(slot.identity.node);
         !self.changing && part == Some(Part::Witness)
     }
 
-    /// What a witness began behind when it had been away for long, a voter must have and know to be
-    /// decided. One that has it and does not know yet needs another that knows; the witness can't
-    /// tell. Whoever loses the last disk that can waits for an operator.
+    /// Returns true if, without this node, no voter knows as decided everything that a witness
+    /// skipped. A witness that returns after a long absence starts behind that part of the log, so
+    /// a voter must hold it. A voter that holds it and does not know that it is decided needs
+    /// another voter that knows; the witness can't tell. The loss of the last such disk needs an
+    /// operator.
     fn is_last_that_knows(&self, node: usize) -> bool {
         let (witnesses, voters): (Vec<_>, Vec<_>) =
             (0..self.nodes.len()).partition(|at| self.is_witness(*at));
@@ -119,8 +123,9 @@ impl World {
         missed > known
     }
 
-    /// All that a node ever wrote is gone, and it never comes back. At most one in a history: two
-    /// would be a majority of three. None beside a torn log: that may need all others.
+    /// Loses a node's disk; the node never comes back. At most once in a history: two lost disks
+    /// would be a majority of three. Never beside a torn log, whose repair may need all other
+    /// nodes.
     pub fn wipe(&mut self, node: usize) {
         let another = self.nodes.iter().any(|slot| slot.lost.is_some());
         if another || self.is_torn() || self.is_last_that_knows(node) {
@@ -133,14 +138,15 @@ impl World {
         slot.lost = Some(std::mem::replace(&mut slot.machine, fresh));
     }
 
-    /// A log is torn, and that is not made good yet.
+    /// Returns true if a log is torn and not repaired yet.
     fn is_torn(&self) -> bool {
         self.nodes.iter().any(|slot| slot.machine.replica.tear().is_some())
     }
 
-    /// Whether a crash tears a node's tail, and how much of what was synced goes with it: often
-    /// nothing, as a loss of power does, sometimes what nothing states to be durable. One at a time
-    /// loses something, and only where others must have it.
+    /// Draws whether a crash tears the node's log tail, and the number of synced records that are
+    /// lost with it. `None`: no tear. The number is often 0, as after a loss of power; otherwise
+    /// the loss affects only records that nothing states to be durable. Records are lost at one
+    /// node at a time, and only where others must hold them.
     pub fn torn(&mut self, node: usize) -> Option<usize> {
         if self.nodes.iter().any(|slot| slot.lost.is_some()) || !self.chance.often(300) {
             return None;

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Fault injection: draws faults and repairs, and schedules them.
 
 use super::world::{FaultRates, SimEvent, World};
 use crate::consensus::{Configuration, Effect, Event, Member, Role};
@@ -6,7 +6,7 @@ use base::{NodeId, Part};
 use sim::{FaultProfile, ways_between, ways_from, ways_to};
 
 impl World {
-    /// One thing goes wrong, or gets well again, and the next is planned.
+    /// Injects or repairs one fault, and schedules the next.
     pub fn fault(&mut self) {
         if self.is_calm {
             return;
@@ -51,7 +51,7 @@ impl World {
         self.after(pause, SimEvent::Restart { node, life });
     }
 
-    /// Whoever just adopted a log, or came into office, may die of it.
+    /// May crash a node that has just adopted a log or become master.
     pub fn crash_if_risen(&mut self, node: usize) {
         let rises = self.nodes[node].machine.effects.iter().any(|effect| {
             matches!(effect, Effect::Adopt { .. } | Effect::Role { role: Role::Master, .. })
@@ -62,8 +62,8 @@ impl World {
         }
     }
 
-    /// The master is cut off, or sleeps, while clients still reach it; it comes back at about the
-    /// time when others have found a new one. Some of those others may have been restarted.
+    /// Isolates or pauses the master while clients still reach it. It returns at about the time
+    /// when others have elected a new one; some of those may have been restarted.
     fn siege(&mut self, other: usize) {
         let master = self.masters().first().copied().unwrap_or(other);
         let length = self.nodes[master].identity.lease.length.0;
@@ -82,14 +82,14 @@ impl World {
         }
     }
 
-    /// The building loses power.
+    /// Crashes all nodes, as a power failure of the whole site does.
     fn crash_all(&mut self) {
         for node in 0..self.nodes.len() {
             self.crash_for_a_while(node);
         }
     }
 
-    /// Two sides that do not hear each other, and no other cut.
+    /// Partitions the nodes into two sides, and removes all other cuts.
     fn split(&mut self) {
         let count = self.nodes.len();
         let half = (0..count).map(|node| u64::from(self.chance.often(400)) << node).sum();
@@ -97,7 +97,7 @@ impl World {
         self.cut(ways_between(half, count));
     }
 
-    /// What it says, or what it should hear, is lost.
+    /// Cuts a node off in one direction: nobody hears it, or it hears nobody.
     fn isolate_one_way(&mut self, node: usize) {
         let count = self.nodes.len();
         match self.chance.often(500) {
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Both ways between two nodes: chains and hubs come from this.
+    /// Cuts both directions between two nodes, which produces chains and hubs.
     fn cut_one_link(&mut self, node: usize) {
         let other = self.chance.below(self.nodes.len() as u64) as usize;
         self.cut([(node, other), (other, node)].into_iter());
@@ -116,7 +116,7 @@ impl World {
         self.nodes[node].clock.paused_until = self.now() + time;
     }
 
-    /// A node hears itself always.
+    /// Cuts directions; a node always hears itself.
     fn cut(&mut self, ways: impl Iterator<Item = (usize, usize)>) {
         ways.filter(|(from, to)| from != to).for_each(|(from, to)| self.cuts.cut(from, to));
     }
@@ -142,8 +142,8 @@ impl World {
         self.rates = FaultRates { network, full, crash_risen, sync: (0, one_of(&[1, 5, 40, 300])) };
     }
 
-    /// Any set of members after any other, as long as somebody may lead and a majority can be had
-    /// in the end.
+    /// Proposes a random set of members, such that somebody may lead and a majority is reachable in
+    /// the end.
     fn other_members(&mut self) {
         let Some(master) = self.masters().first().copied() else { return };
         if !self.changing {
@@ -171,14 +171,14 @@ impl World {
         }
     }
 
-    /// A graceful stop: the process ends once nothing is in flight.
+    /// Stops a node gracefully: the process ends once nothing is in flight.
     fn retire(&mut self, node: usize) {
         if self.nodes[node].up {
             self.step(node, Event::Retire);
             if self.nodes[node].machine.replica.role() != Role::Master {
                 self.crash_for_a_while(node);
             } else {
-                // It is killed if it does not end in time.
+                // The node is killed if it does not end in time.
                 self.pause(node, 0);
                 let life = self.nodes[node].life;
                 self.after(3_000, SimEvent::Restart { node, life });
@@ -186,22 +186,22 @@ impl World {
         }
     }
 
-    /// Everything works from now on.
+    /// Ends all faults, and restarts every node.
     pub fn end_faults(&mut self) {
         self.is_calm = true;
         self.mend();
         self.rates = FaultRates::calm();
         for node in 0..self.nodes.len() {
             self.pause(node, 0);
-            // Whoever retired starts anew.
+            // A node that retired starts again.
             self.crash(node);
             self.start(node);
         }
     }
 }
 
-/// The configuration with the quorum of this number, of those that it may have; no number: a
-/// majority.
+/// Returns the configuration with one of its permitted quorums, selected by `number`. `None`: with
+/// a majority.
 pub fn with_some_quorum(configuration: Configuration, number: Option<u64>) -> Configuration {
     let Some(number) = number else { return configuration };
     let with = |save| configuration.clone().with_quorum(Some(save)).ok();

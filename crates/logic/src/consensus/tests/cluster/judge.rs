@@ -1,4 +1,4 @@
-//! Sees everything that any replica ever says, across all lives.
+//! Judge of a simulated group: checks every effect of every replica, across all incarnations.
 
 use crate::consensus::tests::machine::Machine;
 use crate::consensus::{Body, Configuration, Effect, Message, ReadToken, Role};
@@ -6,25 +6,25 @@ use base::{Ballot, LogIndex, NodeId};
 use sim::Counts;
 use std::collections::BTreeMap;
 
-/// The ledger of one history.
+/// Judge of one history, with its ledger of decided values.
 pub struct Judge {
-    /// Every value ever decided, by place.
+    /// Decided values, by index minus 1.
     pub ledger: Vec<u64>,
-    /// Who led which ballot.
+    /// Node that led each ballot.
     masters: BTreeMap<Ballot, NodeId>,
-    /// What each read under way must see.
+    /// Number of entries that each open read must see.
     reads: BTreeMap<ReadToken, u64>,
     next_read: u64,
-    /// Reads that were answered.
+    /// Number of answered reads.
     answered: u64,
-    /// A digest of all that was seen, to compare two runs of one seed.
+    /// Digest of all effects, to compare two runs of one seed.
     digest: u64,
-    /// The configurations, with the stop-sign's index each began with.
+    /// Configurations, each with the index of the stop-sign with which it began.
     configurations: Vec<(LogIndex, Configuration)>,
 }
 
 impl Judge {
-    /// Nothing has happened yet.
+    /// Returns the judge of a new history.
     pub fn new(first: Configuration) -> Judge {
         Judge {
             ledger: Vec::new(),
@@ -37,13 +37,13 @@ impl Judge {
         }
     }
 
-    /// What is in force behind an index.
+    /// Returns the configuration in force behind an index, and the index with which it began.
     pub fn configuration_at(&self, upto: LogIndex) -> (LogIndex, Configuration) {
         let known = self.configurations.iter().rev().find(|(base, _)| *base <= upto);
         known.expect("the first began with 0").clone()
     }
 
-    /// Returns the digest of the history, and what it came to.
+    /// Returns the digest of the history, and its counts.
     pub fn outcome(&self) -> (u64, Counts) {
         let counts = [
             ("values decided", self.ledger.len() as u64),
@@ -54,7 +54,7 @@ impl Judge {
         (self.digest, counts.into())
     }
 
-    /// A read comes: it must see everything that is decided by now.
+    /// Registers a read, which must see every entry that is decided by now.
     pub fn ask(&mut self) -> ReadToken {
         self.next_read += 1;
         let token = ReadToken(self.next_read);
@@ -66,7 +66,8 @@ impl Judge {
         self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
-    /// Judges what a replica did, given every machine, up or down, and which values are stop-signs.
+    /// Checks the effects of a replica's step. `machines`: all nodes, up or down. `signs`: values
+    /// that are stop-signs.
     pub fn judge(
         &mut self,
         place: usize,
@@ -121,7 +122,7 @@ impl Judge {
             let voters: Vec<_> =
                 present.voters().map(|node| machines[node.0 as usize - 1]).collect();
             let holders = voters.iter().filter(|voter| voter.holds(place, value)).count();
-            // Its own arithmetic: the replicas' may be broken.
+            // The judge computes the quorum itself: the replicas' computation may be the mutant.
             let needed = present.quorum().map_or(voters.len() / 2 + 1, usize::from);
             assert!(holders >= needed, "value {} is on {holders} disks", place + 1);
             self.ledger.push(value);
@@ -133,7 +134,7 @@ impl Judge {
     }
 }
 
-/// What a crash could make it forget, no replica says.
+/// Asserts that a sent message claims nothing that a crash could make the replica forget.
 fn told(machine: &Machine, message: Message) {
     let (promised, log) = machine.on_disk;
     let said = match message.body {

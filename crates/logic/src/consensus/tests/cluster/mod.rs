@@ -1,10 +1,10 @@
-//! A whole group in one thread, driven by one seed: replicas with logs, stores and clocks of their
-//! own, on a network and disks that fail.
+//! Simulation of a whole consensus group in one thread, driven by one seed: replicas with their own
+//! logs, stores and clocks, on a network and disks that fail.
 //!
-//! Promises: the same seed is the same history; whatever happens, what one replica decided no other
-//! contradicts, what was acknowledged stays, and a read sees all that was acknowledged before it;
-//! without faults, the group goes on and its members are level.
-//! Never: looks into a replica to drive it.
+//! Promises: the same seed produces the same history. Under all faults, no two replicas decide
+//! different values at one index, no acknowledged update is lost, and a read sees all updates that
+//! were acknowledged before it. Without faults, the group makes progress and its members converge.
+//! Never: inspects a replica's state in order to drive it.
 
 mod disks;
 mod faults;

@@ -1,4 +1,4 @@
-//! Each rule broken once: a simulator that notices nothing would prove nothing (F-59).
+//! Mutation checks of the protocol: each rule is broken once, and the judge must notice (F-59).
 
 use super::seeds::run_history;
 use crate::consensus::rules::Rule;
@@ -29,14 +29,14 @@ const PLAIN: [Rule; 21] = [
     Rule::TornMayHaveAccepted,
 ];
 
-/// Rules whose absence shows in one history of some thousands: the seed from which on they are
-/// looked for, so that the others need not be played each time.
+/// Rules whose absence shows in one history of some thousands, with the first seed to try, so that
+/// earlier ones need not be run each time.
 const LATER: [(Rule, u64); 2] = [(Rule::QuorumsMeet, 1_500), (Rule::GrantFromSent, 3_500)];
 
-/// Rules whose absence needs bad luck to show.
+/// Rules whose absence shows only in rare interleavings.
 ///
-/// One more, `StagedIsTold`, is held by the story `adopts_more_than_one_flight.txt`: few histories
-/// have so long a log to adopt.
+/// Another one, `StagedIsTold`, is checked by the story `adopts_more_than_one_flight.txt`: few
+/// histories have a log long enough to adopt in several flights.
 const SUBTLE: [Rule; 8] = [
     Rule::ReadAsksAnew,
     Rule::AnswersToThisAttempt,
@@ -48,8 +48,8 @@ const SUBTLE: [Rule; 8] = [
     Rule::KeptByAll,
 ];
 
-/// What the judge says of a violation. Any other panic, an assertion of the replica's own included,
-/// is no proof that the judge sees the rule broken.
+/// Phrases of the judge's verdicts. Any other panic, such as an assertion of the replica, does not
+/// prove that the judge notices the broken rule.
 const VERDICTS: [&str; 9] = [
     "is led twice",
     "one leads by a ballot of one's own",
@@ -62,11 +62,11 @@ const VERDICTS: [&str; 9] = [
     " is said, on disk are ",
 ];
 
-/// Rules whose absence the judge can't see before something else breaks: by which other words it
-/// shows.
+/// Rules whose absence breaks something else before the judge can see it, with the phrase of that
+/// failure.
 ///
-/// A promise that falls contradicts the replica's own invariant in the step that saves it, before
-/// anything is said that the judge could hold against the disk.
+/// A lowered promise contradicts the replica's own invariant in the step that saves it, before any
+/// message is sent that the judge could compare with the disk.
 const OTHERWISE: [(Rule, &str); 1] = [(Rule::PromisesRise, "saved <= promised")];
 
 const SEEDS: MutationCheck<Rule> = MutationCheck {
@@ -77,7 +77,7 @@ const SEEDS: MutationCheck<Rule> = MutationCheck {
     first: &LATER,
 };
 
-/// The control of the control: a panic that is nobody's verdict is not taken for one.
+/// Control of the mutation checks: a panic that is no verdict is not taken for one.
 #[test]
 fn a_panic_of_the_replica_is_no_verdict() {
     for said in ["without faults, one leads", "assertion failed: self.saved <= self.last", ""] {
@@ -96,7 +96,7 @@ fn a_broken_rule_is_noticed_in_the_end() {
     if is_long() {
         MutationCheck { within: 30_000, ..SEEDS }.assert_noticed(&SUBTLE, &[]);
     } else {
-        // The two that showed first.
+        // The two whose absence showed first.
         SEEDS.assert_noticed(&[Rule::AnswersToThisAttempt, Rule::HighestBallotFirst], &[]);
     }
 }

@@ -1,10 +1,10 @@
-//! The same seed in two processes is the same history (F-54): nothing in it hangs on addresses,
-//! hash seeds or the order of threads.
+//! Determinism across processes (F-54): one seed produces the same history in two processes,
+//! whatever the addresses, hash seeds and thread order.
 
 use super::seeds::run_history;
 use std::process::Command;
 
-/// Set for the process that only tells a digest.
+/// Environment variable with the seed, for the child process that only prints a digest.
 const ASKED: &str = "CREDENZA_DIGEST_OF";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Histories, one per seed.
+//! Histories of simulated groups, one per seed.
 
 use super::world::{SimEvent, World};
 use crate::consensus::{Event, LeaseClock, Member, ValueHandle};
@@ -6,7 +6,7 @@ use base::{Millis, Part};
 use sim::{Counts, Suite};
 
 const VOTER: Part = Part::Voter;
-/// The groups that histories are about; each seed takes one.
+/// Groups of the histories; each seed selects one.
 const GROUPS: [&[Part]; 7] = [
     &[VOTER, VOTER, VOTER],
     &[VOTER, VOTER, VOTER],
@@ -17,10 +17,10 @@ const GROUPS: [&[Part]; 7] = [
     &[VOTER, VOTER, VOTER, Part::Learner, Part::Learner],
 ];
 
-/// Runs the history of a seed. Returns its digest, and what it came to.
+/// Runs the history of a seed. Returns its digest and its counts.
 pub fn run_history(seed: u64) -> (u64, Counts) {
-    // One in eight groups has no lease at all: its reads ask a majority. The clocks of others are
-    // bad enough for the bargain's margins to matter.
+    // One in eight groups has no lease: its reads ask a majority. The clocks of the others are
+    // inexact enough for the lease's margins to matter.
     let drift_ppm = [10_000, 1_000, 10_000, 100_000, 10_000, 300_000, 10_000, 1_000_000];
     let length = [600, 150, 300, 100, 200];
     let lease = LeaseClock {
@@ -29,7 +29,7 @@ pub fn run_history(seed: u64) -> (u64, Counts) {
         reads: true,
     };
     let parts = GROUPS[(seed % GROUPS.len() as u64) as usize];
-    // In every other group, members come and go.
+    // In every other group, the members change.
     let spare = if (seed / 3).is_multiple_of(2) { 2 } else { 0 };
     let mut world = World::new(seed, parts, spare, lease);
     world.after(1, SimEvent::Client);
@@ -56,8 +56,8 @@ pub fn run_history(seed: u64) -> (u64, Counts) {
     world.judge.outcome()
 }
 
-/// Who was away while it was taken out does not take itself for a member for ever, and its log need
-/// not keep what it could not know to be decided.
+/// Asserts that a member that was removed while it was down learns of its removal, and that its log
+/// need not keep entries that it could not know to be decided.
 fn removed_members_know(world: &World, members: &[Member]) {
     for other in world.nodes.iter().filter(|other| other.up) {
         let (node, replica) = (other.identity.node, &other.machine.replica);
@@ -88,9 +88,10 @@ fn no_history_loses_contradicts_or_reads_back() {
 
 #[test]
 fn histories_that_once_failed_hold() {
-    // A master's values went into what was being learnt of its configuration, which was over.
+    // A master's values were appended to entries learned for its configuration, which had ended.
     run_history(57_432);
-    // A promise to such a master came between what was learnt and its record: it never counted.
+    // A promise to such a master came between the learned entries and their record: it never
+    // counted.
     run_history(85_741);
 }
 

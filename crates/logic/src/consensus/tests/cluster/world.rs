@@ -1,4 +1,4 @@
-//! Time, network, disks and clocks of a group, and what its nodes do with them.
+//! Simulated world of one group: time, network, disks and clocks, and the steps of its nodes.
 
 use super::faults::with_some_quorum;
 use super::judge::Judge;
@@ -10,30 +10,30 @@ use base::{ConfigurationId, LogIndex, Millis, NodeId, Part};
 use sim::{Chance, Cuts, EventQueue, FaultProfile, Journal, SimClock};
 use std::collections::BTreeMap;
 
-/// Milliseconds from tick to tick, at most; several fit in a lease.
+/// Maximum milliseconds between two ticks; several fit in a lease.
 const TICK_MAX: u64 = 25;
-/// Events that are planned at one time: with more, messages beget messages.
+/// Most events that may be scheduled at a time: with more, messages would multiply without end.
 const EVENTS_MAX: usize = 20_000;
-/// Nanoseconds of a millisecond, which is the unit of time here.
+/// Nanoseconds per millisecond, the unit of time here.
 const MS_NS: u64 = 1_000_000;
 
-/// One node.
+/// Simulated node.
 pub struct SimNode {
     pub identity: Identity,
     pub machine: Machine,
     pub up: bool,
-    /// What its lost disk held. It counts: that is a failure after a save, not a lie about one.
-    /// Such a node never comes back.
+    /// Contents of the node's lost disk; such a node never comes back. The judge counts them: the
+    /// disk failed after a save, so the save itself was true.
     pub lost: Option<Machine>,
-    /// Counts its lives: what a disk was doing for an earlier one concerns nobody.
+    /// Number of the incarnation; disk operations of an earlier one are ignored.
     pub life: u64,
-    /// It begins anew with each life. The node does nothing while it is paused.
+    /// Clock of this incarnation. The node does nothing while it is paused.
     pub clock: SimClock,
     pub syncing: bool,
     pub snapshot_under_way: bool,
-    /// Values up to here are gone from its log.
+    /// Highest index whose value is gone from its log.
     pub floor: LogIndex,
-    /// As a witness it began anew behind this: it never had what is before.
+    /// Index behind which it started anew as a witness; it never had the entries up to there.
     pub marked: LogIndex,
 }
 
@@ -43,7 +43,7 @@ impl SimNode {
     }
 }
 
-/// What happens at a moment.
+/// Event of the simulation.
 pub enum SimEvent {
     Deliver { from: usize, to: usize, message: Message, values: Vec<u64> },
     Synced { node: usize, life: u64 },
@@ -56,21 +56,21 @@ pub enum SimEvent {
     Restart { node: usize, life: u64 },
 }
 
-/// What the network and the disks do to what passes through them, per mille and in milliseconds.
+/// Faults of network and disks, in per mille and milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultRates {
-    /// Stragglers take that time in place of the usual one.
+    /// Fault profile; a straggler takes its own delay in place of the usual one.
     pub network: FaultProfile,
-    /// Messages with values for which there is no room.
+    /// Rate of messages with values that find the send queue full.
     pub full: u64,
-    /// Nodes that crash soon after they have adopted a log or become master.
+    /// Rate of crashes soon after a node has adopted a log or become master.
     pub crash_risen: u64,
-    /// The time that a sync takes.
+    /// Minimum and maximum time of a sync.
     pub sync: (u64, u64),
 }
 
 impl FaultRates {
-    /// No faults.
+    /// Returns rates without faults.
     pub fn calm() -> FaultRates {
         let network = FaultProfile { delay: (1, 3), ..FaultProfile::default() };
         FaultRates { network, full: 0, crash_risen: 0, sync: (0, 4) }
@@ -84,29 +84,29 @@ pub struct World {
     pub cuts: Cuts,
     pub rates: FaultRates,
     pub judge: Judge,
-    /// Which values are stop-signs.
+    /// Values that are stop-signs, with the configurations that they name.
     pub signs: BTreeMap<u64, Configuration>,
     next_value: u64,
     tick: u64,
-    /// No more faults.
+    /// True once faults have ended.
     pub is_calm: bool,
-    /// Whether its members change.
+    /// True if the members of the group change.
     pub changing: bool,
-    /// Whether other numbers than a majority save a value.
+    /// True if quorums other than a majority save a value.
     pub varies: bool,
     pub journal: Journal,
 }
 
-/// A clock that shows so many milliseconds at time 0. One that is slow begins at the end of its
-/// millisecond: its reading is rounded up.
+/// Returns a clock that shows `shows_ms` milliseconds at time 0. A slow clock starts at the end of
+/// its millisecond, since its reading is rounded up.
 fn new_clock(shows_ms: u64, rate: u64) -> SimClock {
     let rounding_ns = if rate < 1_000_000 { MS_NS - 1 } else { 0 };
     SimClock { ahead_ns: shows_ms * MS_NS + rounding_ns, ..SimClock::new(0, rate) }
 }
 
 impl World {
-    /// A group of these members, all in their first life, and so many nodes that belong to
-    /// nobody yet.
+    /// Returns a group of these members, all in their first incarnation, and `spare` nodes that are
+    /// no members yet.
     pub fn new(seed: u64, parts: &[Part], spare: u64, lease: LeaseClock) -> World {
         let mut chance = Chance::new(seed);
         let member =
@@ -115,7 +115,7 @@ impl World {
         let configuration = Configuration::new(ConfigurationId(0), members.clone()).expect("sound");
         let varies = seed % 4 == 3;
         let configuration = with_some_quorum(configuration, varies.then_some(seed / 4));
-        // Each clock may be off by as much as the lease allows, either way.
+        // Each clock may be off by as much as the lease allows, in either direction.
         let drift = i64::from(lease.drift_ppm.min(450_000));
         let nodes: Vec<_> = (1..=members.len() as u64 + spare)
             .map(|node| {
@@ -166,7 +166,7 @@ impl World {
         world
     }
 
-    /// Returns the time since the beginning of the history, milliseconds.
+    /// Returns the time since the start of the history, in milliseconds.
     pub fn now(&self) -> u64 {
         self.queue.now()
     }
@@ -176,7 +176,7 @@ impl World {
         assert!(self.queue.len() < EVENTS_MAX, "messages beget messages");
     }
 
-    /// Lets everything happen up to that moment.
+    /// Runs all events up to this time.
     pub fn run(&mut self, until: u64) {
         while let Some(event) = self.queue.next_until(until) {
             self.happen(event);
@@ -219,14 +219,14 @@ impl World {
             }
             SimEvent::Restart { node, life } => {
                 if self.nodes[node].life == life {
-                    self.crash(node); // Whoever is still up retired, and did not end in time.
+                    self.crash(node); // A node still up here retired and did not end in time.
                     self.start(node);
                 }
             }
         }
     }
 
-    /// The stop-signs among the values that a message brings.
+    /// Returns the stop-signs among the values of a message, with their indexes.
     fn signs_among(&self, message: &Message, values: &[u64]) -> Vec<(LogIndex, Configuration)> {
         let Some((after, _)) = message.body.values() else { return Vec::new() };
         let sign = |(place, value): (usize, &u64)| {
@@ -236,7 +236,7 @@ impl World {
         values.iter().enumerate().filter_map(sign).collect()
     }
 
-    /// A master is to let others agree.
+    /// Asks a master to change the group's members.
     pub fn reconfigure(&mut self, master: usize, members: Vec<Member>) {
         let id = self.nodes[master].machine.replica.configuration().id().0 + 1;
         let configuration = Configuration::new(ConfigurationId(id), members).expect("sound");
@@ -248,7 +248,7 @@ impl World {
         self.next_value += 1;
     }
 
-    /// What a node's clock shows.
+    /// Returns the reading of a node's clock.
     pub fn clock(&self, node: usize) -> Millis {
         Millis(self.nodes[node].clock.monotonic_ns(self.now() * 1_000) / MS_NS)
     }
@@ -263,7 +263,7 @@ impl World {
         }
         let offset = self.chance.below(1_000_000);
         let slot = &mut self.nodes[node];
-        // A machine's monotonic clock begins anew.
+        // A machine's monotonic clock starts anew.
         slot.clock.ahead_ns = new_clock(offset, slot.clock.rate).ahead_ns;
         slot.up = true;
         slot.life += 1;
@@ -340,7 +340,7 @@ impl World {
 
     fn client(&mut self) {
         let node = self.chance.below(self.nodes.len() as u64) as usize;
-        // Some don't know who is master, and ask anyone.
+        // Some clients don't know the master, and ask any node.
         let lost = self.chance.often(100);
         if lost || self.nodes[node].machine.replica.role() == Role::Master {
             if self.chance.often(700) {
@@ -370,8 +370,8 @@ impl World {
         }
     }
 
-    /// Something was decided: now and then all who think that they lead are asked at once whether
-    /// they know.
+    /// Sends reads to all nodes that believe to be master, at random, when something was decided: a
+    /// superseded one must not answer.
     fn doubt_masters(&mut self) {
         if self.chance.often(400) {
             for master in self.masters() {
@@ -380,7 +380,7 @@ impl World {
         }
     }
 
-    /// The masters in office.
+    /// Returns the nodes that are up and believe to be master.
     pub fn masters(&self) -> Vec<usize> {
         let leads = |slot: &SimNode| slot.up && slot.machine.replica.role() == Role::Master;
         (0..self.nodes.len()).filter(|place| leads(&self.nodes[*place])).collect()
