@@ -21,12 +21,12 @@ use std::time::Duration;
 /// Outcome of a call, as its client learned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome<A = ()> {
-    /// It took effect, and was answered so.
+    /// Acknowledged: the call took effect.
     Acknowledged(A),
-    /// It was refused: surely nothing happened.
+    /// Refused: the call certainly had no effect.
     Refused,
-    /// No answer, or one that leaves it open: it may take effect at any time from its beginning on,
-    /// or never.
+    /// Unknown: no answer, or one that leaves the effect open. The call may take effect at any time
+    /// after its start, or never.
     Unknown,
 }
 

@@ -19,7 +19,7 @@ pub struct Call<O, A> {
     pub op: O,
     /// Outcome, with the answer of an acknowledged call.
     pub outcome: Outcome<A>,
-    /// Time of the call, in nanoseconds of the workload's clock.
+    /// Start of the call, in nanoseconds of the workload's clock.
     pub began: u64,
     /// Time of the answer. Of an unknown outcome: when the client gave up, which says nothing.
     pub ended: u64,
@@ -41,9 +41,9 @@ impl<O, A> Call<O, A> {
 pub struct History<O, A> {
     /// Calls, those of one client in order.
     pub calls: Vec<Call<O, A>>,
-    /// Answers that no such call may get.
+    /// Descriptions of answers that no such call may get.
     pub strange: Vec<String>,
-    /// Refusals in words, each once, with its count.
+    /// Texts of refusals, with their counts.
     pub refusals: BTreeMap<String, u64>,
 }
 
@@ -54,7 +54,8 @@ impl<O, A> Default for History<O, A> {
 }
 
 impl<O, A> History<O, A> {
-    /// Counts calls that were acknowledged, were refused, stay unknown.
+    /// Returns the numbers of calls that were acknowledged, that were refused, and whose outcome is
+    /// unknown.
     pub fn counts(&self) -> (u64, u64, u64) {
         let (mut ok, mut refused, mut unknown) = (0, 0, 0);
         for call in &self.calls {
@@ -67,7 +68,7 @@ impl<O, A> History<O, A> {
         (ok, refused, unknown)
     }
 
-    /// Returns calls that began in a span at these nodes.
+    /// Returns the calls that began in a span at these nodes.
     pub fn within(
         &self,
         (from, to): (Duration, Duration),
@@ -79,14 +80,14 @@ impl<O, A> History<O, A> {
         })
     }
 
-    /// Counts calls that began in a span at these nodes: the answered ones, and all.
+    /// Returns the number of answered calls, and of all calls, that began in a span at these nodes.
     pub fn answered(&self, span: (Duration, Duration), at: impl Fn(usize) -> bool) -> (u64, u64) {
         let all: Vec<_> = self.within(span, at).collect();
         let known = all.iter().filter(|call| call.is_known()).count();
         (known as u64, all.len() as u64)
     }
 
-    /// Returns the duration that so many percent of the calls that began in a span do not exceed.
+    /// Returns the duration that this percentage of the calls that began in a span do not exceed.
     pub fn percentile(
         &self,
         span: (Duration, Duration),
@@ -98,7 +99,7 @@ impl<O, A> History<O, A> {
         times.get(times.len() * percent / 100).copied().unwrap_or_default()
     }
 
-    /// Returns durations of the answered calls of one node that began in a span, sorted.
+    /// Returns the durations of the answered calls of one node that began in a span, sorted.
     pub fn times(&self, from: Duration, to: Duration, node: usize) -> Vec<Duration> {
         let calls = self.within((from, to), |at| at == node).filter(|call| call.is_known());
         let mut times: Vec<_> = calls.map(Call::took).collect();
@@ -106,7 +107,7 @@ impl<O, A> History<O, A> {
         times
     }
 
-    /// Takes in the calls of another history.
+    /// Appends the calls of another history.
     pub fn join(&mut self, other: History<O, A>) {
         self.calls.extend(other.calls);
         self.strange.extend(other.strange);

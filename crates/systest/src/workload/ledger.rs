@@ -1,5 +1,5 @@
-//! What clients were told: a ledger of acknowledgements, and the judge that compares it with what
-//! is found.
+//! Ledger of acknowledged writes by key, and the judge that compares it with the rows found after a
+//! test.
 //!
 //! Each key has one writer, which counts its writes of it. A key's state is a function of that
 //! count, so after any crash the state found must be the one after the last acknowledged write, or
@@ -14,60 +14,60 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 
-/// What one key was told.
+/// Acknowledgements of one key.
 #[derive(Clone, Debug, Default)]
 struct Track {
-    /// The last acknowledged write; 0: none.
+    /// Number of the last acknowledged write. 0: none.
     acked: u64,
-    /// Writes after it whose outcome is unknown.
+    /// Numbers of later writes whose outcome is unknown.
     maybe: Vec<u64>,
-    /// The number of the last attempt.
+    /// Number of the last attempted write.
     tried: u64,
-    /// About how large its values are.
+    /// Approximate size of its values, in bytes.
     bytes: usize,
 }
 
-/// What all clients were told.
+/// Ledger of all clients.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     tracks: BTreeMap<String, Track>,
-    /// Acknowledged calls.
+    /// Number of acknowledged calls.
     pub ok: u64,
-    /// Calls that surely did nothing.
+    /// Number of calls that certainly had no effect.
     pub fail: u64,
-    /// Calls whose outcome is unknown.
+    /// Number of calls whose outcome is unknown.
     pub info: u64,
-    /// The refusals in words, each once, with its count.
+    /// Texts of refusals, with their counts.
     pub refusals: BTreeMap<String, u64>,
 }
 
-/// What the judge says.
+/// Verdict of the judge.
 #[derive(Clone, Debug, Default)]
 pub struct LedgerVerdict {
-    /// Keys that were compared.
+    /// Number of keys that were compared.
     pub checked: u64,
     /// Acknowledged writes whose effect is gone.
     pub lost: Vec<String>,
-    /// Values that nobody wrote: torn, mixed up, or from nowhere.
+    /// Values that nobody wrote, such as torn or mixed ones, and values of refused writes.
     pub strange: Vec<String>,
 }
 
-/// How a client writes.
+/// Load of one client.
 #[derive(Clone, Copy, Debug)]
 pub struct Writing {
-    /// Tells this client's keys from others'.
+    /// Number of the client; its keys differ from those of other clients.
     pub client: usize,
-    /// How many keys it goes round.
+    /// Number of keys that it writes in turn.
     pub keys: usize,
-    /// How many calls it sends before it waits for the answers.
+    /// Number of calls that it sends before it waits for the answers.
     pub depth: usize,
-    /// About how large values are.
+    /// Approximate size of values, in bytes.
     pub bytes: usize,
-    /// Through which front-end.
+    /// Front-end that it uses.
     pub protocol: ClientProtocol,
 }
 
-/// A front-end.
+/// Front-end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientProtocol {
     /// RESP, pipelined.
@@ -76,7 +76,7 @@ pub enum ClientProtocol {
     Http,
 }
 
-/// The state of a key after its `count`th write; none when that write deletes.
+/// Returns the state of a key after its `count`th write. `None`: that write deletes.
 pub fn state(key: &str, count: u64, bytes: usize) -> Option<Vec<u8>> {
     if count == 0 || count.is_multiple_of(11) {
         return None;
@@ -93,7 +93,7 @@ pub fn state(key: &str, count: u64, bytes: usize) -> Option<Vec<u8>> {
 }
 
 impl Ledger {
-    /// Writes until told to stop or until the connection breaks.
+    /// Writes until stopped, or until the connection breaks or the client must leave the node.
     pub fn write(&mut self, address: SocketAddr, how: Writing, orders: &Orders) {
         let ended = match how.protocol {
             ClientProtocol::Resp => self.write_resp(address, how, orders),
@@ -164,7 +164,7 @@ impl Ledger {
                         _ => Outcome::Refused,
                     };
                     self.settle(&key, count, orders.context.believed(fate), &answer.reason());
-                    // Nobody hears what is sent behind an answer that was said to be the last.
+                    // The server closes the connection after this answer and reads nothing more.
                     if answer.header("connection") == Some("close") {
                         return Ok(());
                     }
@@ -179,7 +179,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// How many calls were made.
+    /// Returns the number of calls.
     fn calls(&self) -> usize {
         (self.ok + self.fail + self.info) as usize
     }
@@ -196,7 +196,7 @@ impl Ledger {
         (key, track.tried)
     }
 
-    /// Notes what became of an attempt.
+    /// Records the outcome of an attempt.
     fn settle(&mut self, key: &str, count: u64, fate: Outcome, why: &str) {
         let track = self.tracks.get_mut(key).expect("an attempt was noted before");
         match fate {
@@ -216,13 +216,13 @@ impl Ledger {
         }
     }
 
-    /// Counts an attempt and its fate without a server; for trying the judge.
+    /// Records an attempt and its outcome without a server, to test the judge.
     pub fn pretend(&mut self, how: Writing, next: usize, fate: Outcome) {
         let (key, count) = self.attempt(how, next);
         self.settle(&key, count, fate, "");
     }
 
-    /// Takes in another ledger; their keys differ.
+    /// Adds the records of another ledger, whose keys must be different.
     pub fn join(&mut self, other: Ledger) {
         self.tracks.extend(other.tracks);
         self.ok += other.ok;
@@ -233,12 +233,12 @@ impl Ledger {
         }
     }
 
-    /// How many keys have an acknowledged write.
+    /// Returns the number of keys with an acknowledged write.
     pub fn keys(&self) -> usize {
         self.tracks.values().filter(|track| track.acked > 0).count()
     }
 
-    /// Reads every key and compares. An error means that the server can't be read at all.
+    /// Reads every key and compares it with the ledger. Fails if the server can't be read at all.
     pub fn judge(&self, address: SocketAddr) -> io::Result<LedgerVerdict> {
         let mut connection = Resp::connect(address)?;
         let mut verdict = LedgerVerdict::default();
@@ -258,7 +258,7 @@ impl Ledger {
         Ok(verdict)
     }
 
-    /// Compares with what a plain table holds; for writers that are no server.
+    /// Compares the ledger with a plain table, for writers that are no server.
     pub fn judge_table(&self, table: &BTreeMap<String, Vec<u8>>) -> LedgerVerdict {
         let mut verdict = LedgerVerdict::default();
         for (key, track) in &self.tracks {
@@ -302,7 +302,7 @@ impl LedgerVerdict {
         }
     }
 
-    /// Fails the test unless nothing is lost and nothing is strange.
+    /// Panics if a write is lost or a value is strange.
     pub fn must_be_clean(&self) {
         let first = |list: &[String]| list.iter().take(5).cloned().collect::<Vec<_>>().join("; ");
         assert!(

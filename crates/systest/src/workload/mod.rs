@@ -6,10 +6,10 @@
 //! (`transactions/`) and loads (`load.rs`, `everyday.rs`). The first three record a [`History`] of
 //! [`Call`]s. A load makes too many calls to keep: it folds them into a [`Ledger`] by key.
 //!
-//! Promises: every call that was sent is recorded, whatever became of it; all times come from one
+//! Promises: every call that was sent is recorded with its outcome; all times come from one
 //! monotonic clock.
-//! Never: takes a refusal for an answer; sends again what has no answer, but in a session, whose
-//! retries are one transaction.
+//! Never: takes a refusal for an answer; repeats a call that has no answer, except in a session,
+//! whose retries are one transaction.
 //! Read next: `history.rs`, then `registers/client.rs`.
 
 pub mod everyday;
@@ -70,13 +70,13 @@ impl WorkloadContext {
         self.elapsed().as_nanos() as u64
     }
 
-    /// Returns place and address of a node, counted round and round.
+    /// Returns number and address of a node; `at` wraps around the list of nodes.
     pub fn node(&self, at: usize) -> (usize, SocketAddr) {
         let nodes = self.nodes.lock().expect("no panic holds it");
         (at % nodes.len(), nodes[at % nodes.len()])
     }
 
-    /// Counts the nodes.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.nodes.lock().expect("no panic holds it").len()
     }
@@ -102,7 +102,7 @@ impl WorkloadContext {
 
 /// Record that a client keeps, and that is joined with those of the others.
 pub trait ClientRecord: Default + Send + 'static {
-    /// Takes in the record of another client.
+    /// Adds the record of another client.
     fn join(&mut self, other: Self);
 }
 
@@ -139,16 +139,16 @@ impl<R: ClientRecord> Workload<R> {
         self.context.elapsed()
     }
 
-    /// Notes that a node, counted from 0, listens at another address now.
+    /// Records that a node, counted from 0, listens at another address now.
     pub fn moved(&self, at: usize, address: SocketAddr) {
         self.context.nodes.lock().expect("no panic holds it")[at] = address;
     }
 
-    /// Notes that the power is about to be cut: what is acknowledged from here on may be lost.
+    /// Announces a power cut: updates that are acknowledged from now on may be lost.
     ///
-    /// A machine without power answers nobody, but here only the file system goes down: a sync that
-    /// is under way meanwhile can still return 0 (jbd2 counts a commit that was abandoned as one
-    /// that is over), and the process can still speak.
+    /// A machine without power answers nobody, but in the test only the file system goes down. A
+    /// sync in progress can still return 0 (jbd2 counts an aborted commit as a finished one), and
+    /// the process can still answer.
     pub fn doubt(&self) {
         self.context.doubted.store(true, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Control of clients that write: when to stop, how long to wait, whether to go to the next node.
+//! Control of writing clients: stop, timeout, and moves to the next node.
 
 use super::WorkloadContext;
 use crate::client::{Http, Resp};
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause of a roaming client after each batch: many clients and several nodes share a machine, and
+/// Pause of a roaming client after each batch. Many clients and several nodes share a machine, and
 /// its speed is not under test.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -44,7 +44,8 @@ impl Orders {
         self.context.stopped()
     }
 
-    /// Fails if a client must leave this node, by its number of refusals before a batch and after.
+    /// Fails if a client must leave this node. `before`, `after`: its number of refusals before and
+    /// after a batch.
     pub fn content(&self, before: u64, after: u64) -> io::Result<()> {
         if self.roams {
             std::thread::sleep(PAUSE);

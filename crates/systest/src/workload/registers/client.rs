@@ -1,4 +1,4 @@
-//! One client: what it calls, and what it makes of the answers.
+//! Register client: draws calls, sends them, and records the answers.
 
 use super::RegisterAnswer::{Done, Existed, Found};
 use super::Turns;
@@ -13,20 +13,20 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a client rests before it connects again.
+/// Pause of a client before it connects again.
 const REST: Duration = Duration::from_millis(5);
 
 pub(super) struct RegisterClient {
     context: Arc<WorkloadContext>,
     plan: RegisterPlan,
     dice: StdRng,
-    /// The node it calls, counted round and round.
+    /// Number of the node that it calls; it wraps around the list of nodes.
     at: usize,
     number: u32,
-    /// Under which the second half of a call over two keys is noted.
+    /// Number under which the second call of a pair is recorded.
     second: u32,
     written: u32,
-    /// What it last knew of each key: what a test-and-set expects.
+    /// Last known value of each key: the expected value of a test-and-set.
     known: BTreeMap<String, KeyValue>,
     pub(super) history: RegisterHistory,
 }
@@ -46,7 +46,7 @@ impl RegisterClient {
         client
     }
 
-    /// Goes on at a node, under numbers of its own.
+    /// Continues at a node, under new client numbers.
     pub(super) fn arrive(&mut self, at: usize) {
         (self.at, self.number, self.second) = (at, self.context.number(), self.context.number());
     }
@@ -55,7 +55,7 @@ impl RegisterClient {
         self.context.stopped()
     }
 
-    /// Calls until told to stop; connects again whenever the connection breaks.
+    /// Calls until stopped; reconnects whenever the connection breaks.
     pub(super) fn work(&mut self) {
         while !self.stopped() {
             let (_, address) = self.context.node(self.at);
@@ -71,7 +71,7 @@ impl RegisterClient {
         }
     }
 
-    /// Makes one call; an error means that the client is not served here.
+    /// Makes one call. Fails if the client is not served here.
     fn choose(&mut self, connection: &mut Resp) -> io::Result<()> {
         let known = self.history.calls.len();
         if self.plan.pairs > 0 && self.dice.random_bool(0.2) {
@@ -112,8 +112,8 @@ impl RegisterClient {
         }
     }
 
-    /// One call, written down whatever becomes of it; an error means that the connection is of no
-    /// use any more.
+    /// Makes one call and records it, whatever its outcome. Fails if the connection can't be used
+    /// any more.
     pub(super) fn call(
         &mut self,
         connection: &mut Resp,
@@ -145,8 +145,8 @@ impl RegisterClient {
         broken
     }
 
-    /// The same over two keys at once, which must hold the same value at any moment: a call of each
-    /// key for the judge.
+    /// Reads or writes a pair of keys, which must hold equal values at any time. Records one call
+    /// of each key. Fails if the connection can't be used any more.
     pub(super) fn call_pair(
         &mut self,
         connection: &mut Resp,
@@ -195,7 +195,7 @@ impl RegisterClient {
     }
 }
 
-/// The command of a call.
+/// Returns the command of a call.
 fn words(key: &str, what: &RegisterAction) -> Vec<Vec<u8>> {
     let said = |word: &str| word.as_bytes().to_vec();
     let value = |value: &KeyValue| match value {
@@ -212,8 +212,8 @@ fn words(key: &str, what: &RegisterAction) -> Vec<Vec<u8>> {
     }
 }
 
-/// What an answer of a call over a pair says of either key; none when they differ, or when no such
-/// call may be answered so.
+/// Returns the outcome of a call of a pair, for each key. `None`: the values differ, or the reply
+/// does not fit the call.
 fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<Outcome<RegisterAnswer>> {
     match (word.outcome(), what, word.list()) {
         (Outcome::Unknown, ..) => Some(Outcome::Unknown),
@@ -230,7 +230,7 @@ fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<Outcome<Regis
     }
 }
 
-/// What an answer says; none when no such call may be answered so.
+/// Returns the outcome of a call. `None`: the reply does not fit the call.
 fn outcome(what: &RegisterAction, word: &RespReply) -> Option<Outcome<RegisterAnswer>> {
     match (word.outcome(), what, word) {
         (Outcome::Unknown, ..) => Some(Outcome::Unknown),

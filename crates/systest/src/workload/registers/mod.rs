@@ -1,11 +1,11 @@
 //! Register workload: concurrent clients over RESP that read, write, delete and test-and-set keys
 //! of a consistent bucket.
 //!
-//! Every value is written once, so that a read tells whose write it saw. A client whose call stays
-//! without an answer goes on under a new number, for it can never say again that its earlier call
-//! is over.
+//! Every value is written once, so that a read identifies the write that it saw. A client whose
+//! call stays without an answer continues under a new number, since the earlier call may still take
+//! effect.
 //!
-//! Promises: every call that was sent is in the history, whatever became of it.
+//! Promises: every call that was sent is in the history, with its outcome.
 //! Never: retries a call; takes a refusal for an answer.
 //! Read next: `operation.rs`, then `client.rs`.
 
@@ -21,31 +21,31 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What clients do.
+/// Parameters of a register workload.
 #[derive(Clone, Copy, Debug)]
 pub struct RegisterPlan {
-    /// How many at once.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// On how many keys.
+    /// Number of single keys.
     pub keys: usize,
-    /// What they choose hangs on this, when they do it does not.
+    /// Seed of the clients' choices; timing does not depend on it.
     pub seed: u64,
-    /// How long a client rests between two calls.
+    /// Pause of a client between two calls.
     pub pause: Duration,
-    /// How long it waits for an answer.
+    /// Timeout of a call.
     pub patience: Duration,
-    /// On how many pairs of keys that are always written together, and read together.
+    /// Number of pairs of keys that are always written together and read together.
     pub pairs: usize,
-    /// Where it turns when a node does not serve it.
+    /// Node of a client that is not served.
     pub turns: Turns,
 }
 
-/// Where a client turns whose call was refused, or whose connection broke.
+/// Choice of the node after a refused call or a broken connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// To the same node again.
+    /// The same node again. A refused client keeps its connection.
     Back,
-    /// To the next one.
+    /// The next node.
     On,
 }
 
@@ -76,7 +76,7 @@ impl RegisterWorkload {
         RegisterWorkload { clients, plan }
     }
 
-    /// Notes that a node, counted from 0, listens at another address now.
+    /// Records that a node, counted from 0, listens at another address now.
     pub fn moved(&self, at: usize, address: SocketAddr) {
         self.clients.moved(at, address);
     }

@@ -30,16 +30,16 @@ pub enum RegisterAction {
 pub struct RegisterOp {
     /// The key.
     pub key: String,
-    /// What is asked of it.
+    /// Action on the key.
     pub action: RegisterAction,
 }
 
 /// Answer to an acknowledged operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegisterAnswer {
-    /// It took effect; nothing else was said.
+    /// Success without a result.
     Done,
-    /// The value that a read or a test-and-set found.
+    /// Value that a read or a test-and-set found.
     Found(KeyValue),
     /// Acknowledgement of a delete; true if the key existed.
     Existed(bool),
@@ -51,7 +51,7 @@ pub type RegisterCall = Call<RegisterOp, RegisterAnswer>;
 pub type RegisterHistory = History<RegisterOp, RegisterAnswer>;
 
 impl RegisterHistory {
-    /// Returns times at which updates were acknowledged, on the workload's clock, in order.
+    /// Returns the times at which updates were acknowledged, on the workload's clock, in order.
     pub fn updates(&self) -> Vec<Duration> {
         let done = |call: &&RegisterCall| match (&call.op.action, call.outcome.answer()) {
             (_, None) | (RegisterAction::Get, _) => false,

@@ -1,5 +1,4 @@
-//! Many rows written once, as fast as they are taken: the weight that experiments carry beside
-//! their clients.
+//! Bulk load: many rows, each written once at full speed, as ballast for experiments.
 
 use super::{SiblingAction, SiblingCall, SiblingHistory, SiblingOp};
 use crate::client::{Outcome, Resp, RespReply, command};
@@ -8,41 +7,42 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// So many writes of one connection are on their way at a time.
+/// Number of writes that one connection has in flight.
 const PIPELINE: usize = 64;
-/// A writer waits so long for an answer.
+/// Timeout of a writer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Who is refused for lack of room comes again after this, and gives up after so long.
+/// Pause before a write that was refused as overloaded is repeated; the test fails once it was
+/// refused for [`REFUSED_MAX`].
 const REST: Duration = Duration::from_millis(100);
 const REFUSED_MAX: Duration = Duration::from_secs(60);
 
-/// What is written: keys `NAME-000000042`, each with a value that begins with its key.
+/// Rows of a bulk load: keys `NAME-000000042`, each with a value that begins with its key.
 #[derive(Clone, Debug)]
 pub struct Bulk {
-    /// `TYPE/BUCKET`.
+    /// Bucket, as `TYPE/BUCKET`.
     pub place: String,
-    /// What keys begin with.
+    /// Prefix of the keys.
     pub name: String,
-    /// Which keys.
+    /// Numbers of the keys.
     pub keys: Range<usize>,
-    /// The bytes of each value.
+    /// Size of each value, in bytes; at least the key and a full stop.
     pub bytes: usize,
 }
 
 impl Bulk {
-    /// The name of a key.
+    /// Returns the name of a key.
     pub fn key(&self, at: usize) -> String {
         format!("{}-{at:09}", self.name)
     }
 
-    /// A key's value.
+    /// Returns the value of a key.
     pub fn value(&self, at: usize) -> String {
         let mut value = format!("{}.", self.key(at));
         value.extend(std::iter::repeat_n('x', self.bytes.saturating_sub(value.len())));
         value
     }
 
-    /// Writes all of it through these nodes, two connections each; every write must be taken.
+    /// Writes all rows through these nodes, two connections each. Panics if a write fails.
     pub fn write(&self, nodes: &[SocketAddr]) {
         let writers = 2 * nodes.len();
         let each = self.keys.len().div_ceil(writers).max(1);
@@ -72,7 +72,8 @@ impl Bulk {
         }
     }
 
-    /// Writes some at once; gives those that the node had no room for, and that surely did nothing.
+    /// Writes some rows in one batch. Returns those that the node refused as overloaded, which had
+    /// no effect.
     fn write_these(&self, redis: &mut Resp, some: &[usize]) -> Vec<usize> {
         let words = some.iter().map(|at| (self.key(*at), self.value(*at)));
         let bytes: Vec<u8> = words

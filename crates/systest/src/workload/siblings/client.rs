@@ -1,4 +1,4 @@
-//! One client: what it calls, and what it makes of the answers.
+//! Sibling client: draws calls, sends them, and records the answers.
 
 use super::{SiblingAction, SiblingAnswer, SiblingHistory, SiblingOp, SiblingPlan};
 use crate::client::{HttpResponse, Outcome, Riak, RiakObject, RiakOutcome};
@@ -10,12 +10,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a client rests before it connects again.
+/// Pause of a client before it connects again.
 const REST: Duration = Duration::from_millis(10);
-/// How long one thinks between reading and writing what came of it.
+/// Time between a client's read and the write that follows from it.
 const THINKING: Duration = Duration::from_millis(3);
 
-/// A context, and the values it was given out with.
+/// Context, and the values with which the server returned it.
 #[derive(Clone, Debug, Default)]
 struct GivenContext {
     context: Option<String>,
@@ -26,11 +26,11 @@ pub(super) struct SiblingClient {
     context: Arc<WorkloadContext>,
     plan: SiblingPlan,
     dice: StdRng,
-    /// The node it calls, counted round and round.
+    /// Number of the node that it calls; it wraps around the list of nodes.
     at: usize,
     number: u32,
     written: u32,
-    /// What it was last shown of each key.
+    /// Context and values that it last read of each key.
     known: BTreeMap<String, GivenContext>,
     pub(super) history: SiblingHistory,
 }
@@ -51,14 +51,14 @@ impl SiblingClient {
         self.context.stopped()
     }
 
-    /// Calls until told to stop; goes to the next node whenever one does not serve it.
+    /// Calls until stopped; goes to the next node whenever one does not serve it.
     pub(super) fn work(&mut self) {
         let (home, after, context) = (self.at, self.plan.returns, self.context.clone());
         let returns = |left: Option<Duration>| match (left, after) {
             (Some(left), Some(after)) => context.elapsed() >= left + after,
             _ => false,
         };
-        // Since when it is away.
+        // Time at which the client left its own node. `None`: it is there.
         let mut left = None;
         while !self.stopped() {
             if returns(left) {
@@ -76,7 +76,7 @@ impl SiblingClient {
         }
     }
 
-    /// Does one thing; an error means that the client is not served here.
+    /// Makes one draw of calls. Fails if the client is not served here.
     fn choose(&mut self, client: &mut Riak) -> io::Result<()> {
         let key = self.plan.key(self.dice.random_range(0..self.plan.keys));
         match self.dice.random_range(0..20) {
@@ -91,7 +91,7 @@ impl SiblingClient {
                 self.write(client, &key)
             }
             16..18 if self.plan.deletes => self.delete(client, &key),
-            // With whatever it knows, which others may have replaced long ago.
+            // Writes with the last context that it knows, which may be long outdated.
             _ => self.write(client, &key),
         }
     }
@@ -135,7 +135,7 @@ impl SiblingClient {
         end
     }
 
-    /// Returns the outcome of a change; one that found nothing to delete did nothing.
+    /// Returns the outcome of a change; a delete of an absent key had no effect.
     fn change_outcome(
         &mut self,
         answer: io::Result<RiakOutcome>,
@@ -148,8 +148,8 @@ impl SiblingClient {
         }
     }
 
-    /// Returns the outcome of a failed call: a client's mistake did nothing; what the server could
-    /// not do may have been done in part.
+    /// Returns the outcome of a failed call. A client error had no effect; after a server error,
+    /// some replicas may have executed the call.
     fn failure<A>(&mut self, answer: &HttpResponse) -> Outcome<A> {
         let words: String = answer.text().lines().next().unwrap_or("").chars().take(90).collect();
         *self.history.refusals.entry(format!("{} {words}", answer.status)).or_default() += 1;

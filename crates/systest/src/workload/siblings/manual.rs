@@ -1,4 +1,4 @@
-//! One client led by hand, call by call: for stories in which the order matters.
+//! Manual client: a test makes each of its calls, for stories in which the order matters.
 
 use super::{SiblingAction, SiblingAnswer, SiblingCall, SiblingHistory, SiblingOp};
 use crate::client::{Outcome, Riak, RiakObject, RiakOutcome};
@@ -6,42 +6,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long it waits for an answer.
+/// Timeout of a call.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a read has shown, with the context to write with.
+/// Values that a read returned, with the context of the next write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShownValues {
-    /// The context; none: nothing was there.
+    /// Causal context. `None`: the key was absent.
     pub context: Option<String>,
-    /// The values.
+    /// Values, without order.
     pub values: BTreeSet<String>,
 }
 
-/// A client with a connection to each node.
+/// Client with a connection to each node.
 pub struct ManualClient {
     nodes: Vec<SocketAddr>,
     clients: BTreeMap<usize, Riak>,
     place: String,
     name: String,
     written: u32,
-    /// What it did, for the judge.
+    /// Its calls, for the judge.
     pub calls: Vec<SiblingCall>,
 }
 
 impl ManualClient {
-    /// Of a bucket, `TYPE/BUCKET`; its values are named after it.
+    /// Returns a client of a bucket, `TYPE/BUCKET`. Its values begin with `name`.
     pub fn new(nodes: &[SocketAddr], place: &str, name: &str) -> ManualClient {
         let (nodes, clients, calls) = (nodes.to_vec(), BTreeMap::new(), Vec::new());
         ManualClient { nodes, clients, place: place.into(), name: name.into(), written: 0, calls }
     }
 
-    /// Nodes began anew: old connections are of no use.
+    /// Drops all connections, because nodes have restarted.
     pub fn connect_anew(&mut self) {
         self.clients.clear();
     }
 
-    /// Reads at a node, from 1; nothing is there is an answer, a refusal is none.
+    /// Reads at a node, counted from 1. Absence of the key is an answer; a refusal is an error.
     pub fn get(&mut self, node: usize, key: &str, options: &str) -> Result<ShownValues, String> {
         let place = self.place.clone();
         match self.ask(node, |client| client.fetch(&place, key, options)) {
@@ -51,7 +51,7 @@ impl ManualClient {
         }
     }
 
-    /// Writes a new value that replaces what was seen; whether that was acknowledged.
+    /// Writes a new value that replaces the seen ones. Returns the outcome.
     pub fn put(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> Outcome {
         self.written += 1;
         let (place, value) = (self.place.clone(), format!("{}.{}", self.name, self.written));
@@ -62,7 +62,7 @@ impl ManualClient {
         told
     }
 
-    /// Deletes what was seen.
+    /// Deletes the seen values. Returns the outcome.
     pub fn delete(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> Outcome {
         let place = self.place.clone();
         let how = (seen.context.as_deref(), options);
@@ -97,7 +97,7 @@ impl ManualClient {
         self.calls.push(SiblingCall::untimed(op, outcome));
     }
 
-    /// Asks at a node, over the connection it has or a new one.
+    /// Calls a node, over its open connection or a new one. A failed call drops the connection.
     fn ask<T>(
         &mut self,
         node: usize,
@@ -113,7 +113,8 @@ impl ManualClient {
     }
 }
 
-/// A client's mistake did nothing; what the server could not do may have been done in part.
+/// Returns the outcome of a change. A client error had no effect; after a server error, some
+/// replicas may have executed the call.
 fn told(answer: &std::io::Result<RiakOutcome>) -> Outcome {
     match answer {
         Ok(RiakOutcome::Done(_)) => Outcome::Acknowledged(()),

@@ -1,12 +1,13 @@
 //! Sibling workload: concurrent clients of an available bucket that record what they had seen, for
 //! the checker of causality.
 //!
-//! They speak Riak's HTTP. Each value is written once. A context is always kept with the values it
-//! was given out with, so that every write says whom it replaces. One that gets no answer in time,
-//! or is refused, goes on at the next node, as a client behind a balancer would.
+//! Clients use Riak's HTTP. Each value is written once. A client keeps a context together with the
+//! values of the same answer, so that every write names the values that it replaces. A client that
+//! gets no answer in time, or is refused, continues at the next node, as one behind a load balancer
+//! would.
 //!
-//! Promises: every call that was sent is in the history, whatever became of it; an answer that
-//! leaves open whether something happened counts as unknown.
+//! Promises: every call that was sent is in the history, with its outcome; an answer that leaves
+//! the effect open counts as unknown.
 //! Never: sends a context with another key; retries a call.
 //! Read next: `client.rs`, then `manual.rs` and `bulk.rs`.
 
@@ -26,11 +27,11 @@ use std::time::Duration;
 /// Action on a key of an available bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SiblingAction {
-    /// Reads it.
+    /// Read.
     Read,
-    /// Writes this value.
+    /// Write of this value.
     Write(String),
-    /// Deletes what was seen.
+    /// Delete of the seen values.
     Delete,
 }
 
@@ -39,13 +40,13 @@ pub enum SiblingAction {
 pub struct SiblingOp {
     /// The key.
     pub key: String,
-    /// What is asked of it.
+    /// Action on the key.
     pub action: SiblingAction,
-    /// Values with which the context of a write or a delete had been given out.
+    /// Values that were returned with the context of this write or delete.
     pub seen: BTreeSet<String>,
 }
 
-/// Values that an answer showed together, none of them as deleted. `None`: it showed nothing.
+/// Values that an answer showed together, without deleted ones. `None`: it showed nothing.
 pub type SiblingAnswer = Option<BTreeSet<String>>;
 /// Call of a client of an available bucket.
 pub type SiblingCall = Call<SiblingOp, SiblingAnswer>;
@@ -61,30 +62,30 @@ impl SiblingCall {
     }
 }
 
-/// What clients do.
+/// Parameters of a sibling workload.
 #[derive(Clone, Debug)]
 pub struct SiblingPlan {
-    /// How many at once.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// On how many keys.
+    /// Number of keys.
     pub keys: usize,
-    /// What they choose hangs on this, when they do it does not; keys are named after it.
+    /// Seed of the clients' choices and part of the keys' names; timing does not depend on it.
     pub seed: u64,
-    /// How long a client rests between two calls.
+    /// Pause of a client between two calls.
     pub pause: Duration,
-    /// How long it waits for an answer.
+    /// Timeout of a call.
     pub patience: Duration,
-    /// `TYPE/BUCKET`.
+    /// Bucket, as `TYPE/BUCKET`.
     pub place: String,
-    /// Whether keys are deleted, too.
+    /// True if keys are also deleted.
     pub deletes: bool,
-    /// A client that went on at the next node comes back to its own after so long, as behind a
-    /// balancer that looks after its nodes; none: it stays where it is served.
+    /// Time after which a client that left its own node returns, as behind a load balancer with
+    /// health checks. `None`: it stays where it is served.
     pub returns: Option<Duration>,
 }
 
 impl SiblingPlan {
-    /// The usual mix on a bucket with siblings: eight clients on forty keys.
+    /// Returns the usual mix on a bucket with siblings: eight clients on forty keys.
     pub fn of(seed: u64) -> SiblingPlan {
         SiblingPlan {
             clients: 8,
@@ -98,7 +99,7 @@ impl SiblingPlan {
         }
     }
 
-    /// Names of its keys.
+    /// Returns the names of its keys.
     pub fn all_keys(&self) -> impl Iterator<Item = String> + '_ {
         (0..self.keys).map(|at| self.key(at))
     }
@@ -109,7 +110,7 @@ impl SiblingPlan {
 }
 
 impl SiblingWorkload {
-    /// Starts the clients, spread over the nodes, in turn. Their keys must be absent.
+    /// Starts the clients, distributed over the nodes in turn. Their keys must be absent.
     pub fn start(nodes: &[SocketAddr], plan: &SiblingPlan) -> SiblingWorkload {
         let plan = plan.clone();
         Workload::spawn(nodes, plan.clients, move |at, context| {

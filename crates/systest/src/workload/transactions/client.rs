@@ -1,4 +1,4 @@
-//! One client: what it asks for, and what it writes down.
+//! Transaction client: draws transactions, sends them, and records the answers.
 
 use super::front_ends::{self, FrontEndClient};
 use super::{
@@ -15,29 +15,29 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a client rests between two transactions, and before it connects again.
+/// Pause of a client between two transactions, and before it connects again.
 const PAUSE: Duration = Duration::from_millis(4);
-/// How often an update in a session is sent before it stays unknown.
+/// Number of attempts of an update in a session; its outcome is unknown afterwards.
 const TRIES_MAX: usize = 12;
 const REGISTERS: usize = 5;
-/// Rows that expire. So many that each is often left alone for longer than it lives.
+/// Number of rows that expire: enough for each to stay unwritten for longer than its time to live.
 const MORTALS: usize = 8;
 const PAIRS: usize = 2;
 const MEMBERS: usize = 6;
-/// How long rows live that do not live for ever.
+/// Time to live of rows that expire, in milliseconds.
 const TTL_MS: u64 = 300;
 
 pub(super) struct TransactionClient {
     context: Arc<WorkloadContext>,
-    /// Begins every key.
+    /// Prefix of every key.
     prefix: String,
     dice: StdRng,
-    /// The node and the front-end it uses, counted round and round.
+    /// Number from which node and front-end are derived; both wrap around.
     at: usize,
     connection: u32,
     name: usize,
     written: u32,
-    /// The highest index that an answer reflected.
+    /// Highest index that an answer named.
     index: u64,
     session: Option<(u64, u64)>,
     pub history: TransactionHistory,
@@ -71,11 +71,12 @@ impl TransactionClient {
         self.context.stopped()
     }
 
-    /// Asks until told to stop; what is refused or breaks is left for the next node and front-end.
+    /// Calls until stopped; after a refusal or a broken connection it goes to the next node and
+    /// front-end.
     pub fn work(&mut self) {
         while !self.stopped() {
-            // A node further with each round of front-ends: no front-end is bound to the same node
-            // for ever.
+            // The node advances by one more after each round of front-ends, so that no front-end
+            // stays bound to the same node.
             let node = self.at + self.at / front_ends::KINDS;
             let (_, address) = self.context.node(node);
             self.connection = self.context.number();
@@ -150,7 +151,7 @@ impl TransactionClient {
         }
     }
 
-    /// A read or write of one key; `rich`: also of numbers, and of rows that expire.
+    /// Draws a read or write of one key. `rich`: also of numbers and of rows that expire.
     fn plain(&mut self, rich: bool) -> TransactionStep {
         let key = self.key("register", REGISTERS);
         match self.dice.random_range(0..if rich { 10 } else { 5 }) {
@@ -167,7 +168,7 @@ impl TransactionClient {
         format!("{}-member", self.prefix)
     }
 
-    /// Steps that hold together: what was read just before is what must be there still.
+    /// Sends a sequence; some of its assertions expect what was read just before.
     fn sequence(&mut self, web: &mut Http) -> io::Result<()> {
         let pair = self.key("pair", PAIRS);
         let [left, right] = ["left", "right"].map(|side| format!("{pair}-{side}"));
@@ -235,14 +236,14 @@ impl TransactionClient {
         }
     }
 
-    /// Another connection to the same node.
+    /// Opens another connection to the same node.
     fn again(&self, web: &Http) -> io::Result<Http> {
         let address =
             web.host().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         Http::with_patience(address, PATIENCE)
     }
 
-    /// Sends steps that hold together; the first two rows that were read, if so many were.
+    /// Sends a sequence. Returns the two rows that it read. `None`: it did not read exactly two.
     fn sent(
         &mut self,
         web: &mut Http,
@@ -263,8 +264,8 @@ impl TransactionClient {
         Ok(rows)
     }
 
-    /// An update in a session, sent to one node after the other until it is answered: one
-    /// transaction, from the first attempt to the answer.
+    /// Sends an update in a session to one node after another until it is answered. All attempts
+    /// are one transaction, from the first attempt to the answer.
     fn retried(&mut self) -> io::Result<()> {
         let connect = |at: usize| {
             let (_, address) = self.context.node(at);
@@ -295,7 +296,7 @@ impl TransactionClient {
             std::thread::sleep(10 * PAUSE);
         }
         if last.0 == Outcome::Unknown || last.0 == Outcome::Refused {
-            // What was sent and has no answer may still be on its way.
+            // An attempt without an answer may still be in flight.
             (self.session, last.0) = (None, Outcome::Unknown);
         }
         let other = self.context.number();
@@ -305,7 +306,7 @@ impl TransactionClient {
         Ok(())
     }
 
-    /// Writes down a transaction; an error means that this node does not serve it any more.
+    /// Records a transaction. Fails if this node does not serve the client any more.
     fn answered(
         &mut self,
         steps: Vec<TransactionStep>,

@@ -1,4 +1,4 @@
-//! How each front-end says a transaction, and what its answers mean.
+//! Connections to the front-ends: encoding of transactions, and meaning of the answers.
 
 use super::{BUCKET, CLUSTER, Level, PATIENCE, StepAnswer, TransactionAnswer, TransactionStep};
 use crate::client::{
@@ -12,16 +12,16 @@ use serde_json::{Value as Json, json};
 use std::io;
 use std::net::SocketAddr;
 
-/// An answer: what became of it, and the index that it reflects.
+/// Answer: the outcome, and the index that it names. `None`: the front-end names none.
 pub(super) type ProtocolAnswer = io::Result<(Outcome<TransactionAnswer>, Option<u64>)>;
 
-/// A session of the native front-end, and the number of a request in it.
+/// Session of the native front-end, and the number of the request in it.
 pub(super) type Retry = (u64, u64);
 
-/// The front-ends of one round, some of them twice.
+/// Number of front-ends in one round, some of them counted twice.
 pub(super) const KINDS: usize = 6;
 
-/// A connection to one of the front-ends.
+/// Connection to one of the front-ends.
 pub(super) enum FrontEndClient {
     Resp(Resp),
     Http(Http),
@@ -30,8 +30,7 @@ pub(super) enum FrontEndClient {
 }
 
 impl FrontEndClient {
-    /// Connects to the front-end of this number, counted round and round; the first two are the
-    /// most frequent.
+    /// Connects to a front-end; `at` wraps around their list. The first two are the most frequent.
     pub fn open(at: usize, address: SocketAddr) -> io::Result<FrontEndClient> {
         Ok(match at % KINDS {
             0 | 2 => {
@@ -100,7 +99,7 @@ fn resp_said(step: &TransactionStep, word: RespReply) -> io::Result<Outcome<Tran
     Ok(Acknowledged(Done(vec![said])))
 }
 
-/// The answer to one request, and the index that the connection says it reflects.
+/// Sends one request with a read level. The answer has no index.
 fn resp_one(resp: &mut Resp, step: &TransactionStep, level: Level) -> ProtocolAnswer {
     let level = match level {
         Level::Consistent => "CONSISTENT".to_string(),
@@ -120,7 +119,7 @@ fn resp_bytes(step: &TransactionStep) -> Vec<u8> {
     command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// Sends requests at once; what became of each whose answer came, and what broke it off.
+/// Sends requests in one batch. Returns an outcome of each, and the error that ended the batch.
 pub(super) fn pipelined(
     resp: &mut Resp,
     steps: &[TransactionStep],
@@ -199,7 +198,7 @@ fn index(answer: &HttpResponse) -> Option<u64> {
     answer.header("x-credenza-index").and_then(|text| text.parse().ok())
 }
 
-/// What became of a request that was answered an error.
+/// Returns the outcome of a request that was answered with an error.
 fn fate(answer: &HttpResponse) -> io::Result<Outcome<TransactionAnswer>> {
     let json = answer.json();
     match (json["error"]["kind"].as_str(), answer.reason().as_str()) {
@@ -210,7 +209,7 @@ fn fate(answer: &HttpResponse) -> io::Result<Outcome<TransactionAnswer>> {
     }
 }
 
-/// Several steps that hold together, at the native front-end; in a session, or not.
+/// Sends a sequence to the native front-end, in a session or without.
 pub(super) fn sequence(
     web: &mut Http,
     steps: &[TransactionStep],
@@ -235,7 +234,7 @@ pub(super) fn sequence(
     Ok((Acknowledged(Done(said?)), index(&answer)))
 }
 
-/// A session of the native front-end.
+/// Opens a session of the native front-end.
 pub(super) fn session(web: &mut Http) -> io::Result<u64> {
     let answer = web.ask("POST", &format!("/v1/sessions/{BUCKET}"), b"")?;
     let id = answer.json()["session"].as_str().and_then(|digits| digits.parse().ok());
@@ -313,7 +312,8 @@ fn riak_one(riak: &mut Riak, step: &TransactionStep) -> ProtocolAnswer {
     Ok((Acknowledged(Done(vec![said])), None))
 }
 
-/// Riak's front-end tells no kind: of its refusals only one is certain to have done nothing.
+/// Returns the outcome of a failed request. Riak's errors have no kind: only one of its refusals is
+/// certain to have had no effect.
 fn riak_fate(answer: &HttpResponse) -> io::Result<Outcome<TransactionAnswer>> {
     match answer.status {
         500.. => Ok(Outcome::Unknown),

@@ -1,15 +1,16 @@
 //! Transaction workload: concurrent clients of every front-end.
 //!
-//! Each client has one front-end at a time, calls one node, and goes to the next front-end and node
-//! when it is refused or its connection breaks. All share a few keys, so that what one front-end
-//! writes the others read: registers, numbers, rows with a time to live, pairs that must not be
-//! skewed, and a set of keys that is read by its prefix.
+//! Each client uses one front-end and one node at a time, and goes to the next when it is refused
+//! or its connection breaks. All clients share a few keys, so that each front-end reads what the
+//! others write: registers, numbers, rows with a time to live, pairs that must not be skewed, and a
+//! set of keys that is read by its prefix.
 //!
-//! Promises: every transaction that was sent is in the history, whatever became of it; but for
+//! Promises: every transaction that was sent is in the history, with its outcome; except for
 //! numbers, every value is written once.
-//! Never: sends again what has no answer, but in a session, whose retries are one transaction.
-//! Read next: `operation.rs`, `client.rs` (what they do), then `front_ends.rs` (how each front-end
-//! says it).
+//! Never: repeats a call that has no answer, except in a session, whose retries are one
+//! transaction.
+//! Read next: `operation.rs`, `client.rs` (choice of transactions), then `front_ends.rs` (encoding
+//! for each front-end).
 
 mod client;
 mod front_ends;
@@ -25,18 +26,19 @@ use client::TransactionClient;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Arakoon's cluster whose bucket all front-ends use.
+/// Name of the Arakoon cluster whose bucket all front-ends use.
 pub const CLUSTER: &str = "ricky";
-/// That bucket.
+/// Bucket of that cluster.
 pub const BUCKET: &str = "arakoon/ricky";
-/// How long clients wait for an answer.
+/// Timeout of a call.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Transaction clients at work.
 pub type TransactionWorkload = Workload<TransactionHistory>;
 
 impl TransactionWorkload {
-    /// Starts clients, spread over the nodes and front-ends. No key may begin with the prefix.
+    /// Starts clients, distributed over the nodes and front-ends. No existing key may begin with
+    /// the prefix.
     pub fn start(
         nodes: &[SocketAddr],
         prefix: &str,

@@ -1,4 +1,4 @@
-//! Transactions: steps that hold together, with the answer to each.
+//! Transactions: steps that apply atomically, with the answer to each.
 
 use crate::workload::{Call, History, KeyValue};
 use std::fmt;
@@ -61,7 +61,7 @@ pub enum Level {
     AtLeast(u64),
 }
 
-/// Transaction as it is asked for, and the index that its answer names.
+/// Transaction as it was sent, and the index that its answer names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransactionOp {
     /// Steps, in order.
