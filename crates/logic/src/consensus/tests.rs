@@ -21,5 +21,6 @@ mod laws;
 mod machine;
 mod model;
 mod stories;
+mod tears;
 mod twin;
 mod wire;
