@@ -43,9 +43,9 @@ pub struct RegisterPlan {
 /// Choice of the node after a refused call or a broken connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// The same node again. A refused client keeps its connection.
+    /// Stays at the node. A refused client keeps its connection.
     Back,
-    /// The next node.
+    /// Goes to the next node.
     On,
 }
 

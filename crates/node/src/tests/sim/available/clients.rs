@@ -1,4 +1,4 @@
-//! Clients: each asks one thing at a time, of any node, and tells the judge.
+//! Clients: each has one call open at a time, calls any node, and reports to the judge.
 
 use super::super::process;
 use super::judge::{Seen, Write};
@@ -15,17 +15,17 @@ use sim::FaultTarget as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// A client that waits longer gives up, milliseconds; so does the node it asked.
+/// Timeout of a call, for the client and for the node that it called, in milliseconds.
 const TIMEOUT_MS: u64 = 1_000;
 
-/// What a client knows of a key.
+/// Causal context of a client for one key, and the writes that the context covers.
 #[derive(Clone, Default)]
 struct Knows {
     context: Option<Context>,
     seen: BTreeSet<Write>,
 }
 
-/// What a client is about to do.
+/// Kind of a client's next call.
 #[derive(Clone, Copy, PartialEq)]
 enum Deed {
     Read,
@@ -55,7 +55,7 @@ pub(super) fn number(value: &[u8]) -> Write {
     std::str::from_utf8(value).expect("a number").parse().expect("a number")
 }
 
-/// Asks a node; none: no answer came in time.
+/// Calls a node. `None`: no answer came in time, or the node is down.
 pub(super) async fn ask(
     world: &Rc<World>,
     which: usize,
@@ -67,7 +67,7 @@ pub(super) async fn ask(
     process::ask(node, which, request, TIMEOUT_MS).await
 }
 
-/// Asks and asks, until the trouble ends.
+/// Runs a client until the trouble ends.
 pub(super) async fn live(world: Rc<World>) {
     let mut knows = BTreeMap::<usize, Knows>::new();
     while world.is_troubled() {
@@ -104,7 +104,7 @@ async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows)
         return "read in vain";
     };
     let (seen, living) = shown(world, number, &siblings);
-    // Where nobody is away, most of a key's owners are asked, by writers and by readers.
+    // Without faults, writers and readers ask a majority of a key's owners.
     if world.calm {
         world.judge.borrow().meets(number, &stands, &living);
         world.journal.count("read that must meet");
@@ -114,13 +114,14 @@ async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows)
     "read"
 }
 
-/// How many of those who answer must be owners: where others may be asked beside them, those are
-/// not who the next one asks.
+/// Returns the number of answers that must come from owners (`pr`, `pw`). Where stragglers make
+/// coordinators ask fallbacks, an answer of a fallback does not ensure that the next reader meets
+/// it.
 fn of_owners(world: &World) -> Option<Quorum> {
     world.straggling.then_some(Quorum::Quorum)
 }
 
-/// What a client has seen who is shown this, and the living values of it.
+/// Returns the writes that a client has seen after this answer, and the answer's living values.
 fn shown(world: &World, key: usize, siblings: &Siblings) -> (BTreeSet<Write>, Vec<Write>) {
     let living = siblings.living().map(|sibling| number(&sibling.content.value));
     let tombs = siblings.values.iter().filter(|value| value.tombstone).map(|value| value.vtag);

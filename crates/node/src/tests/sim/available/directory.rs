@@ -1,8 +1,8 @@
-//! The directory: what the ring was, is and who is a member, in its order. It stands in for group
-//! 0, is a node of its own on the network, and never falls: its group has a majority. What nodes
-//! tell it comes by the lane on which they ask a master; what it decides each node hears by itself,
-//! late, in its order, and only while it has a link to it. After a fall a node may know a little
-//! less than before, as one that has not heard what was decided.
+//! Simulated directory: a log of rings and members. It stands in for group 0, is a node of its own
+//! on the network, and never fails, as a group with a majority. Nodes call it on the lane on which
+//! they call a master. Each node learns its decisions separately: with a delay, in order, and only
+//! while it has a link to it. After a crash a node may know less than before, as one that has not
+//! yet received the latest decisions.
 
 use super::super::transport::Port;
 use super::node::Decision;
@@ -19,21 +19,22 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use transport::{Broken, Incarnation, IncomingCall, IncomingMessage, Peers, Receiver, Sink};
 
-/// The node that stands for the directory's master.
+/// Node that stands for the directory's master.
 pub(super) const DIRECTORY: NodeId = NodeId(9_000);
-/// Copies of every key, where its bucket's type does not say otherwise.
+/// Number of copies of a key, unless its bucket's type says otherwise.
 pub(super) const COPIES: usize = 3;
-/// In front of a request that is passed on: which call it is, and how far the asker's directory is.
+/// Length in bytes of the header of a forwarded request: kind of the call, and applied index of the
+/// caller's directory.
 const LETTER_HEAD: usize = 9;
 
-/// All that was ever decided.
+/// Log of all decisions.
 pub(super) struct Directory {
     log: Vec<Decision>,
-    /// Its place in the network, once it has one.
+    /// Its endpoint in the network. `None`: not opened yet.
     peers: Option<Peers>,
 }
 
-/// The same, for all who look at it.
+/// Shared handle of the directory.
 pub(super) type Shared = Arc<Mutex<Directory>>;
 
 pub(super) fn at(directory: &Shared) -> MutexGuard<'_, Directory> {
@@ -45,17 +46,17 @@ impl Directory {
         Arc::new(Mutex::new(Directory { log: vec![first], peers: None }))
     }
 
-    /// What is in force.
+    /// Returns the decision in force.
     pub(super) fn newest(&self) -> &Decision {
         self.log.last().expect("there is a first")
     }
 
-    /// What was decided in this place.
+    /// Returns the decision at this position of the log.
     pub(super) fn entry(&self, at: usize) -> Option<&Decision> {
         self.log.get(at)
     }
 
-    /// Where the newest stands.
+    /// Returns the position of the newest decision.
     pub(super) fn last(&self) -> usize {
         self.log.len() - 1
     }
@@ -69,12 +70,12 @@ impl Directory {
         self.decide(Decision { ring, ..self.newest().clone() });
     }
 
-    /// Something changes elsewhere on the ring.
+    /// Renews the ring, as a change of some other partition does.
     pub(super) fn goes_on(&mut self) {
         self.decide_ring(self.newest().ring.clone().renewed());
     }
 
-    /// A node has told something: as `directory/ring.rs` takes it.
+    /// Applies a node's report, as `directory/ring.rs` does.
     fn hears(&mut self, call: &RingCall) {
         let (ring, numbers) = (&self.newest().ring, self.newest().numbers());
         let next = match call {
@@ -87,7 +88,7 @@ impl Directory {
         next.into_iter().for_each(|ring| self.decide_ring(ring));
     }
 
-    /// Nobody waits for who is no member any more.
+    /// Removes nodes that are no members any more from those that the ring waits for.
     fn settle(&mut self) {
         let Decision { ring, nodes, .. } = self.newest();
         let (gone, numbers) = (|node| !nodes.contains(&node), self.newest().numbers());
@@ -97,7 +98,7 @@ impl Directory {
         }
     }
 
-    /// A node has nothing any more, and another one is a member in its place.
+    /// Replaces a member that has lost its data by a new one.
     pub(super) fn exchanges(&mut self, which: usize, new: NodeId) {
         let mut next = self.newest().clone();
         next.nodes[which] = new;
@@ -106,7 +107,7 @@ impl Directory {
     }
 }
 
-/// Whoever is asked at the directory's place.
+/// Receiver of calls to the directory.
 struct DirectoryReceiver(Weak<Mutex<Directory>>);
 
 impl Sink for DirectoryReceiver {
@@ -132,13 +133,13 @@ impl Receiver for DirectoryReceiver {
     }
 }
 
-/// The directory takes its place in the network.
+/// Opens the directory's endpoint in the network.
 pub(super) fn open(directory: &Shared, port: Port) {
     let clerk = Arc::new(DirectoryReceiver(Arc::downgrade(directory)));
     at(directory).peers = Some(port.connect((DIRECTORY, 1), 0, clerk));
 }
 
-/// A node hears what was decided, for ever.
+/// Delivers decisions to a node, for ever.
 pub(super) async fn hears(world: Rc<World>, which: usize) {
     loop {
         let lag = world.lag_us;
@@ -154,8 +155,8 @@ pub(super) async fn hears(world: Rc<World>, which: usize) {
         if heard == last {
             continue;
         }
-        // One after the other, all or some of them; who is far behind gets a snapshot, and misses
-        // what was between.
+        // Decisions come in order, all or some of them. A node that is far behind gets a snapshot,
+        // and misses those in between.
         let (how, some) = world.scheduler.draw(|chance| {
             (chance.below(10), chance.between(heard as u64 + 1, last as u64) as usize)
         });
@@ -168,7 +169,7 @@ pub(super) async fn hears(world: Rc<World>, which: usize) {
     }
 }
 
-/// The ring is changed until the trouble ends.
+/// Changes the ring until the trouble ends.
 pub(super) async fn changes(world: Rc<World>) {
     let scheduler = &world.scheduler;
     while world.is_troubled() {
@@ -185,7 +186,7 @@ fn rack() -> Rack {
 }
 
 impl World {
-    /// One change, or none.
+    /// Starts, cancels or skips one change. Returns its name for the counts.
     fn change_ring(&self) -> &'static str {
         let pending = self.decision().ring.pending().is_some();
         if !pending && let Some(name) = self.replace_lost() {
@@ -195,7 +196,7 @@ impl World {
             return "ring stays";
         }
         if pending {
-            // Nothing goes back to a node that is no more.
+            // No partition is handed back to a node that no longer exists.
             let off = self.lost().is_none() && self.scheduler.draw(|chance| chance.often(250));
             return if off { self.call_off() } else { "ring still changes" };
         }
@@ -232,13 +233,13 @@ impl World {
         "ring change called off"
     }
 
-    /// Who has a place in the ring and is no member any more.
+    /// Returns a node that has a place in the ring and is no member any more.
     fn lost(&self) -> Option<NodeId> {
         let decision = self.decision();
         decision.ring.layout().nodes().keys().find(|node| !decision.nodes.contains(node)).copied()
     }
 
-    /// Who has lost its disk has a new id: it gets the place that the old one had.
+    /// Gives the place of a node that lost its disk to its successor, which has a new id.
     fn replace_lost(&self) -> Option<&'static str> {
         let (decision, old) = (self.decision(), self.lost()?);
         let new = decision.nodes.iter().find(|node| node.0 == old.0 + 100).expect("it has come");
@@ -250,7 +251,7 @@ impl World {
         Some(if self.begin_change(change) { "ring rejoin" } else { "ring rejoin refused" })
     }
 
-    /// Who does not live now, of members and of those who have a place in the ring.
+    /// Returns the nodes that are down, among the members and those with a place in the ring.
     fn down(&self) -> BTreeSet<NodeId> {
         let (decision, nodes) = (self.decision(), self.nodes.borrow());
         let lives = |node: &NodeId| nodes.iter().any(|it| it.id == *node && it.process.is_some());
@@ -258,7 +259,7 @@ impl World {
         all.copied().filter(|node| !lives(node)).collect()
     }
 
-    /// Begins a change, unless it is unsafe.
+    /// Starts a change, unless it is unsafe.
     pub(super) fn begin_change(&self, change: RingWish) -> bool {
         let decision = self.decision();
         let down = self.down();
@@ -268,7 +269,7 @@ impl World {
         true
     }
 
-    /// What of the ring is still to come, once there is no trouble any more.
+    /// Returns the work that the ring still has once the trouble has ended. `None`: it is settled.
     pub(super) fn ring_unsettled(&self) -> Option<String> {
         let decision = self.decision();
         if let Some(pending) = decision.ring.pending() {

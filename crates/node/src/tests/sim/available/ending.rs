@@ -1,4 +1,5 @@
-//! How a history ends: copies are equal, guests keep nothing, and nothing is said any more.
+//! End of a history: copies become equal, fallbacks keep nothing, and no repair changes rows any
+//! more.
 
 use super::clients;
 use super::judge::{Dot, Write};
@@ -13,11 +14,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
-/// Copies must be equal after so long, microseconds.
+/// Time limit for copies to become equal, in microseconds.
 const BOUND_US: u64 = 120_000_000;
 
 impl World {
-    /// After all trouble: equal copies, and what is in them is what must be.
+    /// Waits for equal copies, and lets the judge check their contents.
     pub(super) fn ends_well(self: Rc<World>) -> (u64, Counts) {
         let begin = self.scheduler.now();
         while let Some(why) = self.differs() {
@@ -37,7 +38,7 @@ impl World {
         self.journal.outcome()
     }
 
-    /// A round of comparisons moves nothing.
+    /// Asserts that a round of comparisons changes no row.
     fn stays_quiet(&self) {
         let rows: Vec<_> = (0..self.keys).map(|number| self.rows_of(number)).collect();
         let before = self.journal.counted("bytes sent");
@@ -48,7 +49,7 @@ impl World {
         assert!(rows == after, "rows change though nobody writes");
     }
 
-    /// What each owner has of a key, and what each guest has.
+    /// Returns the rows of a key at all nodes, owners first; `true`: the node is an owner.
     fn rows_of(&self, number: usize) -> Vec<(bool, Option<Bytes>)> {
         let (bucket, key) = self.place(number);
         let ring = self.decision().ring;
@@ -67,7 +68,7 @@ impl World {
         rows
     }
 
-    /// For whom each node keeps hints.
+    /// Returns, for each node, the owners for which it keeps hints.
     fn hints(&self) -> Vec<Vec<NodeId>> {
         let nodes = self.nodes.borrow();
         let hints = nodes.iter().map(|node| {
@@ -79,7 +80,7 @@ impl World {
         hints.collect()
     }
 
-    /// A row at a node that is not to keep it.
+    /// Returns a description of a row at a node that must not keep it. `None`: there is none.
     fn stray(&self) -> Option<String> {
         let ring = self.decision().ring;
         let nodes = self.nodes.borrow();
@@ -103,7 +104,7 @@ impl World {
         })
     }
 
-    /// What is not level yet.
+    /// Returns a difference between the copies. `None`: they are equal.
     fn differs(&self) -> Option<String> {
         if let Some(why) = self.ring_unsettled() {
             return Some(format!("the ring is not settled: {why}"));
@@ -131,7 +132,7 @@ fn own(node: &Node, row_key: &Bytes) -> Option<Bytes> {
     node.status.trees.get(row_key).expect("memory")
 }
 
-/// Living values, by their dots.
+/// Returns the living values by their dots.
 fn left(row: &Row) -> BTreeMap<Dot, Write> {
     let value = |dot: Option<(&base::Actor, u64)>, bytes: &dynamo::layout::Stored| {
         let (id, count) = dot.expect("every value here has a dot");

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Fault injection of clusters with available buckets.
 
 use super::super::process::{QUICK, SLOW};
 use super::directory;
@@ -33,7 +33,8 @@ impl FaultTarget for World {
     fn inject(self: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
         let scheduler = &self.scheduler;
         match kind {
-            // It is back soon, goes by what it knew long ago, and hears nothing newer for a while.
+            // The node restarts soon with an old copy of the directory, and is isolated for a
+            // while.
             0 | 1 if self.forgetful => {
                 self.crash(which);
                 self.network.isolate_for(which, time);
@@ -103,7 +104,7 @@ fn starts_in(world: &Rc<World>, which: usize, time: u64) {
     world.scheduler.begin_after(time, move || again.start(which));
 }
 
-/// In good order, if it comes to that in time.
+/// Stops a node gracefully, if that succeeds in time.
 fn stop(world: &Rc<World>, which: usize, time: u64) {
     let Some(node) = world.nodes.borrow()[which].running().cloned() else { return };
     let incarnation = node.cluster.incarnations.incarnation;
@@ -118,7 +119,7 @@ fn stop(world: &Rc<World>, which: usize, time: u64) {
             node.running().is_some_and(|node| node.cluster.incarnations.incarnation == incarnation)
         };
         if !lives(&world.nodes.borrow()[which]) {
-            return; // It crashed meanwhile.
+            return; // The node crashed meanwhile.
         }
         match ended {
             Ok(true) => world.nodes.borrow_mut()[which].leave(&world.scheduler),
@@ -129,7 +130,7 @@ fn stop(world: &Rc<World>, which: usize, time: u64) {
     });
 }
 
-/// A disk loses what it had; only one does in a history, so that two of three copies are left.
+/// Loses data of a disk; at most one disk in a history, so that two of three copies are left.
 fn lose(world: &Rc<World>, which: usize, time: u64) -> &'static str {
     world.lost.set(true);
     match world.scheduler.draw(|chance| chance.below(3)) {
@@ -154,7 +155,7 @@ fn lose(world: &Rc<World>, which: usize, time: u64) -> &'static str {
     }
 }
 
-/// Some of the rows a node has.
+/// Returns the keys of some of a node's rows.
 fn rows(world: &World, which: usize) -> Vec<Bytes> {
     let nodes = world.nodes.borrow();
     let Some(node) = nodes[which].running() else { return Vec::new() };
@@ -165,7 +166,7 @@ fn rows(world: &World, which: usize) -> Vec<Bytes> {
     rows.filter(|_| world.scheduler.draw(|chance| chance.often(600))).collect()
 }
 
-/// Who watches over it starts a node that is refused again and again.
+/// Starts a node repeatedly, as a supervisor does, although it is refused each time.
 fn again_and_again(world: &Rc<World>, which: usize, time: u64) {
     let world = Rc::clone(world);
     Rc::clone(&world.scheduler).begin(None, async move {
@@ -180,8 +181,8 @@ fn again_and_again(world: &Rc<World>, which: usize, time: u64) {
     });
 }
 
-/// A new node, with nothing, is a member in place of one whose disk is gone; it has yet to get that
-/// one's place in the ring.
+/// Replaces a node that lost its disk by a new, empty member, which gets that one's place in the
+/// ring later.
 fn replace(world: &Rc<World>, which: usize) {
     let mut nodes = world.nodes.borrow_mut();
     let new = NodeId(nodes[which].id.0 + 100);

@@ -1,5 +1,4 @@
-//! Who is to own a key, and kept it for the one that owns it still, goes on having it when what it
-//! kept has gone home.
+//! A fallback that becomes the owner of a key keeps the row when its hint has been delivered.
 
 use super::strays::Story;
 use super::world::World;
@@ -11,12 +10,12 @@ use logic::ring::RingWish;
 use runtime::mutants::Mutant;
 use std::cell::Cell;
 
-/// Worlds that are tried: what was kept has to go home before its log_writer hears that it owns the
-/// key.
+/// Number of histories to try: the hint must be delivered before the fallback's vnode hears that it
+/// owns the key.
 const TRIED: u64 = 12;
 
-/// Whether the next owner of a key, whose partition has gone over to it, has it when it hears that;
-/// none: it heard before what it kept had gone home.
+/// Returns true if the next owner still has a key's row when it hears that its partition has
+/// arrived. `None`: it heard that before the hint was delivered.
 fn has_it_still(world: u64) -> Option<bool> {
     let skipped = Cell::new(0);
     let fits = |world: &World| world.lag_us > 1_000_000 && world.count > 4;

@@ -1,5 +1,5 @@
-//! Requests in a hurry: who does not answer them speaks against itself as with any other, and who
-//! answers a little later does not.
+//! Failure detection with short timeouts: a silent node is suspected as with any other request; a
+//! node that answers a little late is not.
 
 use super::clients::{bucket, key};
 use super::passing::{asks, quiet};
@@ -8,7 +8,7 @@ use base::{AvailableCall, Content, FetchOptions, Store, StoreOptions};
 use logic::ring::point;
 use sim::FaultProfile;
 
-/// As long as a node may be silent before that speaks against it.
+/// Silence after which a node is suspected, in milliseconds.
 const HURRY_MS: u64 = 500;
 
 fn read(timeout_ms: u64) -> AvailableCall {
@@ -35,8 +35,8 @@ fn second_owner(world: &World) -> usize {
     decision.nodes.iter().position(|node| *node == owner).expect("it is known")
 }
 
-/// Three requests at one owner of a key, of which another owner is just cut off; whether that one
-/// is doubted then, and the link still stands.
+/// Makes three calls to an owner that has just been cut off from another one. Returns true if it
+/// suspects that one while the link still stands.
 fn after_three(call: impl Fn() -> AvailableCall) -> bool {
     let (world, _, cut_off) = quiet();
     let asked = second_owner(&world);
@@ -66,7 +66,7 @@ fn who_is_silent_is_doubted_however_little_time_its_requests_have() {
 #[test]
 fn who_answers_later_than_a_request_would_like_is_not_doubted() {
     let (world, ..) = quiet();
-    // Every message takes up to 40 ms; the requests have 5.
+    // Every message takes up to 40 ms; the requests time out after 5 ms.
     world.network.set_profile(|profile| *profile = FaultProfile::new(0, 0, 40_000));
     let asked = second_owner(&world);
     for _ in 0..8 {

@@ -1,8 +1,8 @@
-//! Whether a history was right: a set of writes, what each of them had seen, and nothing else.
+//! Judge of a history: the set of writes, and the writes that each of them had seen.
 //!
-//! Every write has a value of its own. What a client was shown is known value by value; what a
-//! write may have replaced follows from it. What a write that was acknowledged did replace is told
-//! by the dots of its context. Between the two lies what nobody can know: writes in doubt.
+//! Every write has a value of its own, so a client's answers show which writes it has seen, and
+//! therefore which ones its next write may have replaced. The dots of an acknowledged write's
+//! context show which ones it did replace. Between the two are writes whose outcome is unknown.
 
 use base::dots::DotContext;
 use base::{Actor, Vtag};
@@ -11,39 +11,39 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) type Seen = DotContext<Actor>;
 pub(super) type Dot = (Actor, u64);
 
-/// A write, by the order in which they were begun.
+/// Write, by its number in the order of starts.
 pub(super) type Write = usize;
 
-/// What came of a write.
+/// Outcome of a write.
 #[derive(Clone, Debug, PartialEq)]
 enum Fate {
-    /// Nobody knows.
+    /// Unknown.
     Doubtful,
-    /// It was acknowledged: all it has seen and itself; and which dot it is.
+    /// Acknowledged: the context that covers all it has seen and itself, and its dot if known.
     Stands(Seen, Option<Dot>),
 }
 
 #[derive(Clone, Debug)]
 struct WriteRecord {
     key: usize,
-    /// None: a delete.
+    /// True for a value, false for a delete.
     value: bool,
-    /// What it may have replaced; none: anything.
+    /// Writes that it may have replaced. `None`: any.
     may: Option<BTreeSet<Write>>,
     fate: Fate,
-    /// It asked for so many owners that a read of owners must meet it; else it may be on its way
-    /// there when it is acknowledged.
+    /// True if it asked for so many owners that a read of owners must see it. Otherwise it may
+    /// still be on its way to them when it is acknowledged.
     owned: bool,
 }
 
-/// See the head of this file.
+/// Judge of one history; see the head of this file.
 #[derive(Default)]
 pub(super) struct Judge {
     writes: Vec<WriteRecord>,
     dots: BTreeMap<(usize, Dot), Write>,
-    /// Which delete a tombstone is.
+    /// Deletes by the vtag of their tombstones.
     deletes: BTreeMap<Vtag, Write>,
-    /// Values go by themselves, in time.
+    /// True if values expire.
     pub mortal: bool,
 }
 
@@ -52,7 +52,8 @@ impl Judge {
         Judge { mortal, ..Judge::default() }
     }
 
-    /// A write begins that may replace these; a delete that read by itself: whatever there is.
+    /// Records the start of a write that may replace these. `None`: a delete that reads by itself,
+    /// which may replace anything.
     pub(super) fn begins(
         &mut self,
         key: usize,
@@ -67,29 +68,31 @@ impl Judge {
         (0..self.writes.len()).filter(move |write| self.writes[*write].key == key)
     }
 
-    /// A delete that read by itself has ended: it saw at most what was begun before.
+    /// Records the end of a delete that read by itself: it saw at most the writes that had started
+    /// before.
     pub(super) fn ends(&mut self, write: Write) {
         let all = self.of(self.writes[write].key).filter(|it| *it != write).collect();
         self.writes[write].may = Some(all);
     }
 
-    /// A write does not ask for owners where reads do.
+    /// Records that a write does not ask for owners, unlike reads.
     pub(super) fn goes_anywhere(&mut self, write: Write) {
         self.writes[write].owned = false;
     }
 
-    /// A write was refused, and nothing was done.
+    /// Records that a write was refused and had no effect.
     pub(super) fn does_nothing(&mut self, write: Write) {
         self.writes[write].may = Some(BTreeSet::new());
     }
 
-    /// All that a write may have replaced, of what was begun so far.
+    /// Returns the writes that a write may have replaced, among those started so far.
     fn replaced_by(&self, write: Write) -> BTreeSet<Write> {
         let WriteRecord { key, may, .. } = &self.writes[write];
         may.clone().unwrap_or_else(|| self.of(*key).collect())
     }
 
-    /// A write was acknowledged, with this context; `seen`: what it was sent with, if it is known.
+    /// Records an acknowledged write with the context of its answer. `seen`: the context that was
+    /// sent, if known. Returns the write's dot, which must be new.
     pub(super) fn stands(&mut self, write: Write, seen: Option<&Seen>, now: Seen) -> Option<Dot> {
         let key = self.writes[write].key;
         let dot = seen.and_then(|seen| {
@@ -109,12 +112,12 @@ impl Judge {
         dot
     }
 
-    /// A tombstone of this name is that delete.
+    /// Records the delete to which a tombstone belongs.
     pub(super) fn named(&mut self, vtag: Vtag, write: Write) {
         self.deletes.insert(vtag, write);
     }
 
-    /// What was acknowledged so far and is with owners.
+    /// Returns the acknowledged writes that owners must have.
     pub(super) fn stands_now(&self, key: usize) -> Vec<Write> {
         let stands = |write: &Write| {
             let WriteRecord { fate, owned, .. } = &self.writes[*write];
@@ -123,8 +126,8 @@ impl Judge {
         self.of(key).filter(stands).collect()
     }
 
-    /// Who is shown these values meets what was acknowledged before, but for what something may
-    /// have replaced, and nothing that was replaced by it.
+    /// Asserts that a read returned every write that was acknowledged before it, except those that
+    /// another write may have replaced, and no write that one of them replaced.
     pub(super) fn meets(&self, key: usize, stood: &[Write], values: &[Write]) {
         for write in stood {
             let WriteRecord { value, fate: Fate::Stands(seen, _), .. } = &self.writes[*write]
@@ -149,7 +152,7 @@ impl Judge {
         }
     }
 
-    /// What a client has seen who was shown these values and tombstones.
+    /// Returns the writes that a client has seen after an answer with these values and tombstones.
     pub(super) fn shown(&self, key: usize, values: &[Write], tombs: &[Vtag]) -> BTreeSet<Write> {
         let mut seen = BTreeSet::new();
         for value in values {
@@ -163,7 +166,7 @@ impl Judge {
                     seen.insert(*delete);
                     seen.extend(self.replaced_by(*delete));
                 }
-                // A delete in doubt: one of these.
+                // A delete with unknown outcome: it may be any of these.
                 None => {
                     for write in self.of(key).filter(|it| !self.writes[*it].value) {
                         seen.insert(write);
@@ -179,7 +182,7 @@ impl Judge {
         seen
     }
 
-    /// No value stands beside one that replaced it.
+    /// Asserts that a value does not stand beside one that replaced it.
     fn no_false_sibling(&self, value: Write, beside: &BTreeSet<Write>) {
         let Fate::Stands(_, Some(dot)) = &self.writes[value].fate else { return };
         for other in beside.iter().filter(|other| **other != value) {
@@ -190,7 +193,7 @@ impl Judge {
         }
     }
 
-    /// Whether what is left of a key is what must be left.
+    /// Asserts that the values left of a key are exactly those that may and must be left.
     pub(super) fn judge(&self, key: usize, left: &BTreeMap<Dot, Write>) {
         let living: BTreeSet<_> = left.values().copied().collect();
         for (dot, write) in left {

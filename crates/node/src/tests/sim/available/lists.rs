@@ -1,4 +1,4 @@
-//! Lists of keys while a node that is asked is lost.
+//! Lists of keys while a node that takes part is lost.
 
 use super::clients::key;
 use super::passing::{Answers, asks, quiet};
@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 const KEYS: usize = 40;
 
-/// A quiet cluster in which so many keys are written, a node, and another.
+/// Returns a quiet cluster with [`KEYS`] keys, a node that keeps no copy of the first key, and that
+/// key's first owner.
 fn filled() -> (Rc<World>, usize, usize) {
     let (world, guest, owner) = quiet();
     for number in 0..KEYS {
@@ -24,7 +25,7 @@ fn list() -> AvailableCall {
     AvailableCall::Keys { after: None, rows_max: 1_000 }
 }
 
-/// How many keys an answer lists, and when it came.
+/// Returns the time of an answer, and the number of keys that it lists.
 fn listed(answers: &Answers) -> (u64, usize) {
     let (when, answer) = answers.take().pop().expect("an answer");
     match answer.expect("in time") {

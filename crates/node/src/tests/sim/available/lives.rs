@@ -1,4 +1,4 @@
-//! Who a vnode is, from one life of its node to the next: the story of seed 111.
+//! Actor of a vnode across incarnations of its node: the story of seed 111.
 
 use super::clients::{ask, bucket, key, seen};
 use super::node;
@@ -10,7 +10,7 @@ use runtime::mutants::Mutant;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Who mints for the first key at its first owner; a write tells.
+/// Writes the first key at its first owner. Returns the actor of the new dot.
 fn writes(world: &Rc<World>, which: usize) -> Actor {
     let told = Rc::new(Cell::new(None));
     let (world, tells) = (Rc::clone(world), Rc::clone(&told));
@@ -40,8 +40,8 @@ fn starts(world: &Rc<World>, which: usize) {
     world.scheduler.run(2_000_000);
 }
 
-/// The actors of three lives: the second ended well, as did the fourth; in the third, that began
-/// after a fall, nothing was written.
+/// Returns the actors of three incarnations: the first, the second and the fourth. The first and
+/// the third ended cleanly; the third followed a crash and wrote nothing.
 fn lives() -> [Actor; 3] {
     let world = World::still(1);
     world.network.heal();

@@ -1,15 +1,15 @@
-//! Whole clusters with available buckets in one thread from one seed: the code that serves, with
-//! another network, disk, clock and random numbers under it.
+//! Simulation of whole clusters with available buckets in one thread from one seed: the product's
+//! code on a simulated network, disk, clock and random number generator.
 //!
-//! Three to six nodes share a ring; clients write, replace and delete through any of them while
-//! nodes crash, sleep, are cut off, lose rows or whole disks, or come back with an old copy of
-//! theirs; and, in some histories, while nodes join and leave the ring, take each other's places,
-//! partitions double and halve, and changes are called off midway. Then the trouble ends, and a set
-//! of writes says what must be left, and the ring where.
+//! Three to six nodes share a ring; clients write, replace and delete through any of them.
+//! Meanwhile nodes crash, pause, are cut off, lose rows or whole disks, or return with an old copy
+//! of their disk. In some histories nodes also join and leave the ring and replace each other,
+//! partitions are doubled and halved, and changes are cancelled midway. Then the trouble ends; a
+//! set of writes determines which values must be left, and the ring determines where.
 //!
-//! Promises: one seed is one history.
-//! Never: asks the real time, or waits.
-//! Read next: `world.rs`, `directory.rs`, then `judge.rs`. More:
+//! Promises: one seed produces one history.
+//! Never: reads the real clock, or waits.
+//! Read next: `world.rs`, `directory.rs`, then `judge.rs`. More seeds:
 //! `CREDENZA_SEEDS=20000 cargo test -p node sim::available::seeds::whatever -- --nocapture`.
 
 mod clients;

@@ -1,4 +1,4 @@
-//! One node: its disk and its store outlive its processes, and sometimes they do not.
+//! Simulated node: its disk and its trees outlive its processes, unless the disk is lost.
 
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The cluster's id.
+/// Id of the cluster.
 pub(super) const CLUSTER: ClusterId = ClusterId(77);
-/// A store takes so much into memory, bytes.
+/// Size of the store's memory, in bytes.
 const MEMORY_BYTES: u64 = 1 << 20;
-/// More than twice as long as a client waits.
+/// Age after which tombstones are reaped, in milliseconds: more than twice a client's timeout.
 const REAP_AFTER_MS: u64 = 2_500;
-/// What is written is synced so soon, whoever asks for it.
+/// Longest time until a record is synced, whatever durability its writer requested.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What has gone over to other nodes is kept so long: longer than a client waits.
+/// Time for which transferred partitions are kept, in milliseconds: longer than a client's timeout.
 const GRACE_MS: u64 = 2_000;
 
 pub(super) struct SimNode {
@@ -32,23 +32,23 @@ pub(super) struct SimNode {
     pub place: Place,
     pub process: Option<Process>,
     pub disk_takes: Arc<Mutex<WriteTime>>,
-    /// How many of the directory's last decisions it forgets at most when it falls.
+    /// Largest number of the directory's latest decisions that the node forgets in a crash.
     forgets_max: usize,
 }
 
-/// What a node has on disk.
+/// Contents of a node's disk.
 pub(super) struct Place {
     pub storage: Storage,
-    /// Up to which place it has heard of the directory's decisions, and what it would know after a
-    /// fall at least.
+    /// Position of the latest decision of the directory that it has heard; `kept`: of the latest
+    /// that it knows even after a crash.
     pub heard: usize,
     kept: usize,
 }
 
-/// What the directory holds, and all nodes are told.
+/// Decision of the directory: the state that all nodes learn.
 #[derive(Clone)]
 pub(super) struct Decision {
-    /// How many were decided before.
+    /// Number of earlier decisions.
     pub changes: u64,
     pub ring: Ring,
     pub nodes: Vec<NodeId>,
@@ -56,12 +56,12 @@ pub(super) struct Decision {
 }
 
 impl Place {
-    /// The place of a node that has just become a member.
+    /// Returns the disk of a node that has just become a member.
     pub(super) fn new(heard: usize) -> Place {
         Place { storage: Storage::new(MEMORY_BYTES), heard, kept: heard }
     }
 
-    /// A copy as a backup makes it.
+    /// Returns a copy of the disk, as a backup makes it.
     pub(super) fn copy(&self) -> Place {
         Place { storage: self.storage.copy(MEMORY_BYTES), ..*self }
     }
@@ -78,7 +78,7 @@ impl SimNode {
         self.process.as_ref().map(|process| &process.node)
     }
 
-    /// Begins a life, from what the disk and the store hold.
+    /// Starts an incarnation from the contents of disk and trees.
     pub(super) fn start(&mut self, decision: &Decision, process: u64) {
         let terms = terms(self.id, 600, None).expect("terms");
         let settings = NodeSettings {
@@ -92,7 +92,7 @@ impl SimNode {
         let storage = &mut self.place.storage;
         let (node, log) = storage.assemble(self.id, &terms, known.clone(), settings, is_directory);
         node.router.directory.group.leadership.follows(MASTER);
-        // As `Directory::new` draws it from its rows, which are elsewhere here.
+        // `Directory::new` reads the catalog from its rows, which are elsewhere here.
         node.router.locator.catalog.fill(Vec::new(), known);
         node.router.locator.catalog.available.fill(
             decision.types.clone(),
@@ -105,7 +105,7 @@ impl SimNode {
         self.process = Some(Process::begin((node, log), which, &self.disk_takes, interval));
     }
 
-    /// A node that lives hears what was decided in this place of the directory.
+    /// Delivers the directory's decision at this position to a running node.
     pub(super) fn hear(&mut self, at: usize, decision: &Decision) {
         if let Some(node) = self.running() {
             node.router.locator.catalog.fill(Vec::new(), decision.known());
@@ -115,7 +115,7 @@ impl SimNode {
         }
     }
 
-    /// The power goes: what was being written is there in part, what was not synced perhaps.
+    /// Crashes the node: part of the write in progress is on disk, and unsynced records may be.
     pub(super) fn crash(&mut self, scheduler: &Scheduler) {
         let Some(process) = self.process.take() else { return };
         process.crash(&self.port, scheduler, &mut self.place.storage);
@@ -123,7 +123,7 @@ impl SimNode {
         *heard = scheduler.draw(|chance| chance.between(*kept as u64, *heard as u64)) as usize;
     }
 
-    /// The life has ended in good order.
+    /// Ends an incarnation that has stopped gracefully.
     pub(super) fn leave(&mut self, scheduler: &Scheduler) {
         if let Some(process) = self.process.take() {
             process.leaves(&self.port, scheduler);
@@ -132,7 +132,7 @@ impl SimNode {
         }
     }
 
-    /// Makes the store durable as far as it is applied, and the log shorter.
+    /// Makes the applied rows durable, and truncates the log.
     pub(super) fn flush(&mut self) {
         let Some(process) = &self.process else { return };
         let mut writer = process.writer.lock().expect("one thread");
@@ -147,7 +147,7 @@ impl SimNode {
         process.node.housekeeper.disk.log_writer.publish(writer.log());
     }
 
-    /// Takes everything from the store that a bad disk could take without a word.
+    /// Removes these rows from the trees without a trace, as a bad disk may.
     pub(super) fn lose(&mut self, keys: &[bytes::Bytes]) {
         let Some(process) = &self.process else { return };
         let Ok(mut state) = process.node.router.available.vnode_store.admit() else { return };
@@ -160,7 +160,7 @@ impl SimNode {
     }
 }
 
-/// Ends a life in good order; the node is dead when it resolves. `false`: it did not come to that.
+/// Stops a node gracefully. Returns true if that succeeded in time.
 pub(super) async fn end_well(node: Node) -> bool {
     node.lifecycle.tasks.end_loops();
     let ended =
@@ -169,7 +169,8 @@ pub(super) async fn end_well(node: Node) -> bool {
 }
 
 impl Decision {
-    /// For which numbers of copies there are buckets: the types', and the built-in one's.
+    /// Returns the numbers of copies that buckets may have: those of the types and the built-in
+    /// one.
     pub(super) fn numbers(&self) -> Vec<usize> {
         let named = self.types.values().map(|it| usize::from(it.replication.n_val));
         let all: BTreeSet<_> = named.chain([COPIES]).collect();

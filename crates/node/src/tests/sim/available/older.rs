@@ -1,6 +1,6 @@
-//! A node is asked that was chosen by an older ring than the one its asker knows by now: what it is
-//! brought as one that keeps a key, and keeps no more, it does not take; and where it took it, the
-//! hint of it does not go for that.
+//! A node is called according to an older ring than the one that its caller knows by now. It does
+//! not take a row as owner of a key that it no longer owns; and if it did take it, the caller keeps
+//! the hint.
 
 use super::directory::at as of;
 use super::strays::Story;
@@ -12,7 +12,7 @@ use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 
 impl Story {
-    /// A node hears nothing from the directory any more.
+    /// Cuts a node off from the directory.
     fn deafens(&self, node: NodeId) {
         let (which, directory) = (self.at(node), self.world.count);
         for (from, to) in [(which, directory), (directory, which)] {
@@ -20,7 +20,7 @@ impl Story {
         }
     }
 
-    /// A node hears this of the directory, whether or not it has a link to it.
+    /// Delivers a decision of the directory to a node, whether or not it has a link to it.
     fn hears(&self, node: NodeId, at: usize) {
         let decision = of(&self.world.directory).entry(at).expect("it was decided").clone();
         let which = self.at(node);
@@ -28,7 +28,7 @@ impl Story {
         world.scheduler.run_as(which, || world.nodes.borrow_mut()[which].hear(at, &decision));
     }
 
-    /// Two nodes lose each other, or find each other again.
+    /// Cuts the link between two nodes, or restores it.
     fn cut(&self, one: NodeId, other: NodeId, apart: bool) {
         let (one, other) = (self.at(one), self.at(other));
         for (from, to) in [(one, other), (other, one)] {
@@ -40,9 +40,9 @@ impl Story {
     }
 }
 
-/// Whether a former owner takes a row from a comparison that was begun by the ring in which it was
-/// one: the other has fallen, knew that ring again for a moment, and then the newest, of which the
-/// former owner has not heard.
+/// Returns true if a former owner takes a row from a comparison that started under the ring in
+/// which it was an owner. Its peer has crashed, briefly knew that ring again, and then the newest
+/// one, of which the former owner has not heard.
 fn taken_by_a_former_owner() -> bool {
     let mut story = Story::begin(|_| true);
     story.place = story.world.place(1);
@@ -93,8 +93,9 @@ fn who_was_chosen_by_an_older_ring_does_not_take_what_it_keeps_no_more() {
     assert!(taken, "the rule is what makes the difference");
 }
 
-/// Whether who keeps a key now has what was kept for who kept it: the hint was on its way when its
-/// sender heard that the key has gone over, and the other one had not heard.
+/// Returns true if the current owner of a key has the row of a hint. The hint was in flight to the
+/// former owner when its sender heard that the key had been handed over; the former owner had not
+/// heard.
 fn comes_to_who_keeps_it() -> bool {
     let story = Story::begin(|_| true);
     let Story { world, old, new, .. } = &story;

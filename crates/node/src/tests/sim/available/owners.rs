@@ -1,5 +1,5 @@
-//! A write that asks for owners is kept by those who own the key when its partition has gone over,
-//! too, or it is not acknowledged.
+//! A write that asks for owners (`pw`) is either kept by the owners after a handoff of the
+//! partition, or not acknowledged.
 
 use super::clients::ask;
 use super::strays::Story;
@@ -11,7 +11,7 @@ use runtime::mutants::Mutant;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A client gives up after this.
+/// Timeout of a client, in milliseconds.
 const TIMEOUT_MS: u64 = 500;
 
 fn asks(story: &Story, which: usize, call: AvailableCall) -> Result<Reply> {
@@ -26,9 +26,9 @@ fn asks(story: &Story, which: usize, call: AvailableCall) -> Result<Reply> {
     told.take().expect("in time")
 }
 
-/// A write at the owner of a key's only copy, which has gone over to another one: that one can't be
-/// reached from there, and the owner has not heard that it has gone over. What comes of the write,
-/// and how many values are read then of who owns the key now.
+/// Writes at the former owner of a key's only copy, which has been handed over. The former owner
+/// has not heard of that and can't reach the new owner. Returns the outcome of the write, and the
+/// number of values that a read at the new owner finds.
 fn written_as_it_goes_over(pw: Quorum) -> (Result<Reply>, usize) {
     let story = Story::begin(|world| world.lag_us > 1_000_000);
     let Story { world, place: (_, key), old, new } = &story;
@@ -62,7 +62,7 @@ fn a_write_that_asks_for_owners_is_with_those_who_own_the_key_next() {
     let error = stored.expect_err("who owns the key now has it not");
     assert_eq!((error.kind(), read), (Kind::Unknown, 0), "{}", error.text());
     assert!(error.text().starts_with("pw 0/1"), "{}", error.text());
-    // Who asks for none has it kept, and brought there when that one can be reached.
+    // A write that asks for no owner is kept, and delivered once the owner is reachable.
     let (stored, read) = written_as_it_goes_over(Quorum::Number(0));
     assert!(stored.is_ok() && read == 0);
     let (stored, read) =

@@ -1,5 +1,4 @@
-//! Writes that were passed on to an owner which has just been cut off are not held until its link
-//! breaks.
+//! Writes forwarded to an owner that has just been cut off are answered before its link breaks.
 
 use super::clients::{ask, bucket, key};
 use super::world::World;
@@ -8,10 +7,10 @@ use logic::ring::point;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// When each was answered, and with what; none: not in time.
+/// Answers to calls, each with its time. `None`: not answered in time.
 pub(super) type Answers = Rc<RefCell<Vec<(u64, Option<Result<Reply>>)>>>;
 
-/// A quiet cluster, a key, a node that keeps no copy of it, and its first owner.
+/// Returns a quiet cluster, a node that keeps no copy of the first key, and that key's first owner.
 pub(super) fn quiet() -> (Rc<World>, usize, usize) {
     let world = (0..).map(World::still).find(|world| world.count > 3 && !world.moves);
     let world = world.expect("there are many");
@@ -62,7 +61,7 @@ fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks(
         assert_eq!(error.kind(), Kind::Unknown, "{}", error.text());
         assert!(when - began < 950_000, "after {} us", when - began);
     }
-    // From now on another owner coordinates, though the link has not broken.
+    // From now on another owner coordinates, although the link has not broken.
     assert!(world.network.is_linked(guest, owner));
     let next = asks(&world, guest, write());
     world.scheduler.run(100_000);

@@ -1,13 +1,13 @@
-//! Histories of available buckets, and what they must amount to.
+//! Suites of histories with available buckets.
 
 use super::super::mutants::check;
 use super::world::World;
 use runtime::mutants::Mutant;
 use sim::{Counts, Suite};
 
-/// Simulated seconds of trouble in one history.
+/// Length of the trouble in a history, in simulated seconds.
 const SECONDS: u64 = 12;
-/// Histories within which every broken rule must show.
+/// Number of histories within which every broken rule must be noticed.
 const MUTANT_SEEDS: u64 = 2_000;
 
 const SUITE: Suite = Suite {
@@ -77,7 +77,7 @@ fn a_broken_rule_is_noticed() {
     check(history, MUTANT_SEEDS).assert_noticed(&soon, &[Mutant::MintsAsBefore]);
 }
 
-/// The same, if it is a history of this kind.
+/// Runs a history if it is of this kind; returns no counts otherwise.
 fn only(seed: u64, kind: impl Fn(&World) -> bool) -> (u64, Counts) {
     match kind(&World::still(seed)) {
         true => history(seed),
@@ -85,7 +85,8 @@ fn only(seed: u64, kind: impl Fn(&World) -> bool) -> (u64, Counts) {
     }
 }
 
-/// Nothing goes wrong but the ring's changes, so that every read must meet what was acknowledged.
+/// Runs a history if its only trouble is changes of the ring: every read must see the acknowledged
+/// writes.
 fn calm(seed: u64) -> (u64, Counts) {
     only(seed, |world| world.calm)
 }

@@ -1,6 +1,6 @@
-//! A node that has fallen goes by a ring of long ago, in which it still keeps what it has let go
-//! of: what it takes and acknowledges then, and nobody else has, is not lost. And what a node is
-//! brought while it lets go of a partition does not stay there for as long as the ring changes.
+//! After a crash, a node may act on an old ring in which it still owns a partition that it has
+//! handed over. A write that it takes and acknowledges then is not lost. And a row that reaches a
+//! node while it hands over a partition does not stay there for as long as the ring changes.
 
 use super::clients::ask;
 use super::directory::at as of;
@@ -13,7 +13,7 @@ use logic::ring::{Rack, RingWish, point};
 use runtime::mutants::Mutant;
 use std::rc::Rc;
 
-/// A key with one copy, who has it, and who is to have it.
+/// Story of a key with one copy, its owner, and the node that replaces the owner.
 pub(super) struct Story {
     pub world: Rc<World>,
     pub place: (BucketName, Key),
@@ -22,7 +22,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// The first world of those that fit in which nothing is wrong.
+    /// Returns the story in the first history of this kind, without faults.
     pub(super) fn begin(fits: impl Fn(&World) -> bool) -> Story {
         let quiet =
             |world: &Rc<World>| world.few == Some(1) && !world.judge.borrow().mortal && fits(world);
@@ -40,13 +40,13 @@ impl Story {
         Story { world, place, old, new }
     }
 
-    /// One takes the place of the other.
+    /// Replaces the old owner by the new one.
     pub(super) fn replaces(&self) {
         let (old, new) = (self.old, self.new);
         assert!(self.world.begin_change(RingWish::Replace { old, new, rack: Rack::default() }));
     }
 
-    /// Where the key lies.
+    /// Returns the partition of the key.
     pub(super) fn partition(&self) -> Partition {
         let (bucket, key) = &self.place;
         self.world.decision().ring.partition(&point(bucket.full().as_bytes(), key))
@@ -57,7 +57,7 @@ impl Story {
         decision.nodes.iter().position(|it| *it == node).expect("it is known")
     }
 
-    /// A client writes at a node.
+    /// Writes the key at a node.
     pub(super) fn write(&self, node: NodeId) {
         let (world, which, (bucket, key)) =
             (Rc::clone(&self.world), self.at(node), self.place.clone());
@@ -68,7 +68,7 @@ impl Story {
         });
     }
 
-    /// Who owns the key's only copy, as a node has heard.
+    /// Returns the owner of the key's only copy according to a node's ring.
     pub(super) fn owner_as_heard_by(&self, node: NodeId) -> NodeId {
         let nodes = self.world.nodes.borrow();
         let ring = nodes[self.at(node)]
@@ -82,7 +82,7 @@ impl Story {
         ring.expect("a ring").owners(self.partition(), 1)[0]
     }
 
-    /// What a node has of the key.
+    /// Returns a node's row of the key.
     pub(super) fn has(&self, node: NodeId) -> Option<Bytes> {
         let which = self.at(node);
         let nodes = self.world.nodes.borrow();
@@ -91,8 +91,8 @@ impl Story {
     }
 }
 
-/// What two nodes have of a key in the end: one that kept its only copy, let it go, fell, forgot
-/// that, and took a write; and the one that keeps it now.
+/// Returns the final rows of a key at two nodes: its former owner, which handed the key over,
+/// crashed, forgot that, and took a write; and its current owner.
 fn taken_by_a_ring_of_long_ago() -> [Option<Bytes>; 2] {
     let story = Story::begin(|_| true);
     let Story { world, old, new, .. } = &story;
@@ -120,9 +120,9 @@ fn taken_by_a_ring_of_long_ago() -> [Option<Bytes>; 2] {
     rows
 }
 
-/// Whether a node keeps what it was brought when it had let go of a key and had not heard yet that
-/// others know, while the ring goes on changing; it may fall in the moment in which it was brought
-/// it.
+/// Returns true if a node keeps a row that reached it after it had handed over the key, but before
+/// it heard that all nodes know of the handoff, while the ring goes on changing. `falls`: the node
+/// crashes just after the row has reached it.
 fn kept_while_the_ring_changes(falls: bool) -> bool {
     let story = Story::begin(|world| world.lag_us > 1_000_000);
     let Story { world, old, new, .. } = &story;
@@ -133,7 +133,7 @@ fn kept_while_the_ring_changes(falls: bool) -> bool {
     while story.has(*old).is_some() {
         world.scheduler.run(100);
     }
-    // Who has the key now hears of a change elsewhere before it hears of that.
+    // The new owner hears of another change before it hears that the old one is confirmed.
     of(&world.directory).goes_on();
     let last = of(&world.directory).last();
     let decision = world.decision();

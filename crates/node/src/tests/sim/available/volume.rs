@@ -1,4 +1,4 @@
-//! Many keys of which few differ: what a comparison moves, and what it moves when nothing differs.
+//! Traffic of anti-entropy: many keys of which few differ, and none.
 
 use super::clients::bucket;
 use super::world::World;
@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 const BYTES: usize = 100;
 
-/// Plants keys, a few of which one owner has never heard of; what is sent until all are equal, and
-/// in a round after that, bytes.
+/// Plants keys, a few of which one owner lacks. Returns the bytes sent until all are equal, and
+/// those of a later round without differences.
 fn compared(keys: u64, differ: u64) -> (u64, u64) {
     let world = World::still(1);
     world.network.heal();
@@ -45,7 +45,7 @@ fn compared(keys: u64, differ: u64) -> (u64, u64) {
         world.nodes.borrow()[which].place.storage.plant(rows);
     }
     world.begin();
-    // The links, and two rounds: in each all pairs are compared.
+    // Time for the links, and for two rounds, each of which compares all pairs.
     let bytes = |world: &Rc<World>| world.journal.counted("bytes sent");
     world.scheduler.run(25_000_000);
     let moved = bytes(&world);

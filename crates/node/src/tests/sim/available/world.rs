@@ -1,4 +1,4 @@
-//! A cluster of three to five nodes with one ring, and what happens to it.
+//! Simulated cluster of three to six nodes with one ring.
 
 use super::super::process::QUICK;
 use super::super::transport::{Port, SimNetwork};
@@ -15,14 +15,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const CLIENTS: u64 = 4;
-/// A node that falls forgets at most so many of the directory's last decisions.
+/// Largest number of the directory's latest decisions that a node forgets in a crash.
 const FORGETS_MAX: usize = 10;
-/// How many messages are so late, per mille, that their requests count as late.
+/// Rate of straggling messages, per mille; their requests count as late.
 const STRAGGLERS: u64 = 20;
 const STRAGGLER_DELAY_US: (u64, u64) = (550_000, 825_000);
-/// Partitions of the ring: the fewest there can be.
+/// Number of partitions of the ring: the smallest possible one.
 const PARTITIONS: u32 = 8;
-/// The type of the second bucket.
+/// Type of the second bucket.
 const FEW: &str = "few";
 
 pub(super) struct World {
@@ -31,27 +31,28 @@ pub(super) struct World {
     pub journal: Arc<Journal>,
     pub count: usize,
     pub keys: usize,
-    /// How many copies the keys of the second bucket have, if there is one.
+    /// Number of copies of the second bucket's keys. `None`: there is no second bucket.
     pub few: Option<u8>,
-    /// Nothing goes wrong but the ring's changes: then reads are judged, too.
+    /// True if the ring's changes are the only trouble; then reads are judged, too.
     pub calm: bool,
-    /// ... and that some messages are so late that others are asked besides: then hints lie about
-    /// while the ring changes, and it counts what the owners themselves take and say.
+    /// True if, in a calm history, stragglers make coordinators ask fallbacks. Hints then exist
+    /// while the ring changes, and only the owners' own answers ensure that reads meet writes.
     pub straggling: bool,
-    /// Who falls knows no more than it knew long ago, and goes by that for a while.
+    /// True if a crashed node restarts with an old copy of the directory, and acts on it for a
+    /// while.
     pub forgetful: bool,
     pub nodes: RefCell<Vec<SimNode>>,
     pub directory: Shared,
-    /// The ring changes in this history, whether or not a disk is lost.
+    /// True if the ring changes, whether or not a disk is lost.
     pub moves: bool,
-    /// A node hears of what was decided so late, microseconds.
+    /// Longest time until a node hears of a decision, in microseconds.
     pub lag_us: u64,
     pub judge: RefCell<Judge>,
-    /// By how much a clock on the wall may be off, milliseconds.
+    /// Largest error of a wall clock, in milliseconds.
     pub wall_ms: u64,
-    /// Whether a disk may lose what it had in this history; then nothing is asked of one replica.
+    /// True if a disk may lose data in this history; then no write asks for one replica only.
     pub loses: bool,
-    /// A disk has lost something: no other does.
+    /// True once a disk has lost data: no other one does.
     pub lost: Cell<bool>,
     /// Copies of disks, as backups make them.
     pub copies: RefCell<BTreeMap<usize, Place>>,
@@ -65,7 +66,7 @@ fn ring(nodes: &[NodeId]) -> Ring {
     let changes: Vec<_> = nodes[1..].iter().map(join).collect();
     let planned = plan(&ring, &changes, COPIES, &BTreeSet::new()).expect("a plan");
     ring = ring.commit(&planned).expect("the ring is as it was");
-    // There is nothing to be moved: all that was to come has come.
+    // Nothing needs to be transferred: every partition counts as arrived.
     for partition in (0..ring.partitions()).map(base::Partition) {
         ring = ring.arrive(partition, &[]).unwrap_or(ring);
     }
@@ -91,7 +92,7 @@ fn profile(chance: &mut Chance) -> FaultProfile {
 }
 
 impl World {
-    /// A cluster in trouble.
+    /// Returns a running cluster with clients and faults.
     pub(super) fn new(seed: u64) -> Rc<World> {
         let world = World::still(seed);
         world.begin();
@@ -105,7 +106,7 @@ impl World {
         world
     }
 
-    /// Every node starts.
+    /// Starts all nodes.
     pub(super) fn begin(self: &Rc<World>) {
         directory::open(&self.directory, self.port(self.count));
         for which in 0..self.count {
@@ -115,19 +116,19 @@ impl World {
         self.scheduler.begin(None, self.network.clone().run());
     }
 
-    /// A cluster of which no node has started.
+    /// Returns a cluster in which no node has started.
     pub(super) fn still(seed: u64) -> Rc<World> {
         let mut chance = Chance::new(seed);
         let moves = chance.often(400);
-        // Where the ring changes, some have no place in it yet.
+        // Where the ring changes, some nodes have no place in it yet.
         let (placed, count) = match moves {
             true => [(3, 4), (4, 5), (4, 6), (5, 6)][chance.below(4) as usize],
             false => [(3, 3), (3, 3), (4, 4), (5, 5)][chance.below(4) as usize],
         };
-        // Where values go by themselves, walls differ by seconds; elsewhere by as much as you like.
+        // Where values expire, wall clocks differ by seconds; elsewhere by up to an hour.
         let mortal = chance.often(250);
         let wall_ms = if mortal { 2_000 } else { 3_600_000 };
-        // One more: the directory's.
+        // One more clock, for the directory.
         let clocks = (0..=count).map(|_| clock(&mut chance, wall_ms)).collect();
         let scheduler = Scheduler::enter(seed, clocks);
         let mut profile = profile(&mut chance);
@@ -140,7 +141,7 @@ impl World {
         let ring = ring(&nodes[..placed]);
         let lag_us = [20_000, 200_000, 1_500_000][chance.below(3) as usize];
         let (keys, loses) = (chance.between(1, 6) as usize, chance.often(400));
-        // With fewer copies than three, nobody else has what one lets go of too early.
+        // With fewer copies than three, a row that one node drops too early is lost.
         let few = [Some(1), Some(1), Some(2), None][chance.below(4) as usize].filter(|_| moves);
         if let Some(n_val) = few {
             let replication = Replication { n_val, ..properties.replication };
@@ -175,7 +176,7 @@ impl World {
             lag_us,
             judge: RefCell::new(Judge::new(mortal)),
             wall_ms,
-            // What has one copy is lost with it.
+            // A key with one copy is lost with its disk.
             loses: loses && few != Some(1),
             lost: Cell::new(false),
             copies: RefCell::default(),
@@ -184,12 +185,12 @@ impl World {
         })
     }
 
-    /// A place in the network.
+    /// Returns a node's endpoint in the network.
     fn port(&self, which: usize) -> Port {
         Port { which, network: self.network.clone(), journal: self.journal.clone() }
     }
 
-    /// The bucket in which a key lies, by its number, and its name.
+    /// Returns the bucket and the name of a key, by its number.
     pub(super) fn place(&self, number: usize) -> (BucketName, Key) {
         let kind = match self.few {
             Some(_) if number.is_multiple_of(2) => FEW,
@@ -198,17 +199,17 @@ impl World {
         (BucketName::new(kind, "b").expect("a name"), clients::key(number))
     }
 
-    /// How many copies a bucket's keys have.
+    /// Returns the number of copies of a bucket's keys.
     pub(super) fn copies(&self, bucket: &BucketName) -> usize {
         self.few.filter(|_| bucket.kind() == FEW).map_or(COPIES, usize::from)
     }
 
-    /// Says what happens, if anyone wants to know.
+    /// Prints an event if tracing is on.
     pub(super) fn tell(&self, what: impl FnOnce() -> String) {
         self.journal.tell(self.scheduler.now(), what);
     }
 
-    /// A node begins a life, unless it lives.
+    /// Starts an incarnation of a node that is down.
     pub(super) fn start(&self, which: usize) {
         if self.nodes.borrow()[which].process.is_some() {
             return;
@@ -223,7 +224,7 @@ impl World {
         });
     }
 
-    /// What the directory holds.
+    /// Returns the directory's decision in force.
     pub(super) fn decision(&self) -> Decision {
         directory::at(&self.directory).newest().clone()
     }
@@ -232,12 +233,12 @@ impl World {
         self.nodes.borrow_mut()[which].crash(&self.scheduler);
     }
 
-    /// Whether a disk may lose what it has now.
+    /// Returns true if a disk may lose data now.
     pub(super) fn may_lose(&self) -> bool {
         self.loses && !self.lost.get()
     }
 
-    /// No more trouble: everyone lives, hears everyone, and has a quick disk.
+    /// Ends the trouble: all nodes run, are linked, and have fast disks.
     pub(super) fn heal(self: &Rc<World>) {
         self.troubled.set(false);
         self.network.heal();
@@ -245,7 +246,7 @@ impl World {
             self.scheduler.resume_now(which);
             *self.nodes.borrow()[which].disk_takes.lock().expect("one thread") = QUICK;
         }
-        // What is stopping comes to its end first.
+        // Nodes that are stopping finish first.
         self.scheduler.run(10_000_000);
         (0..self.count).for_each(|which| self.start(which));
     }
