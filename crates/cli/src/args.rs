@@ -93,22 +93,6 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
-/// Returns bytes as JSON: a string, or `{"base64": ".."}`.
-pub fn as_json(bytes: &[u8]) -> serde_json::Value {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.into(),
-        Err(_) => serde_json::json!({ "base64": STANDARD.encode(bytes) }),
-    }
-}
-
-/// Returns the bytes of a JSON string or of `{"base64": ".."}`. `None`: the JSON is neither.
-pub fn from_json(json: &serde_json::Value) -> Option<Vec<u8>> {
-    match json {
-        serde_json::Value::String(text) => Some(text.as_bytes().to_vec()),
-        other => STANDARD.decode(other["base64"].as_str()?).ok(),
-    }
-}
-
 fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -143,7 +127,5 @@ mod tests {
         }
         assert!(Encoding { hex: true, base64: false }.bytes("abc").is_err());
         assert_eq!(&Encoding::default().bytes("é").expect("text")[..], "é".as_bytes());
-        assert_eq!(from_json(&as_json(bytes)).as_deref(), Some(&bytes[..]));
-        assert_eq!(from_json(&as_json(b"text")).as_deref(), Some(&b"text"[..]));
     }
 }

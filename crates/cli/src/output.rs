@@ -4,6 +4,7 @@
 
 use base::Kind;
 use program::{Failure, Outcome};
+use serde::Serialize;
 use std::io::{self, Write};
 
 /// Column at which sentences are broken.
@@ -21,8 +22,15 @@ pub fn bytes(bytes: &[u8]) -> Outcome {
 }
 
 /// Prints an indented JSON document with a newline.
-pub fn json(value: &serde_json::Value) -> Outcome {
-    text(&format!("{value:#}\n"))
+pub fn json(value: &impl Serialize) -> Outcome {
+    let json = serde_json::to_string_pretty(value);
+    text(&json.expect("an answer of texts and numbers has a JSON form"))?;
+    text("\n")
+}
+
+/// Returns a text from elsewhere so that nothing in it moves the cursor.
+pub fn shown(text: &str) -> String {
+    base::codec::printable(text.as_bytes())
 }
 
 /// Prints a table with a head and aligned columns; the last column is not padded.

@@ -60,6 +60,13 @@ impl Failure {
         self.reason
     }
 
+    /// Returns the sentence, without the word of the node's reason in front of it.
+    pub fn sentence(&self) -> &str {
+        let word = self.reason.map_or("", Reason::word);
+        let behind = self.text.strip_prefix(word).and_then(|text| text.strip_prefix(": "));
+        behind.unwrap_or(&self.text)
+    }
+
     /// Prints the failure to standard error: as a line that begins with the program's name, or as
     /// one JSON object.
     pub fn print(&self, program: &str, as_json: bool) {

@@ -1,13 +1,15 @@
 //! `credenza bucket`: creates, shows, changes and drops buckets.
 
+use super::NodeArguments;
 use super::bucket as bucket_name;
 use super::empty_prefix::EmptyPrefix;
-use super::moves::{Move, MoveStatus};
+use super::moves::{self, Move};
 use super::properties;
-use crate::client::{Address, Client, HttpCall, encode};
-use crate::output;
+use crate::client::HttpCall;
+use crate::output::{self, shown};
+use api::BucketReply;
 use base::properties::{CONSISTENCY, PROMISE};
-use base::{BucketName, Kind};
+use base::{BucketName, Kind, Part};
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::{Map, Value};
@@ -37,7 +39,7 @@ pub enum BucketCommand {
     Create(Create),
     /// Show all buckets
     #[command(alias = "ls")]
-    List(BucketList),
+    List(NodeArguments),
     /// Show a bucket's properties
     #[command(alias = "show")]
     Describe(BucketArguments),
@@ -47,7 +49,7 @@ pub enum BucketCommand {
     /// Move a bucket to another group, while it is used
     Move(Move),
     /// Show where a bucket lives, and how far its move is
-    Status(MoveStatus),
+    Status(BucketArguments),
     /// Delete all keys of a bucket
     Clear(Sure),
     /// Delete all keys under a prefix, in parts; keys added meanwhile may stay
@@ -57,16 +59,6 @@ pub enum BucketCommand {
     Drop(Sure),
 }
 
-/// Speaks of all buckets.
-#[derive(clap::Args)]
-pub struct BucketList {
-    #[command(flatten)]
-    address: Address,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Speaks of one bucket.
 #[derive(clap::Args)]
 pub struct BucketArguments {
@@ -74,7 +66,7 @@ pub struct BucketArguments {
     #[arg(value_parser = bucket_name)]
     bucket: BucketName,
     #[command(flatten)]
-    list: BucketList,
+    node: NodeArguments,
 }
 
 /// Speaks of one bucket and its properties.
@@ -121,12 +113,12 @@ impl BucketCommand {
         match self {
             BucketCommand::Create(create) => create.send().await,
             BucketCommand::Move(moving) => moving.run().await,
-            BucketCommand::Status(status) => status.show().await,
+            BucketCommand::Status(one) => moves::status(&one.bucket, &one.node).await,
             BucketCommand::Alter(change) if change.properties.is_empty() => {
                 Err(Failure::invalid("name what to change: `sync=interval`, say"))
             }
             BucketCommand::Alter(change) => change.send(Method::PATCH).await,
-            BucketCommand::List(list) => list.show().await,
+            BucketCommand::List(node) => list(&node).await,
             BucketCommand::Describe(one) => one.show().await,
             BucketCommand::Clear(sure) => sure.destroy(Method::POST, "/clear").await,
             BucketCommand::EmptyPrefix(empty) => empty.run().await,
@@ -135,40 +127,32 @@ impl BucketCommand {
     }
 }
 
-impl BucketList {
-    fn client(&self) -> Outcome<Client> {
-        Client::new(&self.address)
-    }
-
-    async fn show(&self) -> Outcome {
-        let mut client = self.client()?;
-        let mut buckets: Vec<Value> = Vec::new();
-        loop {
-            let after = buckets.last().and_then(|bucket| bucket["name"].as_str());
-            let after = after.map(|name| format!("&after={}", encode(name.as_bytes())));
-            let path = format!("/v1/buckets?limit=1000{}", after.unwrap_or_default());
-            let mut page = client.call(HttpCall::new(Method::GET, path)).await?.json()?;
-            match page["buckets"].take() {
-                Value::Array(more) if !more.is_empty() => buckets.extend(more),
-                _ => break,
-            }
+async fn list(node: &NodeArguments) -> Outcome {
+    let mut client = node.address.client()?;
+    let mut buckets: Vec<BucketReply> = Vec::new();
+    loop {
+        let after = buckets.last().map(|last| last.name.as_str());
+        let page = client.bucket_page(after).await?.buckets;
+        if page.is_empty() {
+            break;
         }
-        if self.json {
-            return output::json(&Value::Array(buckets));
-        }
-        let text = |bucket: &Value, name: &str| plain(&bucket["properties"][name]);
-        let rows = buckets.iter().map(|bucket| {
-            let to = &bucket["moves_to"]["group"];
-            let moves = if to.is_null() { String::new() } else { format!(" -> {to}") };
-            let mut row = vec![plain(&bucket["name"]), plain(&bucket["group"]) + &moves];
-            row.extend([CONSISTENCY, "sync", "ttl_ms"].map(|name| text(bucket, name)));
-            row
-        });
-        output::table(&["bucket", "group", CONSISTENCY, "sync", "ttl_ms"], rows.collect())?;
-        let kind = BucketName::AVAILABLE;
-        eprintln!("available buckets are not listed: each exists once named, as {kind}/NAME");
-        Ok(())
+        buckets.extend(page);
     }
+    if node.json {
+        return output::json(&buckets);
+    }
+    let row = |bucket: &BucketReply| {
+        let moves = bucket.moves_to.as_ref().map(|to| format!(" -> {}", to.group));
+        let group = format!("{}{}", bucket.group, moves.unwrap_or_default());
+        let property = |name: &str| shown(&bucket.properties.text(name).unwrap_or_default());
+        let properties = [CONSISTENCY, "sync", "ttl_ms"].map(property);
+        [shown(&bucket.name), group].into_iter().chain(properties).collect()
+    };
+    let rows = buckets.iter().map(row).collect();
+    output::table(&["bucket", "group", CONSISTENCY, "sync", "ttl_ms"], rows)?;
+    let kind = BucketName::AVAILABLE;
+    eprintln!("available buckets are not listed: each exists once named, as {kind}/NAME");
+    Ok(())
 }
 
 impl BucketArguments {
@@ -177,25 +161,18 @@ impl BucketArguments {
     }
 
     async fn show(&self) -> Outcome {
-        let call = HttpCall::new(Method::GET, self.path(""));
-        let bucket = self.list.client()?.call(call).await?.json()?;
-        if self.list.json {
+        let bucket = self.node.address.client()?.bucket(&self.bucket).await?;
+        if self.node.json {
             return output::json(&bucket);
         }
-        let mut rows = Vec::new();
-        for (name, value) in bucket.as_object().into_iter().flatten() {
-            match value {
-                Value::Object(to) if name == "moves_to" => {
-                    rows.push(vec!["moves to group".into(), plain(&to["group"])]);
-                }
-                Value::Object(properties) => {
-                    rows.extend(
-                        properties.iter().map(|(name, value)| vec![name.clone(), plain(value)]),
-                    );
-                }
-                _ => rows.push(vec![name.clone(), plain(value)]),
-            }
-        }
+        let row = |name: &str, text: String| vec![name.to_string(), text];
+        let mut rows = vec![
+            row("name", shown(&bucket.name)),
+            row("id", bucket.id.to_string()),
+            row("group", bucket.group.to_string()),
+        ];
+        rows.extend(bucket.moves_to.map(|to| row("moves to group", to.group.to_string())));
+        rows.extend(bucket.properties.texts().map(|(name, text)| row(name, shown(&text))));
         output::table(&["property", "value"], rows)
     }
 }
@@ -241,15 +218,12 @@ impl Create {
 
     /// Checks that a group has the requested number of voters.
     async fn check_voters(&self, group: u32, voters: u32) -> Outcome {
-        let call = HttpCall::new(Method::GET, "/v1/cluster");
-        let cluster = self.change.one.list.client()?.call(call).await?.json()?;
-        let mut groups = cluster["groups"].as_array().into_iter().flatten();
-        let Some(found) = groups.find(|it| it["group"] == group) else {
+        let groups = self.change.one.node.address.client()?.cluster().await?.groups;
+        let Some(found) = groups.iter().find(|it| it.group == group) else {
             let text = format!("no group {group}: `credenza group status` lists them");
             return Err(Failure::new(Kind::Invalid, text));
         };
-        let members = found["desired"].as_array().into_iter().flatten();
-        let votes = members.filter(|member| member["part"] == "voter").count();
+        let votes = found.desired.iter().filter(|member| member.part == Part::Voter).count();
         if votes == voters as usize {
             return Ok(());
         }
@@ -265,8 +239,8 @@ impl BucketChange {
     async fn send(self, method: Method) -> Outcome {
         let body = as_object(&self.properties)?;
         let call = HttpCall::json(method, self.one.path(""), body);
-        let answer = self.one.list.client()?.call(call).await?;
-        if self.one.list.json {
+        let answer = self.one.node.address.client()?.call(call).await?;
+        if self.one.node.json {
             output::json(&serde_json::json!({ "index": answer.index }))?;
         }
         Ok(())
@@ -275,28 +249,18 @@ impl BucketChange {
 
 impl Sure {
     async fn destroy(self, method: Method, rest: &str) -> Outcome {
-        let mut client = self.one.list.client()?;
+        let mut client = self.one.node.address.client()?;
         if !self.yes {
-            let count =
-                client.call(HttpCall::new(Method::GET, self.one.path("/count"))).await?.json()?;
+            let api::KeyCount { count: keys } = client.get(self.one.path("/count")).await?;
             let bucket = &self.one.bucket;
-            let keys = plain(&count["count"]);
             let what =
                 format!("{bucket} holds {keys} keys that would be lost: add --yes to mean it");
             return Err(Failure::invalid(what));
         }
         let answer = client.call(HttpCall::new(method, self.one.path(rest))).await?;
-        if self.one.list.json {
+        if self.one.node.json {
             output::json(&serde_json::json!({ "index": answer.index }))?;
         }
         Ok(())
-    }
-}
-
-/// Formats a JSON value as a cell of a table.
-pub fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => base::codec::printable(text.as_bytes()),
-        other => other.to_string(),
     }
 }

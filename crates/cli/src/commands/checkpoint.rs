@@ -1,10 +1,9 @@
 //! `credenza checkpoint`: copies a running node's data, lists such copies and removes them.
 
-use super::bucket::plain;
-use crate::client::{Address, Client, HttpCall, encode};
+use crate::client::Address;
+use crate::logging;
+use crate::output::{self, shown};
 use crate::settings::units::show_size;
-use crate::{logging, output};
-use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
@@ -64,9 +63,7 @@ impl Checkpoint {
         match (self.name, self.action) {
             (None, Some(Action::List)) => list(&self.address, self.json).await,
             (None, Some(Action::Remove { checkpoint })) => {
-                let path = format!("/v1/admin/checkpoints/{}", encode(checkpoint.as_bytes()));
-                let call = HttpCall::new(Method::DELETE, path.replace("%2E", "."));
-                Client::new(&self.address)?.call(call).await?;
+                self.address.client()?.remove_checkpoint(&checkpoint).await?;
                 if self.json { output::json(&json!({ "removed": checkpoint })) } else { Ok(()) }
             }
             (None, Some(Action::Create { checkpoint: name })) | (Some(name), None) => {
@@ -82,30 +79,25 @@ impl Checkpoint {
 
 /// Makes a checkpoint and prints its path.
 async fn make(address: &Address, name: &str, as_json: bool) -> Outcome {
-    let body = json!({ "target": name }).to_string();
-    let call = HttpCall::json(Method::POST, "/v1/admin/checkpoint", body);
-    let answer = Client::new(address)?.call(call).await?.json()?;
+    let made = address.client()?.make_checkpoint(name).await?;
     if as_json {
-        return output::json(&answer);
+        return output::json(&made);
     }
-    output::text(&format!("{}\n", plain(&answer["target"])))
+    output::text(&format!("{}\n", shown(&made.target)))
 }
 
 /// Prints the checkpoints of the node.
 async fn list(address: &Address, as_json: bool) -> Outcome {
-    let call = HttpCall::new(Method::GET, "/v1/admin/checkpoints");
-    let answer = Client::new(address)?.call(call).await?.json()?;
+    let found = address.client()?.checkpoints().await?.checkpoints;
     if as_json {
-        return output::json(&answer["checkpoints"]);
+        return output::json(&found);
     }
-    let rows = answer["checkpoints"].as_array().into_iter().flatten().map(|found| {
-        let made = found["created_ms"].as_u64().unwrap_or_default();
-        let state = if found["complete"] == true { "whole" } else { "unfinished" };
+    let rows = found.iter().map(|found| {
         vec![
-            plain(&found["name"]),
-            logging::time(Duration::from_millis(made)),
-            show_size(found["bytes"].as_u64().unwrap_or_default()),
-            state.into(),
+            shown(&found.name),
+            logging::time(Duration::from_millis(found.created_ms)),
+            show_size(found.bytes),
+            if found.complete { "whole" } else { "unfinished" }.into(),
         ]
     });
     output::table(&["checkpoint", "made", "size", "state"], rows.collect())

@@ -1,5 +1,6 @@
 //! `credenza cluster`: members of the cluster, and their state.
 
+use super::NodeArguments;
 use super::cluster_status;
 use super::recover::Recover;
 use super::replace::Replace;
@@ -9,13 +10,12 @@ use super::serve::Join;
 use super::settle;
 use super::token::Token;
 use super::trust_log::TrustLog;
-use super::view::ViewCommand;
-use crate::client::{Address, Client, HttpCall};
+use crate::client::Address;
 use crate::output;
-use base::Kind;
-use hyper::Method;
+use api::GroupMember;
+use base::{Kind, Part};
 use program::{Failure, Outcome};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::PathBuf;
 use store::DataDir;
 
@@ -53,9 +53,9 @@ pub enum ClusterCommand {
 #[derive(clap::Subcommand)]
 pub enum Asks {
     /// Show members, their connections and their groups
-    Status(Show),
+    Status(NodeArguments),
     /// Show the steps from what is to what is wanted
-    Plan(Show),
+    Plan(NodeArguments),
     /// Give a member a copy of a group, or of all, without a vote
     Add(MemberPart),
     /// Give a member a vote in a group, or in all
@@ -86,16 +86,6 @@ pub struct Init {
     /// The data directory to make
     #[arg(long, default_value = "data")]
     data: PathBuf,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Asks for the whole cluster.
-#[derive(clap::Args)]
-pub struct Show {
-    #[command(flatten)]
-    address: Address,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
@@ -168,8 +158,8 @@ impl Asks {
     /// Runs the command.
     async fn run(self) -> Outcome {
         match self {
-            Asks::Status(show) => cluster_status::show(&show.address, show.json).await,
-            Asks::Plan(show) => show.plan().await,
+            Asks::Status(node) => cluster_status::show(&node).await,
+            Asks::Plan(node) => plan(&node).await,
             Asks::Add(part) => part.add().await,
             Asks::Demote(part) => part.set("learner").await,
             Asks::Promote(promote) => promote.part.set(&promote.to).await,
@@ -202,13 +192,7 @@ impl Init {
 }
 
 impl Named {
-    /// Returns the path of a request about the member.
-    pub fn path(&self, rest: &str) -> String {
-        format!("/v1/cluster/members/{}{rest}", crate::client::encode(self.name.as_bytes()))
-    }
-
-    async fn send(self, call: HttpCall) -> Outcome {
-        Client::new(&self.address)?.call(call).await?;
+    async fn settle(&self) -> Outcome {
         if self.wait { settle::settle(&self.address).await } else { Ok(()) }
     }
 }
@@ -216,14 +200,11 @@ impl Named {
 impl MemberPart {
     /// Adds a learner. Fails if the member is a voter: it has a copy already, and keeps its vote.
     async fn add(self) -> Outcome {
-        let view = ViewCommand::of(&self.named.address).await?;
-        for group in view.cluster["groups"].as_array().into_iter().flatten() {
-            let asked = self.group.is_none_or(|wanted| group["group"] == wanted);
-            let mut wanted = group["desired"].as_array().into_iter().flatten();
-            let votes = |member: &Value| {
-                member["name"] == self.named.name.as_str() && member["part"] == "voter"
-            };
-            if asked && wanted.any(votes) {
+        for group in self.named.address.client()?.cluster().await?.groups {
+            let asked = self.group.is_none_or(|wanted| group.group == wanted);
+            let votes =
+                |member: &GroupMember| member.name == self.named.name && member.part == Part::Voter;
+            if asked && group.desired.iter().any(votes) {
                 let name = &self.named.name;
                 let text = format!("{name} votes already: `credenza cluster demote {name}`?");
                 return Err(Failure::new(Kind::Conflict, text));
@@ -233,9 +214,9 @@ impl MemberPart {
     }
 
     async fn set(self, part: &str) -> Outcome {
-        let body = json!({ "part": part, "group": self.group }).to_string();
-        let call = HttpCall::json(Method::PUT, self.named.path("/part"), body);
-        self.named.send(call).await
+        let mut client = self.named.address.client()?;
+        client.set_part(&self.named.name, part, self.group).await?;
+        self.named.settle().await
     }
 }
 
@@ -244,8 +225,9 @@ impl Remove {
     /// its part of the ring is given to others by another command.
     async fn run(self) -> Outcome {
         let Named { name, wait, address } = &self.named;
-        let view = ViewCommand::of(address).await?;
-        let part = ring::part_of(address, &view.cluster, name).await?;
+        let mut client = address.client()?;
+        let cluster = client.cluster().await?;
+        let part = ring::part_of(&mut client, &cluster, name).await?;
         let mut text = match wait {
             true => format!("{name} has left\n"),
             false => format!(
@@ -260,60 +242,52 @@ impl Remove {
                  others; stop the node behind that\n"
             ));
         }
-        let call = HttpCall::new(Method::DELETE, self.named.path(""));
-        self.named.send(call).await?;
+        client.remove_member(name).await?;
+        self.named.settle().await?;
         output::text(&text)
     }
 }
 
 impl MoveMaster {
     async fn run(self) -> Outcome {
-        let view = ViewCommand::of(&self.address).await?;
-        let groups = view.cluster["groups"].as_array().into_iter().flatten();
+        let mut client = self.address.client()?;
         let mut found = false;
-        for group in groups {
-            let number = group["group"].as_u64().unwrap_or_default();
-            if self.group.is_some_and(|wanted| u64::from(wanted) != number) {
+        for group in client.cluster().await?.groups {
+            if self.group.is_some_and(|wanted| wanted != group.group) {
                 continue;
             }
             found = true;
-            let master = group["master"].as_str();
-            if master == Some(self.name.as_str()) {
-                continue;
+            if group.master.as_ref() != Some(&self.name) {
+                // Whichever node is asked has the master do it.
+                client.transfer(group.group, &self.name).await?;
             }
-            let path = format!("/v1/cluster/groups/{number}/transfer");
-            let body = json!({ "to": self.name }).to_string();
-            // Any node forwards the request to the master.
-            Client::new(&self.address)?.call(HttpCall::json(Method::POST, path, body)).await?;
         }
         if found { Ok(()) } else { Err(Failure::invalid("no such group: `credenza group status`")) }
     }
 }
 
-impl Show {
-    async fn plan(self) -> Outcome {
-        let view = ViewCommand::of(&self.address).await?;
-        let left = view.left();
-        if self.json {
-            return output::json(&json!(left));
-        }
-        match left.is_empty() {
-            true => output::text("nothing is to be done: everything is as it is wanted\n")?,
-            false => left.iter().try_for_each(|step| output::text(&format!("{step}\n")))?,
-        }
-        // This is no required step, but an operator who added a node for available buckets expects
-        // it to get a part.
-        let idle = ring::members_without_a_part(&self.address, &view.cluster).await?;
-        match idle.is_empty() {
-            true => Ok(()),
-            false => output::text(&format!(
-                "note: {} no part of available buckets: `credenza cluster ring join NAME` for \
-                 each, then `credenza cluster ring commit`\n",
-                match &idle[..] {
-                    [one] => format!("{one} keeps"),
-                    more => format!("{} keep", more.join(", ")),
-                }
-            )),
-        }
+async fn plan(node: &NodeArguments) -> Outcome {
+    let mut client = node.address.client()?;
+    let cluster = client.cluster().await?;
+    let left = settle::left(&cluster);
+    if node.json {
+        return output::json(&left);
+    }
+    match left.is_empty() {
+        true => output::text("nothing is to be done: everything is as it is wanted\n")?,
+        false => left.iter().try_for_each(|step| output::text(&format!("{step}\n")))?,
+    }
+    // Nobody has to, so it is no step: but whoever added a node for available buckets wonders.
+    let idle = ring::members_without_a_part(&mut client, &cluster).await?;
+    match idle.is_empty() {
+        true => Ok(()),
+        false => output::text(&format!(
+            "note: {} no part of available buckets: `credenza cluster ring join NAME` for \
+             each, then `credenza cluster ring commit`\n",
+            match &idle[..] {
+                [one] => format!("{one} keeps"),
+                more => format!("{} keep", more.join(", ")),
+            }
+        )),
     }
 }

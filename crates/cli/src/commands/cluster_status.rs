@@ -1,15 +1,15 @@
 //! `credenza cluster status`: a verdict on the cluster, its members and its groups, as one node
 //! sees them.
 
-use super::bucket::plain;
+use super::NodeArguments;
 use super::group_verify;
-use super::view::ViewCommand;
-use crate::client::Address;
-use crate::output::{self, as_table, wrapped};
+use super::settle::left;
+use crate::output::{self, as_table, shown, wrapped};
 use crate::paint::Paint;
+use api::{ClusterStatus, GroupMember, MemberStatus, PlaceStatus};
 use base::duration::text_of_ms;
+use base::{Membership, Part};
 use program::Outcome;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 const MEMBERS: [&str; 8] =
@@ -18,16 +18,15 @@ const MEMBERS: [&str; 8] =
 pub const GROUPS: [&str; 5] = ["group", "master", "desired", "actual", "safe to restart"];
 
 /// Shows the cluster.
-pub async fn show(address: &Address, json: bool) -> Outcome {
-    let view = ViewCommand::of(address).await?;
-    match json {
-        true => output::json(&view.cluster),
-        false => output::text(&page(&view, Paint::of_stdout())),
+pub async fn show(node: &NodeArguments) -> Outcome {
+    let cluster = node.address.client()?.cluster().await?;
+    match node.json {
+        true => output::json(&cluster),
+        false => output::text(&page(&cluster, Paint::of_stdout())),
     }
 }
 
-fn page(view: &ViewCommand, paint: Paint) -> String {
-    let cluster = &view.cluster;
+fn page(cluster: &ClusterStatus, paint: Paint) -> String {
     let (good, verdict) = verdict(cluster);
     let verdict = if good { paint.good(&verdict) } else { paint.bad(&verdict) };
     let mut text = format!("{verdict}\n");
@@ -35,64 +34,62 @@ fn page(view: &ViewCommand, paint: Paint) -> String {
         text.push_str(&paint.warning("warning:"));
         text.push_str(&wrapped(&warning, "warning: ".len()));
     }
-    let (id, name) = (plain(&cluster["cluster"]), plain(&cluster["name"]));
-    let lease = text_of_ms(cluster["lease_ms"].as_u64().unwrap_or_default());
+    let (id, name) = (cluster.cluster, shown(&cluster.name));
+    let lease = text_of_ms(cluster.lease_ms);
     text.push_str(&format!("\ncluster {id}, lease of masters {lease}, as {name} sees it\n\n"));
     text.push_str(&as_table(&MEMBERS, &member_rows(cluster)));
     text.push('\n');
     text.push_str(&as_table(&GROUPS, &group_rows(cluster)));
-    for left in view.left() {
+    for left in left(cluster) {
         text.push_str(&format!("to do: {left}\n"));
     }
     text
 }
 
-/// Returns the node's warnings, and the differences between replicas, which other masters may have
-/// reported.
-fn warnings(cluster: &Value) -> Vec<String> {
-    let warnings = cluster["warnings"].as_array().into_iter().flatten();
-    let mut warnings: Vec<_> = warnings.map(plain).collect();
-    for difference in group_verify::differences(&cluster["groups"]) {
-        if !warnings.iter().any(|warning| warning.contains(&difference)) {
-            warnings.push(difference);
+/// The node's warnings, and where replicas differ, which other masters may have said.
+fn warnings(cluster: &ClusterStatus) -> Vec<String> {
+    let mut warnings: Vec<_> = cluster.warnings.iter().map(|text| shown(text)).collect();
+    for group in &cluster.groups {
+        for difference in group_verify::differences(group.group, group.comparison.as_ref()) {
+            if !warnings.iter().any(|warning| warning.contains(&difference)) {
+                warnings.push(difference);
+            }
         }
     }
     warnings
 }
 
-/// Returns the members, sorted by name.
-fn members(cluster: &Value) -> Vec<&Value> {
-    let mut all: Vec<_> = cluster["members"].as_array().into_iter().flatten().collect();
-    all.sort_by_key(|member| plain(&member["name"]));
+/// Members in the order of their names.
+fn members(cluster: &ClusterStatus) -> Vec<&MemberStatus> {
+    let mut all: Vec<_> = cluster.members.iter().collect();
+    all.sort_by_key(|member| &member.name);
     all
 }
 
-/// Returns the names of members that the node does not reach.
-fn down(cluster: &Value) -> BTreeSet<String> {
-    let down = |member: &&Value| member["connected"] == false;
-    members(cluster).into_iter().filter(down).map(|member| plain(&member["name"])).collect()
+/// Names of members that the node does not reach.
+fn down(cluster: &ClusterStatus) -> BTreeSet<&str> {
+    let down = cluster.members.iter().filter(|member| !member.connected);
+    down.map(|member| member.name.as_str()).collect()
 }
 
-/// Returns the verdict on the cluster: the number of members that are up, and the state of writes.
-/// `true`: the operator has nothing to do.
-fn verdict(cluster: &Value) -> (bool, String) {
-    let all = members(cluster).len();
-    // A leaving member may be stopped.
+/// Verdict on the cluster: how many members are up, and whether writes go on. `true` where nothing
+/// is to be done.
+fn verdict(cluster: &ClusterStatus) -> (bool, String) {
+    let all = cluster.members.len();
+    // One that leaves may be stopped.
     let stays =
-        |member: &&&Value| member["membership"] != "leaving" && member["connected"] == false;
+        |member: &&MemberStatus| member.membership != Membership::Leaving && !member.connected;
     let down: Vec<_> =
-        members(cluster).iter().filter(stays).map(|member| plain(&member["name"])).collect();
+        members(cluster).into_iter().filter(stays).map(|member| shown(&member.name)).collect();
     let head = match down.is_empty() {
         true => format!("{all} of {all} members up"),
         false => format!("{} of {all} down ({})", down.len(), down.join(", ")),
     };
     let it = if down.len() == 1 { "it" } else { "them" };
-    let groups = || cluster["groups"].as_array().into_iter().flatten();
-    let leaderless =
-        || groups().filter(|group| group["local"] == true && group["master"].is_null());
+    let leaderless = || cluster.groups.iter().filter(|it| it.local && it.master.is_none());
     let lost: Vec<_> = leaderless().filter(|group| lacks_quorum(cluster, group)).collect();
     if !lost.is_empty() {
-        let all = lost.len() == groups().count();
+        let all = lost.len() == cluster.groups.len();
         let stop = match all {
             true => "no majority, writes stop".into(),
             false => format!("no majority for {}, whose writes stop", named(&lost)),
@@ -109,87 +106,88 @@ fn verdict(cluster: &Value) -> (bool, String) {
     }
 }
 
-/// Returns true if too few voters of a group are connected for one of them to lead.
-fn lacks_quorum(cluster: &Value, group: &Value) -> bool {
+/// True if too few voters of a group are connected for one of them to lead.
+fn lacks_quorum(cluster: &ClusterStatus, group: &PlaceStatus) -> bool {
     let down = down(cluster);
-    let voters = group["members"].as_array().into_iter().flatten();
-    let votes = |member: &&Value| matches!(member["part"].as_str(), Some("voter" | "witness"));
-    let up = voters.filter(votes).filter(|member| !down.contains(&plain(&member["name"]))).count();
-    let needed = ["quorum", "quorum_elects"].map(|field| group[field].as_u64().unwrap_or_default());
-    (up as u64) < needed.into_iter().max().unwrap_or_default()
+    let voters = group.members.iter().filter(|member| member.part.votes());
+    let up = voters.filter(|member| !down.contains(member.name.as_str())).count();
+    (up as u64) < group.quorum.max(group.quorum_elects).unwrap_or_default()
 }
 
-fn named(groups: &[&Value]) -> String {
-    let numbers: Vec<_> = groups.iter().map(|group| plain(&group["group"])).collect();
+fn named(groups: &[&PlaceStatus]) -> String {
+    let numbers: Vec<_> = groups.iter().map(|group| group.group.to_string()).collect();
     let word = if groups.len() == 1 { "group" } else { "groups" };
     format!("{word} {}", numbers.join(", "))
 }
 
-fn member_rows(cluster: &Value) -> Vec<Vec<String>> {
-    let row = |member: &&Value| {
-        let text = |field: &str| plain(&member[field]);
-        let own = member["name"] == cluster["name"];
-        let connection = match (own, member["connected"] == true, member["unreachable_ms"].as_u64())
-        {
+fn member_rows(cluster: &ClusterStatus) -> Vec<Vec<String>> {
+    let row = |member: &MemberStatus| {
+        let own = member.name == cluster.name;
+        let connection = match (own, member.connected, member.unreachable_ms) {
             (true, ..) => "itself".into(),
-            (_, true, _) => format!("{} us", plain(&member["rtt_us"])),
+            (_, true, _) => format!("{} us", member.rtt_us),
             (_, false, Some(away)) => format!("none for {}", text_of_ms(away)),
             (_, false, None) => "none".into(),
         };
-        // The failure detector's opinion adds nothing if there is no connection.
-        let health = match member["connected"] == false {
-            true => "down".into(),
-            false => text("health"),
-        };
-        let (name, node, stay) = (text("name"), text("node"), text("membership"));
-        vec![name, node, text("peer"), text("client"), stay, connection, health, text("hints")]
-    };
-    members(cluster).iter().map(row).collect()
-}
-
-/// Returns one row of the table for each group.
-pub fn group_rows(cluster: &Value) -> Vec<Vec<String>> {
-    let (groups, down) = (cluster["groups"].as_array().into_iter().flatten(), down(cluster));
-    let row = |group: &Value| {
-        let may = group["expect_progress_possible"] == true;
+        // What requests say is said; where there is no connection, nothing need say more.
+        let health = if member.connected { shown(&member.health) } else { "down".into() };
         vec![
-            plain(&group["group"]),
-            group["master"].as_str().map_or_else(|| "none".into(), |name| plain(&name.into())),
-            members_text(&group["desired"], &BTreeSet::new()),
-            members_text(&group["members"], &down),
-            if may { "yes" } else { "no" }.into(),
+            shown(&member.name),
+            member.node.to_string(),
+            shown(&member.peer),
+            shown(&member.client),
+            member.membership.word().into(),
+            connection,
+            health,
+            member.hints.to_string(),
         ]
     };
-    groups.map(row).collect()
+    members(cluster).into_iter().map(row).collect()
 }
 
-/// Returns the members of a group as one cell, by name: voters plainly, others with their role,
-/// with the log position that each has on disk, and those that are down.
-pub fn members_text(members: &Value, down: &BTreeSet<String>) -> String {
-    let members = members.as_array().into_iter().flatten();
-    let mut cells: Vec<_> = members
-        .map(|member| {
-            let name = plain(&member["name"]);
-            let part = match member["part"].as_str() {
-                Some("voter") | None => String::new(),
-                Some(part) => format!("={part}"),
-            };
-            let saved = match member["match_index"].as_u64() {
-                _ if down.contains(&name) => "(down)".into(),
-                Some(saved) => format!("@{saved}"),
-                None => String::new(),
-            };
-            format!("{name}{part}{saved}")
-        })
-        .collect();
+/// A line of the table of groups for each.
+pub fn group_rows(cluster: &ClusterStatus) -> Vec<Vec<String>> {
+    let down = down(cluster);
+    let row = |group: &PlaceStatus| {
+        vec![
+            group.group.to_string(),
+            group.master.as_deref().map_or_else(|| "none".into(), shown),
+            members_text(&group.desired, &BTreeSet::new()),
+            members_text(&group.members, &down),
+            if group.expect_progress_possible { "yes" } else { "no" }.into(),
+        ]
+    };
+    cluster.groups.iter().map(row).collect()
+}
+
+/// Members of a group in one cell, by name: voters as they are, others with their part, how far
+/// each has the log on disk, and who is down.
+pub fn members_text(members: &[GroupMember], down: &BTreeSet<&str>) -> String {
+    let cell = |member: &GroupMember| {
+        let saved = match member.match_index {
+            _ if down.contains(member.name.as_str()) => "(down)".into(),
+            Some(saved) => format!("@{saved}"),
+            None => String::new(),
+        };
+        format!("{}{saved}", name_and_part(member))
+    };
+    let mut cells: Vec<_> = members.iter().map(cell).collect();
     cells.sort();
     cells.join(" ")
+}
+
+/// A member's name, with its part where that is not a voter's.
+pub fn name_and_part(member: &GroupMember) -> String {
+    match member.part {
+        Part::Voter => shown(&member.name),
+        part => format!("{}={}", shown(&member.name), part.word()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, from_value, json};
 
     fn member(name: &str, connected: bool) -> Value {
         json!({
@@ -213,19 +211,18 @@ mod tests {
         })
     }
 
-    fn cluster(up: [bool; 3], master: Option<&str>) -> ViewCommand {
-        let members: Vec<_> =
-            [(3, up[2]), (1, up[0]), (2, up[1])].map(|(n, up)| member(&format!("n{n}"), up)).into();
-        ViewCommand {
-            cluster: json!({
-                "cluster": "dcb290358f72c23f", "lease_ms": 600, "name": "n1", "members": members,
-                "groups": [group(0, master), group(1, master)], "warnings": [],
-            }),
-        }
+    fn cluster(up: [bool; 3], master: Option<&str>) -> ClusterStatus {
+        let members =
+            [(3, up[2]), (1, up[0]), (2, up[1])].map(|(n, up)| member(&format!("n{n}"), up));
+        let cluster = json!({
+            "cluster": "dcb290358f72c23f", "lease_ms": 600, "name": "n1", "members": members,
+            "groups": [group(0, master), group(1, master)], "warnings": [],
+        });
+        from_value(cluster).expect("a cluster")
     }
 
     fn said(up: [bool; 3], master: Option<&str>) -> String {
-        verdict(&cluster(up, master).cluster).1
+        verdict(&cluster(up, master)).1
     }
 
     #[test]
@@ -244,11 +241,10 @@ mod tests {
 
     #[test]
     fn one_group_may_lack_what_others_have() {
-        let mut view = cluster([true, false, true], Some("n1"));
-        view.cluster["groups"][1] = group(1, None);
-        let members = view.cluster["groups"][1]["members"].as_array_mut().expect("members");
-        members.retain(|member| member["name"] != "n3");
-        let said = verdict(&view.cluster).1;
+        let mut cluster = cluster([true, false, true], Some("n1"));
+        cluster.groups[1].master = None;
+        cluster.groups[1].members.retain(|member| member.name != "n3");
+        let said = verdict(&cluster).1;
         assert_eq!(said, "1 of 3 down (n2): no majority for group 1, whose writes stop; start it");
     }
 
@@ -278,8 +274,9 @@ group  master  desired   actual                safe to restart
             { "name": "n2", "part": "learner", "match_index": null },
             { "name": "n1", "part": "voter", "match_index": 17 },
         ]);
+        let members: Vec<GroupMember> = from_value(members).expect("members");
         assert_eq!(members_text(&members, &BTreeSet::new()), "n1@17 n2=learner");
-        let down = BTreeSet::from(["n2".to_string()]);
+        let down = BTreeSet::from(["n2"]);
         assert_eq!(members_text(&members, &down), "n1@17 n2=learner(down)");
     }
 }

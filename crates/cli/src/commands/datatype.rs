@@ -206,7 +206,7 @@ impl TypeGet {
     async fn run(self) -> Outcome {
         let call = HttpCall::new(Method::GET, path(&self.place, &self.key));
         match self.place.client()?.call_key(call).await? {
-            Some(answer) => show(&answer.json()?, self.place.json),
+            Some(answer) => show(&answer.read()?, self.place.json),
             None => {
                 if self.place.json {
                     output::text("null\n")?;
@@ -228,9 +228,8 @@ impl TypeTarget {
             }
         }
         let path = path(&self.place, &self.key);
-        let call = HttpCall::json(Method::POST, path, operation.to_string());
-        let answer = self.place.client()?.call(call).await?.json()?;
-        show(&answer, self.place.json)
+        let call = HttpCall::new(Method::POST, path).with_json(&operation);
+        show(&self.place.client()?.call(call).await?.read()?, self.place.json)
     }
 }
 

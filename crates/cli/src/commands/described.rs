@@ -1,8 +1,7 @@
 //! Description of a bucket: the properties that decide which requests it accepts.
 
 use super::BucketAddress;
-use crate::client::{Client, HttpCall};
-use hyper::Method;
+use crate::client::Client;
 use program::{Failure, Outcome};
 
 /// A bucket as a node describes it.
@@ -15,9 +14,8 @@ impl Described {
     /// Asks the node. Fails if there is no such bucket, or if it holds data types: their values are
     /// changed and never written as a whole, so a file of records can't hold them.
     pub async fn of(place: &BucketAddress, client: &mut Client) -> Outcome<Described> {
-        let bucket = client.call(HttpCall::new(Method::GET, place.path(""))).await?.json()?;
-        let properties = &bucket["properties"];
-        match properties["datatype"].as_str() {
+        let properties = client.bucket(&place.bucket).await?.properties;
+        match properties.text("datatype").as_deref() {
             None | Some("none") => {}
             Some(kind) => {
                 return Err(Failure::invalid(format!(
@@ -27,6 +25,8 @@ impl Described {
                 )));
             }
         }
-        Ok(Described { is_available: properties["consistency"] == "available" })
+        Ok(Described {
+            is_available: properties.text("consistency").as_deref() == Some("available"),
+        })
     }
 }

@@ -1,11 +1,10 @@
 //! `credenza bucket empty-prefix`: deletes all keys under a prefix, in parts.
 
 use super::bucket as bucket_name;
-use crate::args::{Encoding, as_json};
-use crate::client::{Address, Client, HttpCall};
+use crate::args::Encoding;
+use crate::client::Address;
 use crate::output;
 use base::{BucketName, Kind};
-use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
@@ -49,14 +48,14 @@ impl EmptyPrefix {
             );
             return Err(Failure::invalid(what));
         }
-        let mut client = Client::new(&self.address)?;
+        let mut client = self.address.client()?;
         let mut token = self.token.clone();
         let (mut removed, mut retries) = (0, 0);
         loop {
-            match self.part(&mut client, &prefix, token.as_deref()).await {
-                Ok((count, next)) => {
-                    (removed, retries) = (removed + count, 0);
-                    let Some(next) = next else { break };
+            match client.empty_prefix(&self.bucket, &prefix, token.clone()).await {
+                Ok(part) => {
+                    (removed, retries) = (removed + part.removed, 0);
+                    let Some(next) = part.r#continue else { break };
                     eprintln!("{removed} keys deleted; go on from here with --continue {next}");
                     token = Some(next);
                 }
@@ -71,20 +70,6 @@ impl EmptyPrefix {
             return output::json(&json!({ "removed": removed }));
         }
         output::text(&format!("{removed} keys deleted\n"))
-    }
-
-    /// Deletes one part; returns the number of keys deleted, and the token for the next part.
-    async fn part(
-        &self,
-        client: &mut Client,
-        prefix: &[u8],
-        token: Option<&str>,
-    ) -> Outcome<(u64, Option<String>)> {
-        let body = json!({ "prefix": as_json(prefix), "continue": token }).to_string();
-        let path = format!("/v1/buckets/{}/empty_prefix", self.bucket);
-        let told = client.call(HttpCall::json(Method::POST, path, body)).await?.json()?;
-        let next = told["continue"].as_str().map(String::from);
-        Ok((told["removed"].as_u64().unwrap_or(0), next))
     }
 }
 

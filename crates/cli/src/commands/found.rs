@@ -7,7 +7,7 @@
 
 use super::join::{PAUSE, SAID_EVERY, blocking, clients, join_through};
 use crate::settings::Settings;
-use base::{BucketName, ClusterCall, DirectoryCall, Kind, Part, Reason};
+use base::{Kind, Part, Reason};
 use node::Joining;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
@@ -36,19 +36,18 @@ pub async fn join_or_found(settings: &Settings, clusterless: &ClusterlessFlag) -
 /// Asks the other nodes until one has a cluster (`false`), or enough have none (`true`).
 async fn nobody_has_one(others: &[String]) -> Outcome<bool> {
     let mut clients = clients(others, None)?;
-    let (all, bucket) = (others.len() + 1, BucketName::default());
+    let all = others.len() + 1;
     for attempt in 0_u32.. {
         let mut without = 1;
         let mut silent = Vec::new();
         for (other, client) in &mut clients {
-            let describe = DirectoryCall::Cluster(ClusterCall::Describe);
-            match client.directory(&bucket, describe).await {
+            match client.members().await {
                 Ok(_) => {
                     tracing::warn!(%other, "has a cluster: this node joins it and founds none");
                     return Ok(false);
                 }
-                Err(error) if error.reason == Reason::NotBootstrapped => without += 1,
-                Err(error) => silent.push(format!("{other}: {}", error.text())),
+                Err(failure) if failure.reason() == Some(Reason::NotBootstrapped) => without += 1,
+                Err(failure) => silent.push(format!("{other}: {}", failure.sentence())),
             }
         }
         if without > all / 2 {

@@ -2,9 +2,10 @@
 
 use super::siblings::explained;
 use super::{BucketAddress, Freshness};
-use crate::args::{Encoding, as_json};
+use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
 use crate::output;
+use api::Blob;
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::json;
@@ -53,8 +54,8 @@ impl Get {
             return self.encoding.print(&answer.body);
         }
         let mut row = json!({
-            "key": as_json(&key),
-            "value": as_json(&answer.body),
+            "key": Blob(key),
+            "value": Blob(answer.body),
             "version": answer.version,
             "index": answer.index,
         });

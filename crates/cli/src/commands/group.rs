@@ -1,14 +1,12 @@
 //! `credenza group`: groups, and their placement.
 
-use super::bucket::plain;
+use super::NodeArguments;
 use super::cluster_status::{GROUPS, group_rows, members_text};
 use super::group_verify::GroupVerify;
-use super::view::ViewCommand;
-use crate::client::{Address, Client, HttpCall};
+use crate::client::Address;
 use crate::output;
-use hyper::Method;
+use api::{DesiredMember, NewGroup, Whole};
 use program::{Failure, Outcome};
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 pub const EXAMPLES: &str = "\
@@ -31,7 +29,7 @@ Group 0 is the directory, group 1 holds the buckets for which no other group is 
 #[derive(clap::Subcommand)]
 pub enum Group {
     /// Show each group: its master, its desired and its actual members
-    Status(GroupList),
+    Status(NodeArguments),
     /// Make another group, so that more than one node can be master of something
     Create(Create),
     /// Set the members that a group is to have
@@ -44,16 +42,6 @@ pub enum Group {
     Verify(GroupVerify),
 }
 
-/// Speaks of all groups.
-#[derive(clap::Args)]
-pub struct GroupList {
-    #[command(flatten)]
-    address: Address,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Makes a group.
 #[derive(clap::Args)]
 pub struct Create {
@@ -64,10 +52,7 @@ pub struct Create {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     members: Vec<String>,
     #[command(flatten)]
-    address: Address,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
+    node: NodeArguments,
 }
 
 /// Speaks of one group.
@@ -120,59 +105,44 @@ impl Group {
     /// Runs the command.
     pub async fn run(self) -> Outcome {
         match self {
-            Group::Status(status) => status.show().await,
+            Group::Status(node) => status(&node).await,
             Group::Create(create) => create.send().await,
             Group::Members(members) => members.send().await,
-            Group::Quorum(quorum) => quorum.send().await,
-            Group::Drop(drop) => drop.send().await,
+            Group::Quorum(Quorum { group, quorum, address }) => {
+                address.client()?.set_quorum(group, quorum.0).await
+            }
+            Group::Drop(Drop { group, address }) => address.client()?.drop_group(group).await,
             Group::Verify(verify) => verify.run().await,
         }
     }
 }
 
-impl GroupList {
-    async fn show(self) -> Outcome {
-        let view = ViewCommand::of(&self.address).await?;
-        if self.json {
-            return output::json(&view.cluster["groups"]);
-        }
-        output::table(&GROUPS, group_rows(&view.cluster))
+async fn status(node: &NodeArguments) -> Outcome {
+    let cluster = node.address.client()?.cluster().await?;
+    if node.json {
+        return output::json(&cluster.groups);
     }
+    output::table(&GROUPS, group_rows(&cluster))
 }
 
 impl Create {
     async fn send(self) -> Outcome {
-        let body = json!({ "replicas": self.replicas, "members": self.members }).to_string();
-        let call = HttpCall::json(Method::POST, "/v1/cluster/groups", body);
-        let made = Client::new(&self.address)?.call(call).await?.json()?;
-        if self.json {
+        let mut client = self.node.address.client()?;
+        let replicas = self.replicas.map(|replicas| Whole(replicas.into()));
+        let group = NewGroup { replicas, members: Some(self.members) };
+        let made = client.create_group(&group).await?;
+        if self.node.json {
             return output::json(&made);
         }
-        let number = plain(&made["group"]);
-        let mine = |group: &&Value| group["group"] == made["group"];
-        // The group exists, whether or not it can be shown.
-        let cluster = ViewCommand::of(&self.address).await.map_or(Value::Null, |view| view.cluster);
-        let shown = cluster["groups"].as_array().into_iter().flatten().find(mine);
-        let members = shown
-            .map_or_else(String::new, |group| members_text(&group["desired"], &BTreeSet::new()));
+        let number = made.group;
+        // It is made, whether or not this can be shown.
+        let groups = client.cluster().await.map_or_else(|_| Vec::new(), |cluster| cluster.groups);
+        let shown = groups.iter().find(|group| group.group == number);
+        let members =
+            shown.map_or_else(String::new, |group| members_text(&group.desired, &BTreeSet::new()));
         output::text(&format!(
             "group {number}: {members}\nuse it: credenza bucket create NAME --group {number}\n"
         ))
-    }
-}
-
-impl Drop {
-    async fn send(self) -> Outcome {
-        let call = HttpCall::new(Method::DELETE, format!("/v1/cluster/groups/{}", self.group));
-        Client::new(&self.address)?.call(call).await.map(|_| ())
-    }
-}
-
-impl Quorum {
-    async fn send(self) -> Outcome {
-        let path = format!("/v1/cluster/groups/{}/quorum", self.group);
-        let body = json!({ "quorum": self.quorum.0 }).to_string();
-        Client::new(&self.address)?.call(HttpCall::json(Method::PUT, path, body)).await.map(|_| ())
     }
 }
 
@@ -185,10 +155,8 @@ impl GroupMembers {
                 let text = format!("`{member}`: NAME, NAME=learner or NAME=witness is wanted");
                 return Err(Failure::invalid(text));
             }
-            members.push(json!({ "name": name, "part": part }));
+            members.push(DesiredMember { name: name.into(), part: part.into() });
         }
-        let path = format!("/v1/cluster/groups/{}", self.group);
-        let call = HttpCall::json(Method::PUT, path, json!({ "members": members }).to_string());
-        Client::new(&self.address)?.call(call).await.map(|_| ())
+        self.address.client()?.place_group(self.group, members).await
     }
 }

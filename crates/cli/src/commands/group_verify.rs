@@ -1,13 +1,11 @@
 //! `credenza group verify`: compares the replicas of groups, and waits for the result.
 
-use super::bucket::plain;
-use super::view::ViewCommand;
-use crate::client::{Address, Client, HttpCall};
-use crate::output;
+use crate::client::{Address, Client};
+use crate::output::{self, shown};
+use api::Comparison;
 use base::Kind;
-use hyper::Method;
 use program::{Failure, Outcome};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 
 /// Pause between two queries of the progress.
@@ -31,29 +29,29 @@ pub struct GroupVerify {
 impl GroupVerify {
     /// Compares one group after the other. The node forwards each request to the group's master.
     pub async fn run(self) -> Outcome {
-        let view = ViewCommand::of(&self.address).await?;
-        let groups = view.cluster["groups"].as_array().into_iter().flatten();
-        let wanted = |group: &&Value| {
-            self.group.is_none_or(|wanted| group["group"].as_u64() == Some(u64::from(wanted)))
-        };
-        let (mut found, mut rows) = (Vec::new(), Vec::new());
-        for group in groups.filter(wanted) {
-            let number = group["group"].as_u64().unwrap_or_default();
-            let Some(master) = group["master"].as_str() else {
-                let text = format!("no master of group {number} is known: try again");
+        let mut client = self.address.client()?;
+        let groups = client.cluster().await?.groups;
+        let mut found = Vec::new();
+        for group in groups {
+            if self.group.is_some_and(|wanted| wanted != group.group) {
+                continue;
+            }
+            let Some(master) = group.master else {
+                let text = format!("no master of group {} is known: try again", group.group);
                 return Err(Failure::new(Kind::Unavailable, text));
             };
-            let comparison = one(&self.address, master, number).await?;
-            rows.push(line(number, &comparison));
-            found.push(json!({ "group": number, "comparison": comparison }));
+            found.push((group.group, one(&mut client, &master, group.group).await?));
         }
         if found.is_empty() {
             return Err(Failure::invalid("no such group: `credenza group status`"));
         }
-        let differences = differences(&json!(found));
+        let differences: Vec<_> =
+            found.iter().flat_map(|(group, found)| differences(*group, Some(found))).collect();
         if self.json {
-            output::json(&json!(found))?;
+            let object = |(group, comparison)| json!({ "group": group, "comparison": comparison });
+            output::json(&found.into_iter().map(object).collect::<Vec<_>>())?;
         } else {
+            let rows = found.iter().map(|(group, comparison)| line(*group, comparison)).collect();
             output::table(&["group", "rows", "bytes", "compared with", "result"], rows)?;
             for difference in &differences {
                 output::text(&format!("{difference}\n"))?;
@@ -71,21 +69,16 @@ impl GroupVerify {
     }
 }
 
-/// Compares the replicas of one group, with its progress on a bar; returns the result. Fails if the
-/// master changes.
-async fn one(node: &Address, master: &str, group: u64) -> Outcome<Value> {
-    let path = format!("/v1/cluster/groups/{group}/verify");
-    let mut client = Client::new(node)?;
-    let begun = client.call(HttpCall::new(Method::POST, path)).await?.json()?;
-    let pass = begun["pass"].as_u64().unwrap_or_default();
+/// Has one group compared, telling how far it is.
+async fn one(client: &mut Client, master: &str, group: u32) -> Outcome<Comparison> {
+    let pass = client.verify_group(group).await?.pass;
     let mut missed = 0;
     let bar = indicatif::ProgressBar::new_spinner();
     loop {
-        let seen = client.call(HttpCall::new(Method::GET, "/v1/cluster")).await?.json()?;
-        let groups = seen["groups"].as_array().into_iter().flatten();
-        let about = groups.into_iter().find(|about| about["group"].as_u64() == Some(group));
-        let comparison = about.map_or(Value::Null, |about| about["comparison"].clone());
-        if about.is_none_or(|about| about["master"] != master) || comparison.is_null() {
+        let groups = client.cluster().await?.groups;
+        let about = groups.into_iter().find(|about| about.group == group);
+        let about = about.filter(|about| about.master.as_deref() == Some(master));
+        let Some(comparison) = about.and_then(|about| about.comparison) else {
             missed += 1;
             if missed > MISSED_MAX {
                 let text = format!("group {group} has another master now: try again");
@@ -93,49 +86,42 @@ async fn one(node: &Address, master: &str, group: u64) -> Outcome<Value> {
             }
             tokio::time::sleep(PAUSE).await;
             continue;
-        }
+        };
         missed = 0;
-        if comparison["passes"].as_u64().unwrap_or_default() >= pass {
+        if comparison.passes >= pass {
             bar.finish_and_clear();
-            let trouble = comparison["error"].as_str();
-            return trouble.map_or(Ok(comparison.clone()), |trouble| {
-                let text = format!("group {group} could not be compared: {trouble}");
-                Err(Failure::new(Kind::Unavailable, text))
-            });
+            return match comparison.error {
+                None => Ok(comparison),
+                Some(trouble) => {
+                    let text = format!("group {group} could not be compared: {trouble}");
+                    Err(Failure::new(Kind::Unavailable, text))
+                }
+            };
         }
-        let (rows, bytes) = (plain(&comparison["rows"]), plain(&comparison["bytes"]));
+        let (rows, bytes) = (comparison.rows, comparison.bytes);
         bar.set_message(format!("group {group}: {rows} rows, {bytes} bytes compared"));
         bar.tick();
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-fn line(group: u64, comparison: &Value) -> Vec<String> {
-    let (rows, bytes) = (plain(&comparison["rows"]), plain(&comparison["bytes"]));
-    let compared = comparison["replicas"].as_array().into_iter().flatten();
-    let names: Vec<_> = compared
-        .map(|other| match other["rows"] == comparison["rows"] {
-            true => plain(&other["name"]),
-            false => format!("{} ({} rows)", plain(&other["name"]), plain(&other["rows"])),
-        })
-        .collect();
-    let result = match comparison["differences"].as_array().map_or(0, Vec::len) {
+fn line(group: u32, comparison: &Comparison) -> Vec<String> {
+    let (rows, bytes) = (comparison.rows, comparison.bytes);
+    let name = |other: &api::ComparedReplica| match other.rows == rows {
+        true => shown(&other.name),
+        false => format!("{} ({} rows)", shown(&other.name), other.rows),
+    };
+    let names: Vec<_> = comparison.replicas.iter().map(name).collect();
+    let result = match comparison.differences.len() {
         _ if names.is_empty() => "nobody to compare with".into(),
         0 => "equal".into(),
         count => format!("{count} differences"),
     };
-    vec![group.to_string(), rows, bytes, names.join(", "), result]
+    vec![group.to_string(), rows.to_string(), bytes.to_string(), names.join(", "), result]
 }
 
-/// Returns the known differences, a sentence for each.
-pub fn differences(groups: &Value) -> Vec<String> {
-    let mut sentences = Vec::new();
-    for group in groups.as_array().into_iter().flatten() {
-        let found = group["comparison"]["differences"].as_array().into_iter().flatten();
-        for difference in found {
-            let text = plain(&difference["text"]);
-            sentences.push(format!("replicas of group {} differ: {text}", group["group"]));
-        }
-    }
-    sentences
+/// Known differences of a group's replicas, a sentence for each.
+pub fn differences(group: u32, comparison: Option<&Comparison>) -> Vec<String> {
+    let found = comparison.into_iter().flat_map(|found| &found.differences);
+    found.map(|it| format!("replicas of group {group} differ: {}", shown(&it.text))).collect()
 }

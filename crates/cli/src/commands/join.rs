@@ -1,11 +1,12 @@
 //! Request of a fresh node to join a cluster; the first step of `credenza serve --join`.
 
+use crate::client::Client;
 use crate::settings::Settings;
-use base::{Body, BucketName, DirectoryCall, Error, JoinToken, Kind, Part};
+use api::{NewMember, Whole};
+use base::{ClusterDescription, ClusterSecret, Error, JoinToken, Kind, Part};
 use node::Joining;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
-use server::native::NativeClient;
 use std::time::Duration;
 
 /// Longest wait for one answer.
@@ -32,14 +33,19 @@ pub async fn join_through(
     };
     clusterless.set(true);
     let token = settings.node.join_token.as_ref();
-    let (known, secret) = match ask(members, joining.call(), token, NOT_YET).await? {
-        Body::Joined(known, secret) => (known, Some(secret)),
-        Body::Cluster(known) => (known, None),
-        _ => {
-            let text = "a member answers what no member does";
-            return Err(Failure::new(Kind::Invalid, text));
-        }
+    let member = joining.member.clone();
+    let asked = NewMember {
+        node: member.node.to_string(),
+        name: member.name,
+        peer: member.peer,
+        client: member.client,
+        part: Some(joining.part.word().into()),
+        lease_ms: Whole(joining.lease_ms),
     };
+    let joined =
+        ask(members, token, NOT_YET, async |member| member.add_member(&asked).await).await?;
+    let secret = joined.secret.as_deref().map(ClusterSecret::from_hex).transpose()?;
+    let known = ClusterDescription::from(joined.members);
     let (cluster, members) = (known.cluster, known.members.len());
     blocking(move || joining.finish(&known, secret.as_ref())).await?;
     clusterless.set(false);
@@ -67,38 +73,37 @@ pub async fn blocking<T: Send + 'static>(
 pub fn clients<'a>(
     nodes: &'a [String],
     token: Option<&JoinToken>,
-) -> Outcome<Vec<(&'a String, NativeClient)>> {
-    let client = |node| {
-        let mut client =
-            NativeClient::new(&format!("http://{node}"), ANSWER_WAIT).map_err(not_started)?;
-        token.into_iter().for_each(|token| client.show(token.clone()));
-        Ok((node, client))
-    };
+) -> Outcome<Vec<(&'a String, Client)>> {
+    let client =
+        |node: &'a String| Ok((node, Client::of_member(node, token.cloned(), ANSWER_WAIT)?));
     nodes.iter().map(client).collect()
 }
 
 /// Asks one member after the other until one answers: a member may start later than this node, and
 /// a cluster may be without a master for a while. `not_yet`: message about a member that does not
 /// answer yet. `token`: presented to the members.
-pub async fn ask(
+pub async fn ask<T>(
     members: &[String],
-    call: DirectoryCall,
     token: Option<&JoinToken>,
     not_yet: &str,
-) -> Outcome<Body> {
+    question: impl AsyncFn(&mut Client) -> Outcome<T>,
+) -> Outcome<T> {
     let mut clients = clients(members, token)?;
     for attempt in 0_u32.. {
         for (member, client) in &mut clients {
-            match client.directory(&BucketName::default(), call.clone()).await {
-                Ok(reply) => return Ok(reply.body),
-                Err(error) if passes(&error) => {
+            match question(client).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) if passes(&failure) => {
                     if attempt % SAID_EVERY == 0 {
-                        tracing::warn!(%member, %error, "{not_yet}: asking again");
-                        let text = error.text();
+                        tracing::warn!(%member, error = %failure, "{not_yet}: asking again");
+                        let text = failure.sentence();
                         eprintln!("credenza: {member} {not_yet}: {text}");
                     }
                 }
-                Err(error) => return Err(not_started(error)),
+                Err(failure) => {
+                    let kind = failure.kind().unwrap_or(Kind::Invalid);
+                    return Err(Failure::new(kind, failure.sentence()));
+                }
             }
         }
         tokio::time::sleep(PAUSE).await;
@@ -108,6 +113,6 @@ pub async fn ask(
 
 /// Returns true if a retry may help. A request with an unknown outcome may be repeated: the same
 /// node is admitted once.
-fn passes(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Unavailable | Kind::Unknown)
+fn passes(failure: &Failure) -> bool {
+    matches!(failure.kind(), Some(Kind::Unavailable | Kind::Unknown))
 }

@@ -2,14 +2,13 @@
 
 use super::BucketAddress;
 use super::range::RangeArguments;
-use crate::args::{Encoding, from_json};
-use crate::client::{Client, HttpCall, encode};
+use crate::args::Encoding;
+use crate::client::{Client, encode};
 use crate::output;
-use base::Kind;
+use api::{Blob, KeyPage};
 use base::limits::PAGE_ROWS_MAX;
-use hyper::Method;
-use program::{Failure, Outcome};
-use serde_json::{Value, json};
+use program::Outcome;
+use serde_json::json;
 use std::io::Write;
 
 pub const EXAMPLES: &str = "\
@@ -53,13 +52,13 @@ impl KeysCommand {
         Ok(())
     }
 
-    fn print(&self, keys: &[Value]) -> Outcome {
+    fn print(&self, keys: &[Blob]) -> Outcome {
         let mut text = Vec::new();
         for key in keys {
             let written = if self.place.json {
                 writeln!(text, "{}", json!({ "key": key }))
             } else {
-                writeln!(text, "{}", self.encoding.show(&from_json(key).ok_or_else(foreign)?))
+                writeln!(text, "{}", self.encoding.show(&key.0))
             };
             written.map_err(output::unwritten)?;
         }
@@ -88,25 +87,16 @@ impl KeyPages {
         self
     }
 
-    /// Returns the next page's keys as JSON, at most `keys_max`, which may be none. `None`: the
-    /// end.
-    pub async fn next(&mut self, keys_max: u64) -> Outcome<Option<Vec<Value>>> {
+    /// The next page's keys, at most so many, maybe none; `None` at the end.
+    pub async fn next(&mut self, keys_max: u64) -> Outcome<Option<Vec<Blob>>> {
         if !self.more {
             return Ok(None);
         }
         let after = self.after.as_ref().map(|key| format!("&after={key}")).unwrap_or_default();
         let path = format!("{}?limit={keys_max}{}{after}", self.path, self.query);
-        let mut page = self.client.call(HttpCall::new(Method::GET, path)).await?.json()?;
-        let next = from_json(&page["continue"]);
-        self.more = next.is_some();
-        self.after = next.map(|key| encode(&key));
-        match page["keys"].take() {
-            Value::Array(keys) => Ok(Some(keys)),
-            _ => Err(foreign()),
-        }
+        let page: KeyPage = self.client.get(path).await?;
+        self.more = page.r#continue.is_some();
+        self.after = page.r#continue.map(|key| encode(&key.0));
+        Ok(Some(page.keys))
     }
-}
-
-fn foreign() -> Failure {
-    Failure::new(Kind::Invalid, "the node's answer is of another version: is --url right?")
 }

@@ -1,10 +1,9 @@
 //! `credenza log-levels`: log levels of a running node.
 
-use crate::client::{Address, Client, HttpCall};
-use crate::output;
-use hyper::Method;
+use crate::client::Address;
+use crate::output::{self, shown};
+use api::SectionLevels;
 use program::{Failure, Outcome};
-use serde_json::{Map, Value};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -31,36 +30,33 @@ pub struct LogLevels {
 impl LogLevels {
     /// Prints the levels, after the change if there is one.
     pub async fn run(self) -> Outcome {
-        const PATH: &str = "/v1/admin/log-levels";
-        let call = match self.changes.split_first() {
-            None => HttpCall::new(Method::GET, PATH),
-            // The optional verb, which other tools have before a change.
+        let mut client = self.address.client()?;
+        let levels = match self.changes.split_first() {
+            None => client.log_levels().await?,
+            // The verb that others put before a change may stand there.
             Some((verb, changes)) if verb == "set" => {
-                HttpCall::json(Method::PUT, PATH, body(changes)?)
+                client.set_log_levels(&read(changes)?).await?
             }
-            Some(_) => HttpCall::json(Method::PUT, PATH, body(&self.changes)?),
+            Some(_) => client.set_log_levels(&read(&self.changes)?).await?,
         };
-        let levels = Client::new(&self.address)?.call(call).await?.json()?;
         if self.json {
             return output::json(&levels);
         }
-        let rows = levels.as_object().into_iter().flatten();
-        let rows = rows.map(|(section, level)| vec![section.clone(), super::bucket::plain(level)]);
+        let rows = levels.texts().map(|(section, level)| vec![section.into(), shown(level)]);
         output::table(&["section", "level"], rows.collect())
     }
 }
 
-fn body(changes: &[String]) -> Outcome<String> {
+fn read(changes: &[String]) -> Outcome<SectionLevels> {
     let expected = "expected SECTION=LEVEL, such as node=debug (`credenza log-levels` lists them)";
     if changes.is_empty() {
         return Err(Failure::invalid(expected));
     }
-    let mut levels = Map::new();
-    for change in changes {
+    let level = |change: &String| {
         let (section, level) = change
             .split_once('=')
             .ok_or_else(|| Failure::invalid(format!("`{change}`: {expected}")))?;
-        levels.insert(section.into(), level.into());
-    }
-    Ok(Value::Object(levels).to_string())
+        Ok((section.into(), level.into()))
+    };
+    changes.iter().map(level).collect()
 }

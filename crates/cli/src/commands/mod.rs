@@ -47,7 +47,7 @@ mod token;
 mod trust_log;
 mod types;
 mod verify;
-mod view;
+mod wait;
 
 use crate::args::{Encoding, shell_word};
 use crate::client::{Address, Client};
@@ -161,6 +161,16 @@ impl Command {
             Command::Settings(command) => command.run(),
         }
     }
+}
+
+/// Address of a node, and the format of the answer.
+#[derive(clap::Args)]
+pub struct NodeArguments {
+    #[command(flatten)]
+    address: Address,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Address of a bucket on a node, and the format of the answer.

@@ -1,16 +1,16 @@
 //! `credenza bucket move` and `credenza bucket status`: the group of a bucket, and the progress of
 //! its move to another one.
 
+use super::NodeArguments;
 use super::bucket as bucket_name;
-use super::bucket::plain;
-use crate::client::{Address, Client, HttpCall};
-use crate::output;
+use super::wait::until_done;
+use crate::client::{Address, Client};
+use crate::output::{self, shown};
+use api::BucketMoveProgress;
 use base::{BucketName, Kind};
-use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use program::{Failure, Outcome};
-use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -33,38 +33,13 @@ pub struct Move {
     address: Address,
 }
 
-/// Shows one bucket's place.
-#[derive(clap::Args)]
-pub struct MoveStatus {
-    /// `type/bucket`, or `bucket` of the type `default`
-    #[arg(value_parser = bucket_name)]
-    bucket: BucketName,
-    #[command(flatten)]
-    address: Address,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-fn path(bucket: &BucketName) -> String {
-    format!("/v1/buckets/{bucket}/move")
-}
-
-async fn seen(client: &mut Client, bucket: &BucketName) -> Outcome<Value> {
-    client.call(HttpCall::new(Method::GET, path(bucket))).await?.json()
-}
-
 impl Move {
     pub async fn run(self) -> Outcome {
-        let mut client = Client::new(&self.address)?;
+        let mut client = self.address.client()?;
         let Some(group) = self.group.filter(|_| !self.cancel) else {
-            return client
-                .call(HttpCall::new(Method::DELETE, path(&self.bucket)))
-                .await
-                .map(|_| ());
+            return client.cancel_move(&self.bucket).await;
         };
-        let body = json!({ "group": group }).to_string();
-        client.call(HttpCall::json(Method::POST, path(&self.bucket), body)).await?;
+        client.move_bucket(&self.bucket, group).await?;
         if self.no_wait {
             return Ok(());
         }
@@ -76,73 +51,64 @@ impl Move {
         watched
     }
 
-    /// Waits until the move has ended. Gives up if nothing has changed for as long as the address's
-    /// timeout; the move goes on.
+    /// Waits until it is there, or here because someone gave the move up.
     async fn watch(&self, client: &mut Client, group: u32, bar: &ProgressBar) -> Outcome {
-        let (mut before, mut moved) = (Value::Null, Instant::now());
-        loop {
-            let waits_for = match seen(client, &self.bucket).await {
-                Ok(seen) if seen["to"].is_null() => return self.arrived(group, &seen),
-                Ok(seen) => {
-                    let progress = &seen["progress"];
-                    show(progress, bar);
-                    if before != seen {
-                        (before, moved) = (seen.clone(), Instant::now());
-                    }
-                    progress["waits_for"].as_str().unwrap_or_default().to_string()
-                }
-                // A node that restarts or hands over answers a moment later.
-                Err(failure) if failure.kind() == Some(Kind::Unavailable) => failure.to_string(),
-                Err(failure) => return Err(failure),
-            };
-            if moved.elapsed() > self.address.timeout {
-                let text = format!(
-                    "the move does not get on: {waits_for} (it goes on when it can; \
-                     `credenza bucket status {0}` shows how far it is, `credenza bucket move {0} \
-                     --cancel` gives it up)",
-                    self.bucket
-                );
-                return Err(Failure::new(Kind::Unavailable, text));
+        let mut home = group;
+        let look = async || {
+            let seen = client.movement(&self.bucket).await?;
+            home = seen.group;
+            if seen.to.is_none() {
+                return Ok(None);
             }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// Checks where the bucket is after the move. Fails if it was cancelled.
-    fn arrived(&self, group: u32, seen: &Value) -> Outcome {
-        if seen["group"] == group {
+            let progress = seen.progress.unwrap_or_default();
+            show(&progress, bar);
+            let waits_for = progress.waits_for.clone();
+            Ok(Some((progress, waits_for)))
+        };
+        until_done((self.address.timeout, PAUSE), look, |waits_for| {
+            format!(
+                "the move does not get on: {waits_for} (it goes on when it can; \
+                 `credenza bucket status {0}` shows how far it is, `credenza bucket move {0} \
+                 --cancel` gives it up)",
+                self.bucket
+            )
+        })
+        .await?;
+        if home == group {
             return Ok(());
         }
-        let text =
-            format!("the move was given up: `{}` lives in group {}", self.bucket, seen["group"]);
+        let text = format!("the move was given up: `{}` lives in group {home}", self.bucket);
         Err(Failure::new(Kind::Conflict, text))
     }
 }
 
-fn show(progress: &Value, bar: &ProgressBar) {
-    let number = |name: &str| progress[name].as_u64().unwrap_or(0);
-    let phase = progress["phase"].as_str().unwrap_or("waiting");
-    bar.set_length(number("bytes_total").max(number("bytes")));
-    bar.set_position(number("bytes"));
+fn show(progress: &BucketMoveProgress, bar: &ProgressBar) {
+    bar.set_length(progress.bytes_total.max(progress.bytes));
+    bar.set_position(progress.bytes);
+    let phase = if progress.phase.is_empty() { "waiting" } else { &progress.phase };
     bar.set_message(phase.replace('_', " "));
 }
 
-impl MoveStatus {
-    pub async fn show(self) -> Outcome {
-        let seen = seen(&mut Client::new(&self.address)?, &self.bucket).await?;
-        if self.json {
-            return output::json(&seen);
-        }
-        let mut rows = vec![
-            vec!["bucket".into(), plain(&seen["name"])],
-            vec!["group".into(), plain(&seen["group"])],
-        ];
-        if !seen["to"].is_null() {
-            rows.push(vec!["moves to group".into(), plain(&seen["to"])]);
-        }
-        for (name, value) in seen["progress"].as_object().into_iter().flatten() {
-            rows.push(vec![name.replace('_', " "), plain(value)]);
-        }
-        output::table(&["property", "value"], rows)
+/// Shows where a bucket lives, and how far its move is.
+pub async fn status(bucket: &BucketName, node: &NodeArguments) -> Outcome {
+    let seen = node.address.client()?.movement(bucket).await?;
+    if node.json {
+        return output::json(&seen);
     }
+    let row = |name: &str, text: String| vec![name.to_string(), text];
+    let mut rows = vec![row("bucket", shown(&seen.name)), row("group", seen.group.to_string())];
+    rows.extend(seen.to.map(|to| row("moves to group", to.to_string())));
+    if let Some(progress) = seen.progress {
+        rows.extend([
+            row("phase", shown(&progress.phase)),
+            row("rows", progress.rows.to_string()),
+            row("rows total", progress.rows_total.to_string()),
+            row("bytes", progress.bytes.to_string()),
+            row("bytes total", progress.bytes_total.to_string()),
+            row("recopied", progress.recopied.to_string()),
+            row("remaining", progress.remaining.to_string()),
+            row("waits for", shown(&progress.waits_for)),
+        ]);
+    }
+    output::table(&["property", "value"], rows)
 }

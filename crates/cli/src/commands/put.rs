@@ -78,7 +78,7 @@ impl Put {
         let mut call = HttpCall::new(Method::PUT, self.place.path(&path));
         call.body = self.encoding.value(&self.value)?;
         call.headers.push(("content-type", "application/octet-stream".into()));
-        let stored = self.place.client()?.call(call).await?.json()?;
+        let stored: api::StoredReply = self.place.client()?.call(call).await?.read()?;
         if self.place.json { output::json(&stored) } else { Ok(()) }
     }
 }

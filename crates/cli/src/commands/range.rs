@@ -1,13 +1,14 @@
 //! `credenza range`: keys and values in order.
 
 use super::{BucketAddress, Freshness};
-use crate::args::{Encoding, from_json};
-use crate::client::{Client, HttpCall, encode};
+use crate::args::Encoding;
+use crate::client::{Client, encode};
 use crate::output;
+use api::{EntryReply, PageReply};
+use base::Reason;
 use base::limits::PAGE_ROWS_MAX;
-use base::{Kind, Reason};
-use hyper::Method;
 use program::{Failure, Outcome};
+use serde_json::json;
 use std::io::Write;
 
 pub const EXAMPLES: &str = "\
@@ -88,16 +89,16 @@ impl Range {
         Ok(())
     }
 
-    fn print(&self, entries: &[serde_json::Value]) -> Outcome {
+    fn print(&self, entries: &[EntryReply]) -> Outcome {
         let mut text = Vec::new();
         for entry in entries {
             let written = if self.place.json {
-                writeln!(text, "{entry}")
+                writeln!(text, "{}", json!(entry))
             } else {
-                let shown = |name: &str| bytes_of(entry, name).map(|b| self.encoding.show(&b));
-                match (shown("key")?, self.keys) {
-                    (key, true) => writeln!(text, "{key}"),
-                    (key, false) => writeln!(text, "{key}\t{}", shown("value")?),
+                let key = self.encoding.show(&entry.key.0);
+                match &entry.value {
+                    Some(value) => writeln!(text, "{key}\t{}", self.encoding.show(&value.0)),
+                    None => writeln!(text, "{key}"),
                 }
             };
             written.map_err(output::unwritten)?;
@@ -127,38 +128,24 @@ impl Pages {
         self
     }
 
-    /// Returns the next page's rows, at most `rows_max`. `None`: the end.
-    pub async fn next(&mut self, rows_max: usize) -> Outcome<Option<Vec<serde_json::Value>>> {
+    /// The next page's rows, at most so many; none at the end.
+    pub async fn next(&mut self, rows_max: usize) -> Outcome<Option<Vec<EntryReply>>> {
         if !self.more {
             return Ok(None);
         }
         let after = self.after.as_ref().map(|key| format!("&after={key}")).unwrap_or_default();
         let path = format!("{}?limit={rows_max}{}{after}", self.path, self.query);
-        let mut page = self.client.call(HttpCall::new(Method::GET, path)).await?.json()?;
-        self.more = page["more"].as_bool().unwrap_or(false);
-        let serde_json::Value::Array(entries) = page["entries"].take() else {
-            return Err(strange());
-        };
-        if let Some(last) = entries.last() {
-            self.after = Some(encode(&bytes_of(last, "key")?));
-        }
-        Ok((!entries.is_empty()).then_some(entries))
+        let page: PageReply = self.client.get(path).await?;
+        self.more = page.more;
+        self.after = page.entries.last().map(|last| encode(&last.key.0));
+        Ok((!page.entries.is_empty()).then_some(page.entries))
     }
 }
 
-/// Returns the bytes of a row's key or value.
-pub fn bytes_of(entry: &serde_json::Value, name: &str) -> Outcome<Vec<u8>> {
-    from_json(&entry[name]).ok_or_else(strange)
-}
-
-/// Adds a hint to the failure: an available bucket has no ranges, but its keys can be listed.
+/// An available bucket has no ranges, but its keys can be listed.
 fn list_instead(failure: Failure) -> Failure {
     match failure.reason() {
         Some(Reason::NotSupported) => failure.and("; `credenza keys` lists the keys of any bucket"),
         _ => failure,
     }
-}
-
-fn strange() -> Failure {
-    Failure::new(Kind::Invalid, "the node's answer is of another version: is --url right?")
 }

@@ -3,12 +3,13 @@
 //! place, moves its data aside, and joins anew.
 
 use super::{found, join};
+use crate::client::{Client, HttpCall};
 use crate::settings::Settings;
-use base::{BucketName, ClusterCall, DirectoryCall, Error, Kind, Reason};
+use base::{Error, Kind, Reason};
+use hyper::Method;
 use node::{LogRepair, Node, Rejoining};
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
-use server::native::NativeClient;
 
 /// Printed at once, because without a majority of undamaged members this waits for an operator.
 const NOT_YET: &str = "can't let this damaged member's place be taken yet (that takes a majority \
@@ -74,11 +75,12 @@ async fn fetch(settings: &Settings, mending: &mut LogRepair) -> Outcome<bool> {
     let mut rounds_with_majority = 0;
     for attempt in 0_u32.. {
         while let Some((group, index)) = mending.next() {
+            let path = format!("/v1/cluster/groups/{group}/values/{index}");
             let mut found = None;
             for (member, client) in &mut clients {
-                match client.decided_value(group, index).await {
-                    Ok(value) => {
-                        found = Some(value);
+                match client.call(HttpCall::new(Method::GET, &path)).await {
+                    Ok(answer) => {
+                        found = Some(answer.body);
                         break;
                     }
                     Err(error) if attempt % join::SAID_EVERY == 0 => {
@@ -94,7 +96,8 @@ async fn fetch(settings: &Settings, mending: &mut LogRepair) -> Outcome<bool> {
             return Ok(true);
         }
         for (_, client) in &mut clients {
-            if has_majority(client).await {
+            // Whether this member is one of a majority that decides.
+            if client.members().await.is_ok() {
                 rounds_with_majority += 1;
                 break;
             }
@@ -105,12 +108,6 @@ async fn fetch(settings: &Settings, mending: &mut LogRepair) -> Outcome<bool> {
         tokio::time::sleep(join::PAUSE).await;
     }
     Ok(false)
-}
-
-/// Returns true if this member belongs to a majority that decides.
-async fn has_majority(client: &mut NativeClient) -> bool {
-    let describe = DirectoryCall::Cluster(ClusterCall::Describe);
-    client.directory(&BucketName::default(), describe).await.is_ok()
 }
 
 /// Completes the rejoin that an earlier run began.
@@ -148,7 +145,9 @@ async fn repair(settings: &Settings, clusterless: &ClusterlessFlag, damage: Erro
     eprintln!("credenza: {}: fetching everything from the other members", damage.text());
     let members = rejoining.members.clone();
     let token = settings.node.join_token.as_ref();
-    let let_go = join::ask(&members, rejoining.call(), token, NOT_YET).await;
+    let name = &rejoining.name;
+    let replaceable = async |member: &mut Client| member.replace_member(name, None).await;
+    let let_go = join::ask(&members, token, NOT_YET, replaceable).await;
     let_go.map_err(|failure| {
         let kind = failure.kind().unwrap_or(Kind::Corrupt);
         let words = "no member lets this node's place be taken";

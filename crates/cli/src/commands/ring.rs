@@ -1,19 +1,17 @@
 //! `credenza cluster ring`: owners of the partitions of available buckets, and changes of the ring.
 
-use super::bucket::plain;
+use super::NodeArguments;
 use super::ring_table::{MemberNames, shares, show_plan, show_transfers};
-use crate::client::{Address, Client, HttpCall};
-use crate::output;
-use base::Kind;
+use super::wait::until_done;
+use crate::client::Client;
+use crate::output::{self, shown};
+use api::{ClusterStatus, HexId, Ring, RingChange, RingPlan, RingTransfers};
 use base::limits::PARTITIONS_MAX;
-use hyper::Method;
+use base::{Kind, Membership, Part};
 use program::{Failure, Outcome};
-use serde_json::{Value, json};
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const PATH: &str = "/v1/cluster/ring";
-const PLAN: &str = "/v1/cluster/ring/plan";
 const PAUSE: Duration = Duration::from_millis(500);
 /// Numbers of partitions that a ring can have.
 const PARTITIONS: RangeInclusive<usize> = 8..=PARTITIONS_MAX;
@@ -25,17 +23,7 @@ pub struct RingCommand {
     #[command(subcommand)]
     step: Option<RingStep>,
     #[command(flatten)]
-    with: With,
-}
-
-/// Address of a node, and the format of the answer.
-#[derive(clap::Args)]
-pub struct With {
-    #[command(flatten)]
-    address: Address,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
+    with: NodeArguments,
 }
 
 /// A step of a change. `join`, `replace`, `rack`, `resize` and `leave` lay something down; nothing
@@ -44,7 +32,7 @@ pub struct With {
 enum RingStep {
     /// Give every member that stays an even part, all at once; only while no member holds data of
     /// available buckets
-    Init(With),
+    Init(NodeArguments),
     /// A member is to keep its part
     Join {
         /// The member's name
@@ -53,7 +41,7 @@ enum RingStep {
         #[arg(long, default_value = "")]
         rack: String,
         #[command(flatten)]
-        with: With,
+        with: NodeArguments,
     },
     /// A member that keeps nothing is to keep what another one keeps; nothing else moves; the one
     /// that goes may be down for good
@@ -66,7 +54,7 @@ enum RingStep {
         #[arg(long, default_value = "")]
         rack: String,
         #[command(flatten)]
-        with: With,
+        with: NodeArguments,
     },
     /// A member stands in another rack
     Rack {
@@ -75,7 +63,7 @@ enum RingStep {
         /// Its rack; `""` for one of its own
         rack: String,
         #[command(flatten)]
-        with: With,
+        with: NodeArguments,
     },
     /// The ring is to have twice as many partitions (each is split in place, nothing moves), or
     /// half as many (pairs are merged, after their copies have come together)
@@ -83,12 +71,12 @@ enum RingStep {
         /// Number of partitions: twice or half as many as there are, 8 to 1,024
         partitions: usize,
         #[command(flatten)]
-        with: With,
+        with: NodeArguments,
     },
     /// Show what the planned changes would do
-    Plan(With),
+    Plan(NodeArguments),
     /// Call off the change under way: what has gone over goes back
-    Cancel(With),
+    Cancel(NodeArguments),
     /// Plan that a member gives up its part of the ring; of one that is down for good the others
     /// fetch its part from each other (Riak's `force-remove`)
     #[command(visible_alias = "force-remove")]
@@ -96,27 +84,27 @@ enum RingStep {
         /// The member's name; of one that was removed, its id
         node: String,
         #[command(flatten)]
-        with: With,
+        with: NodeArguments,
     },
     /// Says what to do about a member that is down: nobody has to be told that it is
     Down {
         /// The member's name
         node: String,
         #[command(flatten)]
-        with: With,
+        with: NodeArguments,
     },
     /// Discard the planned changes
-    Clear(With),
+    Clear(NodeArguments),
     /// Begin the planned changes
     Commit {
         /// Wait until everything has gone over and been cleared
         #[arg(long)]
         wait: bool,
         #[command(flatten)]
-        with: With,
+        with: NodeArguments,
     },
     /// Show how far the ring's change under way is
-    Transfers(With),
+    Transfers(NodeArguments),
 }
 
 impl RingCommand {
@@ -125,138 +113,112 @@ impl RingCommand {
         match self.step {
             Some(step) => step.run().await,
             None => {
-                let names = self.with.names_for_people().await?;
-                show(&self.with.get(PATH).await?, names)
+                let mut client = self.with.address.client()?;
+                let names = self.with.names_for_people(&mut client).await?;
+                show(&client.ring().await?, names)
             }
         }
     }
 }
 
-/// Assigns the ring to all permanent members; repeated it changes nothing.
-pub async fn init(address: &Address) -> Outcome<Value> {
-    Client::new(address)?.call(HttpCall::new(Method::PUT, PATH)).await?.json()
-}
-
 /// Returns the names of members that own no partition of available buckets though they could.
-pub async fn members_without_a_part(address: &Address, cluster: &Value) -> Outcome<Vec<String>> {
-    let ring = Client::new(address)?.call(HttpCall::new(Method::GET, PATH)).await?.json()?;
-    Ok(idle(&ring, cluster))
+pub async fn members_without_a_part(
+    client: &mut Client,
+    cluster: &ClusterStatus,
+) -> Outcome<Vec<String>> {
+    Ok(idle(&client.ring().await?, cluster))
 }
 
 /// Returns a member's id, and the number of partitions of available buckets that it owns. `None`:
 /// it owns none, or there is no such member.
 pub async fn part_of(
-    address: &Address,
-    cluster: &Value,
+    client: &mut Client,
+    cluster: &ClusterStatus,
     name: &str,
-) -> Outcome<Option<(String, usize)>> {
-    let mut members = cluster["members"].as_array().into_iter().flatten();
-    let Some(member) = members.find(|member| member["name"] == name) else { return Ok(None) };
-    let ring = Client::new(address)?.call(HttpCall::new(Method::GET, PATH)).await?.json()?;
-    let owners = ring["owners"].as_array().into_iter().flatten();
-    let count = owners.filter(|owner| **owner == member["node"]).count();
-    Ok((count > 0).then(|| (plain(&member["node"]), count)))
+) -> Outcome<Option<(HexId, usize)>> {
+    let Some(member) = cluster.members.iter().find(|member| member.name == name) else {
+        return Ok(None);
+    };
+    let owners = client.ring().await?.owners;
+    let count = owners.iter().filter(|owner| **owner == member.node).count();
+    Ok((count > 0).then_some((member.node, count)))
 }
 
-fn idle(ring: &Value, cluster: &Value) -> Vec<String> {
-    let owners: Vec<_> = ring["owners"].as_array().into_iter().flatten().collect();
-    let groups = || cluster["groups"].as_array().into_iter().flatten();
-    let is_witness = |node: &Value| {
-        let mut parts =
-            groups().flat_map(|group| group["desired"].as_array().into_iter().flatten());
-        parts.any(|part| part["node"] == *node && part["part"] == "witness")
+fn idle(ring: &Ring, cluster: &ClusterStatus) -> Vec<String> {
+    let is_witness = |node: HexId| {
+        let mut parts = cluster.groups.iter().flat_map(|group| &group.desired);
+        parts.any(|part| part.node == node && part.part == Part::Witness)
     };
-    let members = cluster["members"].as_array().into_iter().flatten();
-    let idle = members.filter(|member| {
-        let node = &member["node"];
-        member["membership"] == "member" && !owners.contains(&node) && !is_witness(node)
+    let idle = cluster.members.iter().filter(|member| {
+        let stays = member.membership == Membership::Member;
+        stays && !ring.owners.contains(&member.node) && !is_witness(member.node)
     });
-    idle.map(|member| plain(&member["name"])).collect()
+    idle.map(|member| shown(&member.name)).collect()
 }
 
 impl RingStep {
     async fn run(self) -> Outcome {
-        let (wish, with) = match self {
+        let (change, with) = match self {
             RingStep::Join { node, rack, with } => {
-                (json!({ "change": "join", "node": node, "rack": rack }), with)
+                (RingChange::Join { node, rack: Some(rack) }, with)
             }
             RingStep::Replace { node, by, rack, with } => {
-                (json!({ "change": "replace", "node": node, "by": by, "rack": rack }), with)
+                (RingChange::Replace { node, by, rack: Some(rack) }, with)
             }
-            RingStep::Rack { node, rack, with } => {
-                (json!({ "change": "rack", "node": node, "rack": rack }), with)
+            RingStep::Rack { node, rack, with } => (RingChange::Rack { node, rack }, with),
+            RingStep::Leave { node, with } => (RingChange::Leave { node }, with),
+            RingStep::Resize { partitions, with } => {
+                let now = with.address.client()?.ring().await?.owners.len();
+                (resize(now, partitions)?, with)
             }
             RingStep::Init(with) => {
-                let names = with.names_for_people().await?;
-                return show(&init(&with.address).await?, names);
-            }
-            RingStep::Resize { partitions, with } => {
-                let ring = with.get(PATH).await?;
-                let now = ring["owners"].as_array().map_or(0, Vec::len);
-                (json!({ "change": resize(now, partitions)? }), with)
+                let mut client = with.address.client()?;
+                let names = with.names_for_people(&mut client).await?;
+                return show(&client.claim_ring().await?, names);
             }
             RingStep::Plan(with) => {
-                let names = with.names_for_people().await?;
-                return plan_shown(&with.get(PLAN).await?, names);
+                let mut client = with.address.client()?;
+                let names = with.names_for_people(&mut client).await?;
+                return plan_shown(&client.ring_plan().await?, names);
             }
             RingStep::Cancel(with) => {
-                let names = with.names_for_people().await?;
-                let call = HttpCall::new(Method::POST, format!("{PATH}/cancel"));
-                return show(&with.client()?.call(call).await?.json()?, names);
+                let mut client = with.address.client()?;
+                let names = with.names_for_people(&mut client).await?;
+                return show(&client.cancel_ring().await?, names);
             }
-            RingStep::Leave { node, with } => (json!({ "change": "leave", "node": node }), with),
             RingStep::Down { node, with } => return with.down(&node).await,
-            RingStep::Clear(with) => {
-                return with.client()?.call(HttpCall::new(Method::DELETE, PLAN)).await.map(|_| ());
-            }
+            RingStep::Clear(with) => return with.address.client()?.clear_plan().await,
             RingStep::Commit { wait, with } => return with.commit(wait).await,
             RingStep::Transfers(with) => {
-                let transfers = with.transfers().await?;
+                let mut client = with.address.client()?;
+                let transfers = client.transfers().await?;
                 if with.json {
                     return output::json(&transfers);
                 }
-                return show_transfers(&transfers, &with.names().await?);
+                return show_transfers(&transfers, &names(&mut client).await?);
             }
         };
-        with.lay_down(wish).await
+        let mut client = with.address.client()?;
+        let names = with.names_for_people(&mut client).await?;
+        plan_shown(&client.plan_change(&change).await?, names)
     }
 }
 
-impl With {
-    fn client(&self) -> Outcome<Client> {
-        Client::new(&self.address)
-    }
+async fn names(client: &mut Client) -> Outcome<MemberNames> {
+    Ok(MemberNames::of(&client.cluster().await?))
+}
 
-    async fn get(&self, path: &str) -> Outcome<Value> {
-        self.client()?.call(HttpCall::new(Method::GET, path.to_string())).await?.json()
-    }
-
-    /// Adds a change to the plan, and shows the plan.
-    async fn lay_down(&self, wish: Value) -> Outcome {
-        let names = self.names_for_people().await?;
-        let plan =
-            self.client()?.call(HttpCall::json(Method::POST, PLAN, wish.to_string())).await?;
-        plan_shown(&plan.json()?, names)
-    }
-
+impl NodeArguments {
     /// Returns the members' names for output to people. `None`: the output is JSON. Call it before
     /// any change: a failure after it would make a successful change look failed.
-    async fn names_for_people(&self) -> Outcome<Option<MemberNames>> {
-        if self.json { Ok(None) } else { self.names().await.map(Some) }
-    }
-
-    async fn names(&self) -> Outcome<MemberNames> {
-        Ok(MemberNames::of(&self.get("/v1/cluster").await?))
-    }
-
-    async fn transfers(&self) -> Outcome<Value> {
-        self.get(&format!("{PATH}/transfers")).await
+    async fn names_for_people(&self, client: &mut Client) -> Outcome<Option<MemberNames>> {
+        if self.json { Ok(None) } else { names(client).await.map(Some) }
     }
 
     /// Explains how to handle a member that is down, always as an error: the other nodes detect it
     /// by themselves.
     async fn down(&self, node: &str) -> Outcome {
-        if !self.names().await?.has(node) {
+        if !names(&mut self.address.client()?).await?.has(node) {
             let text = format!("no member `{node}`: `credenza cluster status` lists them");
             return Err(Failure::new(Kind::Invalid, text));
         }
@@ -271,61 +233,43 @@ impl With {
 
     /// Begins exactly the plan that it shows.
     async fn commit(&self, wait: bool) -> Outcome {
-        let plan = self.get(PLAN).await?;
-        if !self.json && plan["changes"].as_array().is_some_and(|changes| !changes.is_empty()) {
-            show_plan(&plan, &self.names().await?)?;
+        let mut client = self.address.client()?;
+        let plan = client.ring_plan().await?;
+        if !self.json && !plan.changes.is_empty() {
+            show_plan(&plan, &names(&mut client).await?)?;
         }
-        let body = json!({ "epoch": plan["epoch"] }).to_string();
-        let call = HttpCall::json(Method::POST, format!("{PATH}/commit"), body);
-        let ring: Value = self.client()?.call(call).await?.json()?;
+        let ring = client.commit_plan(plan.epoch).await?;
         if wait {
-            self.wait().await?;
+            self.wait(&mut client).await?;
         }
         if self.json { output::json(&ring) } else { Ok(()) }
     }
 
-    /// Waits until no transfer is in progress and no node has rows left to delete. Gives up if
-    /// nothing has changed for as long as the address's timeout; the change goes on.
-    async fn wait(&self) -> Outcome {
-        let (mut before, mut moved) = (Value::Null, Instant::now());
-        loop {
-            let waits_for = match self.transfers().await {
-                Ok(told) if is_done(&told) => return Ok(()),
-                Ok(told) => {
-                    if told != before {
-                        (before, moved) = (told.clone(), Instant::now());
-                    }
-                    let nodes = told["nodes"].as_array().into_iter().flatten();
-                    let waits = nodes.map(|node| plain(&node["waits_for"]));
-                    waits.filter(|waits| waits != "-" && !waits.is_empty()).collect()
-                }
-                // A node that restarts or hands over answers a moment later.
-                Err(failure) if failure.kind() == Some(Kind::Unavailable) => {
-                    vec![failure.to_string()]
-                }
-                Err(failure) => return Err(failure),
-            };
-            if moved.elapsed() > self.address.timeout {
-                let text = format!(
-                    "the change does not get on: {} (it goes on when it can; `credenza cluster \
-                     ring transfers` shows how far it is, `credenza cluster ring cancel` calls it \
-                     off)",
-                    waits_for.join("; ")
-                );
-                return Err(Failure::new(Kind::Unavailable, text));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+    /// Waits until no transfer is in progress and no node has rows left to delete.
+    async fn wait(&self, client: &mut Client) -> Outcome {
+        let look = async || {
+            let transfers = client.transfers().await?;
+            let waits_for = waits(&transfers);
+            Ok((!is_done(&transfers)).then_some((transfers, waits_for)))
+        };
+        until_done((self.address.timeout, PAUSE), look, |waits_for| {
+            format!(
+                "the change does not get on: {waits_for} (it goes on when it can; `credenza \
+                 cluster ring transfers` shows how far it is, `credenza cluster ring cancel` calls \
+                 it off)"
+            )
+        })
+        .await
     }
 }
 
 /// Returns the change from one number of partitions to another. Fails if there is none.
-fn resize(now: usize, wanted: usize) -> Outcome<&'static str> {
-    let steps = [("halve", now / 2), ("double", now * 2)];
+fn resize(now: usize, wanted: usize) -> Outcome<RingChange> {
+    let steps = [(RingChange::Halve {}, now / 2), (RingChange::Double {}, now * 2)];
     let possible: Vec<_> =
         steps.into_iter().filter(|(_, number)| PARTITIONS.contains(number)).collect();
     match possible.iter().find(|(_, number)| *number == wanted) {
-        Some((change, _)) => Ok(*change),
+        Some((change, _)) => Ok(change.clone()),
         None => {
             let numbers: Vec<_> = possible.iter().map(|(_, number)| number.to_string()).collect();
             let text = format!(
@@ -338,31 +282,38 @@ fn resize(now: usize, wanted: usize) -> Outcome<&'static str> {
 }
 
 /// Prints the ring with names of members. `None`: as JSON.
-fn show(ring: &Value, names: Option<MemberNames>) -> Outcome {
+fn show(ring: &Ring, names: Option<MemberNames>) -> Outcome {
     let Some(names) = names else { return output::json(ring) };
-    output::text(&format!("epoch {}\n\n", plain(&ring["epoch"])))?;
+    output::text(&format!("epoch {}\n\n", ring.epoch))?;
     output::table(&["member", "partitions"], shares(ring, &names))
 }
 
 /// Prints a plan with names of members. `None`: as JSON.
-fn plan_shown(plan: &Value, names: Option<MemberNames>) -> Outcome {
+fn plan_shown(plan: &RingPlan, names: Option<MemberNames>) -> Outcome {
     names.map_or_else(|| output::json(plan), |names| show_plan(plan, &names))
 }
 
 /// Returns true if no transfer is in progress and no node has rows left to delete.
-fn is_done(transfers: &Value) -> bool {
-    let mut nodes = transfers["nodes"].as_array().into_iter().flatten();
-    transfers["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0)
+pub fn is_done(transfers: &RingTransfers) -> bool {
+    transfers.remaining == 0 && transfers.nodes.iter().all(|node| node.clearing == 0)
+}
+
+/// Returns the conditions that the nodes wait for.
+pub fn waits(transfers: &RingTransfers) -> String {
+    let waits = transfers.nodes.iter().map(|node| shown(&node.waits_for));
+    let waits: Vec<_> = waits.filter(|waits| waits != "-" && !waits.is_empty()).collect();
+    waits.join("; ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_ring_is_resized_to_twice_or_half_as_many_partitions_and_no_other_number() {
-        assert_eq!(resize(64, 128).ok(), Some("double"));
-        assert_eq!(resize(64, 32).ok(), Some("halve"));
+        assert_eq!(resize(64, 128).ok(), Some(RingChange::Double {}));
+        assert_eq!(resize(64, 32).ok(), Some(RingChange::Halve {}));
         for (now, wanted, says) in [
             (64, 64, "has 64 partitions: 32 or 128 is possible, not 64"),
             (64, 256, "32 or 128 is possible, not 256"),
@@ -376,15 +327,20 @@ mod tests {
 
     #[test]
     fn members_that_keep_nothing_are_named_unless_they_leave_or_are_witnesses() {
-        let member =
-            |node: &str, stay: &str| json!({ "node": node, "name": node, "membership": stay });
+        let id = |number: u64| HexId(number).to_string();
+        let member = |number: u64, stay: &str| {
+            let name = format!("n{number}");
+            json!({ "node": id(number), "name": name, "membership": stay })
+        };
         let cluster = json!({
-            "members": [member("n1", "member"), member("n2", "member"), member("n3", "leaving"),
-                member("n4", "member")],
-            "groups": [{ "desired": [{ "node": "n4", "part": "witness" }] }],
+            "members": [member(1, "member"), member(2, "member"), member(3, "leaving"),
+                member(4, "member")],
+            "groups": [{ "desired": [{ "node": id(4), "name": "n4", "part": "witness" }] }],
         });
-        let ring = json!({ "owners": ["n1", "n1", "n3"] });
-        assert_eq!(idle(&ring, &cluster), ["n2"]);
-        assert!(idle(&json!({ "owners": ["n1", "n2"] }), &cluster).is_empty());
+        let cluster = serde_json::from_value(cluster).expect("a cluster");
+        let ring =
+            |owners: &[u64]| Ring { epoch: 1, owners: owners.iter().copied().map(HexId).collect() };
+        assert_eq!(idle(&ring(&[1, 1, 3]), &cluster), ["n2"]);
+        assert!(idle(&ring(&[1, 2]), &cluster).is_empty());
     }
 }

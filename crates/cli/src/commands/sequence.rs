@@ -51,7 +51,7 @@ impl Sequence {
             None => self.steps_of(self.steps.iter().map(String::as_str), "step")?.to_string(),
         };
         let call = HttpCall::json(Method::POST, self.place.path("/sequence"), body);
-        let answer = self.place.client()?.call(call).await?.json()?;
+        let answer: Value = self.place.client()?.call(call).await?.read()?;
         if self.place.json {
             return output::json(&answer);
         }

@@ -1,12 +1,13 @@
 //! Wait until a cluster is in its desired state, with its progress.
 
-use super::view::ViewCommand;
+use super::wait::until_done;
 use crate::client::Address;
-use base::Kind;
+use crate::output::shown;
+use api::ClusterStatus;
+use base::{Membership, Part};
 use indicatif::{ProgressBar, ProgressStyle};
-use program::{Failure, Outcome};
-use serde_json::Value;
-use std::time::{Duration, Instant};
+use program::Outcome;
+use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -21,44 +22,42 @@ pub async fn settle(address: &Address) -> Outcome {
 }
 
 async fn watch(address: &Address, bar: &ProgressBar) -> Outcome {
-    let (mut before, mut moved) = (None, Instant::now());
-    loop {
-        // A node that restarts or hands over answers a moment later.
-        let left = match ViewCommand::of(address).await {
-            Ok(view) => {
-                let left = view.left();
-                if left.is_empty() {
-                    return Ok(());
-                }
-                let (done, all) = progress(&view.cluster);
-                bar.set_length(all);
-                bar.set_position(done);
-                bar.set_message(left[0].clone());
-                let now = Some((left.clone(), done));
-                if before != now {
-                    (before, moved) = (now, Instant::now());
-                }
-                left[0].clone()
-            }
-            Err(failure) if failure.kind() == Some(Kind::Unavailable) => failure.to_string(),
-            Err(failure) => return Err(failure),
-        };
-        if moved.elapsed() > address.timeout {
-            let text = format!("nothing moves: {left} (`credenza cluster status` shows more)");
-            return Err(Failure::new(Kind::Unavailable, text));
-        }
-        tokio::time::sleep(PAUSE).await;
+    let look = async || {
+        let cluster = address.client()?.cluster().await?;
+        let left = left(&cluster);
+        let Some(first) = left.first().cloned() else { return Ok(None) };
+        let (done, all) = progress(&cluster);
+        bar.set_length(all);
+        bar.set_position(done);
+        bar.set_message(first.clone());
+        Ok(Some(((left, done), first)))
+    };
+    until_done((address.timeout, PAUSE), look, |left| {
+        format!("nothing moves: {left} (`credenza cluster status` shows more)")
+    })
+    .await
+}
+
+/// Returns the work that is left: steps, and the conditions that the next one waits for.
+pub fn left(cluster: &ClusterStatus) -> Vec<String> {
+    let mut left = Vec::new();
+    for group in &cluster.groups {
+        let steps = group.waits_for.iter().chain(&group.plan);
+        left.extend(steps.map(|step| format!("group {}: {}", group.group, shown(step))));
     }
+    let members = cluster.members.iter();
+    let leaving = members.filter(|member| member.membership == Membership::Leaving);
+    left.extend(leaving.map(|member| format!("forget {}", shown(&member.name))));
+    left
 }
 
 /// Returns the log position of the learner that lags most, and the position that it must reach.
-fn progress(cluster: &Value) -> (u64, u64) {
+fn progress(cluster: &ClusterStatus) -> (u64, u64) {
     let mut farthest = (0, 0);
-    for group in cluster["groups"].as_array().into_iter().flatten() {
-        let members = || group["members"].as_array().into_iter().flatten();
-        let saved = |member: &Value| member["match_index"].as_u64().unwrap_or(0);
-        let all = members().map(saved).max().unwrap_or(0);
-        let learners = members().filter(|member| member["part"] == "learner");
+    for group in &cluster.groups {
+        let saved = |member: &api::GroupMember| member.match_index.unwrap_or(0);
+        let all = group.members.iter().map(saved).max().unwrap_or(0);
+        let learners = group.members.iter().filter(|member| member.part == Part::Learner);
         let done = learners.map(saved).min().unwrap_or(all);
         if all - done >= farthest.1 - farthest.0 {
             farthest = (done, all);
@@ -70,17 +69,34 @@ fn progress(cluster: &Value) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn what_is_left_is_what_waits_then_the_way_then_who_leaves() {
+        let cluster = json!({
+            "groups": [{
+                "group": 1, "plan": ["remove n3"], "waits_for": ["wait until n4 is near"],
+            }],
+            "members": [
+                { "name": "n3", "membership": "leaving" },
+                { "name": "n4", "membership": "member" },
+            ],
+        });
+        let left = left(&from_value(cluster).expect("a cluster"));
+        let wanted = ["group 1: wait until n4 is near", "group 1: remove n3", "forget n3"];
+        assert_eq!(left, wanted);
+    }
 
     #[test]
     fn the_farthest_learner_is_what_is_waited_for() {
         let group = |saved: [u64; 2]| {
-            serde_json::json!({ "members": [
-                { "part": "voter", "match_index": saved[0] },
-                { "part": "learner", "match_index": saved[1] },
+            json!({ "members": [
+                { "name": "n1", "part": "voter", "match_index": saved[0] },
+                { "name": "n2", "part": "learner", "match_index": saved[1] },
             ] })
         };
-        let cluster = serde_json::json!({ "groups": [group([10, 9]), group([90, 20])] });
-        assert_eq!(progress(&cluster), (20, 90));
-        assert_eq!(progress(&serde_json::json!({})), (0, 0));
+        let cluster = json!({ "groups": [group([10, 9]), group([90, 20])] });
+        assert_eq!(progress(&from_value(cluster).expect("a cluster")), (20, 90));
+        assert_eq!(progress(&ClusterStatus::default()), (0, 0));
     }
 }

@@ -1,13 +1,13 @@
 //! `credenza siblings`: all values of a key of an available bucket, with their context.
 
 use super::BucketAddress;
-use crate::args::{Encoding, from_json};
+use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
 use crate::{logging, output};
+use api::{SiblingReply, SiblingsReply};
 use base::Reason;
 use hyper::Method;
 use program::{Failure, Outcome};
-use serde_json::Value;
 use std::time::Duration;
 
 pub const EXAMPLES: &str = "\
@@ -49,15 +49,14 @@ impl SiblingsCommand {
             }
             return Err(Failure::no("there is no such key"));
         };
-        let found = answer.json()?;
+        let found: SiblingsReply = answer.read()?;
         if self.place.json {
             return output::json(&found);
         }
-        let all: Vec<&Value> = found["siblings"].as_array().into_iter().flatten().collect();
+        let all = &found.siblings;
         let rows = all.iter().enumerate().map(|(at, sibling)| self.row(at + 1, sibling));
         output::table(&["#", "written", "value"], rows.collect())?;
-        let context = found["context"].as_str().unwrap_or_default();
-        output::text(&format!("context  {context}\n"))?;
+        output::text(&format!("context  {}\n", found.context))?;
         if all.len() > 1 {
             let write = self.place.command("put", &self.key, self.encoding);
             eprintln!("{write} --context CONTEXT VALUE   writes one value in place of these");
@@ -65,15 +64,15 @@ impl SiblingsCommand {
         Ok(())
     }
 
-    fn row(&self, number: usize, sibling: &Value) -> Vec<String> {
-        let value = match from_json(&sibling["value"]) {
-            Some(value) => self.encoding.show(&value),
+    fn row(&self, number: usize, sibling: &SiblingReply) -> Vec<String> {
+        let value = match &sibling.value {
+            Some(value) => self.encoding.show(&value.0),
             None => "(deleted)".into(),
         };
-        let written = match sibling["written_ms"].as_u64() {
-            // A consistent bucket does not record the times of its writes.
-            None | Some(0) => "-".into(),
-            Some(ms) => logging::time(Duration::from_millis(ms)),
+        let written = match sibling.written_ms {
+            // A consistent bucket does not know when its rows were written.
+            0 => "-".into(),
+            ms => logging::time(Duration::from_millis(ms)),
         };
         vec![number.to_string(), written, value]
     }

@@ -1,7 +1,8 @@
 //! Steps of a sequence in the form that people type.
 
-use crate::args::{Encoding, as_json};
+use crate::args::Encoding;
 use crate::records::unescape;
+use api::Blob;
 use serde_json::{Map, Value, json};
 
 /// Kind of a step's argument.
@@ -66,11 +67,11 @@ fn value(wanted: Wanted, word: &QuotedWord, encoding: Encoding) -> Result<Value,
     let null = !word.quoted && word.bytes == b"null";
     match wanted {
         BytesOrNull | NumberOrNull if null => Ok(Value::Null),
-        Bytes | BytesOrNull if word.quoted => Ok(as_json(&word.bytes)),
+        Bytes | BytesOrNull if word.quoted => Ok(json!(Blob::from(&word.bytes[..]))),
         Bytes | BytesOrNull => {
             let text = String::from_utf8_lossy(&word.bytes);
             let bytes = encoding.bytes(&text).map_err(|failure| failure.to_string())?;
-            Ok(as_json(&bytes))
+            Ok(json!(Blob(bytes)))
         }
         Number | NumberOrNull => {
             let text = String::from_utf8_lossy(&word.bytes);

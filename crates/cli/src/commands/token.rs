@@ -2,12 +2,12 @@
 //! reading of a node's own token.
 
 use super::join;
-use crate::client::{Address, Client, HttpCall};
+use crate::client::Address;
 use crate::output;
 use crate::settings::{Settings, units};
+use api::{JoinTokenReply, NewToken, Whole};
 use base::limits::JOIN_TOKEN_BYTES_MAX;
 use base::{JoinToken, Kind};
-use hyper::Method;
 use node::Joining;
 use program::{Failure, Outcome};
 use serde_json::json;
@@ -16,8 +16,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-const TOKENS: &str = "/v1/cluster/tokens";
-/// Permission bits of everyone but the file's owner.
+/// Everybody but the file's owner.
 const OTHERS: u32 = 0o077;
 
 /// Makes a token, or ends all.
@@ -46,9 +45,9 @@ pub struct Token {
 impl Token {
     /// Runs the command.
     pub async fn run(self) -> Outcome {
-        let mut client = Client::new(&self.address)?;
+        let mut client = self.address.client()?;
         if self.revoke {
-            client.call(HttpCall::new(Method::DELETE, TOKENS)).await?;
+            client.revoke_tokens().await?;
             return match self.json {
                 true => output::json(&json!({ "revoked": true })),
                 false => output::text("no join token made so far lets anybody in any more\n"),
@@ -56,32 +55,28 @@ impl Token {
         }
         // First, so that no token is made that can't be shown to anyone.
         let file = self.file.as_deref().map(new_file).transpose()?;
-        let body = match self.standing {
-            true => json!({ "standing": true }),
-            false => json!({ "lifetime_ms": self.lifetime_ms }),
+        let token = match self.standing {
+            true => NewToken { lifetime_ms: None, standing: Some(true) },
+            false => NewToken { lifetime_ms: Some(Whole(self.lifetime_ms)), standing: None },
         };
-        let made = client.call(HttpCall::json(Method::POST, TOKENS, body.to_string())).await;
-        let made = made.and_then(|answer| answer.json());
+        let made = client.make_token(&token).await;
         if let (Err(_), Some(path)) = (&made, &self.file) {
             // The file is empty, and its name is needed for the next attempt.
             let _ = std::fs::remove_file(path);
         }
-        let mut made = made?;
+        let JoinTokenReply { token, lifetime_ms, cluster } = made?;
+        let mut shown = json!({ "token": token, "lifetime_ms": lifetime_ms, "cluster": cluster });
         if let (Some(mut file), Some(path)) = (file, &self.file) {
-            let text = made["token"].take();
-            let text = format!("{}\n", text.as_str().unwrap_or_default());
-            let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+            let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
             written.map_err(|error| Failure::file("write", path, &error))?;
-            made["file"] = path.display().to_string().into();
+            shown["token"].take();
+            shown["file"] = path.display().to_string().into();
         }
         if self.json {
-            return output::json(&made);
+            return output::json(&shown);
         }
         eprintln!("{}", self.words());
-        match made["token"].as_str() {
-            Some(token) => output::text(&format!("{token}\n")),
-            None => Ok(()),
-        }
+        if self.file.is_some() { Ok(()) } else { output::text(&format!("{token}\n")) }
     }
 
     /// Returns the instructions for using the token.

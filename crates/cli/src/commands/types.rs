@@ -1,12 +1,13 @@
 //! `credenza type`: creates, shows, changes and drops bucket types.
 
-use super::bucket::{as_object, plain};
+use super::NodeArguments;
+use super::bucket::as_object;
 use super::properties;
-use crate::client::{Address, Client, HttpCall, encode};
-use crate::output;
+use crate::client::{HttpCall, encode};
+use crate::output::{self, shown};
 use hyper::Method;
 use program::{Failure, Outcome};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +30,7 @@ pub enum Type {
     Create(BucketTypeChange),
     /// Show all bucket types
     #[command(alias = "ls")]
-    List(TypeList),
+    List(NodeArguments),
     /// Change what buckets made later begin with
     #[command(after_help = properties::of_types())]
     Alter(BucketTypeChange),
@@ -38,23 +39,13 @@ pub enum Type {
     Drop(TypeArguments),
 }
 
-/// Speaks of all types.
-#[derive(clap::Args)]
-pub struct TypeList {
-    #[command(flatten)]
-    address: Address,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Speaks of one type.
 #[derive(clap::Args)]
 pub struct TypeArguments {
     /// The type's name
     name: String,
     #[command(flatten)]
-    list: TypeList,
+    node: NodeArguments,
 }
 
 /// Speaks of one type and its properties.
@@ -83,7 +74,7 @@ impl Type {
                 change.one.send(|path| HttpCall::json(Method::PATCH, path, body)).await
             }
             Type::Drop(one) => one.send(|path| HttpCall::new(Method::DELETE, path)).await,
-            Type::List(list) => list.show().await,
+            Type::List(node) => list(&node).await,
         }
     }
 }
@@ -91,31 +82,23 @@ impl Type {
 impl TypeArguments {
     async fn send(self, call: impl FnOnce(String) -> HttpCall) -> Outcome {
         let path = format!("/v1/types/{}", encode(self.name.as_bytes()));
-        let answer = Client::new(&self.list.address)?.call(call(path)).await?;
-        if self.list.json {
+        let answer = self.node.address.client()?.call(call(path)).await?;
+        if self.node.json {
             output::json(&json!({ "index": answer.index }))?;
         }
         Ok(())
     }
 }
 
-impl TypeList {
-    async fn show(self) -> Outcome {
-        let call = HttpCall::new(Method::GET, "/v1/types");
-        let mut answer = Client::new(&self.address)?.call(call).await?.json()?;
-        let types = answer["types"].take();
-        if self.json {
-            return output::json(&types);
-        }
-        let rows = types.as_array().into_iter().flatten().map(|kind: &Value| {
-            let mut row = vec![plain(&kind["name"])];
-            row.extend(SHOWN.map(|name| match &kind["properties"][name] {
-                Value::Null => "-".into(),
-                value => plain(value),
-            }));
-            row
-        });
-        let head: Vec<&str> = std::iter::once("type").chain(SHOWN).collect();
-        output::table(&head, rows.collect())
+async fn list(node: &NodeArguments) -> Outcome {
+    let types = node.address.client()?.types().await?.types;
+    if node.json {
+        return output::json(&types);
     }
+    let row = |kind: &api::BucketType| {
+        let value = |name| kind.properties.text(name).map_or("-".into(), |text| shown(&text));
+        std::iter::once(shown(&kind.name)).chain(SHOWN.map(value)).collect()
+    };
+    let head: Vec<&str> = std::iter::once("type").chain(SHOWN).collect();
+    output::table(&head, types.iter().map(row).collect())
 }

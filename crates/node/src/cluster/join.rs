@@ -5,8 +5,7 @@ use super::described;
 use crate::NodeSettings;
 use crate::recovery::unusable;
 use base::{
-    ClusterCall, ClusterDescription, ClusterSecret, DirectoryCall, Error, NodeId, Part, Reason,
-    Result,
+    ClusterDescription, ClusterSecret, Error, MemberDescription, NodeId, Part, Reason, Result,
 };
 use runtime::log_writer::store_error;
 use store::{DataDir, Joiner, Opening};
@@ -14,7 +13,12 @@ use store::{DataDir, Joiner, Opening};
 /// A directory that has yet to join. It stays locked until this is dropped.
 pub struct Joining {
     joiner: Joiner,
-    call: ClusterCall,
+    /// The node as it describes itself to a member.
+    pub member: MemberDescription,
+    /// Part that it asks for.
+    pub part: Part,
+    /// Lease of masters that it is set to, milliseconds.
+    pub lease_ms: u64,
 }
 
 impl Joining {
@@ -35,13 +39,18 @@ impl Joining {
             return Err(Error::new(Reason::Malformed, text));
         }
         let member = described(settings, NodeId(joiner.node));
-        let call = ClusterCall::AddMember { member, part, lease_ms: settings.lease_ms };
-        Ok(Some(Joining { joiner, call }))
+        Ok(Some(Joining { joiner, member, part, lease_ms: settings.lease_ms }))
     }
 
-    /// Returns the request to send to a member. It is idempotent.
-    pub fn call(&self) -> DirectoryCall {
-        DirectoryCall::Cluster(self.call.clone())
+    /// Request to a member, in the words of the directory.
+    #[cfg(test)]
+    pub fn call(&self) -> base::DirectoryCall {
+        let Joining { member, part, lease_ms, .. } = self;
+        base::DirectoryCall::Cluster(base::ClusterCall::AddMember {
+            member: member.clone(),
+            part: *part,
+            lease_ms: *lease_ms,
+        })
     }
 
     /// The answer: the node belongs to the cluster from here on. Blocking.

@@ -11,7 +11,7 @@
 
 use crate::NodeSettings;
 use crate::recovery::unusable;
-use base::{ClusterCall, DirectoryCall, NodeId, Part, Result};
+use base::{NodeId, Part, Result};
 use runtime::log_writer::store_error;
 use std::path::PathBuf;
 use store::DataDir;
@@ -19,7 +19,8 @@ use store::DataDir;
 /// A damaged member's directory. It stays locked until this is dropped.
 pub struct Rejoining {
     data: DataDir,
-    name: String,
+    /// The node's name: the members are asked first to let its place be taken.
+    pub name: String,
     witness: bool,
     /// Client addresses of the other members.
     pub members: Vec<String>,
@@ -50,13 +51,7 @@ impl Rejoining {
         }
     }
 
-    /// Returns the request to send to a member first: to replace this node.
-    pub fn call(&self) -> DirectoryCall {
-        let call = ClusterCall::ReplaceMember { name: self.name.clone(), by: None };
-        DirectoryCall::Cluster(call)
-    }
-
-    /// Sets all data aside, once the replacement is decided. Returns their path. Blocking.
+    /// That was decided: sets everything aside. Gives where it is. Blocking.
     pub fn set_aside(self) -> Result<PathBuf> {
         let aside = self.data.set_aside(&self.members, self.witness);
         aside.map(|rejoin| rejoin.aside).map_err(store_error)

@@ -78,6 +78,7 @@ impl ClusterView {
             if let Some((node, report)) = told.remove(&place.group) {
                 self.add(node, report, place);
             }
+            place.note_unknown_master();
         }
         status
     }

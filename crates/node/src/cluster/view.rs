@@ -95,6 +95,19 @@ pub struct PlaceStatus {
     pub comparison: Option<ComparisonStatus>,
 }
 
+impl PlaceStatus {
+    /// Notes that a group waits for its master: without that nobody can say which steps are left.
+    pub(super) fn note_unknown_master(&mut self) {
+        let is_silent = self.plan.is_empty() && self.waits_for.is_empty();
+        let parts = |members: &[PartStatus]| -> BTreeMap<NodeId, Part> {
+            members.iter().map(|member| (member.node, member.part)).collect()
+        };
+        if is_silent && parts(&self.desired) != parts(&self.members) {
+            self.waits_for.push("its master is not known".into());
+        }
+    }
+}
+
 impl ClusterStatus {
     /// Warnings about the members of groups.
     pub(crate) fn warnings(&self) -> Vec<String> {

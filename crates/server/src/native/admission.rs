@@ -4,16 +4,13 @@
 //! `Authorization: Bearer TOKEN` (RFC 6750).
 
 use super::errors::{self, malformed};
-use super::json::blob::Whole;
 use super::json::bodies::read_plain;
-use super::json::cluster::id_text;
+use super::render::json_answer;
 use super::routes::{For, Gives, HttpRoute, RouteName, Takes, cluster};
-use crate::http::{AnswerContent, HttpAnswer, Method, StatusCode};
+use crate::http::{HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
 use base::limits::{JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
 use base::{Error, JoinToken, Reason, TokenDigest};
-use serde::Deserialize;
-use serde_json::json;
 
 const TOKENS: &str = "/v1/cluster/tokens";
 const SCHEME: &[u8] = b"bearer ";
@@ -81,13 +78,7 @@ pub fn shown(header: Option<&[u8]>) -> Result<TokenDigest, Error> {
 
 /// Returns the requested lifetime of a token in milliseconds. `None`: until all tokens are revoked.
 pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
-    #[derive(Default, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct NewToken {
-        lifetime_ms: Option<Whole>,
-        standing: Option<bool>,
-    }
-    let body = if json.is_empty() { NewToken::default() } else { read_plain(json)? };
+    let body = if json.is_empty() { api::NewToken::default() } else { read_plain(json)? };
     match (body.standing.unwrap_or(false), body.lifetime_ms) {
         (true, None) => Ok(None),
         (true, Some(_)) => Err(malformed("a standing token has no lifetime: say one of the two")),
@@ -106,11 +97,10 @@ pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
 pub async fn make(shared: &Shared, lifetime_ms: Option<u64>) -> HttpAnswer {
     match shared.node.make_join_token(lifetime_ms).await {
         Ok(token) => {
-            let cluster = id_text(shared.node.cluster().cluster.0);
-            let told = json!({
-                "token": token.text(), "lifetime_ms": lifetime_ms, "cluster": cluster,
-            });
-            HttpAnswer::new(StatusCode::Created, AnswerContent::Json(told.to_string().into()))
+            let cluster = shared.node.cluster().cluster.into();
+            let token = token.text().to_string();
+            let made = api::JoinTokenReply { token, lifetime_ms, cluster };
+            json_answer(StatusCode::Created, &made)
         }
         Err(error) => errors::answer(&error),
     }

@@ -9,7 +9,6 @@ use crate::native::routes::For;
 use crate::shared::Shared;
 use base::{Error, Reason};
 use node::CheckpointStatus;
-use serde_json::{Value, json};
 use std::path::{Component, Path, PathBuf};
 
 pub const LIST: HttpRoute = HttpRoute {
@@ -44,13 +43,16 @@ pub async fn make(shared: &Shared, target: &str) -> Result<String, Error> {
     Ok(path.display().to_string())
 }
 
-/// Returns the existing checkpoints as JSON.
-pub async fn list(shared: &Shared) -> Result<Value, Error> {
+/// Returns the checkpoints that are there.
+pub async fn list(shared: &Shared) -> Result<api::Checkpoints, Error> {
     let found = shared.node.checkpoints(folder(shared)?.clone()).await?;
-    let shown = found.iter().map(|CheckpointStatus { name, is_whole, made_ms, bytes }| {
-        json!({ "name": name, "complete": is_whole, "created_ms": made_ms, "bytes": bytes })
-    });
-    Ok(json!({ "checkpoints": shown.collect::<Vec<_>>() }))
+    let stored = |CheckpointStatus { name, is_whole, made_ms, bytes }| api::StoredCheckpoint {
+        name,
+        complete: is_whole,
+        created_ms: made_ms,
+        bytes,
+    };
+    Ok(api::Checkpoints { checkpoints: found.into_iter().map(stored).collect() })
 }
 
 /// Removes a checkpoint.

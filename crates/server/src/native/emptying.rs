@@ -2,17 +2,18 @@
 
 use super::errors;
 use super::errors::malformed;
-use super::json::bodies;
+use super::json::bodies::read_plain;
+use super::render::json_answer;
 use super::routes::{Gives, HttpRoute, RouteName, Takes, route};
 use crate::counters::OperationKind;
-use crate::http::{AnswerContent, HttpAnswer, Method, StatusCode};
+use crate::http::{HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
+use api::Blob;
 use base::limits::KEY_BYTES_MAX;
 use base::{BucketName, Error, Key};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use node::EmptyingCursor;
-use serde_json::json;
 
 pub const ROUTE: HttpRoute = HttpRoute {
     takes: Takes::Json("EmptyPrefix"),
@@ -38,8 +39,8 @@ pub struct Emptying {
 
 /// Parses the request's body. Fails if the token does not belong to the prefix.
 pub fn read(bucket: BucketName, body: &[u8]) -> Result<Emptying, Error> {
-    let (prefix, token) = bodies::empty_prefix(body)?;
-    let from = token.map(|token| cursor(&token, &prefix)).transpose()?;
+    let api::EmptyPrefix { prefix: Blob(prefix), r#continue } = read_plain(body)?;
+    let from = r#continue.map(|token| cursor(&token, &prefix)).transpose()?;
     Ok(Emptying { bucket, prefix, from })
 }
 
@@ -48,9 +49,9 @@ pub async fn answer(shared: &Shared, what: Emptying) -> HttpAnswer {
     let Emptying { bucket, prefix, from } = what;
     match shared.node.empty_prefix(&bucket, &prefix, from).await {
         Ok(done) => {
-            let next = done.next.as_ref().map(token);
-            let told = json!({ "removed": done.removed, "continue": next });
-            HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(told.to_string().into()))
+            let r#continue = done.next.as_ref().map(token);
+            let emptied = api::Emptied { removed: done.removed as u64, r#continue };
+            json_answer(StatusCode::Ok, &emptied)
         }
         Err(error) => errors::answer(&error),
     }

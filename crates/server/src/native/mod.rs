@@ -10,7 +10,6 @@
 
 mod admission;
 mod checkpoints;
-mod client;
 mod connection;
 mod constants;
 mod emptying;
@@ -33,7 +32,6 @@ mod table;
 mod target;
 mod translate;
 
-pub use client::{NativeClient, SentRequest, WireResponse};
 pub(crate) use connection::serve;
 
 #[cfg(test)]

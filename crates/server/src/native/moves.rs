@@ -1,11 +1,9 @@
 //! Moves of buckets between groups: their routes, and their JSON.
 
 use super::routes::{Gives, HttpRoute, RouteName, Takes, cluster};
-
 use crate::http::Method;
 use base::BucketName;
 use node::Movement;
-use serde_json::{Value, json};
 
 const MOVE: &str = "/v1/buckets/{type}/{bucket}/move";
 
@@ -27,16 +25,18 @@ pub const CANCEL: HttpRoute = cluster(
     "Gives up a bucket's move: it stays where it is.",
 );
 
-/// Returns a move as JSON.
-pub fn seen(bucket: &BucketName, movement: &Movement) -> Value {
-    let progress = movement.progress.as_ref().map(|progress| {
-        json!({
-            "phase": progress.phase.word(), "rows": progress.rows,
-            "rows_total": progress.rows_total, "bytes": progress.bytes,
-            "bytes_total": progress.bytes_total, "recopied": progress.again,
-            "remaining": progress.left, "waits_for": progress.waits_for,
-        })
+/// A move as it is shown.
+pub fn seen(bucket: &BucketName, movement: &Movement) -> api::BucketMove {
+    let progress = movement.progress.as_ref().map(|progress| api::BucketMoveProgress {
+        phase: progress.phase.word().into(),
+        rows: progress.rows,
+        rows_total: progress.rows_total,
+        bytes: progress.bytes,
+        bytes_total: progress.bytes_total,
+        recopied: progress.again,
+        remaining: progress.left,
+        waits_for: progress.waits_for.clone(),
     });
-    let to = movement.to.map(|group| group.0);
-    json!({ "name": bucket.full(), "group": movement.group.0, "to": to, "progress": progress })
+    let (group, to) = (movement.group.0, movement.to.map(|group| group.0));
+    api::BucketMove { name: bucket.full().into(), group, to, progress }
 }

@@ -5,6 +5,7 @@ use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
 use super::routes::{Gives, HttpRoute, RouteName, Takes};
 use super::schemas;
 use super::table::ROUTES;
+use api::schema::{CHECKPOINT_PATTERN, MEMBER_PATTERN};
 use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -87,8 +88,8 @@ fn path_schema(name: &str) -> Value {
             "description":
                 format!("The key, percent-encoded byte by byte; at most {KEY_BYTES_MAX} bytes."),
         }),
-        "checkpoint" => json!({ "type": "string", "pattern": schemas::CHECKPOINT_PATTERN }),
-        "name" => json!({ "type": "string", "pattern": schemas::MEMBER_PATTERN }),
+        "checkpoint" => json!({ "type": "string", "pattern": CHECKPOINT_PATTERN }),
+        "name" => json!({ "type": "string", "pattern": MEMBER_PATTERN }),
         "group" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         "id" => schemas::sessions::id(),
         "index" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),

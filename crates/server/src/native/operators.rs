@@ -1,6 +1,7 @@
 //! Routes of operators: status, metrics, health, log levels, checkpoints.
 
-use super::json::{cluster, status};
+use super::json::views;
+use super::render;
 use super::translate::Operate;
 use super::{admission, checkpoints, emptying, errors, moves, openapi};
 use crate::counters::{ClientProtocol, Verdict};
@@ -9,8 +10,9 @@ use crate::shared::Shared;
 use base::{Error, Kind, Reason};
 use bytes::Bytes;
 use node::{Sample, SampleKind};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -19,7 +21,7 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub async fn answer(shared: &Shared, what: Operate) -> HttpAnswer {
     match what {
         Operate::Checkpoint(target) => match checkpoints::make(shared, &target).await {
-            Ok(path) => json_answer(&json!({ "target": path })),
+            Ok(path) => json_answer(&api::Checkpoint { target: path }),
             Err(error) => errors::answer(&error),
         },
         Operate::ListCheckpoints => match checkpoints::list(shared).await {
@@ -46,7 +48,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> HttpAnswer {
             Err(error) => errors::answer(&error),
         },
         Operate::Verify(group) => match shared.node.verify(group).await {
-            Ok(pass) => json_answer(&json!({ "pass": pass })),
+            Ok(pass) => json_answer(&api::Pass { pass }),
             Err(error) => errors::answer(&error),
         },
         Operate::DecidedValue(group, index, shown) => {
@@ -100,15 +102,13 @@ pub fn verdict(answer: &HttpAnswer) -> Verdict {
     }
 }
 
-fn json_answer(value: &Value) -> HttpAnswer {
-    HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(value.to_string().into()))
+fn json_answer(value: &impl Serialize) -> HttpAnswer {
+    render::json_answer(StatusCode::Ok, value)
 }
 
 fn log_levels(shared: &Shared) -> HttpAnswer {
     let Some(levels) = &shared.settings.log_levels else { return errors::answer(&no_log()) };
-    let levels: serde_json::Map<String, Value> =
-        levels.levels().into_iter().map(|(section, level)| (section, level.into())).collect();
-    json_answer(&Value::Object(levels))
+    json_answer(&levels.levels().into_iter().collect::<api::SectionLevels>())
 }
 
 fn set_log_levels(shared: &Shared, changes: &[(String, String)]) -> Result<(), Error> {
@@ -119,37 +119,36 @@ fn no_log() -> Error {
     Error::new(Reason::NotSupported, "this program has no log whose levels could be changed")
 }
 
-/// Returns the node's status with the figures of the listeners.
-fn status(shared: &Shared) -> Value {
-    let mut status = status::status(&shared.node.status());
+/// The node's status, with what the listeners know.
+fn status(shared: &Shared) -> api::NodeStatus {
     let not_ready = ready(shared).err().map(|error| error.text());
-    status["ready"] = not_ready.is_none().into();
-    status["not_ready"] = not_ready.into();
-    status["insecure"] = shared.settings.insecure.into();
-    status["listeners"] = shared
-        .listeners()
-        .iter()
-        .map(|(serves, address)| json!({ "address": address.to_string(), "serves": serves }))
-        .collect();
-    status["connections"] = shared.counters.connections().into();
+    let listener = |(serves, address): &(&str, SocketAddr)| api::ListenerStatus {
+        address: address.to_string(),
+        serves: serves.to_string(),
+    };
     let total = |protocol| shared.counters.requests_total(protocol);
-    status["requests"] = json!({
-        "http": total(ClientProtocol::Http), "resp": total(ClientProtocol::Resp),
-        "arakoon": total(ClientProtocol::Arakoon), "riak": total(ClientProtocol::Riak),
-    });
-    if let (Some(complaint), Some(warnings)) =
-        (shared.complained(), status["warnings"].as_array_mut())
-    {
-        warnings.push(complaint.into());
-    }
+    let mut status = api::NodeStatus {
+        ready: not_ready.is_none(),
+        not_ready,
+        insecure: shared.settings.insecure,
+        listeners: shared.listeners().iter().map(listener).collect(),
+        connections: shared.counters.connections() as u64,
+        requests: api::RequestCounts {
+            http: total(ClientProtocol::Http),
+            resp: total(ClientProtocol::Resp),
+            arakoon: total(ClientProtocol::Arakoon),
+            riak: total(ClientProtocol::Riak),
+        },
+        ..views::status(&shared.node.status())
+    };
+    status.warnings.extend(shared.complained());
     status
 }
 
-/// Returns the cluster as this node sees it, with the node's warnings.
-async fn overview(shared: &Shared) -> Value {
-    let mut seen = cluster::seen(&shared.node.overview().await);
-    seen["warnings"] = status(shared)["warnings"].take();
-    seen
+/// The cluster as this node sees it, with its warnings.
+async fn overview(shared: &Shared) -> api::ClusterStatus {
+    let view = shared.node.overview().await;
+    views::cluster(&view, status(shared).warnings)
 }
 
 /// Returns the metrics in Prometheus' text format, version 0.0.4.

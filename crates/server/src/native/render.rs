@@ -6,8 +6,10 @@ use super::key_pages;
 use super::target::Tags;
 use super::translate::NativeShape;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
+use base::reply::BucketDescription;
 use base::{Body, Error, LogIndex, Outcome, Reason, Reply, Row};
 use bytes::Bytes;
+use serde::Serialize;
 
 /// Returns the answer to a result, in this form.
 pub fn answer(shape: &NativeShape, key: &Bytes, result: &Result<Reply, Error>) -> HttpAnswer {
@@ -34,7 +36,7 @@ pub fn answer(shape: &NativeShape, key: &Bytes, result: &Result<Reply, Error>) -
 /// Returns the answer to an update that took effect at this index but whose outcome is not
 /// available.
 pub fn applied_at(index: LogIndex) -> HttpAnswer {
-    let mut answer = json(StatusCode::Ok, &Body::Updated(Outcome::AppliedAt(index)), 0);
+    let mut answer = json(StatusCode::Ok, &Body::Updated(Outcome::AppliedAt(index)));
     answer.index = Some(index.0);
     answer
 }
@@ -61,13 +63,12 @@ fn good(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
             HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
         }
         (NativeShape::Created, _) => HttpAnswer::new(StatusCode::Created, AnswerContent::None),
-        (NativeShape::CreatedJson, body) => json(StatusCode::Created, body, 0),
-        (NativeShape::Buckets { rows_max }, body) => json(StatusCode::Ok, body, *rows_max),
+        (NativeShape::CreatedJson, body) => json(StatusCode::Created, body),
+        (NativeShape::Buckets { rows_max }, Body::Buckets(buckets)) => {
+            json_answer(StatusCode::Ok, &page(buckets, *rows_max))
+        }
         (NativeShape::Bucket, Body::Buckets(buckets)) if buckets.len() == 1 => {
-            let mut out = vec![b'{'];
-            write::bucket_onto(&mut out, &buckets[0]);
-            out.push(b'}');
-            HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(out.into()))
+            json_answer(StatusCode::Ok, &api::BucketReply::from(&buckets[0]))
         }
         (NativeShape::Keys(range), Body::Keys(page)) => {
             let mut out = vec![b'{'];
@@ -79,12 +80,12 @@ fn good(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
             not_found(key)
         }
         (NativeShape::Found, Body::Typed(found)) if found.value.is_none() => not_found(key),
-        (NativeShape::Updated, Body::Updated(_)) => json(StatusCode::Ok, body, 0),
+        (NativeShape::Updated, Body::Updated(_)) => json(StatusCode::Ok, body),
         (NativeShape::Updated, read) => {
             let outcome = Outcome::Read(Box::new(read.clone()));
-            json(StatusCode::Ok, &Body::Updated(outcome), 0)
+            json(StatusCode::Ok, &Body::Updated(outcome))
         }
-        (_, body) => json(StatusCode::Ok, body, 0),
+        (_, body) => json(StatusCode::Ok, body),
     }
 }
 
@@ -117,21 +118,29 @@ fn value(
     answer
 }
 
-/// Returns the body as a JSON object. Buckets also have `more`: true if `rows_max` is reached.
-fn json(status: StatusCode, body: &Body, rows_max: usize) -> HttpAnswer {
+/// The body as an object.
+fn json(status: StatusCode, body: &Body) -> HttpAnswer {
     let mut out = Vec::with_capacity(256);
     out.push(b'{');
     write::body_onto(&mut out, body);
-    if let (Body::Buckets(buckets), 1..) = (body, rows_max) {
-        let more = buckets.len() >= rows_max;
-        out.extend_from_slice(b",\"more\":");
-        write::number_onto(&mut out, more);
-        out.extend_from_slice(b",\"continue\":");
-        match buckets.last().filter(|_| more) {
-            Some(last) => write::text_onto(&mut out, last.name.full()),
-            None => out.extend_from_slice(b"null"),
-        }
-    }
     out.push(b'}');
     HttpAnswer::new(status, AnswerContent::Json(out.into()))
+}
+
+/// The answer that is this struct.
+pub fn json_answer(status: StatusCode, value: &impl Serialize) -> HttpAnswer {
+    let mut out = Vec::with_capacity(256);
+    write::json_onto(&mut out, value);
+    HttpAnswer::new(status, AnswerContent::Json(out.into()))
+}
+
+/// A page of buckets; a full one may have another behind it.
+fn page(buckets: &[BucketDescription], rows_max: usize) -> api::Buckets {
+    let more = buckets.len() >= rows_max;
+    let last = buckets.last().filter(|_| more);
+    api::Buckets {
+        buckets: buckets.iter().map(api::BucketReply::from).collect(),
+        more,
+        r#continue: last.map(|last| last.name.full().into()),
+    }
 }

@@ -1,6 +1,9 @@
 //! Tests of the pure parts of the native front-end: routes, targets, plans, answers, document.
 
+mod calls;
 mod generators;
+mod requests;
+mod steps;
 
 use super::target::{self, HttpRefusal, RequestTarget};
 use super::translate::{NativePlan, NativeShape, plan};

@@ -3,7 +3,7 @@
 use super::control::DevRequest;
 use super::node::DevNode;
 use super::{DevCluster, PAUSE};
-use crate::client::{Address, Client, HttpCall};
+use crate::client::{Address, HttpCall};
 use base::Kind;
 use hyper::Method;
 use program::{Failure, Outcome};
@@ -55,7 +55,7 @@ impl DevCluster {
         let address = Address { url: format!("http://127.0.0.1:{port}"), timeout: READY_WITHIN };
         let began = Instant::now();
         loop {
-            let asked = Client::new(&address)?.call(HttpCall::new(Method::GET, "/ready")).await;
+            let asked = address.client()?.call(HttpCall::new(Method::GET, "/ready")).await;
             match asked {
                 Ok(_) => return Ok(()),
                 Err(_) if !node.is_running() => {

@@ -9,12 +9,11 @@ mod acts;
 mod control;
 mod node;
 
-use super::{ring, settle};
-use crate::client::{Address, Client, HttpCall};
+use super::settle;
+use crate::client::Address;
 use crate::output;
-use base::Kind;
+use base::{Kind, Part};
 use control::{AcceptedRequest, DevRequest};
-use hyper::Method;
 use node::{DevNode, describe};
 use program::{Failure, Outcome};
 use std::fs::DirBuilder;
@@ -281,8 +280,8 @@ impl DevCluster {
             tokio::time::sleep(PAUSE).await;
         }
         settle::settle(&self.address()).await?;
-        // An earlier ring that holds data stays as it is.
-        match ring::init(&self.address()).await {
+        // A ring that was laid out before and holds data stays as it is.
+        match self.address().client()?.claim_ring().await {
             Err(failure) if failure.kind() != Some(Kind::Invalid) => Err(failure),
             _ => Ok(()),
         }
@@ -290,13 +289,10 @@ impl DevCluster {
 
     /// Returns the desired number of voters of the group that holds the buckets.
     async fn voters(&self) -> Outcome<usize> {
-        let call = HttpCall::new(Method::GET, "/v1/cluster");
-        let cluster = Client::new(&self.address())?.call(call).await?.json()?;
-        let groups = cluster["groups"].as_array().into_iter().flatten();
-        let buckets = groups.into_iter().find(|group| group["group"] == 1);
-        let wanted = buckets.and_then(|group| group["desired"].as_array());
-        let votes = |member: &&serde_json::Value| member["part"] == "voter";
-        Ok(wanted.into_iter().flatten().filter(votes).count())
+        let groups = self.address().client()?.cluster().await?.groups;
+        let buckets = groups.into_iter().find(|group| group.group == 1);
+        let desired = buckets.map_or_else(Vec::new, |group| group.desired);
+        Ok(desired.iter().filter(|member| member.part == Part::Voter).count())
     }
 
     fn words(&self) -> String {

@@ -2,15 +2,16 @@
 //! their values.
 
 use super::SiblingsTreatment;
-use crate::args::from_json;
 use crate::client::{Client, HttpCall, encode};
 use crate::commands::keys::KeyPages;
-use crate::commands::range::{Pages, bytes_of};
+use crate::commands::range::Pages;
+use api::{Blob, EntryReply, RowsReply, SiblingsReply};
 use base::codec::printable;
 use base::{Kind, Reason};
+use bytes::Bytes;
 use hyper::Method;
 use program::{Failure, Outcome};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Number of rows in a page of a consistent bucket.
 const PAGE_ROWS: usize = 5_000;
@@ -20,8 +21,8 @@ const KEYS_PER_READ: u64 = 500;
 
 /// A row for the file.
 pub struct ExportRecord {
-    pub key: Vec<u8>,
-    pub value: Vec<u8>,
+    pub key: Bytes,
+    pub value: Bytes,
 }
 
 /// Source of an export.
@@ -39,13 +40,8 @@ impl Rows {
             Rows::Keys(values) => values.next().await,
             Rows::Range(pages) => {
                 let Some(entries) = pages.next(PAGE_ROWS).await? else { return Ok(None) };
-                let record = |entry| {
-                    Ok(ExportRecord {
-                        key: bytes_of(entry, "key")?,
-                        value: bytes_of(entry, "value")?,
-                    })
-                };
-                entries.iter().map(record).collect::<Outcome<Vec<_>>>().map(Some)
+                let record = |entry: EntryReply| record(entry.key, entry.value.unwrap_or_default());
+                Ok(Some(entries.into_iter().map(record).collect()))
             }
         }
     }
@@ -107,26 +103,23 @@ impl KeyValues {
         Ok(Some(records))
     }
 
-    /// Reads keys that have one value each. A key that was deleted meanwhile is skipped.
-    async fn read(&mut self, keys: &[Value], records: &mut Vec<ExportRecord>) -> Outcome {
+    /// Reads keys that have one value each. A key that is gone meanwhile is passed over.
+    async fn read(&mut self, keys: &[Blob], records: &mut Vec<ExportRecord>) -> Outcome {
         let path = format!("{}/multi_get?{}", self.path, self.freshness);
-        let call = HttpCall::json(Method::POST, path, json!({ "keys": keys }).to_string());
-        let answer = self.client.call(call).await?.json()?;
-        let rows = answer["rows"].as_array().ok_or_else(foreign)?;
+        let call = HttpCall::new(Method::POST, path).with_json(&json!({ "keys": keys }));
+        let RowsReply { rows } = self.client.call(call).await?.read()?;
         if rows.len() != keys.len() {
-            return Err(foreign());
+            let text = "the node's answer is of another version: is --url right?";
+            return Err(Failure::new(Kind::Invalid, text));
         }
-        for (key, row) in keys.iter().zip(rows).filter(|(_, row)| !row.is_null()) {
-            let key = from_json(key).ok_or_else(foreign)?;
-            records.push(ExportRecord { key, value: bytes_of(row, "value")? });
-        }
+        let there = keys.iter().zip(rows).filter_map(|(key, row)| Some((key, row?)));
+        records.extend(there.map(|(key, row)| record(key.clone(), row.value)));
         Ok(())
     }
 
-    /// Treats a key that has siblings as the command line says.
-    async fn take_siblings(&mut self, key: &Value, records: &mut Vec<ExportRecord>) -> Outcome {
-        let key = from_json(key).ok_or_else(foreign)?;
-        let shown = printable(&key);
+    /// Does with a key that has siblings what the command line says.
+    async fn take_siblings(&mut self, key: &Blob, records: &mut Vec<ExportRecord>) -> Outcome {
+        let shown = printable(&key.0);
         match self.siblings {
             SiblingsTreatment::Stop => {
                 let text = format!(
@@ -142,23 +135,21 @@ impl KeyValues {
             }
             SiblingsTreatment::Each => {}
         }
-        let call = HttpCall::new(Method::GET, format!("{}/siblings/{}", self.path, encode(&key)));
+        let call = HttpCall::new(Method::GET, format!("{}/siblings/{}", self.path, encode(&key.0)));
         let Some(answer) = self.client.call_key(call).await? else { return Ok(()) };
-        let mut answer = answer.json()?;
-        let Value::Array(values) = answer["siblings"].take() else { return Err(foreign()) };
+        let found: SiblingsReply = answer.read()?;
         // The oldest first: an import, which keeps the last value of a key, ends with the newest.
-        for value in values.iter().rev().filter(|value| !value["value"].is_null()) {
-            records.push(ExportRecord { key: key.clone(), value: bytes_of(value, "value")? });
-        }
+        let values = found.siblings.into_iter().rev().filter_map(|sibling| sibling.value);
+        records.extend(values.map(|value| record(key.clone(), value)));
         Ok(())
     }
 }
 
-/// Returns true if one key makes the read of many fail.
-fn fails_for_one(failure: &Failure) -> bool {
-    matches!(failure.reason(), Some(Reason::Siblings | Reason::TooLarge))
+fn record(key: Blob, value: Blob) -> ExportRecord {
+    ExportRecord { key: key.0, value: value.0 }
 }
 
-fn foreign() -> Failure {
-    Failure::new(Kind::Invalid, "the node's answer is of another version: is --url right?")
+/// True where one key makes the read of many fail.
+fn fails_for_one(failure: &Failure) -> bool {
+    matches!(failure.reason(), Some(Reason::Siblings | Reason::TooLarge))
 }

@@ -1,6 +1,7 @@
 //! Made-up statuses in the format of `/status`, for tests of the output.
 
-use serde_json::{Value, json};
+use api::NodeStatus;
+use serde_json::{Value, from_value, json};
 
 const IDS: [&str; 3] = ["27b9775f33bbdcfa", "3478389e4b09ea78", "0ad4c29d653e1029"];
 
@@ -56,20 +57,28 @@ fn status(members: usize) -> Value {
     })
 }
 
-/// Returns the status of a single node, whose directory has no address for other nodes.
-pub fn one() -> Value {
+fn read(status: Value) -> NodeStatus {
+    from_value(status).expect("a status")
+}
+
+/// A node that is alone; its directory has no address for other nodes.
+pub fn one() -> NodeStatus {
     let mut one = status(1);
     one["members"][0]["peer"] = json!("");
-    one
+    read(one)
 }
 
-/// Returns the status of three nodes, all connected.
-pub fn three() -> Value {
-    status(3)
+/// Three nodes, all there.
+pub fn three() -> NodeStatus {
+    read(status(3))
 }
 
-/// Returns a status in which the third of three nodes is down.
-pub fn one_missing() -> Value {
+/// The third of three is down.
+pub fn one_missing() -> NodeStatus {
+    read(without_third())
+}
+
+fn without_third() -> Value {
     let mut status = status(3);
     status["members"][2] = member(3, false);
     for group in 0..2 {
@@ -84,9 +93,9 @@ pub fn one_missing() -> Value {
     status
 }
 
-/// Returns a status in which two of three nodes are down.
-pub fn no_majority() -> Value {
-    let mut status = one_missing();
+/// Two of three are down.
+pub fn no_majority() -> NodeStatus {
+    let mut status = without_third();
     status["members"][1] = member(2, false);
     let why = "no majority for groups 0, 1: n2, n3 not reached for 12 s; start them (see \
                `credenza cluster status`)";
@@ -96,12 +105,11 @@ pub fn no_majority() -> Value {
         (group["role"], group["master"]) = (json!("follower"), Value::Null);
     }
     status["warnings"] = json!([why]);
-    status
+    read(status)
 }
 
-/// Returns the status of the first of three nodes, which has joined, receives a snapshot, and has
-/// no vote yet.
-pub fn joining() -> Value {
+/// The first of three has joined, gets a snapshot, and has no vote yet.
+pub fn joining() -> NodeStatus {
     let mut status = status(3);
     for group in 0..2 {
         status["groups"][group]["members"][0] = part(1, "learner");
@@ -113,16 +121,16 @@ pub fn joining() -> Value {
         "bytes": 12_582_912, "bytes_per_second": 3_145_728, "eta_ms": 12_000, "resumes": 0,
         "restarts": 0,
     }]);
-    status
+    read(status)
 }
 
-/// Returns the status of the first of three nodes, a witness: it votes and keeps no data.
-pub fn witness() -> Value {
+/// The first of three votes and keeps no data.
+pub fn witness() -> NodeStatus {
     let mut status = status(3);
     for group in 0..2 {
         status["groups"][group]["members"][0] = part(1, "witness");
         status["groups"][group]["role"] = json!("follower");
         status["groups"][group]["master"] = json!("n2");
     }
-    status
+    read(status)
 }

@@ -11,15 +11,13 @@ mod rates;
 mod tables;
 mod verdict;
 
-use super::bucket::plain;
-use crate::client::{Address, Client, HttpCall};
-use crate::output::{self, wrapped};
+use crate::client::{Address, Client};
+use crate::output::{self, shown, wrapped};
 use crate::paint::Paint;
+use api::NodeStatus;
 use base::Kind;
-use hyper::Method;
 use program::{Failure, Outcome};
 use rates::Rates;
-use serde_json::Value;
 use std::io::IsTerminal;
 use std::time::Duration;
 use verdict::{Grade, verdict};
@@ -52,21 +50,21 @@ pub struct Status {
 impl Status {
     /// Prints the status.
     pub async fn run(self) -> Outcome {
-        let mut client = Client::new(&self.address)?;
+        let mut client = self.address.client()?;
         match self.watch {
             true => self.watch(&mut client).await,
-            false => self.show(&ask(&mut client).await?),
+            false => self.show(&client.status().await?),
         }
     }
 
-    fn show(&self, status: &Value) -> Outcome {
+    fn show(&self, status: &NodeStatus) -> Outcome {
         if self.json {
             output::json(status)?;
         } else {
             output::text(&page(status, None, Paint::of_stdout()))?;
         }
-        if status["ready"] == false {
-            let why = status["not_ready"].as_str().map(|why| format!(": {why}"));
+        if !status.ready {
+            let why = status.not_ready.as_ref().map(|why| format!(": {why}"));
             let text = format!("the node is not ready{}", why.unwrap_or_default());
             return Err(Failure::new(Kind::Unavailable, text));
         }
@@ -76,12 +74,12 @@ impl Status {
     /// Repeats until interrupted; a node that does not answer for a while is shown as such.
     async fn watch(&self, client: &mut Client) -> Outcome {
         let (paint, in_place) = (Paint::of_stdout(), std::io::stdout().is_terminal());
-        let mut last: Option<Value> = None;
+        let mut last: Option<NodeStatus> = None;
         if in_place && !self.json {
             output::text("\x1b[2J")?;
         }
         loop {
-            match ask(client).await {
+            match client.status().await {
                 Ok(status) if self.json => output::json(&status)?,
                 Ok(status) => {
                     let rates = last.as_ref().and_then(|last| Rates::between(last, &status));
@@ -99,11 +97,7 @@ impl Status {
     }
 }
 
-async fn ask(client: &mut Client) -> Outcome<Value> {
-    client.call(HttpCall::new(Method::GET, "/status")).await?.json()
-}
-
-/// Returns a page of `--watch`: on a terminal over the last one, otherwise after it.
+/// A page of `--watch`: on a terminal over the last one, else behind it.
 fn frame(page: &str, in_place: bool) -> String {
     match in_place {
         true => format!("\x1b[H{}\x1b[J", page.replace('\n', "\x1b[K\n")),
@@ -111,8 +105,8 @@ fn frame(page: &str, in_place: bool) -> String {
     }
 }
 
-/// Returns the verdict, the warnings, and the tables.
-fn page(status: &Value, rates: Option<&Rates>, paint: Paint) -> String {
+/// The verdict, the warnings, the tables.
+fn page(status: &NodeStatus, rates: Option<&Rates>, paint: Paint) -> String {
     let (grade, verdict) = verdict(status);
     let mut text = match grade {
         Grade::Good => paint.good(&verdict),
@@ -120,8 +114,8 @@ fn page(status: &Value, rates: Option<&Rates>, paint: Paint) -> String {
         Grade::Bad => paint.bad(&verdict),
     };
     text.push('\n');
-    // Facts in the verdict are not repeated.
-    let warnings = status["warnings"].as_array().into_iter().flatten().map(plain);
+    // What the verdict says already is not said twice.
+    let warnings = status.warnings.iter().map(|warning| shown(warning));
     for warning in warnings.filter(|warning| !verdict.contains(warning.as_str())) {
         text.push_str(&paint.warning("warning:"));
         text.push_str(&wrapped(&warning, "warning: ".len()));
@@ -134,7 +128,6 @@ fn page(status: &Value, rates: Option<&Rates>, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_verdict_is_the_first_line_and_is_not_said_twice() {
@@ -159,7 +152,7 @@ mod tests {
     #[test]
     fn what_comes_from_names_can_t_move_the_cursor() {
         let mut status = examples::one();
-        status["warnings"] = json!(["disk\n\u{1b}[2Jfull"]);
+        status.warnings = vec!["disk\n\u{1b}[2Jfull".into()];
         let text = page(&status, None, Paint::OFF);
         assert!(text.contains("warning: disk\\x0a\\x1b[2Jfull\n"), "{text}");
     }

@@ -1,12 +1,15 @@
 //! A node's status in tables: the node, its groups, its members, its disk and memory.
 
 use super::rates::Rates;
-use crate::commands::bucket::plain;
-use crate::output::as_table;
+use crate::commands::cluster_status::name_and_part;
+use crate::output::{as_table, shown};
 use crate::paint::Paint;
 use crate::settings::units::{show_count, show_size};
+use api::{
+    AvailableStatus, GroupStatus, HexId, ListenerStatus, MemberStatus, NodeStatus, RequestCounts,
+    SnapshotStatus, StoreStatus,
+};
 use base::duration::text_of_ms;
-use serde_json::Value;
 
 /// Legend of the log positions in the table of groups.
 const LEGEND: &str = "\
@@ -14,13 +17,13 @@ log positions: decided = synced by enough voters, applied = readable here,
 flushed = in the tables too (what is behind it stands in the log, as durably)
 ";
 
-/// Returns all but the verdict and the warnings.
-pub fn tables(status: &Value, rates: Option<&Rates>, paint: Paint) -> String {
+/// Everything but the verdict and the warnings.
+pub fn tables(status: &NodeStatus, rates: Option<&Rates>, paint: Paint) -> String {
     let mut text = fields(&node_fields(status), paint);
     text.push('\n');
     text.push_str(&table(&GROUPS, group_rows(status), paint));
     text.push_str(LEGEND);
-    if members(status).count() > 1 {
+    if status.members.len() > 1 {
         text.push('\n');
         text.push_str(&table(&MEMBERS, member_rows(status), paint));
     }
@@ -58,71 +61,45 @@ fn table(head: &[&str], rows: Vec<Vec<String>>, paint: Paint) -> String {
     format!("{}\n{rest}", paint.head(first))
 }
 
-fn list(status: &Value, name: &str) -> Vec<Value> {
-    status[name].as_array().cloned().unwrap_or_default()
+/// Name of the member with this id.
+fn name_of(status: &NodeStatus, node: HexId) -> String {
+    let known = status.members.iter().find(|member| member.node == node);
+    known.map_or_else(|| node.to_string(), |member| shown(&member.name))
 }
 
-fn members(status: &Value) -> impl Iterator<Item = &Value> {
-    status["members"].as_array().into_iter().flatten()
+/// Microseconds as milliseconds.
+fn us(us: u64) -> String {
+    format!("{:.2} ms", us as f64 / 1e3)
 }
 
-/// Returns the name of the member with this id.
-fn name_of(status: &Value, node: &Value) -> String {
-    let known = members(status).find(|member| member["node"] == *node);
-    plain(known.map_or(node, |member| &member["name"]))
-}
-
-fn size(value: &Value) -> String {
-    value.as_u64().map_or_else(|| "unknown".into(), show_size)
-}
-
-fn count(value: &Value) -> String {
-    value.as_u64().map_or_else(|| "unknown".into(), show_count)
-}
-
-fn ms(value: &Value) -> String {
-    value.as_u64().map_or_else(|| "unknown".into(), text_of_ms)
-}
-
-/// Formats microseconds as milliseconds.
-fn us(value: &Value) -> String {
-    format!("{:.2} ms", value.as_u64().unwrap_or_default() as f64 / 1e3)
-}
-
-fn node_fields(status: &Value) -> Vec<StatusField> {
-    let text = |name: &str| plain(&status[name]);
-    let lease = ms(&status["lease_ms"]);
-    let (name, node) = (text("name"), text("node"));
-    let (version, up) = (text("version"), ms(&status["uptime_ms"]));
+fn node_fields(status: &NodeStatus) -> Vec<StatusField> {
+    let lease = text_of_ms(status.lease_ms);
+    let (name, node) = (shown(&status.name), status.node);
+    let (version, up) = (shown(&status.version), text_of_ms(status.uptime_ms));
     let mut all = vec![
         ("node", format!("{name}, id {node}, version {version}, up for {up}")),
-        ("cluster", format!("{}, lease of masters {lease}", text("cluster"))),
+        ("cluster", format!("{}, lease of masters {lease}", status.cluster)),
         ("listens", listeners(status)),
     ];
-    if members(status).count() > 1 {
+    if status.members.len() > 1 {
         all.push(("restart", restart(status)));
     }
-    for snapshot in list(status, "snapshots") {
-        all.push(("receives", receives(status, &snapshot)));
-    }
+    all.extend(status.snapshots.iter().map(|snapshot| ("receives", receives(status, snapshot))));
     all
 }
 
-fn listeners(status: &Value) -> String {
-    let own = members(status).find(|member| member["node"] == status["node"]);
-    let peer = own.and_then(|own| own["peer"].as_str()).filter(|peer| !peer.is_empty());
-    let listeners = list(status, "listeners");
-    let listeners =
-        listeners.iter().map(|it| format!("{} ({})", plain(&it["address"]), plain(&it["serves"])));
-    let peer = peer.map(|peer| format!("{} (other nodes)", plain(&Value::from(peer))));
-    listeners.chain(peer).collect::<Vec<_>>().join(", ")
+fn listeners(status: &NodeStatus) -> String {
+    let own = status.members.iter().find(|member| member.node == status.node);
+    let peer = own.map(|own| &own.peer).filter(|peer| !peer.is_empty());
+    let listener = |it: &ListenerStatus| format!("{} ({})", shown(&it.address), shown(&it.serves));
+    let peer = peer.map(|peer| format!("{} (other nodes)", shown(peer)));
+    status.listeners.iter().map(listener).chain(peer).collect::<Vec<_>>().join(", ")
 }
 
-/// Describes whether the node may be restarted.
-fn restart(status: &Value) -> String {
-    let stops = list(status, "groups");
-    let stops = stops.iter().filter(|group| group["expect_progress_possible"] == false);
-    let stops: Vec<_> = stops.map(|group| plain(&group["id"])).collect();
+/// Says in words whether the node may be restarted.
+fn restart(status: &NodeStatus) -> String {
+    let stops = status.groups.iter().filter(|group| !group.expect_progress_possible);
+    let stops: Vec<_> = stops.map(|group| group.id.to_string()).collect();
     let word = if stops.len() == 1 { "group" } else { "groups" };
     match stops.is_empty() {
         true => "safe: every group goes on without this node".into(),
@@ -133,150 +110,142 @@ fn restart(status: &Value) -> String {
     }
 }
 
-fn receives(status: &Value, snapshot: &Value) -> String {
-    let left = match snapshot["eta_ms"].as_u64() {
-        Some(left) => format!(", about {} left", text_of_ms(left)),
-        None => String::new(),
-    };
+fn receives(status: &NodeStatus, snapshot: &SnapshotStatus) -> String {
+    let left = snapshot.eta_ms.map(|left| format!(", about {} left", text_of_ms(left)));
     format!(
-        "a snapshot of group {} from {}: {} of about {} rows, {}/s{left}",
-        plain(&snapshot["group"]),
-        name_of(status, &snapshot["from"]),
-        count(&snapshot["rows"]),
-        count(&snapshot["rows_estimated"]),
-        size(&snapshot["bytes_per_second"]),
+        "a snapshot of group {} from {}: {} of about {} rows, {}/s{}",
+        snapshot.group,
+        name_of(status, snapshot.from),
+        show_count(snapshot.rows),
+        show_count(snapshot.rows_estimated),
+        show_size(snapshot.bytes_per_second),
+        left.unwrap_or_default()
     )
 }
 
-fn group_rows(status: &Value) -> Vec<Vec<String>> {
-    let row = |group: &Value| {
-        let parts = group["members"].as_array().into_iter().flatten();
-        let mut parts: Vec<_> = parts
-            .map(|member| match member["part"].as_str() {
-                Some("voter") | None => plain(&member["name"]),
-                Some(part) => format!("{}={part}", plain(&member["name"])),
-            })
-            .collect();
+fn group_rows(status: &NodeStatus) -> Vec<Vec<String>> {
+    let row = |group: &GroupStatus| {
+        let mut parts: Vec<_> = group.members.iter().map(name_and_part).collect();
         parts.sort();
-        let numbers = ["decided", "applied", "flushed", "undecided", "sessions"];
-        let mut row = vec![
-            plain(&group["id"]),
-            plain(&group["role"]),
-            group["master"].as_str().unwrap_or("none").into(),
-        ];
-        row.extend(numbers.map(|name| count(&group[name])));
-        row.push(parts.join(" "));
-        row
+        vec![
+            group.id.to_string(),
+            shown(&group.role),
+            group.master.as_deref().map_or_else(|| "none".into(), shown),
+            show_count(group.decided),
+            show_count(group.applied),
+            show_count(group.flushed),
+            show_count(group.undecided),
+            show_count(group.sessions),
+            parts.join(" "),
+        ]
     };
-    list(status, "groups").iter().map(row).collect()
+    status.groups.iter().map(row).collect()
 }
 
-fn member_rows(status: &Value) -> Vec<Vec<String>> {
-    let mut all: Vec<_> = members(status).collect();
-    all.sort_by_key(|member| plain(&member["name"]));
-    let row = |member: &&Value| {
-        let own = member["node"] == status["node"];
-        let connected = member["connected"] == true;
-        let state = match (own, connected, member["health"].as_str()) {
+fn member_rows(status: &NodeStatus) -> Vec<Vec<String>> {
+    let mut all: Vec<_> = status.members.iter().collect();
+    all.sort_by_key(|member| &member.name);
+    let row = |member: &MemberStatus| {
+        let (own, connected) = (member.node == status.node, member.connected);
+        let state = match (own, connected, member.health.as_str()) {
             (true, ..) => "this node".into(),
-            (_, true, Some("up") | None) => "up".into(),
-            (_, true, Some(standing)) => format!("up, but {standing}"),
+            (_, true, "up" | "") => "up".into(),
+            (_, true, standing) => format!("up, but {}", shown(standing)),
             (_, false, _) => "down".into(),
         };
-        let heard = match member["unreachable_ms"].as_u64() {
+        let heard = match (member.unreachable_ms, member.last_heard_ms_ago) {
             _ if own => "-".into(),
-            Some(away) => format!("not for {}", text_of_ms(away)),
-            None if connected => format!("{} ago", ms(&member["last_heard_ms_ago"])),
-            None => "never".into(),
+            (Some(away), _) => format!("not for {}", text_of_ms(away)),
+            (None, Some(ago)) if connected => format!("{} ago", text_of_ms(ago)),
+            (None, _) => "never".into(),
         };
-        let trip = match member["rtt_us"].as_u64() {
-            Some(trip) if connected && trip > 0 => us(&Value::from(trip)),
+        let trip = match member.rtt_us {
+            trip if connected && trip > 0 => us(trip),
             _ => "-".into(),
         };
-        let hints = member["hints"].as_u64().filter(|rows| *rows > 0);
-        let hints = hints.map_or_else(|| "-".into(), |rows| format!("{} rows", show_count(rows)));
-        let (name, node) = (plain(&member["name"]), plain(&member["node"]));
-        vec![name, node, state, heard, trip, plain(&member["membership"]), hints]
+        let hints = match member.hints {
+            0 => "-".into(),
+            rows => format!("{} rows", show_count(rows)),
+        };
+        let (name, node) = (shown(&member.name), member.node.to_string());
+        vec![name, node, state, heard, trip, member.membership.word().into(), hints]
     };
-    all.iter().map(row).collect()
+    all.into_iter().map(row).collect()
 }
 
-fn load_fields(status: &Value, rates: Option<&Rates>) -> Vec<StatusField> {
-    let (log, disk) = (&status["log"], &status["disk"]);
-    let files = match disk["free_files"].as_u64() {
+fn load_fields(status: &NodeStatus, rates: Option<&Rates>) -> Vec<StatusField> {
+    let (log, disk) = (&status.log, &status.disk);
+    let files = match disk.free_files {
         Some(files) => format!(", and for {} more files", show_count(files)),
         None => String::new(),
     };
-    let segments = match log["segments"].as_u64() {
-        Some(1) => "1 segment".into(),
-        _ => format!("{} segments", count(&log["segments"])),
+    let segments = match log.segments {
+        1 => "1 segment".into(),
+        count => format!("{} segments", show_count(count)),
     };
-    let (free, total) = (size(&disk["free_bytes"]), size(&disk["total_bytes"]));
+    let (free, total) = (show_size(disk.free_bytes), show_size(disk.total_bytes));
+    let resident = status.memory.resident_bytes;
     let mut all = vec![
         ("disk", format!("room for {free} of {total}{files}")),
         (
             "log",
             format!(
                 "{} in {segments}; a sync takes {} (median), {} (99 % of them)",
-                size(&log["bytes"]),
-                us(&log["sync_us_p50"]),
-                us(&log["sync_us_p99"])
+                show_size(log.bytes),
+                us(log.sync_us_p50),
+                us(log.sync_us_p99)
             ),
         ),
-        ("store", store(status)),
-        ("memory", size(&status["memory"]["resident_bytes"])),
+        ("store", store(&status.store)),
+        ("memory", resident.map_or_else(|| "unknown".into(), show_size)),
         ("buckets", buckets(status)),
     ];
-    all.extend(available(status).map(|text| ("ring", text)));
+    all.extend(available(&status.available).map(|text| ("ring", text)));
     let rates = rates.map_or_else(String::new, |rates| format!("; {}", rates.text()));
     all.push(("requests", format!("{}{rates}", requests(status))));
     all
 }
 
-fn store(status: &Value) -> String {
-    let store = &status["store"];
+fn store(store: &StoreStatus) -> String {
     format!(
         "{} on disk, about {} rows; {} of writes not in tables yet",
-        size(&store["disk_bytes"]),
-        count(&store["rows_estimated"]),
-        size(&store["memory_bytes"])
+        show_size(store.disk_bytes),
+        show_count(store.rows_estimated),
+        show_size(store.memory_bytes)
     )
 }
 
-fn buckets(status: &Value) -> String {
-    let loose: Vec<_> = list(status, "interval_buckets").iter().map(plain).collect();
+fn buckets(status: &NodeStatus) -> String {
+    let loose: Vec<_> = status.interval_buckets.iter().map(|name| shown(name)).collect();
     let loose = match loose.is_empty() {
         true => String::new(),
         false => format!("; acknowledged before they are synced: {}", loose.join(", ")),
     };
-    format!("{} consistent{loose}", count(&status["buckets"]))
+    format!("{} consistent{loose}", show_count(status.buckets))
 }
 
-/// Returns the fields of available buckets. `None`: there is no ring.
-fn available(status: &Value) -> Option<String> {
-    let available = &status["available"];
-    let epoch = available["ring_epoch"].as_u64().filter(|epoch| *epoch > 0)?;
-    let spared: Vec<_> = list(available, "suspected_nodes").iter().map(plain).collect();
+/// Available buckets, where there is a ring.
+fn available(available: &AvailableStatus) -> Option<String> {
+    let epoch = Some(available.ring_epoch).filter(|epoch| *epoch > 0)?;
+    let spared: Vec<_> = available.suspected_nodes.iter().map(|name| shown(name)).collect();
     let spared = match spared.is_empty() {
         true => String::new(),
         false => format!("; others stand in for {}", spared.join(", ")),
     };
-    let partitions = count(&available["partitions"]);
+    let partitions = show_count(available.partitions);
     Some(format!("epoch {epoch}, this node is the first owner of {partitions} partitions{spared}"))
 }
 
-fn requests(status: &Value) -> String {
-    let requests = &status["requests"];
-    let names = [("http", "HTTP"), ("resp", "Redis"), ("arakoon", "Arakoon"), ("riak", "Riak")];
-    let counts = names.iter().filter_map(|(field, name)| {
-        let count = requests[field].as_u64().filter(|count| *count > 0)?;
-        Some(format!("{} {name}", show_count(count)))
-    });
-    let counts: Vec<_> = counts.collect();
+fn requests(status: &NodeStatus) -> String {
+    let RequestCounts { http, resp, arakoon, riak } = status.requests;
+    let counts = [(http, "HTTP"), (resp, "Redis"), (arakoon, "Arakoon"), (riak, "Riak")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> =
+        counts.map(|(count, name)| format!("{} {name}", show_count(*count))).collect();
     let counts = if counts.is_empty() { "none".into() } else { counts.join(", ") };
-    let connections = match status["connections"].as_u64() {
-        Some(1) => "1 connection".into(),
-        _ => format!("{} connections", count(&status["connections"])),
+    let connections = match status.connections {
+        1 => "1 connection".into(),
+        count => format!("{} connections", show_count(count)),
     };
     format!("{counts} since the start; {connections}")
 }
@@ -286,7 +255,7 @@ mod tests {
     use super::*;
     use crate::commands::status::examples;
 
-    fn shown(status: &Value) -> String {
+    fn text_of(status: &NodeStatus) -> String {
         tables(status, None, Paint::OFF)
     }
 
@@ -310,12 +279,12 @@ memory     312 MiB
 buckets    4 consistent
 requests   1,234 HTTP, 88 Redis since the start; 3 connections
 ";
-        assert_eq!(shown(&examples::one()), wanted);
+        assert_eq!(text_of(&examples::one()), wanted);
     }
 
     #[test]
     fn three_nodes_are_a_table_by_name() {
-        let text = shown(&examples::three());
+        let text = text_of(&examples::three());
         let wanted = "\
 member  id                connection  last heard  round trip  membership  hints
 n1      27b9775f33bbdcfa  this node   -           -           member      -
@@ -329,7 +298,7 @@ n3      0ad4c29d653e1029  up          0.1 s ago   0.12 ms     member      -
 
     #[test]
     fn a_member_that_is_down_says_since_when_and_what_waits_for_it() {
-        let text = shown(&examples::one_missing());
+        let text = text_of(&examples::one_missing());
         let wanted = "\
 n3      0ad4c29d653e1029  down        not for 12 s  -           member      412 rows
 ";
@@ -342,12 +311,12 @@ n3      0ad4c29d653e1029  down        not for 12 s  -           member      412 
 
     #[test]
     fn a_node_that_joins_shows_what_it_receives() {
-        let text = shown(&examples::joining());
+        let text = text_of(&examples::joining());
         let wanted = "receives   a snapshot of group 1 from n2: 1,200 of about 5,000 rows, \
                       3 MiB/s, about 12 s left";
         assert!(text.contains(wanted), "{text}");
         assert!(text.contains("n1=learner n2 n3"), "{text}");
-        assert!(shown(&examples::witness()).contains("n1=witness n2 n3"));
+        assert!(text_of(&examples::witness()).contains("n1=witness n2 n3"));
     }
 
     #[test]
@@ -361,7 +330,7 @@ n3      0ad4c29d653e1029  down        not for 12 s  -           member      412 
             examples::witness(),
         ];
         for status in &all {
-            let text = shown(status);
+            let text = text_of(status);
             assert!(!text.contains("null") && !text.contains("unknown"), "{text}");
             for line in text.lines() {
                 assert!(line.chars().count() <= 100, "{line}");

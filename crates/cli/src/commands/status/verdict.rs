@@ -1,9 +1,10 @@
 //! Verdict on a node: one line with its state, the members that are missing, and the action to
 //! take.
 
-use crate::commands::bucket::plain;
+use crate::output::shown;
+use api::{GroupStatus, MemberStatus, NodeStatus};
 use base::duration::text_of_ms;
-use serde_json::Value;
+use base::{Membership, Part};
 
 /// Gravity of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +17,11 @@ pub enum Grade {
     Bad,
 }
 
-/// Returns the verdict on a status.
-pub fn verdict(status: &Value) -> (Grade, String) {
-    if status["ready"] == false {
-        let why = status["not_ready"].as_str().unwrap_or("the node does not take writes");
-        return (Grade::Bad, format!("NOT READY: {}", plain(&Value::from(why))));
+/// The verdict of a status.
+pub fn verdict(status: &NodeStatus) -> (Grade, String) {
+    if !status.ready {
+        let why = status.not_ready.as_deref().unwrap_or("the node does not take writes");
+        return (Grade::Bad, format!("NOT READY: {}", shown(why)));
     }
     let missing: Vec<_> = missing(status).collect();
     let obstacle = obstacle(status);
@@ -32,22 +33,22 @@ pub fn verdict(status: &Value) -> (Grade, String) {
     (grade, format!("ready: {members}, {writes}{own}"))
 }
 
-/// Returns the members without a connection; a leaving one may be stopped.
-fn missing(status: &Value) -> impl Iterator<Item = &Value> {
-    let members = status["members"].as_array().into_iter().flatten();
-    members.filter(|member| member["connected"] == false && member["membership"] != "leaving")
+/// Members without a connection; one that leaves may be stopped.
+fn missing(status: &NodeStatus) -> impl Iterator<Item = &MemberStatus> {
+    let away =
+        |member: &&MemberStatus| !member.connected && member.membership != Membership::Leaving;
+    status.members.iter().filter(away)
 }
 
-fn members(status: &Value, missing: &[&Value]) -> String {
-    let all = status["members"].as_array().map_or(0, Vec::len);
+fn members(status: &NodeStatus, missing: &[&MemberStatus]) -> String {
+    let all = status.members.len();
     if all < 2 {
         return "a single node".into();
     }
-    let here = status["members"].as_array().into_iter().flatten();
-    let here = here.filter(|member| member["connected"] == true).count();
-    let away = |member: &&Value| match member["unreachable_ms"].as_u64() {
-        Some(ms) => format!("{} not reached for {}", plain(&member["name"]), text_of_ms(ms)),
-        None => format!("{} not reached", plain(&member["name"])),
+    let here = status.members.iter().filter(|member| member.connected).count();
+    let away = |member: &&MemberStatus| match member.unreachable_ms {
+        Some(ms) => format!("{} not reached for {}", shown(&member.name), text_of_ms(ms)),
+        None => format!("{} not reached", shown(&member.name)),
     };
     match missing.is_empty() {
         true => format!("{here} of {all} members"),
@@ -58,27 +59,24 @@ fn members(status: &Value, missing: &[&Value]) -> String {
     }
 }
 
-/// Returns the obstacle to writes on a node that serves. `None`: there is none.
-fn obstacle(status: &Value) -> Option<&'static str> {
-    if status["disk"]["full"] == true {
+/// Obstacle to writes on a node that serves.
+fn obstacle(status: &NodeStatus) -> Option<&'static str> {
+    if status.disk.full {
         return Some("WRITES REFUSED: the disk is nearly full, give it room");
     }
-    (status["log"]["hangs"] == true).then_some("WRITES WAIT: the disk hangs")
+    status.log.hangs.then_some("WRITES WAIT: the disk hangs")
 }
 
-/// Describes this node's role. `None`: it is a voter in every group.
-fn own_part(status: &Value) -> Option<String> {
-    let own = |group: &Value| {
-        let members = group["members"].as_array().into_iter().flatten();
-        let own = members.into_iter().find(|member| member["node"] == status["node"]);
-        own.and_then(|own| own["part"].as_str().map(String::from))
+/// This node's part, where it is not that of a voter in every group.
+fn own_part(status: &NodeStatus) -> Option<String> {
+    let is = |group: &GroupStatus, part: Part| {
+        group.members.iter().any(|member| member.node == status.node && member.part == part)
     };
-    let groups = || status["groups"].as_array().into_iter().flatten();
-    if groups().any(|group| own(group).as_deref() == Some("witness")) {
+    if status.groups.iter().any(|group| is(group, Part::Witness)) {
         return Some("this node is a witness: it votes and keeps no data".into());
     }
-    let learns = groups().filter(|group| own(group).as_deref() == Some("learner"));
-    let learns: Vec<_> = learns.map(|group| plain(&group["id"])).collect();
+    let learns = status.groups.iter().filter(|group| is(group, Part::Learner));
+    let learns: Vec<_> = learns.map(|group| group.id.to_string()).collect();
     let word = if learns.len() == 1 { "group" } else { "groups" };
     (!learns.is_empty())
         .then(|| format!("joining: this node has no vote in {word} {} yet", learns.join(", ")))
@@ -88,7 +86,6 @@ fn own_part(status: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use crate::commands::status::examples;
-    use serde_json::json;
 
     #[test]
     fn a_node_that_serves_says_how_many_members_are_there() {
@@ -103,7 +100,7 @@ mod tests {
         let said = "ready: 2 of 3 members (n3 not reached for 12 s), writes ok";
         assert_eq!(verdict(&examples::one_missing()), (Grade::Impaired, said.into()));
         let mut leaving = examples::one_missing();
-        leaving["members"][2]["membership"] = json!("leaving");
+        leaving.members[2].membership = Membership::Leaving;
         assert_eq!(verdict(&leaving), (Grade::Good, "ready: 2 of 3 members, writes ok".into()));
     }
 
@@ -116,7 +113,7 @@ mod tests {
             "NOT READY: no majority for groups 0, 1: n2, n3 not reached for 12 s; start them \
              (see `credenza cluster status`)"
         );
-        let older = json!({ "ready": false });
+        let older = NodeStatus::default();
         assert_eq!(verdict(&older).1, "NOT READY: the node does not take writes");
     }
 
@@ -131,7 +128,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_part_of_the_verdict() {
         let mut full = examples::three();
-        full["disk"]["full"] = json!(true);
+        full.disk.full = true;
         let (grade, said) = verdict(&full);
         assert_eq!(grade, Grade::Impaired);
         assert!(said.contains("3 of 3 members, WRITES REFUSED: the disk"), "{said}");

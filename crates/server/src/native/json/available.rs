@@ -1,11 +1,10 @@
 //! Answers of available buckets as JSON.
 
-use super::cluster::id_text;
 use super::write::{bytes_onto, list_onto, number_onto, text_onto};
 use crate::contexts;
 use crate::typed;
 use base::available::TypeFound;
-use base::{BucketNames, Context, Headers, Keys, Owner, RingDescription, Sibling, Siblings};
+use base::{BucketNames, Context, Headers, Keys, Owner, Sibling, Siblings};
 
 /// A key's values and their context as fields, without braces around.
 pub fn siblings_onto(out: &mut Vec<u8>, siblings: &Siblings) {
@@ -88,14 +87,6 @@ pub fn names_onto(out: &mut Vec<u8>, names: &BucketNames) {
 fn more_onto(out: &mut Vec<u8>, more: bool) {
     out.extend_from_slice(b",\"more\":");
     number_onto(out, more);
-}
-
-/// The ring as fields, without braces around.
-pub fn ring_onto(out: &mut Vec<u8>, ring: &RingDescription) {
-    out.extend_from_slice(b"\"epoch\":");
-    number_onto(out, ring.epoch);
-    out.extend_from_slice(b",\"owners\":");
-    list_onto(out, &ring.owners, |out, owner| text_onto(out, &id_text(owner.0)));
 }
 
 /// A data type as fields, without braces around.

@@ -1,9 +1,10 @@
 //! Bodies of requests: from JSON to the types of `base`.
 
-use super::blob::{Blob, KeysSeed, TOO_MANY_KEYS, Whole};
+use super::keys::{KeysSeed, TOO_MANY_KEYS};
 use super::scan;
 use super::steps::{self, StepSeed, StepsSeed, TOO_MANY_STEPS};
 use crate::native::errors::malformed;
+use api::{Blob, Whole};
 use base::limits::CHANGES_MAX;
 use base::properties::Changes;
 use base::{BucketPlace, DirectoryCall, Error, GroupId, Key, Read, Reason, Update};
@@ -85,26 +86,9 @@ pub fn prefix(json: &[u8]) -> Result<Key, Error> {
     read_plain::<Prefix>(json).map(|body| body.prefix.0)
 }
 
-/// A prefix, and the token that tells where its emptying goes on.
-pub fn empty_prefix(json: &[u8]) -> Result<(Key, Option<String>), Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Part {
-        prefix: Blob,
-        #[serde(default, rename = "continue")]
-        token: Option<String>,
-    }
-    read_plain::<Part>(json).map(|body| (body.prefix.0, body.token))
-}
-
 /// A checkpoint's target.
 pub fn target(json: &[u8]) -> Result<String, Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Target {
-        target: String,
-    }
-    read_plain::<Target>(json).map(|body| body.target)
+    read_plain::<api::CheckpointTarget>(json).map(|body| body.target)
 }
 
 /// Names and texts of an object, in order: properties, log levels. An empty body is an empty
@@ -144,14 +128,9 @@ pub fn new_bucket(json: &[u8]) -> Result<DirectoryCall, Error> {
     })
 }
 
-/// Where a bucket is to move.
+/// Reads the target of a bucket's move.
 pub fn move_to(json: &[u8]) -> Result<DirectoryCall, Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct MoveTo {
-        group: Whole,
-    }
-    let group = read_plain::<MoveTo>(json)?.group.0;
+    let group = read_plain::<api::MoveTo>(json)?.group.0;
     let group = u32::try_from(group).map_err(|_| malformed("a group is a number"))?;
     Ok(DirectoryCall::MoveBucket { group: GroupId(group) })
 }

@@ -9,15 +9,15 @@
 //! Read next: `operations.rs` (the table of operations), `steps.rs`, `write.rs`.
 
 pub mod available;
-pub mod blob;
 pub mod bodies;
 pub mod cluster;
 pub mod fields;
+pub mod keys;
 pub mod operations;
 pub mod ring;
 pub mod scan;
-pub mod status;
 pub mod steps;
+pub mod views;
 pub mod write;
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! All operations share one set of field names; the table of operations says which of them each
 //! requires and allows.
 
-use super::blob::{Blob, KeysSeed, Whole};
 use super::fields::StepField;
+use super::keys::KeysSeed;
 use super::operations::{self, AllowedIn, JsonOperation, OperationName};
 use crate::native::ranges::{self, Bounds};
+use api::{Blob, Whole};
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
 use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
 use base::{Key, Read, Update, Value, Version};

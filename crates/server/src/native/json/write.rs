@@ -1,12 +1,11 @@
 //! Replies as JSON. Everything is appended to one buffer; nothing in between.
 
-use super::{available, cluster, ring};
+use super::available;
 use crate::native::errors;
-use base::properties::{Property, PropertyShape};
-use base::reply::BucketDescription;
-use base::{Body, Outcome, Page, Properties, Row};
+use base::{Body, Outcome, Page, Row};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
 use std::io::Write;
 
 /// A string if the bytes are UTF-8, else `{"base64": ".."}`.
@@ -24,6 +23,23 @@ pub fn bytes_onto(out: &mut Vec<u8>, bytes: &[u8]) {
 /// A JSON string.
 pub fn text_onto(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a string always has a JSON form");
+}
+
+/// A struct as JSON.
+pub fn json_onto(out: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(out, value).expect("a struct of texts and numbers has a JSON form");
+}
+
+/// A struct as fields, without braces around.
+fn fields_onto(out: &mut Vec<u8>, value: &impl Serialize) {
+    let start = out.len();
+    json_onto(out, value);
+    out.remove(start);
+    out.pop();
+}
+
+fn of_type(name: &str, properties: &base::Properties) -> api::BucketType {
+    api::BucketType { name: name.into(), properties: properties.into() }
 }
 
 /// A decimal number.
@@ -119,32 +135,22 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
         }
         Body::Buckets(buckets) => {
             out.extend_from_slice(b"\"buckets\":");
-            list_onto(out, buckets, |out, bucket| {
-                out.push(b'{');
-                bucket_onto(out, bucket);
-                out.push(b'}');
-            });
+            list_onto(out, buckets, |out, bucket| json_onto(out, &api::BucketReply::from(bucket)));
         }
-        Body::Types(types) => {
-            out.extend_from_slice(b"\"types\":");
-            list_onto(out, types, |out, (name, properties)| {
-                out.extend_from_slice(b"{\"name\":");
-                text_onto(out, name);
-                out.extend_from_slice(b",\"properties\":");
-                properties_onto(out, properties);
-                out.push(b'}');
-            });
-        }
-        Body::Cluster(described) => cluster::described_onto(out, described),
-        Body::Joined(described, secret) => cluster::joined_onto(out, described, secret),
-        Body::Group(placement) => cluster::group_onto(out, placement),
+        Body::Types(types) => fields_onto(
+            out,
+            &api::Types { types: types.iter().map(|(name, of)| of_type(name, of)).collect() },
+        ),
+        Body::Cluster(known) => fields_onto(out, &api::Members::from(&**known)),
+        Body::Joined(known, secret) => fields_onto(out, &api::Joined::new(known, secret)),
+        Body::Group(placement) => fields_onto(out, &api::GroupPlacement::from(&**placement)),
         Body::Siblings(siblings) => available::siblings_onto(out, siblings),
         Body::Stored(context) => available::context_onto(out, context),
         Body::Keys(keys) => available::keys_onto(out, keys),
         Body::BucketNames(names) => available::names_onto(out, names),
-        Body::Ring(ring) => available::ring_onto(out, ring),
-        Body::RingPlan(plan) => ring::plan_onto(out, plan),
-        Body::RingTransfers(transfers) => ring::transfers_onto(out, transfers),
+        Body::Ring(ring) => fields_onto(out, &api::Ring::from(ring)),
+        Body::RingPlan(plan) => fields_onto(out, &api::RingPlan::from(&**plan)),
+        Body::RingTransfers(transfers) => fields_onto(out, &api::RingTransfers::from(transfers)),
         Body::Typed(found) => available::typed_onto(out, found),
         Body::Owners(owners) => available::owners_onto(out, owners),
     }
@@ -219,43 +225,6 @@ fn step_onto(out: &mut Vec<u8>, step: &Result<Outcome, base::Error>) {
         Err(error) => {
             out.extend_from_slice(b"\"outcome\":\"error\",");
             errors::error_onto(out, error);
-        }
-    }
-    out.push(b'}');
-}
-
-/// A bucket's description as fields, without braces around.
-pub fn bucket_onto(out: &mut Vec<u8>, bucket: &BucketDescription) {
-    out.extend_from_slice(b"\"name\":");
-    text_onto(out, bucket.name.full());
-    out.extend_from_slice(b",\"id\":");
-    number_onto(out, bucket.id);
-    out.extend_from_slice(b",\"group\":");
-    number_onto(out, bucket.group);
-    if let Some(moving) = bucket.moving {
-        out.extend_from_slice(b",\"moves_to\":{\"group\":");
-        number_onto(out, moving.group);
-        out.extend_from_slice(b",\"id\":");
-        number_onto(out, moving.id);
-        out.push(b'}');
-    }
-    out.extend_from_slice(b",\"properties\":");
-    properties_onto(out, &bucket.properties);
-}
-
-fn properties_onto(out: &mut Vec<u8>, properties: &Properties) {
-    out.push(b'{');
-    for (place, Property { name, get, shape, .. }) in properties.shown().enumerate() {
-        if place > 0 {
-            out.push(b',');
-        }
-        text_onto(out, name);
-        out.push(b':');
-        let text = get(properties);
-        match text.parse::<u64>() {
-            Ok(number) => number_onto(out, number),
-            Err(_) if *shape == PropertyShape::Flag => out.extend_from_slice(text.as_bytes()),
-            Err(_) => text_onto(out, &text),
         }
     }
     out.push(b'}');

@@ -1,45 +1,25 @@
-//! The schemas of the OpenAPI document; those of steps are made from the table of operations.
+//! The schemas of the OpenAPI document: those of the control plane come from the structs of `api`,
+//! those of steps from the table of operations, those of rows are here.
 //!
 //! Promises: every schema that a route names is here.
 //! Never: says more than the front-end reads or writes: `additionalProperties` is false throughout.
-//! Read next: `cluster.rs`.
+//! Read next: `outcomes.rs`.
 
-mod checkpoints;
-mod cluster;
+mod datatypes;
 mod outcomes;
-mod places;
-mod ring;
 pub mod sessions;
-mod siblings;
-mod status;
 
 use super::json::fields::StepField;
 use super::json::operations::{AllowedIn, JsonOperation, OPERATIONS};
-use base::Reason;
 use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
-use base::properties::{PROPERTIES, Property, PropertyShape};
-pub use checkpoints::CHECKPOINT_PATTERN;
 use serde_json::{Map, Value, json};
 
-/// A bucket's full name.
-pub const BUCKET_PATTERN: &str =
-    "^[a-z0-9][a-z0-9_-]{0,62}/[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";
-/// The same, whose type may be left out if it is `default`.
+/// A bucket's full name, whose type may be left out if it is `default`.
 pub const SHORT_BUCKET_PATTERN: &str =
     "^([a-z0-9][a-z0-9_-]{0,62}/)?[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";
-/// Standard base64 with padding, in its one form.
-pub const BASE64_PATTERN: &str =
-    "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
-
-/// A context as it is given out: URL-safe base64 without padding.
-pub const CONTEXT_PATTERN: &str =
-    "^([A-Za-z0-9_-]{4})*([A-Za-z0-9_-][AQgw]|[A-Za-z0-9_-]{2}[AEIMQUYcgkosw048])?$";
 /// A context as it is taken: either alphabet of base64, with padding or without.
 pub const ANY_CONTEXT_PATTERN: &str = "^([A-Za-z0-9+/_-]{4})*\
     ([A-Za-z0-9+/_-][AQgw](==)?|[A-Za-z0-9+/_-]{2}[AEIMQUYcgkosw048]=?)?$";
-
-/// A member's name.
-pub const MEMBER_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$";
 
 /// A time to live.
 pub fn ttl() -> Value {
@@ -68,28 +48,19 @@ fn object(properties: Value) -> Value {
 
 /// All schemas by name.
 pub fn all(sections: &[String]) -> Value {
-    let mut schemas = Map::new();
+    let mut schemas = api::schema::all();
     requests(&mut schemas);
     schemas.insert("LogLevels".into(), log_levels(sections));
     steps(&mut schemas, "Update", AllowedIn::Reads);
     steps(&mut schemas, "Read", AllowedIn::Updates);
     replies(&mut schemas);
     outcomes::all(&mut schemas);
-    status::all(&mut schemas);
-    checkpoints::all(&mut schemas);
-    cluster::all(&mut schemas);
-    ring::all(&mut schemas);
     sessions::all(&mut schemas);
-    siblings::all(&mut schemas);
+    datatypes::all(&mut schemas);
     Value::Object(schemas)
 }
 
 fn requests(schemas: &mut Map<String, Value>) {
-    let bytes = json!({ "oneOf": [
-        { "type": "string" },
-        object(json!({ "base64": { "type": "string", "pattern": BASE64_PATTERN } })),
-    ] });
-    schemas.insert("Bytes".into(), bytes);
     schemas.insert("MaybeBytes".into(), maybe(reference("Bytes")));
     let steps = json!({
         "type": "array", "items": reference("Update"), "maxItems": SEQUENCE_STEPS_MAX,
@@ -118,34 +89,6 @@ fn requests(schemas: &mut Map<String, Value>) {
         }),
     );
     schemas.insert("Prefix".into(), object(json!({ "prefix": reference("Bytes") })));
-    schemas.insert("EmptyPrefix".into(), empty_prefix());
-    schemas.insert("Emptied".into(), emptied());
-    let mut properties = Map::new();
-    for property in &PROPERTIES {
-        properties.insert(property.name.into(), property_schema(property));
-    }
-    schemas.insert(
-        "Properties".into(),
-        json!({ "type": "object", "additionalProperties": false, "properties": &properties }),
-    );
-    places::all(schemas, properties);
-}
-
-/// A part of a prefix that is to be emptied.
-fn empty_prefix() -> Value {
-    json!({
-        "type": "object", "required": ["prefix"], "additionalProperties": false,
-        "properties": { "prefix": reference("Bytes"), "continue": continuation() },
-    })
-}
-
-/// How far it came.
-fn emptied() -> Value {
-    object(json!({ "removed": { "type": "integer", "minimum": 0 }, "continue": continuation() }))
-}
-
-fn continuation() -> Value {
-    json!({ "oneOf": [{ "type": "string", "pattern": "^[A-Za-z0-9_-]*$" }, { "type": "null" }] })
 }
 
 /// Levels by section; `all` stands for every section when levels are changed.
@@ -156,22 +99,6 @@ fn log_levels(sections: &[String]) -> Value {
         properties.insert(section.into(), json!({ "enum": levels }));
     }
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
-}
-
-fn property_schema(property: &Property) -> Value {
-    let mut schema = match property.shape {
-        PropertyShape::Word(words) => json!({ "enum": words }),
-        PropertyShape::Number(least, most) => {
-            json!({ "type": "integer", "minimum": least, "maximum": most })
-        }
-        PropertyShape::Quorum => json!({ "anyOf": [
-            { "enum": ["one", "quorum", "all"] },
-            { "type": "integer", "minimum": 0, "maximum": 255 },
-        ] }),
-        PropertyShape::Flag => json!({ "type": "boolean" }),
-    };
-    schema["description"] = property.doc.into();
-    schema
 }
 
 /// A schema for each operation that may stand here, and one for all of them.
@@ -255,66 +182,12 @@ fn field_schema(operation: &str, field: StepField) -> Value {
 }
 
 fn replies(schemas: &mut Map<String, Value>) {
-    let count = json!({ "type": "integer", "minimum": 0 });
-    let words: Vec<&str> = Reason::ALL.iter().map(|reason| reason.word()).collect();
-    let kinds = ["invalid", "denied", "conflict", "unavailable", "unknown", "corrupt"];
-    let detail = object(json!({
-        "reason": { "enum": words }, "kind": { "enum": kinds }, "detail": reference("Bytes"),
-    }));
-    schemas.insert("ErrorDetail".into(), detail);
-    schemas.insert("Error".into(), object(json!({ "error": reference("ErrorDetail") })));
-    schemas.insert(
-        "Row".into(),
-        json!({
-            "type": "object", "required": ["value", "version"], "additionalProperties": false,
-            "properties": {
-                "value": reference("Bytes"), "version": count, "expires_in_ms": count },
-        }),
-    );
-    let maybe_row = maybe(reference("Row"));
-    let rows = object(json!({ "rows": { "type": "array", "items": maybe_row.clone() } }));
-    schemas.insert("Rows".into(), rows);
-    schemas.insert(
-        "Entry".into(),
-        json!({
-            "type": "object", "required": ["key"], "additionalProperties": false,
-            "properties": { "key": reference("Bytes"), "value": reference("Bytes"),
-                "version": count, "expires_in_ms": count },
-        }),
-    );
-    schemas.insert(
-        "Page".into(),
-        object(json!({
-            "entries": { "type": "array", "items": reference("Entry") },
-            "more": { "type": "boolean" }, "continue": reference("MaybeBytes"),
-        })),
-    );
-    schemas.insert("Count".into(), object(json!({ "count": count })));
     schemas.insert(
         "ReadReply".into(),
         json!({ "oneOf": [
-        object(json!({ "row": maybe_row })),
+        object(json!({ "row": maybe(reference("Row")) })),
         reference("Rows"), reference("Page"), reference("Count"),
         object(json!({ "done": { "const": true } })),
     ] }),
     );
-    let mut bucket = object(json!({
-        "name": { "type": "string", "pattern": BUCKET_PATTERN },
-        "id": count, "group": count, "properties": reference("Properties"),
-    }));
-    bucket["properties"]["moves_to"] = object(json!({ "group": count, "id": count }));
-    schemas.insert("BucketReply".into(), bucket);
-    schemas.insert(
-        "Buckets".into(),
-        object(json!({
-            "buckets": { "type": "array", "items": reference("BucketReply") },
-            "more": { "type": "boolean" },
-            "continue": { "type": ["string", "null"] },
-        })),
-    );
-    let of_type = object(json!({
-        "name": { "type": "string" }, "properties": reference("Properties"),
-    }));
-    schemas
-        .insert("Types".into(), object(json!({ "types": { "type": "array", "items": of_type } })));
 }

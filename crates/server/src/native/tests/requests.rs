@@ -1,11 +1,7 @@
-//! Encoding of a request as HTTP.
+//! Requests of `base` as a client writes them, for the tests of how the front-end reads them.
 
 use super::steps::{read_onto, update_onto};
-use super::wire::SentRequest;
-use super::{key_path, path};
 use crate::http::percent::encode_onto;
-use crate::native::json::cluster::id_text;
-use crate::native::json::ring;
 use base::properties::Changes;
 use base::range::Direction;
 use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
@@ -13,10 +9,39 @@ use base::{
     Bound, BucketName, ClusterCall, Key, MemberDescription, Part, Range, Read, ReadLevel, Request,
     RingCall, Update, Want,
 };
+use bytes::Bytes;
 use serde_json::json;
 use std::fmt::Write;
 
-/// Returns the request as it is sent, without the headers of a retry.
+/// A request as it is sent.
+#[derive(Clone, Debug)]
+pub struct SentRequest {
+    /// `GET`, ...
+    pub method: &'static str,
+    /// Path and query, encoded.
+    pub path: String,
+    /// Headers beside `host` and `content-length`.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body, if the method has one.
+    pub body: Option<Bytes>,
+}
+
+impl SentRequest {
+    /// Without a body.
+    pub fn new(method: &'static str, path: impl Into<String>) -> SentRequest {
+        SentRequest { method, path: path.into(), headers: Vec::new(), body: None }
+    }
+
+    /// With a JSON body.
+    pub fn json(method: &'static str, path: impl Into<String>, body: Vec<u8>) -> SentRequest {
+        let mut sent = SentRequest::new(method, path);
+        sent.headers.push(("content-type", "application/json".into()));
+        sent.body = Some(body.into());
+        sent
+    }
+}
+
+/// The request as it is sent, its retry's headers apart.
 pub fn sent(request: &Request) -> SentRequest {
     let bucket = &request.bucket;
     match &request.call {
@@ -169,12 +194,12 @@ fn members(call: &ClusterCall) -> SentRequest {
         ClusterCall::Describe => SentRequest::new("GET", MEMBERS),
         ClusterCall::AddMember { member, part, lease_ms } => {
             let MemberDescription { node, name, peer, client, .. } = member;
-            let body = json!({ "node": id_text(node.0), "name": name, "peer": peer,
+            let body = json!({ "node": node.to_string(), "name": name, "peer": peer,
                 "client": client, "part": part.word(), "lease_ms": lease_ms });
             json("POST", MEMBERS.into(), body)
         }
         ClusterCall::UpdateMember { node, name, peer, client } => {
-            let node = id_text(node.0);
+            let node = node.to_string();
             let body = json!({ "node": node, "name": name, "peer": peer, "client": client });
             json("PATCH", MEMBERS.into(), body)
         }
@@ -229,9 +254,8 @@ fn of_ring(call: &RingCall) -> SentRequest {
         RingCall::Claim => SentRequest::new("PUT", "/v1/cluster/ring"),
         RingCall::Plan => SentRequest::new("GET", PLAN),
         RingCall::Stage(change) => {
-            let mut body = Vec::new();
-            ring::change_onto(&mut body, change);
-            SentRequest::json("POST", PLAN, body)
+            let body = json!(api::RingChange::from(change)).to_string();
+            SentRequest::json("POST", PLAN, body.into_bytes())
         }
         RingCall::Clear => SentRequest::new("DELETE", PLAN),
         RingCall::Commit { epoch } => {
@@ -245,4 +269,23 @@ fn of_ring(call: &RingCall) -> SentRequest {
             SentRequest::new("POST", "/v1/cluster/ring/told")
         }
     }
+}
+
+/// The path of something in a bucket.
+fn path(bucket: &BucketName, rest: &str) -> String {
+    let mut path = format!("/v1/buckets/{}/", bucket.kind());
+    encode_onto(&mut path, bucket.name().as_bytes());
+    path + rest
+}
+
+/// The path of a key.
+fn key_path(bucket: &BucketName, key: &[u8]) -> String {
+    let mut path = path(bucket, "/keys/");
+    // Dots alone would be taken for a step up the path by whoever stands in between.
+    match key {
+        b"." => path.push_str("%2E"),
+        b".." => path.push_str("%2E%2E"),
+        key => encode_onto(&mut path, key),
+    }
+    path
 }

@@ -1,13 +1,22 @@
-//! A connection to a node's native front-end: one request after the other.
+//! A client of a node's native front-end: one request after the other, over one kept connection.
+//!
+//! Promises: an error is sorted by what the caller can do; a connection that breaks under an update
+//! is `unknown`, under a read `unavailable`.
+//! Never: repeats a request by itself; keeps more of an answer than `ANSWER_BYTES_MAX`.
+//! Read next: `control.rs` (a method for each request of operators).
+
+mod control;
 
 use base::limits::{FRAME_BYTES_MAX, VALUES_BYTES_MAX};
-use base::{Error, Kind, Reason, nearest};
+use base::{Error, JoinToken, Kind, Reason, nearest};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use program::{Failure, Outcome};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -15,7 +24,7 @@ use tokio::net::TcpStream;
 /// `\u00XX`.
 const ANSWER_BYTES_MAX: usize = 6 * VALUES_BYTES_MAX + FRAME_BYTES_MAX;
 
-/// Where the node is, and how long to wait for it.
+/// Address of the node, and the longest wait for it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Address {
     /// The node's HTTP address
@@ -25,6 +34,13 @@ pub struct Address {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, global = true)]
     #[arg(allow_hyphen_values = true)]
     pub timeout: Duration,
+}
+
+impl Address {
+    /// Returns a client of the node; nothing is connected yet.
+    pub fn client(&self) -> Outcome<Client> {
+        Client::new(self)
+    }
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -50,12 +66,18 @@ impl HttpCall {
         HttpCall { method, path: path.into(), headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// With a JSON body.
+    /// With a body of JSON that is written already.
     pub fn json(method: Method, path: impl Into<String>, body: impl Into<Bytes>) -> HttpCall {
         let mut call = HttpCall::new(method, path);
         call.headers.push(("content-type", "application/json".into()));
         call.body = body.into();
         call
+    }
+
+    /// With a body that is this value in JSON.
+    pub fn with_json(self, body: &impl Serialize) -> HttpCall {
+        let body = serde_json::to_vec(body).expect("a struct of texts and numbers has a JSON form");
+        HttpCall::json(self.method, self.path, body)
     }
 }
 
@@ -73,9 +95,11 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// The body as JSON.
-    pub fn json(&self) -> Outcome<serde_json::Value> {
-        serde_json::from_slice(&self.body).map_err(|error| foreign(&format!("no JSON: {error}")))
+    /// The body, read from JSON. Where there is none, nothing is read: `()`.
+    pub fn read<T: DeserializeOwned>(&self) -> Outcome<T> {
+        let body = if self.body.is_empty() { b"null" } else { &self.body[..] };
+        let read = serde_json::from_slice(body);
+        read.map_err(|error| foreign(&format!("another answer is expected: {error}")))
     }
 }
 
@@ -84,6 +108,10 @@ pub struct Client {
     authority: String,
     timeout: Duration,
     connection: Option<SendRequest<Full<Bytes>>>,
+    /// Shown with every request.
+    token: Option<JoinToken>,
+    /// Words about a node that is not there.
+    remedy: &'static str,
 }
 
 impl Client {
@@ -97,7 +125,23 @@ impl Client {
         }
         let port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let authority = if port { authority.into() } else { format!("{authority}:7711") };
-        Ok(Client { authority, timeout: address.timeout, connection: None })
+        let remedy = "; start one with `credenza serve`, or name it with --url";
+        Ok(Client { authority, timeout: address.timeout, connection: None, token: None, remedy })
+    }
+
+    /// Returns a client of a member at this address, which is shown a join token.
+    pub fn of_member(
+        address: &str,
+        token: Option<JoinToken>,
+        timeout: Duration,
+    ) -> Outcome<Client> {
+        let url = format!("http://{address}");
+        Ok(Client { token, remedy: "", ..Client::new(&Address { url, timeout })? })
+    }
+
+    /// Reads what is at a path.
+    pub async fn get<T: DeserializeOwned>(&mut self, path: impl Into<String>) -> Outcome<T> {
+        self.call(HttpCall::new(Method::GET, path)).await?.read()
     }
 
     /// Sends a request and reads its answer; an error answer is a failure.
@@ -117,7 +161,8 @@ impl Client {
     pub async fn call_key(&mut self, call: HttpCall) -> Outcome<Option<HttpResponse>> {
         let path = call.path.clone();
         let (status, answer) = self.exchange(call).await?;
-        if status == 404 && reason_word(&answer.body).is_none_or(|word| word == "not_found") {
+        if status == 404 && told(&answer.body).is_none_or(|error| error.reason == Reason::NotFound)
+        {
             return Ok(None);
         }
         match status {
@@ -149,15 +194,15 @@ impl Client {
     async fn bucket_near(&mut self, path: &str) -> Option<String> {
         let mut parts = path.strip_prefix(BUCKETS)?.split(['/', '?']);
         let name = format!("{}/{}", parts.next()?, parts.next()?);
-        let list = HttpCall::new(Method::GET, "/v1/buckets?limit=1000");
+        let list = HttpCall::new(Method::GET, control::bucket_page(None));
         let (_, answer) = self.exchange(list).await.ok()?;
-        let page = answer.json().ok()?;
-        let names = page["buckets"].as_array().into_iter().flatten();
-        let names = names.filter_map(|bucket| bucket["name"].as_str());
-        nearest(&name, names).map(String::from)
+        let page: api::Buckets = answer.read().ok()?;
+        nearest(&name, page.buckets.iter().map(|bucket| bucket.name.as_str())).map(String::from)
     }
 
-    async fn exchange(&mut self, call: HttpCall) -> Outcome<(u16, HttpResponse)> {
+    async fn exchange(&mut self, mut call: HttpCall) -> Outcome<(u16, HttpResponse)> {
+        let shown = self.token.as_ref().map(|token| format!("Bearer {}", token.text()));
+        call.headers.extend(shown.map(|header| ("authorization", header)));
         let updates = call.method != Method::GET && call.method != Method::HEAD;
         let deadline = tokio::time::Instant::now() + self.timeout;
         let connecting = self.connect();
@@ -195,11 +240,7 @@ impl Client {
 
     /// Adds who we speak to.
     fn nobody(&self, what: &str) -> String {
-        format!(
-            "no node answers at http://{}: {what}; start one with `credenza serve`, or name it \
-             with --url",
-            self.authority
-        )
+        format!("no node answers at http://{}: {what}{}", self.authority, self.remedy)
     }
 }
 
@@ -230,10 +271,9 @@ async fn send(
     Ok((status, HttpResponse { version, expires_in_ms, index, body }))
 }
 
-/// The reason of an error answer.
-fn reason_word(body: &[u8]) -> Option<String> {
-    let json: serde_json::Value = serde_json::from_slice(body).ok()?;
-    json["error"]["reason"].as_str().map(String::from)
+/// The error that an answer tells; none if it is none of a node's.
+fn told(body: &[u8]) -> Option<Error> {
+    serde_json::from_slice::<api::ErrorReply>(body).ok()?.error.error()
 }
 
 /// Path prefix of every request about keys.
@@ -241,19 +281,13 @@ const BUCKETS: &str = "/v1/buckets/";
 
 /// The node's error in an error answer.
 fn error_of(status: u16, body: &[u8], speaks_of_keys: bool) -> Failure {
-    let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let word = json["error"]["reason"].as_str().unwrap_or_default();
-    let Some(reason) = Reason::ALL.into_iter().find(|reason| reason.word() == word) else {
-        return foreign(&format!("status {status}"));
-    };
-    let detail = match &json["error"]["detail"] {
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    match reason {
+    match told(body) {
+        None => foreign(&format!("status {status}")),
         // A member or a group, say, which the request named.
-        Reason::NotFound if !speaks_of_keys => Failure::invalid(detail),
-        _ => Error::new(reason, detail).into(),
+        Some(error) if error.reason == Reason::NotFound && !speaks_of_keys => {
+            Failure::invalid(error.text())
+        }
+        Some(error) => error.into(),
     }
 }
 

@@ -1,17 +1,51 @@
 //! A key or value in JSON: a string, or `{"base64": ".."}`.
 
-use base::Key;
-use base::limits::KEYS_PER_READ_MAX;
+use crate::schema::BASE64_PATTERN;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use std::cell::Cell;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
-/// Bytes read from JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Bytes: a string in JSON where they are UTF-8, an object with `base64` elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blob(pub Bytes);
+
+impl From<&[u8]> for Blob {
+    fn from(bytes: &[u8]) -> Blob {
+        Blob(Bytes::copy_from_slice(bytes))
+    }
+}
+
+impl Serialize for Blob {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => {
+                let mut object = serializer.serialize_map(Some(1))?;
+                object.serialize_entry("base64", &STANDARD.encode(&self.0))?;
+                object.end()
+            }
+        }
+    }
+}
+
+impl JsonSchema for Blob {
+    fn schema_name() -> Cow<'static, str> {
+        "Bytes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "oneOf": [
+            { "type": "string" },
+            { "type": "object", "required": ["base64"],
+              "properties": { "base64": { "type": "string", "pattern": BASE64_PATTERN } } },
+        ] })
+    }
+}
 
 struct BlobVisitor;
 
@@ -94,75 +128,26 @@ impl<'de> Deserialize<'de> for Encoded {
     }
 }
 
-/// Reads a list of keys; counts the keys of the whole body.
-pub struct KeysSeed<'a>(pub &'a Cell<usize>);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
-/// A whole number from 0 on; `7.0` is one too, as JSON Schema has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whole(pub u64);
-
-/// Up to here a floating point number says exactly which whole number it means.
-const EXACT_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
-
-impl Whole {
-    /// The whole number that this is, if it is one.
-    pub fn of_float(number: f64) -> Option<Whole> {
-        let is_whole = number.fract() == 0.0 && (0.0..=EXACT_FLOAT_MAX).contains(&number);
-        is_whole.then_some(Whole(number as u64))
-    }
-
-    /// As a size; what no size can hold is larger than any limit all the same.
-    pub fn size(self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
-    }
-}
-
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Whole, D::Error> {
-        struct WholeVisitor;
-        impl Visitor<'_> for WholeVisitor {
-            type Value = Whole;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number from 0 to 2^64 - 1")
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
-                Ok(Whole(number))
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
-                Whole::of_float(number).ok_or_else(|| E::custom("a number is not whole"))
-            }
+    proptest! {
+        #[test]
+        fn bytes_are_read_as_they_are_written(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let blob = Blob(bytes.into());
+            let json = serde_json::to_string(&blob).expect("it has a form");
+            prop_assert_eq!(serde_json::from_str::<Blob>(&json).ok(), Some(blob), "{}", json);
         }
-        deserializer.deserialize_any(WholeVisitor)
-    }
-}
-
-/// How an error begins that is `too_large` and not `malformed`.
-pub const TOO_MANY_KEYS: &str = "a body lists more than 131072 keys";
-
-impl<'de> DeserializeSeed<'de> for KeysSeed<'_> {
-    type Value = Vec<Key>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Key>, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for KeysSeed<'_> {
-    type Value = Vec<Key>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of keys")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Key>, A::Error> {
-        let mut keys = Vec::new();
-        while let Some(key) = list.next_element::<Blob>()? {
-            self.0.set(self.0.get() + 1);
-            if self.0.get() > KEYS_PER_READ_MAX {
-                return Err(A::Error::custom(TOO_MANY_KEYS));
-            }
-            keys.push(key.0);
+    #[test]
+    fn nothing_but_a_text_or_one_field_is_bytes() {
+        for bad in
+            ["7", "null", "{}", r#"{"base64":"/w"}"#, r#"{"base64":"","x":1}"#, r#"{"a":""}"#]
+        {
+            assert!(serde_json::from_str::<Blob>(bad).is_err(), "{bad}");
         }
-        Ok(keys)
     }
 }

@@ -1,0 +1,179 @@
+//! The node's own views as they are answered.
+
+use base::LogIndex;
+use node::{DifferenceStatus, PartStatus};
+
+/// The cluster as a node sees it; the warnings are those of its status.
+pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::ClusterStatus {
+    api::ClusterStatus {
+        cluster: view.cluster.into(),
+        founder: view.founder.into(),
+        lease_ms: view.lease_ms,
+        changes: view.changes,
+        name: view.name.clone(),
+        members: view.members.iter().map(member).collect(),
+        groups: view.groups.iter().map(place).collect(),
+        warnings,
+    }
+}
+
+/// A member with this node's connection.
+fn member(view: &node::MemberStatus) -> api::MemberStatus {
+    let api::MemberReply { node, name, peer, client, incarnation, membership } =
+        (&view.member).into();
+    api::MemberStatus {
+        node,
+        name,
+        peer,
+        client,
+        incarnation,
+        membership,
+        connected: view.connected,
+        last_heard_ms_ago: view.last_heard_ms_ago,
+        unreachable_ms: view.unreachable_ms,
+        rtt_us: view.rtt_us,
+        connection_error: view.connection_error.clone(),
+        health: view.health.into(),
+        hints: view.hints,
+    }
+}
+
+fn parts(members: &[PartStatus]) -> Vec<api::GroupMember> {
+    let one = |member: &PartStatus| api::GroupMember {
+        node: member.node.into(),
+        name: member.name.clone(),
+        part: member.part,
+        match_index: member.match_index.map(|LogIndex(index)| index),
+    };
+    members.iter().map(one).collect()
+}
+
+fn place(place: &node::PlaceStatus) -> api::PlaceStatus {
+    let (save, elect) = place.quorums;
+    api::PlaceStatus {
+        group: place.group.0,
+        local: place.local,
+        master: place.master.clone(),
+        desired: parts(&place.desired),
+        members: parts(&place.members),
+        quorum: (save > 0).then_some(save as u64),
+        quorum_elects: (elect > 0).then_some(elect as u64),
+        plan: place.plan.clone(),
+        waits_for: place.waits_for.clone(),
+        expect_progress_possible: place.expect_progress_possible,
+        comparison: place.comparison.as_ref().map(comparison),
+    }
+}
+
+fn comparison(found: &node::ComparisonStatus) -> api::Comparison {
+    let compared =
+        |(name, rows): &(String, u64)| api::ComparedReplica { name: name.clone(), rows: *rows };
+    let difference = |it: &DifferenceStatus| {
+        let DifferenceStatus { bucket, from, upto, agreeing, text } = it.clone();
+        api::Difference { bucket, from, upto, agreeing, text }
+    };
+    api::Comparison {
+        running: found.running,
+        passes: found.passes,
+        error: found.error.clone(),
+        ended_ms_ago: found.ended_ms_ago,
+        rows: found.rows,
+        bytes: found.bytes,
+        replicas: found.replicas.iter().map(compared).collect(),
+        differences: found.differences.iter().map(difference).collect(),
+    }
+}
+
+/// The node's own part of its status; the listeners add what they know.
+pub fn status(view: &node::Status) -> api::NodeStatus {
+    let node::StoreStatus { disk_bytes, memory_bytes, cached_rows, cached_bytes, rows_estimated } =
+        view.store;
+    let node::DiskStatus { total_bytes, free_bytes, free_files, full } = view.disk;
+    api::NodeStatus {
+        name: view.name.clone(),
+        node: view.node.into(),
+        cluster: view.cluster.into(),
+        incarnation: view.incarnation,
+        version: view.version.into(),
+        uptime_ms: view.uptime_ms,
+        groups: view.groups.iter().map(group).collect(),
+        snapshots: view.snapshots.iter().map(snapshot).collect(),
+        log: log(&view.log),
+        store: api::StoreStatus {
+            disk_bytes,
+            memory_bytes,
+            cached_rows,
+            cached_bytes,
+            rows_estimated,
+        },
+        disk: api::DiskStatus { total_bytes, free_bytes, free_files, full },
+        memory: api::MemoryStatus { resident_bytes: view.resident_bytes },
+        available: available(&view.available),
+        lease_ms: view.lease_ms,
+        members: view.members.iter().map(member).collect(),
+        buckets: view.buckets as u64,
+        interval_buckets: view.interval_buckets.clone(),
+        warnings: view.warnings.clone(),
+        ..api::NodeStatus::default()
+    }
+}
+
+fn group(group: &node::GroupStatus) -> api::GroupStatus {
+    api::GroupStatus {
+        id: group.id.0,
+        role: group.role.into(),
+        master: group.master.clone(),
+        ballot: group.ballot.to_string(),
+        decided: group.decided.0,
+        applied: group.applied.0,
+        flushed: group.flushed.0,
+        undecided: group.undecided,
+        sessions: group.sessions,
+        expect_progress_possible: group.expect_progress_possible,
+        members: parts(&group.members),
+        comparison: group.comparison.as_ref().map(comparison),
+    }
+}
+
+fn snapshot(snapshot: &node::SnapshotStatus) -> api::SnapshotStatus {
+    api::SnapshotStatus {
+        group: snapshot.group.0,
+        from: snapshot.from.into(),
+        last_index: snapshot.last_index.0,
+        rows: snapshot.rows,
+        rows_estimated: snapshot.rows_estimated,
+        bytes: snapshot.bytes,
+        bytes_per_second: snapshot.bytes_per_second,
+        eta_ms: snapshot.eta_ms,
+        resumes: snapshot.resumes,
+        restarts: snapshot.restarts,
+    }
+}
+
+fn log(log: &node::LogStatus) -> api::LogStatus {
+    api::LogStatus {
+        bytes: log.bytes,
+        segments: log.segments,
+        syncs: log.syncs,
+        sync_us_p50: log.sync_us_p50,
+        sync_us_p99: log.sync_us_p99,
+        sync_us_mean: log.sync_us_mean,
+        slow: log.slow,
+        hangs: log.hangs,
+        unanswered_ms: log.unanswered_ms,
+    }
+}
+
+fn available(view: &node::AvailableStatus) -> api::AvailableStatus {
+    let hints = |it: &node::HintsStatus| api::HintsStatus {
+        node: it.node.clone(),
+        rows: it.rows,
+        age_ms: it.age_ms,
+    };
+    api::AvailableStatus {
+        ring_epoch: view.ring_epoch,
+        partitions: view.partitions,
+        suspected_nodes: view.suspected_nodes.clone(),
+        hints: view.hints.iter().map(hints).collect(),
+    }
+}
