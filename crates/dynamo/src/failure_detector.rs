@@ -75,6 +75,7 @@ pub async fn run(available: Arc<Available>) {
         let others: BTreeSet<_> =
             others.into_iter().filter(|node| *node != available.node).collect();
         if others != members {
+            // The detector forgets a node that is no member. If it comes back, its link is news.
             linked.retain(|node| others.contains(node));
             available.failure_detector.hear(Event::Members { nodes: others.clone(), now });
             members = others;
@@ -89,6 +90,7 @@ pub async fn run(available: Arc<Available>) {
         }
         for node in available.failure_detector.hear(Event::Tick { now }) {
             let (tasks, available) = (&available.tasks, available.clone());
+            // Not awaited: a node that hangs must not delay the look at the others.
             tasks.spawn_short(async move {
                 let question = VnodeQuestion::Holds(WriteAdmission::Open).write();
                 let asking = available.ask_vnode(node, question, PROBE);

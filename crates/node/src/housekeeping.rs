@@ -177,12 +177,14 @@ impl Housekeeper {
             put_off |= !seen.done;
         }
         let known = |bucket: &BucketId| dropped.iter().any(|(dropped, _)| dropped == bucket);
+        // One that the directory forgot already is kept until its space is free here, too.
         reclaimed.retain(|bucket, seen| !seen.done || known(bucket));
         for (bucket, _) in dropped {
             let seen = reclaimed.get(&bucket).filter(|seen| seen.done).map(|seen| seen.seen);
             let Some(seen) = seen else { continue };
             put_off |= !self.forget(bucket, now.saturating_sub(seen))?;
         }
+        // What was put off waits for time to pass, which no new entry tells of.
         if !put_off {
             *looked_at = applied;
         }

@@ -36,6 +36,7 @@ impl Router {
         for _ in 0..LOOKUPS_MAX {
             self.may_update(&bucket, &group, update)?;
             let weight = Weight::of(update);
+            // With a retry id it goes through the log: a repetition finds the same outcome.
             let only_reads = weight.only_reads && retry.is_none();
             if weight.is_heavy() {
                 return Ok(match only_reads {

@@ -125,6 +125,7 @@ impl Comparing<'_> {
             let ticket = group.lay_out_marker(number)?;
             group.settled(ticket).await?;
             let comparisons = &group.shared.comparisons;
+            // No place was free for the snapshot when the marker was applied here (`OPEN_MAX`).
             if comparisons.read(group.id, number, |_| Ok(())).await?.is_none() {
                 sleep(Duration::from_secs(1)).await;
                 continue;
@@ -204,6 +205,7 @@ impl Comparing<'_> {
                     let answer = peers.ask(node, group, question.clone(), ANSWER_MAX).await.ok();
                     match answer.and_then(|answer| ComparisonAnswer::read(&answer).ok()) {
                         Some(ComparisonAnswer::Sum(sum)) => return (node, Some(sum)),
+                        // It has not applied the marker: it lags, which is no difference.
                         Some(ComparisonAnswer::NotYet) if world::milliseconds() < until => {}
                         _ => return (node, None),
                     }
@@ -231,11 +233,13 @@ impl Comparing<'_> {
         let all =
             comparisons.read(group.id, round.number, move |snapshot| keys(snapshot, &from, &upto));
         let Some(mut bounds) = all.await? else { return Ok(None) };
+        // Rows that only another replica has may lie before the first own row.
         if bounds.first() != Some(low) {
             bounds.insert(0, low.clone());
         }
         bounds.push(high.clone());
         let (mut first, mut last) = (0, bounds.len() - 1);
+        // `first..last` differs in every round: if one half of it is alike, the other is not.
         while last - first > 1 {
             let middle = first.midpoint(last);
             match self.differ(round, &bounds[first], &bounds[middle]).await? {
@@ -247,7 +251,7 @@ impl Comparing<'_> {
         let (low, high) = (bounds[first].clone(), bounds[last].clone());
         let Some((sums, camps)) = self.differ(round, &low, &high).await? else { return Ok(None) };
         if camps < 2 {
-            return Ok(None); // Who differed does not answer any more.
+            return Ok(None); // Those that differed do not answer any more.
         }
         let mut camps: BTreeMap<Sum, BTreeSet<NodeId>> = BTreeMap::new();
         for (node, sum) in sums {

@@ -28,6 +28,7 @@ impl Group {
         let mut retires = false;
         let mut fetches = Fetches::default();
         loop {
+            // Before the turn, which might apply another entry: the rows are removed after this.
             if self.driver.is_dropped() {
                 let text = format!("group {} was dropped", self.id);
                 self.fail(Error::new(Reason::Moved, text));

@@ -239,6 +239,7 @@ impl Overlay<'_> {
         let budget = &mut self.budget;
         budget.walk()?;
         let mut over = BTreeMap::new();
+        // Oldest first: the row of a later entry replaces that of an earlier one.
         for batch in self.pending.iter().chain(std::iter::once(&*self.open)) {
             budget.pass(batch.rows())?;
             for (key, row) in batch.select(|key| within(key, &low, &high)) {

@@ -162,6 +162,7 @@ impl Group {
             let state = self.state();
             let runs = &state.entries.positions;
             let Some(position) = runs.find(after.next()) else { return Ok(Vec::new()) };
+            // After the end of the run, the first record of an index may be one that was replaced.
             let end = runs.end(after.next());
             (position, if Mutant::RunsWithoutEnd.is_active() { upto } else { upto.min(end) })
         };

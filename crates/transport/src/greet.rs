@@ -92,6 +92,7 @@ pub(super) async fn dial(
     prepare(&stream).map_err(failed)?;
     let hello =
         Hello { versions: VERSIONS, speaker: endpoint.speaker(), wanted: member.node, previous };
+    // Before it is written: after an error nobody knows how much of it arrived.
     said.store(true, Relaxed);
     let mut transcript = Transcript::new(endpoint.credential());
     let greeting = async {

@@ -48,6 +48,7 @@ impl MemberCalls {
             return Ok(());
         }
         let forced = self.settings.forced_among(&known);
+        // No other member leads while a voter is the forced master.
         if forced != member.node && parts_of(&group).get(&forced) == Some(&Part::Voter) {
             let text = format!(
                 "only `{}` is to be master (`forced_master`): start the members without that",

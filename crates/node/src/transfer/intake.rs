@@ -99,6 +99,7 @@ pub(super) async fn answer(
     if let MoveQuestion::Progress { bucket } = question {
         return MoveAnswer::Progress(moves.transfers.get(bucket));
     }
+    // After `Progress`, which takes no space.
     if moves.space.is_full() {
         let text = "the disk of the node the bucket moves to is nearly full";
         return MoveAnswer::Refused(Error::new(Reason::OutOfSpace, text));

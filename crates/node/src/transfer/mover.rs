@@ -169,6 +169,8 @@ impl Mover {
                 progress.bytes += bytes;
                 progress.left = self.source.tracked() as u64;
             });
+            // As long as the round took, so that clients get half of the time. Once the bucket is
+            // sealed, they wait for this instead.
             if !self.sealed {
                 let took = Duration::from_millis(world::milliseconds() - began_ms);
                 sleep(took.min(REST_MAX)).await;

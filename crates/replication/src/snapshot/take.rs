@@ -79,6 +79,7 @@ impl Take {
             return Err(Malformed("length"));
         }
         (self.number, self.digest) = (self.number + 1, digest);
+        // A chunk of one part, as most are, is not copied.
         if head.ends == Ends::Within || !self.begun.is_empty() {
             self.begun.extend_from_slice(&bytes);
         }
@@ -90,6 +91,7 @@ impl Take {
         let rows = message::read_rows(&bytes)?;
         self.check(&rows)?;
         let last = rows.last().map(|(key, _)| Bytes::copy_from_slice(key));
+        // Only with whole chunks of checked rows: a later stream goes on after the last such row.
         self.good = (last.or(self.good.0.take()), digest);
         Ok(Some((rows, head.ends == Ends::All)))
     }

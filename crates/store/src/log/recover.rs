@@ -179,6 +179,7 @@ fn scan(segment: &Segment, past_damage: bool) -> Result<Scan, StoreError> {
                 }
             },
         };
+        // A closing frame counts as the last one only: what follows it is of a later run.
         scan.closed = false;
         match unit {
             Unit::Record(record) => scan.owners.add(record.owner, record.index),

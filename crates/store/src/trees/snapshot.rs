@@ -313,6 +313,7 @@ impl<'a> Merge<'a> {
                 return Err(failure);
             }
             let Some(SourceHead { key, value, source, .. }) = self.pop() else {
+                // The rows of the source that failed are missing: this is not the end.
                 if self.failure.is_some() {
                     continue;
                 }
@@ -329,6 +330,7 @@ impl<'a> Merge<'a> {
                     damage(&self.snapshot.path, "a packed value has no sense")
                 })?,
             };
+            // True even if a source failed just now: each was read beyond this key before.
             let dead = self.end_stretch(Some(&key));
             let behind = Bound::Excluded(key.clone());
             *(if self.reverse { &mut self.left.1 } else { &mut self.left.0 }) = behind;
