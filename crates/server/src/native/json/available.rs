@@ -1,4 +1,4 @@
-//! Answers of available buckets as JSON.
+//! JSON of replies about available buckets.
 
 use super::write::{bytes_onto, list_onto, number_onto, text_onto};
 use crate::contexts;
@@ -6,7 +6,7 @@ use crate::typed;
 use base::available::TypeFound;
 use base::{BucketNames, Context, Headers, Keys, Owner, Sibling, Siblings};
 
-/// A key's values and their context as fields, without braces around.
+/// Appends a key's values and their context as JSON fields, without the outer braces.
 pub fn siblings_onto(out: &mut Vec<u8>, siblings: &Siblings) {
     context_onto(out, &siblings.context);
     out.extend_from_slice(b",\"siblings\":");
@@ -17,7 +17,7 @@ pub fn siblings_onto(out: &mut Vec<u8>, siblings: &Siblings) {
     });
 }
 
-/// A context as a field, without braces around.
+/// Appends a context as a JSON field.
 pub fn context_onto(out: &mut Vec<u8>, context: &Context) {
     out.extend_from_slice(b"\"context\":\"");
     out.extend_from_slice(contexts::text_of(context).as_bytes());
@@ -70,14 +70,14 @@ fn headers_onto(out: &mut Vec<u8>, headers: &Headers) {
     }
 }
 
-/// Keys as fields, without braces around.
+/// Appends a page of keys as JSON fields, without the outer braces.
 pub fn keys_onto(out: &mut Vec<u8>, keys: &Keys) {
     out.extend_from_slice(b"\"keys\":");
     list_onto(out, &keys.keys, |out, key| bytes_onto(out, key));
     more_onto(out, keys.more);
 }
 
-/// Buckets as fields, without braces around.
+/// Appends a page of bucket names as JSON fields, without the outer braces.
 pub fn names_onto(out: &mut Vec<u8>, names: &BucketNames) {
     out.extend_from_slice(b"\"names\":");
     list_onto(out, &names.names, |out, name| text_onto(out, name.full()));
@@ -89,7 +89,7 @@ fn more_onto(out: &mut Vec<u8>, more: bool) {
     number_onto(out, more);
 }
 
-/// A data type as fields, without braces around.
+/// Appends a data type as JSON fields, without the outer braces.
 pub fn typed_onto(out: &mut Vec<u8>, found: &TypeFound) {
     context_onto(out, &found.context);
     out.extend_from_slice(b",\"type\":\"");
@@ -103,7 +103,7 @@ pub fn typed_onto(out: &mut Vec<u8>, found: &TypeFound) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Who keeps a key as fields, without braces around.
+/// Appends the owners of a key as JSON fields, without the outer braces.
 pub fn owners_onto(out: &mut Vec<u8>, owners: &[Owner]) {
     out.extend_from_slice(b"\"owners\":");
     list_onto(out, owners, |out, owner| {

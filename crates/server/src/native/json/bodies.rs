@@ -1,4 +1,4 @@
-//! Bodies of requests: from JSON to the types of `base`.
+//! Parsing of request bodies, from JSON into the types of `base`.
 
 use super::keys::{KeysSeed, TOO_MANY_KEYS};
 use super::scan;
@@ -15,27 +15,27 @@ use serde::de::{
 use std::cell::Cell;
 use std::fmt;
 
-/// One update.
+/// Parses an update.
 pub fn update(json: &[u8]) -> Result<Update, Error> {
     let (count, keys) = (Cell::new(0), Cell::new(0));
     let fields = read(json, StepSeed { count: &count, keys: &keys, depth: 0 })?;
     fields.into_update().map_err(|words| Error::new(Reason::Malformed, words))
 }
 
-/// One read.
+/// Parses a read.
 pub fn read_operation(json: &[u8]) -> Result<Read, Error> {
     let (count, keys) = (Cell::new(0), Cell::new(0));
     let fields = read(json, StepSeed { count: &count, keys: &keys, depth: 0 })?;
     fields.into_read().map_err(|words| Error::new(Reason::Malformed, words))
 }
 
-/// A sequence: a list of steps, or an object with `steps` and `mode`.
+/// Parses a sequence: a list of steps, or an object with `steps` and `mode`.
 pub fn sequence(json: &[u8]) -> Result<Update, Error> {
     let (count, keys) = (Cell::new(0), Cell::new(0));
     read(json, SequenceSeed(StepSeed { count: &count, keys: &keys, depth: 0 }))
 }
 
-/// A `multi_get`: an object with `keys` and `require_all`.
+/// Parses a `multi_get`: an object with `keys` and `require_all`.
 pub fn multi_get(json: &[u8]) -> Result<Read, Error> {
     let (keys, require_all) = read(json, MultiGetSeed)?;
     Ok(if require_all { Read::MultiGetAll(keys) } else { Read::MultiGet(keys) })
@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for MultiGetSeed {
     }
 }
 
-/// A prefix.
+/// Parses a prefix.
 pub fn prefix(json: &[u8]) -> Result<Key, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -86,12 +86,12 @@ pub fn prefix(json: &[u8]) -> Result<Key, Error> {
     read_plain::<Prefix>(json).map(|body| body.prefix.0)
 }
 
-/// A checkpoint's target.
+/// Parses the target of a checkpoint.
 pub fn target(json: &[u8]) -> Result<String, Error> {
     read_plain::<api::CheckpointTarget>(json).map(|body| body.target)
 }
 
-/// Names and texts of an object, in order: properties, log levels. An empty body is an empty
+/// Parses an object of names and texts, in order: properties, log levels. An empty body is an empty
 /// object.
 pub fn changes(json: &[u8]) -> Result<Changes, Error> {
     if json.is_empty() {
@@ -100,7 +100,8 @@ pub fn changes(json: &[u8]) -> Result<Changes, Error> {
     read_plain::<ChangesBody>(json).map(|body| body.0)
 }
 
-/// A bucket's properties, and where it is made: `group` or `replicas`, or neither.
+/// Parses a new bucket: its properties, and its place, which is a `group`, a number of `replicas`,
+/// or neither.
 pub fn new_bucket(json: &[u8]) -> Result<DirectoryCall, Error> {
     let (mut properties, mut place) = (Changes::new(), None);
     for (name, text) in changes(json)? {
@@ -136,21 +137,21 @@ pub fn move_to(json: &[u8]) -> Result<DirectoryCall, Error> {
 }
 
 pub fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
-    // The library would take a list of the fields' values for an object.
+    // serde would accept a list of the fields' values in place of an object.
     if json.trim_ascii_start().first() == Some(&b'[') {
         return Err(Error::new(Reason::Malformed, "the body is an object, not a list"));
     }
     read(json, std::marker::PhantomData::<T>)
 }
 
-/// Reads one JSON text to its end.
+/// Parses one JSON text. Fails if bytes follow it.
 fn read<'de, S: DeserializeSeed<'de>>(json: &'de [u8], seed: S) -> Result<S::Value, Error> {
     if !scan::is_shallow(json) {
         let words = format!("JSON nests deeper than {}", scan::DEPTH_MAX);
         return Err(Error::new(Reason::Malformed, words));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    // The depth is bounded above; the library's own bound is below that of nested sequences.
+    // `is_shallow` has bounded the depth; the library's own bound is lower than that of sequences.
     deserializer.disable_recursion_limit();
     let value = seed.deserialize(&mut deserializer).map_err(|error| unreadable(&error))?;
     deserializer.end().map_err(|error| unreadable(&error))?;
@@ -159,7 +160,7 @@ fn read<'de, S: DeserializeSeed<'de>>(json: &'de [u8], seed: S) -> Result<S::Val
 
 fn unreadable(error: &serde_json::Error) -> Error {
     use serde_json::error::Category;
-    // A type error names the value that was found, and values stay out of errors.
+    // A type error contains the value that was found, and errors must not reveal values.
     let words = match error.classify() {
         Category::Data => {
             let words = error.to_string();
@@ -175,8 +176,8 @@ fn unreadable(error: &serde_json::Error) -> Error {
     Error::new(Reason::Malformed, format!("the body is not the JSON expected: {words}"))
 }
 
-/// `invalid type: string "secret", expected a number at ..` tells a client's bytes; only the rest
-/// is kept.
+/// Removes a client's bytes from an error text such as `invalid type: string "secret", expected a
+/// number at ..`.
 fn without_values(words: &str) -> String {
     for kind in ["invalid type", "invalid value", "unknown field", "unknown variant"] {
         if words.starts_with(kind) {
@@ -226,7 +227,7 @@ impl<'de> Visitor<'de> for SequenceSeed<'_> {
     }
 }
 
-/// An object of names and texts or whole numbers, each name once.
+/// Object of names and texts, whole numbers or booleans. Each name occurs once.
 struct ChangesBody(Changes);
 
 impl<'de> Deserialize<'de> for ChangesBody {

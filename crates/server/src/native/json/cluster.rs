@@ -1,4 +1,4 @@
-//! Requests about members and placement, as JSON says them.
+//! Parsing of requests about members and placement.
 
 use super::bodies::read_plain;
 use crate::native::errors::malformed;
@@ -11,7 +11,7 @@ fn read_id(text: &str) -> Result<NodeId, Error> {
     id.map(NodeId).ok_or_else(|| malformed("a node's id is 16 hexadecimal digits, not all 0"))
 }
 
-/// Reads a node that joins.
+/// Parses a joining node.
 pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
     let body = read_plain::<api::NewMember>(json)?;
     let api::NewMember { node, name, peer, client, part, lease_ms } = body;
@@ -22,19 +22,19 @@ pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
     Ok(ClusterCall::AddMember { member, part, lease_ms: lease_ms.0 })
 }
 
-/// Reads a member's new name and addresses.
+/// Parses a member's new name and addresses.
 pub fn update_member(json: &[u8]) -> Result<ClusterCall, Error> {
     let api::ChangedMember { node, name, peer, client } = read_plain(json)?;
     Ok(ClusterCall::UpdateMember { node: read_id(&node)?, name, peer, client })
 }
 
-/// Reads a member's replacement; an empty body: the next fresh node of its name.
+/// Parses a member's replacement. An empty body means the next new node with the member's name.
 pub fn replace_member(json: &[u8], name: String) -> Result<ClusterCall, Error> {
     let body = if json.is_empty() { api::Replacement::default() } else { read_plain(json)? };
     Ok(ClusterCall::ReplaceMember { name, by: body.by })
 }
 
-/// Reads a member's part in a group, or in all.
+/// Parses a member's part in a group, or in all groups.
 pub fn set_part(json: &[u8], name: String) -> Result<ClusterCall, Error> {
     let api::PartChange { part, group } = read_plain(json)?;
     let group = group.map(|group| u32::try_from(group.0)).transpose();
@@ -43,14 +43,14 @@ pub fn set_part(json: &[u8], name: String) -> Result<ClusterCall, Error> {
     Ok(ClusterCall::SetPart { name, part, group: group.map(GroupId) })
 }
 
-/// Reads the desired members of a group.
+/// Parses the desired members of a group.
 pub fn place_group(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
     let wanted = read_plain::<api::DesiredMembers>(json)?.members.into_iter();
     let members = wanted.map(|placed| Ok((placed.name, Part::parse(&placed.part)?)));
     Ok(ClusterCall::PlaceGroup { group, members: members.collect::<Result<_, Error>>()? })
 }
 
-/// Reads how many voters of a group save a value; null: a majority.
+/// Parses the number of voters of a group that must save a log entry; null means a majority.
 pub fn set_quorum(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
     let quorum = match read_plain::<api::DesiredQuorum>(json)?.quorum {
         None => None,
@@ -60,7 +60,7 @@ pub fn set_quorum(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
     Ok(ClusterCall::SetQuorum { group, quorum })
 }
 
-/// Reads a group that is to be made; an empty body: with as many members as is usual.
+/// Parses a new group. An empty body means the default number of members.
 pub fn create_group(json: &[u8]) -> Result<ClusterCall, Error> {
     let body = if json.is_empty() { api::NewGroup::default() } else { read_plain(json)? };
     let replicas = body.replicas.map(|replicas| u32::try_from(replicas.0)).transpose();
@@ -68,7 +68,7 @@ pub fn create_group(json: &[u8]) -> Result<ClusterCall, Error> {
     Ok(ClusterCall::CreateGroup { replicas, members: body.members.unwrap_or_default() })
 }
 
-/// Reads the name of the next master.
+/// Parses the name of the next master.
 pub fn transfer(json: &[u8]) -> Result<String, Error> {
     read_plain::<api::MasterTransfer>(json).map(|body| body.to)
 }

@@ -1,4 +1,4 @@
-//! Keys in JSON, counted while they are read.
+//! Parsing of lists of keys in JSON, with a limit on their number.
 
 use api::Blob;
 use base::Key;
@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use std::cell::Cell;
 use std::fmt;
 
-/// Reads a list of keys; counts the keys of the whole body.
+/// Parser of a list of keys. It counts the keys of the whole body.
 pub struct KeysSeed<'a>(pub &'a Cell<usize>);
 
 /// Beginning of an error that is `too_large` and not `malformed`.

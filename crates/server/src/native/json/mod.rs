@@ -1,11 +1,11 @@
-//! JSON, both ways: strict in what is read, plain in what is written.
+//! JSON of the native front-end: strict parsing of requests, and writing of replies.
 //!
-//! Keys and values are any bytes: those that are UTF-8 stand as JSON strings, others as `{"base64":
+//! Keys and values are any bytes. UTF-8 is written as a JSON string, other bytes as `{"base64":
 //! ".."}`.
 //!
-//! Promises: a field that is unknown or stands twice is refused; nesting and counts are bounded
-//! while reading.
-//! Never: keeps a tree of a client's JSON; steps become updates as they are read.
+//! Promises: an unknown or repeated field is refused; nesting and counts are limited during
+//! parsing.
+//! Never: keeps a tree of a client's JSON; steps become updates while they are parsed.
 //! Read next: `operations.rs` (the table of operations), `steps.rs`, `write.rs`.
 
 pub mod available;

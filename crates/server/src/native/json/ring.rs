@@ -1,14 +1,14 @@
-//! Requests about the ring, as JSON says them.
+//! Parsing of requests about the ring.
 
 use super::bodies::read_plain;
 use base::{Error, RingChange};
 
-/// Reads a change of the ring.
+/// Parses a change of the ring.
 pub fn change(body: &[u8]) -> Result<RingChange, Error> {
     read_plain::<api::RingChange>(body).map(RingChange::from)
 }
 
-/// Reads the epoch of the ring for which a plan is begun; an empty body: whatever it is.
+/// Parses the ring's epoch for which a plan is committed. An empty body means any epoch.
 pub fn epoch(body: &[u8]) -> Result<Option<u64>, Error> {
     let commit = if body.is_empty() { api::RingEpoch::default() } else { read_plain(body)? };
     Ok(commit.epoch.map(|epoch| epoch.0))

@@ -1,9 +1,9 @@
-//! The node's own views as they are answered.
+//! Answers with the node's views of itself and of the cluster.
 
 use base::LogIndex;
 use node::{DifferenceStatus, PartStatus};
 
-/// The cluster as a node sees it; the warnings are those of its status.
+/// Returns the cluster as this node sees it, with the warnings of its status.
 pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::ClusterStatus {
     api::ClusterStatus {
         cluster: view.cluster.into(),
@@ -17,7 +17,7 @@ pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::Cluste
     }
 }
 
-/// A member with this node's connection.
+/// Returns a member, with the state of this node's connection to it.
 fn member(view: &node::MemberStatus) -> api::MemberStatus {
     let api::MemberReply { node, name, peer, client, incarnation, membership } =
         (&view.member).into();
@@ -84,7 +84,7 @@ fn comparison(found: &node::ComparisonStatus) -> api::Comparison {
     }
 }
 
-/// The node's own part of its status; the listeners add what they know.
+/// Returns the node's own part of its status. The listeners add their figures.
 pub fn status(view: &node::Status) -> api::NodeStatus {
     let node::StoreStatus { disk_bytes, memory_bytes, cached_rows, cached_bytes, rows_estimated } =
         view.store;

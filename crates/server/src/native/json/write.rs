@@ -1,4 +1,4 @@
-//! Replies as JSON. Everything is appended to one buffer; nothing in between.
+//! Writing of replies as JSON, directly into one buffer.
 
 use super::available;
 use crate::native::errors;
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use std::io::Write;
 
-/// A string if the bytes are UTF-8, else `{"base64": ".."}`.
+/// Appends bytes: a string if they are UTF-8, else `{"base64": ".."}`.
 pub fn bytes_onto(out: &mut Vec<u8>, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => text_onto(out, text),
@@ -20,17 +20,17 @@ pub fn bytes_onto(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// A JSON string.
+/// Appends a JSON string.
 pub fn text_onto(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a string always has a JSON form");
 }
 
-/// A struct as JSON.
+/// Appends a struct as JSON.
 pub fn json_onto(out: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(out, value).expect("a struct of texts and numbers has a JSON form");
 }
 
-/// A struct as fields, without braces around.
+/// Appends a struct as JSON fields, without the outer braces.
 fn fields_onto(out: &mut Vec<u8>, value: &impl Serialize) {
     let start = out.len();
     json_onto(out, value);
@@ -42,7 +42,7 @@ fn of_type(name: &str, properties: &base::Properties) -> api::BucketType {
     api::BucketType { name: name.into(), properties: properties.into() }
 }
 
-/// A decimal number.
+/// Appends a decimal number.
 pub fn number_onto(out: &mut Vec<u8>, number: impl std::fmt::Display) {
     write!(out, "{number}").expect("a vector takes all that is written");
 }
@@ -76,7 +76,7 @@ fn row_onto(out: &mut Vec<u8>, row: Option<&Row>) {
     }
 }
 
-/// A list of items, each as `item_onto` writes it.
+/// Appends a list of items, each as `item_onto` writes it.
 pub fn list_onto<T>(out: &mut Vec<u8>, items: &[T], mut item_onto: impl FnMut(&mut Vec<u8>, &T)) {
     out.push(b'[');
     for (place, item) in items.iter().enumerate() {
@@ -88,7 +88,8 @@ pub fn list_onto<T>(out: &mut Vec<u8>, items: &[T], mut item_onto: impl FnMut(&m
     out.push(b']');
 }
 
-/// One row of a range: `{"key":.., "value":.., ..}`, or the key alone as it was asked.
+/// Appends a row of a range: `{"key":.., "value":.., ..}`, or only the key if only keys were
+/// requested.
 pub fn entry_onto(out: &mut Vec<u8>, entry: &base::Entry) {
     let Some(row) = &entry.row else {
         out.extend_from_slice(b"{\"key\":");
@@ -111,7 +112,7 @@ fn page_onto(out: &mut Vec<u8>, page: &Page) {
     maybe_bytes_onto(out, last.map(|entry| &entry.key[..]));
 }
 
-/// A reply's body as fields, without braces around.
+/// Appends a reply's body as JSON fields, without the outer braces.
 pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
     match body {
         Body::Done => out.extend_from_slice(b"\"done\":true"),
@@ -129,7 +130,7 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
             number_onto(out, count);
         }
         Body::Updated(outcome) => outcome_onto(out, outcome),
-        // Text: many readers of JSON round numbers of more than 53 bits.
+        // A session's id is text, because many JSON parsers round numbers of more than 53 bits.
         Body::Session(session) => {
             write!(out, "\"session\":\"{session}\"").expect("a vector takes all");
         }
@@ -156,7 +157,7 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
     }
 }
 
-/// What an update did as fields, without braces around.
+/// Appends the outcome of an update as JSON fields, without the outer braces.
 pub fn outcome_onto(out: &mut Vec<u8>, outcome: &Outcome) {
     let mut begin = |word: &str, field: &str| {
         out.extend_from_slice(b"\"outcome\":\"");

@@ -1,8 +1,9 @@
-//! The schemas of the OpenAPI document: those of the control plane come from the structs of `api`,
-//! those of steps from the table of operations, those of rows are here.
+//! Schemas of the OpenAPI document. Those of the control plane come from the structs of `api`,
+//! those of steps from the table of operations; this folder has those of rows.
 //!
-//! Promises: every schema that a route names is here.
-//! Never: says more than the front-end reads or writes: `additionalProperties` is false throughout.
+//! Promises: every schema that a route names exists.
+//! Never: allows more than the front-end reads or writes: `additionalProperties` is false
+//! throughout.
 //! Read next: `outcomes.rs`.
 
 mod datatypes;
@@ -14,14 +15,14 @@ use super::json::operations::{AllowedIn, JsonOperation, OPERATIONS};
 use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
 use serde_json::{Map, Value, json};
 
-/// A bucket's full name, whose type may be left out if it is `default`.
+/// Pattern of a bucket's full name, whose type may be omitted if it is `default`.
 pub const SHORT_BUCKET_PATTERN: &str =
     "^([a-z0-9][a-z0-9_-]{0,62}/)?[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";
-/// A context as it is taken: either alphabet of base64, with padding or without.
+/// Pattern of a context in requests: either alphabet of base64, with padding or without.
 pub const ANY_CONTEXT_PATTERN: &str = "^([A-Za-z0-9+/_-]{4})*\
     ([A-Za-z0-9+/_-][AQgw](==)?|[A-Za-z0-9+/_-]{2}[AEIMQUYcgkosw048]=?)?$";
 
-/// A time to live.
+/// Returns the schema of a time to live.
 pub fn ttl() -> Value {
     json!({ "oneOf": [
         { "type": "integer", "minimum": 0, "maximum": TTL_MS_MAX },
@@ -33,8 +34,8 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// A schema that null fits, too. A list of types would say the same, but of an object generators of
-/// clients then make no model.
+/// Returns a schema that also allows null. A list of types would mean the same, but generators of
+/// clients make no model of an object then.
 fn maybe(schema: Value) -> Value {
     json!({ "oneOf": [schema, { "type": "null" }] })
 }
@@ -46,7 +47,7 @@ fn object(properties: Value) -> Value {
         "additionalProperties": false })
 }
 
-/// All schemas by name.
+/// Returns all schemas by name.
 pub fn all(sections: &[String]) -> Value {
     let mut schemas = api::schema::all();
     requests(&mut schemas);
@@ -91,7 +92,7 @@ fn requests(schemas: &mut Map<String, Value>) {
     schemas.insert("Prefix".into(), object(json!({ "prefix": reference("Bytes") })));
 }
 
-/// Levels by section; `all` stands for every section when levels are changed.
+/// Returns the schema of log levels by section; in a change, `all` stands for every section.
 fn log_levels(sections: &[String]) -> Value {
     let mut properties = Map::new();
     for section in sections.iter().map(String::as_str).chain(["all"]) {
@@ -101,7 +102,7 @@ fn log_levels(sections: &[String]) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-/// A schema for each operation that may stand here, and one for all of them.
+/// Adds a schema for each operation allowed in this list, and one for all of them.
 fn steps(schemas: &mut Map<String, Value>, family: &str, but: AllowedIn) {
     let mut all = Vec::new();
     let mut mapping = Map::new();

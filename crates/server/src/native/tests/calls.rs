@@ -1,4 +1,4 @@
-//! Calls that a client writes, which the front-end reads as they were meant.
+//! Tests that the front-end decodes what a client encodes.
 
 use super::requests;
 use super::steps::{read_onto, update_onto};

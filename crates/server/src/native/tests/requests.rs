@@ -1,4 +1,4 @@
-//! Requests of `base` as a client writes them, for the tests of how the front-end reads them.
+//! Encoder of requests of `base` as a client writes them, for the tests of their decoding.
 
 use super::steps::{read_onto, update_onto};
 use crate::http::percent::encode_onto;
@@ -13,26 +13,26 @@ use bytes::Bytes;
 use serde_json::json;
 use std::fmt::Write;
 
-/// A request as it is sent.
+/// HTTP request.
 #[derive(Clone, Debug)]
 pub struct SentRequest {
-    /// `GET`, ...
+    /// Method: `GET`, ...
     pub method: &'static str,
-    /// Path and query, encoded.
+    /// Path and query, percent-encoded.
     pub path: String,
-    /// Headers beside `host` and `content-length`.
+    /// Headers in addition to `host` and `content-length`.
     pub headers: Vec<(&'static str, String)>,
-    /// The body, if the method has one.
+    /// Body, if the method has one.
     pub body: Option<Bytes>,
 }
 
 impl SentRequest {
-    /// Without a body.
+    /// Returns a request without a body.
     pub fn new(method: &'static str, path: impl Into<String>) -> SentRequest {
         SentRequest { method, path: path.into(), headers: Vec::new(), body: None }
     }
 
-    /// With a JSON body.
+    /// Returns a request with a JSON body.
     pub fn json(method: &'static str, path: impl Into<String>, body: Vec<u8>) -> SentRequest {
         let mut sent = SentRequest::new(method, path);
         sent.headers.push(("content-type", "application/json".into()));
@@ -41,7 +41,7 @@ impl SentRequest {
     }
 }
 
-/// The request as it is sent, its retry's headers apart.
+/// Returns the request as it is sent, without the headers of a retry.
 pub fn sent(request: &Request) -> SentRequest {
     let bucket = &request.bucket;
     match &request.call {
@@ -271,17 +271,17 @@ fn of_ring(call: &RingCall) -> SentRequest {
     }
 }
 
-/// The path of something in a bucket.
+/// Returns the path of a resource in a bucket.
 fn path(bucket: &BucketName, rest: &str) -> String {
     let mut path = format!("/v1/buckets/{}/", bucket.kind());
     encode_onto(&mut path, bucket.name().as_bytes());
     path + rest
 }
 
-/// The path of a key.
+/// Returns the path of a key.
 fn key_path(bucket: &BucketName, key: &[u8]) -> String {
     let mut path = path(bucket, "/keys/");
-    // Dots alone would be taken for a step up the path by whoever stands in between.
+    // Encode dots: intermediaries would resolve a segment of dots alone as a step up the path.
     match key {
         b"." => path.push_str("%2E"),
         b".." => path.push_str("%2E%2E"),
