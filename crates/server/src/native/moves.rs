@@ -25,7 +25,7 @@ pub const CANCEL: HttpRoute = cluster(
     "Gives up a bucket's move: it stays where it is.",
 );
 
-/// A move as it is shown.
+/// Returns the progress of a move.
 pub fn seen(bucket: &BucketName, movement: &Movement) -> api::BucketMove {
     let progress = movement.progress.as_ref().map(|progress| api::BucketMoveProgress {
         phase: progress.phase.word().into(),

@@ -119,7 +119,7 @@ fn no_log() -> Error {
     Error::new(Reason::NotSupported, "this program has no log whose levels could be changed")
 }
 
-/// The node's status, with what the listeners know.
+/// Returns the node's status with the figures of the listeners.
 fn status(shared: &Shared) -> api::NodeStatus {
     let not_ready = ready(shared).err().map(|error| error.text());
     let listener = |(serves, address): &(&str, SocketAddr)| api::ListenerStatus {
@@ -145,7 +145,7 @@ fn status(shared: &Shared) -> api::NodeStatus {
     status
 }
 
-/// The cluster as this node sees it, with its warnings.
+/// Returns the cluster as this node sees it, with the node's warnings.
 async fn overview(shared: &Shared) -> api::ClusterStatus {
     let view = shared.node.overview().await;
     views::cluster(&view, status(shared).warnings)

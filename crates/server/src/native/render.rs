@@ -118,7 +118,7 @@ fn value(
     answer
 }
 
-/// The body as an object.
+/// Returns the answer with this body as a JSON object.
 fn json(status: StatusCode, body: &Body) -> HttpAnswer {
     let mut out = Vec::with_capacity(256);
     out.push(b'{');
@@ -127,14 +127,14 @@ fn json(status: StatusCode, body: &Body) -> HttpAnswer {
     HttpAnswer::new(status, AnswerContent::Json(out.into()))
 }
 
-/// The answer that is this struct.
+/// Returns the answer with this struct as JSON.
 pub fn json_answer(status: StatusCode, value: &impl Serialize) -> HttpAnswer {
     let mut out = Vec::with_capacity(256);
     write::json_onto(&mut out, value);
     HttpAnswer::new(status, AnswerContent::Json(out.into()))
 }
 
-/// A page of buckets; a full one may have another behind it.
+/// Returns the answer with a page of buckets. A full page may have another behind it.
 fn page(buckets: &[BucketDescription], rows_max: usize) -> api::Buckets {
     let more = buckets.len() >= rows_max;
     let last = buckets.last().filter(|_| more);
