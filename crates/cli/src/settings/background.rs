@@ -8,9 +8,8 @@ pub const COMPARE_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "scrub_bytes_per_second",
     value: "SIZE",
     default: "8MiB",
-    doc: "where a node is master, it compares the other replicas with its own in the \
-          background, reading so many bytes a second at each; 0: only when `credenza group \
-          verify` asks",
+    doc: "rate at which a master reads from each replica to compare it with its own, in the \
+          background; 0: only on `credenza group verify`",
     take: |settings, text| {
         settings.node.scrub_bytes_per_second = units::size(text)?;
         Ok(())
@@ -22,7 +21,7 @@ pub const COMPARE_PAUSE_MS: SettingRow = SettingRow {
     name: "scrub_interval_ms",
     value: "TIME",
     default: "1h",
-    doc: "between two such comparisons of a group",
+    doc: "time between two background comparisons of a group",
     take: |settings, text| {
         settings.node.scrub_interval_ms = units::time_ms(text)?.max(1_000);
         Ok(())
@@ -34,8 +33,8 @@ pub const CATCH_UP_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "catch_up_bytes_per_second",
     value: "SIZE",
     default: "16MiB",
-    doc: "where a node is master, a member that was away is sent so many bytes of the log a second \
-          while others write, but at least twice what they add; 0: as many as it takes",
+    doc: "rate at which a master sends the log to a member that was down, while others write; \
+          at least twice the rate of new entries. 0: no limit",
     take: |settings, text| {
         settings.node.catch_up_bytes_per_second = units::size(text)?;
         Ok(())
@@ -47,8 +46,8 @@ pub const RING_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "handoff_bytes_per_second",
     value: "SIZE",
     default: "64MiB",
-    doc: "when the ring of available buckets changes, a node receives at most so many bytes a \
-          second; 0: as many as come",
+    doc: "rate at which a node receives partitions of available buckets when the ring changes; \
+          0: no limit",
     take: |settings, text| {
         settings.node.handoff_bytes_per_second = units::size(text)?;
         Ok(())

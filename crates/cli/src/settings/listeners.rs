@@ -8,7 +8,7 @@ pub const LISTEN: SettingRow = SettingRow {
     name: "listen",
     value: "ADDRESS",
     default: "127.0.0.1:7711",
-    doc: "where clients of every protocol connect",
+    doc: "address for clients of every protocol",
     take: |settings, text| address(text).map(|it| settings.server.listen = it),
 };
 
@@ -17,7 +17,7 @@ pub const LISTEN_ALSO: SettingRow = SettingRow {
     name: "listen_also",
     value: "ADDRESSES",
     default: "none",
-    doc: "where they connect beside `listen`, with commas between; the same is served there",
+    doc: "further addresses for clients of every protocol, comma-separated",
     take: |settings, text| addresses(text).map(|it| settings.server.listen_also = it),
 };
 
@@ -26,7 +26,7 @@ pub const ADMIN_LISTEN: SettingRow = SettingRow {
     name: "admin_listen",
     value: "ADDRESS",
     default: "none",
-    doc: "where status, metrics and administration are served when `listen` is not on loopback",
+    doc: "address for status, metrics and administration, if `listen` is not on loopback",
     take: |settings, text| maybe_address(text).map(|it| settings.server.admin_listen = it),
 };
 
@@ -35,7 +35,7 @@ pub const ARAKOON_LISTEN: SettingRow = SettingRow {
     name: "arakoon_listen",
     value: "ADDRESSES",
     default: "none",
-    doc: "where clients of Arakoon connect beside `listen`, with commas between",
+    doc: "further addresses for Arakoon clients, comma-separated",
     take: |settings, text| addresses(text).map(|it| settings.server.arakoon_listen = it),
 };
 
@@ -44,6 +44,6 @@ pub const RIAK_LISTEN: SettingRow = SettingRow {
     name: "riak_listen",
     value: "ADDRESSES",
     default: "none",
-    doc: "where clients of Riak connect beside `listen`, with commas between",
+    doc: "further addresses for Riak clients, comma-separated",
     take: |settings, text| addresses(text).map(|it| settings.server.riak_listen = it),
 };

@@ -9,8 +9,7 @@ pub const PREFERRED_MASTERS: SettingRow = SettingRow {
     name: "preferred_masters",
     value: "NAMES",
     default: "none",
-    doc: "members that are to be master rather than others, the best first, with commas \
-          between; the same at every member",
+    doc: "preferred masters, in order of preference, comma-separated; the same at every member",
     take: |settings, text| {
         settings.node.preferred_masters = members(names(text))?;
         Ok(())
@@ -22,8 +21,8 @@ pub const FORCED_MASTER: SettingRow = SettingRow {
     name: "forced_master",
     value: "NAME",
     default: "none",
-    doc: "the one member that is to be master of every group in which it votes: while it is \
-          away nobody is, and nothing is written; the same at every member",
+    doc: "the only member that may be master of the groups in which it votes. While it is down \
+          these groups have no master and take no writes; the same at every member",
     take: |settings, text| {
         let name = Some(text).filter(|name| *name != "none").map(String::from);
         settings.node.forced_master = members(name)?;
@@ -36,7 +35,7 @@ pub const PREFER_PAUSE_MS: SettingRow = SettingRow {
     name: "preferred_master_delay_ms",
     value: "TIME",
     default: "10s",
-    doc: "so long a preferred master must be connected and level before it takes over",
+    doc: "time for which a preferred master must be connected and caught up before it takes over",
     take: |settings, text| {
         units::time_ms(text).map(|it| settings.node.preferred_master_delay_ms = it)
     },

@@ -19,7 +19,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "data_dir",
         value: "DIR",
         default: "data",
-        doc: "the data directory; made (mode 0700) if it does not exist",
+        doc: "data directory; created with mode 0700 if it does not exist",
         take: |settings, text| {
             settings.node.data_dir = PathBuf::from(not_empty(text)?);
             Ok(())
@@ -34,8 +34,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "arakoon_clusters",
         value: "NAMES",
         default: "none",
-        doc: "Arakoon cluster ids that are served, with commas between; each is a bucket, made \
-              when its first client comes",
+        doc: "Arakoon cluster ids to serve, comma-separated; each is a bucket, created when its \
+              first client connects",
         take: |settings, text| {
             settings.server.arakoon_clusters = names(text);
             match settings.server.arakoon_clusters.iter().find(|id| !is_cluster(id)) {
@@ -48,7 +48,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "advertise",
         value: "HOST:PORT",
         default: "listen",
-        doc: "where clients reach this node, told to those who ask another one; `listen`: there",
+        doc: "address of this node for clients, given to those that ask another node; `listen`: \
+              the same as that",
         take: |settings, text| {
             settings.advertise = told(text, "listen")?;
             Ok(())
@@ -58,8 +59,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "peer_listen",
         value: "ADDRESS",
         default: "none",
-        doc: "where the other nodes of a cluster connect; none: it takes no others. Nothing is \
-              encrypted between nodes, and nobody proves who it is: own networks only",
+        doc: "address for the other nodes of the cluster; `none`: this node takes no others. \
+              Traffic between nodes is not encrypted: use a private network",
         take: |settings, text| {
             settings.peer_listen = maybe_address(text)?;
             Ok(())
@@ -69,7 +70,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "peer_advertise",
         value: "HOST:PORT",
         default: "peer_listen",
-        doc: "where the other nodes reach this one; `peer_listen`: there",
+        doc: "address of this node for the other nodes; `peer_listen`: the same as that",
         take: |settings, text| {
             settings.peer_advertise = told(text, "peer_listen")?;
             Ok(())
@@ -103,8 +104,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "join_as",
         value: "PART",
         default: "voter",
-        doc: "what a node that joins shall be: `voter`, `learner` (a copy without a vote), or \
-              `witness` (a vote without a copy, for good)",
+        doc: "role of a node that joins: `voter`, `learner` (a copy without a vote), or \
+              `witness` (a vote without a copy, permanently)",
         take: |settings, text| {
             settings.join_as = Part::parse(text).map_err(|error| error.text())?;
             Ok(())
@@ -114,9 +115,10 @@ pub const TABLE: &[SettingRow] = &[
         name: "join_token_file",
         value: "FILE",
         default: "none",
-        doc: "a file with a join token (`credenza cluster token`) that no other user can read: a \
-              node shows it to join, or to join anew after damage, where `listen` of the members \
-              is beyond loopback; in a cluster that this node founds it lets nodes in",
+        doc: "file with a join token (`credenza cluster token`), readable by this user only. A \
+              node shows the token to join, or to join again after damage, if the members \
+              listen beyond loopback; in a cluster that this node founds the token lets nodes \
+              in",
         take: |settings, text| {
             let path = Some(not_empty(text)?).filter(|path| *path != "none");
             settings.join_token_file = path.map(PathBuf::from);
@@ -127,8 +129,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "lease_ms",
         value: "TIME",
         default: "600ms",
-        doc: "how long a master may answer reads without asking the others, and how long they \
-              wait for it before they choose another; the same at every member",
+        doc: "length of a master's lease: how long it answers reads without asking the others, \
+              and how long they wait for it before they elect another; the same at every member",
         take: |settings, text| {
             settings.node.lease_ms = time(text, 100, "100ms to 60s is wanted")?;
             Ok(())
@@ -138,8 +140,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "lease_reads",
         value: "SWITCH",
         default: "on",
-        doc: "a master answers consistent reads under its lease; off: every read asks a quorum, \
-              which costs it a message there and back, and is right on machines that may be \
+        doc: "whether a master answers consistent reads under its lease; `off`: every read asks \
+              a quorum first, at the cost of one round trip, as machines need that may be \
               paused as a whole (docs/run/virtual-machines.md); the same at every member",
         take: |settings, text| {
             settings.node.lease_reads = units::switch(text)?;
@@ -153,8 +155,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "auto_repair",
         value: "SWITCH",
         default: "on",
-        doc: "a member of a cluster that finds its log or store damaged fetches what it lost, or \
-              everything, from the others; off: it stops, and says what is damaged",
+        doc: "whether a member that finds its log or store damaged fetches the lost part, or \
+              everything, from the others; `off`: it stops and says what is damaged",
         take: |settings, text| {
             settings.auto_repair = units::switch(text)?;
             Ok(())
@@ -168,8 +170,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "anti_entropy_interval_ms",
         value: "TIME",
         default: "10s",
-        doc: "available buckets: each two copies of a partition are compared so often, and what \
-              differs is brought together; 0: never",
+        doc: "interval at which every two copies of a partition of available buckets are \
+              compared and repaired; 0: never",
         take: |settings, text| {
             units::time_ms(text).map(|it| settings.node.anti_entropy_interval_ms = it)
         },
@@ -178,7 +180,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "insecure",
         value: "SWITCH",
         default: "off",
-        doc: "allow addresses beyond loopback though nothing is encrypted or asks for a password",
+        doc: "allows addresses beyond loopback, although traffic is neither encrypted nor \
+              authenticated",
         take: |settings, text| {
             settings.server.insecure = units::switch(text)?;
             Ok(())
@@ -188,7 +191,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "allowed_hosts",
         value: "NAMES",
         default: "none",
-        doc: "names that `Host` headers may hold beside localhost and addresses; `*`: any",
+        doc: "names that a `Host` header may hold, besides localhost and addresses; `*`: any",
         take: |settings, text| {
             let names = text.split(',').map(str::trim).filter(|name| *name != "none");
             settings.server.allowed_hosts = names.map(String::from).collect();
@@ -202,7 +205,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "connections_max",
         value: "NUMBER",
         default: "10000",
-        doc: "connections at a time; fewer when the process may not open as many files",
+        doc: "most client connections at a time; fewer if the process may not open as many files",
         take: |settings, text| {
             settings.server.connections_max = units::number(text, 1, 1_000_000)? as usize;
             Ok(())
@@ -212,8 +215,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "connections_per_address_max",
         value: "NUMBER",
         default: "auto",
-        doc: "connections of one address (of IPv6: of a network of 64 bits) beyond this machine; \
-              `auto`: half of connections_max",
+        doc: "most connections from one address (IPv6: from one /64 network) beyond this \
+              machine; `auto`: half of connections_max",
         take: |settings, text| {
             let most = || units::number(text, 1, 1_000_000).map(|most| most as usize);
             settings.server.connections_per_address_max =
@@ -226,7 +229,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "SIZE",
         default: "auto",
         doc: "memory for large requests and pages of all connections together; `auto`: 128MiB, \
-              or a quarter of the memory this process may use",
+              or a quarter of this process' memory limit",
         take: |settings, text| {
             settings.server.buffer_bytes_max = match text {
                 "auto" => share(4, BUFFER_BYTES_MIN, 128 << 20),
@@ -239,7 +242,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "shutdown_timeout_ms",
         value: "TIME",
         default: "10s",
-        doc: "how long a stopping node waits for requests in flight",
+        doc: "time that a stopping node waits for requests in flight",
         take: |settings, text| {
             settings.server.shutdown_timeout_ms = units::time_ms(text)?;
             Ok(())
@@ -249,7 +252,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "http_idle_ms_max",
         value: "TIME",
         default: "120s",
-        doc: "an HTTP connection is closed when it has asked nothing for so long",
+        doc: "idle time after which an HTTP connection is closed",
         take: |settings, text| {
             settings.server.http_idle_ms_max = idle(text)?;
             Ok(())
@@ -259,8 +262,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "resp_idle_ms_max",
         value: "TIME",
         default: "off",
-        doc: "a connection of Redis' protocol is closed when it has asked nothing for so long; \
-              `off`: never, as with Redis' own default",
+        doc: "idle time after which a connection of Redis' protocol is closed; `off`: never, as \
+              by default in Redis",
         take: |settings, text| {
             settings.server.resp_idle_ms_max = match text {
                 "off" => None,
@@ -273,7 +276,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "name",
         value: "NAME",
         default: "node1",
-        doc: "the node's name as clients see it",
+        doc: "name of the node, as clients see it",
         take: |settings, text| {
             base::cluster::check_member_name(text).map_err(|error| error.text())?;
             settings.node.name = text.into();
@@ -284,7 +287,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "threads",
         value: "NUMBER",
         default: "auto",
-        doc: "threads that serve clients; `auto` is one per processor",
+        doc: "threads that serve clients; `auto`: one per processor",
         take: |settings, text| {
             settings.threads = match text {
                 "auto" => std::thread::available_parallelism().map_or(1, usize::from),
@@ -297,8 +300,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "memory_bytes_max",
         value: "SIZE",
         default: "auto",
-        doc: "memory of the store: rows not yet on disk, block cache and row cache share it; \
-              `auto`: 640MiB, or an eighth of the memory this process may use",
+        doc: "memory of the store, shared by memtables, block cache and row cache; `auto`: \
+              640MiB, or an eighth of this process' memory limit",
         take: |settings, text| {
             settings.node.memory_bytes_max = match text {
                 "auto" => share(8, MEMORY_BYTES_MIN, 640 << 20),
@@ -311,7 +314,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "log_bytes_max",
         value: "SIZE",
         default: "1GiB",
-        doc: "the transaction log collapses itself to stay under this",
+        doc: "size of the transaction log at which it is truncated",
         take: |settings, text| {
             settings.node.log_bytes_max = at_least(units::size(text)?, 128 << 20, "128MiB")?;
             Ok(())
@@ -331,7 +334,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "sync_interval_ms",
         value: "TIME",
         default: "1000ms",
-        doc: "buckets with `sync=interval` are synced this often",
+        doc: "interval at which buckets with `sync=interval` are synced",
         take: |settings, text| {
             settings.node.sync_interval_ms = time(text, 1, "1ms to 60s is wanted")?;
             Ok(())
@@ -341,8 +344,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "disk_reserve_bytes",
         value: "SIZE",
         default: "64MiB",
-        doc: "writes are refused (reads and deletes go on) when the disk has less than this free; \
-              of a small disk an eighth is kept at most, and the log says so at start",
+        doc: "free disk space below which writes are refused (reads and deletes continue); at \
+              most an eighth of the disk, which the log says at start",
         take: |settings, text| {
             settings.node.disk_reserve_bytes = units::size(text)?;
             Ok(())
@@ -352,7 +355,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "log_level",
         value: "LEVELS",
         default: "info",
-        doc: "what is logged: off error warn info debug trace, also by section: `info,node=debug`",
+        doc: "log levels: off error warn info debug trace, also by section: `info,node=debug`",
         take: |settings, text| {
             settings.levels = text.parse()?;
             Ok(())
@@ -362,7 +365,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "crash_log",
         value: "SWITCH",
         default: "on",
-        doc: "keep the last 1,000 debug events in memory, written to DIR/crash when the node fails",
+        doc: "keeps the last 1,000 debug events in memory and writes them to DIR/crash when the \
+              node fails",
         take: |settings, text| {
             settings.crash_log = units::switch(text)?;
             Ok(())
@@ -372,7 +376,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "open_files",
         value: "NUMBER",
         default: "65536",
-        doc: "open files (connections, tables) asked of the system at start, as far as it allows",
+        doc: "open files (connections, tables) that the node asks of the system at start; the \
+              system's limit may be lower",
         take: |settings, text| {
             settings.open_files = units::number(text, 64, 1 << 30)?;
             Ok(())
