@@ -1,21 +1,22 @@
-//! Who was away is sent what the others no longer have in memory, without waiting for what never
-//! comes.
+//! Catch-up of a follower that was away from log entries that its master no longer has in memory,
+//! without pauses.
 
 use super::world::{Era, Event, World};
 use base::LogIndex;
 use std::io::ErrorKind;
 use store::DiskCall;
 
-/// While one is away, microseconds.
+/// Time for which a follower is away, in microseconds.
 const AWAY_US: u64 = 20_000_000;
-/// By then it has what it missed, microseconds.
+/// Time limit for the follower to catch up, in microseconds.
 const LEVEL_US: u64 = 20_000_000;
-/// A part takes its way, a sync, and its rest, of 2 ms where nobody writes, microseconds.
+/// Longest pause between two parts of the catch-up, in microseconds: a part takes its way, a sync,
+/// and a pause of 2 ms where nobody writes.
 const PAUSE_US: u64 = 20_000;
 
-/// A part that ended within its letter was noted as unsent only after the answer to it had come,
-/// and then nothing else was to come: each time, half a lease passed until the master asked. Where
-/// the one that is behind is needed for a majority, nobody was served for as long as that took.
+/// A part that ended within its message was once recorded as unsent only after the answer had
+/// arrived, and no other event was due: each time, half a lease passed until the master asked.
+/// Where a majority needed the follower, no request was served meanwhile.
 #[test]
 fn a_log_is_sent_without_pauses_to_who_was_away() {
     for mut world in (0..8).map(World::calm).filter(World::has_three_voters) {
@@ -27,8 +28,8 @@ fn a_log_is_sent_without_pauses_to_who_was_away() {
     }
 }
 
-/// A process that has no descriptor left can't read its log now, and that is all: it goes on, and
-/// so does the other once there is one.
+/// A process without free file descriptors can't read its log for the moment. It keeps running, and
+/// the follower's catch-up continues once a descriptor is free.
 #[test]
 fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
     for mut world in (0..3).map(World::calm).filter(World::has_three_voters) {
@@ -40,7 +41,7 @@ fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
         });
         world.cuts.heal();
         let pause_us = world.longest_pause(away, last);
-        // It tries again after 20 ms.
+        // The master tries again after 20 ms.
         let most_us = refused * 2 * 20_000;
         assert!(pause_us < most_us, "none came for {pause_us} us");
         let failures = world.nodes[master].disk.take_failures();
@@ -51,7 +52,8 @@ fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
 }
 
 impl World {
-    /// One is away until the others have forgotten what it lacks; gives it, and the end of the log.
+    /// Isolates a follower until the others have forgotten what it lacks. Returns the follower, and
+    /// the last index of the log.
     fn falls_behind(&mut self) -> (usize, LogIndex) {
         self.run(3_000_000);
         let master = self.master(0).expect("nothing happens");
@@ -74,7 +76,7 @@ impl World {
         (away, last)
     }
 
-    /// A world without faults.
+    /// Returns a history without faults.
     fn calm(seed: u64) -> World {
         let mut world = World::of(seed, Era::Whole);
         world.queue.retain(|event| !matches!(event, Event::Fault));
@@ -82,17 +84,18 @@ impl World {
         world
     }
 
-    /// Whether one of the first three may go, and no more.
+    /// Returns true if the nodes are three voters, or four of which one has no vote: then exactly
+    /// one of the first three may be away.
     fn has_three_voters(&self) -> bool {
         self.nodes.len() <= 4 && self.nodes.iter().all(|node| !node.witness)
     }
 
-    /// Clients ask nothing any more.
+    /// Stops all clients.
     fn silence(&mut self) {
         self.queue.retain(|event| !matches!(event, Event::Client(_)));
     }
 
-    /// A node begins anew: what it applied is in its store, and in its log, but not in its memory.
+    /// Restarts a node: its applied entries are in its trees and its log, but not in memory.
     fn forgets(&mut self, which: usize) {
         let all = vec![LogIndex(0); self.judges.len()];
         while !self.nodes[which].flush(&all).expect("memory") {
@@ -101,13 +104,13 @@ impl World {
         self.loses_power(which, 0);
     }
 
-    /// The end of its log of the first group.
+    /// Returns the last index in a node's log of the first group.
     fn last(&self, which: usize) -> LogIndex {
         self.process(which).expect("it lives").group(0).state().replica.last()
     }
 
-    /// For how long at most nothing was added to a node's disk, from when something comes until it
-    /// has all, microseconds.
+    /// Returns the longest time without an append to a node's log while it catches up to index
+    /// `all`, in microseconds.
     fn longest_pause(&mut self, which: usize, all: LogIndex) -> u64 {
         let log = |world: &World| world.process(which).expect("it lives").writer.log().end();
         let (start, mut end, mut since, mut longest) = (self.queue.now(), log(self), None, 0);

@@ -1,4 +1,4 @@
-//! Clients of the simulation: each has one call under way at most.
+//! Clients of the simulation: each has at most one call open.
 
 use super::judge::Judge;
 use super::node::{GroupsProcess, SimNode, group_id};
@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A client that waits longer gives up, microseconds.
+/// Timeout of a client, in microseconds.
 const PATIENCE: u64 = 2_000_000;
 
 pub(super) struct Client {
@@ -21,7 +21,7 @@ pub(super) struct Client {
     pub call: Option<Pending>,
 }
 
-/// A call under way, at one process of one node.
+/// Open call at one process of one node.
 pub(super) struct Pending {
     pub node: usize,
     pub group: usize,
@@ -36,23 +36,22 @@ enum Kind {
         value: Bytes,
         ticket: Ticket,
     },
-    /// A test-and-set that changes nothing told this.
+    /// Test-and-set that changes nothing, with the value that it returned.
     Probed {
         value: Option<Bytes>,
         ticket: Ticket,
     },
-    /// The lease allowed it; the thread comes to reading, and to looking at the lease again, at
-    /// this time.
+    /// Read under the lease; at this time the thread reads and checks the lease again.
     Leased {
         look: u64,
     },
-    /// It asks a majority what it must see.
+    /// Read without a lease, which asks a majority for the read index.
     Asks(Pin<Box<dyn Future<Output = Result<LogIndex>>>>),
-    /// It waits until that is applied.
+    /// Read that waits until this index is applied.
     Waits(LogIndex),
 }
 
-/// What came of a call, for the world's counts.
+/// Outcome of a call, for the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Outcome {
     Wrote,
@@ -73,7 +72,7 @@ fn look(process: &GroupsProcess, group: usize, key: &Bytes) -> Option<Bytes> {
     }
 }
 
-/// Begins a write; refused at once, nothing happened.
+/// Starts a write. `None`: it was refused at once and had no effect.
 pub(super) fn write(
     (place, group): (usize, usize),
     process: &GroupsProcess,
@@ -94,7 +93,8 @@ pub(super) fn write(
     Some(Pending { node: place, group, process: process.number, key, began: now, kind })
 }
 
-/// Begins a test-and-set that will change nothing; refused at once, nothing happened.
+/// Starts a test-and-set that will change nothing. `None`: it was refused at once, or answered at
+/// once.
 pub(super) fn probe(
     (place, group): (usize, usize),
     process: &GroupsProcess,
@@ -121,7 +121,8 @@ pub(super) fn probe(
     }
 }
 
-/// Begins a read. `pause`: how long the node's thread may rest before it looks at its lease again.
+/// Starts a read. `pause`: time for which the node's thread may pause before it checks its lease
+/// again.
 pub(super) fn read(
     (place, group): (usize, usize),
     process: &GroupsProcess,
@@ -146,7 +147,7 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
 }
 
 impl Client {
-    /// Goes on with what is under way, if it can.
+    /// Continues the open call, if possible. Returns its outcome once it is over.
     pub fn go_on(&mut self, nodes: &[SimNode], now: u64, judges: &mut [Judge]) -> Option<Outcome> {
         let pending = self.call.as_mut()?;
         let judge = &mut judges[pending.group];
@@ -159,7 +160,7 @@ impl Client {
                 pending.go_on(process, now, judge)
             }
             Some(_) if in_time => None,
-            // Dead, or too slow: whether a write will stand nobody knows.
+            // The process is gone, or too slow: the outcome of a write is unknown.
             _ if matches!(pending.kind, Kind::Write { .. }) => Some(Outcome::InDoubt),
             _ => Some(Outcome::Refused),
         };

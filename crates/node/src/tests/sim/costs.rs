@@ -1,5 +1,5 @@
-//! Histories in which clients leave garbage and ask for much at once, and the judge of what that
-//! costs: rows walked under a group's lock by one request, and by turns for each row they get.
+//! Cost bounds: histories in which clients leave garbage and send large requests, and the judge of
+//! the rows walked under a group's lock: by one request, and by turns per row that they get.
 //!
 //! A simulated store keeps removed rows that were durable, as a real one does until it merges them.
 
@@ -16,25 +16,25 @@ use runtime::mutants::Mutant;
 use sim::{Counts, Suite};
 use store::Trees;
 
-/// Longest time to live of a client's row, milliseconds.
+/// Longest time to live of a client's row, in milliseconds.
 const TTL_MS_MAX: u64 = 3_000;
-/// Most ranges that one request asks for: several times what a request may cost.
+/// Most ranges in one request: several times what a request may cost.
 const RANGES_MAX: u64 = 20_000;
-/// Rows that one request may walk over: a store has several versions of some.
+/// Most rows that one request may walk over; a store has several versions of some rows.
 const REQUEST_ROWS_MAX: u64 = 2 * EVALUATION_ROWS_MAX as u64;
-/// Rows that turns may walk over in a history beside four for each that they are given.
+/// Most rows that all turns of a history may walk over, in addition to four per row that they get.
 const TURNS_ROWS_MAX: u64 = 20_000;
-/// Histories within which a broken bound must show.
+/// Number of histories within which a broken bound must be noticed.
 const MUTANT_SEEDS: u64 = 1_000;
 
-/// Rows that range reads of a node walked over, and rows that they were given.
+/// Returns the number of rows that a node's range reads walked over, and that they returned.
 pub(super) fn rows_read(node: &SimNode) -> (u64, u64) {
     let statistics = node.trees.statistics();
     (statistics.rows_walked, statistics.rows_returned)
 }
 
 impl World {
-    /// A client writes a row that expires, or sends one request that asks for much.
+    /// Writes a row that expires, or sends one large request, as a client.
     pub(super) fn costly_request(&mut self) {
         let group = self.any_group();
         let Some(which) = self.master(group) else { return };
@@ -43,7 +43,7 @@ impl World {
         let expiry = Expiry::After(self.steps.between(1, TTL_MS_MAX));
         let set = Update::Set { key, value: Bytes::from_static(b"v"), expiry };
         let ranges = if self.steps.often(50) { self.steps.between(1, RANGES_MAX) } else { 0 };
-        // Those of the clients, of which none is removed.
+        // Only rows of other clients, none of which is removed.
         let range = Range::prefix(Bytes::from_static(b"k"));
         let reads = (0..ranges).map(|_| Update::Read(Read::Range(range.clone())));
         let steps = std::iter::once(set).chain(reads).collect();
@@ -68,14 +68,14 @@ impl World {
         self.wake(which, 10);
     }
 
-    /// Notes what a turn of a node cost.
+    /// Counts the rows of one turn of a node.
     pub(super) fn count_rows(&self, which: usize, before: (u64, u64)) {
         let now = rows_read(&self.nodes[which]);
         self.journal.add("rows walked by turns", now.0 - before.0);
         self.journal.add("rows given to turns", now.1 - before.1);
     }
 
-    /// Judges what all turns cost together.
+    /// Asserts that all turns together stayed within the bound.
     pub(super) fn judge_costs(&self) {
         let [walked, given] =
             ["rows walked by turns", "rows given to turns"].map(|name| self.journal.counted(name));

@@ -1,4 +1,4 @@
-//! How a history ends: everyone is level, holds the same rows, and every client was told the truth.
+//! End of a history: all replicas converge to the same rows, and the judge checks every answer.
 
 use super::node::{GroupsProcess, group_id};
 use super::rows::assert_same_rows;
@@ -6,18 +6,18 @@ use super::world::World;
 use logic::consensus::Member;
 use sim::Counts;
 
-/// Tries to read a value back from a disk of which a few calls may be about to fail.
+/// Number of attempts to read a value back from a disk, a few of whose calls may be set to fail.
 const READS: u32 = 16;
 
 impl World {
-    /// A node that is in office in this group.
+    /// Returns a node that is master of this group.
     pub(super) fn master(&self, group: usize) -> Option<usize> {
         let leads =
             |which: &usize| self.process(*which).is_some_and(|process| process.leads(group));
         (0..self.nodes.len()).find(leads)
     }
 
-    /// One of the groups.
+    /// Draws a group.
     pub(super) fn any_group(&mut self) -> usize {
         self.chance.below(self.judges.len() as u64) as usize
     }
@@ -26,7 +26,7 @@ impl World {
         self.nodes[which].process.as_ref()
     }
 
-    /// Everything newly applied is shown to the judge.
+    /// Reports newly applied entries of a node to the judge.
     pub(super) fn look_at_applied(&mut self, which: usize) {
         let Some(process) = &self.nodes[which].process else { return };
         for (group, judge) in self.judges.iter_mut().enumerate() {
@@ -36,7 +36,7 @@ impl World {
                 let group_here = process.group(group);
                 let mut held = group_here.state().entries.get(*seen).map(|(payload, _)| payload);
                 let installed = *seen <= self.installed[which][group];
-                // With nobody who may lag memory lets go of it at once.
+                // If no follower may lag, memory drops an applied entry at once.
                 if held.is_none() && !installed {
                     held = (0..READS).find_map(|_| group_here.decided_value(*seen).ok());
                 }
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// After all trouble: a master, every member level with it, and the same rows everywhere.
+    /// Waits until every group has a master and level members, then checks rows and answers.
     pub(super) fn ends_well(mut self) -> (u64, Counts) {
         self.becomes_level();
         for group in 0..self.judges.len() {
@@ -65,7 +65,8 @@ impl World {
         self.journal.outcome()
     }
 
-    /// Until every member of every group has what its master has, and some more was written.
+    /// Runs until every member of every group has applied what its master has, and at least 20 more
+    /// writes succeeded. Panics after a minute.
     pub(super) fn becomes_level(&mut self) {
         let groups = 0..self.judges.len();
         let wrote = |world: &World| world.journal.counted("wrote");

@@ -1,10 +1,10 @@
-//! Disks whose calls fail, and processes that end and leave the system its memory.
+//! Failing disk calls, and processes that end while the machine keeps its page cache.
 //!
-//! As with a real node: a log that finds the disk full waits and tries again, and after any other
-//! error nothing more is acknowledged and the process ends. What it had written is where the
-//! system left it then: still to be read, though a failed sync marked it clean and no later one
-//! makes it durable unless it is written again; or back to what the disk has; or gone with the
-//! power.
+//! As in a real node, a log that finds the disk full waits and retries; after any other error
+//! nothing more is acknowledged, and the process ends. Its unsynced writes are then in one of three
+//! states. They can still be read, but a failed sync has marked them clean, so that no later sync
+//! makes them durable unless they are written again. Or they are replaced by what the disk holds.
+//! Or they are lost with the power.
 
 use super::node::SimNode;
 use super::process::cut_short;
@@ -15,14 +15,14 @@ use sim::Chance;
 use std::io::ErrorKind;
 use store::{DiskCall, StoreError};
 
-/// How long a full disk is left alone, as the log writer does, microseconds.
+/// Pause of the log writer after it found the disk full, in microseconds.
 const FULL_PAUSE_US: u64 = 50_000;
-/// So many tries find the disk full at most.
+/// Most calls in a row that find the disk full.
 const FULL_MAX: u64 = 20;
-/// A process that ended is begun again after this at the soonest and the latest, microseconds.
+/// Minimum and maximum time until an ended process restarts, in microseconds.
 const AGAIN_US: (u64, u64) = (20_000, 3_000_000);
 
-/// What the disk's first or second such call will find.
+/// Errors of a disk call: one of its next three calls fails.
 const ERRORS: [(DiskCall, ErrorKind); 14] = [
     (DiskCall::Sync, ErrorKind::Other),
     (DiskCall::Sync, ErrorKind::Other),
@@ -41,7 +41,7 @@ const ERRORS: [(DiskCall, ErrorKind); 14] = [
 ];
 
 impl SimNode {
-    /// One of its disk's next calls will fail; of those that find no room, several.
+    /// Lets one of the disk's next calls fail; several of them if the disk is full.
     fn disk_will_fail(&mut self, chance: &mut Chance) {
         let (operation, kind) = ERRORS[chance.below(ERRORS.len() as u64) as usize];
         let waits = kind == ErrorKind::StorageFull && operation != DiskCall::Sync;
@@ -50,16 +50,15 @@ impl SimNode {
         (first..first + many).for_each(|nth| self.disk.fail_nth(operation, nth, kind));
     }
 
-    /// The process ends, and the machine goes on: what it has written can be read, and is as
-    /// durable as it was.
+    /// Kills the process while its machine goes on: written data can be read, and is as durable as
+    /// it was.
     pub(super) fn is_killed(&mut self, chance: &mut Chance) {
         let Some(mut process) = self.process.take() else { return };
         cut_short(&mut process.writer, chance, |chance| chance.often(300));
         self.ends();
     }
 
-    /// The disk has done what it was busy with, or failed, and whoever is to know is told. `Full`:
-    /// the rest waits.
+    /// Finishes the disk's current work and reports completions. Error `Full`: the rest waits.
     pub(super) fn written(&mut self) -> Result<(), StoreError> {
         let Some(process) = &mut self.process else { return Ok(()) };
         loop {
@@ -78,7 +77,7 @@ impl World {
         "faulty disk"
     }
 
-    /// What the log writer does when the disk has answered.
+    /// Handles the result of a write as the log writer does: retries when full, fails otherwise.
     pub(super) fn keeps(&mut self, which: usize, written: Result<(), StoreError>) {
         match written {
             Ok(()) => self.wake(which, 0),
@@ -91,7 +90,7 @@ impl World {
         }
     }
 
-    /// Counts what has failed of a node's disk; whether anything has.
+    /// Counts the injected failures that a node's disk reported. Returns true if there was one.
     pub(super) fn disk_failed(&mut self, which: usize) -> bool {
         let failures = self.nodes[which].disk.take_failures();
         for (operation, kind) in &failures {
@@ -107,7 +106,7 @@ impl World {
         !failures.is_empty()
     }
 
-    /// A node fails with its disk: whoever waits is told so, and the process ends.
+    /// Fails a node after a disk error: its waiting callers get the error, and its process ends.
     pub(super) fn fails(&mut self, which: usize, error: &Error) {
         assert!(self.disk_failed(which), "{} fails, but its disk has not: {error}", which + 1);
         self.tell(|| format!("{} fails: {error}", which + 1));
@@ -120,7 +119,7 @@ impl World {
         self.comes_back(which, "disk error");
     }
 
-    /// A node can't start, for its disk failed.
+    /// Records that a node can't start because of a disk error.
     pub(super) fn fails_to_start(&mut self, which: usize, error: &Error) {
         assert!(self.disk_failed(which), "{} does not start: {error}", which + 1);
         self.tell(|| format!("{} does not start: {error}", which + 1));
@@ -128,8 +127,7 @@ impl World {
         self.comes_back(which, "failed to start");
     }
 
-    /// Somebody begins a node again whose disk failed; what the system has in its memory may be
-    /// gone by then.
+    /// Restarts a node after a disk error; its page cache may be lost by then.
     pub(super) fn comes_back(&mut self, which: usize, failed: &'static str) {
         self.journal.count(failed);
         let kept = match self.chance.below(3) {

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Fault injection of simulated groups.
 
 use super::node::{GroupsProcess, SimNode};
 use super::world::{Era, Event, World};
@@ -71,7 +71,7 @@ impl World {
         self.journal.count(name);
     }
 
-    /// Mostly a master: there it hurts most.
+    /// Draws the node that a fault hits: half of the time a master, where it hurts most.
     fn victim(&mut self) -> usize {
         let group = self.any_group();
         match self.master(group) {
@@ -90,7 +90,7 @@ impl World {
 
     fn crash(&mut self, which: usize, time: u64) -> &'static str {
         self.loses_power(which, time);
-        // One at a time: others must have what it loses.
+        // Damage at one node at a time: others must have what it loses.
         if self.nodes.iter().any(|node| node.rot.is_some()) || !self.chance.often(200) {
             return "crash";
         }
@@ -100,9 +100,9 @@ impl World {
         self.nodes[which].rots(&mut self.chance, alone).unwrap_or("crash")
     }
 
-    /// Whether in every group more than one voter saves a value: what was saved at one only, its
-    /// disk may lose for good. Not where members changed, either: a sole voter that loses the
-    /// stop-sign goes on in the configuration before.
+    /// Returns true if more than one voter saves each value in every group. A value saved at a
+    /// single voter would be lost with its disk. False also where members have changed: a sole
+    /// voter that loses the stop-sign would continue in the previous configuration.
     fn others_vote(&self) -> bool {
         let mut living = self.nodes.iter().filter_map(|node| node.process.as_ref()).peekable();
         living.peek().is_some()
@@ -117,7 +117,7 @@ impl World {
         self.at(time, Event::Heals { from, to });
     }
 
-    /// Nobody hears a node, or it hears nobody, or both.
+    /// Isolates a node: nobody hears it, or it hears nobody, or both.
     fn isolate(&mut self, which: usize, time: u64) -> &'static str {
         let way = if self.older { 2 } else { self.chance.below(4) };
         for other in 0..self.nodes.len() {
@@ -131,7 +131,7 @@ impl World {
         ["deaf", "mute", "isolated", "isolated"][way as usize]
     }
 
-    /// Two that others hear do not hear each other; or one does not hear the other.
+    /// Cuts one direction, or both, between two nodes that others still hear.
     fn cut_one(&mut self, which: usize, time: u64) -> &'static str {
         let other = self.chance.below(self.nodes.len() as u64) as usize;
         self.cut(which, other, time);
@@ -158,11 +158,11 @@ impl World {
         let Some(master) = self.master(group) else { return };
         self.nodes[master].clock.enter(self.queue.now());
         if let Some(process) = &self.nodes[master].process {
-            let _ = process.group(group).hand_over(heir); // It may be no voter, or level too late.
+            let _ = process.group(group).hand_over(heir); // It may be no voter, or catch up late.
         }
     }
 
-    /// Somebody joins, changes its part, or leaves; never so many that no majority is left.
+    /// Adds a member, changes its part, or removes it; a majority always remains.
     fn reconfigure(&mut self) {
         let which = self.chance.below(self.nodes.len() as u64) as usize;
         let group = self.any_group();
@@ -192,11 +192,11 @@ impl World {
         let quorum = [None, Some(2), Some(voters as u8 - 1)][number as usize % 3];
         let next = Configuration::new(ConfigurationId(number + 1), members.clone());
         let fits = next.and_then(|next| next.with_quorum(quorum)).is_ok();
-        // Another change may be under way.
+        // Another change may be in progress.
         let _ = group.reconfigure(members, quorum.filter(|_| fits));
     }
 
-    /// The store is made durable, and all of the log that the node does not need itself let go of.
+    /// Makes a node's trees durable, and drops all log entries that the node itself does not need.
     pub(super) fn lets_go(&mut self, which: usize) {
         self.look_at_applied(which);
         if let Some(process) = &self.nodes[which].process {
@@ -208,8 +208,8 @@ impl World {
         self.begin_flush(which, None);
     }
 
-    /// The store is made durable, and the log let go of: as far as nobody will ask for it, or as
-    /// far as the node needs it itself. Then others need a snapshot.
+    /// Makes a node's trees durable and truncates its log: as far as no member will ask for it, or
+    /// as far as the node itself needs it; the others then need a snapshot.
     fn flush(&mut self, which: usize) {
         let held = |node: &SimNode, group: usize| {
             node.process.as_ref().map_or(LogIndex(0), |process| process.applied(group))
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// No more trouble: everyone lives, hears everyone, and has a quick disk.
+    /// Ends the trouble: all nodes run, are linked, and have fast disks.
     pub(super) fn heal(&mut self) {
         self.troubled = false;
         self.cuts.heal();
@@ -253,7 +253,7 @@ impl World {
             self.nodes[which].hangs_until = self.queue.now();
             self.nodes[which].disk.fail_no_more();
             self.nodes[which].clock.paused_until = self.queue.now();
-            // What hung returns now.
+            // Disk calls that hung return now.
             if let Some(process) = self.nodes[which].process.as_ref().map(|process| process.number)
             {
                 self.at(0, Event::Written { node: which, process });

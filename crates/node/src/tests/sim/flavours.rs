@@ -1,7 +1,7 @@
-//! Histories with one fault more than the usual ones: clocks that stand still with their machine,
-//! as a hypervisor's pause makes them; and members that are taken out while they are away.
+//! Histories with one additional fault: clocks that stand still with their machine, as when a
+//! hypervisor pauses it; and members that are removed while they are away.
 //!
-//! They are kinds of their own, so that the seeds of the usual histories stay what they were.
+//! They are suites of their own, so that the seeds of the usual histories keep their meaning.
 
 use super::mutants::check;
 use super::world::{Event, World};
@@ -10,30 +10,30 @@ use runtime::mutants::Mutant;
 use sim::{Counts, Suite, forget_watched, panic_text, run_seeds};
 use std::panic::catch_unwind;
 
-/// Simulated seconds of trouble in one history.
+/// Length of the trouble in a history, in simulated seconds.
 const SECONDS: u64 = 15;
-/// Histories in which a master that stood still is told to take a snapshot.
+/// Number of histories in which a superseded master is told to take a snapshot.
 const SUPERSEDED: u64 = 60;
-/// Histories within which a broken rule must show.
+/// Number of histories within which a broken rule must be noticed.
 const MUTANT_SEEDS: u64 = 1_000;
-/// Within so many histories clocks that stand still show a stale read where leases are relied upon.
+/// Number of histories within which clocks that stand still show a stale read under a lease.
 const STALE_WITHIN: u64 = 400;
 
-/// What may happen beside the usual faults.
+/// Additional fault of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Flavour {
     #[default]
     Usual,
-    /// Machines are paused as a whole; `leases`: masters answer reads under theirs all the same.
+    /// Whole machines are paused. `leases`: masters answer reads under their leases nevertheless.
     Freezes { leases: bool },
-    /// Members are taken out while they are down or cut off.
+    /// Members are removed while they are down or cut off.
     Away,
-    /// Clients leave garbage and ask for much at once, beside the usual faults.
+    /// Clients leave garbage and send large requests.
     Costly,
 }
 
 impl World {
-    /// A history of this kind.
+    /// Returns a history with this additional fault.
     pub(super) fn with(seed: u64, flavour: Flavour) -> World {
         let mut world = World::new(seed);
         world.flavour = flavour;
@@ -43,7 +43,7 @@ impl World {
         world
     }
 
-    /// A fault of this kind of history, if it is its turn.
+    /// Injects the additional fault at random. `None`: not this time.
     pub(super) fn own_fault(&mut self, which: usize, time: u64) -> Option<&'static str> {
         match self.flavour {
             Flavour::Usual | Flavour::Costly => None,
@@ -52,16 +52,16 @@ impl World {
         }
     }
 
-    /// A machine stands still, and its clocks with it.
+    /// Pauses a machine together with its clocks.
     fn freeze(&mut self, which: usize, time: u64) -> &'static str {
         let node = &mut self.nodes[which];
         node.clock.paused_until = self.queue.now() + time;
-        // Nobody looks at its clock before it goes on.
+        // Nobody reads its clock before it resumes.
         node.clock.stand_still(time);
         "freeze"
     }
 
-    /// A voter goes away, and the group goes on without it.
+    /// Takes a voter down or cuts it off, and removes it from its group.
     fn take_out(&mut self, time: u64) -> &'static str {
         let group = self.any_group();
         let Some(master) = self.master(group) else { return "nobody leads" };
@@ -74,7 +74,7 @@ impl World {
         let away = members.iter().position(|one| one.node != own && one.part == Part::Voter);
         let Some(away) = away.filter(|_| leads >= 3) else { return "too few" };
         let gone = members.remove(away).node.0 as usize - 1;
-        // What the master says now may still reach it.
+        // The master's next messages may still reach the voter.
         let late = self.chance.often(300);
         if late {
             let _ = part.reconfigure(members.clone(), None);
@@ -88,13 +88,13 @@ impl World {
             }
         }
         if let (false, Some(process)) = (late, &self.nodes[master].process) {
-            let _ = process.group(group).reconfigure(members, None); // Another may be under way.
+            let _ = process.group(group).reconfigure(members, None); // One may be in progress.
         }
         "taken out away"
     }
 
-    /// Who is out of a group knows it, and who is in it, too: so every node serves every group, its
-    /// own or by its members.
+    /// Returns true if every node knows whether it is a member of a group, so that every node
+    /// serves the group, by itself or through its members.
     pub(super) fn all_know_their_part(&self, group: usize) -> bool {
         let Some(leads) = self.master(group).and_then(|master| self.process(master)) else {
             return false;
@@ -142,9 +142,9 @@ fn taken_out(seed: u64) -> (u64, Counts) {
     lived(World::with(seed, Flavour::Away))
 }
 
-/// A master's machine stands still while the others elect another, replace the configuration and
-/// let go of the log. When it goes on it still believes that it leads, and is told that it needs a
-/// snapshot: what it proposes meanwhile is nowhere once that is installed.
+/// Runs a history in which a master's machine stands still while the others elect another one,
+/// replace the configuration and truncate the log. When it resumes, it still believes to be master
+/// and is told to take a snapshot: its proposals are nowhere once the snapshot is installed.
 fn superseded(seed: u64) -> (u64, Counts) {
     let mut world = World::with(seed, Flavour::Freezes { leases: false });
     world.queue.retain(|event| !matches!(event, Event::Fault));
@@ -178,8 +178,8 @@ fn a_snapshot_below_which_a_masters_own_values_lie_acknowledges_none_of_them() {
 #[test]
 fn without_lease_reads_clocks_that_stand_still_make_no_read_stale() {
     FROZEN.run();
-    // It once acknowledged a write that its node had not proposed; and several reads in a row fail
-    // of what a sole voter has just let go of.
+    // Seeds that once failed: a node acknowledged a write that it had not proposed; several reads
+    // in a row failed for an entry that a sole voter had just dropped.
     for once_failed in [1_529, 2_040] {
         run_seeds(once_failed..once_failed + 1, 1, frozen);
     }

@@ -1,9 +1,9 @@
-//! Whether a history was right.
+//! Judge of consistent groups: linearizability of each key.
 //!
-//! All nodes must apply the same value at every index; then the log is the one order of all writes,
-//! and a history of registers is linearizable exactly if that order agrees with what clients saw:
-//! whatever was acknowledged stands in it, nothing that began after another's end stands before it,
-//! and each read saw the last write of some moment between its begin and its end.
+//! All nodes must apply the same entry at every index, so the log is the one order of all writes. A
+//! history of registers is then linearizable exactly if that order agrees with the answers: every
+//! acknowledged write is in it; no write that started after another one ended is before that one;
+//! and each read saw the last write as of some moment between its start and its end.
 
 use base::LogIndex;
 use bytes::Bytes;
@@ -14,29 +14,29 @@ use store::RowChange;
 
 #[derive(Default)]
 pub(super) struct Judge {
-    /// The payload that the first node applied at each index.
+    /// Payload that the first node applied at each index.
     log: BTreeMap<LogIndex, Bytes>,
-    /// Where each value was written, per key: values are unique, and positions go up.
+    /// Position of each write in the order of its key; values are unique.
     places: BTreeMap<(Bytes, Bytes), u64>,
     next_place: u64,
-    /// What is to be looked up once all is applied: key, value, from when on, until when.
+    /// Acknowledged writes and answered reads, checked once all is applied.
     answers: Vec<Answer>,
-    /// What was refused: it must stand nowhere.
+    /// Refused writes, which must not be in the log.
     refused: Vec<(Bytes, Bytes)>,
-    /// What members said was decided under an index.
+    /// Entries that members returned as decided.
     given: Vec<(LogIndex, Bytes)>,
 }
 
 struct Answer {
     key: Bytes,
-    /// None: a read found nothing.
+    /// Value written or read. `None`: a read found no row.
     value: Option<Bytes>,
     began: u64,
     ended: u64,
 }
 
 impl Judge {
-    /// A node applied this value.
+    /// Records an entry that a node applied.
     pub fn applied(&mut self, index: LogIndex, payload: &Bytes) {
         if let Some(known) = self.log.get(&index) {
             assert_eq!(known, payload, "two values at index {index}");
@@ -53,22 +53,22 @@ impl Judge {
         }
     }
 
-    /// A client was told that its write stands, or what a read found.
+    /// Records an acknowledged write, or the value that a read found.
     pub fn answered(&mut self, key: Bytes, value: Option<Bytes>, began: u64, ended: u64) {
         self.answers.push(Answer { key, value, began, ended });
     }
 
-    /// A client was told that nothing of its write was done.
+    /// Records a write that was refused without effect.
     pub fn refused(&mut self, key: Bytes, value: Bytes) {
         self.refused.push((key, value));
     }
 
-    /// A member gave this as the value that was decided there.
+    /// Records an entry that a member returned as decided.
     pub fn given(&mut self, index: LogIndex, value: Bytes) {
         self.given.push((index, value));
     }
 
-    /// Every answer against the order of the log.
+    /// Checks every answer against the order of the log.
     pub fn judge(mut self) {
         for (index, value) in &self.given {
             assert_eq!(self.log.get(index), Some(value), "given for value {index}");

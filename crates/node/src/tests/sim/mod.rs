@@ -1,16 +1,15 @@
 //! Simulation of consistent groups in one thread from one seed: the product's code on the engine in
 //! the crate `sim`. One to three groups share each node's log, store and disk.
 //!
-//! What `logic`'s simulator proves of the protocol, this one tries on everything around it: the
-//! driver, the records of the log, the values' bytes, tickets, leases as reads feel them, recovery.
-//! A crash leaves what a power cut may leave of the log, and of the store what was flushed. Disks
-//! fail, and processes end and leave the system its memory.
+//! `logic`'s simulator tests the protocol; this one tests the code around it: the driver, log
+//! records, payloads, tickets, leases of reads, recovery. A crash leaves a state of the log that a
+//! power failure may leave, and of the trees what was flushed. Disks fail, and processes end while
+//! the machine keeps its page cache.
 //!
-//! Promises: one seed is one history.
-//! Never: asks the real time, or waits.
-//! Read next: `world.rs`, then `judge.rs`. More of them:
-//! `CREDENZA_SEEDS=20000 cargo test -p node sim::seeds::whatever -- --nocapture`; one again, in all
-//! suites: `./check seed N`.
+//! Promises: one seed produces one history.
+//! Never: reads the real clock, or waits.
+//! Read next: `world.rs`, then `judge.rs`. More seeds: `CREDENZA_SEEDS=20000 cargo test -p node
+//! sim::seeds::whatever -- --nocapture`; one seed again, in all suites: `./check seed N`.
 
 mod available;
 mod behind;

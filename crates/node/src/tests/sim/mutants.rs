@@ -1,9 +1,9 @@
-//! Broken rules that judges of whole nodes must notice, and their words.
+//! Mutation checks of whole nodes: the judges' verdicts.
 
 use runtime::mutants::Mutant;
 use sim::{History, MutationCheck};
 
-/// What the judges say of a violation.
+/// Phrases of the judges' verdicts.
 const VERDICTS: [&str; 17] = [
     "costs too much: ",
     "two values at index",
@@ -24,11 +24,12 @@ const VERDICTS: [&str; 17] = [
     ", which replaced it",
 ];
 
-/// Rules that show in other words: what they are for is that this does not happen.
+/// Rules that are noticed by another phrase than a verdict, since they exist to prevent this
+/// failure.
 ///
-/// A log truncated too early is told by the next process, which does not start; a master that stays
-/// though its disk hangs by the writes that stop; a removed member that takes itself for one by the
-/// end that does not come.
+/// A log that was truncated too early is noticed by the next process, which does not start. A
+/// master that stays in office with a hanging disk is noticed by the missing writes. A removed
+/// member that believes to be one is noticed by the missing end.
 const OTHERWISE: [(Mutant, &str); 3] = [
     (Mutant::RemovedKeepsPart, "no progress: "),
     (Mutant::TruncatesUnprocessed, "the log lacks value"),
@@ -38,13 +39,13 @@ const OTHERWISE: [(Mutant, &str); 3] = [
 const FIRST: [(Mutant, u64); 2] =
     [(Mutant::AcceptedUnsynced, 900), (Mutant::TornCountsAsWhole, 600)];
 
-/// A check of judges within so many histories.
+/// Returns a mutation check with this number of histories.
 pub(super) fn check(history: History, within: u64) -> MutationCheck<'static, Mutant> {
     let (verdicts, otherwise, first) = (&VERDICTS, &OTHERWISE, &FIRST);
     MutationCheck { history, within, verdicts, otherwise, first }
 }
 
-/// The control of the control: a panic that is nobody's verdict is not taken for one.
+/// Control of the mutation checks: a panic that is no verdict is not taken for one.
 #[test]
 fn a_panic_of_the_product_is_no_verdict() {
     let panics: History = |_| panic!("assertion failed: applied <= decided");

@@ -1,4 +1,4 @@
-//! The network: messages that are lost, late, overtaken, doubled, and come again when they are old.
+//! Simulated network: messages are lost, delayed, overtaken, duplicated, or repeated when old.
 
 use super::node::group_id;
 use super::world::{Event, World};
@@ -6,7 +6,7 @@ use base::{GroupId, NodeId};
 use bytes::Bytes;
 use sim::{Chance, FaultProfile};
 
-/// Draws what the network does with messages.
+/// Draws a fault profile of the network.
 pub(super) fn draw_profile(chance: &mut Chance, older: bool) -> FaultProfile {
     match chance.below(3) {
         0 => FaultProfile::calm(),

@@ -1,4 +1,4 @@
-//! One node of the simulation: its disk and store outlive its lives.
+//! Simulated node of consistent groups: its disk and trees outlive its incarnations.
 
 use super::process::{NEVER, cut_short};
 use super::rot::Rot;
@@ -22,62 +22,62 @@ use store::{
     Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Replay, StoreError, Trees,
 };
 
-/// The most groups whose members share a node's log, store and disk.
+/// Most groups whose members share a node's log, trees and disk.
 pub(super) const GROUPS_MAX: u64 = 3;
-/// Length of the lease, milliseconds.
+/// Length of the lease, in milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
 
 pub(super) struct SimNode {
     pub id: NodeId,
-    /// The groups, and whom each began with.
+    /// Groups, each with its founders.
     pub placements: Vec<Placement>,
     pub disk: MemoryDisk,
     pub trees: Arc<MemoryTrees>,
     pub process: Option<GroupsProcess>,
     pub clock: SimClock,
-    /// When its next turn is due.
+    /// Time of its next turn, in microseconds. `u64::MAX`: none is due.
     pub next_turn: u64,
     pub slow_disk: bool,
-    /// No call of its disk returns before this time.
+    /// Time before which none of its disk calls returns, in microseconds.
     pub hangs_until: u64,
-    /// How long a record that need not be synced waits for a sync.
+    /// Longest time until a record that need not be synced is synced.
     pub interval: Duration,
-    /// It keeps no rows.
+    /// True if it keeps no rows.
     pub witness: bool,
-    /// As master it answers reads under its lease.
+    /// True if it answers reads under its lease as master.
     pub lease_reads: bool,
-    /// Its log can't be read everywhere.
+    /// Damage of its log. `None`: the log is whole.
     pub rot: Option<Rot>,
 }
 
-/// What dies with the node.
+/// Process of a node: state that is lost in a crash.
 pub(super) struct GroupsProcess {
     pub number: u64,
     pub replicas: Vec<GroupReplica>,
     pub log_writer: Arc<LogWriterHandle>,
     pub outbox: Outbox,
     pub writer: LogWriter,
-    /// The round of maintenance that is under way.
+    /// Round of maintenance in progress.
     pub flush: Option<Flush>,
-    /// When the log says again what must not be forgotten of it, microseconds.
+    /// Time at which the log repeats the groups' statements, in microseconds.
     pub states_at: u64,
 }
 
-/// A node's part in one group.
+/// Replica of one group.
 pub(super) struct GroupReplica {
     pub group: Arc<Group>,
-    /// A snapshot is on its way.
+    /// True if a snapshot is being fetched.
     pub fetches: bool,
 }
 
 impl GroupsProcess {
-    /// The log writer's next step.
+    /// Takes the log writer's next step.
     pub fn write(&mut self) -> std::result::Result<log_writer::WriterStep, StoreError> {
         self.writer.step(&LogCompletions(&self.replicas))
     }
 
-    /// A round of maintenance begins. `keep` is what others may still want to be sent, group by
-    /// group; none: nothing is kept for them.
+    /// Starts a round of maintenance. `keep`: for each group, the index behind which members may
+    /// still ask for entries. `None`: no entries are kept for them.
     pub fn begin_flush(&mut self, trees: Arc<dyn Trees>, keep: Option<&[LogIndex]>) {
         let end = self.log_writer.end();
         let wanted = self.replicas.iter().zip(keep.unwrap_or_default());
@@ -89,7 +89,7 @@ impl GroupsProcess {
         self.flush = Some(Flush::new(trees, self.log_writer.clone(), groups, None, spare_bytes));
     }
 
-    /// Its part in the group that is the first, the second, ...
+    /// Returns its replica of a group, by the group's number from 0.
     pub fn group(&self, which: usize) -> &Arc<Group> {
         &self.replicas[which].group
     }
@@ -103,14 +103,14 @@ impl GroupsProcess {
     }
 }
 
-/// Brings the log writer's news to the groups.
+/// Reports the log writer's completions to the groups.
 struct LogCompletions<'a>(&'a [GroupReplica]);
 
 impl AppendSink for LogCompletions<'_> {
     fn done(&self, done: &[LoggedRecord]) {
         for done in done {
             let replica = self.0.iter().find(|replica| replica.group.id == done.group);
-            let Some(replica) = replica else { continue }; // The directory's statements.
+            let Some(replica) = replica else { continue }; // A statement of the directory.
             replica.group.driver.report(&[*done]);
         }
     }
@@ -120,7 +120,7 @@ impl AppendSink for LogCompletions<'_> {
     }
 }
 
-/// The number of the group that is the first, the second, ...
+/// Returns the id of a group, by its number from 0.
 pub(super) fn group_id(which: usize) -> GroupId {
     GroupId(GroupId::DEFAULT.0 + which as u32)
 }
@@ -146,7 +146,7 @@ impl SimNode {
         }
     }
 
-    /// What is the same for all its groups.
+    /// Returns the settings that all its groups share, with their placements.
     pub fn terms(&self) -> Terms {
         let mut terms = terms(self.id, LEASE_MS, None).expect("terms");
         for placement in &self.placements {
@@ -166,7 +166,7 @@ impl SimNode {
         Log::open_past_damage(disk, self.log_settings()).map_err(store_error)
     }
 
-    /// Begins a process, from what the disk and the store hold.
+    /// Starts a process from the contents of disk and trees.
     pub fn start(&mut self, number: u64) -> Result<()> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let (log, records) = Log::open(disk, self.log_settings()).map_err(store_error)?;
@@ -194,7 +194,7 @@ impl SimNode {
             limits: GroupLimits {
                 memory_bytes_max: 640 << 20,
                 lease_ms: LEASE_MS,
-                // Little, so that there are rests: values are small here.
+                // A low rate, so that pauses occur: values are small here.
                 catch_up_bytes_per_second: 10_000,
                 kept_bytes_max: 1 << 20,
             },
@@ -223,7 +223,7 @@ impl SimNode {
         Ok(())
     }
 
-    /// The power goes: what was being written is there in part, what was not synced perhaps.
+    /// Crashes the node: part of the write in progress is on disk, and unsynced records may be.
     pub fn crash(&mut self, chance: &mut Chance) {
         let Some(mut process) = self.process.take() else { return };
         cut_short(&mut process.writer, chance, |_| false);
@@ -232,20 +232,20 @@ impl SimNode {
         self.ends();
     }
 
-    /// The process is no more, and with it all that the store had in memory.
+    /// Ends the process, and with it all unflushed rows of the trees.
     pub(super) fn ends(&mut self) {
         self.process = None;
         self.trees.crash().expect("memory");
         self.next_turn = u64::MAX;
     }
 
-    /// What was not synced is there or not.
+    /// Loses power: unsynced writes may survive or not.
     pub fn power_fails(&mut self, chance: &mut Chance) {
         self.disk = self.disk.crash(&mut |choices| chance.below(choices as u64) as usize);
     }
 
-    /// Makes the store durable as far as it is applied, in one go, while nothing is written. Gives
-    /// whether it could be done now.
+    /// Makes the applied rows durable in one go. Returns false if a write is in progress, which
+    /// prevents that.
     pub fn flush(&mut self, keep: &[LogIndex]) -> Result<bool> {
         let Some(process) = self.process.as_mut().filter(|process| process.writer.rests()) else {
             return Ok(false);

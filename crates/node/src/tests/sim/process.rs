@@ -1,5 +1,5 @@
-//! Processes of whole nodes: the product's own node on a disk and a store in memory, which outlive
-//! it, with its place in the network and its log writer.
+//! Processes of whole nodes: the product's node on an in-memory disk and trees, which outlive it,
+//! with its network endpoint and its log writer.
 
 use super::transport::Port;
 use crate::assembly::{Parts, assemble};
@@ -19,44 +19,44 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, RowChange, Trees};
 
-/// How long a disk takes to write, microseconds: at least, and at most.
+/// Minimum and maximum time of a write to disk, in microseconds.
 pub(super) type WriteTime = (u64, u64);
 pub(super) const QUICK: WriteTime = (100, 3_000);
 pub(super) const SLOW: WriteTime = (5_000, 300_000);
 
-/// What need not be synced is not, unless something else is, or the history says so.
+/// Sync interval that never ends: a record that need not be synced is synced only with others.
 pub(super) const NEVER: Duration = Duration::from_secs(1 << 30);
 
-/// What a node has on disk.
+/// Contents of a node's disk.
 pub(super) struct Storage {
     pub disk: MemoryDisk,
     pub trees: Arc<MemoryTrees>,
-    /// How many lives the node has begun.
+    /// Number of incarnations that were started.
     pub incarnation: u64,
 }
 
 impl Storage {
-    /// An empty disk, and a store whose memory is full at so many bytes.
+    /// Returns an empty disk, and trees whose memory is full at `active_bytes_max` bytes.
     pub(super) fn new(active_bytes_max: u64) -> Storage {
         let trees = Arc::new(MemoryTrees::new(active_bytes_max));
         sim::watch("a store", &trees);
         Storage { disk: MemoryDisk::new(Honesty::Honest), trees, incarnation: 0 }
     }
 
-    /// Rows that are there before the first life.
+    /// Adds rows before the first incarnation.
     pub(super) fn plant(&self, rows: impl IntoIterator<Item = (Bytes, Bytes)>) {
         let mut rows = rows.into_iter().map(|(key, row)| RowChange::Put(key, row));
         self.trees.apply(&mut rows).expect("memory");
         self.make_durable();
     }
 
-    /// Makes the store durable as far as it is applied.
+    /// Makes the applied rows durable.
     pub(super) fn make_durable(&self) {
         self.trees.rotate().expect("memory");
         self.trees.flush().expect("memory");
     }
 
-    /// A copy as a backup makes it.
+    /// Returns a copy, as a backup makes it.
     pub(super) fn copy(&self, active_bytes_max: u64) -> Storage {
         let copy = Storage::new(active_bytes_max);
         let snapshot = self.trees.snapshot();
@@ -65,7 +65,7 @@ impl Storage {
         Storage { disk: self.disk.copy(Honesty::Honest), incarnation: self.incarnation, ..copy }
     }
 
-    /// Begins a life of the node from what is here, with those of its groups that are `wanted`.
+    /// Starts an incarnation from these contents, with the groups for which `wanted` returns true.
     pub(super) fn assemble(
         &mut self,
         id: NodeId,
@@ -103,7 +103,7 @@ impl Storage {
         (node, log)
     }
 
-    /// The power goes: what was not synced is there or not, what was not flushed is gone.
+    /// Loses power: unsynced writes may survive or not; unflushed rows are lost.
     pub(super) fn loses_power(&mut self, scheduler: &Scheduler) {
         let disk = &self.disk;
         let left = scheduler.draw(|chance| disk.crash(&mut |choices| chance.index(choices)));
@@ -112,21 +112,22 @@ impl Storage {
     }
 }
 
-/// What dies with the node.
+/// Process of a node: state that is lost in a crash.
 pub(super) struct Process {
     pub node: Node,
     pub writer: Arc<Mutex<LogWriter>>,
 }
 
 impl Process {
-    /// Gives a node its place in the network.
+    /// Connects a node to the network.
     pub(super) fn connect(node: &Node, port: &Port, process: u64) {
         let life = (node.cluster.links.node, node.cluster.incarnations.incarnation);
         let peers = port.connect(life, process, Arc::new(Dispatcher::new(node)));
         let _ = node.cluster.links.peers.set(peers);
     }
 
-    /// Begins to write a node's log; what nobody asks to be synced is after `interval`, if any.
+    /// Starts a node's log writer. `interval`: longest time until a record that need not be synced
+    /// is synced; `None`: it is never synced alone.
     pub(super) fn begin(
         (node, log): (Node, Log),
         which: usize,
@@ -141,13 +142,13 @@ impl Process {
         Process { node, writer }
     }
 
-    /// The node is gone from the network, and its tasks with it.
+    /// Disconnects the node, and ends its tasks.
     pub(super) fn leaves(&self, port: &Port, scheduler: &Scheduler) {
         port.network.ends(port.which);
         scheduler.kill(port.which);
     }
 
-    /// Ends in the midst of what it writes, with the power of its machine.
+    /// Crashes the node during a write, as a loss of power does.
     pub(super) fn crash(self, port: &Port, scheduler: &Scheduler, storage: &mut Storage) {
         self.leaves(port, scheduler);
         let mut writer = self.writer.lock().expect("one thread");
@@ -157,7 +158,7 @@ impl Process {
     }
 }
 
-/// Asks a node; none: no answer came in time, and one may never come.
+/// Calls a node. `None`: no answer came in time; the call may still take effect.
 pub(super) async fn ask(
     node: Node,
     which: usize,
@@ -172,8 +173,8 @@ pub(super) async fn ask(
     world::timeout(Duration::from_millis(timeout_ms), answer).await?.ok()
 }
 
-/// Whatever ends a process finds its log writer writing: part of that is in the log, perhaps
-/// synced.
+/// Ends a log writer in the middle of its work: some of the unwritten records are in the log,
+/// perhaps synced.
 pub(super) fn cut_short(
     writer: &mut LogWriter,
     chance: &mut Chance,
@@ -185,11 +186,11 @@ pub(super) fn cut_short(
         }
     }
     if chance.often(500) {
-        let _ = writer.log_mut().commit(synced(chance)); // Its end comes in any case.
+        let _ = writer.log_mut().commit(synced(chance)); // The process ends in any case.
     }
 }
 
-/// The disk: takes what is given, writes it, and says so.
+/// Simulates the disk: takes waiting records, writes them, and reports completions.
 async fn write(
     node: Node,
     writer: Arc<Mutex<LogWriter>>,

@@ -1,9 +1,9 @@
-//! A part of a log that can't be read: the node mends itself with what the others give back, or
-//! somebody brings the disk back as it was.
+//! Damage in a log: the node repairs it with entries from other members, or an operator restores
+//! the disk.
 //!
-//! Damage to the newest part of a log looks like a torn tail. The node starts, without what was
-//! there, acknowledged or not, and nobody brings it back: one node at a time, so that others have
-//! it.
+//! Damage to the newest part of a log looks like a torn tail. The node starts without the lost
+//! records, acknowledged or not, and nobody restores the disk: only one node at a time is damaged
+//! so, and the others have the records.
 
 use super::node::{GroupsProcess, SimNode};
 use super::world::{Event, World};
@@ -15,20 +15,20 @@ use sim::Chance;
 use std::sync::Arc;
 use store::{Disk, Honesty, Log};
 
-/// How long it is until a node looks for values again that nobody gives it, microseconds.
+/// Pause before a node looks again for entries that no member returned, in microseconds.
 const PAUSE_US: u64 = 300_000;
-/// So often it looks, before the disk is brought back.
+/// Number of attempts before the disk is restored.
 const LOOKS_MAX: u32 = 60;
-/// Logs with less than this are spared.
+/// Smallest log that may be damaged, in bytes.
 const BYTES_MIN: usize = 4 << 10;
 
-/// Where damage goes that is to hit what was written last.
+/// Length of the log's end that is damaged to look like a torn tail, in bytes.
 const END_BYTES: usize = 256;
 
-/// The log says so often again what must not be forgotten of it, microseconds.
+/// Interval at which the log repeats the groups' statements, in microseconds.
 const STATES_US: u64 = 1_000_000;
 
-/// Where a log can't be read.
+/// Damaged byte of a log.
 pub(super) struct Rot {
     file: String,
     offset: u64,
@@ -36,8 +36,8 @@ pub(super) struct Rot {
 }
 
 impl GroupsProcess {
-    /// As the housekeeper does: of every group, and of the directory and the vnodes, which write
-    /// nothing here.
+    /// Repeats the statements of every group, as the housekeeper does, and those of the directory
+    /// and the vnodes, which write nothing here.
     pub(super) fn states_again(&mut self, now: u64) {
         if now < self.states_at {
             return;
@@ -55,15 +55,15 @@ impl GroupsProcess {
 }
 
 impl GroupsProcess {
-    /// No tear of its log is left to be made good.
+    /// Returns true if no tear of its log waits for repair.
     pub(super) fn is_whole(&self) -> bool {
         self.replicas.iter().all(|replica| replica.group.state().replica.tear().is_none())
     }
 }
 
 impl SimNode {
-    /// A byte of its log changes, while it does not live; how that is told, if there was one.
-    /// `alone`: the others' logs are whole.
+    /// Damages a byte of the log of a node that is down. `alone`: the logs of all others are whole.
+    /// Returns the name of the damage. `None`: there is none.
     pub(super) fn rots(&mut self, chance: &mut Chance, alone: bool) -> Option<&'static str> {
         let names = self.disk.list().expect("memory");
         let mut logs: Vec<_> = names.into_iter().filter(|name| name.ends_with(".log")).collect();
@@ -89,7 +89,7 @@ impl SimNode {
         if self.end_of_log() == end {
             return Some("damage");
         }
-        // Not all that shortens a log looks like a torn tail.
+        // Some damage shortens a log and does not look like a torn tail.
         if !alone || !self.is_readable() {
             self.is_healed();
             return None;
@@ -98,7 +98,7 @@ impl SimNode {
         Some("damaged end")
     }
 
-    /// Where its log ends; none: it can't be opened.
+    /// Returns the end of its log. `None`: the log can't be opened.
     fn end_of_log(&self) -> Option<u64> {
         let disk = Arc::new(self.disk.copy(Honesty::Honest));
         let (log, records) = Log::open_past_damage(disk, self.log_settings()).ok()?;
@@ -106,14 +106,14 @@ impl SimNode {
         Some(log.end().0)
     }
 
-    /// Whether its log can be read without passing over anything.
+    /// Returns true if its log can be read without skipping damage.
     fn is_readable(&self) -> bool {
         let disk = Arc::new(self.disk.copy(Honesty::Honest));
         let opened = Log::open(disk, self.log_settings());
         opened.is_ok_and(|(_log, records)| records.finish().is_ok())
     }
 
-    /// The disk is brought back as it was.
+    /// Restores the damaged byte.
     fn is_healed(&mut self) {
         if let Some(Rot { file, offset, .. }) = self.rot.take()
             && self.disk.bytes(&file).is_some()
@@ -122,7 +122,7 @@ impl SimNode {
         }
     }
 
-    /// Which values the log lost and are needed; none where it is refused.
+    /// Returns the entries that the log lost and that are needed. `None`: the log can't be read.
     fn lost(&self) -> Option<Vec<(GroupId, LogIndex)>> {
         let (log, records) = self.open_past_damage().ok()?;
         let (lost, _) = survey(&log, records, &*self.trees, &self.terms()).ok()?;
@@ -142,7 +142,7 @@ impl SimNode {
 }
 
 impl World {
-    /// A log that may have rotted is mended before its node starts; whether it can start now.
+    /// Repairs a damaged log before its node starts. Returns true if the node can start now.
     pub(super) fn mends(&mut self, which: usize) -> bool {
         if self.nodes[which].rot.is_none() {
             return true;
@@ -180,7 +180,7 @@ impl World {
         true
     }
 
-    /// Somebody asks a member for a value that its own log lost.
+    /// Asks a member for a decided entry, as a node that repairs its log does.
     pub(super) fn asks_for_one(&mut self) {
         let (which, group) = (self.chance.below(self.nodes.len() as u64), self.any_group());
         let (node, ahead) = (&self.nodes[which as usize], self.chance.below(4));

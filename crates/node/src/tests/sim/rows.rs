@@ -1,11 +1,11 @@
-//! Judge of replicas: those that have applied the same have the same rows.
+//! Judge of replicas: equal applied indexes imply equal rows.
 
 use base::{GroupId, LogIndex};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{Chunk, MemoryTrees, Trees};
 
-/// Asserts that nodes that have applied a group's log to the same index have the same rows of it.
+/// Asserts that nodes that have applied a group's log to the same index have the same rows.
 pub(super) fn assert_same_rows<'a>(
     group: GroupId,
     replicas: impl Iterator<Item = (LogIndex, &'a MemoryTrees)>,

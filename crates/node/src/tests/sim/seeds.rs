@@ -1,15 +1,15 @@
-//! Histories, and what they must amount to.
+//! Suites of histories of consistent groups.
 
 use super::mutants::check;
 use super::world::{Era, World};
 use runtime::mutants::Mutant;
 use sim::{Counts, Suite};
 
-/// Simulated seconds of trouble in one history.
+/// Length of the trouble in a history, in simulated seconds.
 const SECONDS: u64 = 15;
-/// Histories within which the broken rules between threads must show.
+/// Number of histories within which broken rules between threads must be noticed.
 const STEPPED_SEEDS: u64 = 1_000;
-/// Histories within which every broken rule must show.
+/// Number of histories within which every broken rule must be noticed.
 const MUTANT_SEEDS: u64 = 5_000;
 
 const SUITE: Suite = Suite {
@@ -59,7 +59,7 @@ fn history(seed: u64) -> (u64, Counts) {
     lived(World::new(seed))
 }
 
-/// A history drawn as they were in another era, for the seeds that were found then.
+/// Runs a history as drawn in an older era, for seeds that were found then.
 fn history_of(seed: u64, era: Era) -> (u64, Counts) {
     lived(World::of(seed, era))
 }
@@ -76,21 +76,22 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
     SUITE.run();
 }
 
-/// Longer runs found these; what they showed is mended.
+/// Seeds that once failed in longer runs.
 #[test]
 fn histories_that_once_failed_hold() {
-    // Staged behind a stop-sign, above what was promised: a collapse of the log dropped the first
-    // of it, and the next process found a log that contradicted itself.
+    // Entries staged behind a stop-sign, above the promised ballot: a collapse of the log dropped
+    // the first of them, and the next process found a log that contradicted itself.
     history_of(1_754, Era::Reliable);
-    // A master whose memory had values longer than its log went on trying to send them when memory,
-    // too, had let go of them; the member was never told to take a snapshot.
+    // A master whose memory held entries longer than its log kept trying to send them after memory
+    // had dropped them, too; the member was never told to take a snapshot.
     history_of(2_107, Era::Reliable);
-    // Staged values before the newest run: a difference below nothing, where it is checked.
+    // Entries staged before the newest run: a checked subtraction went below 0.
     history_of(5_737, Era::Reliable);
-    // A process after a snapshot took what the log held before it for what the snapshot stood for:
-    // the master never sent what the member lacked, and could have sent what had been replaced.
+    // After a snapshot, a new process took the log's older entries for those that the snapshot had
+    // replaced: the master never sent the entries that the member lacked, and could have sent
+    // outdated ones.
     history_of(9_204, Era::Whole);
-    // What was decided came to be known while a log was being adopted that began before it.
+    // Entries became known as decided while a log was being adopted that started before them.
     history_of(37_000, Era::Whole);
 }
 
@@ -111,7 +112,7 @@ fn a_broken_rule_is_noticed() {
     check(history, MUTANT_SEEDS).assert_noticed(&soon, &rare);
 }
 
-/// Those that only show where the threads of a node are taken step by step, or disks hang.
+/// Checks rules that only matter where a node's threads run step by step, or disks hang.
 #[test]
 fn a_broken_rule_between_threads_is_noticed() {
     let soon = [Mutant::TruncatesUnprocessed, Mutant::HangsInOffice];

@@ -1,5 +1,5 @@
-//! A snapshot's way from node to node: the state at one moment, in force at a later one, if both
-//! nodes are still what they were.
+//! Transfer of a snapshot: it has the state of one moment and is installed at a later one, unless
+//! one of the nodes has restarted meanwhile.
 
 use super::node::group_id;
 use super::world::{Event, World};
@@ -7,7 +7,7 @@ use base::{ConfigurationId, NodeId};
 use replication::snapshot::StagedSnapshot;
 use std::sync::Arc;
 
-/// Who gets a snapshot: a node's part in one group, in one process.
+/// Receiver of a snapshot: a node's replica of one group, in one process.
 #[derive(Clone, Copy)]
 pub(super) struct Fetcher {
     pub node: usize,
@@ -16,7 +16,7 @@ pub(super) struct Fetcher {
 }
 
 impl World {
-    /// Whoever was told to get a snapshot begins to, one at a time.
+    /// Starts to fetch snapshots that the replicas of a node were told to take, one at a time.
     pub(super) fn look_at_wanted(&mut self, which: usize) {
         for group in 0..self.judges.len() {
             let Some(process) = &mut self.nodes[which].process else { return };
@@ -30,7 +30,7 @@ impl World {
         }
     }
 
-    /// The state of the moment is taken; it takes a while until it is all there.
+    /// Takes the snapshot at its sender; it arrives completely after a while.
     pub(super) fn asked(&mut self, from: NodeId, by: Fetcher) {
         let sender = self.nodes.iter().position(|node| node.id == from);
         let staged = sender.filter(|from| !self.is_cut(*from, by.node)).and_then(|sender| {

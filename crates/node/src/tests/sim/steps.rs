@@ -1,8 +1,8 @@
-//! The threads of a node, step by step: the log writer and the round of maintenance, with whatever
-//! else happens between any two steps of theirs; and disks that hang.
+//! Threads of a node, step by step: the log writer and the round of maintenance, with other events
+//! between any two of their steps; and disks that hang.
 //!
-//! The steps are the product's own. When each is taken is drawn from a sequence of its own, so
-//! that what else is drawn does not depend on them.
+//! The steps are the product's own. Their times are drawn from a random sequence of its own, so
+//! that no other draw depends on them.
 
 use super::node::SimNode;
 use super::world::{Era, Event, World};
@@ -10,26 +10,26 @@ use crate::flush::FlushStep;
 use base::LogIndex;
 use runtime::log_writer::{self, store_error};
 
-/// From one round of maintenance anywhere to the next, microseconds.
+/// Interval between rounds of maintenance in the whole cluster, in microseconds.
 const ROUNDS_US: (u64, u64) = (20_000, 400_000);
-/// A driver that is waited for is looked at so often, microseconds.
+/// Interval at which maintenance checks a driver that it waits for, in microseconds.
 const LOOK_US: u64 = 500;
-/// A process that was killed behind a round of maintenance begins again after this, microseconds.
+/// Time until a process that was killed after a round of maintenance restarts, in microseconds.
 const AGAIN_US: u64 = 100_000;
-/// For so long a disk hangs, microseconds.
+/// Time for which a disk hangs, in microseconds.
 const HANGS_US: (u64, u64) = (200_000, 6_000_000);
-/// For so long it hangs at the end of a history, and so long nobody's writes may stop,
-/// microseconds: two leases until it is noticed, an election, and twice the two seconds that a
-/// client waits for an answer of a node that gives none. There are few clients: all of them may
-/// wait there, go to another node that does not know of the new master yet, and wait again. What is
-/// left is for the way.
+/// Time for which a disk hangs at the end of a history, in microseconds. [`GAP_US_MAX`] bounds the
+/// time without a write meanwhile: two leases until the hang is noticed, an election, and twice the
+/// two seconds of a client's timeout. There are few clients: all of them may wait at the hanging
+/// node, go to another one that does not know the new master yet, and wait again. The rest is for
+/// messages.
 const LAST_HANG_US: u64 = 8_000_000;
 const GAP_US_MAX: u64 = 6_500_000;
-/// So often it is looked at that time, microseconds.
+/// Interval between checks during that time, in microseconds.
 const LOOKS_US: u64 = 20_000;
 
 impl SimNode {
-    /// When a step can be taken that is due now; a call of a disk that hangs returns later.
+    /// Returns the earliest time of a step that is due now. A call of a hanging disk returns later.
     fn can_step_at(&self, now: u64, asks_disk: bool) -> u64 {
         let hangs_until = if asks_disk { self.hangs_until } else { 0 };
         self.clock.paused_until.max(hangs_until).max(now)
@@ -37,8 +37,8 @@ impl SimNode {
 }
 
 impl World {
-    /// Mostly the next step follows at once; sometimes the thread is not given a processor for a
-    /// while.
+    /// Draws the time until a thread's next step: often 0; sometimes the thread gets no processor
+    /// for a while.
     fn gap(&mut self) -> u64 {
         match self.steps.below(8) {
             0 | 1 => self.steps.below(30_000),
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// The disk is done, or the log writer's thread goes on.
+    /// Takes the next step of a log writer, if the disk is done and the thread runs.
     pub(super) fn writer_steps(&mut self, which: usize, number: u64) {
         let now = self.queue.now();
         let node = &mut self.nodes[which];
@@ -74,18 +74,18 @@ impl World {
         if rests {
             return self.wake(which, 0);
         }
-        // A group that was told goes on; what the disk is asked next takes its time.
+        // A group that was notified goes on; the next disk call takes its time.
         self.wake(which, 0);
         let gap = self.gap() + if asks_disk { self.steps.between(100, 3_000) } else { 0 };
         self.at(gap, Event::Written { node: which, process: number });
     }
 
-    /// A round of maintenance begins somewhere, now and then.
+    /// Starts a round of maintenance at a random node, and schedules the next one.
     pub(super) fn housekeeping(&mut self) {
         let pause = self.steps.between(ROUNDS_US.0, ROUNDS_US.1);
         self.at(pause, Event::Housekeeping);
         let which = self.steps.below(self.nodes.len() as u64) as usize;
-        // Seldom is the log kept for others: who lags needs a snapshot then.
+        // The log is seldom kept for others, so that a lagging member needs a snapshot.
         let keep = (0..self.judges.len()).map(|group| {
             let applied = |node: &SimNode| Some(node.process.as_ref()?.applied(group));
             self.nodes.iter().filter_map(applied).min().unwrap_or_default()
@@ -95,7 +95,7 @@ impl World {
         self.begin_flush(which, keeps.then_some(&keep[..]));
     }
 
-    /// A round of maintenance begins, unless one is under way.
+    /// Starts a round of maintenance, unless one is in progress.
     pub(super) fn begin_flush(&mut self, which: usize, keep: Option<&[LogIndex]>) {
         let node = &mut self.nodes[which];
         let trees = node.trees.clone();
@@ -108,7 +108,7 @@ impl World {
         self.at(0, Event::Maintains { node: which, process: number });
     }
 
-    /// The housekeeper's thread goes on.
+    /// Takes the next step of a round of maintenance.
     pub(super) fn maintains(&mut self, which: usize, number: u64) {
         let now = self.queue.now();
         let node = &mut self.nodes[which];
@@ -124,7 +124,7 @@ impl World {
         match step {
             Ok(FlushStep::Ended) => {
                 process.flush = None;
-                // What is applied by now, and not durable, is in the log alone, which is truncated.
+                // Rows that are applied but not durable are in the log alone, which was truncated.
                 if self.troubled && self.steps.often(50) {
                     let soon = self.steps.below(30_000);
                     self.at(soon, Event::Falls { node: which, process: number });
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// A process is killed behind a round of maintenance.
+    /// Kills a process after a round of maintenance.
     pub(super) fn falls(&mut self, which: usize, number: u64) {
         let lives =
             |node: &SimNode| node.process.as_ref().is_some_and(|process| process.number == number);
@@ -154,15 +154,15 @@ impl World {
         }
     }
 
-    /// A disk answers nothing for a while.
+    /// Lets a disk hang for a while.
     pub(super) fn hangs(&mut self, which: usize) -> &'static str {
         let time = self.steps.between(HANGS_US.0, HANGS_US.1);
         self.nodes[which].hangs_until = self.queue.now() + time;
         "hang"
     }
 
-    /// Whether a group can do without a node: enough others vote to elect one, and to save a value,
-    /// and one of them may lead.
+    /// Returns true if a group can do without a node: enough other voters to elect a master and to
+    /// save an entry, and one of them may lead.
     fn can_spare(&self, group: usize, which: usize) -> bool {
         let Some(master) = self.master(group).and_then(|master| self.process(master)) else {
             return false;
@@ -175,8 +175,8 @@ impl World {
         leads && others.len() >= needed
     }
 
-    /// After all trouble one disk hangs, mostly a master's: writes go on in every group that can do
-    /// without it, and who has it leads none of those by then.
+    /// Lets one disk hang after the trouble, mostly a master's. Asserts that writes go on in every
+    /// group that can do without its node, which leads none of them at the end.
     pub(super) fn lives_through_a_hang(&mut self) {
         if self.era < Era::Stepped {
             return;

@@ -1,4 +1,4 @@
-//! Peers of simulated nodes: the product's own, over the simulated network or into an outbox.
+//! Peers of simulated nodes: the product's code over the simulated network, or into an outbox.
 
 use base::{GroupId, NodeId};
 use bytes::Bytes;
@@ -9,10 +9,10 @@ use transport::{
     Message, Network, PeerStatus, Peers, Receiver, Sending, Sink,
 };
 
-/// The network between nodes.
+/// Simulated network between nodes.
 pub(super) type SimNetwork = sim::Network<Envelope>;
 
-/// A message on its way.
+/// Message in flight.
 #[derive(Clone)]
 pub(super) struct Envelope {
     lane: Lane,
@@ -38,7 +38,7 @@ impl Inbox<Envelope> for PeersInbox {
     }
 }
 
-/// A node's place in the network.
+/// Endpoint of a node in the network.
 #[derive(Clone)]
 pub(super) struct Port {
     pub which: usize,
@@ -47,7 +47,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Gives a life of a node its peers, and the network its end.
+    /// Connects an incarnation of a node. Returns its peers.
     pub(super) fn connect(
         &self,
         (node, incarnation): (NodeId, u64),
@@ -105,9 +105,9 @@ impl Network for Port {
     }
 }
 
-/// What is sent between vnodes is merged, and what members of a group say may come twice; a request
-/// that was passed on is a write of its own each time, and the network promises not to double it,
-/// nor what the directory is told.
+/// Returns true if the network may duplicate a message. Messages between vnodes are merged, and
+/// those between members of a group may come twice. A forwarded request is a new write each time,
+/// so the network must not duplicate it, nor calls to the directory.
 fn may_come_twice(message: &Message, payload: &[u8]) -> bool {
     const HEAD: usize = 13;
     const PASSED_ON: u8 = 2;
@@ -124,8 +124,8 @@ fn may_come_twice(message: &Message, payload: &[u8]) -> bool {
     kind != Some(&PASSED_ON) && !is_request
 }
 
-/// What a node sent and the world has not picked up: to whom, about which group, and the whole
-/// message.
+/// Messages that a node has sent and the simulation has not taken yet: receiver, group, and
+/// payload.
 pub(super) type Outbox = Arc<Mutex<Vec<(NodeId, GroupId, Bytes)>>>;
 
 struct OutboxNetwork(Outbox);
@@ -156,7 +156,7 @@ impl Network for OutboxNetwork {
     }
 }
 
-/// Nobody hears through it: the world brings messages to groups itself.
+/// Receiver that ignores everything: the simulation delivers messages to groups itself.
 struct NullReceiver;
 
 impl Sink for NullReceiver {
@@ -169,7 +169,7 @@ impl Receiver for NullReceiver {
     fn asked(&self, _asked: IncomingCall) {}
 }
 
-/// Peers that put everything into this outbox.
+/// Returns peers that put all messages into this outbox.
 pub(super) fn outbox_peers(outbox: Outbox) -> Peers {
     Peers::over(|_| Arc::new(OutboxNetwork(outbox)), Arc::new(NullReceiver), 1)
 }

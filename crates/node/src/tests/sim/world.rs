@@ -1,4 +1,4 @@
-//! Everything that happens, in the order of one clock, from one seed.
+//! Simulated world of consistent groups: all events in the order of one clock, from one seed.
 
 use super::clients::{self, Client, Outcome};
 use super::costs::rows_read;
@@ -16,23 +16,23 @@ use std::time::Duration;
 
 const KEYS: u64 = 4;
 const CLIENTS: usize = 6;
-/// A record that need not be synced is, after so long.
+/// Longest time until a record that need not be synced is synced.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Values of clients are padded up to so many bytes, so that segments of the log fill.
+/// Most bytes by which clients pad values, so that segments of the log fill.
 const PADDING_BYTES_MAX: u64 = 6_000;
 
-/// How histories are drawn: seeds of an older era keep their meaning.
+/// Era of the simulator in which a history is drawn: seeds of an older era keep their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Era {
-    /// Before disks failed, and when networks were better.
+    /// Disks do not fail, and networks are better.
     Reliable,
-    /// When the log writer and maintenance did in one go what they do.
+    /// The log writer and maintenance do their work in one go.
     Whole,
-    /// They are taken step by step, disks hang, and groups may have one voter.
+    /// They work step by step, disks hang, and groups may have one voter.
     Stepped,
 }
 
-/// What happens at a moment.
+/// Event of the simulation.
 pub(super) enum Event {
     Arrives { from: usize, to: usize, group: usize, payload: Bytes },
     Turn(usize),
@@ -49,26 +49,26 @@ pub(super) enum Event {
 }
 
 pub(super) struct World {
-    /// In microseconds.
+    /// Events, with times in microseconds.
     pub queue: EventQueue<Event>,
     pub chance: Chance,
-    pub steps: Chance, // Of when the threads of a node go on.
+    pub steps: Chance, // Draws the times of threads' steps.
     pub nodes: Vec<SimNode>,
     pub cuts: Cuts,
     pub profile: FaultProfile,
     pub era: Era,
-    /// Before disks failed, and when networks were better.
+    /// True in the era [`Era::Reliable`].
     pub older: bool,
-    /// When a write of each group was acknowledged last.
+    /// Time of the last acknowledged write of each group.
     pub wrote_at: Vec<u64>,
-    /// Which faults there are beside the usual ones.
+    /// Additional fault of the history.
     pub flavour: Flavour,
     clients: Vec<Client>,
-    /// One for each group.
+    /// Judges, one for each group.
     pub judges: Vec<Judge>,
-    /// What each node has applied of each group, as far as its judge has seen.
+    /// Applied index that was reported to the judge, by node and group.
     pub seen: Vec<Vec<LogIndex>>,
-    /// What came to each in a snapshot ends here at the latest.
+    /// Highest index that a node got in a snapshot, by node and group.
     pub installed: Vec<Vec<LogIndex>>,
     processes: u64,
     pub values: u64,
@@ -77,7 +77,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Says what happens, if anyone wants to know.
+    /// Prints an event if tracing is on.
     pub fn tell(&self, what: impl FnOnce() -> String) {
         self.journal.tell(self.queue.now(), what);
     }
@@ -92,12 +92,12 @@ impl World {
         let alone = era == Era::Stepped && steps.often(150);
         let several = [3, 3, 4, 5][chance.below(4) as usize];
         let count = if alone { 1 } else { several };
-        // In some histories the last one keeps no rows; it joins when members are changed.
+        // In some histories the last node keeps no rows; it joins when members are changed.
         let witnessed = count != 4 && chance.often(400) && !alone;
         let is_witness = |which: usize| witnessed && which + 1 == count;
         let voters = if count == 4 || witnessed { count - 1 } else { count };
         let id = |which: usize| NodeId(which as u64 + 1);
-        // Often one alone, so that this stays as well tried as ever.
+        // A single group is the most frequent case, so that it stays as well tested as ever.
         let groups = chance.between(1, GROUPS_MAX).min(chance.between(1, GROUPS_MAX)) as usize;
         let placement = |group: usize| Placement {
             group: group_id(group),
@@ -108,7 +108,7 @@ impl World {
         };
         let placements: Vec<_> = (0..groups).map(placement).collect();
         let nodes = (0..count).map(|which| {
-            // Within the drift that leases allow for: one in a hundred between any two.
+            // Clock rates within the drift that leases permit: 1 % between any two.
             let clock = SimClock::new(chance.below(1 << 40), 996_000 + chance.below(8_000));
             let witness = is_witness(which);
             let mut node = SimNode::new(id(which), placements.clone(), clock);
@@ -149,12 +149,12 @@ impl World {
         world
     }
 
-    /// Puts an event so many microseconds ahead.
+    /// Schedules an event after this many microseconds.
     pub fn at(&mut self, ahead: u64, event: Event) {
         self.queue.after(ahead, event);
     }
 
-    /// Lets so many microseconds pass.
+    /// Runs the simulation for this many microseconds.
     pub fn run(&mut self, microseconds: u64) {
         let end = self.queue.now() + microseconds;
         while let Some(event) = self.queue.next_until(end) {
@@ -243,7 +243,8 @@ impl World {
         }
     }
 
-    /// A node's turn comes in so many microseconds, or when it wakes, unless one is due before.
+    /// Schedules a node's turn after `ahead` microseconds, or when its pause ends, unless one is
+    /// due earlier.
     pub(super) fn wake(&mut self, which: usize, ahead: u64) {
         let node = &mut self.nodes[which];
         let when = (self.queue.now() + ahead).max(node.clock.paused_until);
@@ -336,7 +337,7 @@ impl World {
         if self.flavour == Flavour::Costly && self.steps.often(500) {
             return self.costly_request();
         }
-        // Most know where the master is; some ask anyone.
+        // Most clients know the master; some call any node.
         let group = self.any_group();
         let leads =
             |node: &SimNode| node.process.as_ref().is_some_and(|process| process.leads(group));

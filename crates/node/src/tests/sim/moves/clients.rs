@@ -1,4 +1,4 @@
-//! Clients: each asks one thing at a time, of any node, and tells the judge.
+//! Clients: each has one call open at a time, calls any node, and reports to the judge.
 
 use super::super::process;
 use super::judge::Fate;
@@ -11,12 +11,12 @@ use base::{
 use bytes::Bytes;
 use std::rc::Rc;
 
-/// A client that waits longer gives up, milliseconds.
+/// Timeout of a call, in milliseconds.
 const TIMEOUT_MS: u64 = 1_500;
-/// Keys of each bucket that clients read and write.
+/// Number of keys of each bucket that clients read and write.
 pub(super) const KEYS: u64 = 3;
 
-/// Asks a node; none: no answer came in time, and one may never come.
+/// Calls a node. `None`: no answer came in time; the call may still take effect.
 pub(super) async fn ask(
     world: &Rc<World>,
     which: usize,
@@ -28,7 +28,7 @@ pub(super) async fn ask(
     process::ask(world.running(which)?, which, request, TIMEOUT_MS).await
 }
 
-/// What a get found; the value of a row that is not there is 0.
+/// Returns the number that a get found. 0: the key is absent.
 pub(super) fn found(reply: Reply) -> u64 {
     let Body::Row(row) = reply.body else { panic!("a get is answered with a row") };
     row.map_or(0, |row| {
@@ -41,12 +41,12 @@ pub(super) fn get(key: &Bytes) -> Call {
     Call::Read(Read::Get(key.clone()), ReadLevel::Consistent)
 }
 
-/// Whether nothing was done for sure.
+/// Returns true if an error guarantees that the call had no effect.
 fn refused(error: &Error) -> bool {
     error.kind() == Kind::Unavailable
 }
 
-/// Reads and writes until it is over.
+/// Reads and writes until the history is over.
 pub(super) async fn live(world: Rc<World>) {
     while !world.over.get() {
         let scheduler = &world.scheduler;
@@ -99,7 +99,7 @@ async fn read(world: &Rc<World>, which: usize, place: usize, key: u64) -> &'stat
     }
 }
 
-/// Asks until there is an answer, or until it is over; for what may be repeated.
+/// Repeats a call that may be repeated until it is answered. `None`: the history is over.
 async fn insist(world: &Rc<World>, call: Call, retry: Option<RetryId>) -> Option<Reply> {
     while !world.over.get() {
         let which = world.scheduler.draw(|chance| chance.index(world.count));
@@ -116,7 +116,7 @@ async fn insist(world: &Rc<World>, call: Call, retry: Option<RetryId>) -> Option
     None
 }
 
-/// Adds one by one, every attempt named: each is applied once, wherever the bucket is.
+/// Increments a counter in a session: each attempt must apply once, wherever the bucket is.
 pub(super) async fn count(world: Rc<World>, which: usize) {
     let key = Bytes::from(format!("count{which}"));
     let open = Call::Session(SessionCall::Open);

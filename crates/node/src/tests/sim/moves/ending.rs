@@ -1,5 +1,5 @@
-//! How a history ends: every bucket rests, nothing is left of the moves, replicas are alike, and
-//! every answer fits.
+//! End of a history: no bucket is moving, no marks of moves are left, replicas are equal, and the
+//! judge accepts every answer.
 
 use super::super::rows::assert_same_rows;
 use super::clients::{ask, get};
@@ -10,9 +10,9 @@ use replication::seals::BucketMarks;
 use sim::Counts;
 use std::rc::Rc;
 
-/// All must be at rest after so long, microseconds.
+/// Time limit for all moves to end, in microseconds.
 const BOUND_US: u64 = 60_000_000;
-/// So much is written meanwhile.
+/// Number of writes that must succeed meanwhile.
 const WRITES: u64 = 20;
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         self.journal.outcome()
     }
 
-    /// What is not at rest yet.
+    /// Returns a part of the cluster that is not at rest. `None`: all moves have ended.
     fn restless(&self, wrote: u64) -> Option<String> {
         for group in GROUPS.into_iter().chain([GroupId::DIRECTORY]) {
             let Some((_, master)) = self.master(group) else {
@@ -48,7 +48,7 @@ impl World {
                 if there.applied.index().0 + 50 < master.applied.index().0 {
                     return Some(format!("{} is behind in group {group}", member.node));
                 }
-                // What came for a bucket may come late, as long as the bucket lives there.
+                // Late updates for a bucket may arrive as long as the bucket is in this group.
                 let lives = |id: &BucketId| self.lives(&node, *id);
                 let BucketMarks { sealed, intakes } = there.seals.all();
                 let left = !sealed.is_empty() || !intakes.iter().all(lives);
@@ -76,7 +76,7 @@ impl World {
         numbers.flatten().any(|number| number == id)
     }
 
-    /// What nobody changed is there, at whichever node one asks.
+    /// Asserts that rows that nobody changes can be read at every node.
     fn look_at_fillers(self: &Rc<World>) {
         let world = Rc::clone(self);
         self.scheduler.begin(None, async move {

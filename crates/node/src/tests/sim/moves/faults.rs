@@ -1,4 +1,4 @@
-//! What goes wrong, and when; and who sends buckets from group to group meanwhile.
+//! Fault injection, and the task that moves buckets between groups meanwhile.
 
 use super::super::process::{QUICK, SLOW};
 use super::clients::ask;
@@ -8,7 +8,7 @@ use sim::{Chance, FaultSchedule, FaultTarget, Journal};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The directory forgets a bucket that has left after so long, microseconds.
+/// Time after which the directory forgets a bucket that has left, in microseconds.
 const FORGET_US: u64 = 1_000_000;
 
 pub(super) const SCHEDULE: FaultSchedule = FaultSchedule {
@@ -27,7 +27,7 @@ impl FaultTarget for World {
         &self.journal
     }
 
-    /// Often a master: there it hurts most.
+    /// Draws the node that a fault hits: often a master, where it hurts most.
     fn victim(&self) -> usize {
         let groups = [GroupId::DIRECTORY, GROUPS[0], GROUPS[1]];
         let group = groups[self.scheduler.draw(|chance| chance.index(3))];
@@ -96,12 +96,12 @@ fn hand_over(world: &Rc<World>, to: usize) {
     let group = GROUPS[world.scheduler.draw(|chance| chance.below(2)) as usize];
     let heir = world.nodes.borrow()[to].id;
     if let Some((master, group)) = world.master(group) {
-        // It may be no voter, or level too late.
+        // The target may be no voter, or may catch up too late.
         let _ = world.scheduler.run_as(master, || group.hand_over(heir));
     }
 }
 
-/// Sends buckets from group to group, and calls some of them back, until the trouble ends.
+/// Moves buckets between groups, and cancels some moves, until the trouble ends.
 pub(super) async fn send_away(world: Rc<World>) {
     let scheduler = Rc::clone(&world.scheduler);
     while world.is_troubled() {
@@ -119,8 +119,8 @@ pub(super) async fn send_away(world: Rc<World>) {
     }
 }
 
-/// The directory forgets what left it, as the housekeeper has it do; and where buckets live is
-/// noted.
+/// Lets the directory forget buckets that have left, as the housekeeper does, and records the
+/// buckets' ids.
 pub(super) async fn keep_house(world: Rc<World>) {
     let mut seen = BTreeMap::<BucketId, u64>::new();
     loop {
@@ -138,7 +138,7 @@ pub(super) async fn keep_house(world: Rc<World>) {
         world.scheduler.run_as(master, || {
             for (bucket, _) in node.router.directory.dropped().expect("memory") {
                 if now >= *seen.entry(bucket).or_insert(now) + FORGET_US {
-                    let _ = node.router.directory.forget_dropped(bucket); // Its lease may be over.
+                    let _ = node.router.directory.forget_dropped(bucket); // The lease may be over.
                 }
             }
         });

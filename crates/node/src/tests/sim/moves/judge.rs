@@ -1,32 +1,33 @@
-//! Whether there is one order of all reads and writes of a key that explains every answer.
+//! Judge of single keys: finds an order of all reads and writes that explains every answer.
 //!
-//! Every write has a value of its own. Then a history of a register is linearizable exactly if no
-//! value was read that was never written or not written yet, no two values had to stand at one
-//! moment, and no value had to come and go while another had to stand (Gibbons and Korach, *Testing
-//! Shared Memories*, 1997). It knows nothing of logs, groups or versions.
+//! Every write has a value of its own. A history of a register is then linearizable exactly if no
+//! value was read that was never written or not yet written, no two values had to be current at one
+//! moment, and no value had to appear and disappear while another one had to be current (Gibbons
+//! and Korach, *Testing Shared Memories*, 1997). The judge knows nothing of logs, groups or
+//! versions.
 
 use std::collections::BTreeMap;
 
-/// What came of a write.
+/// Outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It was acknowledged at this time.
+    /// Acknowledged, at this time.
     Stands(u64),
-    /// Nothing was done, its client was told.
+    /// Refused without effect.
     Refused,
-    /// Nobody knows, or it is under way.
+    /// Unknown, or in progress.
     InDoubt,
 }
 
-/// A bucket and one of its keys.
+/// Bucket and one of its keys, by number.
 type Key = (usize, u64);
 
-/// A value: when it was written, and when it was read.
+/// Value, with the start of its write and the times of its reads.
 #[derive(Debug)]
 struct Value {
     began: u64,
     fate: Fate,
-    /// From when on, until when.
+    /// Start and end of each read.
     reads: Vec<(u64, u64)>,
 }
 
@@ -36,8 +37,8 @@ pub(super) struct Judge {
     last: u64,
 }
 
-/// From the first moment at which something was known to be done with a value to the last at which
-/// something was begun. Where the second comes first, some moment between them will do.
+/// Zone of a value: from the first end of an operation on it to the last start of one. If the last
+/// start comes first, the value need only be current at some moment between the two.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     value: u64,
@@ -46,7 +47,7 @@ struct Zone {
 }
 
 impl Judge {
-    /// A write begins; gives its value.
+    /// Records the start of a write. Returns its value.
     pub(super) fn writes(&mut self, key: Key, began: u64) -> u64 {
         self.last += 1;
         let value = Value { began, fate: Fate::InDoubt, reads: Vec::new() };
@@ -59,7 +60,7 @@ impl Judge {
         self.of(key).get_mut(&value).expect("it was begun").fate = fate;
     }
 
-    /// A read found this; 0: nothing.
+    /// Records the value that a read found. 0: the key was absent.
     pub(super) fn read(&mut self, key: Key, value: u64, began: u64, ended: u64) {
         let known = self.of(key).get_mut(&value);
         let known = known.unwrap_or_else(|| panic!("{key:?}: {value} was never written"));

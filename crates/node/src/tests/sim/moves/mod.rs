@@ -1,15 +1,14 @@
-//! Consistent buckets that move between groups while everything goes wrong, in one thread from one
-//! seed: the code that serves, from the request to the log, with another network, another disk and
-//! another clock under it.
+//! Simulation of consistent buckets that move between groups under faults, in one thread from one
+//! seed: the product's code, from the request to the log, on a simulated network, disk and clock.
 //!
-//! Three or four nodes have the directory and two groups; of four, each group is on three. Clients
-//! write, read and count through any node, and somebody sends buckets from group to group and calls
-//! some back, while nodes crash, sleep and are cut off and masters change. Then the trouble ends:
-//! every move must end, and every answer must fit into one order.
+//! Three or four nodes have the directory and two groups; of four nodes, each group is on three.
+//! Clients write, read and count through any node. Buckets are moved between the groups, and some
+//! moves are cancelled, while nodes crash, pause and are cut off, and masters change. Then the
+//! trouble ends: every move must end, and every answer must fit into one order.
 //!
-//! Promises: one seed is one history.
-//! Never: asks the real time, or waits; lets go of the log (snapshots are `../world.rs`'s).
-//! Read next: `world.rs`, then `judge.rs`. More of them:
+//! Promises: one seed produces one history.
+//! Never: reads the real clock, or waits; truncates the log (`../world.rs` tests snapshots).
+//! Read next: `world.rs`, then `judge.rs`. More seeds:
 //! `CREDENZA_SEEDS=20000 cargo test -p node sim::moves::seeds::whatever -- --nocapture`.
 
 mod clients;

@@ -1,4 +1,4 @@
-//! One node: its disk and its store outlive its processes.
+//! Simulated node: its disk and its trees outlive its processes.
 
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sim::Scheduler;
 use std::sync::{Arc, Mutex};
 
-/// Length of the lease, milliseconds.
+/// Length of the lease, in milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
 
 pub(super) struct SimNode {
@@ -21,9 +21,9 @@ pub(super) struct SimNode {
 }
 
 impl SimNode {
-    /// A node that has these rows and has never lived.
+    /// Returns a node with these rows that has never run.
     pub(super) fn new(port: Port, rows: &[(Bytes, Bytes)]) -> SimNode {
-        // Whoever applies would wait if it were full before the next flush.
+        // Applying would block if the memory were full before the next flush.
         let storage = Storage::new(256 << 20);
         storage.plant(rows.iter().cloned());
         let id = NodeId(port.which as u64 + 1);
@@ -34,7 +34,7 @@ impl SimNode {
         self.process.as_ref().map(|process| &process.node)
     }
 
-    /// Begins a life, from what the disk and the store hold.
+    /// Starts an incarnation from the contents of disk and trees.
     pub(super) fn start(&mut self, known: &ClusterDescription, process: u64) {
         let mut terms = terms(self.id, LEASE_MS, None).expect("terms");
         for placement in &known.groups {
@@ -53,7 +53,7 @@ impl SimNode {
         self.process = Some(process);
     }
 
-    /// The power goes: what was being written is there in part, what was not synced perhaps.
+    /// Crashes the node: part of the write in progress is on disk, and unsynced records may be.
     pub(super) fn crash(&mut self, scheduler: &Scheduler) {
         if let Some(process) = self.process.take() {
             process.crash(&self.port, scheduler, &mut self.storage);

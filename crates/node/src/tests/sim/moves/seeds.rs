@@ -1,13 +1,13 @@
-//! Histories of buckets that move, and what they must amount to.
+//! Suite of histories of buckets that move.
 
 use super::super::mutants::check;
 use super::world::World;
 use runtime::mutants::Mutant;
 use sim::{Counts, Suite};
 
-/// Simulated seconds of trouble in one history.
+/// Length of the trouble in a history, in simulated seconds.
 const SECONDS: u64 = 12;
-/// Histories within which every broken rule must show.
+/// Number of histories within which every broken rule must be noticed.
 const MUTANT_SEEDS: u64 = 2_000;
 
 const SUITE: Suite = Suite {

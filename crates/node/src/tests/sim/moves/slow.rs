@@ -1,4 +1,4 @@
-//! Moves to a group that is slow, without other trouble: they end, and no later than they must.
+//! Moves to a slow group without other trouble: they end, and no later than they must.
 
 use super::super::process::WriteTime;
 use super::clients::ask;
@@ -6,17 +6,17 @@ use super::world::{GROUPS, World};
 use base::{BucketId, Call, DirectoryCall};
 use std::rc::Rc;
 
-/// A sync takes longer than a group's time may be behind; four, which a question may have to wait
-/// for, take no longer than that is asked.
+/// Time of a write to a slow disk: longer than a group's time may lag. A query may have to wait for
+/// four of them, which is no longer than its timeout.
 const SLOWER: WriteTime = (1_100_000, 1_200_000);
-/// How fast a clock goes that falls behind on the way, in millionths.
+/// Rate of a clock that falls behind, in microseconds per simulated second.
 const LATE: u64 = 800_000;
-/// By then everyone knows who is master, microseconds.
+/// Time by which every node knows the masters, in microseconds.
 const CALM_US: u64 = 3_000_000;
-/// By then every move has ended, microseconds.
+/// Time by which every move has ended, in microseconds.
 const BOUND_US: u64 = 600_000_000;
 
-/// A world at rest, in which the two groups have masters of their own.
+/// Returns a history at rest, in which the two groups have different masters.
 fn calm(seed: u64) -> Rc<World> {
     let world = World::quiet(seed);
     world.scheduler.run(CALM_US);
@@ -25,7 +25,7 @@ fn calm(seed: u64) -> Rc<World> {
         && one == other
     {
         let heirs = world.nodes.borrow().iter().map(|node| node.id).collect::<Vec<_>>();
-        // Of four nodes one has no part in the group.
+        // Of four nodes, one has no part in the group.
         for heir in heirs.into_iter().filter(|heir| heir.0 as usize != one + 1) {
             let _ = world.scheduler.run_as(other, || group.hand_over(heir));
         }
@@ -34,8 +34,8 @@ fn calm(seed: u64) -> Rc<World> {
     world
 }
 
-/// Has the first bucket moved while every disk is slow. The number it has then, counted from the
-/// one that the move began with.
+/// Moves the first bucket while every disk is slow. Returns the number of copies that were given
+/// up: each copy has a new bucket id.
 fn moves(world: Rc<World>) -> u32 {
     for node in world.nodes.borrow().iter() {
         *node.disk_takes.lock().expect("one thread") = SLOWER;
@@ -76,9 +76,9 @@ fn a_bucket_that_moves_to_a_group_whose_time_falls_behind_is_copied_a_few_times_
         let (master, _) = world.master(GROUPS[1]).expect("it is calm");
         let now = world.scheduler.now();
         world.scheduler.clock(master, |clock| clock.set_rate(now, LATE));
-        // Three copies are given up for the time that fell behind, and one more each time that the
-        // answer to the question that begins a copy came after its asker had given up waiting for
-        // it: of 16 histories one saw that four times.
+        // Three copies are given up because the group's time lags, and one more whenever the answer
+        // to the query that starts a copy came after its timeout: one of 16 histories had four such
+        // answers.
         let anew = moves(world);
         assert!((3..=8).contains(&anew), "seed {seed}: {anew} times");
     }

@@ -1,4 +1,4 @@
-//! A cluster whose buckets move, and what happens to it.
+//! Simulated cluster whose buckets move.
 
 use super::super::process::QUICK;
 use super::super::transport::{Port, SimNetwork};
@@ -24,13 +24,13 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Clients that read and write.
+/// Number of clients that read and write.
 const CLIENTS: usize = 4;
-/// Clients that count.
+/// Number of clients that count.
 const COUNTERS: usize = 2;
-/// The groups that buckets move between.
+/// Groups between which buckets move.
 pub(super) const GROUPS: [GroupId; 2] = [GroupId(1), GroupId(2)];
-/// Rows of each bucket that nobody changes: they make several parts of a copy.
+/// Number of rows of each bucket that nobody changes: enough for several parts of a copy.
 pub(super) const FILLERS: usize = 60;
 
 pub(super) struct World {
@@ -43,9 +43,9 @@ pub(super) struct World {
     pub judge: RefCell<Judge>,
     known: ClusterDescription,
     pub troubled: Cell<bool>,
-    /// Clients begin nothing more.
+    /// True once clients start no more calls.
     pub over: Cell<bool>,
-    /// Under which numbers buckets were seen to live.
+    /// Ids that the buckets have had.
     pub lived: RefCell<BTreeSet<BucketId>>,
     processes: Cell<u64>,
 }
@@ -83,12 +83,12 @@ fn known(count: usize) -> ClusterDescription {
     }
 }
 
-/// What a row that nobody changes holds.
+/// Returns key and value of a row that nobody changes.
 pub(super) fn filler(number: usize) -> (Bytes, Bytes) {
     (format!("filler{number:03}").into(), format!("value{number}").repeat(20).into())
 }
 
-/// The rows a cluster begins with: its directory, and a bucket's fillers.
+/// Returns the first rows of a cluster: its directory, and the fillers of its buckets.
 fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes, Bytes)> {
     let mut rows = Vec::new();
     let mut put = |group: GroupId, bucket: BucketId, name: &[u8], value: &[u8]| {
@@ -124,7 +124,7 @@ fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes,
 }
 
 impl World {
-    /// A world in which everything goes wrong.
+    /// Returns a history with clients, faults and moves.
     pub(super) fn new(seed: u64) -> Rc<World> {
         let world = World::quiet(seed);
         world.scheduler.draw(|chance| {
@@ -149,11 +149,11 @@ impl World {
         world
     }
 
-    /// One in which nothing happens by itself.
+    /// Returns a history without clients, faults and moves.
     pub(super) fn quiet(seed: u64) -> Rc<World> {
         let mut chance = Chance::new(seed);
         let count = [3, 3, 4][chance.below(3) as usize];
-        // Within the drift that leases allow for: one in a hundred between any two.
+        // Clock rates within the drift that leases permit: 1 % between any two.
         let clock = |chance: &mut Chance| {
             SimClock::new(1_000_000 + chance.below(1 << 40), 996_000 + chance.below(8_000))
         };
@@ -194,17 +194,17 @@ impl World {
         world
     }
 
-    /// Says what happens, if anyone wants to know.
+    /// Prints an event if tracing is on.
     pub(super) fn tell(&self, what: impl FnOnce() -> String) {
         self.journal.tell(self.scheduler.now(), what);
     }
 
-    /// A node that lives.
+    /// Returns a running node.
     pub(super) fn running(&self, which: usize) -> Option<Node> {
         self.nodes.borrow()[which].running().cloned()
     }
 
-    /// The node that is master of a group.
+    /// Returns the master of a group.
     pub(super) fn master(&self, group: GroupId) -> Option<(usize, Arc<Group>)> {
         (0..self.count).find_map(|which| {
             let group = self.running(which)?.router.locator.groups.get(group)?;
@@ -212,7 +212,7 @@ impl World {
         })
     }
 
-    /// A node begins a life, unless it lives.
+    /// Starts an incarnation of a node that is down.
     pub(super) fn start(&self, which: usize) {
         if self.running(which).is_some() {
             return;
@@ -242,7 +242,7 @@ impl World {
         self.nodes.borrow_mut()[which].crash(&self.scheduler);
     }
 
-    /// No more trouble: everyone lives, hears everyone, and has a quick disk.
+    /// Ends the trouble: all nodes run, are linked, and have fast disks.
     pub(super) fn heal(&self) {
         self.troubled.set(false);
         self.network.heal();
