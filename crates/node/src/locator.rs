@@ -85,8 +85,8 @@ impl GroupLocator {
         members.filter(|node| self.links.is_linked(*node)).collect()
     }
 
-    /// Notes that a node did not answer for a group without a replica here; returns the node that it
-    /// named instead, if that is to be asked at once.
+    /// Notes that a node did not answer for a group without a replica here; returns the node that
+    /// it named instead, if that is to be asked at once.
     pub(crate) fn asked_in_vain(
         &self,
         group_ref: &GroupRef,
