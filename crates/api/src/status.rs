@@ -68,7 +68,7 @@ pub struct NodeStatus {
 pub struct GroupStatus {
     /// The group's number.
     pub id: u32,
-    /// This node's role.
+    /// Role of this node.
     #[schemars(schema_with = "role")]
     pub role: String,
     /// The master's name; null: none is known.

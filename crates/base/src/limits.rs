@@ -17,12 +17,12 @@ pub const PATTERNS_MAX: usize = 64;
 pub const VALUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most steps in a sequence, nested ones counted.
 pub const SEQUENCE_STEPS_MAX: usize = 131_072;
-/// How deep sequences nest.
+/// Deepest nesting of sequences.
 pub const SEQUENCE_DEPTH_MAX: usize = 64;
 /// Most bytes of keys and values one update may bring, and most it may change (a `delete_prefix`
 /// lists the keys it deletes; a larger prefix is emptied in parts, or dropped with the bucket).
 pub const UPDATE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// What a row costs beside its key and value when an update's effects are counted.
+/// Cost of a row beside its key and value when an update's effects are counted.
 pub const ROW_OVERHEAD_BYTES: usize = 32;
 /// Most keys in one multi_get or exists.
 pub const KEYS_PER_READ_MAX: usize = 131_072;
@@ -190,7 +190,7 @@ pub const CONTENT_HEADERS_MAX: usize = 1_024;
 pub const PARTITIONS_MAX: usize = 1_024;
 /// Most changes of the ring in one plan.
 pub const RING_CHANGES_MAX: usize = 64;
-/// How deep maps nest in maps of a data type.
+/// Deepest nesting of maps in a map of a data type.
 pub const TYPE_DEPTH_MAX: usize = 32;
 /// Most steps of one change to a data type.
 pub const TYPE_STEPS_MAX: usize = 100_000;

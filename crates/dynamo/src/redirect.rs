@@ -37,7 +37,7 @@ const SILENT_MS: u64 = 750;
 
 /// Coordinator of a request.
 pub(super) enum Coordinator {
-    /// This node; with the owners of the key that a write concerns.
+    /// The asked node itself; with the owners of the key that a write concerns.
     This(Option<KeyOwners>),
     /// Another node, which has answered.
     Other(Reply),

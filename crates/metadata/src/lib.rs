@@ -55,7 +55,7 @@ const ATTEMPTS_MAX: usize = 16;
 pub struct Directory {
     /// Group 0.
     pub group: Arc<Group>,
-    /// What of its rows is applied here.
+    /// Catalog of the rows that are applied here.
     pub catalog: Arc<Catalog>,
     cluster: ClusterId,
     rows: Bucket,

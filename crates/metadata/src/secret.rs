@@ -19,7 +19,7 @@ use std::sync::PoisonError;
 /// The row `n/secret`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRow {
-    /// What members sign their greetings with.
+    /// Secret that members sign their greetings with.
     pub secret: ClusterSecret,
     /// False: it is offered.
     pub is_required: bool,

@@ -20,9 +20,9 @@ pub trait Pieces {
 const PIECES_MAX: usize = 64;
 /// Size of a part that a client must read within `ANSWER_WRITE_MS_MAX`.
 const PATIENCE_BYTES: usize = 1024 * 1024;
-/// How much of what a client still sends is taken after its connection was ended by an error.
+/// Most bytes that are still read from a client after an error ended its connection.
 const REST_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How long that may last.
+/// Longest time for which they are read.
 const REST_MS_MAX: u64 = 1_000;
 
 /// Sends all pieces. Fails with `TimedOut` if the client does not read in time.

@@ -69,7 +69,7 @@ impl GroupVerify {
     }
 }
 
-/// Has one group compared, telling how far it is.
+/// Compares the replicas of one group, and shows the progress.
 async fn one(client: &mut Client, master: &str, group: u32) -> Outcome<Comparison> {
     let pass = client.verify_group(group).await?.pass;
     let mut missed = 0;

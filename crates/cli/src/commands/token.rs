@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Everybody but the file's owner.
+/// Permission bits of all users but the file's owner.
 const OTHERS: u32 = 0o077;
 
 /// Makes a token, or ends all.

@@ -22,9 +22,9 @@ use tokio::time::{sleep, timeout};
 
 /// Descriptors that connections leave to the log, the store and everything else.
 const DESCRIPTORS_KEPT_MIN: u64 = 96;
-/// How many refused connections may be told so at a time; others are closed without a word.
+/// Most refused connections that are answered at a time; others are closed without an answer.
 pub(super) const REFUSALS_MAX: usize = 64;
-/// How long a refused connection may take to say what language it speaks.
+/// Time that a refused connection has to show which protocol it speaks.
 pub(super) const REFUSAL_MS_MAX: u64 = 1_000;
 /// Pauses after a failed accept in milliseconds: the first one, and the maximum that doubling
 /// reaches.

@@ -17,7 +17,7 @@ log positions: decided = synced by enough voters, applied = readable here,
 flushed = in the tables too (what is behind it stands in the log, as durably)
 ";
 
-/// Everything but the verdict and the warnings.
+/// Returns all tables, without the verdict and the warnings.
 pub fn tables(status: &NodeStatus, rates: Option<&Rates>, paint: Paint) -> String {
     let mut text = fields(&node_fields(status), paint);
     text.push('\n');

@@ -67,7 +67,7 @@ fn obstacle(status: &NodeStatus) -> Option<&'static str> {
     status.log.hangs.then_some("WRITES WAIT: the disk hangs")
 }
 
-/// This node's part, where it is not that of a voter in every group.
+/// Returns this node's role, unless it is a voter in every group.
 fn own_part(status: &NodeStatus) -> Option<String> {
     let is = |group: &GroupStatus, part: Part| {
         group.members.iter().any(|member| member.node == status.node && member.part == part)
