@@ -37,7 +37,7 @@ const SILENT_MS: u64 = 750;
 
 /// Coordinator of a request.
 pub(super) enum Coordinator {
-    /// The asked node itself; with the owners of the key that a write concerns.
+    /// The local node; with the owners of the key if the request is a write.
     This(Option<KeyOwners>),
     /// Another node, which has answered.
     Other(Reply),

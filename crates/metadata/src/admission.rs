@@ -1,12 +1,12 @@
-//! Admission of nodes: rows with the digests of the join tokens that let a node in, and the check
-//! of a shown token.
+//! Admission of nodes: rows with the digests of the join tokens in force, and the check of a token
+//! that a caller presents.
 //!
-//! A token ends after its lifetime in the directory's own time, or when all are revoked. A call
-//! with a token that has ended is refused, whichever node passed it on.
+//! A token expires after its lifetime in group time, or when all tokens are revoked. A call with an
+//! expired token is refused, whichever node forwarded it.
 //!
 //! Promises: a caller without a token in force changes nothing; a token admits nodes and gives no
 //! other right.
-//! Never: keeps or learns a token itself.
+//! Never: stores or sees a token itself.
 
 use super::rows::{TOKENS, assert, set, token_key, token_of};
 use super::{CallPlan, Directory};
@@ -15,11 +15,11 @@ use base::request::{Expiry, Missing};
 use base::{Body, ClusterCall, Error, Key, Reason, Result, TokenDigest, Update, Value};
 use bytes::Bytes;
 
-/// The form of a token's row; more may stand behind it one day.
+/// Value of a token's row: a form byte, behind which later versions may append fields.
 const ROW: &[u8] = &[1];
 
 impl Directory {
-    /// Plans a call of a client that shows a token.
+    /// Plans a call of a client that presents a join token.
     pub(super) fn plan_shown(&self, digest: &TokenDigest, call: &ClusterCall) -> Result<CallPlan> {
         let may = matches!(
             call,
@@ -83,7 +83,7 @@ impl Directory {
     }
 }
 
-/// The row of a token that lets nodes in.
+/// Returns the step that writes the row of a join token.
 pub(super) fn lets_in(digest: &TokenDigest, expiry: Expiry) -> Update {
     let mut step = set(token_key(digest), Bytes::from_static(ROW));
     if let Update::Set { expiry: until, .. } = &mut step {

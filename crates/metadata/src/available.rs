@@ -1,7 +1,7 @@
-//! Available buckets, as the directory knows them.
+//! Available buckets in the directory.
 //!
-//! A bucket of an available type exists by being named, so that a write never waits for a
-//! majority of the directory. It has a row only if its properties are not its type's.
+//! An available bucket exists as soon as it is named, so that a write never waits for a majority of
+//! the directory. It has a row only if its properties differ from its type's.
 
 use super::buckets::{fixed_values, supported};
 use super::rows::{assert, custom_key, properties_of, set, write_properties};
@@ -64,7 +64,7 @@ impl Directory {
         }
     }
 
-    /// A bucket's properties, and the row that holds them if they are not its type's.
+    /// Returns a bucket's properties, and the row that holds them. `None`: they are its type's.
     fn custom(
         &self,
         name: &BucketName,

@@ -207,8 +207,8 @@ impl Directory {
         Ok((value, bucket))
     }
 
-    /// A type's template, and its row. The type `available` is every cluster's, also of one that
-    /// was made before there was such a type: it has a row only where it was altered.
+    /// Returns a type's template, and its row. The type `available` exists in every cluster, even
+    /// in one founded before that type existed: it has a row only if it was altered.
     pub(super) fn template(&self, kind: &str) -> Result<(Option<Value>, Properties)> {
         match self.get(&type_key(kind))? {
             Some(value) => {
@@ -230,8 +230,8 @@ fn all_dropped(bucket: &BucketDescription) -> impl Iterator<Item = Update> {
     std::iter::once(dropped(bucket.id, bucket.group)).chain(there)
 }
 
-/// Checks that a bucket can have these properties. Refuses those that are not supported, instead of
-/// ignoring them.
+/// Checks that a bucket can have these properties. Refuses unsupported ones instead of ignoring
+/// them.
 pub(super) fn supported(properties: Properties) -> Result<Properties> {
     if properties.consistency == Consistency::Consistent {
         return Ok(properties);
@@ -252,7 +252,7 @@ pub(super) fn fixed_consistency(before: Consistency, after: &Properties) -> Resu
     Err(Error::new(Reason::NotSupported, text))
 }
 
-/// Values that are there already stay what they are.
+/// Checks that a change of properties does not reinterpret the values that are stored already.
 pub(super) fn fixed_values(before: &Properties, after: &Properties) -> Result<()> {
     fixed_consistency(before.consistency, after)?;
     let (before, after) = (&before.replication, &after.replication);

@@ -1,5 +1,5 @@
-//! Catalog: the buckets and members that exist, this node's copy of what the metadata group (group
-//! 0) has decided, a function of its applied rows.
+//! Catalog: this node's copy of the buckets and members that the metadata group (group 0) has
+//! decided; a function of its applied rows.
 
 use super::incarnations::{self, IncarnationRecord};
 use super::ring::read_ring;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::watch;
 
-/// Buckets by name; members and placement.
+/// Buckets by name, members and placement.
 pub struct Catalog {
     buckets: RwLock<BTreeMap<BucketName, Arc<Bucket>>>,
     /// Buckets that are moving to another group.
@@ -32,13 +32,14 @@ pub struct Catalog {
     secret: Mutex<Option<SecretRow>>,
     /// Ring and properties of available buckets.
     pub available: Arc<SchemaCache>,
-    /// Newest description that this node knows. While it catches up, that is the one it got when it
-    /// joined or knew before it stopped, so that it still finds the members that can help it.
+    /// Newest description that this node knows. While a node catches up, it is the one that it got
+    /// when it joined or had before it stopped, so that it still finds the members that can help
+    /// it.
     cluster: watch::Sender<Arc<ClusterDescription>>,
 }
 
 impl Catalog {
-    /// Without buckets; of the cluster what this node knew last.
+    /// Returns a catalog without buckets, with the cluster that this node knew last.
     pub fn new(known: ClusterDescription) -> Catalog {
         let drawn = ClusterDescription { cluster: known.cluster, ..ClusterDescription::default() };
         Catalog {
@@ -52,13 +53,13 @@ impl Catalog {
         }
     }
 
-    /// The bucket of this name.
+    /// Returns the bucket of this name.
     #[inline]
     pub fn find(&self, name: &BucketName) -> Option<Arc<Bucket>> {
         self.buckets.read().expect("no one panics while holding it").get(name).cloned()
     }
 
-    /// The buckets of a group, by id.
+    /// Returns the buckets of a group, by id.
     pub fn of_group(&self, group: GroupId) -> BTreeMap<BucketId, BucketName> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
         let mine = buckets.iter().filter(|(_, bucket)| bucket.group == group);
@@ -74,7 +75,7 @@ impl Catalog {
         buckets.iter().find(|(_, bucket)| there(bucket)).map(|(name, _)| name.clone())
     }
 
-    /// Number of buckets.
+    /// Returns the number of buckets.
     pub fn len(&self) -> usize {
         self.buckets.read().expect("no one panics while holding it").len()
     }
@@ -188,7 +189,7 @@ impl Catalog {
         });
     }
 
-    /// Exactly these buckets and members are in force.
+    /// Replaces all buckets, members and placement.
     pub fn fill(&self, buckets: Vec<BucketDescription>, cluster: ClusterDescription) {
         let gone: Vec<_> = {
             let kept: BTreeSet<_> = buckets.iter().map(|bucket| &bucket.name).collect();
@@ -237,7 +238,7 @@ impl Catalog {
         self.moving.subscribe()
     }
 
-    /// Every bucket.
+    /// Calls a function with every bucket.
     pub fn each(&self, each: impl FnMut(&Arc<Bucket>)) {
         self.buckets.read().expect("no one panics while holding it").values().for_each(each);
     }
@@ -271,7 +272,7 @@ impl Observer for Catalog {
         let value = row.map(|row| StoredRow::read(row).map(|row| row.value).map_err(corrupt));
         let applied = value.transpose().and_then(|value| self.apply(key, value.as_ref()));
         if let Err(error) = applied {
-            // The row is in the store nevertheless, and the next start reports it, too.
+            // The row is in the store nevertheless, and the next start reports the error, too.
             tracing::error!(target: "node", %error, "a row of the directory");
         }
     }
@@ -314,7 +315,7 @@ mod tests {
         let names = || -> Vec<_> {
             catalog.cluster().members.iter().map(|member| member.name.clone()).collect()
         };
-        // Its log begins when the founder was alone.
+        // The node's log begins when the founder was alone.
         tell(&catalog, &member_key(NodeId(1)), Some(write_member(&member(1))));
         count(0);
         assert_eq!(names(), ["n1", "n2"], "what it was told is newer");

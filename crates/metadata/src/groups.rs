@@ -1,5 +1,5 @@
-//! Making groups: a number that was never used, and the members that are in the fewest others; and
-//! ending them.
+//! Creation of groups, with a new number and the members that have the fewest groups, and their
+//! removal.
 
 use super::draft::Draft;
 use super::members::no_such_group;
@@ -14,14 +14,14 @@ use base::{
 use bytes::Bytes;
 use logic::consensus::{Configuration, Member, Quorums};
 
-/// The first number behind those that every cluster has.
+/// Smallest number of a group that is created by a call.
 const FIRST: u32 = 2;
 /// Default number of voters of a group.
 const REPLICAS: u32 = 3;
 
 impl Directory {
-    /// Creates a group whose founders are its voters from the start. A member stores what it finds
-    /// in this row before it speaks in the group, so the founders must never change.
+    /// Creates a group whose founders are its voters from the start. A member stores the founders
+    /// of this row before it sends messages of the group, so they must never change.
     pub(super) fn create_group(
         &self,
         replicas: Option<u32>,
@@ -42,7 +42,7 @@ impl Directory {
             false => (*node, Part::Voter),
         });
         let members: Vec<_> = members.collect();
-        // Witnesses join a group that has begun: its founders hold the data.
+        // Witnesses join later: the founders of a group hold its data.
         founders.retain(|node| !draft.known.is_witness(*node));
         let next = self.get(&Bytes::from_static(NEXT_GROUP))?;
         let number = next.map_or(Ok(FIRST), |value| read_next_group(&value))?;
@@ -56,8 +56,9 @@ impl Directory {
         }
     }
 
-    /// A group without buckets ends: its row goes, and its members end their parts when they see
-    /// that (`cluster/reconcile.rs`). The count of numbers stays, so that none is given twice.
+    /// Removes a group without buckets: its row is deleted, and its members end their replicas when
+    /// they see that (`cluster/reconcile.rs`). The counter of group numbers stays, so that none is
+    /// reused.
     pub(super) fn drop_group(&self, group: GroupId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         if group.0 < FIRST {
@@ -79,8 +80,7 @@ impl Directory {
         draft.done()
     }
 
-    /// Chooses the members with the fewest groups, among the connected ones as long as there are
-    /// enough.
+    /// Chooses the members with the fewest groups, preferring connected ones.
     fn choose(&self, draft: &Draft, replicas: Option<u32>) -> Result<(u32, Vec<NodeId>)> {
         let shared = &self.group.shared;
         let linked = |node| {
@@ -109,7 +109,8 @@ impl Directory {
 }
 
 impl Draft {
-    /// Members that stay and of which this holds: first those in the fewest groups, then by id.
+    /// Returns the staying members for which `holds` is true: those in the fewest groups first,
+    /// then by id.
     pub(super) fn with_fewest(&self, holds: impl Fn(&MemberDescription) -> bool) -> Vec<NodeId> {
         let stays =
             |member: &&MemberDescription| member.membership == Membership::Member && holds(member);

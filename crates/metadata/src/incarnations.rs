@@ -1,9 +1,9 @@
-//! Last admitted incarnation of each member: its number stands in the member's row, and its token,
-//! if it has one, in a row of its own. A node that does not know the recorded incarnation runs on
-//! an old copy of its directory (`docs/inside/peers.md`).
+//! Last admitted incarnation of each member: its number is in the member's row, and its token, if
+//! it has one, in a row of its own. A node that does not know the recorded incarnation runs on an
+//! old copy of its directory (`docs/inside/peers.md`).
 //!
-//! Promises: for a member among others only a later incarnation replaces the recorded one, and none
-//! below the recorded number ever goes on record.
+//! Promises: unless a member is alone, only a later incarnation replaces the recorded one; none
+//! below the recorded number is ever recorded.
 
 use super::draft::Draft;
 use super::rows::{FORM, LIVES, bad_row, form, member_key, set};
@@ -16,9 +16,9 @@ use bytes::Bytes;
 /// Record of a member's incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IncarnationRecord {
-    /// Highest number of all that were admitted.
+    /// Highest number of all admitted incarnations.
     pub number: u64,
-    /// The last of them that has a token.
+    /// Latest admitted incarnation that has a token.
     pub incarnation_id: Option<IncarnationId>,
 }
 
@@ -77,7 +77,7 @@ impl Directory {
 }
 
 impl Draft {
-    /// Removes a member's rows, which is no member any more.
+    /// Deletes the rows of a node that is no member any more.
     pub(super) fn forget(&mut self, node: NodeId) {
         let key = member_key(node);
         self.steps.push(Update::Delete { key, missing: Missing::Fails });
@@ -97,7 +97,7 @@ fn gone(node: NodeId) -> Update {
     Update::Delete { key: key(node), missing: Missing::Skipped }
 }
 
-/// The member of a row's key.
+/// Returns the member of a row's key.
 pub fn node_of(key: &[u8]) -> Option<NodeId> {
     let digits = std::str::from_utf8(key.strip_prefix(LIVES)?).ok()?;
     u64::from_str_radix(digits, 16).ok().map(NodeId)
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(higher, record(9, known.incarnation_id));
         assert_eq!(higher.with(life(7, 7), false), higher);
         assert_eq!(higher.with(life(9, 9), false), record(9, Some(life(9, 9))));
-        // A checkpoint was put in its place.
+        // A checkpoint has replaced the member's directory.
         assert_eq!(known.with(life(1, 2), true), record(1, Some(life(1, 2))));
         assert_eq!(known.with(life(1, 0), true), record(1, None));
         assert_eq!(known.with(life(5, 1), true), known);

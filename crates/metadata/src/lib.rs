@@ -48,20 +48,20 @@ use rows::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-/// Attempts when others change the directory at the same time.
+/// Most attempts of a change while others change the directory at the same time.
 const ATTEMPTS_MAX: usize = 16;
 
 /// Access of the directory to group 0.
 pub struct Directory {
     /// Group 0.
     pub group: Arc<Group>,
-    /// Catalog of the rows that are applied here.
+    /// Catalog of the buckets and members that are applied at this node.
     pub catalog: Arc<Catalog>,
     cluster: ClusterId,
     rows: Bucket,
-    /// One change at a time from this node: fewer attempts.
+    /// Lock that makes changes of this node sequential, which saves attempts.
     turn: tokio::sync::Mutex<()>,
-    /// Names of members that have not got an offered secret, as this node saw it last as master.
+    /// Names of members that lacked an offered secret when this node last checked as master.
     lacking: Mutex<Vec<String>>,
 }
 
@@ -69,7 +69,7 @@ pub struct Directory {
 enum CallPlan {
     Answer(Body),
     Change(Vec<Update>),
-    /// A change whose client gets this answer.
+    /// Change whose client gets this answer.
     Made(Vec<Update>, Body),
 }
 
@@ -78,7 +78,7 @@ impl Directory {
     pub fn new(group: Arc<Group>, catalog: Arc<Catalog>) -> Result<Directory> {
         let rows = Bucket::new(OWN, group.id, Properties::default());
         let cluster = catalog.cluster().cluster;
-        let _ = group.observer.set(catalog.clone()); // Nobody else sets it.
+        let _ = group.observer.set(catalog.clone()); // No other code sets it.
         let (turn, lacking) = (tokio::sync::Mutex::new(()), Mutex::default());
         let directory = Directory { group, catalog, cluster, rows, turn, lacking };
         directory.load().map(|()| directory)
@@ -90,7 +90,7 @@ impl Directory {
             incarnations.extend(incarnations::node_of(key).zip(Some(incarnations::read(value)?)));
             Ok(())
         })?;
-        // Before the members: a reader of those needs these.
+        // Incarnations are filled before the members: readers of members need them.
         self.catalog.fill_incarnations(incarnations);
         self.catalog.fill_secret(self.secret()?);
         let mut buckets = Vec::new();
@@ -116,9 +116,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Makes what every cluster has, where it is not there yet: the default type and bucket, this
-    /// node as its founder and first member, and itself alone in these groups. `token`: lets nodes
-    /// join a cluster that is founded now.
+    /// Creates what every cluster has, if it does not exist: the default type and bucket, this node
+    /// as founder and first member, and its sole replicas of these groups. `token`: lets nodes join
+    /// a cluster that is founded now.
     pub async fn open(
         &self,
         founder: &MemberDescription,
@@ -136,7 +136,7 @@ impl Directory {
         self.change(|| self.plan_first_ring(founder.node)).await.map(|_| ())
     }
 
-    /// Carries out a directory call.
+    /// Executes a directory call.
     pub async fn execute(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
         let adds = |call: &DirectoryCall| match call {
             DirectoryCall::Cluster(call) => call.joins(),
@@ -145,8 +145,8 @@ impl Directory {
         let (index, mut body) = self.change(|| self.plan(name, &call)).await?;
         if body == Body::Done && adds(&call) {
             let known = Box::new(self.described()?);
-            // A node that may join needs the secret with which members sign their greetings. One
-            // that is only offered comes with the directory's rows, as to every member.
+            // A joining node needs the secret with which members sign their greetings. A secret
+            // that is only offered arrives with the directory's rows, as at every member.
             body = match self.secret()?.filter(|row| row.is_required) {
                 Some(row) => Body::Joined(known, row.secret),
                 None => Body::Cluster(known),
@@ -161,18 +161,18 @@ impl Directory {
         Ok(Reply::new(index, body))
     }
 
-    /// A member that was leaving is out of every group: it is forgotten.
+    /// Removes a leaving member, which has no replicas any more, from the directory.
     pub async fn forget_member(&self, node: NodeId) -> Result<()> {
         self.change(|| self.plan_forgetting(node)).await.map(|_| ())
     }
 
-    /// Reduces the cluster to this member, which has these groups: the others are removed, and it
-    /// becomes the voter of each.
+    /// Reduces the cluster to this member, which has replicas of these groups: all others are
+    /// removed, and it becomes the only voter of each group.
     pub async fn survive(&self, own: NodeId, groups: &[GroupId]) -> Result<()> {
         self.change(|| self.draft()?.survive(own, groups)).await.map(|_| ())
     }
 
-    /// Plans and changes, and retries if another change came between.
+    /// Plans a change and submits it; retries if another change came between.
     async fn change(&self, plan: impl Fn() -> Result<CallPlan>) -> Result<(LogIndex, Body)> {
         let _turn = self.turn.lock().await;
         for _ in 0..ATTEMPTS_MAX {
@@ -209,13 +209,13 @@ impl Directory {
         Ok(page.entries.iter().filter_map(bucket).collect())
     }
 
-    /// A dropped bucket's space is back.
+    /// Removes the row of a dropped bucket whose space is freed.
     pub fn forget_dropped(&self, bucket: BucketId) -> Result<()> {
         let forget = Update::Delete { key: dropped_key(bucket), missing: Missing::Skipped };
         self.group.submit(&self.rows, &forget, None).map(|_| ())
     }
 
-    /// Members and placement, as they are applied here.
+    /// Returns members and placement as applied here.
     fn described(&self) -> Result<ClusterDescription> {
         let row = self.get(&Bytes::from_static(CLUSTER))?;
         let row = row.map(|value| rows::read_cluster(&value)).transpose()?.unwrap_or_default();
@@ -237,7 +237,7 @@ impl Directory {
         Ok(described)
     }
 
-    /// Every row under a prefix, in order.
+    /// Calls a function with every row under a prefix, in order.
     fn each(
         &self,
         prefix: &'static [u8],

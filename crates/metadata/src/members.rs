@@ -1,5 +1,5 @@
-//! Members and placement: what each call changes. Every change counts up in the cluster's row, and
-//! asserts that it saw the last one, so two changes never mix.
+//! Members and placement: the changes of each call. Every change increments the counter of the
+//! cluster's row and asserts its previous value, so two changes never mix.
 
 use super::admission::lets_in;
 use super::draft::{Draft, is_named, no_such_member, too_many_witnesses};
@@ -57,12 +57,13 @@ impl Directory {
         let key = Bytes::from_static(CLUSTER);
         if self.get(&key)?.is_some() {
             let mut draft = self.draft()?;
-            // A sole member may choose another lease; others would have to choose it, too.
+            // A sole member may choose another lease; with several members, all would have to
+            // choose it.
             if draft.row.lease_ms != lease_ms && draft.known.members.len() == 1 {
                 draft.row.lease_ms = lease_ms;
                 draft.changed = true;
             }
-            // So may a node of a version before secrets: no other member could lack it.
+            // A sole member of a version before secrets gets one: no other member could lack it.
             if draft.known.members.len() == 1 && self.secret()?.is_none() {
                 draft.steps.push(secret::founding());
             }
@@ -83,7 +84,7 @@ impl Directory {
     pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         let leaving = |member: &MemberDescription| member.membership == Membership::Leaving;
-        // While it has a part of the ring, the others need to know its address.
+        // While the ring names it, the other nodes need to know its address.
         if !draft.known.member(node).is_some_and(leaving) || draft.heirs.hold(node) {
             return Ok(CallPlan::Answer(Body::Done));
         }
@@ -206,7 +207,7 @@ impl Draft {
         self.done()
     }
 
-    /// Removes members that are lost for good at once: they have nothing to leave.
+    /// Removes lost members at once: they have no data to hand over.
     pub(super) fn survive(mut self, own: NodeId, groups: &[GroupId]) -> Result<CallPlan> {
         for member in self.known.members.clone() {
             if member.node != own {

@@ -1,5 +1,4 @@
-//! Placement of buckets: the group in which one is made, and the rows that each step of a move
-//! changes.
+//! Placement of buckets: the group of a new bucket, and the row changes of each step of a move.
 //!
 //! A move is a field of the bucket's row: the group and the number to which it moves. A copy under
 //! a number that is not in the row any more is stale and ignored. `../transfer/mod.rs` describes
@@ -13,7 +12,7 @@ use base::{
 };
 
 impl Directory {
-    /// The group a bucket is made in.
+    /// Returns the group in which a bucket is created.
     pub(super) fn place_for(&self, place: BucketPlace) -> Result<GroupId> {
         match place {
             BucketPlace::Group(group) => self.data_group(group).map(|()| group),
@@ -34,7 +33,7 @@ impl Directory {
         Err(Error::new(Reason::NotFound, text))
     }
 
-    /// Returns the group with the fewest buckets, of those with so many desired voters.
+    /// Returns the group with the fewest buckets among those with this number of desired voters.
     fn group_of_voters(&self, wanted: u32) -> Result<GroupId> {
         let known = self.described()?;
         let fits = known.groups.iter().filter(|placement| {
@@ -120,7 +119,7 @@ impl Directory {
     }
 }
 
-/// The bucket's row, if it is still as it was, becomes this.
+/// Returns the steps that replace a bucket's row if it is unchanged.
 fn changed(name: &BucketName, before: Value, bucket: &BucketDescription) -> Vec<Update> {
     let key = bucket_key(name);
     vec![assert(&key, Some(before)), set(key, write_bucket(bucket))]

@@ -27,7 +27,7 @@ impl Directory {
         Ok(Replacements { row, all, ring })
     }
 
-    /// Returns the replaced nodes whose part of the ring is still to go to their successors.
+    /// Returns the replaced nodes whose part of the ring has not reached their successors yet.
     pub fn owed(&self) -> Result<BTreeSet<NodeId>> {
         let row = self.get(&key())?;
         let all = row.as_ref().map(|row| read(row)).transpose()?.unwrap_or_default();
@@ -35,7 +35,7 @@ impl Directory {
     }
 
     /// Begins or continues pending replacements, and stops waiting for nodes that are no members.
-    /// `down`: nodes that can't be reached now. `gone`: replaced nodes that could not be reached
+    /// `down`: nodes that can't be reached now. `gone`: replaced nodes that have been unreachable
     /// for so long that their data are given up.
     pub async fn replace_owners(
         &self,
@@ -66,7 +66,7 @@ impl Directory {
             let next = self.with_heirs(&ring, &owed, down, gone)?;
             return Ok(CallPlan::Change(changed(row, &next).into()));
         }
-        // A reachable node removes its leftovers itself; nobody would for one that is gone.
+        // A reachable node removes its leftovers itself; for a lost node, nobody would.
         let mut next = ring.clone();
         for (old, _) in paid.iter().filter(|(old, _)| gone.contains(old)) {
             for partition in ring.left_at(*old) {
@@ -90,8 +90,9 @@ impl Directory {
         draft.done()
     }
 
-    /// The ring in which these have the others' parts. One that keeps a part of its own already,
-    /// or can keep none, does not take a second: the part is spread over all.
+    /// Returns the ring in which successors have the parts of replaced nodes. A successor that
+    /// already has a part of its own, or can have none, takes no second one: the part is spread
+    /// over all nodes.
     fn with_heirs(
         &self,
         ring: &Ring,
@@ -116,7 +117,7 @@ impl Directory {
             }
         });
         let changes: Vec<_> = changes.collect();
-        // A replaced node is not waited for, and data that it alone had will not come back.
+        // The ring does not wait for a replaced node, and data that only this node had are lost.
         let down = down.iter().copied().filter(|node| owed.iter().all(|(old, _)| old != node));
         let plan = ring::plan(ring, &changes, ring.n(), &down.collect());
         let plan = plan.map_err(|error| named.refused(&error))?;
@@ -146,7 +147,7 @@ impl Draft {
         self.heirs.hold(old)
     }
 
-    /// Removes the node from the directory's group: the ring does not name it any more.
+    /// Removes the node from the directory's group: the ring no longer names it.
     fn leaves_directory(&mut self, old: NodeId) -> Result<()> {
         let directory = self.known.groups.iter().find(|known| known.group == GroupId::DIRECTORY);
         let Some(mut placement) = directory.cloned() else { return Ok(()) };

@@ -6,11 +6,11 @@
 //! 27b9775f33bbdcfa|3478389e4b09ea78     a tab where | stands; who goes, who comes
 //! ```
 //!
-//! The ring may be changing for another reason just then, or the new node can't be reached yet. So
-//! the replacement is stored first, and carried out when it can be (`ring_replacement.rs`), by an
+//! The ring may be changing for another reason, or the new node may be unreachable. Therefore the
+//! replacement is stored first and carried out when possible (`ring_replacement.rs`), by an
 //! ordinary ring change with all data. The old node is forgotten only after that.
 //!
-//! Until then it learns of the directory's changes, as a learner: a node that keeps data must know
+//! Until then it receives the directory's changes as a learner: a node that keeps data must know
 //! the ring.
 //!
 //! Promises: the successor of a member gets its part of the ring, whichever node crashes meanwhile;
@@ -66,7 +66,7 @@ impl Replacements {
         let Some((row, ring)) = &self.ring else { return Vec::new() };
         let alone = ring.pending().is_none() && ring.layout().nodes().keys().eq([&own]);
         let mut steps: Vec<_> = match alone {
-            true => Vec::new(), // Cut short, it is said again.
+            true => Vec::new(), // An interrupted call is repeated.
             false => changed(row.clone(), &ring.of_survivor(own)).into(),
         };
         for key in [key(), Bytes::from_static(RING_PLAN)] {
@@ -112,7 +112,7 @@ pub(super) fn keeps(ring: &Ring, node: NodeId) -> bool {
     ring.layout().nodes().contains_key(&node) || comes
 }
 
-/// The steps from the ring of a row to the next one.
+/// Returns the steps that replace the ring of a row by the next one.
 pub(super) fn changed(row: Value, next: &Ring) -> [Update; 2] {
     let ring = Bytes::from_static(RING);
     [assert(&ring, Some(row)), set(ring, Bytes::from(next.encode()))]

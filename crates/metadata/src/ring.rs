@@ -1,10 +1,10 @@
-//! The ring in the directory: one row, and one more for planned changes.
+//! Ring of the directory: one row, and one more for planned changes.
 //!
-//! At first the founder has all partitions. Changes are planned one by one, shown together, and
-//! begun together. From then on the row holds both layouts, and each node reports the copies that
-//! it has received, until the last report makes the partition go over. `Claim` gives every member
-//! that stays its even part at once. It moves nothing, so it is decided only when its caller has
-//! made sure that there is nothing to move (`dynamo/ring_bootstrap.rs`).
+//! At first the founder has all partitions. Changes are planned one by one, shown together and
+//! committed together. From then on the row holds both layouts, and each node reports the copies
+//! that it has received; the last report of a partition hands it over. `Claim` gives every member
+//! that stays its even share at once. It moves no data, so it is decided only when its caller has
+//! made sure that there are none to move (`dynamo/ring_bootstrap.rs`).
 
 use super::ring_words::{RingNames, described, transfers};
 use super::rows::{RING, assert, bad_row, set};
@@ -22,13 +22,13 @@ use std::collections::BTreeSet;
 /// Number of copies for which the ring is laid out.
 const COPIES: usize = 3;
 
-/// The ring's row, read.
+/// Ring as read from its row.
 struct RingRow {
     row: Value,
     ring: Ring,
 }
 
-/// The planned changes.
+/// Planned changes of the ring.
 struct StagedChanges {
     row: Option<Value>,
     changes: Vec<RingChange>,
@@ -47,7 +47,7 @@ impl Directory {
         Ok(StagedChanges { row, changes: changes.unwrap_or_default() })
     }
 
-    /// For which numbers of copies buckets keep rows.
+    /// Returns the numbers of copies for which buckets keep rows.
     pub(super) fn numbers(&self) -> Vec<usize> {
         self.catalog.available.numbers().into_iter().map(usize::from).collect()
     }
@@ -94,7 +94,7 @@ impl Directory {
         }
     }
 
-    /// The plan for these changes of the ring.
+    /// Returns the plan of these changes of the ring.
     fn worked_out(
         &self,
         ring: &Ring,
@@ -199,15 +199,15 @@ impl Directory {
         Ok(CallPlan::Made(steps, Body::Ring(described(&next))))
     }
 
-    /// Cancels the present change: partitions that have gone over go back. The nodes that receive
-    /// them again must be reachable, for a change that waits for them could neither end nor be
+    /// Cancels the present change: partitions that were handed over go back. The nodes that receive
+    /// them again must be reachable, since a change that waits for them could neither end nor be
     /// followed by another.
     fn call_off(&self, known: RingRow, down: &BTreeSet<NodeId>) -> Result<CallPlan> {
         let numbers = self.numbers();
         let Some(next) = known.ring.cancel(&numbers) else {
             return Err(Error::new(Reason::Changed, "no change of the ring is under way"));
         };
-        // Partitions that had nothing to copy there have nothing to copy back.
+        // Partitions that had nothing to copy have nothing to copy back.
         let next = next.without_idle(&numbers);
         let members = self.described()?;
         let away = |node: &NodeId| down.contains(node) || members.member(*node).is_none();
@@ -235,7 +235,8 @@ impl Directory {
         Ok(ring.without_leftovers_of(gone).without_receivers_of(gone, &numbers))
     }
 
-    /// Plans the change that a node's report causes. No change if it is known already.
+    /// Plans the change that a node's report causes. Changes nothing if the report is known
+    /// already.
     fn told(&self, known: RingRow, next: Option<Ring>) -> Result<CallPlan> {
         let Some(next) = next else { return Ok(CallPlan::Answer(Body::Done)) };
         let row = assert(&Bytes::from_static(RING), Some(known.row));
@@ -282,14 +283,15 @@ impl Directory {
         };
         let plan = ring::plan(&ring, &changes, COPIES, &BTreeSet::new()).map_err(refused)?;
         let mut next = ring.commit(&plan).map_err(refused)?;
-        // There is nothing to move, so every partition has arrived, and no node has leftovers.
+        // There are no data to move, so every partition counts as arrived, and no node has
+        // leftovers.
         for copying in next.copying(COPIES) {
             next = next.arrive(copying.partition, &[]).unwrap_or(next);
         }
         Ok(changed(value, &next))
     }
 
-    /// The first ring of a cluster; none if it has one.
+    /// Plans the first ring of a cluster. No change if it has one.
     pub(super) fn plan_first_ring(&self, founder: NodeId) -> Result<CallPlan> {
         match self.ring()? {
             Some(_) => Ok(CallPlan::Answer(Body::Done)),
@@ -318,7 +320,7 @@ fn unstage() -> Update {
     Update::Delete { key: staged::key(), missing: Missing::Fails }
 }
 
-/// The ring of a row.
+/// Decodes the ring of a row.
 pub fn read_ring(value: &[u8]) -> Result<Ring> {
     Ring::decode(value).map_err(|Malformed(field)| bad_row(Malformed(field)))
 }

@@ -7,7 +7,7 @@ use base::{
 use logic::ring::{Rack, Ring, RingWish, Unsafe};
 use std::collections::BTreeSet;
 
-/// Members by their names, and nodes of the ring that are none any more by their ids.
+/// Names of the members; nodes of the ring that are no members any more are named by their ids.
 pub(super) struct RingNames<'a> {
     pub known: &'a ClusterDescription,
     pub ring: &'a Ring,
@@ -37,7 +37,7 @@ impl RingNames<'_> {
         self.known.members.iter().find(|member| member.name == name)
     }
 
-    /// A node of the ring, member or not.
+    /// Returns a node of the ring, member or not, by its name.
     fn node(&self, name: &str) -> Result<NodeId> {
         if let Some(member) = self.member(name) {
             return Ok(member.node);
@@ -50,7 +50,7 @@ impl RingNames<'_> {
         })
     }
 
-    /// A member that can keep data.
+    /// Returns a member that can keep data, by its name.
     fn ring_member(&self, name: &str) -> Result<NodeId> {
         let node = self.node(name)?;
         let stays =
@@ -67,7 +67,7 @@ impl RingNames<'_> {
         Error::new(Reason::Changed, text)
     }
 
-    /// Names in place of ids.
+    /// Replaces ids by names in a text.
     pub(super) fn named(&self, text: &str) -> String {
         let id = |member: &MemberDescription| format!("node {}", member.node);
         let members = self.known.members.iter();

@@ -1,4 +1,4 @@
-//! The directory's rows: their keys and their bytes.
+//! Rows of the directory: their keys and their bytes.
 //!
 //! ```text
 //! t/<type>               -> properties            the template of a type
@@ -37,23 +37,23 @@ pub const NEXT_BUCKET: &[u8] = b"n/bucket";
 pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
 /// Key of the row of the cluster.
 pub const CLUSTER: &[u8] = b"n/cluster";
-/// The cluster's secret.
+/// Key of the cluster's secret.
 pub const SECRET: &[u8] = b"n/secret";
 pub(crate) const CUSTOM: &[u8] = b"a/";
 /// Key of the ring.
 pub const RING: &[u8] = b"r";
 /// Prefix of the last admitted incarnations of members.
 pub(crate) const LIVES: &[u8] = b"l/";
-/// Join tokens.
+/// Prefix of the join tokens.
 pub(crate) const TOKENS: &[u8] = b"j/";
-/// Planned changes of the ring.
+/// Key of the planned changes of the ring.
 pub(crate) const RING_PLAN: &[u8] = b"r/plan";
 /// Key of the pending replacements on the ring.
 pub(crate) const RING_HEIRS: &[u8] = b"r/heirs";
 
-/// Version of the rows of members, groups and the cluster. A newer one is refused in words.
+/// Version of the rows of members, groups and the cluster. A newer one is refused with an error.
 pub(super) const FORM: u8 = 1;
-/// The form of rows of groups that did not begin with the cluster's founder alone.
+/// Version of the rows of groups that did not begin with the cluster's founder alone.
 const FORM_OF_MADE: u8 = 2;
 
 /// Row of the cluster: data that all changes of members and placement share.
@@ -63,7 +63,7 @@ pub struct ClusterRow {
     pub founder: NodeId,
     /// Lease of masters, in milliseconds.
     pub lease_ms: u64,
-    /// Number of changes so far. A change asserts it, so that no other comes between.
+    /// Number of changes so far. A change asserts it, so that no other change comes between.
     pub changes: u64,
 }
 
@@ -98,17 +98,17 @@ pub(crate) fn custom_key(name: &BucketName) -> Key {
     Bytes::from(format!("a/{name}"))
 }
 
-/// The type of a row's key.
+/// Returns the type of a row's key.
 pub(crate) fn type_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.strip_prefix(TYPES)?).ok()
 }
 
-/// The available bucket of a row's key.
+/// Returns the available bucket of a row's key.
 pub(crate) fn custom_of(key: &[u8]) -> Option<BucketName> {
     BucketName::from_full(std::str::from_utf8(key.strip_prefix(CUSTOM)?).ok()?).ok()
 }
 
-/// Properties as a row's value.
+/// Decodes the properties of a row.
 pub(crate) fn properties_of(value: &[u8]) -> Result<Properties> {
     read_properties(&mut Reader::new(value)).map_err(bad_row)
 }
@@ -123,13 +123,13 @@ pub fn group_key(group: GroupId) -> Key {
     Bytes::from([GROUPS, &group.0.to_be_bytes()].concat())
 }
 
-/// The bucket of a row's key.
+/// Returns the bucket of a row's key.
 pub(crate) fn bucket_name(key: &[u8]) -> Option<BucketName> {
     let full = std::str::from_utf8(key.strip_prefix(BUCKETS)?).ok()?;
     BucketName::parse(full).ok()
 }
 
-/// The member of a row's key.
+/// Returns the member of a row's key.
 pub(crate) fn member_of(key: &[u8]) -> Option<NodeId> {
     let digits = std::str::from_utf8(key.strip_prefix(MEMBERS)?).ok()?;
     u64::from_str_radix(digits, 16).ok().map(NodeId)
@@ -140,7 +140,7 @@ pub(crate) fn token_key(digest: &TokenDigest) -> Key {
     Bytes::from(format!("j/{digits}"))
 }
 
-/// The join token of a row's key.
+/// Returns the join token of a row's key.
 pub(crate) fn token_of(key: &[u8]) -> Option<TokenDigest> {
     let digits = std::str::from_utf8(key.strip_prefix(TOKENS)?).ok()?;
     let mut digest = [0; TokenDigest::BYTES];
@@ -153,14 +153,14 @@ pub(crate) fn token_of(key: &[u8]) -> Option<TokenDigest> {
     Some(TokenDigest(digest))
 }
 
-/// The group of a row's key.
+/// Returns the group of a row's key.
 pub(crate) fn group_of(key: &[u8]) -> Option<GroupId> {
     let number = key.strip_prefix(GROUPS)?.try_into().ok()?;
     Some(GroupId(u32::from_be_bytes(number)))
 }
 
-/// Properties as a row. Its bytes are those of every version: `consistency` stands there under its
-/// other spelling, which was the first.
+/// Returns the bytes of properties. They are the same in every version: `consistency` has its first
+/// spelling, `promise`, in them.
 pub fn write_properties(properties: &Properties) -> Value {
     let mut bytes = Vec::new();
     let texts = properties.texts();
@@ -175,7 +175,7 @@ pub fn write_properties(properties: &Properties) -> Value {
 
 type RowResult<T> = std::result::Result<T, Malformed>;
 
-/// Properties written by an older version lack the newer ones, which then have their defaults.
+/// Decodes properties. Rows of older versions lack the newer ones, which get their defaults.
 pub(crate) fn read_properties(reader: &mut Reader) -> RowResult<Properties> {
     let count = reader.u32("properties")?;
     let mut changes = Changes::new();

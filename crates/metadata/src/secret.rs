@@ -19,19 +19,20 @@ use std::sync::PoisonError;
 /// The row `n/secret`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRow {
-    /// Secret that members sign their greetings with.
+    /// Secret with which members sign their greetings.
     pub secret: ClusterSecret,
-    /// False: it is offered.
+    /// True if every connection must be signed with it. False: it is offered.
     pub is_required: bool,
 }
 
 impl Directory {
-    /// The secret, if the cluster has one.
+    /// Returns the cluster's secret and its state. `None`: the cluster has none.
     pub fn secret(&self) -> Result<Option<SecretRow>> {
         self.get(&Bytes::from_static(SECRET))?.map(|value| read(&value)).transpose()
     }
 
-    /// Makes a secret if there is none, and returns its state.
+    /// Plans a secret if there is none. Fails while an existing one is offered and not yet
+    /// required.
     pub(super) fn plan_secret(&self) -> Result<CallPlan> {
         let Some(row) = self.secret()? else {
             let row = SecretRow { secret: drawn(), is_required: false };
@@ -44,8 +45,8 @@ impl Directory {
         }
     }
 
-    /// Requires an offered secret from now on, because every member has it: all members as of so
-    /// many `changes`. A node that joined since is to be asked first.
+    /// Requires an offered secret from now on, because every member has it. No effect unless the
+    /// directory is still at `changes`: a node that has joined since may lack it.
     pub async fn require_secret(&self, changes: u64) -> Result<()> {
         let plan = || {
             let key = Bytes::from_static(CLUSTER);
@@ -62,7 +63,7 @@ impl Directory {
         self.change(plan).await.map(|_| ())
     }
 
-    /// Notes which members, by name, have not written an offered secret down.
+    /// Records the names of members that have not stored an offered secret.
     pub fn note_lacking(&self, names: Vec<String>) {
         *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = names;
     }
@@ -101,7 +102,7 @@ fn write(row: &SecretRow) -> Value {
     Bytes::from(bytes)
 }
 
-/// Reads the row.
+/// Decodes the row.
 pub fn read(value: &[u8]) -> Result<SecretRow> {
     let read = || {
         let mut reader = Reader::new(value);

@@ -1,4 +1,4 @@
-//! Planned changes of the ring, which have not begun: a row of text.
+//! Planned changes of the ring that have not begun: a row of text.
 //!
 //! ```text
 //! 1
@@ -14,12 +14,12 @@ use bytes::Bytes;
 
 const FORM: &str = "1";
 
-/// The row's key.
+/// Returns the key of the row.
 pub(super) fn key() -> Bytes {
     Bytes::from_static(RING_PLAN)
 }
 
-/// Changes as a row.
+/// Encodes changes as a row.
 pub(super) fn write(changes: &[RingChange]) -> Bytes {
     let mut text = format!("{FORM}\n");
     for change in changes {
@@ -39,7 +39,7 @@ pub(super) fn write(changes: &[RingChange]) -> Bytes {
     text.into()
 }
 
-/// A row's changes.
+/// Decodes the changes of a row.
 pub(super) fn read(row: &[u8]) -> Result<Vec<RingChange>> {
     let bad = || bad_row(Malformed("changes of the ring"));
     let mut lines = std::str::from_utf8(row).map_err(|_| bad())?.lines();
@@ -66,7 +66,7 @@ fn read_line(line: &str) -> Option<RingChange> {
     fields.next().is_none().then_some(change)
 }
 
-/// Checks that a change can be planned in addition to so many others.
+/// Checks that a change can be planned in addition to `beside` others.
 pub(super) fn check(change: &RingChange, beside: usize) -> Result<()> {
     let (names, rack): (&[&String], Option<&String>) = match change {
         RingChange::Join { node, rack } | RingChange::Rack { node, rack } => (&[node], Some(rack)),

@@ -1,9 +1,9 @@
-//! Witnesses among the members: the consequences of their role.
+//! Rules for witnesses among the members.
 //!
-//! A node that joined as a witness is one for good, in every group of which it has a replica: it
-//! holds no rows, and can't begin to. A node that holds rows never becomes one. In the directory a
-//! witness holds the rows all the same, because every node needs them; its part there says that it
-//! is a witness.
+//! A node that joined as a witness remains one, in every group of which it has a replica: it holds
+//! no rows, and can't begin to. A node that holds rows never becomes a witness. In the directory a
+//! witness holds the rows nevertheless, because every node needs them; its part there marks it as a
+//! witness.
 //!
 //! Promises: every majority of a group holds the data at least once.
 
@@ -14,8 +14,8 @@ use base::{
 };
 
 impl Draft {
-    /// Replaces `old` by `by` in every group, with the part that `by` can have. Of two parts of its
-    /// own it keeps the greater. The ring follows as soon as it can change.
+    /// Replaces `old` by `by` in every group, with the part that `by` can have. If `by` has a part
+    /// there already, it keeps the greater one. The ring follows as soon as it can change.
     pub(super) fn take_place(
         &mut self,
         old: &MemberDescription,
@@ -79,7 +79,7 @@ impl Draft {
     }
 }
 
-/// The part that a node which joins has in a group; none: the group has voters enough.
+/// Returns the part of a joining node in a group. `None`: the group has enough voters.
 pub(super) fn part_of_joiner(placement: &Placement, part: Part) -> Option<Part> {
     let voters = placement.voters();
     let fits = 2 * (placement.witnesses() + 1) <= voters + 1 && voters < GROUP_VOTERS_MAX;

@@ -28,7 +28,7 @@ pub(super) enum Era {
     Reliable,
     /// The log writer and maintenance do their work in one go.
     Whole,
-    /// Nodes work step by step, disks hang, and groups may have one voter.
+    /// Threads work step by step, disks hang, and groups may have one voter.
     Stepped,
 }
 
