@@ -1,8 +1,8 @@
-//! A client of a node's native front-end: one request after the other, over one kept connection.
+//! Client of a node's native front-end: sequential requests over one persistent connection.
 //!
-//! Promises: an error is sorted by what the caller can do; a connection that breaks under an update
-//! is `unknown`, under a read `unavailable`.
-//! Never: repeats a request by itself; keeps more of an answer than `ANSWER_BYTES_MAX`.
+//! Promises: an error's kind says what the caller can do; if a connection breaks, an update is
+//! `unknown`, a read `unavailable`.
+//! Never: repeats a request by itself; reads more of an answer than `ANSWER_BYTES_MAX`.
 //! Read next: `control.rs` (a method for each request of operators).
 
 mod control;
@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Largest answer: as many bytes of values as one read may answer with, each escaped in JSON as
+/// Largest answer: the most bytes of values in the answer of one read, each escaped in JSON as
 /// `\u00XX`.
 const ANSWER_BYTES_MAX: usize = 6 * VALUES_BYTES_MAX + FRAME_BYTES_MAX;
 
@@ -37,7 +37,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Returns a client of the node; nothing is connected yet.
+    /// Returns a client of the node; it connects with the first request.
     pub fn client(&self) -> Outcome<Client> {
         Client::new(self)
     }
@@ -47,26 +47,26 @@ fn time(text: &str) -> Result<Duration, String> {
     crate::settings::units::time_with_unit_ms(text).map(Duration::from_millis)
 }
 
-/// A request.
+/// Request.
 #[derive(Clone, Debug)]
 pub struct HttpCall {
-    /// How.
+    /// Method.
     pub method: Method,
     /// Path and query, encoded.
     pub path: String,
-    /// Headers beside those that every request has.
+    /// Further headers, in addition to those of every request.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// Body.
     pub body: Bytes,
 }
 
 impl HttpCall {
-    /// Without body and headers.
+    /// Returns a request without body and headers.
     pub fn new(method: Method, path: impl Into<String>) -> HttpCall {
         HttpCall { method, path: path.into(), headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// With a body of JSON that is written already.
+    /// Returns a request with a body that is JSON already.
     pub fn json(method: Method, path: impl Into<String>, body: impl Into<Bytes>) -> HttpCall {
         let mut call = HttpCall::new(method, path);
         call.headers.push(("content-type", "application/json".into()));
@@ -74,28 +74,28 @@ impl HttpCall {
         call
     }
 
-    /// With a body that is this value in JSON.
+    /// Returns this request with a value as JSON body.
     pub fn with_json(self, body: &impl Serialize) -> HttpCall {
         let body = serde_json::to_vec(body).expect("a struct of texts and numbers has a JSON form");
         HttpCall::json(self.method, self.path, body)
     }
 }
 
-/// A good answer.
+/// Successful answer.
 #[derive(Clone, Debug)]
 pub struct HttpResponse {
-    /// `etag` without its quotes: the row's version.
+    /// Version of the row, from `etag`.
     pub version: Option<u64>,
-    /// `x-credenza-expires-in-ms`: when the row expires, if it does.
+    /// Milliseconds until the row expires, from `x-credenza-expires-in-ms`. `None`: never.
     pub expires_in_ms: Option<u64>,
-    /// `x-credenza-index`: the place in the log that the answer reflects.
+    /// Log index that the answer reflects, from `x-credenza-index`.
     pub index: Option<u64>,
-    /// The body.
+    /// Body.
     pub body: Bytes,
 }
 
 impl HttpResponse {
-    /// The body, read from JSON. Where there is none, nothing is read: `()`.
+    /// Decodes the JSON body. An empty body decodes as `()`.
     pub fn read<T: DeserializeOwned>(&self) -> Outcome<T> {
         let body = if self.body.is_empty() { b"null" } else { &self.body[..] };
         let read = serde_json::from_slice(body);
@@ -103,19 +103,19 @@ impl HttpResponse {
     }
 }
 
-/// A client of one node.
+/// Client of one node.
 pub struct Client {
     authority: String,
     timeout: Duration,
     connection: Option<SendRequest<Full<Bytes>>>,
-    /// Shown with every request.
+    /// Join token that is sent with every request.
     token: Option<JoinToken>,
-    /// Words about a node that is not there.
+    /// Hint that is appended to the error if no node answers.
     remedy: &'static str,
 }
 
 impl Client {
-    /// Reads the address; nothing is connected yet.
+    /// Returns a client of a node; it connects with the first request. Fails on an invalid address.
     pub fn new(address: &Address) -> Outcome<Client> {
         let rest = address.url.strip_prefix("http://").unwrap_or(&address.url);
         let authority = rest.trim_end_matches('/');
@@ -129,7 +129,7 @@ impl Client {
         Ok(Client { authority, timeout: address.timeout, connection: None, token: None, remedy })
     }
 
-    /// Returns a client of a member at this address, which is shown a join token.
+    /// Returns a client of the member at this address; every request carries a join token.
     pub fn of_member(
         address: &str,
         token: Option<JoinToken>,
@@ -139,12 +139,12 @@ impl Client {
         Ok(Client { token, remedy: "", ..Client::new(&Address { url, timeout })? })
     }
 
-    /// Reads what is at a path.
+    /// Sends a GET request for a path, and decodes the answer.
     pub async fn get<T: DeserializeOwned>(&mut self, path: impl Into<String>) -> Outcome<T> {
         self.call(HttpCall::new(Method::GET, path)).await?.read()
     }
 
-    /// Sends a request and reads its answer; an error answer is a failure.
+    /// Sends a request. An error answer is a failure.
     pub async fn call(&mut self, call: HttpCall) -> Outcome<HttpResponse> {
         let path = call.path.clone();
         let (status, answer) = self.exchange(call).await?;
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// The same, for a key that may be absent: `None`.
+    /// Sends a request about a key. `None`: the key is absent.
     pub async fn call_key(&mut self, call: HttpCall) -> Outcome<Option<HttpResponse>> {
         let path = call.path.clone();
         let (status, answer) = self.exchange(call).await?;
@@ -171,7 +171,8 @@ impl Client {
         }
     }
 
-    /// Says of a bucket or type that is not there which are.
+    /// Adds a hint to the failure if a bucket or type does not exist: how to list the existing
+    /// ones.
     async fn with_alternatives(&mut self, failure: Failure, path: &str) -> Failure {
         match failure.reason() {
             Some(Reason::NoSuchType) => {
@@ -190,7 +191,8 @@ impl Client {
         }
     }
 
-    /// A bucket whose name is near to that in a path; none, too, if the node does not say.
+    /// Returns an existing bucket with a name similar to that in a path. `None`: there is none, or
+    /// the node does not answer.
     async fn bucket_near(&mut self, path: &str) -> Option<String> {
         let mut parts = path.strip_prefix(BUCKETS)?.split(['/', '?']);
         let name = format!("{}/{}", parts.next()?, parts.next()?);
@@ -233,12 +235,12 @@ impl Client {
         stream.set_nodelay(true).map_err(|error| refused(&error.to_string()))?;
         let (connection, driver) =
             handshake(TokioIo::new(stream)).await.map_err(|error| refused(&error.to_string()))?;
-        // Ends with its connection, that is with the client; what breaks it is told to the sender.
+        // The task ends with the connection, that is with the client; the sender gets its error.
         tokio::spawn(async { driver.await.ok() });
         Ok(connection)
     }
 
-    /// Adds who we speak to.
+    /// Returns the error text for a node that does not answer.
     fn nobody(&self, what: &str) -> String {
         format!("no node answers at http://{}: {what}{}", self.authority, self.remedy)
     }
@@ -255,7 +257,7 @@ async fn send(
         request = request.header(name, value);
     }
     if call.body.is_empty() && is_put {
-        // Else the library says nothing of a body, and an empty value is a value.
+        // Otherwise the library sends no length, and an empty value is a value.
         request = request.header("content-length", "0");
     }
     let answer = connection.send_request(request.body(Full::new(call.body))?).await?;
@@ -271,7 +273,7 @@ async fn send(
     Ok((status, HttpResponse { version, expires_in_ms, index, body }))
 }
 
-/// The error that an answer tells; none if it is none of a node's.
+/// Decodes the error of an error answer. `None`: it is no answer of a node.
 fn told(body: &[u8]) -> Option<Error> {
     serde_json::from_slice::<api::ErrorReply>(body).ok()?.error.error()
 }
@@ -279,11 +281,11 @@ fn told(body: &[u8]) -> Option<Error> {
 /// Path prefix of every request about keys.
 const BUCKETS: &str = "/v1/buckets/";
 
-/// The node's error in an error answer.
+/// Returns the failure for an error answer.
 fn error_of(status: u16, body: &[u8], speaks_of_keys: bool) -> Failure {
     match told(body) {
         None => foreign(&format!("status {status}")),
-        // A member or a group, say, which the request named.
+        // The request named something else that does not exist, such as a member or a group.
         Some(error) if error.reason == Reason::NotFound && !speaks_of_keys => {
             Failure::invalid(error.text())
         }
@@ -304,7 +306,7 @@ fn foreign(what: &str) -> Failure {
     Failure::new(Kind::Invalid, text)
 }
 
-/// Percent-encodes what stands in one segment of a path or one value of a query.
+/// Percent-encodes bytes for a path segment or the value of a query parameter.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
