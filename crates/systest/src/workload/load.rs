@@ -31,8 +31,8 @@ impl Load {
         })
     }
 
-    /// The usual mix: pipelined and single RESP clients, and one of HTTP. `round` keeps keys of
-    /// rounds apart.
+    /// Starts the usual mix: pipelined and single RESP clients, and one of HTTP. `round` separates
+    /// the keys of repeated loads.
     pub fn mix(address: SocketAddr, round: usize, clients: usize, bytes: usize) -> Load {
         let how = |client: usize| Writing {
             client: round * 100 + client,

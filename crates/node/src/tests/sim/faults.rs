@@ -158,7 +158,8 @@ impl World {
         let Some(master) = self.master(group) else { return };
         self.nodes[master].clock.enter(self.queue.now());
         if let Some(process) = &self.nodes[master].process {
-            let _ = process.group(group).hand_over(heir); // It may be no voter, or catch up late.
+            // Fails if the target is no voter, or catches up too late.
+            let _ = process.group(group).hand_over(heir);
         }
     }
 
@@ -192,7 +193,7 @@ impl World {
         let quorum = [None, Some(2), Some(voters as u8 - 1)][number as usize % 3];
         let next = Configuration::new(ConfigurationId(number + 1), members.clone());
         let fits = next.and_then(|next| next.with_quorum(quorum)).is_ok();
-        // Another change may be in progress.
+        // Fails if another change is in progress.
         let _ = group.reconfigure(members, quorum.filter(|_| fits));
     }
 

@@ -88,7 +88,8 @@ impl World {
             }
         }
         if let (false, Some(process)) = (late, &self.nodes[master].process) {
-            let _ = process.group(group).reconfigure(members, None); // One may be in progress.
+            // Fails if another change is in progress.
+            let _ = process.group(group).reconfigure(members, None);
         }
         "taken out away"
     }
@@ -143,8 +144,8 @@ fn taken_out(seed: u64) -> (u64, Counts) {
 }
 
 /// Runs a history in which a master's machine stands still while the others elect another one,
-/// replace the configuration and truncate the log. When it resumes, it still believes to be master
-/// and is told to take a snapshot: its proposals are nowhere once the snapshot is installed.
+/// replace the configuration and truncate the log. When it resumes, it still takes itself for
+/// master and must take a snapshot: its proposals are nowhere once the snapshot is installed.
 fn superseded(seed: u64) -> (u64, Counts) {
     let mut world = World::with(seed, Flavour::Freezes { leases: false });
     world.queue.retain(|event| !matches!(event, Event::Fault));

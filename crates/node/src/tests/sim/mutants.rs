@@ -29,7 +29,7 @@ const VERDICTS: [&str; 17] = [
 ///
 /// A log that was truncated too early is noticed by the next process, which does not start. A
 /// master that stays in office with a hanging disk is noticed by the missing writes. A removed
-/// member that believes to be one is noticed by the missing end.
+/// member that takes itself for a member is noticed because the history does not end.
 const OTHERWISE: [(Mutant, &str); 3] = [
     (Mutant::RemovedKeepsPart, "no progress: "),
     (Mutant::TruncatesUnprocessed, "the log lacks value"),

@@ -370,8 +370,8 @@ impl World {
         }
     }
 
-    /// Sends reads to all nodes that believe to be master, at random, when something was decided: a
-    /// superseded one must not answer.
+    /// Sends reads to all nodes that take themselves for master, at random, when something was
+    /// decided: a superseded master must not answer.
     fn doubt_masters(&mut self) {
         if self.chance.often(400) {
             for master in self.masters() {
@@ -380,7 +380,7 @@ impl World {
         }
     }
 
-    /// Returns the nodes that are up and believe to be master.
+    /// Returns the nodes that are up and take themselves for master.
     pub fn masters(&self) -> Vec<usize> {
         let leads = |slot: &SimNode| slot.up && slot.machine.replica.role() == Role::Master;
         (0..self.nodes.len()).filter(|place| leads(&self.nodes[*place])).collect()

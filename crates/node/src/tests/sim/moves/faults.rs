@@ -96,7 +96,7 @@ fn hand_over(world: &Rc<World>, to: usize) {
     let group = GROUPS[world.scheduler.draw(|chance| chance.below(2)) as usize];
     let heir = world.nodes.borrow()[to].id;
     if let Some((master, group)) = world.master(group) {
-        // The target may be no voter, or may catch up too late.
+        // Fails if the target is no voter, or catches up too late.
         let _ = world.scheduler.run_as(master, || group.hand_over(heir));
     }
 }
