@@ -30,6 +30,7 @@ pub mod request;
 pub mod ring;
 mod secret;
 pub mod token;
+pub mod utc_time;
 pub mod varint;
 pub mod wire;
 

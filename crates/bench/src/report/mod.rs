@@ -24,6 +24,7 @@ pub use words::{load_in_words, title};
 
 use crate::config::Config;
 use crate::load::{Collected, ReportRow, RunObserver};
+use base::utc_time::UtcTime;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -103,18 +104,6 @@ impl RunObserver for Views<'_> {
 /// Formats a time as `YYYYMMDD_HHMMSS`, UTC: the default name of a run.
 pub fn time_name(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let (days, second) = (since / 86_400, since % 86_400);
-    // Days since 1970 to a date, counting years from March (Hinnant's method).
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!("{year:04}{month:02}{day:02}_{hour:02}{minute:02}{:02}", second % 60)
+    let UtcTime { year, month, day, hour, minute, second } = UtcTime::of_unix(since);
+    format!("{year:04}{month:02}{day:02}_{hour:02}{minute:02}{second:02}")
 }

@@ -4,6 +4,7 @@
 
 use super::levels::{SECTIONS, number_of, section_of, word_of};
 use base::codec::printable;
+use base::utc_time::UtcTime;
 use std::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
@@ -51,10 +52,8 @@ impl Visit for LogLine {
 
 /// Formats a time as `2026-02-28T23:59:59.123Z`.
 pub fn time(since_epoch: Duration) -> String {
-    let seconds = since_epoch.as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let UtcTime { year, month, day, hour, minute, second } =
+        UtcTime::of_unix(since_epoch.as_secs());
     let milli = since_epoch.subsec_millis();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
@@ -62,28 +61,6 @@ pub fn time(since_epoch: Duration) -> String {
 /// Returns the time since 1970.
 pub fn now() -> Duration {
     UNIX_EPOCH.elapsed().unwrap_or_default()
-}
-
-/// Converts days since 1970 into year, month and day, by subtracting whole years and months.
-fn date(mut days: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let mut year = 1970;
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, days + 1)
 }
 
 #[cfg(test)]
