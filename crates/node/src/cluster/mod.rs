@@ -11,6 +11,7 @@ mod full;
 mod handing;
 pub(crate) mod incarnations;
 mod join;
+mod led_group;
 mod master_lookup;
 mod membership_controller;
 mod preferred;

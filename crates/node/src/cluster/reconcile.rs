@@ -2,13 +2,14 @@
 //! directory; and, at a master, the needs of the directory and of its groups.
 
 use super::full::Cramped;
-use super::membership_controller::{ClusterSight, MembershipStep, Parts, next_step};
+use super::led_group::{LedGroup, linked};
+use super::membership_controller::{MembershipStep, next_step};
 use super::preferred::{Fit, PreferredWish};
 use super::secret::Secrets;
 use super::slow::Laggard;
 use super::spread::{Sight, SpreadState, differs};
 use super::step::take_step;
-use super::{ClusterAgent, described, incarnations, parts_of};
+use super::{ClusterAgent, described, incarnations};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
     Membership, NodeId, Reason, Request, Result,
@@ -202,15 +203,14 @@ impl ClusterReconciler {
         known: &ClusterDescription,
     ) -> Result<()> {
         let set = agent.settings.names_masters();
-        let Some(wanted) = wanted(known, group.id).filter(|_| set) else { return Ok(()) };
+        let Some(led) = LedGroup::of(&agent.links, group, known).filter(|_| set) else {
+            return Ok(());
+        };
         let order = agent.settings.masters_among(known);
-        let (now, saved) = (parts_of(group), super::saved(group));
-        let linked = order.iter().copied().filter(|node| agent.links.is_linked(*node)).collect();
-        let seen =
-            ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: agent.links.node };
+        let linked = linked(&agent.links, &order);
         let wish =
             PreferredWish { order: &order, pause_ms: agent.settings.preferred_master_delay_ms };
-        let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
+        let heir = self.fit.due(group.id, &led.sight(), wish, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
         // An heir whose disk hangs would stop the group, and hand it back.
         if agent.calls.hangs(heir).await {
@@ -230,16 +230,13 @@ impl ClusterReconciler {
         known: &ClusterDescription,
     ) -> Result<()> {
         let set = agent.settings.names_masters();
-        let Some(wanted) = wanted(known, group.id).filter(|_| !set && agent.disk.metrics.is_slow())
-        else {
+        let is_due = !set && agent.disk.metrics.is_slow();
+        let Some(led) = LedGroup::of(&agent.links, group, known).filter(|_| is_due) else {
             self.laggard.forget(group.id);
             return Ok(());
         };
-        let (now, saved) = (parts_of(group), super::saved(group));
-        let linked = now.keys().copied().filter(|node| agent.links.is_linked(*node)).collect();
-        let seen =
-            ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: agent.links.node };
-        let heir = self.laggard.due(group.id, &seen, &linked, world::milliseconds());
+        let linked = linked(&agent.links, led.now.keys());
+        let heir = self.laggard.due(group.id, &led.sight(), &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
         let (name, sync_us) = (agent.links.name_of(heir), agent.disk.metrics.sync_mean_us());
         tracing::warn!(
@@ -258,12 +255,11 @@ impl ClusterReconciler {
         known: &ClusterDescription,
     ) -> Result<()> {
         let full = agent.disk.space.is_full() && !agent.settings.names_masters();
-        let Some(wanted) = wanted(known, group.id).filter(|_| full) else { return Ok(()) };
-        let (now, saved) = (parts_of(group), super::saved(group));
-        let linked = now.keys().copied().filter(|node| agent.links.is_linked(*node)).collect();
-        let seen =
-            ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: agent.links.node };
-        let heir = self.cramped.due(group.id, &seen, &linked, world::milliseconds());
+        let Some(led) = LedGroup::of(&agent.links, group, known).filter(|_| full) else {
+            return Ok(());
+        };
+        let linked = linked(&agent.links, led.now.keys());
+        let heir = self.cramped.due(group.id, &led.sight(), &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
         if agent.calls.led_by(heir).await.is_none() {
             return Ok(()); // It is full, slow, about to stop, or was just asked by another.
@@ -338,26 +334,19 @@ async fn is_out(agent: &ClusterAgent, known: &ClusterDescription, node: NodeId) 
     true
 }
 
-/// Returns the desired members of a group. `None`: it has no placement.
-fn wanted(known: &ClusterDescription, group: GroupId) -> Option<Parts> {
-    Some(known.placement(group)?.members.iter().copied().collect())
-}
-
 /// Returns the master of each group with buckets, and the nodes that could take over this node's.
 fn sight(agent: &ClusterAgent, known: &ClusterDescription) -> Sight {
     let mut sight = Sight::default();
     for group in agent.groups.all().into_iter().filter(|group| group.id != GroupId::DIRECTORY) {
         let Some(master) = group.leadership.standing().borrow().master else { continue };
         *sight.led.entry(master).or_default() += 1;
-        let Some(wanted) = wanted(known, group.id) else { continue };
         if !group.leadership.is_master() {
             continue;
         }
-        let (now, saved) = (parts_of(&group), super::saved(&group));
-        let seen =
-            ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: agent.links.node };
+        let Some(led) = LedGroup::of(&agent.links, &group, known) else { continue };
+        let seen = led.sight();
         let rests = next_step(&seen) == MembershipStep::Rest;
-        let fit = now.keys().copied().filter(|node| {
+        let fit = led.now.keys().copied().filter(|node| {
             let other = *node != agent.links.node;
             rests && other && seen.could_lead(*node, |node| agent.links.is_linked(node))
         });

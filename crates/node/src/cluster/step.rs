@@ -3,8 +3,8 @@
 //! Promises: a desired quorum is in force only if it fits the group's members; else a majority is.
 //! A node without peer addresses adds no members.
 
-use super::membership_controller::{ClusterSight, MembershipStep, Parts, next_step, words};
-use super::{parts_of, saved};
+use super::led_group::LedGroup;
+use super::membership_controller::{MembershipStep, Parts, next_step, words};
 use crate::peer_links::PeerLinks;
 use base::{ClusterDescription, Result};
 use logic::consensus::Member;
@@ -18,14 +18,9 @@ pub(super) fn take_step(
     known: &ClusterDescription,
 ) -> Result<()> {
     let Some(placement) = known.placement(group.id) else { return Ok(()) };
-    let wanted = placement.members.iter().copied().collect();
-    let now = parts_of(group);
-    let step = next_step(&ClusterSight {
-        wanted: &wanted,
-        now: &now,
-        saved: &saved(group),
-        master: links.node,
-    });
+    let Some(led) = LedGroup::of(links, group, known) else { return Ok(()) };
+    let step = next_step(&led.sight());
+    let now = led.now;
     let said = words(&now, &step, |node| links.name_of(node)).join(", ");
     match step {
         // It has no peers, so no member catches up: a survivor, say, before the directory has
