@@ -44,7 +44,7 @@ struct RunArguments {
     /// Files of settings, TOML or Basho Bench's terms; later ones replace what earlier ones say
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Where runs are written [default: test_dir of the settings, or ./tests]
+    /// Folder for runs [default: test_dir of the settings, or ./tests]
     #[arg(short = 'd', long, value_name = "DIR")]
     results_dir: Option<PathBuf>,
     /// The run's name [default: the time, UTC]
@@ -64,12 +64,12 @@ enum BenchCommand {
     Quick(quick::QuickArguments),
     /// Put servers beside each other: start them, load them turn by turn, compare
     Suite(SuiteArguments),
-    /// How long the disk under a directory takes to make a write durable
+    /// Measure how long the disk under a directory takes to make a write durable
     Disk {
         /// A directory on that disk
         directory: PathBuf,
     },
-    /// How fast numbers and strings become bytes and come back
+    /// Measure the codec of numbers and strings
     Codec {
         /// Seconds each way is measured
         #[arg(long, value_name = "N", default_value_t = 2)]
@@ -88,13 +88,13 @@ struct SuiteArguments {
     /// Write the suite's document (performance.md, performance/growth.md) into this folder
     #[arg(long, value_name = "DIR")]
     documents: Option<PathBuf>,
-    /// Where results are written
+    /// Folder for results
     #[arg(short = 'd', long, value_name = "DIR", default_value = "tests")]
     results_dir: PathBuf,
-    /// Where the servers keep their data [default: within the results]
+    /// Folder for the servers' data [default: within the results]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where the programs of the peers are
+    /// Folder with the programs of the peers
     #[arg(long, value_name = "DIR", default_value = "target/peers")]
     peers: PathBuf,
     /// Run each point so often

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use program::{Failure, Outcome};
 use std::io::{IsTerminal, Read};
 
-/// How keys and values are written on the command line, and shown.
+/// Encoding of keys and values on the command line and in the output.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Encoding {
     /// Keys and values are written and shown in hexadecimal

@@ -74,9 +74,10 @@ pub enum Asks {
     Secret(Secret),
     /// Show who keeps the partitions of available buckets, and change it
     Ring(RingCommand),
-    /// When a majority is lost for good: show what a stopped member has, make it the only one
+    /// Recover from the permanent loss of a majority: show what a stopped member has, make it the
+    /// only one
     Recover(Recover),
-    /// When a log was torn and who could tell what it held is gone: count it as whole
+    /// Count a torn log as whole, when the members that could tell what it held are gone
     TrustLog(TrustLog),
 }
 
@@ -133,11 +134,11 @@ pub struct Remove {
 /// Moves mastership.
 #[derive(clap::Args)]
 pub struct MoveMaster {
-    /// Who shall be master
+    /// Member that is to be master
     name: String,
     #[command(flatten)]
     address: Address,
-    /// Of this group alone
+    /// Only of this group
     #[arg(long)]
     group: Option<u32>,
 }

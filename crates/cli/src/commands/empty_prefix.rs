@@ -20,7 +20,7 @@ pub struct EmptyPrefix {
     /// `type/bucket`, or `bucket` of the type `default`
     #[arg(value_parser = bucket_name)]
     bucket: BucketName,
-    /// What all keys begin with that are deleted
+    /// Prefix of the keys to delete
     prefix: String,
     #[command(flatten)]
     encoding: Encoding,

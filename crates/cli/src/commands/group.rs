@@ -45,7 +45,7 @@ pub enum Group {
 /// Makes a group.
 #[derive(clap::Args)]
 pub struct Create {
-    /// How many voters it has; 3, or as many members as there are, unless members are named
+    /// Number of voters; 3, or as many as there are members, unless members are named
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
     /// Its voters; without this, the members that are in the fewest groups
@@ -72,8 +72,8 @@ pub struct GroupMembers {
 pub struct Quorum {
     /// The group's number
     group: u32,
-    /// So many: fewer answer sooner, and more must then be there to elect a master; more keep more
-    /// copies, and must all be there to write. `majority`: what it is without this
+    /// Number of voters that save a value: fewer answer sooner, but more must be up to elect a
+    /// master; more keep more copies, and must all be up to write. `majority`: the default
     #[arg(value_name = "VOTERS", value_parser = quorum)]
     quorum: Wished,
     #[command(flatten)]

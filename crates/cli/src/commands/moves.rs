@@ -20,7 +20,7 @@ pub struct Move {
     /// `type/bucket`, or `bucket` of the type `default`
     #[arg(value_parser = bucket_name)]
     bucket: BucketName,
-    /// Where it is to live (`credenza group status` lists them)
+    /// Group to move to (`credenza group status` lists the groups)
     #[arg(long, value_name = "GROUP", required_unless_present = "cancel")]
     group: Option<u32>,
     /// Give up a move that is under way: the bucket stays where it is

@@ -49,7 +49,7 @@ pub struct RangeArguments {
     /// Keys that begin with this
     #[arg(short, long, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,
-    /// From this key on
+    /// First key of the range
     #[arg(long)]
     from: Option<String>,
     /// Up to this key, without it

@@ -37,7 +37,7 @@ enum RingStep {
     Join {
         /// The member's name
         node: String,
-        /// What fails together: copies are kept apart where it can be
+        /// Failure domain: copies are kept in different racks where possible
         #[arg(long, default_value = "")]
         rack: String,
         #[command(flatten)]
@@ -46,11 +46,11 @@ enum RingStep {
     /// A member that keeps nothing is to keep what another one keeps; nothing else moves; the one
     /// that goes may be down for good
     Replace {
-        /// Who goes
+        /// Member that leaves
         node: String,
-        /// Who takes its place
+        /// Member that takes its place
         by: String,
-        /// What fails together
+        /// Failure domain
         #[arg(long, default_value = "")]
         rack: String,
         #[command(flatten)]

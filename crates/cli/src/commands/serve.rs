@@ -49,7 +49,7 @@ pub struct Serve {
 /// `credenza cluster join`.
 #[derive(clap::Args)]
 pub struct Join {
-    /// Where clients reach a member; several with commas between them
+    /// Client addresses of members, comma-separated
     #[arg(value_name = "HOST:PORT")]
     member: String,
     #[command(flatten)]

@@ -24,11 +24,12 @@ const OTHERS: u32 = 0o077;
 pub struct Token {
     #[command(flatten)]
     address: Address,
-    /// So long it lets nodes in
+    /// Lifetime of the token
     #[arg(long = "for", value_name = "TIME", default_value = "24h")]
     #[arg(value_parser = units::time_with_unit_ms)]
     lifetime_ms: u64,
-    /// It lets nodes in until --revoke: for nodes that keep it to come back by themselves
+    /// Make a token without an end, valid until --revoke: for nodes that keep it to rejoin by
+    /// themselves
     #[arg(long, conflicts_with = "lifetime_ms")]
     standing: bool,
     /// Write it to this new file, which only its owner can read, instead of showing it
