@@ -24,8 +24,8 @@ impl UtcTime {
     /// Returns the time that is so many seconds after the beginning of 1970.
     pub fn of_unix(seconds: u64) -> UtcTime {
         let (days, second) = (seconds / DAY, seconds % DAY);
-        // Years count from March, so that a leap day is the last one (H. Hinnant, "chrono-Compatible
-        // Low-Level Date Algorithms", `civil_from_days`).
+        // Years count from March, so that a leap day is the last one (H. Hinnant, `civil_from_days`
+        // of the "chrono-Compatible Low-Level Date Algorithms").
         let shifted = days + 719_468;
         let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
         let leap_days = day_of_era / 1_460 + day_of_era / 146_096 - day_of_era / 36_524;
