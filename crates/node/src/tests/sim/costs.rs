@@ -22,8 +22,8 @@ const TTL_MS_MAX: u64 = 3_000;
 const RANGES_MAX: u64 = 20_000;
 /// Most rows that one request may walk over; a store has several versions of some rows.
 const REQUEST_ROWS_MAX: u64 = 2 * EVALUATION_ROWS_MAX as u64;
-/// Most rows that all turns of a history may walk over, in addition to four per row that they get.
-const TURNS_ROWS_MAX: u64 = 20_000;
+/// Most rows that all turns of a history may walk over, in addition to two per row that they get.
+const TURNS_ROWS_MAX: u64 = 1_000;
 /// Number of histories within which a broken bound must be noticed.
 const MUTANT_SEEDS: u64 = 1_000;
 
@@ -79,7 +79,7 @@ impl World {
     pub(super) fn judge_costs(&self) {
         let [walked, given] =
             ["rows walked by turns", "rows given to turns"].map(|name| self.journal.counted(name));
-        let most = 4 * given + TURNS_ROWS_MAX;
+        let most = 2 * given + TURNS_ROWS_MAX;
         assert!(walked <= most, "costs too much: turns walked over {walked} rows for {given}");
     }
 }
