@@ -255,10 +255,10 @@ mod tests {
                 false => refused(budget.check(), "evaluation_ms_max"),
             }
         }
-        let mut house = Budget::unbounded();
-        house.write(usize::MAX / 2);
-        house.look(usize::MAX / 4).expect("it is bounded elsewhere");
-        house.check().expect("likewise");
+        let mut unbounded_budget = Budget::unbounded();
+        unbounded_budget.write(usize::MAX / 2);
+        unbounded_budget.look(usize::MAX / 4).expect("it is bounded elsewhere");
+        unbounded_budget.check().expect("likewise");
         world::set_time(None);
     }
 }

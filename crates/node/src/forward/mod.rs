@@ -108,10 +108,10 @@ impl Router {
     /// Encodes the request. Refuses in words what no node would take. The bucket's own limits are
     /// checked by its master, whose directory is not behind.
     fn letter(&self, request: &Request) -> Result<bytes::Bytes> {
-        let house = Properties::default();
+        let defaults = Properties::default();
         match &request.call {
-            Call::Update(update) => check::update(update, &house)?,
-            Call::Read(read, _) => check::read(read, &house)?,
+            Call::Update(update) => check::update(update, &defaults)?,
+            Call::Read(read, _) => check::read(read, &defaults)?,
             Call::Directory(_) | Call::Session(_) | Call::Available(_) => {}
         }
         message::write(self.directory.group.applied.shown(), request)

@@ -103,7 +103,7 @@ impl Workspace {
     }
 
     fn walk(&mut self, folder: &Path, path: &str) {
-        let entries = std::fs::read_dir(folder).expect("the house can be read");
+        let entries = std::fs::read_dir(folder).expect("the workspace can be read");
         let mut entries: Vec<_> = entries.flatten().collect();
         entries.sort_by_key(|entry| entry.file_name());
         for entry in entries {

@@ -19,7 +19,7 @@ pub fn architecture(workspace: &Workspace) -> Vec<Complaint> {
         }
     }
     if !workspace.root.as_os_str().is_empty() && workspace.text("ARCHITECTURE.md").is_none() {
-        let mend = "the map of the house is missing: write ARCHITECTURE.md".to_string();
+        let mend = "the map of the code is missing: write ARCHITECTURE.md".to_string();
         complaints.push(Complaint::new("paths", "ARCHITECTURE.md", 1, mend));
     }
     complaints

@@ -1,7 +1,7 @@
 //! Forwarded requests: the asking side with scripted masters, the answering side with a real node
 //! and arbitrary bytes.
 
-mod desk;
-mod errands;
+mod client;
 mod fakes;
-mod letters;
+mod messages;
+mod server;

@@ -98,13 +98,13 @@ impl TestCluster {
             }
             cluster.must_settle();
         }
-        let house = TestCluster { cluster, clocks, _scratch: scratch };
+        let test_cluster = TestCluster { cluster, clocks, _scratch: scratch };
         if wrong == Wrong::Apart {
-            house.begin(&THREE);
-            house.must_rest(64.0);
+            test_cluster.begin(&THREE);
+            test_cluster.must_rest(64.0);
         }
-        house.cluster.must_reach_all();
-        house
+        test_cluster.cluster.must_reach_all();
+        test_cluster
     }
 
     fn begin(&self, step: &Step) {
@@ -239,12 +239,12 @@ fn fill(cluster: &mut Cluster, node: usize) -> PathBuf {
 
 /// Runs steps in turn with a fault in each, in a cluster made for the first.
 fn row(cells: &[(Wrong, &Step)], run: usize) {
-    let mut house = TestCluster::new(cells[0].0, run);
+    let mut test_cluster = TestCluster::new(cells[0].0, run);
     let mut trials = Vec::new();
     for (at, (wrong, step)) in cells.iter().enumerate() {
-        trials.push(house.cell(*wrong, step, 4_800 + at as u64));
+        trials.push(test_cluster.cell(*wrong, step, 4_800 + at as u64));
     }
-    let copies = house.cluster.copies(super::COPIES);
+    let copies = test_cluster.cluster.copies(super::COPIES);
     judge_all(&copies, trials);
 }
 

@@ -37,7 +37,7 @@ impl Receiver for ToDesk {
 }
 
 /// Starts a node, and returns it with another node's link to it.
-async fn house(place: &Place) -> (Node, Peers) {
+async fn node_and_asker(place: &Place) -> (Node, Peers) {
     let node = place.start().await;
     let desk = Arc::new(ToDesk(Arc::downgrade(&node.router)));
     let (asker, master) = bridge(Arc::new(Nobody), desk);
@@ -54,7 +54,7 @@ async fn ask(asker: &Peers, request: &Request) -> Result<Reply> {
 #[tokio::test]
 async fn a_request_passed_on_is_answered_as_if_it_were_asked_here() {
     let place = Place::new();
-    let (node, asker) = house(&place).await;
+    let (node, asker) = node_and_asker(&place).await;
     let written = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect("written");
     assert_eq!(written.body, Body::Updated(Outcome::Done));
     assert_eq!(get(&node, "k").await, Some(bytes("1")), "it was decided before it was answered");
@@ -78,7 +78,7 @@ async fn a_request_passed_on_is_answered_as_if_it_were_asked_here() {
 #[tokio::test]
 async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
     let place = Place::new();
-    let (node, asker) = house(&place).await;
+    let (node, asker) = node_and_asker(&place).await;
     let good = message::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
     let mut hostile: Vec<Bytes> =
         vec![Bytes::new(), Bytes::copy_from_slice(&[CallKind::Request.byte()])];
@@ -102,7 +102,7 @@ async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
 #[tokio::test]
 async fn an_older_node_s_request_is_answered_in_the_bytes_that_it_knows() {
     let place = Place::new();
-    let (node, asker) = house(&place).await;
+    let (node, asker) = node_and_asker(&place).await;
     let letter = message::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
     let plain = message::without_version(&letter);
     let answer = asker.ask(MASTER, GroupId(1), plain, LONG).await.expect("it is answered");
@@ -114,7 +114,7 @@ async fn an_older_node_s_request_is_answered_in_the_bytes_that_it_knows() {
 #[tokio::test]
 async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
     let place = Place::new();
-    let (node, asker) = house(&place).await;
+    let (node, asker) = node_and_asker(&place).await;
     node.router.locator.groups.find(GroupId(1)).expect("it is there").leadership.overrule(false);
     let told = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect_err("it is not");
     assert_eq!(told.reason, Reason::NotMaster);
@@ -131,7 +131,7 @@ async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
 #[tokio::test]
 async fn a_request_waits_until_the_directory_is_as_its_sender_saw_it() {
     let place = Place::new();
-    let (node, asker) = house(&place).await;
+    let (node, asker) = node_and_asker(&place).await;
     let directory = &node.router.directory.group.applied;
     // Behind whatever a node writes into its directory when it starts.
     let ahead = LogIndex(directory.index().0 + 10);
@@ -157,7 +157,7 @@ async fn a_request_waits_until_the_directory_is_as_its_sender_saw_it() {
 #[tokio::test]
 async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
     let place = Place::new();
-    let (node, asker) = house(&place).await;
+    let (node, asker) = node_and_asker(&place).await;
     let incoming = &node.router.incoming;
     let look = request(Call::Read(Read::KeyCount, ReadLevel::Consistent));
     let letter = message::write(LogIndex(0), &look).expect("small");
