@@ -193,14 +193,20 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Takes the next key, with the row of the newest source.
-    fn pop(&mut self) -> Option<SourceHead> {
-        let first = self.heads.pop()?;
+    /// Takes the next key, with the row of the newest source. Fails and ends the iteration once a
+    /// source failed: without its rows the others show dead rows where it has live ones.
+    fn pop(&mut self) -> Result<Option<SourceHead>, StoreError> {
+        if let Some(failure) = self.failure.take() {
+            self.end();
+            return Err(failure);
+        }
+        let Some(first) = self.heads.pop() else { return Ok(None) };
         let on_disk = matches!(self.sources[first.source], RowSource::Disk(_));
         let mut passed = first.passed;
         self.advance(first.source);
-        while self.heads.peek().is_some_and(|other| other.key == first.key) {
-            let hidden = self.heads.pop()?;
+        while self.heads.peek().is_some_and(|other| other.key == first.key)
+            && let Some(hidden) = self.heads.pop()
+        {
             // No merge takes a row on disk away that is hidden by one in memory.
             if on_disk || matches!(self.sources[hidden.source], RowSource::Memory(_)) {
                 passed += hidden.passed;
@@ -212,7 +218,7 @@ impl<'a> Merge<'a> {
         self.walked += passed;
         let in_vain = passed.saturating_sub(first.value.is_some().into());
         *(if on_disk { &mut self.in_vain_on_disk } else { &mut self.in_vain_in_memory }) += in_vain;
-        Some(first)
+        Ok(Some(first))
     }
 
     /// Counts a dead row. Jumps if it lies in a span.
@@ -254,7 +260,7 @@ impl<'a> Merge<'a> {
     /// Walks over at most `most` dead rows and notes the stretch. Returns the key it came to (the
     /// first living one, or the last dead one at that limit; `None` at the end), and their number.
     pub fn pass_dead(&mut self, most: u64) -> Result<(Option<Bytes>, u64), StoreError> {
-        while let Some(SourceHead { key, value, .. }) = self.pop() {
+        while let Some(SourceHead { key, value, .. }) = self.pop()? {
             if value.is_some() {
                 return Ok((Some(key.clone()), self.end_stretch(Some(&key))));
             }
@@ -265,10 +271,7 @@ impl<'a> Merge<'a> {
                 return Ok((Some(key), dead));
             }
         }
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => Ok((None, self.end_stretch(None))),
-        }
+        Ok((None, self.end_stretch(None)))
     }
 
     fn note(&self, dead: u64, outermost: Option<(Bytes, Bytes)>, alive: Option<&Bytes>) {
@@ -308,15 +311,7 @@ impl<'a> Merge<'a> {
     /// Returns the next live row, and the number of dead ones passed before it.
     pub fn step(&mut self) -> Result<(Option<TreeRow>, u64), StoreError> {
         loop {
-            if let Some(failure) = self.failure.take() {
-                self.end();
-                return Err(failure);
-            }
-            let Some(SourceHead { key, value, source, .. }) = self.pop() else {
-                // The rows of the source that failed are missing: this is not the end.
-                if self.failure.is_some() {
-                    continue;
-                }
+            let Some(SourceHead { key, value, source, .. }) = self.pop()? else {
                 return Ok((None, self.end_stretch(None)));
             };
             let Some(value) = value else {
