@@ -36,8 +36,8 @@ pub(super) fn rows_read(node: &SimNode) -> (u64, u64) {
 impl World {
     /// Writes a row that expires, or sends one large request, as a client.
     pub(super) fn costly_request(&mut self) {
-        // A sole voter does not sync what no client waits for, as sweeps write it: after a power cut
-        // another entry may stand there, and the judge of consistency knows nothing of that.
+        // A sole voter does not sync what no client waits for, as sweeps write it: after a power
+        // cut another entry may stand there, and the judge of consistency knows nothing of that.
         if self.nodes.len() == 1 {
             return;
         }
