@@ -13,9 +13,10 @@ use base::{
     Reason, Reply, Request, Result, Row, Update, check,
 };
 use runtime::TaskScope;
-use runtime::submit::Submitted;
+use runtime::submit::{LaterReply, Submitted};
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -106,25 +107,22 @@ pub(super) fn submit_multi_key(
     available: &Arc<Available>,
     request: Request,
     properties: &Arc<Properties>,
-) -> std::result::Result<Submitted, Request> {
-    let Request { bucket, call, retry: None } = request else { return Err(request) };
+) -> ControlFlow<Submitted, Request> {
+    let Request { bucket, call, retry: None } = request else { return Continue(request) };
     let (available, properties) = (available.clone(), properties.clone());
     let asked = MultiKeyRequest { available, bucket, properties };
-    Ok(match call {
+    let reply: LaterReply = match call {
         Call::Read(Read::MultiGet(keys), how) if keys.len() > 1 => {
-            Submitted::Later(Box::pin(asked.values(keys, how)))
+            Box::pin(asked.values(keys, how))
         }
-        Call::Read(Read::MultiGetAll(keys), how) => {
-            Submitted::Later(Box::pin(asked.all_values(keys, how)))
-        }
-        Call::Read(Read::Exists(keys), how) if keys.len() > 1 => {
-            Submitted::Later(Box::pin(asked.count(keys, how)))
-        }
+        Call::Read(Read::MultiGetAll(keys), how) => Box::pin(asked.all_values(keys, how)),
+        Call::Read(Read::Exists(keys), how) if keys.len() > 1 => Box::pin(asked.count(keys, how)),
         Call::Update(batch @ Update::Sequence { mode: Steps::Batch, .. }) => {
-            Submitted::Later(Box::pin(asked.batch(batch)))
+            Box::pin(asked.batch(batch))
         }
-        call => return Err(Request { bucket: asked.bucket, call, retry: None }),
-    })
+        call => return Continue(Request { bucket: asked.bucket, call, retry: None }),
+    };
+    Break(Submitted::Later(reply))
 }
 
 /// Request that reads or changes several keys.

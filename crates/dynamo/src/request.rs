@@ -5,6 +5,7 @@ use super::redirect::{Coordinator, only_key};
 use crate::Available;
 use base::{BucketName, Properties, Reply, Request, Result};
 use runtime::submit::{LaterReply, Submitted};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl Available {
@@ -18,8 +19,8 @@ impl Available {
             return Submitted::Ready(Err(error));
         }
         match submit_multi_key(self, request, &properties) {
-            Ok(submitted) => submitted,
-            Err(request) => self.submit_one(request, properties),
+            ControlFlow::Break(submitted) => submitted,
+            ControlFlow::Continue(request) => self.submit_one(request, properties),
         }
     }
 

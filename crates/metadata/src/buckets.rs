@@ -101,7 +101,7 @@ impl Directory {
                         letter or digit";
             return Err(Error::new(Reason::Malformed, text));
         }
-        if self.catalog.len() >= limits::BUCKETS_MAX {
+        if self.catalog.bucket_count() >= limits::BUCKETS_MAX {
             let text = format!("{} buckets exist (buckets_max): drop some", limits::BUCKETS_MAX);
             return Err(Error::new(Reason::TooMany, text));
         }

@@ -76,7 +76,7 @@ impl Catalog {
     }
 
     /// Returns the number of buckets.
-    pub fn len(&self) -> usize {
+    pub fn bucket_count(&self) -> usize {
         self.buckets.read().expect("no one panics while holding it").len()
     }
 

@@ -78,7 +78,7 @@ impl StatusReader {
                 full,
             },
             resident_bytes: process::resident(),
-            buckets: catalog.len(),
+            buckets: catalog.bucket_count(),
             interval_buckets,
             lease_ms: cluster.lease_ms,
             members: cluster.members,
