@@ -11,7 +11,7 @@ use super::reconcile::quietly;
 use base::{ClusterDescription, Error, IncarnationId, NodeId, Reason, Result};
 use metadata::incarnations::IncarnationRecord;
 use runtime::log_writer::store_error;
-use store::{DataDir, StoreError};
+use store::DataDir;
 
 /// Incarnation of this node, and those that it may descend from.
 pub(crate) struct OwnIncarnations {
@@ -23,16 +23,16 @@ pub(crate) struct OwnIncarnations {
 
 /// Begins an incarnation: draws its token before the node sends anything. Blocking. A full disk
 /// keeps no node from starting: then this incarnation has no token, and its number alone identifies
-/// it.
+/// it. Any other error of the disk does: its log could not be trusted either.
 pub(crate) fn begin(data: &DataDir, number: u64) -> Result<Vec<IncarnationId>> {
-    let begun = match data.begin_incarnation(number) {
-        Err(StoreError::Io { what, source }) => {
-            tracing::warn!(target: "store", "{what}: {source}: this life gets no token");
-            data.incarnations()
-        }
-        begun => begun,
-    };
-    begun.map_err(store_error)
+    let known = data.begin_incarnation(number).map_err(store_error)?;
+    if known.iter().all(|incarnation_id| incarnation_id.number != number) {
+        tracing::warn!(
+            target: "node", number,
+            "this incarnation has no token: the disk is full, or too many before it are unsettled"
+        );
+    }
+    Ok(known)
 }
 
 /// Returns the running incarnation of each node, as far as this node sees.

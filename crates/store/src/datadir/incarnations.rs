@@ -32,31 +32,19 @@ pub(super) const OUTDATED: AtomicFile = AtomicFile {
 impl DataDir {
     /// Begins the incarnation of this number. Returns, once that is durable, every incarnation that
     /// the cluster may have on record, this one last. If the list already holds `PEER_LIVES_MAX`,
-    /// this one is not added and has no token: its number alone identifies it.
+    /// or the disk is full, this one is not added and has no token: its number alone identifies it.
     pub fn begin_incarnation(&self, number: u64) -> Result<Vec<IncarnationId>, StoreError> {
-        let mut incarnations = self.incarnations()?;
-        if incarnations.len() < PEER_LIVES_MAX {
-            incarnations.push(IncarnationId { number, token: chance()? });
-            self.keep_incarnations(&incarnations)?;
-        }
-        Ok(incarnations)
+        begin(&self.disk()?, &self.path, number)
     }
 
     /// Reads the incarnations that the cluster may have on record.
     pub fn incarnations(&self) -> Result<Vec<IncarnationId>, StoreError> {
-        let lines = FILE.read(&self.disk()?, &self.path)?.unwrap_or_default();
-        let incarnations = lines.iter().map(|line| parse(line)).collect::<Option<Vec<_>>>();
-        let incarnations = incarnations.filter(|incarnations| incarnations.len() <= PEER_LIVES_MAX);
-        incarnations.ok_or_else(|| FILE.damaged(&self.path, "a line of it can't be read"))
+        read(&self.disk()?, &self.path)
     }
 
     /// Replaces the list: no other incarnation can be on record, now or later.
     pub fn keep_incarnations(&self, incarnations: &[IncarnationId]) -> Result<(), StoreError> {
-        let line = |incarnation_id: &IncarnationId| {
-            format!("life {:016x} {:016x}\n", incarnation_id.number, incarnation_id.token)
-        };
-        let lines = incarnations.iter().map(line).collect::<String>();
-        FILE.replace(&self.disk()?, &self.path, &lines)
+        write(&self.disk()?, &self.path, incarnations)
     }
 
     /// Records for every later start that the cluster refuses this directory because it is an old
@@ -72,6 +60,40 @@ impl DataDir {
         let words = OUTDATED.read(&self.disk()?, &self.path)?;
         Ok(words.map(|lines| lines.join(" ")))
     }
+}
+
+/// See [`DataDir::begin_incarnation`].
+pub(super) fn begin(
+    disk: &dyn Disk,
+    path: &Path,
+    number: u64,
+) -> Result<Vec<IncarnationId>, StoreError> {
+    let known = read(disk, path)?;
+    if known.len() >= PEER_LIVES_MAX {
+        return Ok(known);
+    }
+    let mut incarnations = known.clone();
+    incarnations.push(IncarnationId { number, token: chance()? });
+    match write(disk, path, &incarnations) {
+        // Not read again: the new list may have its name, which a power failure takes back. No peer
+        // may learn of a token that a later start does not find.
+        Err(StoreError::Full) => Ok(known),
+        written => written.map(|()| incarnations),
+    }
+}
+
+fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<IncarnationId>, StoreError> {
+    let lines = FILE.read(disk, path)?.unwrap_or_default();
+    let incarnations = lines.iter().map(|line| parse(line)).collect::<Option<Vec<_>>>();
+    let incarnations = incarnations.filter(|incarnations| incarnations.len() <= PEER_LIVES_MAX);
+    incarnations.ok_or_else(|| FILE.damaged(path, "a line of it can't be read"))
+}
+
+fn write(disk: &dyn Disk, path: &Path, incarnations: &[IncarnationId]) -> Result<(), StoreError> {
+    let line = |incarnation_id: &IncarnationId| {
+        format!("life {:016x} {:016x}\n", incarnation_id.number, incarnation_id.token)
+    };
+    FILE.replace(disk, path, &incarnations.iter().map(line).collect::<String>())
 }
 
 /// Removes the mark that the cluster refuses this directory.

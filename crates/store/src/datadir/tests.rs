@@ -1,10 +1,11 @@
 //! Locks, durable ids, and refusal of foreign directories.
 
 use super::*;
-use crate::disk::{Honesty, MemoryDisk, crash_states};
+use crate::disk::{DiskCall, Honesty, MemoryDisk, crash_states};
 use base::IncarnationId;
 use base::codec::checksum;
 use base::limits::PEER_LIVES_MAX;
+use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 mod joining;
@@ -85,6 +86,28 @@ fn lives_are_told_apart_by_what_is_drawn_and_none_makes_room_for_another() {
     std::fs::write(path.join("LIVES"), kept.replace("bb", "bc")).expect("writes");
     let refused = data.begin_incarnation(9).expect_err("nobody knows").to_string();
     assert!(refused.contains("LIVES"), "{refused}");
+}
+
+#[test]
+fn a_full_disk_leaves_an_incarnation_without_token_and_another_error_ends_the_start() {
+    use DiskCall::{Create, Rename, Sync, SyncDirectory, Write};
+    let path = Path::new("d");
+    for call in [Create, Write, Sync, Rename, SyncDirectory] {
+        let disk = MemoryDisk::new(Honesty::Honest);
+        let begin = |number| incarnations::begin(&disk, path, number);
+        let first = begin(1).expect("begins");
+        for (number, full) in [(2, ErrorKind::StorageFull), (3, ErrorKind::QuotaExceeded)] {
+            disk.fail_nth(call, 1, full);
+            let known = begin(number).expect("a full disk keeps no node from starting");
+            assert!(disk.has_failed(), "{call:?}");
+            assert_eq!(known.first(), first.first(), "{call:?}");
+            assert!(known.iter().all(|known| known.number != number), "{call:?}: it has no token");
+        }
+        let last = begin(4).expect("there is room again");
+        assert_eq!((last.first(), last.last().map(|last| last.number)), (first.first(), Some(4)));
+        disk.fail_nth(call, 1, ErrorKind::Other);
+        assert!(matches!(begin(5), Err(StoreError::Io { .. })), "{call:?}");
+    }
 }
 
 #[test]
