@@ -50,7 +50,7 @@ pub async fn answer(shared: &Shared, what: Emptying) -> HttpAnswer {
     match shared.node.empty_prefix(&bucket, &prefix, from).await {
         Ok(done) => {
             let r#continue = done.next.as_ref().map(token);
-            let emptied = api::Emptied { removed: done.removed as u64, r#continue };
+            let emptied = api::Emptied { removed: done.removed, r#continue };
             json_answer(StatusCode::Ok, &emptied)
         }
         Err(error) => errors::answer(&error),

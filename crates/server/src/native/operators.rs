@@ -132,7 +132,7 @@ fn status(shared: &Shared) -> api::NodeStatus {
         not_ready,
         insecure: shared.settings.insecure,
         listeners: shared.listeners().iter().map(listener).collect(),
-        connections: shared.counters.connections() as u64,
+        connections: shared.counters.connections(),
         requests: api::RequestCounts {
             http: total(ClientProtocol::Http),
             resp: total(ClientProtocol::Resp),
