@@ -68,7 +68,7 @@ impl Housekeeper {
     }
 
     /// Runs the maintenance thread.
-    pub(crate) fn keep_house(&self) {
+    pub(crate) fn run_maintenance(&self) {
         let (mut reclaimed, mut looked_at) = (BTreeMap::new(), None);
         let (mut stated_ms, mut statements) = (0, Statements::default());
         self.tell_reserve();

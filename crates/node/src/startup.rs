@@ -111,7 +111,7 @@ pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Life
 fn start_threads(node: &Node) -> Result<()> {
     let (keeper, merger) = (node.housekeeper.clone(), node.housekeeper.clone());
     let loops = &node.lifecycle.tasks.loops;
-    let started = loops.start_thread("housekeeper", move || keeper.keep_house());
+    let started = loops.start_thread("housekeeper", move || keeper.run_maintenance());
     let started =
         started.and_then(|()| loops.start_thread("merger", move || merger.keep_merging()));
     started

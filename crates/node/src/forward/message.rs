@@ -42,7 +42,7 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
     // yet.
     if matches!(request.call, Call::Directory(_) | Call::Session(_) | Call::Available(_)) {
         read(&bytes).map_err(|Malformed(field)| {
-            Error::new(Reason::TooLarge, format!("`{field}` is not within the house's limits"))
+            Error::new(Reason::TooLarge, format!("`{field}` is not within the limits"))
         })?;
     }
     Ok(bytes)

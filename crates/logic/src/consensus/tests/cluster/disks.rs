@@ -78,7 +78,7 @@ impl World {
 
     /// Runs maintenance: flushes, copies to the log's head what exists only in the log, and
     /// collapses.
-    pub fn keep_house(&mut self, node: usize) {
+    pub fn run_maintenance(&mut self, node: usize) {
         let machine = &mut self.nodes[node].machine;
         machine.flush();
         machine.copy();

@@ -30,7 +30,7 @@ impl World {
             9 => self.change_rates(),
             10 => {
                 if self.nodes[node].up {
-                    self.keep_house(node);
+                    self.run_maintenance(node);
                 }
             }
             11 => self.hand_over(node),

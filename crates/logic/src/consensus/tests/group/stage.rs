@@ -145,7 +145,7 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
         "pause" | "wake" => it.paused = command == "pause",
         // stall NODE: its disk saves nothing until `flow NODE`.
         "stall" | "flow" => it.stalled = command == "stall",
-        "collapse" => world.keep_house(name),
+        "collapse" => world.run_maintenance(name),
         other => return Err(format!("no story knows the command {other}").into()),
     }
     Ok(())

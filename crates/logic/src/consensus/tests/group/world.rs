@@ -229,7 +229,7 @@ impl World {
     }
 
     /// Flushes the store, and truncates the log.
-    pub fn keep_house(&mut self, name: NodeId) {
+    pub fn run_maintenance(&mut self, name: NodeId) {
         let node = self.nodes.get_mut(&name).expect("a member");
         node.machine.flush();
         node.machine.copy();

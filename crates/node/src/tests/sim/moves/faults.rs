@@ -121,7 +121,7 @@ pub(super) async fn send_away(world: Rc<World>) {
 
 /// Lets the directory forget buckets that have left, as the housekeeper does, and records the
 /// buckets' ids.
-pub(super) async fn keep_house(world: Rc<World>) {
+pub(super) async fn run_maintenance(world: Rc<World>) {
     let mut seen = BTreeMap::<BucketId, u64>::new();
     loop {
         world.scheduler.sleep_us(20_000).await;

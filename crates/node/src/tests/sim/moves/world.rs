@@ -145,7 +145,7 @@ impl World {
         }
         begin(Box::pin(faults::SCHEDULE.run(Rc::clone(&world))));
         begin(Box::pin(faults::send_away(Rc::clone(&world))));
-        begin(Box::pin(faults::keep_house(Rc::clone(&world))));
+        begin(Box::pin(faults::run_maintenance(Rc::clone(&world))));
         world
     }
 
