@@ -11,7 +11,6 @@ mod notify;
 mod offline;
 mod output;
 mod paint;
-mod records;
 mod renames;
 mod settings;
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Steps of a sequence in the form that people type.
 
 use crate::args::Encoding;
-use crate::records::unescape;
 use api::Blob;
+use records::unescape;
 use serde_json::{Map, Value, json};
 
 /// Kind of a step's argument.

@@ -3,10 +3,10 @@
 use super::Errors;
 use super::resume::InputPosition;
 use super::skips::Skips;
-use crate::records::{Fault, FieldNames, Format, Reader, RecordBatch, raw_record};
 use base::Kind;
 use base::codec::checksum;
 use program::{Failure, Outcome};
+use records::{Fault, FieldNames, Format, Reader, RecordBatch, raw_record};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};

@@ -1,9 +1,9 @@
 //! Resume file of an import: its progress, which survives a kill at any moment.
 
 use super::batches::Input;
-use crate::records::Format;
 use base::BucketName;
 use program::{Failure, Outcome};
+use records::Format;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
