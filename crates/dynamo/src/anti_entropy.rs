@@ -206,21 +206,24 @@ impl Available {
     ) -> Result<SyncAnswer> {
         self.whole_tree(which).await?;
         let answer = self.vnode_store.hashed(which, |tree| question.answer(tree));
+        // The tree knows of rows that are not in the store yet, and the store holds rows that are
+        // not synced yet. The asking node may drop its own copies by this answer: so it is given
+        // once a loss of power could not take them back.
         if let Some(answer) = answer.ok_or_else(forgotten)? {
-            // The tree knows of rows that are not in the store yet. The asking node may drop its
-            // own copies by this answer: so it is given once a crash could not take them back.
-            self.vnode_store.settled(self.vnode_store.last()).await?;
+            self.vnode_store.synced().await?;
             return Ok(answer);
         }
         let sync::SyncQuestion::Rows { leaves, after } = question else {
             return Err(forgotten());
         };
         let available = self.clone();
-        self.unhurried(move || {
+        let answer = self.unhurried(move || {
             let (rows, more) = available.scan(which, &leaves, after.as_ref(), None, true)?;
             Ok(SyncAnswer::Rows { rows, more })
-        })
-        .await
+        });
+        let answer = answer.await?;
+        self.vnode_store.synced().await?;
+        Ok(answer)
     }
 
     /// Builds the tree, unless there is one.

@@ -244,9 +244,10 @@ impl VnodeStore {
         if bytes.len() > most {
             return Err(too_large(key_ref, bytes.len(), most));
         }
-        // Nothing new. The answer still waits for the batch that brought the row.
+        // Nothing new. The answer still waits for the batch that brought the row, and for a sync of
+        // it: the row may have come unsynced, and its sender may drop its own copy by this answer.
         if known.as_ref() == Some(&bytes) && minter == before && hint.is_none() {
-            return Ok(index);
+            return Ok(if policy.sync { self.ticket_of_sync(state, index) } else { index });
         }
         let mut changes = vec![(key, Some(bytes))];
         self.add(state, &mut changes, key_ref, (before, minter), hint)?;

@@ -10,6 +10,8 @@
 //! batch is in the store.
 //! Never: holds its lock across a wait; knows who else has a replica.
 
+mod waits;
+
 use super::batch::{Batch, Mark, apply, job, last_batch};
 use super::hash_trees::{CopyCount, HashTrees};
 use super::pending_hints::PendingHints;
@@ -28,7 +30,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use store::{Position, Trees};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
 /// Size at which an open batch is closed, even while another is being written.
 const BATCH_BYTES_MAX: usize = 4 << 20;
@@ -73,6 +75,8 @@ pub struct VnodeStoreState {
     pub(super) overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
     open: Batch,
     pending: VecDeque<SentBatch>,
+    /// Last batch in the store that is known to be synced, with all before it.
+    synced: u64,
     /// Bytes in the open batch and those on their way.
     bytes: usize,
     closing: bool,
@@ -97,6 +101,8 @@ impl VnodeStoreState {
 struct SentBatch {
     index: u64,
     payload: Bytes,
+    /// True if it is synced before it counts, and with it all that was logged before.
+    sync: bool,
     /// Lowest position at which its record can begin.
     bound: Position,
 }
@@ -124,6 +130,8 @@ impl VnodeStore {
             overlay: BTreeMap::new(),
             open: Batch::new(mark.applied + 1),
             pending: VecDeque::new(),
+            // What a start finds in the log is synced before it is replayed.
+            synced: mark.applied,
             bytes: 0,
             closing: false,
             wrote: false,
@@ -253,7 +261,8 @@ impl VnodeStore {
 
     /// Hands the open batch to the log writer.
     fn close(&self, state: &mut VnodeStoreState) {
-        if state.open.changes == 0 {
+        // A batch without changes is written if somebody waits for its sync.
+        if state.open.changes == 0 && !state.open.sync {
             return;
         }
         let next = Batch::new(state.open.index + 1);
@@ -262,8 +271,9 @@ impl VnodeStore {
         state.wrote = true;
         // A record handed over from now on begins behind what is written.
         let bound = self.log_writer.end();
-        state.pending.push_back(SentBatch { index: batch.index, payload: payload.clone(), bound });
-        self.log_writer.write([job(batch.index, payload, batch.sync)]);
+        let Batch { index, sync, .. } = batch;
+        state.pending.push_back(SentBatch { index, payload: payload.clone(), sync, bound });
+        self.log_writer.write([job(index, payload, sync)]);
     }
 
     /// Returns true if it wrote since the last call.
@@ -281,23 +291,6 @@ impl VnodeStore {
     /// Returns the durable value of a tree key. `None`: there is none.
     pub(super) fn firm(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.trees.get(key).map_err(store_error)
-    }
-
-    /// Waits until the batch of a ticket is in the store.
-    pub async fn settled(&self, ticket: u64) -> Result<()> {
-        let (sender, receiver) = oneshot::channel();
-        self.when_settled(ticket, move |settled| drop(sender.send(settled)));
-        receiver.await.unwrap_or_else(|_| Err(shutting_down()))
-    }
-
-    /// Calls `then` once the batch of a ticket is in the store, or never will be: at once if known.
-    pub(super) fn when_settled(&self, ticket: u64, then: impl FnOnce(Result<()>) + Send + 'static) {
-        let known = || {
-            let landed = self.landed.borrow();
-            let is_there = (landed.upto >= ticket).then_some(Ok(()));
-            is_there.or_else(|| landed.failed.clone().map(Err))
-        };
-        self.tickets.wait(ticket, known, then);
     }
 
     /// Takes the log writer's completions.
@@ -376,7 +369,9 @@ impl VnodeStore {
         {
             let mut guard = self.state();
             let state = &mut *guard;
-            state.pending.pop_front();
+            if state.pending.pop_front().is_some_and(|sent| sent.sync) {
+                state.synced = index;
+            }
             state.bytes = state.bytes.saturating_sub(bytes);
             // What a later batch holds newer stays.
             state.overlay.retain(|_, (newest, _)| *newest > index);
@@ -389,11 +384,5 @@ impl VnodeStore {
     /// Position of the first record that a restart would still need, or a little before.
     pub fn log_needed_from(&self) -> Option<Position> {
         self.state().pending.front().map(|sent| sent.bound)
-    }
-
-    /// Waits until everything that was begun is in the store; false: something failed.
-    pub async fn ends(&self) -> bool {
-        let mut landed = self.landed.subscribe();
-        landed.wait_for(|it| it.ended).await.is_ok_and(|it| it.failed.is_none())
     }
 }
