@@ -4,11 +4,16 @@
 //! (`handoff/`). A new cluster has nothing to copy, so it takes this short way: every present owner
 //! is asked whether it holds a row. One that holds none promises to take none for a while. So no
 //! write stays on a node that is not asked any more.
+//!
+//! All are asked at once, and the change is proposed only while half of that time is left, by the
+//! clock of the node that asks. A change that is decided after it can't be taken back: the caller
+//! is told, and the orphan sweep of the former owner brings what it took meanwhile to the owners.
 
+use super::join_set::JoinSet;
 use super::message::{VnodeQuestion, WriteAdmission};
 use crate::Available;
 use base::limits::FORWARD_MS_MAX;
-use base::{Error, Reason, Result};
+use base::{Error, NodeId, Reason, Result};
 use runtime::log_writer::store_error;
 use runtime::world;
 use std::ops::Bound;
@@ -18,29 +23,72 @@ use std::time::Duration;
 /// Time for which a node that holds nothing takes no write, in milliseconds, unless the ring
 /// changes before.
 const FENCE_MS: u64 = 10_000;
+/// Time from the question to the proposal of a change, in milliseconds; a later one is refused. The
+/// other half is for the decision, and for clocks that do not run alike.
+const PROPOSAL_MS: u64 = FENCE_MS / 2;
+/// Time from the question to the decision of a change within which every fence holds, in
+/// milliseconds: a tenth less, for a node whose clock is fast.
+const DECISION_MS: u64 = FENCE_MS - FENCE_MS / 10;
+
+/// Time for which no owner takes a write, by the clock of the node that asked for it.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteFence {
+    /// Time before the first owner was asked, in milliseconds.
+    asked_ms: u64,
+}
+
+impl WriteFence {
+    /// Allows a change to be proposed; refuses it if too little time is left to decide it.
+    pub fn admit(self) -> Result<()> {
+        let took_ms = world::milliseconds().saturating_sub(self.asked_ms);
+        if took_ms <= PROPOSAL_MS {
+            return Ok(());
+        }
+        let text = format!(
+            "the owners took {took_ms} ms to promise that they take no write, which is too long \
+             to give out the ring before they take some again; nothing was changed, try again"
+        );
+        Err(Error::new(Reason::Overloaded, text))
+    }
+
+    /// Makes sure that a change was decided before any owner could take a write again.
+    pub fn held(self) -> Result<()> {
+        let took_ms = world::milliseconds().saturating_sub(self.asked_ms);
+        if took_ms <= DECISION_MS {
+            return Ok(());
+        }
+        let text = format!(
+            "the ring is given out, but that took {took_ms} ms: an owner may have taken a write \
+             meanwhile, which is found once that node has brought it to its owners"
+        );
+        Err(Error::new(Reason::DeadlinePassed, text))
+    }
+}
 
 impl Available {
-    /// Makes sure that no owner holds a row, and that none will until the ring has changed.
-    pub async fn nothing_moves(self: &Arc<Available>) -> Result<()> {
+    /// Makes sure that no owner holds a row, and that none will for a while.
+    pub async fn nothing_moves(self: &Arc<Available>) -> Result<WriteFence> {
         // No node refuses writes for a ring that can't be claimed.
         self.nothing_held(WriteAdmission::Open).await?;
-        self.nothing_held(WriteAdmission::Fenced).await
+        let fence = WriteFence { asked_ms: world::milliseconds() };
+        self.nothing_held(WriteAdmission::Fenced).await?;
+        fence.admit()?;
+        Ok(fence)
     }
 
     async fn nothing_held(self: &Arc<Available>, meanwhile: WriteAdmission) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
-        let within = Duration::from_millis(FORWARD_MS_MAX);
         // Removed members are not waited for.
-        let members = ring.layout().nodes().keys();
-        for node in members.filter(|node| self.members.member(**node).is_some()) {
-            let holds = if *node == self.node {
-                self.holds_rows(meanwhile).await
-            } else {
-                let question = VnodeQuestion::Holds(meanwhile).write();
-                let answer = self.ask_vnode(*node, question, within).await;
-                answer.map(|bytes| bytes.first() != Some(&0))
-            };
-            let name = self.members.name_of(*node);
+        let members = ring.layout().nodes().keys().copied();
+        let (mut tasks, mut waiting) = (JoinSet::new(), 0);
+        for node in members.filter(|node| self.members.member(*node).is_some()) {
+            let available = self.clone();
+            tasks.push(async move { (node, available.holds_at(node, meanwhile).await) });
+            waiting += 1;
+        }
+        for _ in 0..waiting {
+            let (node, holds) = tasks.next().await;
+            let name = self.members.name_of(node);
             match holds {
                 Ok(false) => {}
                 Ok(true) => {
@@ -61,6 +109,20 @@ impl Available {
             }
         }
         Ok(())
+    }
+
+    /// Asks a node whether it holds a row.
+    async fn holds_at(
+        self: &Arc<Available>,
+        node: NodeId,
+        meanwhile: WriteAdmission,
+    ) -> Result<bool> {
+        if node == self.node {
+            return self.holds_rows(meanwhile).await;
+        }
+        let question = VnodeQuestion::Holds(meanwhile).write();
+        let answer = self.ask_vnode(node, question, Duration::from_millis(FORWARD_MS_MAX)).await;
+        answer.map(|bytes| bytes.first() != Some(&0))
     }
 
     /// Refuses to take a member out that can be reached and has something to do with the ring.

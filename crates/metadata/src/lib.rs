@@ -161,6 +161,17 @@ impl Directory {
         Ok(Reply::new(index, body))
     }
 
+    /// Claims the ring. `admit` is called just before each proposal, and refuses it by an error.
+    pub async fn claim_ring(&self, admit: impl Fn() -> Result<()>) -> Result<Reply> {
+        let plan = || {
+            // Here and not before the call: a claim that waited for its turn may come too late.
+            admit()?;
+            self.plan_ring(&RingCall::Claim, &BTreeSet::new())
+        };
+        let (index, body) = self.change(plan).await?;
+        Ok(Reply::new(index, body))
+    }
+
     /// Removes a leaving member, which has no replicas any more, from the directory.
     pub async fn forget_member(&self, node: NodeId) -> Result<()> {
         self.change(|| self.plan_forgetting(node)).await.map(|_| ())

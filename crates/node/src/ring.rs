@@ -16,11 +16,15 @@ pub(crate) async fn execute(
     available: &Arc<Available>,
     call: RingCall,
 ) -> Result<Reply> {
-    match call {
-        RingCall::Claim if directory.claim_changes()? => available.nothing_moves().await?,
-        _ => {}
-    }
-    let mut reply = directory.execute_ring(&call, &available.down()).await?;
+    let mut reply = match call {
+        RingCall::Claim if directory.claim_changes()? => {
+            let fence = available.nothing_moves().await?;
+            let reply = directory.claim_ring(|| fence.admit()).await?;
+            fence.held()?;
+            reply
+        }
+        _ => directory.execute_ring(&call, &available.down()).await?,
+    };
     available.complete_ring_reply(&call, &mut reply).await?;
     Ok(reply)
 }
