@@ -21,12 +21,16 @@ const TURN_BYTES_MAX: usize = 4 << 20;
 const TURN_VALUES_MAX: usize = 256;
 /// Pause of applying while flushes lag behind writes.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
+/// Pause of applying while the process has no descriptor left to read the log with.
+const DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
 
 impl Group {
     /// Applies decided entries, as many as one turn should, and releases them. Returns the pause
     /// before the next, if some are left.
     pub(super) fn apply_decided(&self, stopping: bool) -> Result<Option<Duration>> {
-        let (upto, payloads) = self.next_decided()?;
+        let Some((upto, payloads)) = self.next_decided()? else {
+            return Ok(Some(DESCRIPTORS_PAUSE));
+        };
         if payloads.is_empty() {
             return Ok(None);
         }
@@ -69,7 +73,9 @@ impl Group {
         Ok((upto < state.progress.decided).then_some(Duration::ZERO))
     }
 
-    fn next_decided(&self) -> Result<(LogIndex, Vec<(LogIndex, Bytes)>)> {
+    /// Returns the entries to apply in this turn, and the last index of them. `None`: they have
+    /// left memory, and the process has no descriptor left to read them back with.
+    fn next_decided(&self) -> Result<Option<(LogIndex, Vec<(LogIndex, Bytes)>)>> {
         let (mut payloads, mut bytes) = (Vec::new(), 0);
         let mut upto = self.applied.index();
         // Picked under the lock and applied without it: a decided entry is never replaced.
@@ -90,7 +96,9 @@ impl Group {
         };
         if let Some(decided) = missing {
             let behind = upto;
-            for payload in self.read_back(behind, decided)? {
+            // The log is sound: a node that stopped here would set its data aside for nothing.
+            let Some(entries) = self.read_back(behind, decided)? else { return Ok(None) };
+            for payload in entries {
                 upto = upto.next();
                 payloads.push((upto, payload));
             }
@@ -100,7 +108,7 @@ impl Group {
                 return Err(Error::new(Reason::Corrupt, text));
             }
         }
-        Ok((upto, payloads))
+        Ok(Some((upto, payloads)))
     }
 }
 

@@ -111,7 +111,7 @@ impl Group {
 
     /// Sends a first part of entries that have left memory. Reading takes long, so the rest is sent
     /// in later turns, between which clients are answered. Returns the last index sent, and the
-    /// number of bytes. 0 bytes: the queue is full, or the entries are not written yet.
+    /// number of bytes. 0 bytes: the queue is full, or the entries can't be read yet.
     fn send_from_log(
         &self,
         peers: &Peers,
@@ -120,7 +120,7 @@ impl Group {
         after: LogIndex,
         upto: LogIndex,
     ) -> Result<(LogIndex, usize)> {
-        let entries = self.read_back(after, upto)?;
+        let entries = self.read_back(after, upto)?.unwrap_or_default();
         let end = LogIndex(after.0 + entries.len() as u64);
         let message = Message { body: stretch(message.body, after, end), ..message };
         if entries.is_empty() || self.send(peers, to, message, &entries) == Sending::Full {
@@ -142,7 +142,7 @@ impl Group {
         };
         let found = match here {
             Some(entry) => Some(entry),
-            None => self.read_back(LogIndex(index.0 - 1), index)?.into_iter().next(),
+            None => self.read_back(LogIndex(index.0 - 1), index)?.unwrap_or_default().pop(),
         };
         found.ok_or_else(|| {
             let text = "the log of this member does not reach back so far: ask another";
@@ -151,17 +151,17 @@ impl Group {
     }
 
     /// Reads entries behind `after` back from the log, as many as fit one message. Empty if they
-    /// are collapsed or not written yet, or the process has no descriptor left: a later turn sends
-    /// them.
-    pub(super) fn read_back(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
+    /// are collapsed or not written yet. `None`: the process has no descriptor left to read with; a
+    /// later turn reads them.
+    pub(super) fn read_back(&self, after: LogIndex, upto: LogIndex) -> Result<Option<Vec<Bytes>>> {
         let kept = self.kept_values(after, upto)?;
         if !kept.is_empty() {
-            return Ok(kept);
+            return Ok(Some(kept));
         }
         let (position, upto) = {
             let state = self.state();
             let runs = &state.entries.positions;
-            let Some(position) = runs.find(after.next()) else { return Ok(Vec::new()) };
+            let Some(position) = runs.find(after.next()) else { return Ok(Some(Vec::new())) };
             // After the end of the run, the first record of an index may be one that was replaced.
             let end = runs.end(after.next());
             (position, if Mutant::RunsWithoutEnd.is_active() { upto } else { upto.min(end) })
@@ -170,6 +170,7 @@ impl Group {
         for record in self.shared.reader.read_from(position) {
             let record = match record {
                 Ok((_, record)) => record,
+                Err(ReadError::NoDescriptors) if entries.is_empty() => return Ok(None),
                 Err(ReadError::Collapsed { .. } | ReadError::NoDescriptors) => break,
                 Err(ReadError::Store(error)) => return Err(damaged_log(store_error(error))),
             };
@@ -184,7 +185,7 @@ impl Group {
             }
             wanted = wanted.next();
         }
-        Ok(entries)
+        Ok(Some(entries))
     }
 }
 

@@ -23,9 +23,10 @@ use runtime::log_writer::{self, LogWriter};
 use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 use runtime::world;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+use store::{Ahead, Disk, DiskCall, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
 
 /// A sole node on a disk in memory, which does nothing by itself.
 pub(crate) struct Sole {
@@ -239,4 +240,40 @@ fn what_arrives_while_a_driver_stands_still_is_bounded() {
     let (messages, bytes) = sole.group.driver.inbox().size();
     assert!((many - 1..=many).contains(&messages), "{messages} of {many}");
     assert!(bytes <= bytes_max, "{bytes} bytes");
+}
+
+/// Entries of a long log that a new master adopted are read back when they are decided. A process
+/// that is out of descriptors then waits, and does not take its log for damaged.
+#[test]
+fn decided_entries_that_left_memory_are_applied_once_a_descriptor_is_free() {
+    /// More than is kept in memory of a log that is being adopted.
+    const STAGED_BYTES: usize = (64 << 20) + 1;
+    let (sole, mut writer) = Sole::new();
+    sole.begin(&mut writer);
+    let indexes = sole.decided(&mut writer, 3);
+    let (first, last) = (indexes[0], indexes[2]);
+    {
+        let mut state = sole.group.state();
+        let ballot = Ballot::default();
+        let entries = &mut state.entries;
+        let values: Vec<_> =
+            indexes.iter().map(|index| entries.get(*index).expect("here")).collect();
+        entries.stage(ballot, last.next(), Bytes::from(vec![0; STAGED_BYTES]));
+        for (index, (value, _)) in indexes.iter().zip(values) {
+            entries.stage(ballot, *index, value);
+        }
+        entries.adopt(ballot, LogIndex(first.0 - 1), last);
+        assert!(indexes.iter().all(|index| entries.get(*index).is_none()), "in the log only");
+    }
+    for nth in 1..=2 {
+        sole.disk.fail_nth(DiskCall::Open, nth, ErrorKind::WouldBlock);
+    }
+    for _ in 0..2 {
+        let sleep = sole.group.turn(false).expect("the log is sound");
+        assert!(!sleep.is_zero() && sleep < Duration::from_millis(100), "{sleep:?}");
+        assert!(!sole.read(0).0, "not yet");
+    }
+    assert!(sole.disk.has_failed());
+    sole.settle(&mut writer);
+    assert!((0..3).all(|n| sole.read(n).0), "all are applied");
 }
