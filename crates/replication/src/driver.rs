@@ -163,7 +163,7 @@ impl Group {
             self.driver.wake();
         }
         let sleep = flow_control.sleep().map_or(sleep, |rest| sleep.min(rest));
-        state.output.flow_control = flow_control;
+        state.output.return_flow_control(flow_control, state.replica.configuration());
         let more = !state.output.is_empty();
         Ok(if more { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
     }

@@ -74,7 +74,6 @@ impl Group {
             Effect::FetchSnapshot { from } => state.snapshot.wanted = Some(from),
             Effect::Configured { configuration, base } => {
                 let group = self.id.0;
-                state.output.flow_control.windows.keep(state.replica.configuration());
                 tracing::info!(target: "consensus", group, %base, "configuration {configuration}");
                 self.leadership.reconfigured(&state.replica);
             }

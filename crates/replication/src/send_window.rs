@@ -63,6 +63,7 @@ impl SendWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turn_output::TurnOutput;
     use base::{ConfigurationId, Part};
     use logic::consensus::Member;
 
@@ -106,5 +107,15 @@ mod tests {
         let others = Configuration::new(ConfigurationId(1), vec![member]).expect("a voter");
         windows.keep(&others);
         assert!(windows.0.is_empty());
+    }
+
+    #[test]
+    fn window_of_a_member_that_left_during_a_turn_goes_at_its_end() {
+        let mut output = TurnOutput::new();
+        output.flow_control.windows = full();
+        let used = std::mem::take(&mut output.flow_control);
+        let others = Configuration::alone(ConfigurationId(1), NodeId(4)).expect("a voter");
+        output.return_flow_control(used, &others);
+        assert!(output.flow_control.windows.0.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use super::outgoing_message::{MessageEntries, OutgoingMessage, stretch};
 use super::records::{LogHead, Statement};
 use base::limits::VALUE_BATCH_BYTES;
 use base::{GroupId, LogIndex, NodeId};
-use logic::consensus::{Effect, Message, Replica};
+use logic::consensus::{Configuration, Effect, Message, Replica};
 use runtime::log_writer::Append;
 use std::sync::mpsc::SyncSender;
 
@@ -106,6 +106,13 @@ impl TurnOutput {
             jobs.extend(LogHead::of(replica).records(group, copy.is_some()));
         }
         TurnWork { jobs, messages: std::mem::take(&mut self.messages), copy }
+    }
+
+    /// Puts back the flow control that a turn used outside the lock. Drops the windows of nodes that
+    /// are no members any more: a snapshot that the turn installed may have removed some.
+    pub(super) fn return_flow_control(&mut self, used: FlowControl, members: &Configuration) {
+        self.flow_control = used;
+        self.flow_control.windows.keep(members);
     }
 
     /// Returns true if there is no work to hand over.
