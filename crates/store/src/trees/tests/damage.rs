@@ -159,8 +159,8 @@ fn a_damaged_block_is_named_by_file_and_offset() {
     assert_eq!(trees.get(b"key 119x").unwrap(), Some(Bytes::from("last")));
 }
 
-/// A look for dead spans in the background that can't read on in a table notes none: rows removed in
-/// memory are all that it sees there, and the table's live rows lie between them.
+/// A look for dead spans in the background that can't read on in a table notes none: rows removed
+/// in memory are all that it sees there, and the table's live rows lie between them.
 #[test]
 fn a_look_for_dead_spans_that_could_not_read_a_table_hides_none_of_its_rows() {
     let scratch = Scratch::new();
