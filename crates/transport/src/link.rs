@@ -16,7 +16,7 @@ use runtime::world;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -71,7 +71,6 @@ pub(super) struct Link {
     unanswered_since: AtomicU64,
     /// Total bytes of bulk consumed here.
     consumed: AtomicU64,
-    consumed_news: AtomicBool,
 }
 
 impl Link {
@@ -87,7 +86,6 @@ impl Link {
             heard_at: AtomicU64::new(now),
             unanswered_since: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
-            consumed_news: AtomicBool::new(false),
         })
     }
 
@@ -150,7 +148,7 @@ impl Link {
 impl Creditor for Link {
     fn consumed(&self, bytes: u64) {
         self.consumed.fetch_add(bytes, Relaxed);
-        self.consumed_news.store(true, Relaxed);
+        // The wake-up orders the total before the next look at it: no second word says that it grew.
         self.wake.notify_one();
     }
 }
@@ -159,6 +157,8 @@ impl Creditor for Link {
 struct FrameWriter {
     encoder: Encoder,
     batch: FrameBatch,
+    /// Total bytes of bulk consumed here, as the peer was last told.
+    told: u64,
 }
 
 /// Carries messages both ways until the connection ends, on its own or because `ended` resolves;
@@ -171,8 +171,11 @@ pub(super) async fn run(
     ended: impl Future<Output = Broken>,
 ) -> Broken {
     let (mut from, mut to) = stream.split();
-    let mut writer =
-        FrameWriter { encoder: Encoder::new(link.terms.ours), batch: FrameBatch::default() };
+    let mut writer = FrameWriter {
+        encoder: Encoder::new(link.terms.ours),
+        batch: FrameBatch::default(),
+        told: 0,
+    };
     sink.connected(link.terms.node, link.terms.incarnation);
     // Reading comes before watching: data that has arrived counts as received before silence is
     // judged, also after the whole process was suspended.
@@ -260,8 +263,10 @@ impl Link {
         let mut room = false;
         let mut outbox = self.outbox();
         // The total so far, not each amount: one word stands for all that were not sent.
-        if self.consumed_news.swap(false, Relaxed) {
-            outbox.say(ConnectionWord::Consumed(self.consumed.load(Relaxed)));
+        let consumed = self.consumed.load(Relaxed);
+        if consumed != writer.told {
+            writer.told = consumed;
+            outbox.say(ConnectionWord::Consumed(consumed));
         }
         let wait = loop {
             if writer.batch.is_full() {
