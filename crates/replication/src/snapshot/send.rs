@@ -38,7 +38,7 @@ pub(super) struct Sender {
 }
 
 /// A snapshot that a receiver fetches.
-struct OpenSnapshot {
+pub(super) struct OpenSnapshot {
     id: u64,
     group: GroupId,
     to: NodeId,
@@ -143,21 +143,33 @@ impl Sender {
         stream: u32,
         first: Option<Configuration>,
     ) -> Result<SendAnswer> {
-        {
-            let mut all = self.open();
-            // One for each receiver and group: a receiver that begins again drops the earlier one.
-            all.retain(|_, open| {
-                let open = lock(open);
-                (open.to, open.group) != (to, group)
-            });
-            if all.len() >= OPEN_MAX {
-                return Ok((SnapshotAnswer::Busy, None));
-            }
+        if !make_room(&mut self.open(), to, group) {
+            return Ok((SnapshotAnswer::Busy, None));
         }
+        let (offer, open) = match self.opened(to, group, stream, first)? {
+            Ok(opened) => opened,
+            Err(answer) => return Ok((answer, None)),
+        };
+        let (upto, id) = (offer.mark.applied, offer.id);
+        let Some(open) = self.keep(open) else { return Ok((SnapshotAnswer::Busy, None)) };
+        tracing::info!(
+            target: "consensus", %group, %to, upto, id, "a snapshot goes to another node"
+        );
+        Ok((SnapshotAnswer::Offer(offer), Some((open, stream))))
+    }
+
+    /// Takes a snapshot for a receiver. The inner error is the answer of a node that has none.
+    pub(super) fn opened(
+        &self,
+        to: NodeId,
+        group: GroupId,
+        stream: u32,
+        first: Option<Configuration>,
+    ) -> Result<std::result::Result<(Offer, OpenSnapshot), SnapshotAnswer>> {
         let snapshot = self.trees.snapshot();
         let offer = match offer(&*snapshot, group, first)? {
             Ok(offer) => offer,
-            Err(answer) => return Ok((answer, None)),
+            Err(answer) => return Ok(Err(answer)),
         };
         let about = self.trees.statistics();
         let (rows_estimated, bytes_estimated) =
@@ -174,18 +186,21 @@ impl Sender {
             done: false,
             passed: VecDeque::from([SendPosition::default()]),
         };
-        // The limit is checked again below: others may have begun while this lock was not held.
-        let open = Arc::new(Mutex::new(open));
+        Ok(Ok((offer, open)))
+    }
+
+    /// Keeps a snapshot open. `None`: too many others are.
+    pub(super) fn keep(&self, open: OpenSnapshot) -> Option<Arc<Mutex<OpenSnapshot>>> {
+        let (id, to, group) = (open.id, open.to, open.group);
         let mut all = self.open();
-        if all.len() >= OPEN_MAX {
-            return Ok((SnapshotAnswer::Busy, None));
+        // Again, in one step with the insertion: others, also of this receiver and group, may have
+        // begun while the snapshot was taken.
+        if !make_room(&mut all, to, group) {
+            return None;
         }
-        all.insert(offer.id, Arc::clone(&open));
-        let (upto, id) = (offer.mark.applied, offer.id);
-        tracing::info!(
-            target: "consensus", %group, %to, upto, id, "a snapshot goes to another node"
-        );
-        Ok((SnapshotAnswer::Offer(offer), Some((open, stream))))
+        let open = Arc::new(Mutex::new(open));
+        all.insert(id, Arc::clone(&open));
+        Some(open)
     }
 
     fn resume(&self, to: NodeId, id: u64, stream: u32, after: Option<Bytes>) -> SendAnswer {
@@ -298,6 +313,20 @@ pub(super) fn offer(
     };
     let id = world::chance();
     Ok(Ok(Offer { id, mark, base, configuration, rows_estimated: 0, bytes_estimated: 0 }))
+}
+
+/// Returns true if one more snapshot may be open. One for each receiver and group: a receiver that
+/// begins again drops the earlier one.
+fn make_room(
+    all: &mut BTreeMap<u64, Arc<Mutex<OpenSnapshot>>>,
+    to: NodeId,
+    group: GroupId,
+) -> bool {
+    all.retain(|_, open| {
+        let open = lock(open);
+        (open.to, open.group) != (to, group)
+    });
+    all.len() < OPEN_MAX
 }
 
 fn lock(open: &Mutex<OpenSnapshot>) -> MutexGuard<'_, OpenSnapshot> {

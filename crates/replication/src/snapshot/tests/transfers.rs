@@ -102,6 +102,20 @@ async fn on_disk_it_is_the_same_and_the_configuration_comes_with_it() {
 }
 
 #[tokio::test]
+async fn receiver_that_begins_twice_at_once_has_one_snapshot_open() {
+    let (_cable, one, _two) = in_memory();
+    let sender = &one.snapshots.sender;
+    let opened = |stream| match sender.opened(TWO, GROUP, stream, Some(first())).unwrap() {
+        Ok((_, open)) => open,
+        Err(answer) => panic!("a snapshot, not {answer:?}"),
+    };
+    // Both were admitted before either was kept.
+    let (earlier, later) = (opened(1), opened(2));
+    assert!(sender.keep(earlier).is_some() && sender.keep(later).is_some());
+    assert_eq!(sender.count(), 1, "another receiver finds no place");
+}
+
+#[tokio::test]
 async fn after_a_break_it_goes_on_where_it_was() {
     let (cable, one, two) = in_memory();
     let (wanted, breaks) = (one.content(), Arc::new(AtomicU64::new(0)));
