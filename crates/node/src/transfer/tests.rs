@@ -68,7 +68,7 @@ fn answers() -> Vec<MoveAnswer> {
 
 #[test]
 fn the_kept_bytes_of_version_1_are_written_and_read() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/moves-v1.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/moves-v1.txt");
     let mut text = String::new();
     let mut line = |what: &str, bytes: &[u8]| {
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

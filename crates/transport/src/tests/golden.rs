@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 fn kept() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/peers-v1.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/peers-v1.txt")
 }
 
 /// Greetings with the incarnations that a later version added.

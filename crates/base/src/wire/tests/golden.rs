@@ -14,7 +14,7 @@ use std::path::Path;
 
 #[test]
 fn the_kept_bytes_of_version_1_are_written_and_read() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/calls-v1.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/calls-v1.txt");
     let of = kept();
     let mut text = String::new();
     for call in calls(&of) {

@@ -155,7 +155,7 @@ fn a_claimed_length_or_a_set_that_could_not_work_is_refused() {
 
 #[test]
 fn the_kept_bytes_of_version_1_are_written_and_read() {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/consensus-v1.txt");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/consensus-v1.txt");
     let ballot = Ballot { round: 0x0102_0304, node: NodeId(0xA1) };
     let mut text = String::new();
     for body in bodies([0x11, 0x22, 0x33, 0x44, 0x55], (true, false)) {

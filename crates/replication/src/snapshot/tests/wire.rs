@@ -74,7 +74,7 @@ proptest! {
 }
 
 fn kept() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/snapshots-v1.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/snapshots-v1.txt")
 }
 
 /// `CREDENZA_KEEP=golden cargo test -p node golden` writes the file if it is missing.

@@ -10,7 +10,7 @@ fn kept() -> PathBuf {
 }
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden").join(name)
 }
 
 const GOLDEN: LogSettings =

@@ -6,7 +6,7 @@ use super::*;
 const LIST: u64 = 7;
 
 fn kept() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/spans-v1")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/spans-v1")
 }
 
 fn known() -> Vec<DeadStretch> {

@@ -80,7 +80,7 @@ fn a_checkpoint_that_broke_off_is_refused() {
 /// format changes, and then under another name: `UPDATE_GOLDENFILES=1 cargo test -p store golden`.
 #[test]
 fn a_golden_store_is_read() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/store-v1");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/store-v1");
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
         write_golden(&golden);
     }
