@@ -65,9 +65,8 @@ impl Vnodes {
     async fn run(&self) {
         let sink = Completions(self.store.clone());
         for _ in 0..100 {
-            let mut writer = self.writer.lock().expect("one thread");
-            writer.step(&sink).expect("a disk without faults");
-            drop(writer);
+            // The guard ends with the statement, not across the wait.
+            self.writer.lock().expect("one thread").step(&sink).expect("a disk without faults");
             tokio::task::yield_now().await;
         }
     }
