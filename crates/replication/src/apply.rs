@@ -28,12 +28,10 @@ impl Group {
     /// Applies decided entries, as many as one turn should, and releases them. Returns the pause
     /// before the next, if some are left.
     pub(super) fn apply_decided(&self, stopping: bool) -> Result<Option<Duration>> {
-        let Some((upto, payloads)) = self.next_decided()? else {
+        let Some(payloads) = self.next_decided()? else {
             return Ok(Some(DESCRIPTORS_PAUSE));
         };
-        if payloads.is_empty() {
-            return Ok(None);
-        }
+        let Some(upto) = payloads.last().map(|(index, _)| *index) else { return Ok(None) };
         // The disk is behind. A stopping node must come to its end, whatever memory that takes.
         if self.shared.trees.pressure().must_wait() && !stopping {
             self.shared.maintenance.raise();
@@ -73,9 +71,9 @@ impl Group {
         Ok((upto < state.progress.decided).then_some(Duration::ZERO))
     }
 
-    /// Returns the entries to apply in this turn, and the last index of them. `None`: they have
-    /// left memory, and the process has no descriptor left to read them back with.
-    fn next_decided(&self) -> Result<Option<(LogIndex, Vec<(LogIndex, Bytes)>)>> {
+    /// Returns the entries to apply in this turn. `None`: they have left memory, and the process
+    /// has no descriptor left to read them back with.
+    fn next_decided(&self) -> Result<Option<Vec<(LogIndex, Bytes)>>> {
         let (mut payloads, mut bytes) = (Vec::new(), 0);
         let mut upto = self.applied.index();
         // Picked under the lock and applied without it: a decided entry is never replaced.
@@ -108,7 +106,7 @@ impl Group {
                 return Err(Error::new(Reason::Corrupt, text));
             }
         }
-        Ok(Some((upto, payloads)))
+        Ok(Some(payloads))
     }
 }
 

@@ -108,8 +108,8 @@ impl TurnOutput {
         TurnWork { jobs, messages: std::mem::take(&mut self.messages), copy }
     }
 
-    /// Puts back the flow control that a turn used outside the lock. Drops the windows of nodes that
-    /// are no members any more: a snapshot that the turn installed may have removed some.
+    /// Puts back the flow control that a turn used outside the lock. Drops the windows of nodes
+    /// that are no members any more: a snapshot that the turn installed may have removed some.
     pub(super) fn return_flow_control(&mut self, used: FlowControl, members: &Configuration) {
         self.flow_control = used;
         self.flow_control.windows.keep(members);
