@@ -2,7 +2,7 @@
 
 use crate::args::Encoding;
 use api::Blob;
-use records::unescape;
+use record_files::unescape;
 use serde_json::{Map, Value, json};
 
 /// Kind of a step's argument.

@@ -143,7 +143,7 @@ const NODE_IMPORTS: &[&str] =
 /// Engine of simulation, which tests alone import.
 const SIMULATOR: &str = "sim";
 /// Crates that the binary may import.
-const CLI_IMPORTS: &[&str] = &["api", "base", "store", "node", "server", "program", "records"];
+const CLI_IMPORTS: &[&str] = &["api", "base", "store", "node", "server", "program", "record_files"];
 
 /// Rules of all crates.
 pub const CRATES: [CrateRule; 18] = [
@@ -174,7 +174,7 @@ pub const CRATES: [CrateRule; 18] = [
     // Every crate's tests may use it, and nothing that is shipped.
     CrateRule { name: SIMULATOR, imports: &["base", "runtime"], never: &[ORDERED] },
     CrateRule { name: "program", imports: &["base"], never: &[] },
-    CrateRule { name: "records", imports: &["base"], never: &[QUIET] },
+    CrateRule { name: "record_files", imports: &["base"], never: &[QUIET] },
     CrateRule { name: "cli", imports: CLI_IMPORTS, never: &[] },
     CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },
     // Research: no crate imports it.

@@ -18,7 +18,7 @@ use crate::output;
 use base::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
 use program::{Failure, Outcome};
-use records::{FieldNames, Format, Tail, Writer};
+use record_files::{FieldNames, Format, Tail, Writer};
 use rows::{KeyValues, Rows};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Write};

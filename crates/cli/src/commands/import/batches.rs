@@ -6,7 +6,7 @@ use super::skips::Skips;
 use base::Kind;
 use base::codec::checksum;
 use program::{Failure, Outcome};
-use records::{Fault, FieldNames, Format, Reader, RecordBatch, raw_record};
+use record_files::{Fault, FieldNames, Format, Reader, RecordBatch, raw_record};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};

@@ -26,7 +26,7 @@ use crate::settings::units::time_with_unit_ms;
 use batches::{ImportBatch, InputFormat};
 use program::{Failure, Outcome};
 use progress::ImportProgress;
-use records::{FieldNames, Format};
+use record_files::{FieldNames, Format};
 use resume::{InputPosition, Resume};
 use send::{ImportRoute, Sender, SentBatch};
 use skips::Skips;

@@ -3,7 +3,7 @@
 use super::batches::Input;
 use base::BucketName;
 use program::{Failure, Outcome};
-use records::Format;
+use record_files::Format;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
