@@ -148,7 +148,8 @@ impl Link {
 impl Creditor for Link {
     fn consumed(&self, bytes: u64) {
         self.consumed.fetch_add(bytes, Relaxed);
-        // The wake-up orders the total before the next look at it: no second word says that it grew.
+        // The wake-up orders the total before the next look at it: no second word says that it
+        // grew.
         self.wake.notify_one();
     }
 }
