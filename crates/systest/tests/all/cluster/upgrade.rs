@@ -5,7 +5,7 @@ use super::{SECOND, STEPS_MAX, plan};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use systest::checkers::check;
-use systest::report::{Figures, skipped};
+use systest::report::{Figures, long, skipped};
 use systest::rigs::{Scratch, experiment, wait};
 use systest::server::{Server, Setup, tool};
 use systest::tidy;
@@ -79,6 +79,10 @@ fn serves_everywhere(round: usize) {
 fn a_cluster_of_a_former_program_is_upgraded_node_by_node_while_it_serves() {
     let name = "F-66 rolling upgrade";
     let Some(former) = former() else {
+        assert!(
+            !long(),
+            "{name}: `./check long` builds the former program; CREDENZA_FORMER names it"
+        );
         skipped(name, "no former program is built: `make test-long`");
         return;
     };
