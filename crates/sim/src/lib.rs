@@ -1,7 +1,7 @@
 //! Engine of deterministic simulation: clocks, scheduler, network, process ends, faults and seeds.
 //! Workloads and judges are in the tests of the crates that are simulated.
 //!
-//! Of the product, the engine uses only the clock and the tasks ([`runtime::world`]). It serves two
+//! The engine uses only the clock and the tasks of the product ([`runtime::world`]). It serves two
 //! kinds of simulators: those that drive state machines take events from an [`EventQueue`]; those
 //! that run asynchronous code run it as tasks of a [`Scheduler`], whose timers are such a queue.
 //!
@@ -29,7 +29,7 @@ pub use faults::{FaultSchedule, FaultTarget};
 pub use journal::{Counts, Journal};
 pub use leaks::{forget_watched, watch};
 pub use mutation::{MutationCheck, panic_text};
-pub use network::{Inbox, Network, NetworkEnd, NetworkLink, Posting};
+pub use network::{FaultyNetwork, Inbox, NetworkEnd, NetworkLink, Posting};
 pub use profile::{Cuts, FaultProfile, ways_between, ways_from, ways_to};
 pub use queue::{EventKey, EventQueue};
 pub use scheduler::Scheduler;

@@ -70,11 +70,11 @@ struct KnownLife {
 }
 
 /// Network between all nodes; see the head of this file. Clones share its state.
-pub struct Network<M>(Arc<Mutex<Links<M>>>);
+pub struct FaultyNetwork<M>(Arc<Mutex<Links<M>>>);
 
-impl<M> Clone for Network<M> {
-    fn clone(&self) -> Network<M> {
-        Network(Arc::clone(&self.0))
+impl<M> Clone for FaultyNetwork<M> {
+    fn clone(&self) -> FaultyNetwork<M> {
+        FaultyNetwork(Arc::clone(&self.0))
     }
 }
 
@@ -133,9 +133,9 @@ impl<M> Links<M> {
     }
 }
 
-impl<M: Clone + Send + 'static> Network<M> {
+impl<M: Clone + Send + 'static> FaultyNetwork<M> {
     /// Returns a network of this many nodes, all of them down.
-    pub fn new(count: usize, profile: FaultProfile) -> Network<M> {
+    pub fn new(count: usize, profile: FaultProfile) -> FaultyNetwork<M> {
         let links = Arc::new(Mutex::new(Links {
             ends: (0..count).map(|_| None).collect(),
             links: BTreeMap::new(),
@@ -147,7 +147,7 @@ impl<M: Clone + Send + 'static> Network<M> {
             profile,
         }));
         leaks::watch("the network", &links);
-        Network(links)
+        FaultyNetwork(links)
     }
 
     fn links(&self) -> MutexGuard<'_, Links<M>> {

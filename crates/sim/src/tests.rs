@@ -1,6 +1,6 @@
 //! Tests of the engine itself.
 
-use crate::{Counts, EventQueue, FaultProfile, Inbox, Network, NetworkEnd, Posting};
+use crate::{Counts, EventQueue, FaultProfile, FaultyNetwork, Inbox, NetworkEnd, Posting};
 use crate::{Scheduler, SimClock, run_seeds};
 use base::NodeId;
 use runtime::world;
@@ -61,7 +61,7 @@ impl Inbox<u32> for Received {
 #[test]
 fn a_message_comes_once_unless_its_way_is_cut_or_its_receiver_begins_anew() {
     let (scheduler, received) = (scheduler(), Arc::new(Received::default()));
-    let network = Network::new(NODES, FaultProfile::calm());
+    let network = FaultyNetwork::new(NODES, FaultProfile::calm());
     let begin = |node: usize, incarnation| {
         let inbox = received.clone();
         let id = NodeId(node as u64);

@@ -4,7 +4,7 @@
 //! A client that waits for its answer before its next request would hide a pause behind one call.
 //! Each node therefore has several lanes, each with a connection, whose turns are spread evenly.
 
-use crate::client::{Outcome, Resp};
+use crate::client::{CallOutcome, Resp};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ fn probe(
         }
         let said = connection.as_mut().map(|redis| redis.say(&format!("SET {key} {due:?}")));
         match said {
-            Some(Ok(word)) if word.outcome() == Outcome::Acknowledged(()) => {
+            Some(Ok(word)) if word.outcome() == CallOutcome::Acknowledged(()) => {
                 told.answers.push(AckedProbe { due, at: clock.elapsed() });
             }
             // A refusal is an answer: the lane's next turn comes in time.

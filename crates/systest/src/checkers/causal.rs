@@ -10,7 +10,7 @@
 //! Source of the property: dotted version vector sets; Almeida, Baquero, Goncalves, Preguica and
 //! Fonte, "Scalable and accurate causality tracking for eventually consistent stores", 2014.
 
-use crate::workload::Outcome;
+use crate::workload::CallOutcome;
 use crate::workload::siblings::{SiblingAction, SiblingCall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -104,7 +104,7 @@ pub fn judge(calls: &[SiblingCall], copies: &[Copy]) -> Findings {
 /// A write: the values that its context had been shown with, and its answer.
 struct JudgedWrite<'a> {
     seen: &'a BTreeSet<String>,
-    outcome: Outcome,
+    outcome: CallOutcome,
 }
 
 /// History of one key.
@@ -137,7 +137,7 @@ impl<'a> Past<'a> {
         }
         shown.extend(copies.iter().flat_map(|copy| copy.values.iter().map(String::as_str)));
         let (mut perhaps_gone, mut gone) = (BTreeSet::new(), BTreeMap::new());
-        for call in calls.iter().filter(|call| call.outcome != Outcome::Refused) {
+        for call in calls.iter().filter(|call| call.outcome != CallOutcome::Refused) {
             let (effective, deletes) = match &call.op.action {
                 SiblingAction::Read => continue,
                 SiblingAction::Write(value) => {
@@ -161,7 +161,7 @@ impl<'a> Past<'a> {
 
     /// Returns true if the value may be shown: a client wrote it and was not refused.
     fn was_written(&self, value: &str) -> bool {
-        self.writes.get(value).is_some_and(|write| write.outcome != Outcome::Refused)
+        self.writes.get(value).is_some_and(|write| write.outcome != CallOutcome::Refused)
     }
 
     /// Returns true if the writer of `later` had seen `earlier`, directly or through the values it

@@ -9,10 +9,10 @@
 //! 1997), so the work is bounded and "undecided" is an answer.
 
 use super::search::{CallStep, End, KeyCalls, Search};
-use crate::workload::Outcome::Acknowledged;
+use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use crate::workload::registers::{RegisterAction, RegisterCall};
-use crate::workload::{KeyValue, Outcome};
+use crate::workload::{CallOutcome, KeyValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Verdict of the checker. Every key is absent before the first call.
@@ -161,7 +161,7 @@ fn usable(history: &[RegisterCall]) -> Result<(), String> {
 
 fn fits(call: &RegisterCall) -> bool {
     match &call.outcome {
-        Outcome::Refused | Outcome::Unknown => true,
+        CallOutcome::Refused | CallOutcome::Unknown => true,
         Acknowledged(Found(_)) => {
             matches!(call.op.action, RegisterAction::Get | RegisterAction::TestAndSet { .. })
         }
@@ -200,7 +200,7 @@ struct ValueCalls {
 fn prepare(calls: Vec<&RegisterCall>) -> (Vec<&RegisterCall>, KeyCalls, Vec<KeyValue>) {
     let mut told: BTreeMap<&[u8], ValueCalls> = BTreeMap::new();
     let mut deleted = false;
-    for call in calls.iter().filter(|call| call.outcome != Outcome::Refused) {
+    for call in calls.iter().filter(|call| call.outcome != CallOutcome::Refused) {
         if let Some(value) = writes(call) {
             told.entry(value).or_default().writers += 1;
         }
@@ -218,9 +218,9 @@ fn prepare(calls: Vec<&RegisterCall>) -> (Vec<&RegisterCall>, KeyCalls, Vec<KeyV
     let mut open = Vec::new();
     for call in calls {
         match call.outcome {
-            Outcome::Refused => {}
-            Outcome::Unknown if call.op.action == RegisterAction::Get => {}
-            Outcome::Unknown => match writes(call).and_then(|value| told.get(value)) {
+            CallOutcome::Refused => {}
+            CallOutcome::Unknown if call.op.action == RegisterAction::Get => {}
+            CallOutcome::Unknown => match writes(call).and_then(|value| told.get(value)) {
                 Some(ValueCalls { writers: 1, seen: Some(seen), .. }) if *seen >= call.began => {
                     bounded.push((call, *seen));
                 }

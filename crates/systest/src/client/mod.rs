@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Outcome of a call, as its client learned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome<A = ()> {
+pub enum CallOutcome<A = ()> {
     /// Acknowledged: the call took effect.
     Acknowledged(A),
     /// Refused: the call certainly had no effect.
@@ -30,26 +30,26 @@ pub enum Outcome<A = ()> {
     Unknown,
 }
 
-impl<A> Outcome<A> {
+impl<A> CallOutcome<A> {
     /// Returns true if the call was acknowledged.
     pub fn is_acknowledged(&self) -> bool {
-        matches!(self, Outcome::Acknowledged(_))
+        matches!(self, CallOutcome::Acknowledged(_))
     }
 
     /// Changes the answer of an acknowledged call.
-    pub fn map<B>(self, change: impl FnOnce(A) -> B) -> Outcome<B> {
+    pub fn map<B>(self, change: impl FnOnce(A) -> B) -> CallOutcome<B> {
         match self {
-            Outcome::Acknowledged(answer) => Outcome::Acknowledged(change(answer)),
-            Outcome::Refused => Outcome::Refused,
-            Outcome::Unknown => Outcome::Unknown,
+            CallOutcome::Acknowledged(answer) => CallOutcome::Acknowledged(change(answer)),
+            CallOutcome::Refused => CallOutcome::Refused,
+            CallOutcome::Unknown => CallOutcome::Unknown,
         }
     }
 
     /// Returns the answer of an acknowledged call.
     pub fn answer(&self) -> Option<&A> {
         match self {
-            Outcome::Acknowledged(answer) => Some(answer),
-            Outcome::Refused | Outcome::Unknown => None,
+            CallOutcome::Acknowledged(answer) => Some(answer),
+            CallOutcome::Refused | CallOutcome::Unknown => None,
         }
     }
 }

@@ -46,14 +46,14 @@ impl RespReply {
     }
 
     /// Returns the outcome of a call with this reply.
-    pub fn outcome(&self) -> super::Outcome {
+    pub fn outcome(&self) -> super::CallOutcome {
         const UNKNOWN: [&str; 3] = ["UNKNOWN", "STOREFAILED", "CORRUPT"];
         match self.error() {
-            None => super::Outcome::Acknowledged(()),
+            None => super::CallOutcome::Acknowledged(()),
             Some(text) if UNKNOWN.iter().any(|code| text.starts_with(code)) => {
-                super::Outcome::Unknown
+                super::CallOutcome::Unknown
             }
-            Some(_) => super::Outcome::Refused,
+            Some(_) => super::CallOutcome::Refused,
         }
     }
 }

@@ -6,8 +6,8 @@
 //! concerns an order of keys, a sum, or two keys at once.
 
 use super::{ClientRecord, Workload, WorkloadContext};
-use crate::client::{Outcome, Resp, RespReply};
-use crate::workload::Outcome::Acknowledged;
+use crate::client::{CallOutcome, Resp, RespReply};
+use crate::workload::CallOutcome::Acknowledged;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
@@ -145,11 +145,11 @@ impl EverydayClient {
                 self.told.by_second[second] += 1;
                 Ok(())
             }
-            Ok(Outcome::Refused) => {
+            Ok(CallOutcome::Refused) => {
                 self.told.fail += 1;
                 Err(io::ErrorKind::ConnectionRefused.into())
             }
-            Ok(Outcome::Unknown) | Err(_) => {
+            Ok(CallOutcome::Unknown) | Err(_) => {
                 self.told.info += 1;
                 self.known.unknown += 1;
                 Err(io::ErrorKind::ConnectionAborted.into())
@@ -157,7 +157,7 @@ impl EverydayClient {
         }
     }
 
-    fn step(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
+    fn step(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
         match self.work {
             EverydayWork::Expiring => {
                 let (key, life) =
@@ -177,10 +177,10 @@ impl EverydayClient {
     }
 
     /// Pushes after the last item or pops the first; items must come in the order of their pushes.
-    fn queue(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
+    fn queue(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
         if self.known.waiting < QUEUE_ITEMS || self.dice.random_bool(0.5) {
             let fate = self.append(redis, "queue")?;
-            self.known.waiting += u64::from(fate != Outcome::Refused);
+            self.known.waiting += u64::from(fate != CallOutcome::Refused);
             return Ok(fate);
         }
         let word = redis.say("CREDENZA.PREFIX queue- LIMIT 1 KEYS")?;
@@ -204,7 +204,7 @@ impl EverydayClient {
     }
 
     /// Appends a point, deletes the oldest, and reads the others.
-    fn series(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
+    fn series(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
         let fate = self.append(redis, "series")?;
         if fate != Acknowledged(()) || self.known.next <= SERIES_POINTS {
             return Ok(fate);
@@ -232,18 +232,18 @@ impl EverydayClient {
     }
 
     /// Writes the next item.
-    fn append(&mut self, redis: &mut Resp, what: &str) -> io::Result<Outcome> {
+    fn append(&mut self, redis: &mut Resp, what: &str) -> io::Result<CallOutcome> {
         self.known.next += 1;
         let told = redis.say(&format!("SET {what}-{:012} x", self.known.next));
         let fate = told.map(|word| word.outcome());
-        if matches!(fate, Ok(Outcome::Unknown) | Err(_)) {
+        if matches!(fate, Ok(CallOutcome::Unknown) | Err(_)) {
             self.known.late.insert(self.known.next);
         }
         fate
     }
 
     /// Adds one; the answer must be the acknowledged sum plus at most the unknown steps.
-    fn count(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
+    fn count(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
         let word = redis.say("INCR everyday-counter")?;
         if let RespReply::Number(sum) = word {
             let ClientKnowledge { acked, unknown, .. } = self.known;
@@ -257,7 +257,7 @@ impl EverydayClient {
     }
 
     /// Writes two keys in one sequence, then reads both.
-    fn sequence(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
+    fn sequence(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
         let value = self.dice.random::<u32>();
         for step in ["MULTI", "SET left VALUE", "SET right VALUE"] {
             let word = redis.say(&step.replace("VALUE", &value.to_string()))?;
@@ -282,7 +282,7 @@ impl EverydayClient {
     }
 
     /// Reads a page in a range that others write and delete.
-    fn range(&mut self, redis: &mut Resp) -> io::Result<Outcome> {
+    fn range(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
         let word = redis.say("CREDENZA.RANGE [expiring- (touched-99 LIMIT 500 KEYS")?;
         if word.outcome() == Acknowledged(()) {
             let sorted = keys_of(&word).is_sorted_by(|one, other| one < other);

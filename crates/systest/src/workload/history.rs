@@ -1,6 +1,6 @@
 //! History of a workload: its calls with their times and outcomes, and what is measured of them.
 
-use crate::client::Outcome;
+use crate::client::CallOutcome;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub const UNTIMED: u64 = u64::MAX;
 
 /// A call: operation, outcome and interval on the workload's one clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call<O, A> {
+pub struct WorkloadCall<O, A> {
     /// Client that called. A client has one call open at a time; one whose call stays without an
     /// answer is never heard of again (its connection goes on under another number).
     pub client: u32,
@@ -18,17 +18,17 @@ pub struct Call<O, A> {
     /// Operation that was asked for.
     pub op: O,
     /// Outcome, with the answer of an acknowledged call.
-    pub outcome: Outcome<A>,
+    pub outcome: CallOutcome<A>,
     /// Start of the call, in nanoseconds of the workload's clock.
     pub began: u64,
     /// Time of the answer. Of an unknown outcome: when the client gave up, which says nothing.
     pub ended: u64,
 }
 
-impl<O, A> Call<O, A> {
+impl<O, A> WorkloadCall<O, A> {
     /// Returns true if the client learned the outcome.
     pub fn is_known(&self) -> bool {
-        !matches!(self.outcome, Outcome::Unknown)
+        !matches!(self.outcome, CallOutcome::Unknown)
     }
 
     fn took(&self) -> Duration {
@@ -40,7 +40,7 @@ impl<O, A> Call<O, A> {
 #[derive(Clone, Debug)]
 pub struct History<O, A> {
     /// Calls, those of one client in order.
-    pub calls: Vec<Call<O, A>>,
+    pub calls: Vec<WorkloadCall<O, A>>,
     /// Descriptions of answers that no such call may get.
     pub strange: Vec<String>,
     /// Texts of refusals, with their counts.
@@ -60,9 +60,9 @@ impl<O, A> History<O, A> {
         let (mut ok, mut refused, mut unknown) = (0, 0, 0);
         for call in &self.calls {
             match call.outcome {
-                Outcome::Acknowledged(_) => ok += 1,
-                Outcome::Refused => refused += 1,
-                Outcome::Unknown => unknown += 1,
+                CallOutcome::Acknowledged(_) => ok += 1,
+                CallOutcome::Refused => refused += 1,
+                CallOutcome::Unknown => unknown += 1,
             }
         }
         (ok, refused, unknown)
@@ -73,7 +73,7 @@ impl<O, A> History<O, A> {
         &self,
         (from, to): (Duration, Duration),
         at: impl Fn(usize) -> bool,
-    ) -> impl Iterator<Item = &Call<O, A>> {
+    ) -> impl Iterator<Item = &WorkloadCall<O, A>> {
         let timed = self.calls.iter().filter(|call| call.began != UNTIMED);
         timed.filter(move |call| {
             (from..to).contains(&Duration::from_nanos(call.began)) && at(call.node)
@@ -94,7 +94,7 @@ impl<O, A> History<O, A> {
         at: impl Fn(usize) -> bool,
         percent: usize,
     ) -> Duration {
-        let mut times: Vec<_> = self.within(span, at).map(Call::took).collect();
+        let mut times: Vec<_> = self.within(span, at).map(WorkloadCall::took).collect();
         times.sort_unstable();
         times.get(times.len() * percent / 100).copied().unwrap_or_default()
     }
@@ -102,7 +102,7 @@ impl<O, A> History<O, A> {
     /// Returns the durations of the answered calls of one node that began in a span, sorted.
     pub fn times(&self, from: Duration, to: Duration, node: usize) -> Vec<Duration> {
         let calls = self.within((from, to), |at| at == node).filter(|call| call.is_known());
-        let mut times: Vec<_> = calls.map(Call::took).collect();
+        let mut times: Vec<_> = calls.map(WorkloadCall::took).collect();
         times.sort_unstable();
         times
     }

@@ -8,8 +8,8 @@
 
 use super::ClientRecord;
 use super::orders::Orders;
-use crate::client::{Outcome, Resp, RespReply, command, encoded};
-use crate::workload::Outcome::Acknowledged;
+use crate::client::{CallOutcome, Resp, RespReply, command, encoded};
+use crate::workload::CallOutcome::Acknowledged;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -132,7 +132,7 @@ impl Ledger {
                         self.settle(&key, count, fate, &refusal(&word));
                     }
                     Err(error) => {
-                        self.settle(&key, count, Outcome::Unknown, "");
+                        self.settle(&key, count, CallOutcome::Unknown, "");
                         sent = Err(error);
                     }
                 }
@@ -160,8 +160,8 @@ impl Ledger {
                 Ok(answer) => {
                     let fate = match answer.status {
                         200..=299 | 404 => Acknowledged(()),
-                        500 | 504 => Outcome::Unknown,
-                        _ => Outcome::Refused,
+                        500 | 504 => CallOutcome::Unknown,
+                        _ => CallOutcome::Refused,
                     };
                     self.settle(&key, count, orders.context.believed(fate), &answer.reason());
                     // The server closes the connection after this answer and reads nothing more.
@@ -170,7 +170,7 @@ impl Ledger {
                     }
                 }
                 Err(error) => {
-                    self.settle(&key, count, Outcome::Unknown, "");
+                    self.settle(&key, count, CallOutcome::Unknown, "");
                     return Err(error);
                 }
             }
@@ -197,7 +197,7 @@ impl Ledger {
     }
 
     /// Records the outcome of an attempt.
-    fn settle(&mut self, key: &str, count: u64, fate: Outcome, why: &str) {
+    fn settle(&mut self, key: &str, count: u64, fate: CallOutcome, why: &str) {
         let track = self.tracks.get_mut(key).expect("an attempt was noted before");
         match fate {
             Acknowledged(()) => {
@@ -205,8 +205,8 @@ impl Ledger {
                 track.acked = count;
                 track.maybe.clear();
             }
-            Outcome::Refused => self.fail += 1,
-            Outcome::Unknown => {
+            CallOutcome::Refused => self.fail += 1,
+            CallOutcome::Unknown => {
                 self.info += 1;
                 track.maybe.push(count);
             }
@@ -217,7 +217,7 @@ impl Ledger {
     }
 
     /// Records an attempt and its outcome without a server, to test the judge.
-    pub fn pretend(&mut self, how: Writing, next: usize, fate: Outcome) {
+    pub fn pretend(&mut self, how: Writing, next: usize, fate: CallOutcome) {
         let (key, count) = self.attempt(how, next);
         self.settle(&key, count, fate, "");
     }

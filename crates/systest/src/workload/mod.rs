@@ -4,7 +4,7 @@
 //! joins what they recorded. Four kinds of clients stand on it: registers of consistent buckets
 //! (`registers/`), siblings of available ones (`siblings/`), transactions at every front-end
 //! (`transactions/`) and loads (`load.rs`, `everyday.rs`). The first three record a [`History`] of
-//! [`Call`]s. A load makes too many calls to keep: it folds them into a [`Ledger`] by key.
+//! [`WorkloadCall`]s. A load makes too many calls to keep: it folds them into a [`Ledger`] by key.
 //!
 //! Promises: every call that was sent is recorded with its outcome; all times come from one
 //! monotonic clock.
@@ -21,9 +21,9 @@ pub mod registers;
 pub mod siblings;
 pub mod transactions;
 
-pub use crate::client::Outcome;
+pub use crate::client::CallOutcome;
 pub use everyday::Everyday;
-pub use history::{Call, History, UNTIMED};
+pub use history::{History, UNTIMED, WorkloadCall};
 pub use ledger::{ClientProtocol, Ledger, Writing};
 pub use load::Load;
 
@@ -92,9 +92,11 @@ impl WorkloadContext {
     }
 
     /// Returns an outcome as it is recorded: an acknowledgement in doubt is unknown.
-    pub fn believed(&self, outcome: Outcome) -> Outcome {
+    pub fn believed(&self, outcome: CallOutcome) -> CallOutcome {
         match outcome {
-            Outcome::Acknowledged(()) if self.doubted.load(Ordering::SeqCst) => Outcome::Unknown,
+            CallOutcome::Acknowledged(()) if self.doubted.load(Ordering::SeqCst) => {
+                CallOutcome::Unknown
+            }
             outcome => outcome,
         }
     }

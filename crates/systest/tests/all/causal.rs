@@ -5,8 +5,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use systest::checkers::causal::{Copy, Findings, judge};
-use systest::workload::Outcome;
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::{SiblingAction, SiblingCall, SiblingOp};
 
 fn set(words: &str) -> BTreeSet<String> {
@@ -17,8 +17,8 @@ fn set(words: &str) -> BTreeSet<String> {
 /// `x` a refusal.
 fn call(line: &str) -> SiblingCall {
     let (outcome, line) = match line.split_once(' ') {
-        Some(("?", rest)) => (Outcome::Unknown, rest),
-        Some(("x", rest)) => (Outcome::Refused, rest),
+        Some(("?", rest)) => (CallOutcome::Unknown, rest),
+        Some(("x", rest)) => (CallOutcome::Refused, rest),
         _ => (Acknowledged(None), line),
     };
     let (what, seen) = line.split_once('<').unwrap_or((line, ""));
@@ -117,11 +117,12 @@ impl True {
             Acknowledged(None),
             Acknowledged(None),
             Acknowledged(None),
-            Outcome::Unknown,
-            Outcome::Refused,
+            CallOutcome::Unknown,
+            CallOutcome::Refused,
         ];
         let told = told[dice.random_range(0..told.len())].clone();
-        let happens = told.is_acknowledged() || told == Outcome::Unknown && dice.random_bool(0.5);
+        let happens =
+            told.is_acknowledged() || told == CallOutcome::Unknown && dice.random_bool(0.5);
         let (action, seen, outcome) = match dice.random_range(0..4) {
             0 => {
                 self.known.insert(client, self.alive.clone());
@@ -170,7 +171,7 @@ fn true_histories_are_clean_and_tampered_ones_are_not() {
         let written: BTreeSet<_> = store.calls.iter().filter(done).filter_map(value).collect();
         let unseen = |value: &&String| {
             let saw = |call: &SiblingCall| {
-                call.outcome != Outcome::Refused && call.op.seen.contains(*value)
+                call.outcome != CallOutcome::Refused && call.op.seen.contains(*value)
             };
             !store.calls.iter().any(saw)
         };

@@ -149,7 +149,7 @@ fn told() -> (Ledger, BTreeMap<String, Vec<u8>>) {
     let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
     let mut ledger = Ledger::default();
     for call in 0..30 {
-        ledger.pretend(how, call, systest::client::Outcome::Acknowledged(()));
+        ledger.pretend(how, call, systest::client::CallOutcome::Acknowledged(()));
     }
     let row = |n: usize| (format!("c001-{n:05}"), state(&format!("c001-{n:05}"), 10, 64));
     let rows = (0..3).map(row).map(|(key, value)| (key, value.expect("the tenth is no delete")));
@@ -161,7 +161,7 @@ fn the_judge_is_content_with_what_was_told() {
     let (mut ledger, mut table) = told();
     ledger.judge_table(&table).must_be_clean();
     let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
-    ledger.pretend(how, 0, systest::client::Outcome::Unknown);
+    ledger.pretend(how, 0, systest::client::CallOutcome::Unknown);
     ledger.judge_table(&table).must_be_clean();
     table.remove("c001-00000"); // the eleventh write deletes: it may have happened
     ledger.judge_table(&table).must_be_clean();
@@ -188,7 +188,7 @@ fn the_judge_sees_what_is_lost_torn_mixed_up_or_refused() {
     assert_eq!(ledger.judge_table(&mixed).strange.len(), 1);
     let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
     for call in 0..6 {
-        ledger.pretend(how, call, systest::client::Outcome::Refused);
+        ledger.pretend(how, call, systest::client::CallOutcome::Refused);
     }
     let refused = with(first, state(first, 12, 64));
     assert_eq!(ledger.judge_table(&refused).strange.len(), 1);

@@ -10,7 +10,7 @@ use transport::{
 };
 
 /// Simulated network between nodes.
-pub(super) type SimNetwork = sim::Network<Envelope>;
+pub(super) type SimNetwork = sim::FaultyNetwork<Envelope>;
 
 /// Message in flight.
 #[derive(Clone)]

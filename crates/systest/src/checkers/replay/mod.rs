@@ -26,8 +26,8 @@ mod removals;
 
 pub use log::Decided;
 
-use crate::workload::Outcome;
-use crate::workload::Outcome::Acknowledged;
+use crate::workload::CallOutcome;
+use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use crate::workload::registers::{RegisterAction, RegisterCall};
 use log::{LogPosition, ReplayLog};
@@ -166,9 +166,9 @@ fn content(call: &RegisterCall, log: &ReplayLog, claimed: &mut Claimed) -> Resul
         (RegisterAction::Put(value), outcome)
         | (RegisterAction::TestAndSet { wanted: Some(value), .. }, outcome) => {
             match (log.places(&call.op.key, value), outcome) {
-                ([], Outcome::Refused | Outcome::Unknown) => Ok(Allowed::Anywhere),
+                ([], CallOutcome::Refused | CallOutcome::Unknown) => Ok(Allowed::Anywhere),
                 ([], _) => Err("acknowledged, and not in the log".into()),
-                (_, Outcome::Refused) => Err("refused, and in the log".into()),
+                (_, CallOutcome::Refused) => Err("refused, and in the log".into()),
                 ([place], _) => {
                     claimed.writes.insert(*place);
                     let before = line.before(*place);

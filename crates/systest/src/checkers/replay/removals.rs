@@ -3,7 +3,7 @@
 use super::log::{LogPosition, ReplayLog};
 use super::places::{Allowed, ceilings, floors};
 use super::{Claimed, Unexplained};
-use crate::workload::Outcome;
+use crate::workload::CallOutcome;
 use crate::workload::registers::{RegisterAction, RegisterCall};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,12 +88,12 @@ fn left_over(
     let mut tests: BTreeMap<(&str, &[u8]), Vec<LogPosition>> = BTreeMap::new();
     for (call, floor) in history.iter().zip(floors) {
         match (&call.op.action, &call.outcome) {
-            (RegisterAction::Delete, Outcome::Unknown) => {
+            (RegisterAction::Delete, CallOutcome::Unknown) => {
                 deletes.entry(&call.op.key).or_default().push(floor);
             }
             (
                 RegisterAction::TestAndSet { expect: Some(value), wanted: None },
-                Outcome::Unknown,
+                CallOutcome::Unknown,
             ) => {
                 tests.entry((&call.op.key, value)).or_default().push(floor);
             }

@@ -3,10 +3,10 @@
 
 use super::state::{StatePosition, TransactionLog};
 use super::{Committed, TransactionReport};
-use crate::workload::Outcome::Acknowledged;
+use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::transactions::TransactionAnswer::{Done, Failed};
 use crate::workload::transactions::{Level, StepAnswer, Transaction, TransactionStep};
-use crate::workload::{KeyValue, Outcome};
+use crate::workload::{CallOutcome, KeyValue};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -78,9 +78,11 @@ impl Judge<'_> {
                 (Acknowledged(Done(_)), []) => {
                     self.violated("acknowledged, and not in the log", at)
                 }
-                (Acknowledged(Done(_)) | Outcome::Unknown, [place]) => self.claim_at(at, *place),
+                (Acknowledged(Done(_)) | CallOutcome::Unknown, [place]) => {
+                    self.claim_at(at, *place)
+                }
                 (_, []) => {}
-                (Outcome::Refused, _) => self.violated("refused, and in the log", at),
+                (CallOutcome::Refused, _) => self.violated("refused, and in the log", at),
                 (Acknowledged(Failed), _) => self.violated("failed, and in the log", at),
                 _ => self.violated(&format!("{} times in the log", places.len()), at),
             }
@@ -137,7 +139,7 @@ impl Judge<'_> {
     fn strangers(&mut self) {
         let mut unknown: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
         for (at, one) in self.history.iter().enumerate() {
-            if let (Outcome::Unknown, [step]) = (&one.outcome, &one.op.steps[..]) {
+            if let (CallOutcome::Unknown, [step]) = (&one.outcome, &one.op.steps[..]) {
                 let delta = match step {
                     TransactionStep::Add(key, delta) => (key.clone(), delta.to_string()),
                     TransactionStep::AddFloat(key, delta) => (key.clone(), delta.to_string()),
@@ -224,7 +226,7 @@ impl Judge<'_> {
                 *last = one.ended.max(*last);
             }
             let Some(place) = self.placed(at, least, is_behind_update) else { continue };
-            let known = one.outcome != Outcome::Unknown;
+            let known = one.outcome != CallOutcome::Unknown;
             if known {
                 let mine = seen.entry((one.client, strict)).or_default();
                 *mine = place.max(*mine);
@@ -266,7 +268,7 @@ impl Judge<'_> {
             None => least,
         };
         let told = match &one.outcome {
-            Outcome::Refused | Outcome::Unknown => return None,
+            CallOutcome::Refused | CallOutcome::Unknown => return None,
             Acknowledged(Failed) => {
                 self.report.failed += 1;
                 None

@@ -7,7 +7,7 @@
 use super::TTL_TOLERANCE_NS;
 use super::judge::Judge;
 use super::state::StatePosition;
-use crate::workload::Outcome;
+use crate::workload::CallOutcome;
 use crate::workload::transactions::{Level, StepAnswer, TransactionAnswer, TransactionStep};
 
 impl Judge<'_> {
@@ -42,7 +42,7 @@ impl Judge<'_> {
     /// Records which rows with a time to live a transaction at this place was shown or found gone.
     pub(super) fn note_lifetimes(&mut self, at: usize, place: StatePosition) {
         let one = &self.history[at];
-        let Outcome::Acknowledged(TransactionAnswer::Done(told)) = &one.outcome else { return };
+        let CallOutcome::Acknowledged(TransactionAnswer::Done(told)) = &one.outcome else { return };
         for (step, told) in one.op.steps.iter().zip(told) {
             let (TransactionStep::Get(key), StepAnswer::Row(row)) = (step, told) else { continue };
             if self.lifetime(key, place).is_none() || one.op.level != Level::Consistent {

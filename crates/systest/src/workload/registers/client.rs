@@ -3,9 +3,9 @@
 use super::RegisterAnswer::{Done, Existed, Found};
 use super::Turns;
 use super::{RegisterAction, RegisterAnswer, RegisterHistory, RegisterOp, RegisterPlan};
-use crate::client::{Outcome, Resp, RespReply};
-use crate::workload::Outcome::Acknowledged;
-use crate::workload::{Call, KeyValue, WorkloadContext};
+use crate::client::{CallOutcome, Resp, RespReply};
+use crate::workload::CallOutcome::Acknowledged;
+use crate::workload::{KeyValue, WorkloadCall, WorkloadContext};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ impl RegisterClient {
             self.call(connection, key, operation)?;
         }
         let refused =
-            self.history.calls[known..].iter().any(|call| call.outcome == Outcome::Refused);
+            self.history.calls[known..].iter().any(|call| call.outcome == CallOutcome::Refused);
         if refused && self.plan.turns == Turns::On {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -130,15 +130,15 @@ impl RegisterClient {
                 Some(outcome) => (outcome, Ok(())),
                 None => {
                     self.history.strange.push(format!("{key}: {what:?} was answered {word:?}"));
-                    (Outcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
+                    (CallOutcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
                 }
             },
-            Err(error) => (Outcome::Unknown, Err(error)),
+            Err(error) => (CallOutcome::Unknown, Err(error)),
         };
         self.learn(&key, &what, &outcome);
-        let (client, unknown) = (self.number, outcome == Outcome::Unknown);
+        let (client, unknown) = (self.number, outcome == CallOutcome::Unknown);
         let (node, op) = (self.context.node(self.at).0, RegisterOp { key, action: what });
-        self.history.calls.push(Call { client, node, op, outcome, began, ended });
+        self.history.calls.push(WorkloadCall { client, node, op, outcome, began, ended });
         if unknown {
             self.arrive(self.at);
         }
@@ -165,23 +165,23 @@ impl RegisterClient {
                 Some(outcome) => (outcome, Ok(())),
                 None => {
                     self.history.strange.push(format!("{keys:?}: {what:?} got {word:?}"));
-                    (Outcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
+                    (CallOutcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
                 }
             },
-            Err(error) => (Outcome::Unknown, Err(error)),
+            Err(error) => (CallOutcome::Unknown, Err(error)),
         };
         let node = self.context.node(self.at).0;
         for (client, key) in [self.number, self.second].into_iter().zip(keys) {
             let (op, outcome) = (RegisterOp { key, action: what.clone() }, outcome.clone());
-            self.history.calls.push(Call { client, node, op, outcome, began, ended });
+            self.history.calls.push(WorkloadCall { client, node, op, outcome, began, ended });
         }
-        if outcome == Outcome::Unknown {
+        if outcome == CallOutcome::Unknown {
             self.arrive(self.at);
         }
         broken
     }
 
-    fn learn(&mut self, key: &str, what: &RegisterAction, outcome: &Outcome<RegisterAnswer>) {
+    fn learn(&mut self, key: &str, what: &RegisterAction, outcome: &CallOutcome<RegisterAnswer>) {
         let value = match (what, outcome) {
             (RegisterAction::TestAndSet { expect, wanted }, Acknowledged(Found(found))) => {
                 if found == expect { wanted.clone() } else { found.clone() }
@@ -214,10 +214,10 @@ fn words(key: &str, what: &RegisterAction) -> Vec<Vec<u8>> {
 
 /// Returns the outcome of a call of a pair, for each key. `None`: the values differ, or the reply
 /// does not fit the call.
-fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<Outcome<RegisterAnswer>> {
+fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<CallOutcome<RegisterAnswer>> {
     match (word.outcome(), what, word.list()) {
-        (Outcome::Unknown, ..) => Some(Outcome::Unknown),
-        (Outcome::Refused, ..) => Some(Outcome::Refused),
+        (CallOutcome::Unknown, ..) => Some(CallOutcome::Unknown),
+        (CallOutcome::Refused, ..) => Some(CallOutcome::Refused),
         (_, RegisterAction::Get, [RespReply::Bulk(left), RespReply::Bulk(right)])
             if left == right =>
         {
@@ -231,10 +231,10 @@ fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<Outcome<Regis
 }
 
 /// Returns the outcome of a call. `None`: the reply does not fit the call.
-fn outcome(what: &RegisterAction, word: &RespReply) -> Option<Outcome<RegisterAnswer>> {
+fn outcome(what: &RegisterAction, word: &RespReply) -> Option<CallOutcome<RegisterAnswer>> {
     match (word.outcome(), what, word) {
-        (Outcome::Unknown, ..) => Some(Outcome::Unknown),
-        (Outcome::Refused, ..) => Some(Outcome::Refused),
+        (CallOutcome::Unknown, ..) => Some(CallOutcome::Unknown),
+        (CallOutcome::Refused, ..) => Some(CallOutcome::Refused),
         (_, RegisterAction::Get | RegisterAction::TestAndSet { .. }, RespReply::Bulk(found)) => {
             Some(Acknowledged(Found(found.clone())))
         }

@@ -1,8 +1,8 @@
 //! Operations on registers: one key each, read, written, deleted or compared.
 
-use crate::client::Outcome;
-use crate::workload::Outcome::Acknowledged;
-use crate::workload::{Call, History, KeyValue};
+use crate::client::CallOutcome;
+use crate::workload::CallOutcome::Acknowledged;
+use crate::workload::{History, KeyValue, WorkloadCall};
 use RegisterAnswer::{Done, Existed, Found};
 use std::fmt;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub enum RegisterAnswer {
 }
 
 /// Call of one key.
-pub type RegisterCall = Call<RegisterOp, RegisterAnswer>;
+pub type RegisterCall = WorkloadCall<RegisterOp, RegisterAnswer>;
 /// History of calls of single keys.
 pub type RegisterHistory = History<RegisterOp, RegisterAnswer>;
 
@@ -94,8 +94,8 @@ impl fmt::Display for RegisterCall {
             Acknowledged(Done) => write!(f, " = done")?,
             Acknowledged(Found(value)) => write!(f, " = {}", text(value))?,
             Acknowledged(Existed(existed)) => write!(f, " = existed: {existed}")?,
-            Outcome::Refused => write!(f, " = refused")?,
-            Outcome::Unknown => return write!(f, " = unknown, from {}", self.began),
+            CallOutcome::Refused => write!(f, " = refused")?,
+            CallOutcome::Unknown => return write!(f, " = unknown, from {}", self.began),
         }
         write!(f, ", {}..{}", self.began, self.ended)
     }

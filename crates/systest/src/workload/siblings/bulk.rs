@@ -1,7 +1,7 @@
 //! Bulk load: many rows, each written once at full speed, as ballast for experiments.
 
 use super::{SiblingAction, SiblingCall, SiblingHistory, SiblingOp};
-use crate::client::{Outcome, Resp, RespReply, command};
+use crate::client::{CallOutcome, Resp, RespReply, command};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -93,7 +93,7 @@ impl Bulk {
         let call = |at| {
             let (key, action) = (self.key(at), SiblingAction::Write(self.value(at)));
             let op = SiblingOp { key, action, seen: BTreeSet::new() };
-            SiblingCall::untimed(op, Outcome::Acknowledged(None))
+            SiblingCall::untimed(op, CallOutcome::Acknowledged(None))
         };
         SiblingHistory { calls: self.keys.clone().map(call).collect(), ..SiblingHistory::default() }
     }

@@ -1,8 +1,8 @@
 //! Sibling client: draws calls, sends them, and records the answers.
 
 use super::{SiblingAction, SiblingAnswer, SiblingHistory, SiblingOp, SiblingPlan};
-use crate::client::{HttpResponse, Outcome, Riak, RiakObject, RiakOutcome};
-use crate::workload::{Call, WorkloadContext};
+use crate::client::{CallOutcome, HttpResponse, Riak, RiakObject, RiakOutcome};
+use crate::workload::{WorkloadCall, WorkloadContext};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,10 +100,10 @@ impl SiblingClient {
         let began = self.context.now();
         let (outcome, end) = match client.fetch(&self.plan.place, key, "") {
             Ok(RiakOutcome::Done(shown) | RiakOutcome::Absent(shown)) => {
-                (Outcome::Acknowledged(Some(self.learn(key, shown))), Ok(()))
+                (CallOutcome::Acknowledged(Some(self.learn(key, shown))), Ok(()))
             }
             Ok(RiakOutcome::Other(answer)) => (self.failure(&answer), Err(refused())),
-            Err(error) => (Outcome::Unknown, Err(error)),
+            Err(error) => (CallOutcome::Unknown, Err(error)),
         };
         self.record(began, (key, SiblingAction::Read, BTreeSet::new()), outcome);
         end
@@ -139,21 +139,21 @@ impl SiblingClient {
     fn change_outcome(
         &mut self,
         answer: io::Result<RiakOutcome>,
-    ) -> (Outcome<RiakObject>, io::Result<()>) {
+    ) -> (CallOutcome<RiakObject>, io::Result<()>) {
         match answer {
-            Ok(RiakOutcome::Done(shown)) => (Outcome::Acknowledged(shown), Ok(())),
-            Ok(RiakOutcome::Absent(_)) => (Outcome::Refused, Ok(())),
+            Ok(RiakOutcome::Done(shown)) => (CallOutcome::Acknowledged(shown), Ok(())),
+            Ok(RiakOutcome::Absent(_)) => (CallOutcome::Refused, Ok(())),
             Ok(RiakOutcome::Other(answer)) => (self.failure(&answer), Err(refused())),
-            Err(error) => (Outcome::Unknown, Err(error)),
+            Err(error) => (CallOutcome::Unknown, Err(error)),
         }
     }
 
     /// Returns the outcome of a failed call. A client error had no effect; after a server error,
     /// some replicas may have executed the call.
-    fn failure<A>(&mut self, answer: &HttpResponse) -> Outcome<A> {
+    fn failure<A>(&mut self, answer: &HttpResponse) -> CallOutcome<A> {
         let words: String = answer.text().lines().next().unwrap_or("").chars().take(90).collect();
         *self.history.refusals.entry(format!("{} {words}", answer.status)).or_default() += 1;
-        if answer.status < 500 { Outcome::Refused } else { Outcome::Unknown }
+        if answer.status < 500 { CallOutcome::Refused } else { CallOutcome::Unknown }
     }
 
     fn learn(&mut self, key: &str, shown: RiakObject) -> BTreeSet<String> {
@@ -168,11 +168,11 @@ impl SiblingClient {
         &mut self,
         began: u64,
         (key, action, seen): (&str, SiblingAction, BTreeSet<String>),
-        outcome: Outcome<SiblingAnswer>,
+        outcome: CallOutcome<SiblingAnswer>,
     ) {
         let (ended, node) = (self.context.now(), self.context.node(self.at).0);
         let (client, op) = (self.number, SiblingOp { key: key.into(), action, seen });
-        self.history.calls.push(Call { client, node, op, outcome, began, ended });
+        self.history.calls.push(WorkloadCall { client, node, op, outcome, began, ended });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Manual client: a test makes each of its calls, for stories in which the order matters.
 
 use super::{SiblingAction, SiblingAnswer, SiblingCall, SiblingHistory, SiblingOp};
-use crate::client::{Outcome, Riak, RiakObject, RiakOutcome};
+use crate::client::{CallOutcome, Riak, RiakObject, RiakOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -52,7 +52,13 @@ impl ManualClient {
     }
 
     /// Writes a new value that replaces the seen ones. Returns the outcome.
-    pub fn put(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> Outcome {
+    pub fn put(
+        &mut self,
+        node: usize,
+        key: &str,
+        seen: &ShownValues,
+        options: &str,
+    ) -> CallOutcome {
         self.written += 1;
         let (place, value) = (self.place.clone(), format!("{}.{}", self.name, self.written));
         let how = (seen.context.as_deref(), options);
@@ -63,7 +69,13 @@ impl ManualClient {
     }
 
     /// Deletes the seen values. Returns the outcome.
-    pub fn delete(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> Outcome {
+    pub fn delete(
+        &mut self,
+        node: usize,
+        key: &str,
+        seen: &ShownValues,
+        options: &str,
+    ) -> CallOutcome {
         let place = self.place.clone();
         let how = (seen.context.as_deref(), options);
         let answer = self.ask(node, |client| client.remove(&place, key, how));
@@ -81,7 +93,7 @@ impl ManualClient {
         let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
         let seen =
             ShownValues { context: shown.context, values: shown.values.iter().map(text).collect() };
-        let answer = Outcome::Acknowledged(Some(seen.values.clone()));
+        let answer = CallOutcome::Acknowledged(Some(seen.values.clone()));
         self.record(key, SiblingAction::Read, &ShownValues::default(), answer);
         seen
     }
@@ -91,7 +103,7 @@ impl ManualClient {
         key: &str,
         action: SiblingAction,
         seen: &ShownValues,
-        outcome: Outcome<SiblingAnswer>,
+        outcome: CallOutcome<SiblingAnswer>,
     ) {
         let op = SiblingOp { key: key.into(), action, seen: seen.values.clone() };
         self.calls.push(SiblingCall::untimed(op, outcome));
@@ -115,11 +127,11 @@ impl ManualClient {
 
 /// Returns the outcome of a change. A client error had no effect; after a server error, some
 /// replicas may have executed the call.
-fn told(answer: &std::io::Result<RiakOutcome>) -> Outcome {
+fn told(answer: &std::io::Result<RiakOutcome>) -> CallOutcome {
     match answer {
-        Ok(RiakOutcome::Done(_)) => Outcome::Acknowledged(()),
-        Ok(RiakOutcome::Absent(_)) => Outcome::Refused,
-        Ok(RiakOutcome::Other(answer)) if answer.status < 500 => Outcome::Refused,
-        Ok(RiakOutcome::Other(_)) | Err(_) => Outcome::Unknown,
+        Ok(RiakOutcome::Done(_)) => CallOutcome::Acknowledged(()),
+        Ok(RiakOutcome::Absent(_)) => CallOutcome::Refused,
+        Ok(RiakOutcome::Other(answer)) if answer.status < 500 => CallOutcome::Refused,
+        Ok(RiakOutcome::Other(_)) | Err(_) => CallOutcome::Unknown,
     }
 }

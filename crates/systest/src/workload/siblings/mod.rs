@@ -18,7 +18,7 @@ mod manual;
 pub use bulk::Bulk;
 pub use manual::{ManualClient, ShownValues};
 
-use super::{Call, History, Outcome, UNTIMED, Workload};
+use super::{CallOutcome, History, UNTIMED, Workload, WorkloadCall};
 use client::SiblingClient;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ pub struct SiblingOp {
 /// Values that an answer showed together, without deleted ones. `None`: it showed nothing.
 pub type SiblingAnswer = Option<BTreeSet<String>>;
 /// Call of a client of an available bucket.
-pub type SiblingCall = Call<SiblingOp, SiblingAnswer>;
+pub type SiblingCall = WorkloadCall<SiblingOp, SiblingAnswer>;
 /// History of such calls.
 pub type SiblingHistory = History<SiblingOp, SiblingAnswer>;
 /// Sibling clients at work.
@@ -57,8 +57,8 @@ pub type SiblingWorkload = Workload<SiblingHistory>;
 
 impl SiblingCall {
     /// Returns a call that no figure counts.
-    pub fn untimed(op: SiblingOp, outcome: Outcome<SiblingAnswer>) -> SiblingCall {
-        Call { client: 0, node: 0, op, outcome, began: UNTIMED, ended: UNTIMED }
+    pub fn untimed(op: SiblingOp, outcome: CallOutcome<SiblingAnswer>) -> SiblingCall {
+        WorkloadCall { client: 0, node: 0, op, outcome, began: UNTIMED, ended: UNTIMED }
     }
 }
 

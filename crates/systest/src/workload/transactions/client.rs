@@ -5,10 +5,10 @@ use super::{
     Level, PATIENCE, StepAnswer, TransactionAnswer, TransactionHistory, TransactionOp,
     TransactionStep,
 };
-use crate::client::{Http, Outcome};
-use crate::workload::Outcome::Acknowledged;
+use crate::client::{CallOutcome, Http};
+use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::transactions::TransactionAnswer::{Done, Failed};
-use crate::workload::{Call, KeyValue, WorkloadContext};
+use crate::workload::{KeyValue, WorkloadCall, WorkloadContext};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::io;
@@ -123,7 +123,7 @@ impl TransactionClient {
                 let steps: Vec<_> = (0..6).map(|_| self.plain(true)).collect();
                 let began = self.context.now();
                 let (outcomes, end) = front_ends::pipelined(resp, &steps);
-                let broken = outcomes.contains(&Outcome::Unknown);
+                let broken = outcomes.contains(&CallOutcome::Unknown);
                 for (step, outcome) in steps.into_iter().zip(outcomes) {
                     self.note(
                         vec![step],
@@ -279,25 +279,25 @@ impl TransactionClient {
         let retry = (*session, *number);
         let key = format!("{}-number{}", self.prefix, self.dice.random_range(0..2));
         let steps = vec![TransactionStep::Add(key, 1)];
-        let (began, mut last) = (self.context.now(), (Outcome::Refused, None));
+        let (began, mut last) = (self.context.now(), (CallOutcome::Refused, None));
         for at in self.at..self.at + TRIES_MAX {
             let answered =
                 connect(at).and_then(|mut web| front_ends::sequence(&mut web, &steps, Some(retry)));
             match answered {
-                Ok((Outcome::Refused, _)) => {}
-                Ok((Outcome::Unknown, _)) => last.0 = Outcome::Unknown,
+                Ok((CallOutcome::Refused, _)) => {}
+                Ok((CallOutcome::Unknown, _)) => last.0 = CallOutcome::Unknown,
                 Ok(done) => {
                     last = done;
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
-                Err(_) => last.0 = Outcome::Unknown,
+                Err(_) => last.0 = CallOutcome::Unknown,
             }
             std::thread::sleep(10 * PAUSE);
         }
-        if last.0 == Outcome::Unknown || last.0 == Outcome::Refused {
+        if last.0 == CallOutcome::Unknown || last.0 == CallOutcome::Refused {
             // An attempt without an answer may still be in flight.
-            (self.session, last.0) = (None, Outcome::Unknown);
+            (self.session, last.0) = (None, CallOutcome::Unknown);
         }
         let other = self.context.number();
         let mine = std::mem::replace(&mut self.connection, other);
@@ -322,7 +322,7 @@ impl TransactionClient {
                 let end = if goes_on { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) };
                 ((outcome, index), end)
             }
-            Err(error) => ((Outcome::Unknown, None), Err(error)),
+            Err(error) => ((CallOutcome::Unknown, None), Err(error)),
         };
         self.note(steps, level, front_end, began, answer);
         end
@@ -334,13 +334,13 @@ impl TransactionClient {
         level: Level,
         front_end: &'static str,
         began: u64,
-        (outcome, index): (Outcome<TransactionAnswer>, Option<u64>),
+        (outcome, index): (CallOutcome<TransactionAnswer>, Option<u64>),
     ) {
         self.index = self.index.max(index.unwrap_or(0));
         let (client, ended) = (self.connection, self.context.now());
         let node = self.context.node(self.at + self.at / front_ends::KINDS).0;
         let op = TransactionOp { steps, level, front_end, index };
-        self.history.calls.push(Call { client, node, op, outcome, began, ended });
+        self.history.calls.push(WorkloadCall { client, node, op, outcome, began, ended });
     }
 }
 

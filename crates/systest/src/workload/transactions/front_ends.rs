@@ -2,18 +2,18 @@
 
 use super::{BUCKET, CLUSTER, Level, PATIENCE, StepAnswer, TransactionAnswer, TransactionStep};
 use crate::client::{
-    Arakoon, Http, HttpResponse, Outcome, Resp, RespReply, Riak, RiakOutcome as Shown, Trouble,
+    Arakoon, CallOutcome, Http, HttpResponse, Resp, RespReply, Riak, RiakOutcome as Shown, Trouble,
 };
 use crate::client::{command, encoded};
+use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::KeyValue;
-use crate::workload::Outcome::Acknowledged;
 use crate::workload::transactions::TransactionAnswer::{Done, Failed};
 use serde_json::{Value as Json, json};
 use std::io;
 use std::net::SocketAddr;
 
 /// Answer: the outcome, and the index that it names. `None`: the front-end names none.
-pub(super) type ProtocolAnswer = io::Result<(Outcome<TransactionAnswer>, Option<u64>)>;
+pub(super) type ProtocolAnswer = io::Result<(CallOutcome<TransactionAnswer>, Option<u64>)>;
 
 /// Session of the native front-end, and the number of the request in it.
 pub(super) type Retry = (u64, u64);
@@ -82,10 +82,13 @@ fn resp_words(step: &TransactionStep) -> Vec<Vec<u8>> {
     }
 }
 
-fn resp_said(step: &TransactionStep, word: RespReply) -> io::Result<Outcome<TransactionAnswer>> {
+fn resp_said(
+    step: &TransactionStep,
+    word: RespReply,
+) -> io::Result<CallOutcome<TransactionAnswer>> {
     let said = match (word.outcome(), step, &word) {
-        (Outcome::Unknown, ..) => return Ok(Outcome::Unknown),
-        (Outcome::Refused, ..) => return Ok(Outcome::Refused),
+        (CallOutcome::Unknown, ..) => return Ok(CallOutcome::Unknown),
+        (CallOutcome::Refused, ..) => return Ok(CallOutcome::Refused),
         (_, TransactionStep::Get(_), RespReply::Bulk(value)) => StepAnswer::Row(value.clone()),
         (_, TransactionStep::Set(..), RespReply::Simple(_)) => StepAnswer::Done,
         (_, TransactionStep::Add(..), RespReply::Number(sum)) => {
@@ -108,7 +111,7 @@ fn resp_one(resp: &mut Resp, step: &TransactionStep, level: Level) -> ProtocolAn
     };
     let level = resp.say(&format!("CREDENZA.CONSISTENCY {level}"))?;
     if level.error().is_some() {
-        return Ok((Outcome::Refused, None));
+        return Ok((CallOutcome::Refused, None));
     }
     resp.send(&resp_bytes(step))?;
     Ok((resp_said(step, resp.receive()?)?, None))
@@ -123,11 +126,11 @@ fn resp_bytes(step: &TransactionStep) -> Vec<u8> {
 pub(super) fn pipelined(
     resp: &mut Resp,
     steps: &[TransactionStep],
-) -> (Vec<Outcome<TransactionAnswer>>, io::Result<()>) {
+) -> (Vec<CallOutcome<TransactionAnswer>>, io::Result<()>) {
     let bytes: Vec<u8> = steps.iter().flat_map(resp_bytes).collect();
     let mut all = Vec::new();
     if let Err(error) = resp.say("CREDENZA.CONSISTENCY CONSISTENT") {
-        return (steps.iter().map(|_| Outcome::Refused).collect(), Err(error));
+        return (steps.iter().map(|_| CallOutcome::Refused).collect(), Err(error));
     }
     let mut sent = resp.send(&bytes);
     for step in steps {
@@ -138,7 +141,7 @@ pub(super) fn pipelined(
                 Ok(())
             }
             Err(error) => {
-                all.push(Outcome::Unknown);
+                all.push(CallOutcome::Unknown);
                 Err(error)
             }
         };
@@ -199,12 +202,12 @@ fn index(answer: &HttpResponse) -> Option<u64> {
 }
 
 /// Returns the outcome of a request that was answered with an error.
-fn fate(answer: &HttpResponse) -> io::Result<Outcome<TransactionAnswer>> {
+fn fate(answer: &HttpResponse) -> io::Result<CallOutcome<TransactionAnswer>> {
     let json = answer.json();
     match (json["error"]["kind"].as_str(), answer.reason().as_str()) {
         (Some("conflict"), "assertion_failed") => Ok(Acknowledged(Failed)),
-        (Some("unavailable"), _) => Ok(Outcome::Refused),
-        (Some("unknown" | "corrupt"), _) => Ok(Outcome::Unknown),
+        (Some("unavailable"), _) => Ok(CallOutcome::Refused),
+        (Some("unknown" | "corrupt"), _) => Ok(CallOutcome::Unknown),
         _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
     }
 }
@@ -314,9 +317,9 @@ fn riak_one(riak: &mut Riak, step: &TransactionStep) -> ProtocolAnswer {
 
 /// Returns the outcome of a failed request. Riak's errors have no kind: only one of its refusals is
 /// certain to have had no effect.
-fn riak_fate(answer: &HttpResponse) -> io::Result<Outcome<TransactionAnswer>> {
+fn riak_fate(answer: &HttpResponse) -> io::Result<CallOutcome<TransactionAnswer>> {
     match answer.status {
-        500.. => Ok(Outcome::Unknown),
+        500.. => Ok(CallOutcome::Unknown),
         _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
     }
 }
@@ -340,8 +343,8 @@ fn arakoon_one(arakoon: &mut Arakoon, step: &TransactionStep, level: Level) -> P
         Err(Trouble::Broken(error)) => return Err(error),
         Err(trouble) => match trouble.code() {
             Some(NOT_FOUND) => Acknowledged(Done(vec![StepAnswer::Row(None)])),
-            Some(NOT_MASTER | GOING_DOWN) => Outcome::Refused,
-            _ => Outcome::Unknown,
+            Some(NOT_MASTER | GOING_DOWN) => CallOutcome::Refused,
+            _ => CallOutcome::Unknown,
         },
     };
     Ok((outcome, None))

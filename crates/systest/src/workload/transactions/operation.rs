@@ -1,6 +1,6 @@
 //! Transactions: steps that apply atomically, with the answer to each.
 
-use crate::workload::{Call, History, KeyValue};
+use crate::workload::{History, KeyValue, WorkloadCall};
 use std::fmt;
 
 /// A step of a transaction.
@@ -75,7 +75,7 @@ pub struct TransactionOp {
 }
 
 /// Transaction of a client; a client is one connection.
-pub type Transaction = Call<TransactionOp, TransactionAnswer>;
+pub type Transaction = WorkloadCall<TransactionOp, TransactionAnswer>;
 /// History of transactions.
 pub type TransactionHistory = History<TransactionOp, TransactionAnswer>;
 
@@ -92,7 +92,7 @@ impl fmt::Display for Transaction {
         let text = format!("{:?} = {:?}", self.op.steps, self.outcome);
         let text: String = text.chars().take(400).collect();
         let TransactionOp { level, index, front_end, .. } = &self.op;
-        let Call { client, began, ended, .. } = self;
+        let WorkloadCall { client, began, ended, .. } = self;
         write!(f, "{front_end} connection {client}, {level:?}: {text}")?;
         write!(f, ", index {index:?}, {began}..{ended}")
     }

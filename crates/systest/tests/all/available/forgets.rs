@@ -5,7 +5,7 @@ use super::{COPIES, Done, PACE, SECOND, compare, judge_all};
 use std::time::{Duration, Instant};
 use systest::report::{Figures, long, skipped};
 use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::{ManualClient, ShownValues};
 
 /// Number of keys of each kind: many enough that every node owns some and keeps hints for others.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use systest::client::Http;
 use systest::report::{bound, times};
 use systest::rigs::Cluster;
-use systest::workload::Outcome;
+use systest::workload::CallOutcome;
 use systest::workload::siblings::{ManualClient, ShownValues, SiblingHistory, SiblingPlan};
 
 /// Longest time until a silent node is detected.
@@ -67,7 +67,7 @@ fn kept_by_nobody_else(
         let mut put = |at: usize| {
             hand.put(left[at % left.len()], &format!("only-{at}"), &ShownValues::default(), "")
         };
-        (0..200).filter(|at| put(*at) == Outcome::Acknowledged(())).count()
+        (0..200).filter(|at| put(*at) == CallOutcome::Acknowledged(())).count()
     });
     assert!(taken > 100, "two of five nodes took {taken} of 200 writes");
     *slowest = come_home(cluster).max(*slowest);

@@ -5,7 +5,7 @@ use super::{Done, SECOND};
 use std::collections::BTreeMap;
 use systest::report::{Figures, bound, times};
 use systest::rigs::Cluster;
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::{ManualClient, ShownValues};
 
 /// A node misses rows, and writes to rows it has; no client reads them.

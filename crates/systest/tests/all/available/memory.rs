@@ -3,7 +3,7 @@
 use super::Done;
 use systest::report::{Figures, times};
 use systest::rigs::{Cluster, Scratch, must, text, wait};
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::{ManualClient, ShownValues};
 
 /// Number of keys of each kind.

@@ -5,7 +5,7 @@ use super::{COPIES, Done, SECOND};
 use std::time::{Duration, Instant};
 use systest::report::{Figures, bound, long, skipped};
 use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
-use systest::workload::Outcome;
+use systest::workload::CallOutcome;
 use systest::workload::siblings::{Bulk, SiblingHistory};
 use systest::workload::siblings::{SiblingAction, SiblingCall, SiblingOp};
 
@@ -131,7 +131,7 @@ fn replaced(rows: &Bulk, some: &Bulk) -> SiblingHistory {
     let call = |at: usize| {
         let (key, action) = (some.key(at), SiblingAction::Write(some.value(at)));
         let op = SiblingOp { key, action, seen: old(at).into_iter().collect() };
-        SiblingCall::untimed(op, Outcome::Acknowledged(None))
+        SiblingCall::untimed(op, CallOutcome::Acknowledged(None))
     };
     SiblingHistory { calls: some.keys.clone().map(call).collect(), ..SiblingHistory::default() }
 }

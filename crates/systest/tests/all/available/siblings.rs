@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use systest::checkers::causal::judge;
 use systest::report::{Figures, times};
 use systest::rigs::{Cluster, Copies};
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::SiblingAction;
 use systest::workload::siblings::{ManualClient, ShownValues, SiblingHistory};
 

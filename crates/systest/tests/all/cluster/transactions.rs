@@ -7,8 +7,8 @@ use systest::checkers::transactions::{Committed, ValueEffect, judge};
 use systest::client::Arakoon;
 use systest::report::{Figures, skipped, times};
 use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
-use systest::workload::Outcome;
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::transactions::TransactionAnswer::Done;
 use systest::workload::transactions::{
     CLUSTER, Level, StepAnswer, Transaction, TransactionAnswer, TransactionStep,
@@ -74,12 +74,12 @@ impl Trial {
         cluster.must_settle();
         self.take_log(cluster);
         let report = judge(&lived.calls, &self.committed);
-        let count = |wanted: fn(&Outcome<TransactionAnswer>) -> bool| {
+        let count = |wanted: fn(&CallOutcome<TransactionAnswer>) -> bool| {
             lived.calls.iter().filter(|one| wanted(&one.outcome)).count() as u64
         };
-        self.figures.ok = count(Outcome::is_acknowledged);
-        self.figures.fail = count(|it| *it == Outcome::Refused);
-        self.figures.info = count(|it| *it == Outcome::Unknown);
+        self.figures.ok = count(CallOutcome::is_acknowledged);
+        self.figures.fail = count(|it| *it == CallOutcome::Refused);
+        self.figures.info = count(|it| *it == CallOutcome::Unknown);
         for (name, many) in [
             ("updates", report.updates),
             ("late", report.late),
@@ -171,7 +171,7 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
                 ([TransactionStep::Set(..)], Acknowledged(Done(_)))
             )
         };
-        history.iter_mut().find(wrote).map(|one| one.outcome = Outcome::Refused).is_some()
+        history.iter_mut().find(wrote).map(|one| one.outcome = CallOutcome::Refused).is_some()
     });
 }
 

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use systest::rigs::{Cluster, Options, Scratch, wait};
-use systest::workload::Outcome;
+use systest::workload::CallOutcome;
 use systest::workload::siblings::{ManualClient, ShownValues};
 
 /// Number of values written, so that the log has a head, a middle and an end.
@@ -165,7 +165,10 @@ fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
     let key = |at: usize| format!("k{at:03}");
     let nothing = ShownValues::default();
     for at in 0..KEYS {
-        assert_eq!(hand.put(1 + at % 5, &key(at), &nothing, "w=all"), Outcome::Acknowledged(()));
+        assert_eq!(
+            hand.put(1 + at % 5, &key(at), &nothing, "w=all"),
+            CallOutcome::Acknowledged(())
+        );
     }
     cluster.must_be_quiet();
     cluster.nodes().for_each(|node| cluster.kill(node));
@@ -207,7 +210,7 @@ fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
     // It goes on: everything is written anew, and others join and get all of it.
     for at in 0..KEYS {
         let seen = hand.get(1, &key(at), "").expect("it is read");
-        assert_eq!(hand.put(1, &key(at), &seen, ""), Outcome::Acknowledged(()));
+        assert_eq!(hand.put(1, &key(at), &seen, ""), CallOutcome::Acknowledged(()));
     }
     for node in [2, 3] {
         cluster.begin(node);

@@ -7,10 +7,10 @@ use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use systest::checkers::check;
 use systest::checkers::replay::Decided;
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use systest::workload::registers::{RegisterAction, RegisterCall, RegisterOp};
-use systest::workload::{Call, Outcome};
+use systest::workload::{CallOutcome, WorkloadCall};
 
 /// Returns the history of a correct register with concurrent clients: each call takes effect at a
 /// moment between its beginning and its end; one without an answer at any moment after its
@@ -44,13 +44,13 @@ pub fn lived_and_logged(
             let mut happens = dice.random_range(began..=ended);
             let mut outcome = Acknowledged(Done);
             if dice.random_bool(unknown) {
-                outcome = Outcome::Unknown;
+                outcome = CallOutcome::Unknown;
                 let never = dice.random_bool(0.5);
                 happens = if never { u64::MAX } else { began + dice.random_range(0..300) };
             }
             now = ended + dice.random_range(1..10);
             let key = format!("k{}", dice.random_range(0..2));
-            let call = Call {
+            let call = WorkloadCall {
                 client,
                 node: 0,
                 op: RegisterOp { key, action: operation },
@@ -195,8 +195,12 @@ fn tampered_histories_are_refused() {
         refused("lost write", &gone);
         // A read from the future: a value that is written only after it.
         let mut future = calls.clone();
-        future[newer] =
-            Call { client: 2_000, began: end + 10, ended: end + 20, ..calls[newer].clone() };
+        future[newer] = WorkloadCall {
+            client: 2_000,
+            began: end + 10,
+            ended: end + 20,
+            ..calls[newer].clone()
+        };
         future[read].outcome = Acknowledged(Found(written(newer)));
         refused("read from the future", &future);
         // A split brain: two sides go on, each with its own values; one side alone is correct.

@@ -12,10 +12,10 @@ mod twin;
 
 use std::time::Duration;
 use systest::checkers::{LinearVerdict, check};
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use systest::workload::registers::{RegisterAction, RegisterCall, RegisterHistory, RegisterOp};
-use systest::workload::{Call, KeyValue, Outcome};
+use systest::workload::{CallOutcome, KeyValue, WorkloadCall};
 use twin::brute;
 
 const ENOUGH: u64 = 1_000_000;
@@ -47,12 +47,12 @@ fn history(lines: &[&str]) -> Vec<RegisterCall> {
         let [began, ended] = words[words.len() - 2..] else { panic!("two times") };
         let began: u64 = began.parse().expect("a time");
         let (outcome, ended) = match ended {
-            "?" => (Outcome::Unknown, began),
-            "x" => (Outcome::Refused, began),
+            "?" => (CallOutcome::Unknown, began),
+            "x" => (CallOutcome::Refused, began),
             time => (outcome, time.parse().expect("a time")),
         };
         let client = words[0].parse().expect("a number");
-        Call {
+        WorkloadCall {
             client,
             node: 0,
             op: RegisterOp { key: words[2].into(), action: operation },

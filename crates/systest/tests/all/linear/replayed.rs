@@ -7,7 +7,7 @@ use systest::checkers::check;
 use systest::checkers::replay::{Decided, ReplayReport, ReplayVerdict, replay};
 use systest::workload::registers::RegisterAnswer::Done;
 use systest::workload::registers::{RegisterAction, RegisterCall, RegisterOp};
-use systest::workload::{Call, KeyValue, Outcome};
+use systest::workload::{CallOutcome, KeyValue, WorkloadCall};
 
 /// Parses `INDEX KEY=VALUE ...`, each value of the log a line; `-` deletes the key.
 fn log(lines: &[&str]) -> Vec<Decided> {
@@ -158,7 +158,7 @@ fn tampered_histories_and_logs_are_refused() {
         more.last_mut().expect("one").effects.push(twice);
         refused("a write that was done twice", &calls, &more);
         let mut no = calls.clone();
-        no[call].outcome = Outcome::Refused;
+        no[call].outcome = CallOutcome::Refused;
         refused("a refusal of what was done", &no, &log);
         let mut without = calls.clone();
         without.remove(call);
@@ -166,11 +166,11 @@ fn tampered_histories_and_logs_are_refused() {
         let last = calls.iter().map(|call| call.ended).max().expect("some");
         let mut late = calls.clone();
         let (began, ended) = (last + 10, last + 20);
-        late[call] = Call { client: 9_000, began, ended, ..calls[call].clone() };
+        late[call] = WorkloadCall { client: 9_000, began, ended, ..calls[call].clone() };
         let end: KeyValue = Some(b"end".to_vec());
         let put = RegisterAction::Put(b"end".to_vec());
-        let (key, outcome) = (calls[call].op.key.clone(), Outcome::Acknowledged(Done));
-        let other = Call {
+        let (key, outcome) = (calls[call].op.key.clone(), CallOutcome::Acknowledged(Done));
+        let other = WorkloadCall {
             client: 9_001,
             node: 0,
             op: RegisterOp { key: key.clone(), action: put },
@@ -178,7 +178,7 @@ fn tampered_histories_and_logs_are_refused() {
             began,
             ended,
         };
-        late.push(Call { began: last + 1, ended: last + 2, ..other });
+        late.push(WorkloadCall { began: last + 1, ended: last + 2, ..other });
         let mut ends = log.clone();
         let index = log.last().expect("one").index + 1;
         ends.push(Decided { index, effects: vec![(key, end)] });

@@ -5,7 +5,7 @@ use systest::checkers::transactions::{Committed, TransactionReport, ValueEffect,
 use systest::workload::transactions::{
     Level, StepAnswer, Transaction, TransactionAnswer, TransactionOp, TransactionStep,
 };
-use systest::workload::{Call, Outcome};
+use systest::workload::{CallOutcome, WorkloadCall};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -32,17 +32,17 @@ fn number(sum: i64) -> StepAnswer {
 /// Returns a transaction on its own connection.
 fn done(steps: &[TransactionStep], said: &[StepAnswer], (began, ended): (u64, u64)) -> Transaction {
     let (level, front_end) = (Level::Consistent, "test");
-    Call {
+    WorkloadCall {
         client: began as u32,
         node: 0,
         op: TransactionOp { steps: steps.to_vec(), level, front_end, index: None },
-        outcome: Outcome::Acknowledged(TransactionAnswer::Done(said.to_vec())),
+        outcome: CallOutcome::Acknowledged(TransactionAnswer::Done(said.to_vec())),
         began,
         ended,
     }
 }
 
-fn ended(outcome: Outcome<TransactionAnswer>, mut one: Transaction) -> Transaction {
+fn ended(outcome: CallOutcome<TransactionAnswer>, mut one: Transaction) -> Transaction {
     one.outcome = outcome;
     one
 }
@@ -92,11 +92,11 @@ fn a_register_is_judged_across_doors() {
     refused("nobody asked", &[write(2, "x")], &two);
     refused("2 times", &[write(2, "x"), write(4, "y")], &["1 a=x", "2 a=y", "3 a=x"]);
     refused("done at place", &[write(2, "x"), write(6, "y")], &["1 a=y", "2 a=x"]);
-    let unknown = ended(Outcome::Unknown, write(2, "x"));
+    let unknown = ended(CallOutcome::Unknown, write(2, "x"));
     explained(&[unknown.clone(), write(4, "y"), read(8, "x")], &["1 a=y", "2 a=x"]);
     explained(&[unknown.clone(), write(4, "y"), read(8, "y")], &["1 a=y"]);
     refused("done at place", &[write(0, "y"), unknown], &["1 a=x", "2 a=y"]);
-    let no = ended(Outcome::Refused, write(2, "x"));
+    let no = ended(CallOutcome::Refused, write(2, "x"));
     refused("refused, and in the log", &[no.clone(), write(6, "y")], &two);
     let dirty = at_level(Level::Dirty, 9, read(8, "x"));
     refused("no state", &[no, write(6, "y"), dirty], &["2 a=y"]);
@@ -105,7 +105,7 @@ fn a_register_is_judged_across_doors() {
 #[test]
 fn numbers_that_are_lost_or_doubled_are_refused() {
     let add = |at, sum| done(&[TransactionStep::Add("n".into(), 2)], &[number(sum)], (at, at + 1));
-    let lost = ended(Outcome::Unknown, add(4, 0));
+    let lost = ended(CallOutcome::Unknown, add(4, 0));
     explained(&[add(0, 2), add(2, 4)], &["1 n=2", "2 n=4"]);
     let late = explained(&[add(0, 2), lost.clone(), add(8, 6)], &["1 n=2", "2 n=4", "3 n=6"]);
     assert_eq!((late.updates, late.late), (2, 1));
@@ -134,7 +134,7 @@ fn skew_and_torn_sequences_are_refused() {
     };
     let both = [guarded(0, "a", "b", "x"), guarded(1, "b", "a", "y")];
     refused("not those of the state", &both, &["1 b=x", "2 a=y"]);
-    let failed = ended(Outcome::Acknowledged(TransactionAnswer::Failed), both[1].clone());
+    let failed = ended(CallOutcome::Acknowledged(TransactionAnswer::Failed), both[1].clone());
     let report = explained(&[both[0].clone(), failed.clone()], &["1 b=x"]);
     assert_eq!(report.failed, 1);
     refused("no state", &[failed], &[]);
@@ -148,13 +148,13 @@ fn skew_and_torn_sequences_are_refused() {
     refused("answers", &[swap(0, "-", "x"), swap(2, "-", "y")], &["1 a=x b=x", "2 a=y b=y"]);
     // Of two tests without an answer either may have succeeded alone.
     let write = |key: &str| done(&[set(key, "w")], &[StepAnswer::Done], (0, 1));
-    let unknown = ended(Outcome::Unknown, swap(2, "-", "x"));
+    let unknown = ended(CallOutcome::Unknown, swap(2, "-", "x"));
     let report = explained(&[write("a"), unknown.clone()], &["1 a=w", "2 b=x"]);
     assert_eq!(report.late, 1);
     explained(&[write("b"), unknown.clone()], &["1 b=w", "2 a=x"]);
     explained(&[write("b"), unknown.clone()], &["1 b=w"]);
     refused("answers", &[write("c"), unknown], &["1 c=w", "2 b=x"]);
-    let no = ended(Outcome::Refused, swap(2, "-", "x"));
+    let no = ended(CallOutcome::Refused, swap(2, "-", "x"));
     refused("refused, and in the log", &[write("a"), no], &["1 a=w", "2 b=x"]);
     // No reader sees the state between two halves of a transaction.
     let gets = |said: [&str; 2]| done(&[get("a"), get("b")], &said.map(row), (1, 9));

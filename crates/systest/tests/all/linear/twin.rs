@@ -6,14 +6,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use systest::checkers::{LinearVerdict, check};
-use systest::workload::Outcome::Acknowledged;
+use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use systest::workload::registers::{RegisterAction, RegisterCall, RegisterOp};
-use systest::workload::{Call, KeyValue, Outcome};
+use systest::workload::{CallOutcome, KeyValue, WorkloadCall};
 
 /// Returns true if any order explains the history.
 pub fn brute(calls: &[RegisterCall]) -> bool {
-    let calls: Vec<_> = calls.iter().filter(|call| call.outcome != Outcome::Refused).collect();
+    let calls: Vec<_> = calls.iter().filter(|call| call.outcome != CallOutcome::Refused).collect();
     ordered(&calls, &BTreeMap::new())
 }
 
@@ -51,7 +51,7 @@ fn apply<'a>(call: &'a RegisterCall, table: &mut BTreeMap<&'a str, Vec<u8>>) -> 
     match &call.outcome {
         Acknowledged(Found(found)) => *found == before,
         Acknowledged(Existed(existed)) => *existed == before.is_some(),
-        Acknowledged(Done) | Outcome::Refused | Outcome::Unknown => true,
+        Acknowledged(Done) | CallOutcome::Refused | CallOutcome::Unknown => true,
     }
 }
 
@@ -75,14 +75,21 @@ fn any_call(dice: &mut StdRng, client: u32) -> RegisterCall {
         }
     };
     let outcome = match dice.random_range(0..10) {
-        0..3 => Outcome::Unknown,
-        3 => Outcome::Refused,
+        0..3 => CallOutcome::Unknown,
+        3 => CallOutcome::Refused,
         _ => outcome,
     };
     let began = dice.random_range(0..12);
     let ended = began + dice.random_range(0..8);
     let key = ["a", "b"][usize::from(dice.random_range(0..4) == 0)].into();
-    Call { client, node: 0, op: RegisterOp { key, action: operation }, outcome, began, ended }
+    WorkloadCall {
+        client,
+        node: 0,
+        op: RegisterOp { key, action: operation },
+        outcome,
+        began,
+        ended,
+    }
 }
 
 fn told(calls: &[RegisterCall]) -> String {

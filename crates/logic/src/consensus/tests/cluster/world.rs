@@ -18,7 +18,7 @@ const EVENTS_MAX: usize = 20_000;
 const MS_NS: u64 = 1_000_000;
 
 /// Simulated node.
-pub struct SimNode {
+pub struct ConsensusNode {
     pub identity: Identity,
     pub machine: Machine,
     pub up: bool,
@@ -37,7 +37,7 @@ pub struct SimNode {
     pub marked: LogIndex,
 }
 
-impl SimNode {
+impl ConsensusNode {
     fn held(&self) -> &Machine {
         self.lost.as_ref().unwrap_or(&self.machine)
     }
@@ -80,7 +80,7 @@ impl FaultRates {
 pub struct World {
     pub chance: Chance,
     queue: EventQueue<SimEvent>,
-    pub nodes: Vec<SimNode>,
+    pub nodes: Vec<ConsensusNode>,
     pub cuts: Cuts,
     pub rates: FaultRates,
     pub judge: Judge,
@@ -130,7 +130,7 @@ impl World {
                     1 => drift,
                     _ => chance.below(2 * drift as u64 + 1) as i64 - drift,
                 };
-                SimNode {
+                ConsensusNode {
                     machine: Machine::fresh(identity.clone()),
                     identity,
                     up: true,
@@ -288,7 +288,7 @@ impl World {
         self.nodes[node].machine.next_value = self.next_value;
         self.nodes[node].machine.step_with(event, values);
         self.next_value = self.next_value.max(self.nodes[node].machine.next_value);
-        let machines: Vec<_> = self.nodes.iter().map(SimNode::held).collect();
+        let machines: Vec<_> = self.nodes.iter().map(ConsensusNode::held).collect();
         let decided = self.judge.ledger.len();
         self.judge.judge(node, &self.nodes[node].machine, &machines, &self.signs);
         let news = self.judge.ledger.len() > decided;
@@ -382,7 +382,7 @@ impl World {
 
     /// Returns the nodes that are up and take themselves for master.
     pub fn masters(&self) -> Vec<usize> {
-        let leads = |slot: &SimNode| slot.up && slot.machine.replica.role() == Role::Master;
+        let leads = |slot: &ConsensusNode| slot.up && slot.machine.replica.role() == Role::Master;
         (0..self.nodes.len()).filter(|place| leads(&self.nodes[*place])).collect()
     }
 }

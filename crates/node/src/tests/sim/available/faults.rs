@@ -115,7 +115,7 @@ fn stop(world: &Rc<World>, which: usize, time: u64) {
     let world = Rc::clone(world);
     Rc::clone(&world.scheduler).begin(None, async move {
         let ended = ended.await;
-        let lives = |node: &node::SimNode| {
+        let lives = |node: &node::RingNode| {
             node.running().is_some_and(|node| node.cluster.incarnations.incarnation == incarnation)
         };
         if !lives(&world.nodes.borrow()[which]) {

@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which transferred partitions are kept, in milliseconds: longer than a client's timeout.
 const GRACE_MS: u64 = 2_000;
 
-pub(super) struct SimNode {
+pub(super) struct RingNode {
     pub id: NodeId,
     port: Port,
     pub place: Place,
@@ -67,11 +67,11 @@ impl Place {
     }
 }
 
-impl SimNode {
-    pub(super) fn new(port: Port, forgets_max: usize) -> SimNode {
+impl RingNode {
+    pub(super) fn new(port: Port, forgets_max: usize) -> RingNode {
         let (id, place) = (NodeId(port.which as u64 + 1), Place::new(0));
         let disk_takes = Arc::new(Mutex::new(QUICK));
-        SimNode { id, port, place, process: None, disk_takes, forgets_max }
+        RingNode { id, port, place, process: None, disk_takes, forgets_max }
     }
 
     pub(super) fn running(&self) -> Option<&Node> {

@@ -4,7 +4,7 @@ use super::super::process::QUICK;
 use super::super::transport::{Port, SimNetwork};
 use super::directory::{self, COPIES, Directory, Shared};
 use super::judge::Judge;
-use super::node::{Decision, Place, SimNode};
+use super::node::{Decision, Place, RingNode};
 use super::{clients, faults};
 use base::{BucketName, Key, NodeId, Properties, Replication};
 use logic::ring::{Rack, Ring, RingWish, plan};
@@ -41,7 +41,7 @@ pub(super) struct World {
     /// True if a crashed node restarts with an old copy of the directory, and acts on it for a
     /// while.
     pub forgetful: bool,
-    pub nodes: RefCell<Vec<SimNode>>,
+    pub nodes: RefCell<Vec<RingNode>>,
     pub directory: Shared,
     /// True if the ring changes, whether or not a disk is lost.
     pub moves: bool,
@@ -159,7 +159,7 @@ impl World {
         let forgets_max = if forgetful { usize::MAX } else { FORGETS_MAX };
         let (network, journal) = (SimNetwork::new(count + 1, profile), Arc::<Journal>::default());
         let port = |which| Port { which, network: network.clone(), journal: journal.clone() };
-        let sim_nodes = (0..count).map(|which| SimNode::new(port(which), forgets_max)).collect();
+        let sim_nodes = (0..count).map(|which| RingNode::new(port(which), forgets_max)).collect();
         Rc::new(World {
             scheduler,
             network,

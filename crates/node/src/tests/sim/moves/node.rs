@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 /// Length of the lease, in milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
 
-pub(super) struct SimNode {
+pub(super) struct MoveNode {
     pub id: NodeId,
     port: Port,
     pub storage: Storage,
@@ -20,14 +20,14 @@ pub(super) struct SimNode {
     pub disk_takes: Arc<Mutex<WriteTime>>,
 }
 
-impl SimNode {
+impl MoveNode {
     /// Returns a node with these rows that has never run.
-    pub(super) fn new(port: Port, rows: &[(Bytes, Bytes)]) -> SimNode {
+    pub(super) fn new(port: Port, rows: &[(Bytes, Bytes)]) -> MoveNode {
         // Applying would block if the memory were full before the next flush.
         let storage = Storage::new(256 << 20);
         storage.plant(rows.iter().cloned());
         let id = NodeId(port.which as u64 + 1);
-        SimNode { id, port, storage, process: None, disk_takes: Arc::new(Mutex::new(QUICK)) }
+        MoveNode { id, port, storage, process: None, disk_takes: Arc::new(Mutex::new(QUICK)) }
     }
 
     pub(super) fn running(&self) -> Option<&Node> {

@@ -3,7 +3,7 @@
 use super::super::process::QUICK;
 use super::super::transport::{Port, SimNetwork};
 use super::judge::Judge;
-use super::node::{LEASE_MS, SimNode};
+use super::node::{LEASE_MS, MoveNode};
 use super::{clients, faults};
 use crate::Node;
 use base::{
@@ -39,7 +39,7 @@ pub(super) struct World {
     pub journal: Arc<Journal>,
     pub count: usize,
     pub buckets: Vec<BucketName>,
-    pub nodes: RefCell<Vec<SimNode>>,
+    pub nodes: RefCell<Vec<MoveNode>>,
     pub judge: RefCell<Judge>,
     known: ClusterDescription,
     pub troubled: Cell<bool>,
@@ -174,7 +174,7 @@ impl World {
         let rows = first_rows(&known, &buckets);
         let (network, journal) = (SimNetwork::new(count, profile), Arc::<Journal>::default());
         let port = |which| Port { which, network: network.clone(), journal: journal.clone() };
-        let nodes = (0..count).map(|which| SimNode::new(port(which), &rows)).collect();
+        let nodes = (0..count).map(|which| MoveNode::new(port(which), &rows)).collect();
         let world = Rc::new(World {
             scheduler,
             network,
