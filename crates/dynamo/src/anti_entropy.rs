@@ -1,7 +1,7 @@
 //! Anti-entropy: compares the copies of a partition in the background and repairs differences, also
 //! for keys that are never read.
 //!
-//! Of each two owners of a partition the one that stands first in its list asks. Differing rows are
+//! Between two owners of a partition the one that stands first in its list asks. Differing rows are
 //! sent, fetched and merged like any write of another replica. So it does not matter which side
 //! does it, nor that rows change meanwhile. The ring may change, too: then the other refuses rows
 //! that it does not keep any more, and a later round compares them.

@@ -1,7 +1,7 @@
 //! References to groups, with or without a replica on this node.
 //!
-//! Of a group without a replica here the metadata rows name the intended members, and most of them
-//! know its master. So one of them is asked; one that is not master names the master, which is
+//! The metadata rows name the intended members of a group without a replica here, and most of them
+//! know its master. One of them is asked; one that is not master names the master, which is
 //! asked next, and remembered.
 //!
 //! Promises: a search comes to every member that is reached, whatever the others name.

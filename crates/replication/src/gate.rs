@@ -4,7 +4,7 @@
 //! the standard library is not fair: a late caller may get it before one that waits, for long. The
 //! driver must not wait so: without its heartbeats the group loses its master.
 //!
-//! So there are two kinds of callers. An *urgent* one announces itself before it waits. A *patient*
+//! The lock has two kinds of callers. An *urgent* one announces itself before it waits. A *patient*
 //! one checks for urgent ones before it takes the lock and once more when it has it, and releases
 //! it if one waits. Therefore an urgent caller waits for the one evaluation that was under way when
 //! it came, and for no other: every later holder is urgent too, or releases the lock at once.

@@ -1,7 +1,7 @@
 //! Heavy updates, which take long to evaluate: one at a time in a group. After each the group's
 //! lock is free for others for as long as it was held.
 //!
-//! So a client that sends only such updates, over however many connections, gets half of the lock's
+//! A client that sends only such updates, over however many connections, gets half of the lock's
 //! time at most. Updates of others wait for one of them at most.
 
 use base::limits::FORWARD_MS_MAX;

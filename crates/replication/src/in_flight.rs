@@ -1,8 +1,8 @@
 //! Records that a group handed to the log writer and has not processed yet, with their positions.
 //!
 //! A record stands in the log before its group learns of it, and another thread truncates the log.
-//! What a group needs of the log is known to [`super::entries::LogPositions`] from the moment its
-//! driver has processed the record's `Done`; until then it is known here.
+//! [`super::entries::LogPositions`] knows what a group needs of the log from the moment that its
+//! driver has processed the record's `Done`; until then these records do.
 //!
 //! Promises: [`InFlight::oldest`] is never behind the beginning of a record that was handed over
 //! and not processed; memory is one entry per turn with records on their way.

@@ -4,7 +4,7 @@
 //! follower acknowledges none. Without a bound in bytes all of them would be sent to it, and all of
 //! them again after a lost connection.
 //!
-//! So entries beyond the bound wait as if the send queue were full, until some are acknowledged. If
+//! Entries beyond the bound wait as if the send queue were full, until some are acknowledged. If
 //! the replica goes back to an earlier index, the entries behind it count as lost: they leave the
 //! window, and are sent again within the same bound.
 

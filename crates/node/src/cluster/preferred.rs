@@ -2,7 +2,7 @@
 //! one before it, once that one has been fit to lead for a while.
 //!
 //! Promises: hands a group only to a voter that is connected and near, and has been so for a pause.
-//! So a member that comes and goes moves nothing.
+//! A member that comes and goes moves nothing.
 //! Never: delays an election. If no preferred master is fit, the present one stays.
 
 use super::membership_controller::{ClusterSight, MembershipStep, next_step};

@@ -1,7 +1,7 @@
 //! Ports that are bound before the node serves: health checks learn that the node is starting, and
 //! all other clients get an error to retry on.
 //!
-//! So a port that is in use is reported before the log is read, however long that takes. And a long
+//! A port that is in use is reported before the log is read, however long that takes, and a long
 //! recovery can be told from a dead process.
 
 use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};

@@ -4,9 +4,9 @@
 //! whole into the active table in memory (`memtable.rs`, `sorted_run.rs`) and then *published* by
 //! moving one number, so a reader sees all of it or none. A table that has grown is *sealed*
 //! (between batches only), written to disk by *flush*, and merged with older ones by *compaction*.
-//! What was flushed survives any crash; what was not is replayed from the log.
+//! Flushed rows survive any crash; all others are replayed from the log.
 //!
-//! What a reader reads is a *view*: the tables as they were at one moment, immutable but for the
+//! A reader reads a *view*: the tables as they were at one moment, immutable but for the
 //! active one, plus the newest published number. Because a view keeps its tables alive, flush and
 //! compaction may drop superseded rows at once: whoever needs them still holds the tables they are
 //! in. Invariant: every row in a sealed table or on disk has `sequence <= published`.

@@ -3,9 +3,9 @@
 //! would then copy every row once more, read or not.
 //!
 //! Only the newest tables are kept: the row of a key that is found here is newer than any on disk.
-//! So a table is added here *before* readers are turned away from it, and the oldest is dropped
-//! first. A table of mostly superseded rows is not worth its memory, and is dropped with its
-//! elders.
+//! That is why a table is added here *before* readers are turned away from it, and the oldest is
+//! dropped first. A table of mostly superseded rows is not worth its memory, and is dropped with
+//! its elders.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -16,7 +16,7 @@ const PAUSE_US: u64 = 20_000;
 
 /// A part that ended within its message was once recorded as unsent only after the answer had
 /// arrived, and no other event was due: each time, half a lease passed until the master asked.
-/// Where a majority needed the follower, no request was served meanwhile.
+/// No request was served meanwhile if a majority needed the follower.
 #[test]
 fn a_log_is_sent_without_pauses_to_who_was_away() {
     for mut world in (0..8).map(World::calm).filter(World::has_three_voters) {
