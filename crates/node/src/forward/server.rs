@@ -4,7 +4,9 @@ use super::message::{self, BYTES_MAX};
 use crate::answers::Answers;
 use crate::route::Router;
 use base::wire::{answer_bytes, changes, write_answer_to};
-use base::{Body, Call, Error, GroupId, LogIndex, Outcome, Reason, Reply, Request, Result};
+use base::{
+    Body, Call, Error, GroupId, LogIndex, Outcome, ReadLevel, Reason, Reply, Request, Result,
+};
 use bytes::Bytes;
 use replication::seals::sealed;
 use runtime::metrics::Metrics;
@@ -80,8 +82,7 @@ async fn evaluate(
     request: Request,
 ) -> Result<Reply> {
     Metrics::count(&router.metrics.forwarded_in);
-    // The sender may know of a bucket, or of its end, that this node has not applied yet.
-    router.directory_reaches(directory).await?;
+    directory_reaches(router, group, directory, &request.call).await?;
     // This node's directory is not behind: the sender knew an earlier group of the bucket.
     let bucket = router.locator.catalog.find(&request.bucket);
     let lives = !matches!(request.call, Call::Directory(_));
@@ -89,4 +90,27 @@ async fn evaluate(
         return Err(sealed());
     }
     router.here(request).await
+}
+
+/// Waits until this node has applied the sender's directory: it may name a bucket, or its end, that
+/// is unknown here. A former master whose disk hangs would apply it much later or never; nothing
+/// was done with the request, so its successor is named to the sender.
+///
+/// Errors: `NotMaster` once another node is known to be the group's master.
+async fn directory_reaches(
+    router: &Arc<Router>,
+    group: GroupId,
+    directory: LogIndex,
+    call: &Call,
+) -> Result<()> {
+    let reached = router.directory_reaches(directory);
+    let replica_answers = matches!(call, Call::Read(_, ReadLevel::Dirty | ReadLevel::AtLeast(_)));
+    match router.locator.groups.get(group).filter(|_| !replica_answers) {
+        Some(group) => tokio::select! {
+            biased;
+            reached = reached => reached,
+            () = group.leadership.led_elsewhere() => Err(router.locator.links.master_of(&group)),
+        },
+        None => reached.await,
+    }
 }

@@ -174,3 +174,23 @@ async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
     ask(&asker, &look).await.expect("there is room again");
     node.stop().await.expect("it stops");
 }
+
+/// As at a master with a hung disk: it never applies the directory that the sender knows.
+#[tokio::test]
+async fn request_ahead_of_a_former_masters_directory_is_refused_as_not_master() {
+    let place = Place::new();
+    let (node, asker) = node_and_asker(&place).await;
+    let far_ahead = LogIndex(1_000_000);
+    let sent = message::write(far_ahead, &request(Call::Update(set("k", "v")))).expect("small");
+    let answer = asker.ask(MASTER, GroupId(1), sent.clone(), LONG);
+    let successor = async {
+        tokio::task::yield_now().await;
+        node.cluster.groups.find(GroupId(1)).expect("it is here").leadership.follows(NodeId(3));
+    };
+    let within = Duration::from_secs(10);
+    let both = async { tokio::join!(answer, successor).0 };
+    let answer = tokio::time::timeout(within, both).await.expect("not held until the disk answers");
+    let reply = message::read_answer_to(&sent, answer.expect("it is answered")).expect("readable");
+    assert_eq!(reply.map_err(|error| error.reason), Err(Reason::NotMaster));
+    node.stop().await.expect("it stops");
+}
