@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Bytes: a string in JSON where they are UTF-8, an object with `base64` elsewhere.
+/// Bytes: a JSON string if they are UTF-8, otherwise an object with `base64`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blob(pub Bytes);
 
@@ -65,13 +65,15 @@ impl<'de> Visitor<'de> for BlobVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Blob, A::Error> {
-        let wrong = || A::Error::custom("bytes are a string, or an object with `base64` alone");
+        let invalid = || {
+            A::Error::custom("bytes must be a string, or an object with only the field `base64`")
+        };
         if map.next_key::<BlobName>()? != Some(BlobName) {
-            return Err(wrong());
+            return Err(invalid());
         }
         let bytes = map.next_value::<Encoded>()?.0;
         if map.next_key::<BlobName>()?.is_some() {
-            return Err(wrong());
+            return Err(invalid());
         }
         Ok(Blob(bytes))
     }
@@ -83,7 +85,7 @@ impl<'de> Deserialize<'de> for Blob {
     }
 }
 
-/// The one name that the object may hold.
+/// Name of the only field of the object.
 #[derive(PartialEq, Eq)]
 struct BlobName;
 
@@ -99,7 +101,7 @@ impl<'de> Deserialize<'de> for BlobName {
                 if text == "base64" {
                     Ok(BlobName)
                 } else {
-                    Err(E::custom("the one name is `base64`"))
+                    Err(E::custom("the only allowed field is `base64`"))
                 }
             }
         }
@@ -107,6 +109,7 @@ impl<'de> Deserialize<'de> for BlobName {
     }
 }
 
+/// Bytes decoded from a base64 string.
 struct Encoded(Bytes);
 
 impl<'de> Deserialize<'de> for Encoded {
@@ -118,9 +121,9 @@ impl<'de> Deserialize<'de> for Encoded {
                 f.write_str("base64 with padding")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Encoded, E> {
-                let bytes = STANDARD.decode(text).map_err(|_| {
-                    E::custom("`base64` holds what is no base64 (the standard one, with padding)")
-                })?;
+                let bytes = STANDARD
+                    .decode(text)
+                    .map_err(|_| E::custom("`base64` is not standard base64 with padding"))?;
                 Ok(Encoded(bytes.into()))
             }
         }
@@ -135,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_are_read_as_they_are_written(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn blob_json_round_trips(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let blob = Blob(bytes.into());
             let json = serde_json::to_string(&blob).expect("it has a form");
             prop_assert_eq!(serde_json::from_str::<Blob>(&json).ok(), Some(blob), "{}", json);
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_text_or_one_field_is_bytes() {
+    fn malformed_blob_json_is_rejected() {
         for bad in
             ["7", "null", "{}", r#"{"base64":"/w"}"#, r#"{"base64":"","x":1}"#, r#"{"a":""}"#]
         {

@@ -1,6 +1,6 @@
 //! Buckets and their types: properties, where buckets live, and their moves.
 
-use crate::number::Whole;
+use crate::number::Integer;
 use crate::schema::{BUCKET_PATTERN, BucketGroup, one_of};
 use base::limits::GROUP_VOTERS_MAX;
 use base::properties::{PROPERTIES, Properties, Property, PropertyShape};
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Properties of a bucket or a type, by name: numbers, words, true and false.
+/// Properties of a bucket or a bucket type, by name. Values are numbers, strings or booleans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BucketProperties(pub Map<String, Value>);
 
 impl BucketProperties {
-    /// Returns a property as text; none if it is not there.
+    /// Returns a property as text. `None`: there is no such property.
     pub fn text(&self, name: &str) -> Option<String> {
-        self.0.get(name).map(shown)
+        self.0.get(name).map(value_text)
     }
 
     /// Returns all properties as texts.
     pub fn texts(&self) -> impl Iterator<Item = (&str, String)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), shown(value)))
+        self.0.iter().map(|(name, value)| (name.as_str(), value_text(value)))
     }
 }
 
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), String::from)
 }
 
@@ -41,8 +41,10 @@ impl From<&Properties> for BucketProperties {
                 Err(_) => Value::from(text),
             }
         };
-        let shown = properties.shown();
-        BucketProperties(shown.map(|property| (property.name.into(), value(property))).collect())
+        let applicable = properties.applicable();
+        BucketProperties(
+            applicable.map(|property| (property.name.into(), value(property))).collect(),
+        )
     }
 }
 
@@ -62,9 +64,9 @@ fn property_schemas() -> Map<String, Value> {
 
 fn property_schema(property: &Property) -> Value {
     let mut schema = match property.shape {
-        PropertyShape::Word(words) => json!({ "enum": words }),
-        PropertyShape::Number(least, most) => {
-            json!({ "type": "integer", "minimum": least, "maximum": most })
+        PropertyShape::Word(values) => json!({ "enum": values }),
+        PropertyShape::Number(min, max) => {
+            json!({ "type": "integer", "minimum": min, "maximum": max })
         }
         PropertyShape::Quorum => json!({ "anyOf": [
             { "enum": ["one", "quorum", "all"] },
@@ -76,7 +78,7 @@ fn property_schema(property: &Property) -> Value {
     schema
 }
 
-/// A bucket that is to be made: its properties, and `group` or `replicas` among them.
+/// Bucket to create: its properties, and optionally `group` or `replicas`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NewBucket(pub Map<String, Value>);
@@ -90,11 +92,12 @@ impl JsonSchema for NewBucket {
         let mut properties = property_schemas();
         let group = json!({
             "type": "integer", "minimum": 1, "maximum": u32::MAX,
-            "description": "The group that it is made in.",
+            "description": "Number of the group in which to create the bucket.",
         });
         let replicas = json!({
             "type": "integer", "minimum": 1, "maximum": GROUP_VOTERS_MAX,
-            "description": "It is made in the group of so many voters with the fewest buckets.",
+            "description": "Number of voters; the bucket is created in the group of that size with \
+                            the fewest buckets.",
         });
         properties.extend([("group".into(), group), ("replicas".into(), replicas)]);
         json_schema!({
@@ -104,82 +107,85 @@ impl JsonSchema for NewBucket {
     }
 }
 
-/// A bucket.
+/// Bucket.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BucketReply {
-    /// Type and name.
+    /// Full name: `TYPE/BUCKET`.
     #[schemars(regex(pattern = BUCKET_PATTERN))]
     pub name: String,
-    /// Its number in its group.
+    /// Number of the bucket in its group.
     pub id: u32,
-    /// The group that it lives in.
+    /// Number of the bucket's group.
     pub group: u32,
-    /// The group that it moves to; left out: it stays.
+    /// Target of the bucket's move; absent if the bucket is not moving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moves_to: Option<MovesTo>,
-    /// Its properties.
+    pub moves_to: Option<MoveTarget>,
+    /// Properties of the bucket.
     pub properties: BucketProperties,
 }
 
 /// Target of a bucket's move.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct MovesTo {
-    /// The group.
+#[schemars(rename = "MovesTo")]
+pub struct MoveTarget {
+    /// Number of the target group.
     pub group: u32,
-    /// The number that the bucket will have there.
+    /// Number of the bucket in the target group.
     pub id: u32,
 }
 
-/// A page of buckets.
+/// Page of buckets.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Buckets {
-    /// The buckets, in the order of their names.
+    /// Buckets, ordered by name.
     pub buckets: Vec<BucketReply>,
-    /// True if there may be more.
+    /// True if more buckets may follow.
     pub more: bool,
-    /// The last bucket, which the next page begins behind; null: there are no more.
+    /// Name of the last bucket of the page, to pass as `after` to get the next page; null: last
+    /// page.
     pub r#continue: Option<String>,
 }
 
 /// Bucket types.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Types {
-    /// The types, in the order of their names.
+    /// Bucket types, ordered by name.
     pub types: Vec<BucketType>,
 }
 
-/// A bucket type.
+/// Bucket type.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BucketType {
-    /// Its name.
+    /// Name of the type.
     pub name: String,
-    /// Properties that buckets of it begin with.
+    /// Initial properties of buckets of this type.
     pub properties: BucketProperties,
 }
 
-/// Move of a bucket that is to begin.
+/// Bucket move to start.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MoveTo {
-    /// The group that it moves to.
+#[serde(rename = "MoveTo", deny_unknown_fields)]
+pub struct MoveRequest {
+    /// Number of the target group.
     #[schemars(with = "BucketGroup")]
-    pub group: Whole,
+    pub group: Integer,
 }
 
-/// Home of a bucket, and its move.
+/// Group of a bucket, and the progress of its move.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Move")]
 pub struct BucketMove {
-    /// The bucket's type and name.
+    /// Full name of the bucket: `TYPE/BUCKET`.
     #[schemars(regex(pattern = BUCKET_PATTERN))]
     pub name: String,
-    /// The group that it lives in.
+    /// Number of the bucket's group.
     #[schemars(with = "BucketGroup")]
     pub group: u32,
-    /// The group that it moves to; null: it stays.
+    /// Number of the target group; null: the bucket is not moving.
     #[schemars(with = "Option<BucketGroup>")]
     pub to: Option<u32>,
-    /// Progress of its move, as the master of its group knows it; null: that is unknown now.
+    /// Progress of the move, reported by the master of the bucket's group; null: unknown at
+    /// present.
     pub progress: Option<BucketMoveProgress>,
 }
 
@@ -190,19 +196,19 @@ pub struct BucketMoveProgress {
     /// Phase of the move.
     #[schemars(schema_with = "phase")]
     pub phase: String,
-    /// Rows that were copied.
+    /// Number of rows copied.
     pub rows: u64,
-    /// Rows to be copied, estimated.
+    /// Estimated number of rows to copy.
     pub rows_total: u64,
-    /// Bytes that were copied.
+    /// Number of bytes copied.
     pub bytes: u64,
-    /// Bytes to be copied, estimated.
+    /// Estimated number of bytes to copy.
     pub bytes_total: u64,
-    /// Rows that changed meanwhile and were copied again.
+    /// Number of rows that changed during the move and were copied again.
     pub recopied: u64,
-    /// Changed rows that are still to be copied.
+    /// Number of changed rows that are not copied yet.
     pub remaining: u64,
-    /// Condition that it waits for; empty: nothing.
+    /// Condition that the move waits for; empty: none.
     pub waits_for: String,
 }
 
@@ -212,7 +218,7 @@ impl From<&BucketDescription> for BucketReply {
             name: bucket.name.full().into(),
             id: bucket.id.0,
             group: bucket.group.0,
-            moves_to: bucket.moving.map(|to| MovesTo { group: to.group.0, id: to.id.0 }),
+            moves_to: bucket.moving.map(|to| MoveTarget { group: to.group.0, id: to.id.0 }),
             properties: (&bucket.properties).into(),
         }
     }
@@ -227,14 +233,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn properties_are_numbers_words_and_flags() {
+    fn bucket_properties_keep_json_types_and_order() {
         let properties = BucketProperties::from(&Properties::default());
         assert!(properties.0["ttl_ms"].is_u64(), "{properties:?}");
         assert!(properties.0["sync"].is_string(), "{properties:?}");
         assert_eq!(properties.text("ttl_ms").as_deref(), Some("0"));
         assert_eq!(properties.text("colour"), None);
         let names: Vec<_> = properties.texts().map(|(name, _)| name.to_string()).collect();
-        let shown: Vec<_> = Properties::default().shown().map(|it| it.name.to_string()).collect();
-        assert_eq!(names, shown);
+        let expected: Vec<_> =
+            Properties::default().applicable().map(|property| property.name.to_string()).collect();
+        assert_eq!(names, expected);
     }
 }

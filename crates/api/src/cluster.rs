@@ -1,111 +1,113 @@
 //! The cluster as one node sees it: `GET /v1/cluster`.
 
+use crate::names;
 use crate::number::HexId;
-use crate::schema::{MembershipWord, PartWord, one_of};
-use crate::words;
+use crate::schema::{MembershipName, PartName, one_of};
 use base::{Membership, Part};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-/// The cluster as a node sees it.
+/// Cluster as one node sees it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "Cluster")]
 pub struct ClusterStatus {
-    /// The cluster's durable id.
+    /// Durable id of the cluster.
     pub cluster: HexId,
-    /// The node that made the cluster; it may have left since.
+    /// Durable id of the node that founded the cluster. The node may have left since.
     pub founder: HexId,
-    /// Lease of masters, milliseconds.
+    /// Length of a master's lease in milliseconds.
     pub lease_ms: u64,
-    /// Number of changes of members and placement that this node knows.
+    /// Number of changes of members and placement that this node has applied.
     pub changes: u64,
-    /// The name of the node that says this.
+    /// Name of the node that answers.
     pub name: String,
-    /// The members, each with this node's connection to it.
+    /// Members, each with the connection from this node.
     pub members: Vec<MemberStatus>,
-    /// The groups that have a place.
+    /// Groups, with their desired and present members.
     pub groups: Vec<PlaceStatus>,
-    /// Alarms that an operator should know and act on, the gravest first.
+    /// Warnings that need an operator's attention, most severe first.
     pub warnings: Vec<String>,
 }
 
-/// A member, with the connection to it.
+/// Member, and the connection to it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MemberStatus {
-    /// The node's durable id.
+    /// Durable id of the node.
     pub node: HexId,
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
-    /// Address at which other nodes reach it.
+    /// Peer address: host and port for connections from other nodes.
     pub peer: String,
-    /// Address at which clients reach it.
+    /// Client address: host and port for connections from clients.
     pub client: String,
-    /// Number of times that the node has started on its data.
+    /// Incarnation: number of times that the node has started with its data directory.
     pub incarnation: u64,
-    /// Membership: a member, leaving, or replaceable by a fresh node of its name.
-    #[serde(with = "words")]
-    #[schemars(with = "MembershipWord")]
+    /// Membership: `member`, `leaving`, or `replaceable` by a new node with the same name.
+    #[serde(with = "names")]
+    #[schemars(with = "MembershipName")]
     pub membership: Membership,
-    /// True if there is a connection to it; a node has one to itself.
+    /// True if this node is connected to the member; always true for itself.
     pub connected: bool,
-    /// Milliseconds since its last message; null: there was none.
+    /// Milliseconds since the last message from the member; null: none was received.
     pub last_heard_ms_ago: Option<u64>,
-    /// Milliseconds without a connection; null: there is one, or this node does not dial it.
+    /// Milliseconds since the connection was lost; null: connected, or this node does not dial the
+    /// member.
     pub unreachable_ms: Option<u64>,
-    /// Round trip to it, microseconds; 0: not measured.
+    /// Round-trip time in microseconds; 0: not measured.
     pub rtt_us: u64,
-    /// Error of the last attempt to connect, while there is no connection.
+    /// Error of the last connection attempt; null while connected.
     pub connection_error: Option<String>,
-    /// Its health by this node's failure detector.
+    /// Health of the member, by the failure detector of this node.
     #[schemars(schema_with = "health")]
     pub health: String,
-    /// Rows of available buckets that are stored here as hints for it.
+    /// Number of rows of available buckets that this node stores as hints for the member.
     pub hints: u64,
 }
 
-/// A group: its desired members, its members, and the way from these to those.
+/// Group: its desired members, its present members, and the steps from these to those.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PlaceStatus {
-    /// The group's number.
+    /// Number of the group.
     pub group: u32,
     /// True if this node is a member of the group; otherwise `members` is unknown.
     pub local: bool,
-    /// The master's name; null: none is known.
+    /// Name of the master; null: no master is known.
     pub master: Option<String>,
-    /// Members as configured.
+    /// Desired members.
     pub desired: Vec<GroupMember>,
-    /// Members at present.
+    /// Present members.
     pub members: Vec<GroupMember>,
-    /// Number of voters that save a value before it is decided; null: unknown here.
+    /// Write quorum: number of voters that must save an entry; null: unknown at this node.
     pub quorum: Option<u64>,
-    /// Number of voters that elect a master; null: unknown here.
+    /// Election quorum: number of voters that must elect a master; null: unknown at this node.
     pub quorum_elects: Option<u64>,
-    /// Steps from the present members to the desired ones, in words.
+    /// Planned steps from the present members to the desired ones, in words.
     pub plan: Vec<String>,
     /// Conditions that the next step waits for, in words.
     pub waits_for: Vec<String>,
-    /// True if the group goes on while this node is restarted.
+    /// True if the group stays available while this node restarts.
     pub expect_progress_possible: bool,
-    /// Comparison of its replicas; null: only its master knows, or there was none yet.
+    /// Comparison of the replicas; null: this node is not the master, or there was no comparison
+    /// yet.
     pub comparison: Option<Comparison>,
 }
 
-/// A member of a group.
+/// Member of a group.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GroupMember {
-    /// The node's durable id.
+    /// Durable id of the node.
     #[serde(default)]
     pub node: HexId,
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
-    /// The node's part in the group.
-    #[serde(with = "words")]
-    #[schemars(with = "PartWord")]
+    /// Part of the node in the group.
+    #[serde(with = "names")]
+    #[schemars(with = "PartName")]
     pub part: Part,
-    /// Highest log index known to be on its disk; the master knows it of all members.
+    /// Highest log index known to be on the member's disk. The master knows it for all members.
     pub match_index: Option<u64>,
 }
 
@@ -113,54 +115,55 @@ pub struct GroupMember {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Comparison {
-    /// True if a pass over all rows is under way.
+    /// True if a comparison of all rows is running.
     pub running: bool,
-    /// Passes that ended since this node is master, also those that broke off.
+    /// Number of comparisons that ended since this node became master, failed ones included.
     pub passes: u64,
-    /// Error that broke the last pass off.
+    /// Error of the last comparison; null: no error.
     pub error: Option<String>,
-    /// Milliseconds since the last whole pass; null: there was none.
+    /// Milliseconds since the last complete comparison; null: none was completed.
     pub ended_ms_ago: Option<u64>,
-    /// The master's rows that were compared in the pass that runs, or ran last.
+    /// Number of the master's rows compared in the running comparison, or in the last one.
     pub rows: u64,
-    /// Bytes of these rows.
+    /// Size of these rows in bytes.
     pub bytes: u64,
-    /// The other replicas.
+    /// Other replicas, with the number of rows compared.
     pub replicas: Vec<ComparedReplica>,
-    /// Places where replicas differ, a few at most.
+    /// Key ranges in which replicas differ, a limited number.
     pub differences: Vec<Difference>,
 }
 
-/// A replica that was compared with the master's.
+/// Replica that was compared with the master's.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ComparedReplica {
-    /// Name of its node.
+    /// Name of the replica's node.
     pub name: String,
-    /// Rows of it that were compared.
+    /// Number of its rows that were compared.
     pub rows: u64,
 }
 
-/// A range of keys in which replicas do not hold the same.
+/// Key range in which replicas have different rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Difference {
-    /// The bucket; null: what the group keeps for itself.
+    /// Name of the bucket; null: internal rows of the group.
     pub bucket: Option<String>,
-    /// The first key, as escaped text.
+    /// First key of the range (inclusive), as escaped text.
     pub from: String,
-    /// The first key behind, as escaped text; empty: the bucket's end.
+    /// End of the range (exclusive), as escaped text; empty: the end of the bucket.
     pub upto: String,
-    /// Replicas by name, in sets that hold the same rows; the largest set first.
+    /// Sets of replicas, by node name, that have the same rows; largest set first.
     pub agreeing: Vec<Vec<String>>,
-    /// Sentence that says all of it.
+    /// Description of the difference in one sentence.
     pub text: String,
 }
 
-/// A comparison that was begun: `POST /v1/cluster/groups/{group}/verify`.
+/// Comparison that was requested by `POST /v1/cluster/groups/{group}/verify`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Pass {
-    /// Number of the pass: it has ended once `passes` of the group's `comparison` is as high.
+#[schemars(rename = "Pass")]
+pub struct ComparisonPass {
+    /// Number of the comparison; it has ended once `passes` of the group's `comparison` reaches it.
     pub pass: u64,
 }
 

@@ -1,43 +1,43 @@
-//! Errors as they are answered.
+//! Error responses.
 
 use crate::blob::Blob;
 use base::{Error, Kind, Reason};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Body of an answer that is an error.
+/// Body of an error response.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Error")]
 pub struct ErrorReply {
-    /// The error.
+    /// Description of the error.
     pub error: ErrorDetail,
 }
 
-/// An error.
+/// Description of an error.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorDetail {
-    /// Reason, from a closed list.
+    /// Reason, one of a fixed list of codes.
     #[schemars(schema_with = "reasons")]
     pub reason: String,
-    /// Action that the error asks of the caller.
+    /// Class of the error; it tells the client what to do.
     #[serde(default)]
     #[schemars(schema_with = "kinds")]
     pub kind: String,
-    /// The rest, in words; for some reasons the key that it is about.
+    /// Message in words; for some reasons the key that the error concerns.
     pub detail: Blob,
 }
 
 impl ErrorDetail {
-    /// Returns the error; none if its reason is unknown here.
+    /// Returns the error. `None`: this version has no such reason.
     pub fn error(&self) -> Option<Error> {
-        let reason = Reason::ALL.into_iter().find(|reason| reason.word() == self.reason)?;
+        let reason = Reason::ALL.into_iter().find(|reason| reason.name() == self.reason)?;
         Some(Error { reason, detail: self.detail.0.clone() })
     }
 }
 
 fn reasons(_: &mut SchemaGenerator) -> Schema {
-    let words: Vec<_> = Reason::ALL.iter().map(|reason| reason.word()).collect();
-    json_schema!({ "enum": words })
+    let names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+    json_schema!({ "enum": names })
 }
 
 fn kinds(_: &mut SchemaGenerator) -> Schema {
@@ -49,5 +49,5 @@ fn kinds(_: &mut SchemaGenerator) -> Schema {
         Kind::Unknown,
         Kind::Corrupt,
     ];
-    json_schema!({ "enum": kinds.map(Kind::word) })
+    json_schema!({ "enum": kinds.map(Kind::name) })
 }

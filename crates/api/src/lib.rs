@@ -2,9 +2,9 @@
 //! read, shared by the front-end that writes it and the clients that read it.
 //!
 //! Promises: a name or a value of a field has one place in the code; descriptions in the OpenAPI
-//! document are the comments of the fields. An answer with unknown fields is read, and one without
-//! fields that are here, too: old and new programs mix.
-//! Never: does anything; knows how a node makes these values, or how they travel.
+//! document are the comments of the fields. An answer with unknown fields is accepted, and so is
+//! one that lacks fields defined here: old and new programs mix.
+//! Never: contains logic; depends on how a node computes these values, or on their transport.
 //! Read next: `cluster.rs`, `status.rs`, then `schema.rs` (from structs to schemas).
 
 mod blob;
@@ -12,32 +12,32 @@ mod buckets;
 mod cluster;
 mod errors;
 mod members;
+mod names;
 mod number;
 mod operations;
 mod ring;
 mod rows;
 pub mod schema;
 mod status;
-mod words;
 
 pub use blob::Blob;
 pub use buckets::{
-    BucketMove, BucketMoveProgress, BucketProperties, BucketReply, BucketType, Buckets, MoveTo,
-    MovesTo, NewBucket, Types,
+    BucketMove, BucketMoveProgress, BucketProperties, BucketReply, BucketType, Buckets,
+    MoveRequest, MoveTarget, NewBucket, Types,
 };
 pub use cluster::{
-    ClusterStatus, ComparedReplica, Comparison, Difference, GroupMember, MemberStatus, Pass,
-    PlaceStatus,
+    ClusterStatus, ComparedReplica, Comparison, ComparisonPass, Difference, GroupMember,
+    MemberStatus, PlaceStatus,
 };
 pub use errors::{ErrorDetail, ErrorReply};
 pub use members::{
-    ChangedMember, DesiredMember, DesiredMembers, DesiredQuorum, GroupPlacement, JoinTokenReply,
-    Joined, MasterTransfer, MemberReply, Members, NewGroup, NewMember, NewToken, PartChange,
+    DesiredMember, DesiredMembers, DesiredQuorum, GroupPlacement, JoinReply, JoinTokenReply,
+    MasterTransfer, MemberReply, MemberUpdate, Members, NewGroup, NewMember, NewToken, PartChange,
     PlacedPart, Replacement,
 };
-pub use number::{HexId, Whole};
+pub use number::{HexId, Integer};
 pub use operations::{
-    Checkpoint, CheckpointTarget, Checkpoints, Emptied, EmptyPrefix, SectionLevels,
+    Checkpoint, CheckpointTarget, Checkpoints, EmptyPrefix, EmptyPrefixProgress, SectionLevels,
     StoredCheckpoint,
 };
 pub use ring::{

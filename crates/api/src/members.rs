@@ -1,9 +1,9 @@
-//! Members and placement: what the directory knows of them, and the changes that operators and
-//! joining nodes ask for.
+//! Members and placement: their state in the directory, and the changes that operators and joining
+//! nodes request.
 
-use crate::number::{HexId, Whole};
-use crate::schema::{MemberName, MembershipWord, NodeAddress, PartWord, VoterCount, one_of};
-use crate::words;
+use crate::names;
+use crate::number::{HexId, Integer};
+use crate::schema::{MemberName, MembershipName, NodeAddress, PartName, VoterCount, one_of};
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
 use base::{
     ClusterDescription, ClusterSecret, GroupId, MemberDescription, Membership, Part, Placement,
@@ -11,114 +11,115 @@ use base::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-/// Members of the cluster, and the placement of its groups.
+/// Members of the cluster, and placement of its groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Members {
-    /// The cluster's durable id.
+    /// Durable id of the cluster.
     pub cluster: HexId,
-    /// The node that made the cluster; it may have left since.
+    /// Durable id of the node that founded the cluster. The node may have left since.
     pub founder: HexId,
-    /// Lease of masters, milliseconds.
+    /// Length of a master's lease in milliseconds.
     pub lease_ms: u64,
-    /// Number of changes that led here: of two descriptions the one with more is the newer.
+    /// Number of changes of members and placement; the description with the higher number is newer.
     pub changes: u64,
-    /// The members.
+    /// Members of the cluster.
     pub members: Vec<MemberReply>,
-    /// The groups.
+    /// Placement of the groups.
     pub groups: Vec<GroupPlacement>,
 }
 
-/// A member as the directory knows it.
+/// Member as stored in the directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberReply {
-    /// The node's durable id.
+    /// Durable id of the node.
     pub node: HexId,
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
-    /// Address at which other nodes reach it.
+    /// Peer address: host and port for connections from other nodes.
     pub peer: String,
-    /// Address at which clients reach it.
+    /// Client address: host and port for connections from clients.
     pub client: String,
-    /// Number of times that the node has started on its data.
+    /// Incarnation: number of times that the node has started with its data directory.
     pub incarnation: u64,
-    /// Membership: a member, leaving, or replaceable by a fresh node of its name.
-    #[serde(with = "words")]
-    #[schemars(with = "MembershipWord")]
+    /// Membership: `member`, `leaving`, or `replaceable` by a new node with the same name.
+    #[serde(with = "names")]
+    #[schemars(with = "MembershipName")]
     pub membership: Membership,
 }
 
-/// Placement of a group: the members that it is to have.
+/// Placement of a group: its desired members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Group")]
 pub struct GroupPlacement {
-    /// The group's number.
+    /// Number of the group.
     pub group: u32,
-    /// The members that it is to have.
+    /// Desired members.
     pub members: Vec<PlacedPart>,
-    /// Number of voters that it is to have; 0: every node that joins gets a part.
+    /// Desired number of voters; 0: every node that joins gets a part in the group.
     #[serde(default)]
     pub replicas: u32,
-    /// The voters with which it began; none: it began with the cluster's founder alone.
+    /// Durable ids of the group's first voters; empty: only the founder of the cluster.
     #[serde(default)]
     pub founders: Vec<HexId>,
-    /// Number of voters that save a value before it is decided; null: a majority.
+    /// Write quorum: number of voters that must save an entry; null: a majority.
     #[schemars(with = "Option<VoterCount>")]
     pub quorum: Option<u8>,
 }
 
-/// A node's part in a group.
+/// Part of a node in a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlacedPart {
-    /// The node's durable id.
+    /// Durable id of the node.
     pub node: HexId,
-    /// Its part.
-    #[serde(with = "words")]
-    #[schemars(with = "PartWord")]
+    /// Part of the node in the group.
+    #[serde(with = "names")]
+    #[schemars(with = "PartName")]
     pub part: Part,
 }
 
-/// Answer to a node that joins.
+/// Response to a node that joins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Joined {
+#[schemars(rename = "Joined")]
+pub struct JoinReply {
     /// Members and placement.
     #[serde(flatten)]
     pub members: Members,
-    /// Secret by which the members sign their greetings to each other. A cluster that was founded
-    /// by an older version and was given none has none.
+    /// Cluster secret, by which members authenticate peer connections. Absent in a cluster that an
+    /// older version founded and that has no secret yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     pub secret: Option<String>,
 }
 
-impl Joined {
-    /// Returns what a node is told that joins a cluster with this secret.
-    pub fn new(known: &ClusterDescription, secret: &ClusterSecret) -> Joined {
-        Joined { members: known.into(), secret: Some(secret.to_hex()) }
+impl JoinReply {
+    /// Returns the response to a node that joins a cluster with this secret.
+    pub fn new(description: &ClusterDescription, secret: &ClusterSecret) -> JoinReply {
+        JoinReply { members: description.into(), secret: Some(secret.to_hex()) }
     }
 }
 
 impl From<&ClusterDescription> for Members {
-    fn from(known: &ClusterDescription) -> Members {
+    fn from(description: &ClusterDescription) -> Members {
         Members {
-            cluster: known.cluster.into(),
-            founder: known.founder.into(),
-            lease_ms: known.lease_ms,
-            changes: known.changes,
-            members: known.members.iter().map(MemberReply::from).collect(),
-            groups: known.groups.iter().map(GroupPlacement::from).collect(),
+            cluster: description.cluster.into(),
+            founder: description.founder.into(),
+            lease_ms: description.lease_ms,
+            changes: description.changes,
+            members: description.members.iter().map(MemberReply::from).collect(),
+            groups: description.groups.iter().map(GroupPlacement::from).collect(),
         }
     }
 }
 
 impl From<Members> for ClusterDescription {
-    fn from(known: Members) -> ClusterDescription {
+    fn from(description: Members) -> ClusterDescription {
         ClusterDescription {
-            cluster: base::ClusterId(known.cluster.0),
-            founder: known.founder.into(),
-            lease_ms: known.lease_ms,
-            changes: known.changes,
-            members: known.members.into_iter().map(MemberDescription::from).collect(),
-            groups: known.groups.into_iter().map(Placement::from).collect(),
+            cluster: base::ClusterId(description.cluster.0),
+            founder: description.founder.into(),
+            lease_ms: description.lease_ms,
+            changes: description.changes,
+            members: description.members.into_iter().map(MemberDescription::from).collect(),
+            groups: description.groups.into_iter().map(Placement::from).collect(),
         }
     }
 }
@@ -146,10 +147,10 @@ impl From<MemberReply> for MemberDescription {
 
 impl From<&Placement> for GroupPlacement {
     fn from(placement: &Placement) -> GroupPlacement {
-        let placed = placement.members.iter();
+        let members = placement.members.iter();
         GroupPlacement {
             group: placement.group.0,
-            members: placed
+            members: members
                 .map(|(node, part)| PlacedPart { node: (*node).into(), part: *part })
                 .collect(),
             replicas: placement.replicas,
@@ -161,10 +162,10 @@ impl From<&Placement> for GroupPlacement {
 
 impl From<GroupPlacement> for Placement {
     fn from(placement: GroupPlacement) -> Placement {
-        let placed = placement.members.into_iter();
+        let members = placement.members.into_iter();
         Placement {
             group: GroupId(placement.group),
-            members: placed.map(|placed| (placed.node.into(), placed.part)).collect(),
+            members: members.map(|member| (member.node.into(), member.part)).collect(),
             replicas: placement.replicas,
             founders: placement.founders.into_iter().map(Into::into).collect(),
             quorum: placement.quorum,
@@ -172,45 +173,46 @@ impl From<GroupPlacement> for Placement {
     }
 }
 
-/// A node that joins.
+/// Node that joins the cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewMember {
-    /// The node's durable id.
+    /// Durable id of the node.
     #[schemars(with = "HexId")]
     pub node: String,
-    /// The node's name.
+    /// Name of the node.
     #[schemars(with = "MemberName")]
     pub name: String,
-    /// Address at which other nodes reach it.
+    /// Peer address: host and port for connections from other nodes.
     #[schemars(with = "NodeAddress")]
     pub peer: String,
-    /// Address at which clients reach it.
+    /// Client address: host and port for connections from clients.
     #[schemars(with = "NodeAddress")]
     pub client: String,
-    /// Part in the groups that it gets into; a vote, unless it says otherwise.
+    /// Part in the groups that the node becomes a member of; `voter` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<PartWord>")]
+    #[schemars(with = "Option<PartName>")]
     pub part: Option<String>,
-    /// Lease of masters that it is set to, milliseconds: the cluster's own.
+    /// Length of a master's lease in the node's settings, in milliseconds; it must equal the
+    /// cluster's.
     #[schemars(range(min = 1, max = u32::MAX))]
-    pub lease_ms: Whole,
+    pub lease_ms: Integer,
 }
 
-/// A member whose name or addresses are others now.
+/// New name or addresses of a member.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ChangedMember {
-    /// The node's durable id.
+#[serde(rename = "ChangedMember", deny_unknown_fields)]
+pub struct MemberUpdate {
+    /// Durable id of the node.
     #[schemars(with = "HexId")]
     pub node: String,
-    /// The node's name.
+    /// New name of the node.
     #[schemars(with = "MemberName")]
     pub name: String,
-    /// Address at which other nodes reach it.
+    /// Peer address: host and port for connections from other nodes.
     #[schemars(with = "NodeAddress")]
     pub peer: String,
-    /// Address at which clients reach it.
+    /// Client address: host and port for connections from clients.
     #[schemars(with = "NodeAddress")]
     pub client: String,
 }
@@ -219,7 +221,7 @@ pub struct ChangedMember {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replacement {
-    /// The member that takes the place; null: the next fresh node of the name that joins.
+    /// Name of the member that takes over; null: the next new node with the same name that joins.
     #[schemars(with = "Option<MemberName>")]
     pub by: Option<String>,
 }
@@ -229,47 +231,47 @@ pub struct Replacement {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SetPart")]
 pub struct PartChange {
-    /// The part; `none` takes the member out.
+    /// New part; `none` removes the member from the group.
     #[schemars(schema_with = "part_or_none")]
     pub part: String,
-    /// The group; null: every group.
+    /// Number of the group; null: all groups.
     #[schemars(range(max = u32::MAX))]
-    pub group: Option<Whole>,
+    pub group: Option<Integer>,
 }
 
 /// Desired members of a group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DesiredMembers {
-    /// The members that it is to have, and no others.
+    /// Complete list of the desired members.
     #[schemars(length(max = GROUP_MEMBERS_MAX))]
     pub members: Vec<DesiredMember>,
 }
 
-/// A desired member of a group.
+/// Desired member of a group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DesiredMember {
-    /// The node's name.
+    /// Name of the node.
     #[schemars(with = "MemberName")]
     pub name: String,
-    /// Its part.
-    #[schemars(with = "PartWord")]
+    /// Part of the node in the group.
+    #[schemars(with = "PartName")]
     pub part: String,
 }
 
-/// Number of voters that save a value before it is decided.
+/// Write quorum of a group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DesiredQuorum {
-    /// The number; null: a majority.
-    // Null is said, not left out.
+    /// Number of voters that must save an entry; null: a majority.
+    // Required: null must be explicit.
     #[serde(deserialize_with = "Option::deserialize")]
     #[schemars(schema_with = "quorum")]
-    pub quorum: Option<Whole>,
+    pub quorum: Option<Integer>,
 }
 
-/// A group that is to be made: with so many voters, or with these.
+/// Group to create: either a number of voters, or their names.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {
@@ -279,16 +281,16 @@ pub struct DesiredQuorum {
     },
 }))]
 pub struct NewGroup {
-    /// Number of its voters, on members that are in the fewest groups.
+    /// Number of voters, placed on the members with the fewest groups.
     #[schemars(range(min = 1, max = GROUP_VOTERS_MAX))]
-    pub replicas: Option<Whole>,
-    /// Its voters by name.
+    pub replicas: Option<Integer>,
+    /// Names of the voters.
     #[schemars(with = "Option<Vec<MemberName>>", length(max = GROUP_VOTERS_MAX))]
     #[schemars(extend("uniqueItems" = true))]
     pub members: Option<Vec<String>>,
 }
 
-/// A join token that is to be made.
+/// Join token to create.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {
@@ -296,27 +298,27 @@ pub struct NewGroup {
     "properties": { "lifetime_ms": { "type": "integer" }, "standing": { "const": true } },
 }))]
 pub struct NewToken {
-    /// Time for which it lets nodes in.
+    /// Lifetime of the token in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = JOIN_TOKEN_MS_MAX))]
     #[schemars(extend("default" = JOIN_TOKEN_MS_DEFAULT))]
-    pub lifetime_ms: Option<Whole>,
-    /// True if it lets nodes in until all tokens are revoked.
+    pub lifetime_ms: Option<Integer>,
+    /// True if the token is valid until all tokens are revoked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub standing: Option<bool>,
 }
 
-/// A join token that was made.
+/// Join token that was created.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "JoinToken")]
 pub struct JoinTokenReply {
-    /// The token; it is told once.
+    /// Token; it is returned only once.
     pub token: String,
-    /// Time for which it lets nodes in; null: until all tokens are revoked.
+    /// Lifetime of the token in milliseconds; null: valid until all tokens are revoked.
     #[schemars(range(min = 1))]
     pub lifetime_ms: Option<u64>,
-    /// The cluster's durable id.
+    /// Durable id of the cluster.
     #[serde(default)]
     pub cluster: HexId,
 }
@@ -326,7 +328,7 @@ pub struct JoinTokenReply {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Transfer")]
 pub struct MasterTransfer {
-    /// Name of the voter that is to be master.
+    /// Name of the voter that becomes master.
     #[schemars(with = "MemberName")]
     pub to: String,
 }
@@ -344,7 +346,7 @@ mod tests {
     use super::*;
     use base::NodeId;
 
-    fn known() -> ClusterDescription {
+    fn description() -> ClusterDescription {
         let member = |node: u64, membership| MemberDescription {
             node: NodeId(node),
             name: format!("n{node}"),
@@ -353,13 +355,16 @@ mod tests {
             incarnation: node,
             membership,
         };
-        let stays = [Membership::Member, Membership::Leaving, Membership::Replaceable];
+        let statuses = [Membership::Member, Membership::Leaving, Membership::Replaceable];
         ClusterDescription {
             cluster: base::ClusterId(u64::MAX),
             founder: NodeId(7),
             lease_ms: 600,
             changes: 12,
-            members: (1..).zip(stays).map(|(node, membership)| member(node, membership)).collect(),
+            members: (1..)
+                .zip(statuses)
+                .map(|(node, membership)| member(node, membership))
+                .collect(),
             groups: vec![Placement {
                 group: GroupId(1),
                 members: Part::ALL.into_iter().map(|part| (NodeId(9), part)).collect(),
@@ -371,24 +376,24 @@ mod tests {
     }
 
     #[test]
-    fn what_the_directory_knows_is_read_as_it_was_written() {
+    fn members_and_join_reply_json_round_trip() {
         let secret = ClusterSecret::new([0xA5; ClusterSecret::BYTES]);
-        for known in [known(), ClusterDescription::default()] {
-            let text = serde_json::to_string(&Members::from(&known)).expect("JSON");
-            let joined: Joined = serde_json::from_str(&text).expect("a cluster without a secret");
+        for description in [description(), ClusterDescription::default()] {
+            let text = serde_json::to_string(&Members::from(&description)).expect("JSON");
+            let joined: JoinReply = serde_json::from_str(&text).expect("no secret");
             assert_eq!(joined.secret, None);
-            assert_eq!(ClusterDescription::from(joined.members), known);
-            let told = Joined::new(&known, &secret);
-            let text = serde_json::to_string(&told).expect("JSON");
-            assert_eq!(serde_json::from_str::<Joined>(&text).ok(), Some(told));
+            assert_eq!(ClusterDescription::from(joined.members), description);
+            let reply = JoinReply::new(&description, &secret);
+            let text = serde_json::to_string(&reply).expect("JSON");
+            assert_eq!(serde_json::from_str::<JoinReply>(&text).ok(), Some(reply));
         }
     }
 
     #[test]
-    fn fields_of_later_versions_are_passed_over_in_answers_and_refused_in_requests() {
+    fn unknown_fields_are_ignored_in_replies_and_rejected_in_requests() {
         let group = r#"{"group":1,"members":[],"quorum":null,"colour":"red"}"#;
-        let read: GroupPlacement = serde_json::from_str(group).expect("an answer");
-        assert_eq!((read.group, read.replicas), (1, 0));
+        let placement: GroupPlacement = serde_json::from_str(group).expect("an answer");
+        assert_eq!((placement.group, placement.replicas), (1, 0));
         assert!(serde_json::from_str::<Replacement>(r#"{"by":"n1","colour":"red"}"#).is_err());
         assert!(serde_json::from_str::<DesiredQuorum>("{}").is_err(), "null is said");
     }

@@ -1,4 +1,4 @@
-//! Numbers in JSON: ids as hexadecimal digits, and whole numbers in either spelling.
+//! Numbers in JSON: ids as hexadecimal digits, and integers with or without a fraction `.0`.
 
 use crate::schema::ID_PATTERN;
 use base::{ClusterId, NodeId};
@@ -8,8 +8,8 @@ use serde::ser::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Id of a node or a cluster: 16 hexadecimal digits. As a number it would be larger than what many
-/// readers of JSON keep exact.
+/// Id of a node or a cluster: 16 hexadecimal digits, since many JSON readers don't keep numbers
+/// above 2^53 exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HexId(pub u64);
 
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for HexId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HexId, D::Error> {
         let digits = Cow::<str>::deserialize(deserializer)?;
         let id = u64::from_str_radix(&digits, 16);
-        id.map(HexId).map_err(|_| D::Error::custom("an id is 16 hexadecimal digits"))
+        id.map(HexId).map_err(|_| D::Error::custom("an id must be 16 hexadecimal digits"))
     }
 }
 
@@ -65,52 +65,52 @@ impl JsonSchema for HexId {
     }
 }
 
-/// A whole number from 0 on; `7.0` is one too, as JSON Schema has it.
+/// Non-negative integer. `7.0` is accepted too, as in JSON Schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Whole(pub u64);
+pub struct Integer(pub u64);
 
-/// Up to here a floating point number says exactly which whole number it means.
+/// 2^53: up to this number a floating point number represents every integer exactly.
 const EXACT_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
 
-impl Whole {
-    /// The whole number that this is, if it is one.
-    pub fn of_float(number: f64) -> Option<Whole> {
+impl Integer {
+    /// Converts a floating point number. `None`: it is no integer, negative, or above 2^53.
+    pub fn from_float(number: f64) -> Option<Integer> {
         let is_whole = number.fract() == 0.0 && (0.0..=EXACT_FLOAT_MAX).contains(&number);
-        is_whole.then_some(Whole(number as u64))
+        is_whole.then_some(Integer(number as u64))
     }
 
-    /// As a size; what no size can hold is larger than any limit all the same.
+    /// Returns the number as a size, saturated: a larger number exceeds every limit anyway.
     pub fn size(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
-impl Serialize for Whole {
+impl Serialize for Integer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Whole, D::Error> {
+impl<'de> Deserialize<'de> for Integer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Integer, D::Error> {
         struct WholeVisitor;
         impl Visitor<'_> for WholeVisitor {
-            type Value = Whole;
+            type Value = Integer;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a whole number from 0 to 2^64 - 1")
             }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
-                Ok(Whole(number))
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Integer, E> {
+                Ok(Integer(number))
             }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
-                Whole::of_float(number).ok_or_else(|| E::custom("a number is not whole"))
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Integer, E> {
+                Integer::from_float(number).ok_or_else(|| E::custom("a number is not an integer"))
             }
         }
         deserializer.deserialize_any(WholeVisitor)
     }
 }
 
-impl JsonSchema for Whole {
+impl JsonSchema for Integer {
     fn inline_schema() -> bool {
         true
     }

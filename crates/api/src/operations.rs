@@ -6,40 +6,40 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A checkpoint that is to be made.
+/// Checkpoint to create.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Target")]
 pub struct CheckpointTarget {
-    /// Its name.
+    /// Name of the checkpoint.
     #[schemars(regex(pattern = CHECKPOINT_PATTERN))]
     pub target: String,
 }
 
-/// A checkpoint that was made.
+/// Checkpoint that was created.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
-    /// Its folder.
+    /// Path of the checkpoint's folder.
     pub target: String,
 }
 
 /// Checkpoints of a node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoints {
-    /// The checkpoints, in the order of their names.
+    /// Checkpoints, ordered by name.
     pub checkpoints: Vec<StoredCheckpoint>,
 }
 
-/// A checkpoint in a node's data directory.
+/// Checkpoint in a node's data directory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StoredCheckpoint {
-    /// Its name.
+    /// Name of the checkpoint.
     pub name: String,
-    /// False if it is being made, or was cut short.
+    /// False if the checkpoint is being created, or its creation was interrupted.
     pub complete: bool,
-    /// Time at which it was made, in milliseconds since 1970.
+    /// Creation time in milliseconds since 1970 (UTC).
     pub created_ms: u64,
-    /// Bytes of all its files; tables that the node still has are shared.
+    /// Size of all its files in bytes; tables that the node still uses share their space.
     pub bytes: u64,
 }
 
@@ -61,23 +61,24 @@ impl FromIterator<(String, String)> for SectionLevels {
     }
 }
 
-/// A part of a prefix that is to be emptied.
+/// Prefix to empty, and the position to resume from.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EmptyPrefix {
-    /// The prefix.
+    /// Prefix of the keys to delete.
     pub prefix: Blob,
-    /// `continue` of the call before; null: from the first key on.
+    /// `continue` of the previous call; null: start at the first key.
     #[schemars(with = "Option<ContinueToken>")]
     pub r#continue: Option<String>,
 }
 
 /// Progress in emptying a prefix.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Emptied {
-    /// Keys that were deleted.
+#[schemars(rename = "Emptied")]
+pub struct EmptyPrefixProgress {
+    /// Number of keys deleted by this call.
     pub removed: u64,
-    /// Token with which the next call goes on; null: the prefix is empty.
+    /// Token to pass as `continue` to the next call; null: the prefix is empty.
     #[schemars(with = "Option<ContinueToken>")]
     pub r#continue: Option<String>,
 }

@@ -1,156 +1,158 @@
-//! The ring of available buckets: its owners, its changes and how far they are.
+//! The ring of available buckets: its owners, its changes and their progress.
 
-use crate::number::{HexId, Whole};
+use crate::number::{HexId, Integer};
 use crate::schema::{MemberName, RackName};
 use base::RingDescription;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Owners of the partitions of available buckets.
+/// Ring: the owners of the partitions of available buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ring {
-    /// The ring's epoch; 0: it was never given out.
+    /// Epoch of the ring; 0: there is no ring yet.
     pub epoch: u64,
-    /// The owner of each partition, in order.
+    /// Durable id of the owner of each partition, in order.
     pub owners: Vec<HexId>,
 }
 
-/// A change of the ring.
+/// Ring change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RingChange {
-    /// A member is to keep its part.
+    /// Adds a member to the ring.
     Join {
-        /// The member's name.
+        /// Name of the member.
         #[schemars(with = "MemberName")]
         node: String,
-        /// Rack: the nodes that fail together with it; null: one of its own.
+        /// Name of the rack (failure domain); null: a rack of its own.
         #[schemars(with = "Option<RackName>")]
         rack: Option<String>,
     },
-    /// A member gives its part up.
+    /// Removes a member from the ring.
     Leave {
-        /// The member's name.
+        /// Name of the member.
         #[schemars(with = "MemberName")]
         node: String,
     },
-    /// A member that keeps nothing is to keep what another one keeps.
+    /// Replaces a member by a member without partitions.
     Replace {
-        /// Name of the member that goes.
+        /// Name of the member to replace.
         #[schemars(with = "MemberName")]
         node: String,
-        /// Name of the member that takes its place.
+        /// Name of the replacement.
         #[schemars(with = "MemberName")]
         by: String,
-        /// Rack: the nodes that fail together with it; null: one of its own.
+        /// Name of the rack (failure domain); null: a rack of its own.
         #[schemars(with = "Option<RackName>")]
         rack: Option<String>,
     },
-    /// A member stands in another rack.
+    /// Assigns a member to another rack.
     Rack {
-        /// The member's name.
+        /// Name of the member.
         #[schemars(with = "MemberName")]
         node: String,
-        /// Its rack; empty: one of its own.
+        /// Name of the rack (failure domain); empty: a rack of its own.
         #[schemars(with = "RackName")]
         rack: String,
     },
-    /// Twice as many partitions.
+    /// Doubles the number of partitions.
     Double {},
-    /// Half as many partitions.
+    /// Halves the number of partitions.
     Halve {},
 }
 
-/// Epoch of the ring for which a plan is begun.
+/// Epoch of the ring for which the plan is committed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RingEpoch {
-    /// The epoch; null: whatever it is.
-    pub epoch: Option<Whole>,
+    /// Expected epoch of the ring; null: any epoch.
+    pub epoch: Option<Integer>,
 }
 
-/// Planned changes of the ring, and what they would do.
+/// Planned ring changes, and their effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingPlan {
-    /// The epoch of the ring that it changes.
+    /// Epoch of the ring that the plan changes.
     pub epoch: u64,
-    /// The changes, in the order in which they were planned.
+    /// Changes, in the order in which they were planned.
     pub changes: Vec<RingChange>,
-    /// Partitions by node, before and after.
+    /// Partitions and replicas of each node, before and after.
     pub loads: Vec<RingLoad>,
     /// Partitions whose first owner changes.
     pub moves: Vec<RingMove>,
-    /// Replicas of partitions that are sent.
+    /// Number of partition replicas to transfer.
     pub replicas_sent: u64,
-    /// Replicas of partitions that there are.
+    /// Total number of partition replicas.
     pub replicas: u64,
-    /// Estimated bytes that are sent.
+    /// Estimated number of bytes to transfer.
     pub bytes: u64,
-    /// Warnings: what will be less than is wanted.
+    /// Warnings, for example about keys with fewer replicas than desired.
     pub warnings: Vec<String>,
-    /// Reason why the plan can't be begun; null: it can.
+    /// Reason why the plan can't be committed; null: it can.
     pub refused: Option<String>,
 }
 
 /// Load of a node before and after a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingLoad {
-    /// The node's durable id.
+    /// Durable id of the node.
     pub node: HexId,
-    /// Partitions of which it is the first owner before; null: it is not on the ring.
+    /// Number of partitions of which the node is the first owner before the change; null: not on
+    /// the ring.
     pub before: Option<u64>,
-    /// Partitions of which it is the first owner after; null: it is not on the ring.
+    /// Number of partitions of which the node is the first owner after the change; null: not on the
+    /// ring.
     pub after: Option<u64>,
-    /// Replicas that it keeps before.
+    /// Number of partition replicas before the change.
     pub replicas_before: u64,
-    /// Replicas that it keeps after.
+    /// Number of partition replicas after the change.
     pub replicas_after: u64,
 }
 
-/// A partition whose first owner changes.
+/// Partition whose first owner changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingMove {
-    /// The partition.
+    /// Number of the partition.
     pub partition: u32,
-    /// The owner that gives it.
+    /// Durable id of the former owner.
     pub from: HexId,
-    /// The owner that gets it.
+    /// Durable id of the new owner.
     pub to: HexId,
 }
 
-/// Progress of the ring's change.
+/// Progress of the ring change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingTransfers {
-    /// The ring's epoch.
+    /// Epoch of the ring.
     pub epoch: u64,
-    /// Partitions that have not gone over.
+    /// Number of partitions that are not transferred yet.
     pub remaining: u64,
-    /// Progress by node.
+    /// Progress of each node.
     pub nodes: Vec<RingTransfer>,
 }
 
 /// Progress of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingTransfer {
-    /// The node's durable id.
+    /// Durable id of the node.
     pub node: HexId,
-    /// Replicas that it is to receive.
+    /// Number of partition replicas that the node must receive.
     pub receiving: u64,
-    /// Replicas that it has received.
+    /// Number of partition replicas received.
     pub received: u64,
-    /// Rows received.
+    /// Number of rows received.
     pub rows: u64,
-    /// Bytes received.
+    /// Number of bytes received.
     pub bytes: u64,
-    /// Estimated bytes that are still to come; null: not known yet.
+    /// Estimated number of bytes still to receive; null: unknown.
     pub bytes_left: Option<u64>,
-    /// Bytes a second.
+    /// Transfer rate in bytes per second.
     pub bytes_per_second: u64,
-    /// Estimated time until it is complete; null: not known yet.
+    /// Estimated time until completion in milliseconds; null: unknown.
     pub eta_ms: Option<u64>,
-    /// Replicas that it still has to clear.
+    /// Number of former partition replicas that the node must still remove.
     pub clearing: u64,
-    /// Condition that it waits for; empty: nothing.
+    /// Condition that the node waits for; empty: none.
     pub waits_for: String,
 }
 
@@ -202,16 +204,16 @@ impl From<&base::RingPlan> for RingPlan {
             replicas_before: load.copies_before,
             replicas_after: load.copies_after,
         };
-        let one = |one: &base::RingMove| RingMove {
-            partition: one.partition,
-            from: one.from.into(),
-            to: one.to.into(),
+        let ring_move = |ring_move: &base::RingMove| RingMove {
+            partition: ring_move.partition,
+            from: ring_move.from.into(),
+            to: ring_move.to.into(),
         };
         RingPlan {
             epoch: plan.epoch,
             changes: plan.changes.iter().map(RingChange::from).collect(),
             loads: plan.loads.iter().map(load).collect(),
-            moves: plan.moves.iter().map(one).collect(),
+            moves: plan.moves.iter().map(ring_move).collect(),
             replicas_sent: plan.copies_sent,
             replicas: plan.copies,
             bytes: plan.bytes,
@@ -223,19 +225,19 @@ impl From<&base::RingPlan> for RingPlan {
 
 impl From<&base::RingTransfers> for RingTransfers {
     fn from(transfers: &base::RingTransfers) -> RingTransfers {
-        let one = |one: &base::RingTransfer| RingTransfer {
-            node: one.node.into(),
-            receiving: one.receiving,
-            received: one.received,
-            rows: one.rows,
-            bytes: one.bytes,
-            bytes_left: one.bytes_left,
-            bytes_per_second: one.rate,
-            eta_ms: one.eta_ms,
-            clearing: one.clearing,
-            waits_for: one.waits_for.clone(),
+        let transfer = |transfer: &base::RingTransfer| RingTransfer {
+            node: transfer.node.into(),
+            receiving: transfer.receiving,
+            received: transfer.received,
+            rows: transfer.rows,
+            bytes: transfer.bytes,
+            bytes_left: transfer.bytes_left,
+            bytes_per_second: transfer.rate,
+            eta_ms: transfer.eta_ms,
+            clearing: transfer.clearing,
+            waits_for: transfer.waits_for.clone(),
         };
-        let nodes = transfers.nodes.iter().map(one).collect();
+        let nodes = transfers.nodes.iter().map(transfer).collect();
         RingTransfers { epoch: transfers.epoch, remaining: transfers.left, nodes }
     }
 }
@@ -247,7 +249,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn plans_have_one_form() {
+    fn ring_plan_json_form_is_pinned_and_round_trips() {
         let text = |text: &str| text.to_string();
         let changes = vec![
             base::RingChange::Join { node: text("n5"), rack: text("r1") },
@@ -258,15 +260,15 @@ mod tests {
             base::RingChange::Halve,
         ];
         for change in &changes {
-            let read = serde_json::to_value(RingChange::from(change)).and_then(|json| {
+            let round_trip = serde_json::to_value(RingChange::from(change)).and_then(|json| {
                 serde_json::from_value::<RingChange>(json).map(base::RingChange::from)
             });
-            assert_eq!(read.ok().as_ref(), Some(change));
+            assert_eq!(round_trip.ok().as_ref(), Some(change));
         }
         let (node, before) = (NodeId(7), None);
         let load =
             base::RingLoad { node, before, after: Some(3), copies_before: 0, copies_after: 9 };
-        let shown = base::RingPlan {
+        let plan = base::RingPlan {
             epoch: 4,
             changes: changes[..2].to_vec(),
             loads: vec![load],
@@ -278,7 +280,7 @@ mod tests {
             refused: None,
         };
         let (seven, eight) = ("0000000000000007", "0000000000000008");
-        let wanted = json!({
+        let expected = json!({
             "epoch": 4,
             "changes": [
                 { "change": "join", "node": "n5", "rack": "r1" },
@@ -292,16 +294,16 @@ mod tests {
             "replicas_sent": 1, "replicas": 2, "bytes": 3, "warnings": ["of something"],
             "refused": null,
         });
-        let plan = RingPlan::from(&shown);
-        assert_eq!(serde_json::to_value(&plan).ok(), Some(wanted.clone()));
-        assert_eq!(serde_json::from_value::<RingPlan>(wanted).ok(), Some(plan));
+        let reply = RingPlan::from(&plan);
+        assert_eq!(serde_json::to_value(&reply).ok(), Some(expected.clone()));
+        assert_eq!(serde_json::from_value::<RingPlan>(expected).ok(), Some(reply));
     }
 
     #[test]
-    fn transfers_have_one_form() {
-        let one = base::RingTransfer { node: NodeId(7), rate: 9, ..Default::default() };
-        let shown = base::RingTransfers { epoch: 3, left: 4, nodes: vec![one] };
-        let wanted = json!({
+    fn ring_transfers_json_form_is_pinned() {
+        let transfer = base::RingTransfer { node: NodeId(7), rate: 9, ..Default::default() };
+        let transfers = base::RingTransfers { epoch: 3, left: 4, nodes: vec![transfer] };
+        let expected = json!({
             "epoch": 3, "remaining": 4,
             "nodes": [{
                 "node": "0000000000000007", "receiving": 0, "received": 0, "rows": 0, "bytes": 0,
@@ -309,6 +311,6 @@ mod tests {
                 "waits_for": "",
             }],
         });
-        assert_eq!(serde_json::to_value(RingTransfers::from(&shown)).ok(), Some(wanted));
+        assert_eq!(serde_json::to_value(RingTransfers::from(&transfers)).ok(), Some(expected));
     }
 }

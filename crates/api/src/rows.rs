@@ -6,15 +6,15 @@ use base::limits::PAGE_ROWS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A row.
+/// Row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Row")]
 pub struct RowReply {
-    /// The value.
+    /// Value of the row.
     pub value: Blob,
     /// Version of the row.
     pub version: u64,
-    /// Milliseconds until it expires; left out: it does not.
+    /// Milliseconds until the row expires; absent if it has no expiry time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
 }
@@ -23,80 +23,80 @@ pub struct RowReply {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Rows")]
 pub struct RowsReply {
-    /// A row for each key, in their order; null: there is none.
+    /// Row of each key, in the order of the keys; null: the key is absent.
     pub rows: Vec<Option<RowReply>>,
 }
 
-/// A row of a range, or its key alone.
+/// Row of a range, or only its key.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Entry")]
 pub struct EntryReply {
-    /// The key.
+    /// Key of the row.
     pub key: Blob,
-    /// The value; left out: keys alone were asked for.
+    /// Value of the row; absent if only keys were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Blob>,
-    /// Version of the row.
+    /// Version of the row; absent if only keys were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// Milliseconds until it expires; left out: it does not.
+    /// Milliseconds until the row expires; absent if it has no expiry time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
 }
 
-/// A page of rows.
+/// Page of rows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Page")]
 pub struct PageReply {
-    /// The rows, in the order of the range.
+    /// Rows, in the order of the range.
     pub entries: Vec<EntryReply>,
-    /// True if there may be more.
+    /// True if more rows may follow.
     pub more: bool,
-    /// The last key, which the next page begins behind; null: there are no more.
+    /// Last key of the page, to pass as `after` to get the next page; null: last page.
     pub r#continue: Option<Blob>,
 }
 
-/// A number of keys.
+/// Number of keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Count")]
 pub struct KeyCount {
-    /// The number.
+    /// Number of keys.
     pub count: u64,
 }
 
-/// A page of keys.
+/// Page of keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KeyPage {
-    /// The keys, in order.
+    /// Keys, in order.
     #[schemars(length(max = PAGE_ROWS_MAX))]
     pub keys: Vec<Blob>,
-    /// True if there may be more.
+    /// True if more keys may follow.
     pub more: bool,
-    /// The last key, which the next page begins behind; null: there are no more.
+    /// Last key of the page, to pass as `after` to get the next page; null: last page.
     pub r#continue: Option<Blob>,
 }
 
-/// Values of a key that were written without knowledge of each other.
+/// Siblings: the concurrent values of a key.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Siblings")]
 pub struct SiblingsReply {
-    /// Context of these values: a write that shows it replaces them.
+    /// Causal context of these values; a write with this context replaces them.
     #[schemars(regex(pattern = CONTEXT_PATTERN))]
     pub context: String,
-    /// The values, the newest first.
+    /// Values, newest first.
     pub siblings: Vec<SiblingReply>,
 }
 
-/// A value, with what was stored beside it.
+/// Value, with its metadata.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Sibling")]
 pub struct SiblingReply {
-    /// The value; null: it was deleted.
+    /// Value; null: a tombstone (the key was deleted).
     pub value: Option<Blob>,
-    /// Tag of the value, as Riak names values.
+    /// Tag of the value, in Riak's format (vtag).
     #[schemars(regex(pattern = VTAG_PATTERN))]
     pub vtag: String,
-    /// Time at which it was written, in milliseconds since 1970; 0: unknown.
+    /// Time of the write in milliseconds since 1970 (UTC); 0: unknown.
     pub written_ms: u64,
     /// Media type of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,16 +104,16 @@ pub struct SiblingReply {
     /// Character set of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charset: Option<Blob>,
-    /// Encoding of the value.
+    /// Content encoding of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Blob>,
-    /// Names and texts of metadata.
+    /// User metadata: pairs of name and text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meta: Vec<[Blob; 2]>,
-    /// Names and terms of indexes.
+    /// Secondary index entries: pairs of index name and term.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<[Blob; 2]>,
-    /// Buckets, keys and tags of links.
+    /// Links: triples of bucket, key and tag.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<[Blob; 3]>,
 }
@@ -122,7 +122,7 @@ pub struct SiblingReply {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Stored")]
 pub struct StoredReply {
-    /// The context.
+    /// Causal context that covers the write, for the next write of the key.
     #[schemars(regex(pattern = CONTEXT_PATTERN))]
     pub context: String,
 }

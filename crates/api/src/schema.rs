@@ -1,7 +1,7 @@
 //! Schemas of the OpenAPI document, made from the structs.
 //!
-//! Promises: a field of an answer is required unless it may be left out, and no field is there that
-//! the schema does not name. Requests name what may be left out of them.
+//! Promises: a field of an answer is required unless it may be absent, and an answer has no field
+//! that the schema lacks. Schemas of requests list the required fields.
 //! Never: describes steps and their outcomes; the front-end does.
 
 use crate::*;
@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Node 0 is no node.
+/// Id of a node or a cluster; 0 is no id.
 pub const ID_PATTERN: &str = "^(?!0{16}$)[0-9a-f]{16}$";
 /// A bucket's full name.
 pub const BUCKET_PATTERN: &str =
@@ -20,11 +20,11 @@ pub const BUCKET_PATTERN: &str =
 /// Standard base64 with padding, in its one form.
 pub const BASE64_PATTERN: &str =
     "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
-/// A member's name.
+/// Name of a member.
 pub const MEMBER_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$";
 /// A checkpoint's name.
 pub const CHECKPOINT_PATTERN: &str = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$";
-/// A context as it is given out: URL-safe base64 without padding.
+/// A context in answers: URL-safe base64 without padding.
 pub const CONTEXT_PATTERN: &str =
     "^([A-Za-z0-9_-]{4})*([A-Za-z0-9_-][AQgw]|[A-Za-z0-9_-]{2}[AEIMQUYcgkosw048])?$";
 /// The tag of a value.
@@ -33,7 +33,7 @@ pub(crate) const VTAG_PATTERN: &str = "^[0-9A-Za-z]{22}$";
 const ADDRESS_PATTERN: &str = "^[!-~]+:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|\
                                65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
 
-/// Returns the schemas by name, those that they refer to among them.
+/// Returns all schemas by name, including those that others refer to.
 pub fn all() -> Map<String, Value> {
     let mut answers = generator(SchemaSettings::draft2020_12().for_serialize(), finish_answer);
     let mut requests = generator(SchemaSettings::draft2020_12().for_deserialize(), finish);
@@ -43,15 +43,15 @@ pub fn all() -> Map<String, Value> {
             $($generator.subschema_for::<$kind>();)*
         };
     }
-    add!(answers: ErrorReply, ClusterStatus, NodeStatus, Members, Joined, GroupPlacement, Pass);
-    add!(answers: JoinTokenReply, Ring, RingPlan, RingTransfers, Buckets, BucketReply, Types);
-    add!(answers: Checkpoint, Checkpoints, Emptied, RowsReply, PageReply, KeyCount, KeyPage);
-    add!(answers: BucketMove, SiblingsReply, StoredReply);
-    add!(requests: NewMember, ChangedMember, Replacement, PartChange, DesiredMembers);
+    add!(answers: ErrorReply, ClusterStatus, NodeStatus, Members, JoinReply, GroupPlacement);
+    add!(answers: ComparisonPass, JoinTokenReply, Ring, RingPlan, RingTransfers, Buckets);
+    add!(answers: BucketReply, Types, Checkpoint, Checkpoints, EmptyPrefixProgress, RowsReply);
+    add!(answers: PageReply, KeyCount, KeyPage, BucketMove, SiblingsReply, StoredReply);
+    add!(requests: NewMember, MemberUpdate, Replacement, PartChange, DesiredMembers);
     add!(requests: DesiredQuorum, NewGroup, NewToken, MasterTransfer, RingChange, RingEpoch);
-    add!(requests: BucketProperties, NewBucket, MoveTo, CheckpointTarget, EmptyPrefix);
+    add!(requests: BucketProperties, NewBucket, MoveRequest, CheckpointTarget, EmptyPrefix);
     let mut all = answers.take_definitions(true);
-    // What is both sent and answered is described as it may be sent: with less.
+    // A type used in both directions gets the schema of requests, which requires fewer fields.
     all.extend(requests.take_definitions(true));
     all
 }
@@ -64,7 +64,7 @@ fn generator(settings: SchemaSettings, finish: fn(&mut Schema)) -> SchemaGenerat
     settings.with_transform(finish).into_generator()
 }
 
-/// Adds bounds that the derived form lacks, and writes unions as generators of clients read them.
+/// Adds bounds that derived schemas lack, and writes unions as `oneOf` for client generators.
 fn finish(schema: &mut Schema) {
     let format = schema.remove("format");
     if format.is_some_and(|format| format == "uint32") {
@@ -79,15 +79,15 @@ fn finish(schema: &mut Schema) {
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = text.replace('\n', " ");
     }
-    // Of what must not be, nothing is added.
-    let refused = schema.remove("not");
+    // A schema under `not` is no description of an object: it stays as it is.
+    let negated = schema.remove("not");
     transform_subschemas(&mut (finish as fn(&mut Schema)), schema);
-    if let Some(refused) = refused {
-        schema.insert("not".into(), refused);
+    if let Some(negated) = negated {
+        schema.insert("not".into(), negated);
     }
 }
 
-/// Finishes the schema of an answer, which has every field: no default stands for one.
+/// Finishes the schema of an answer. An answer has every field, so defaults are removed.
 fn finish_answer(schema: &mut Schema) {
     fn without_defaults(schema: &mut Schema) {
         schema.remove("default");
@@ -97,13 +97,13 @@ fn finish_answer(schema: &mut Schema) {
     finish(schema);
 }
 
-/// Returns the schema of a text that is one of these.
-pub(crate) fn one_of(words: &[&str]) -> Schema {
-    json_schema!({ "type": "string", "enum": words })
+/// Returns the schema of a string with these values.
+pub(crate) fn one_of(values: &[&str]) -> Schema {
+    json_schema!({ "type": "string", "enum": values })
 }
 
-/// Defines stand-ins for texts that have a form.
-macro_rules! texts {
+/// Defines types that stand for a string or number with a fixed schema.
+macro_rules! text_schemas {
     ($($(#[$doc:meta])* $name:ident = $schema:expr;)*) => {$(
         $(#[$doc])*
         pub(crate) struct $name;
@@ -121,37 +121,37 @@ macro_rules! texts {
     )*};
 }
 
-texts! {
+text_schemas! {
     /// A member's name.
     MemberName = json_schema!({ "type": "string", "pattern": MEMBER_PATTERN });
-    /// A host and a port.
+    /// Host and port.
     NodeAddress = json_schema!({
         "type": "string", "pattern": ADDRESS_PATTERN, "maxLength": PEER_ADDRESS_BYTES_MAX,
     });
-    /// A rack's name; empty: one of its own.
+    /// Name of a rack; empty: a rack of its own.
     RackName = json_schema!({ "anyOf": [
         { "type": "string", "pattern": MEMBER_PATTERN }, { "type": "string", "maxLength": 0 },
     ] });
-    /// A token that tells where a call goes on.
+    /// Token with the position at which the next call resumes.
     ContinueToken = json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_-]*$" });
     /// Membership in the cluster.
-    MembershipWord = one_of(&["member", "leaving", "replaceable"]);
-    /// A number of voters.
+    MembershipName = one_of(&["member", "leaving", "replaceable"]);
+    /// Number of voters.
     VoterCount = json_schema!({ "type": "integer", "minimum": 1, "maximum": 255 });
-    /// The number of a group of buckets. Group 0 holds none.
+    /// Number of a group that can have buckets; group 0 (the directory) can't.
     BucketGroup = json_schema!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
 }
 
-/// A member's part in a group.
-pub(crate) struct PartWord;
+/// Part of a member in a group.
+pub(crate) struct PartName;
 
-impl JsonSchema for PartWord {
+impl JsonSchema for PartName {
     fn schema_name() -> Cow<'static, str> {
         "Part".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        one_of(&base::Part::ALL.map(base::Part::word))
+        one_of(&base::Part::ALL.map(base::Part::name))
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_is_described() {
+    fn schema_fields_have_descriptions() {
         for (name, schema) in &all() {
             let described = |part: &Value| part["description"].is_string();
             for (field, of) in schema["properties"].as_object().into_iter().flatten() {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_hold_all_fields_and_requests_name_what_they_need() {
+    fn schemas_are_closed_and_list_required_fields() {
         let all = all();
         let required = |name: &str| all[name]["required"].as_array().cloned().unwrap_or_default();
         let cluster = all["Cluster"]["properties"].as_object().expect("fields");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_is_that_of_the_type() {
+    fn integer_schema_maximum_matches_rust_type() {
         let group = &all()["Move"]["properties"]["group"];
         assert_eq!((&group["minimum"], &group["maximum"]), (&1.into(), &u32::MAX.into()));
     }

@@ -6,194 +6,196 @@ use crate::schema::one_of;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-/// A node as it sees itself.
+/// Status of a node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "Status")]
 pub struct NodeStatus {
-    /// The node's name (`name`).
+    /// Name of the node (setting `name`).
     pub name: String,
-    /// The node's durable id: 16 hexadecimal digits.
+    /// Durable id of the node: 16 hexadecimal digits.
     pub node: HexId,
-    /// The cluster's durable id: 16 hexadecimal digits.
+    /// Durable id of the cluster: 16 hexadecimal digits.
     pub cluster: HexId,
-    /// Number of times that the node has started on its data, this time counted.
+    /// Incarnation: number of times that the node has started with its data directory, this start
+    /// included.
     pub incarnation: u64,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
-    /// Milliseconds since the start.
+    /// Milliseconds since the start of the node.
     pub uptime_ms: u64,
-    /// The groups with a part on this node; group 0 is the directory, group 1 holds the buckets for
-    /// which none is named.
+    /// Groups of which this node is a member. Group 0 is the directory; group 1 is the default
+    /// group of buckets.
     pub groups: Vec<GroupStatus>,
-    /// Snapshots of groups that this node receives.
+    /// Snapshots of groups that this node is receiving.
     pub snapshots: Vec<SnapshotStatus>,
-    /// The transaction log.
+    /// Write-ahead log.
     pub log: LogStatus,
-    /// The store: tables, and what is in memory.
+    /// Store (LSM tree): tables and memory.
     pub store: StoreStatus,
-    /// The disk under the data directory.
+    /// Disk of the data directory.
     pub disk: DiskStatus,
-    /// The process' memory.
+    /// Memory of the process.
     pub memory: MemoryStatus,
-    /// Available buckets: the ring, and what is kept for nodes that are away.
+    /// Available buckets: the ring, and hints for unreachable nodes.
     pub available: AvailableStatus,
-    /// Lease of masters, milliseconds.
+    /// Length of a master's lease in milliseconds.
     pub lease_ms: u64,
-    /// The members of the cluster, with this node's connection to each.
+    /// Members of the cluster, each with the connection from this node.
     pub members: Vec<MemberStatus>,
-    /// Consistent buckets.
+    /// Number of consistent buckets.
     pub buckets: u64,
     /// Buckets whose writes are acknowledged before they are synced (`sync=interval`), at most 100.
     pub interval_buckets: Vec<String>,
-    /// Alarms that an operator should know and act on, the gravest first.
+    /// Warnings that need an operator's attention, most severe first.
     pub warnings: Vec<String>,
-    /// True if it serves; the same as 200 of `/ready`.
+    /// True if the node is ready: `/ready` returns 200.
     pub ready: bool,
-    /// Reason why it is not ready: whom it misses and what to do; null: it is ready.
+    /// Reason why the node is not ready, with the missing nodes and the remedy; null: it is ready.
     pub not_ready: Option<String>,
-    /// True if addresses beyond loopback are allowed (`insecure`).
+    /// True if listening beyond loopback is allowed (setting `insecure`).
     pub insecure: bool,
     /// Listeners for clients and operators.
     pub listeners: Vec<ListenerStatus>,
-    /// Client connections open now.
+    /// Number of open client connections.
     pub connections: u64,
     /// Requests answered since the start, by protocol.
     pub requests: RequestCounts,
 }
 
-/// A group with a part here.
+/// Group of which this node is a member.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GroupStatus {
-    /// The group's number.
+    /// Number of the group.
     pub id: u32,
-    /// Role of this node.
+    /// Role of this node in the group.
     #[schemars(schema_with = "role")]
     pub role: String,
-    /// The master's name; null: none is known.
+    /// Name of the master; null: no master is known.
     pub master: Option<String>,
-    /// The highest ballot this node promised: round, a dot, node id.
+    /// Highest ballot that this node promised: round, a dot, node id.
     pub ballot: String,
-    /// Log index up to which entries are known to be decided: synced by enough voters.
+    /// Highest log index known to be decided: synced by a quorum of voters.
     pub decided: u64,
-    /// Log index up to which entries are applied: reads here see them.
+    /// Highest applied log index: reads at this node see the entries up to it.
     pub applied: u64,
-    /// Log index up to which the effects stand in the store's tables. The rest is as durable: the
-    /// log holds it until then.
+    /// Highest log index whose effects are flushed to the store's tables. Later entries are durable
+    /// in the log.
     pub flushed: u64,
-    /// Updates taken and not decided yet.
+    /// Number of updates that are accepted but not decided yet.
     pub undecided: u64,
-    /// Open sessions.
+    /// Number of open sessions.
     pub sessions: u64,
-    /// True if the group goes on while this node is restarted; never true where one or two vote.
+    /// True if the group stays available while this node restarts; never true with one or two
+    /// voters.
     pub expect_progress_possible: bool,
-    /// The group's members, as they are in force.
+    /// Members of the present configuration.
     pub members: Vec<GroupMember>,
-    /// Comparison of its replicas; null: this node is not the master, or has not compared
-    /// them yet.
+    /// Comparison of the replicas; null: this node is not the master, or there was no comparison
+    /// yet.
     pub comparison: Option<Comparison>,
 }
 
-/// A snapshot on its way.
+/// Snapshot that is being received.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SnapshotStatus {
-    /// Group it is of.
+    /// Number of the group.
     pub group: u32,
-    /// The node that sends it.
+    /// Durable id of the sender.
     pub from: HexId,
-    /// The last log index that it covers; 0: not known yet.
+    /// Last log index that the snapshot covers; 0: unknown.
     pub last_index: u64,
-    /// Rows received.
+    /// Number of rows received.
     pub rows: u64,
-    /// Estimated number of rows, an upper bound; 0: not known yet.
+    /// Estimated total number of rows, an upper bound; 0: unknown.
     pub rows_estimated: u64,
-    /// Bytes of keys and values received.
+    /// Number of bytes of keys and values received.
     pub bytes: u64,
-    /// Bytes a second since it began.
+    /// Average transfer rate in bytes per second.
     pub bytes_per_second: u64,
-    /// Estimated time until it is complete; null: not known yet.
+    /// Estimated time until completion in milliseconds; null: unknown.
     pub eta_ms: Option<u64>,
     /// Number of times that a lost part was requested again.
     pub resumes: u64,
-    /// Number of times that it began again from the start.
+    /// Number of restarts from the beginning.
     pub restarts: u64,
 }
 
-/// The transaction log.
+/// Write-ahead log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LogStatus {
-    /// Bytes that can't be truncated yet.
+    /// Size in bytes that can't be truncated yet.
     pub bytes: u64,
-    /// Segments in use.
+    /// Number of segments.
     pub segments: u64,
-    /// Syncs since the start.
+    /// Number of syncs since the start of the node.
     pub syncs: u64,
-    /// Median time of the last syncs, microseconds.
+    /// Median duration of recent syncs in microseconds.
     pub sync_us_p50: u64,
-    /// 99th percentile of the last syncs, microseconds.
+    /// 99th percentile of the duration of recent syncs in microseconds.
     pub sync_us_p99: u64,
-    /// Average time of a sync now, microseconds.
+    /// Moving average of the duration of a sync in microseconds.
     pub sync_us_mean: u64,
-    /// True if syncs take so long that they bound the node.
+    /// True if syncs are so slow that they limit the node.
     pub slow: bool,
-    /// True if the disk has not finished what the log asked of it for two leases.
+    /// True if the disk has not completed an operation of the log for two leases.
     pub hangs: bool,
-    /// Time for which the log has waited for the disk now.
+    /// Age of the oldest incomplete disk operation of the log in milliseconds.
     pub unanswered_ms: u64,
 }
 
-/// The store: tables, and what is in memory.
+/// Store (LSM tree): tables and memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StoreStatus {
-    /// Bytes of its files.
+    /// Size of the store's files in bytes.
     pub disk_bytes: u64,
-    /// Bytes of writes that are not flushed to tables yet.
+    /// Size of the memtables in bytes.
     pub memory_bytes: u64,
-    /// Rows in the row cache.
+    /// Number of rows in the row cache.
     pub cached_rows: u64,
-    /// Bytes of the row cache and of tables kept in memory.
+    /// Size in bytes of the row cache and of cached tables.
     pub cached_bytes: u64,
-    /// Estimated number of rows; deleted ones that are not collected yet count.
+    /// Estimated number of rows, tombstones included.
     pub rows_estimated: u64,
 }
 
-/// The disk under the data directory.
+/// Disk of the data directory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskStatus {
-    /// Size of the disk.
+    /// Size of the disk in bytes.
     pub total_bytes: u64,
-    /// Bytes that are free.
+    /// Free space in bytes.
     pub free_bytes: u64,
-    /// Files (inodes) that can still be made; null: the file system has no such limit.
+    /// Number of free inodes; null: the file system has no limit.
     pub free_files: Option<u64>,
-    /// True if writes are refused for lack of space.
+    /// True if writes are refused for lack of disk space.
     pub full: bool,
 }
 
-/// The process' memory.
+/// Memory of the process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MemoryStatus {
-    /// Memory that the process uses; null: the machine does not tell.
+    /// Resident memory size in bytes; null: unknown on this system.
     pub resident_bytes: Option<u64>,
 }
 
-/// Available buckets.
+/// Status of available buckets at this node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AvailableStatus {
-    /// The epoch of the ring that this node knows; 0: none.
+    /// Epoch of the ring that this node knows; 0: no ring.
     pub ring_epoch: u64,
-    /// Partitions of which this node is the first owner.
+    /// Number of partitions of which this node is the first owner.
     pub partitions: u64,
-    /// Nodes of the ring that this node suspects: others are asked instead.
+    /// Names of ring nodes that this node suspects; coordinators here skip them.
     pub suspected_nodes: Vec<String>,
-    /// Rows kept here for nodes that were away (hinted handoff).
+    /// Hints stored here for unreachable nodes (hinted handoff).
     pub hints: Vec<HintsStatus>,
 }
 
@@ -201,36 +203,36 @@ pub struct AvailableStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HintsStatus {
-    /// The node that they are for, by name.
+    /// Name of the node that the hints are for.
     pub node: String,
-    /// Number of rows.
+    /// Number of hints.
     pub rows: u64,
-    /// Time for which hints have been pending without a break.
+    /// Time in milliseconds since which there has been at least one hint.
     pub age_ms: u64,
 }
 
-/// A listener.
+/// Listener.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ListenerStatus {
-    /// Address and port at which it listens.
+    /// Address and port of the listener.
     pub address: String,
-    /// Audience that it serves there.
+    /// Audience or protocol that it serves.
     #[schemars(schema_with = "served")]
     pub serves: String,
 }
 
-/// Requests since the start.
+/// Number of requests since the start of the node, by protocol.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RequestCounts {
-    /// By HTTP/JSON.
+    /// Requests by the native HTTP API.
     pub http: u64,
-    /// By Redis' protocol.
+    /// Requests by the Redis protocol (RESP).
     pub resp: u64,
-    /// By Arakoon's protocol.
+    /// Requests by the Arakoon protocol.
     pub arakoon: u64,
-    /// By Riak's HTTP.
+    /// Requests by the Riak HTTP API.
     pub riak: u64,
 }
 

@@ -4,7 +4,7 @@
 //! are returned together with a *context*. A client that sends this context with its next write
 //! replaces the siblings that it has seen, and nothing else.
 //!
-//! `Stored` answers a write that does not ask for the body: its context covers the client's own
+//! `Stored` answers a write that does not request the body: its context covers the client's own
 //! write only. Optional headers of a value are kept in `Headers`, so a plain value carries none of
 //! their bytes. There are two conditions only; a front-end compares entity tags with what it has
 //! read.
@@ -33,7 +33,7 @@ pub enum AvailableCall {
     /// Writes a sibling. `Body::Stored`, or, with `return_body`, `Body::Siblings`.
     Store(Box<Store>),
     /// Writes a tombstone instead of what the context has seen; without one, instead of everything
-    /// the coordinating replica knows. `Body::Stored`, or, with `return_body`, `Body::Siblings`.
+    /// the coordinating replica has. `Body::Stored`, or, with `return_body`, `Body::Siblings`.
     Remove {
         /// The key.
         key: Key,
@@ -196,10 +196,10 @@ impl Headers {
     /// entries.
     pub fn size(&self) -> (usize, usize) {
         let Headers { content_type, charset, encoding, meta, links, indexes } = self;
-        let pairs = meta.iter().chain(indexes).map(|(name, text)| name.len() + text.len());
+        let pair_bytes = meta.iter().chain(indexes).map(|(name, text)| name.len() + text.len());
         let links_bytes: usize = links.iter().map(Link::bytes).sum();
-        let named = content_type.len() + charset.len() + encoding.len();
-        let bytes = named + pairs.sum::<usize>() + links_bytes;
+        let fixed = content_type.len() + charset.len() + encoding.len();
+        let bytes = fixed + pair_bytes.sum::<usize>() + links_bytes;
         (bytes, meta.len() + links.len() + indexes.len())
     }
 
@@ -211,8 +211,8 @@ impl Headers {
             return Ok(());
         }
         let text = format!(
-            "a value's headers count {bytes} bytes in {entries} entries: at most {most} \
-             (content_headers_bytes_max) in {entries_max} (content_headers_max)"
+            "the value's metadata has {bytes} bytes in {entries} entries; at most {most} bytes \
+             (content_headers_bytes_max) in {entries_max} entries (content_headers_max) are allowed"
         );
         Err(Error::new(Reason::TooLarge, text))
     }
@@ -272,14 +272,14 @@ pub struct Sibling {
 pub struct Siblings {
     /// Context that covers all of these values, for the reader's next write.
     pub context: Context,
-    /// The values, newest first, tombstones among them. Empty: the answering replicas know of no
-    /// write to the key.
+    /// The values, newest first, tombstones among them. Empty: the answering replicas have
+    /// no write to the key.
     pub values: Vec<Sibling>,
 }
 
 impl Siblings {
     /// Returns the values that are not tombstones.
-    pub fn living(&self) -> impl Iterator<Item = &Sibling> {
+    pub fn without_tombstones(&self) -> impl Iterator<Item = &Sibling> {
         self.values.iter().filter(|value| !value.tombstone)
     }
 }
@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vtag_has_one_text_of_one_length() {
+    fn vtag_text_is_fixed_length_base62() {
         assert_eq!(Vtag(0).to_string(), "0".repeat(22));
         assert_eq!(Vtag(61).to_string(), format!("{}z", "0".repeat(21)));
         assert_eq!(Vtag(62).to_string(), format!("{}10", "0".repeat(20)));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_end_at_their_limits() {
+    fn content_headers_above_size_or_count_limit_are_rejected() {
         let headers = |bytes| Headers {
             meta: vec![(Bytes::from_static(b"n"), Bytes::from(vec![0; bytes]))],
             ..Headers::default()

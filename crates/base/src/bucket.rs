@@ -38,7 +38,7 @@ impl BucketName {
 
     /// Parses a full name with both parts, as [`BucketName::full`] returns it.
     pub fn from_full(full: &str) -> Result<BucketName> {
-        let (kind, name) = full.split_once('/').ok_or_else(no_name)?;
+        let (kind, name) = full.split_once('/').ok_or_else(invalid_name)?;
         check_kind(kind)?;
         check_name(name)?;
         Ok(BucketName { full: full.into(), slash: kind.len() })
@@ -104,27 +104,27 @@ impl fmt::Debug for BucketName {
 
 fn check_kind(name: &str) -> Result<()> {
     let bytes = name.as_bytes();
-    let plain = |&byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let fits = (1..=limits::NAME_BYTES_MAX).contains(&bytes.len())
-        && plain(&bytes[0])
-        && bytes.iter().all(|byte| plain(byte) || *byte == b'_' || *byte == b'-');
-    if fits { Ok(()) } else { Err(no_name()) }
+    let is_allowed = |&byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let valid = (1..=limits::NAME_BYTES_MAX).contains(&bytes.len())
+        && is_allowed(&bytes[0])
+        && bytes.iter().all(|byte| is_allowed(byte) || *byte == b'_' || *byte == b'-');
+    if valid { Ok(()) } else { Err(invalid_name()) }
 }
 
 fn check_name(name: &str) -> Result<()> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
-    let fits = (1..=limits::BUCKET_NAME_BYTES_MAX).contains(&name.len())
-        && name.bytes().all(plain)
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
+    let valid = (1..=limits::BUCKET_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(is_allowed)
         && !name.starts_with('.');
-    if fits { Ok(()) } else { Err(no_name()) }
+    if valid { Ok(()) } else { Err(invalid_name()) }
 }
 
-fn no_name() -> Error {
+fn invalid_name() -> Error {
     Error::new(
         Reason::Malformed,
-        "a bucket name has two parts, type/bucket: the type 1 to 63 of a-z 0-9 _ - and beginning \
-         with a letter or digit, the bucket 1 to 255 of A-Z a-z 0-9 - . _ ~ % (not beginning with \
-         a dot)",
+        "a bucket name must be TYPE/BUCKET: TYPE is 1 to 63 of a-z 0-9 _ - and begins with a \
+         letter or digit, BUCKET is 1 to 255 of A-Z a-z 0-9 - . _ ~ % and does not begin with a \
+         dot",
     )
 }
 
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_small_and_plain_and_buckets_a_little_less_so() {
+    fn bucket_name_parse_rejects_invalid_and_flags_plain_names() {
         assert_eq!(
             BucketName::parse("users").map(|n| n.full().to_string()),
             Ok("default/users".into())
@@ -150,9 +150,9 @@ mod tests {
             assert!(BucketName::parse(bad).is_err(), "{bad:?}");
             assert!(BucketName::from_full(bad).is_err(), "{bad:?}");
         }
-        for (wide, plain) in [("A", false), ("-a", false), ("a.b~c%2F", false), ("a-1", true)] {
-            let name = BucketName::parse(wide).expect(wide);
-            assert_eq!((name.name(), name.is_plain()), (wide, plain));
+        for (text, plain) in [("A", false), ("-a", false), ("a.b~c%2F", false), ("a-1", true)] {
+            let name = BucketName::parse(text).expect(text);
+            assert_eq!((name.name(), name.is_plain()), (text, plain));
         }
         for (length, plain) in [(63, true), (64, false), (255, false)] {
             let name = BucketName::parse(&"x".repeat(length)).expect("fits");
@@ -161,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_one_digest_in_every_version_and_another_name_another() {
+    fn bucket_name_digest_is_stable_and_depends_on_both_parts() {
         assert_eq!(BucketName::default().digest(), BucketDigest(0x9385_4a86_ca6d_1671));
-        let of = |name: &str| BucketName::parse(name).expect("a name").digest();
-        assert_eq!(of("default"), of("default/default"));
-        assert_ne!(of("logs/a"), of("log/sa"));
+        let digest_of = |name: &str| BucketName::parse(name).expect("a name").digest();
+        assert_eq!(digest_of("default"), digest_of("default/default"));
+        assert_ne!(digest_of("logs/a"), digest_of("log/sa"));
     }
 }

@@ -1,5 +1,5 @@
-//! Limits of requests: the one place where requests of every front-end are held against them,
-//! before anything is evaluated or logged.
+//! Checks of requests against the limits: one place for all front-ends, before anything is
+//! evaluated or logged.
 
 use crate::limits::{
     KEY_BYTES_MAX, KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX,
@@ -11,19 +11,19 @@ use crate::{Error, Properties, Read, Reason, Result, Update};
 /// Checks an update against the limits of all requests and those of its bucket. Errors:
 /// `too_large`, or others that name the limit.
 pub fn update(update: &Update, properties: &Properties) -> Result<()> {
-    // The common case costs three comparisons.
+    // Fast path: a single `Set` costs three comparisons.
     if let Update::Set { key, value, expiry } = update {
         check_key(key, properties)?;
         check_value(value, properties)?;
         return check_expiry(*expiry);
     }
-    let mut count = CheckCount { properties, steps: 0, bytes: 0 };
-    count.update(update, 0)
+    let mut check = UpdateCheck { properties, steps: 0, bytes: 0 };
+    check.update(update, 0)
 }
 
-/// Checks a read against the limits. A key longer than any key can be is refused, not searched for.
+/// Checks a read against the limits. A key above the limit is refused, not looked up.
 pub fn read(read: &Read, properties: &Properties) -> Result<()> {
-    let many = |keys: &[crate::Key]| {
+    let check_keys = |keys: &[crate::Key]| {
         if keys.len() > KEYS_PER_READ_MAX {
             return Err(too_large(
                 "keys in one read",
@@ -38,7 +38,7 @@ pub fn read(read: &Read, properties: &Properties) -> Result<()> {
         Read::Get(key) | Read::AssertExists(key) | Read::Assert { key, .. } => {
             check_key(key, properties)
         }
-        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => many(keys),
+        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => check_keys(keys),
         Read::Range(range) => {
             for bound in [&range.low, &range.high] {
                 if let crate::Bound::Included(key) | crate::Bound::Excluded(key) = bound
@@ -66,13 +66,14 @@ pub fn values(bytes: usize) -> Result<()> {
     Err(too_large("bytes of values in one read", bytes, "values_bytes_max", VALUES_BYTES_MAX))
 }
 
-struct CheckCount<'a> {
+/// Check of one update: counts the steps and bytes of all its sequences.
+struct UpdateCheck<'a> {
     properties: &'a Properties,
     steps: usize,
     bytes: usize,
 }
 
-impl CheckCount<'_> {
+impl UpdateCheck<'_> {
     fn key(&mut self, key: &[u8]) -> Result<()> {
         self.bytes += key.len();
         check_key(key, self.properties)
@@ -83,7 +84,8 @@ impl CheckCount<'_> {
         check_value(value, self.properties)
     }
 
-    fn key_and(&mut self, key: &[u8], values: [Option<&crate::Value>; 2]) -> Result<()> {
+    /// Counts and checks a key with its values.
+    fn entry(&mut self, key: &[u8], values: [Option<&crate::Value>; 2]) -> Result<()> {
         self.key(key)?;
         values.into_iter().flatten().try_for_each(|value| self.value(value))
     }
@@ -91,7 +93,7 @@ impl CheckCount<'_> {
     fn update(&mut self, update: &Update, depth: usize) -> Result<()> {
         match update {
             Update::Set { key, value, expiry } | Update::SetIf { key, value, expiry, .. } => {
-                self.key_and(key, [Some(value), None])?;
+                self.entry(key, [Some(value), None])?;
                 check_expiry(*expiry)?;
             }
             Update::Expire { key, expiry, .. } => {
@@ -104,13 +106,13 @@ impl CheckCount<'_> {
             | Update::Add { key, .. }
             | Update::AddFloat { key, .. } => self.key(key)?,
             Update::TestAndSet { key, expected, wanted } => {
-                self.key_and(key, [expected.as_ref(), wanted.as_ref()])?;
+                self.entry(key, [expected.as_ref(), wanted.as_ref()])?;
             }
-            Update::Replace { key, wanted } => self.key_and(key, [wanted.as_ref(), None])?,
-            Update::Assert { key, expected } => self.key_and(key, [expected.as_ref(), None])?,
+            Update::Replace { key, wanted } => self.entry(key, [wanted.as_ref(), None])?,
+            Update::Assert { key, expected } => self.entry(key, [expected.as_ref(), None])?,
             Update::Confirm { key, value }
             | Update::Append { key, value }
-            | Update::SetRange { key, value, .. } => self.key_and(key, [Some(value), None])?,
+            | Update::SetRange { key, value, .. } => self.entry(key, [Some(value), None])?,
             Update::Rename { from, to, .. } | Update::Copy { from, to, .. } => {
                 self.key(from)?;
                 self.key(to)?;
@@ -175,7 +177,7 @@ fn check_expiry(expiry: Expiry) -> Result<()> {
     match expiry {
         Expiry::After(ms) if ms > TTL_MS_MAX => Err(Error::new(
             Reason::TooLarge,
-            format!("a time to live of {ms} ms; at most {TTL_MS_MAX} (ttl_ms_max)"),
+            format!("the time to live of {ms} ms exceeds {TTL_MS_MAX} (ttl_ms_max)"),
         )),
         _ => Ok(()),
     }

@@ -20,8 +20,8 @@ impl Part {
     /// All of them.
     pub const ALL: [Part; 3] = [Part::Voter, Part::Witness, Part::Learner];
 
-    /// Returns the word for it that every front-end uses.
-    pub fn word(self) -> &'static str {
+    /// Returns the name of the role at every front-end.
+    pub fn name(self) -> &'static str {
         match self {
             Part::Voter => "voter",
             Part::Witness => "witness",
@@ -29,21 +29,21 @@ impl Part {
         }
     }
 
-    /// Parses that word.
-    pub fn parse(word: &str) -> Result<Part> {
-        let found = Part::ALL.into_iter().find(|part| part.word() == word);
+    /// Parses that name.
+    pub fn parse(name: &str) -> Result<Part> {
+        let found = Part::ALL.into_iter().find(|part| part.name() == name);
         found.ok_or_else(|| {
-            Error::new(Reason::Malformed, "a part is `voter`, `witness` or `learner`")
+            Error::new(Reason::Malformed, "a part must be `voter`, `witness` or `learner`")
         })
     }
 
     /// Returns true if its answer counts towards a majority.
-    pub fn votes(self) -> bool {
+    pub fn can_vote(self) -> bool {
         self != Part::Learner
     }
 
     /// Returns true if it may become master.
-    pub fn leads(self) -> bool {
+    pub fn can_lead(self) -> bool {
         self == Part::Voter
     }
 }
@@ -61,8 +61,8 @@ pub enum Membership {
 }
 
 impl Membership {
-    /// Returns the word for it that every front-end uses.
-    pub fn word(self) -> &'static str {
+    /// Returns the name of the status at every front-end.
+    pub fn name(self) -> &'static str {
         match self {
             Membership::Member => "member",
             Membership::Leaving => "leaving",
@@ -71,7 +71,7 @@ impl Membership {
     }
 }
 
-/// A member as the directory knows it.
+/// A member as stored in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberDescription {
     /// Durable id of the node.
@@ -107,12 +107,12 @@ pub struct Placement {
 
 impl Placement {
     /// Packs the target number of voters and the quorum into one number: see [`pack_quorum`].
-    pub fn counts(&self) -> u32 {
+    pub fn packed_counts(&self) -> u32 {
         pack_quorum(self.replicas, self.quorum)
     }
 
-    /// Returns the placement with the two numbers that [`Placement::counts`] packed.
-    pub fn with_counts(self, counts: u32) -> Placement {
+    /// Returns the placement with the two numbers that [`Placement::packed_counts`] packed.
+    pub fn with_packed_counts(self, counts: u32) -> Placement {
         let (replicas, quorum) = unpack_quorum(counts);
         Placement { replicas, quorum, ..self }
     }
@@ -124,18 +124,18 @@ impl Placement {
 
     /// Returns the number of its members that vote.
     pub fn voters(&self) -> usize {
-        self.members.iter().filter(|(_, part)| part.votes()).count()
+        self.members.iter().filter(|(_, part)| part.can_vote()).count()
     }
 
     /// Returns true if the node is an intended member of the group.
-    pub fn names_member(&self, node: NodeId) -> bool {
+    pub fn has_member(&self, node: NodeId) -> bool {
         self.members.iter().any(|(member, _)| *member == node)
     }
 
     /// Returns true if the node is an intended member of the group, or was among its initial
     /// voters.
-    pub fn concerns(&self, node: NodeId) -> bool {
-        self.founders.contains(&node) || self.names_member(node)
+    pub fn involves(&self, node: NodeId) -> bool {
+        self.founders.contains(&node) || self.has_member(node)
     }
 }
 
@@ -164,18 +164,18 @@ impl ClusterDescription {
 
     /// Returns the placement of this group.
     pub fn placement(&self, group: GroupId) -> Option<&Placement> {
-        let place = self.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;
-        Some(&self.groups[place])
+        let index = self.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;
+        Some(&self.groups[index])
     }
 
     /// Returns the client addresses of all members that stay, except this one.
-    pub fn clients_of_others(&self, own: NodeId) -> Vec<String> {
-        let others = self.members.iter().filter(|member| {
-            member.node != own
+    pub fn peer_client_addresses(&self, own_node: NodeId) -> Vec<String> {
+        let peers = self.members.iter().filter(|member| {
+            member.node != own_node
                 && member.membership == Membership::Member
                 && !member.client.is_empty()
         });
-        others.map(|member| member.client.clone()).collect()
+        peers.map(|member| member.client.clone()).collect()
     }
 
     /// Returns true if the node is a witness. The role in the directory decides: every member has
@@ -263,9 +263,9 @@ pub enum ClusterCall {
         /// The group.
         group: GroupId,
     },
-    /// Carries another of these calls for a node that shows a join token instead of an operator's
-    /// credentials: to join, or to give its place up and join anew. Answered as that call is.
-    Shown {
+    /// Wraps another of these calls for a node that presents a join token instead of an operator's
+    /// credentials: to join, or to be replaced and join again. Answered like the wrapped call.
+    WithToken {
         /// Digest of the token.
         digest: TokenDigest,
         /// The call.
@@ -288,17 +288,17 @@ pub enum ClusterCall {
 
 impl ClusterCall {
     /// Returns true if a node joins by this call.
-    pub fn joins(&self) -> bool {
+    pub fn is_join(&self) -> bool {
         match self {
             ClusterCall::AddMember { .. } => true,
-            ClusterCall::Shown { call, .. } => call.joins(),
+            ClusterCall::WithToken { call, .. } => call.is_join(),
             _ => false,
         }
     }
 }
 
 /// Packs a count below 2^24 and, in the uppermost byte, a quorum (0: a majority). Formats older
-/// than quorums use it: a reader that does not know quorums refuses the large number.
+/// than quorums use it: a reader of an older version refuses the large number.
 pub fn pack_quorum(count: u32, quorum: Option<u8>) -> u32 {
     count | u32::from(quorum.unwrap_or(0)) << 24
 }
@@ -311,26 +311,30 @@ pub fn unpack_quorum(counts: u32) -> (u32, Option<u8>) {
 
 /// Checks a member's name: it stands in paths, logs and Arakoon's answers.
 pub fn check_member_name(name: &str) -> Result<()> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if begins && name.len() <= NAME_BYTES_MAX && name.bytes().all(plain) {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let starts_alphanumeric = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if starts_alphanumeric && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_allowed) {
         return Ok(());
     }
-    let text = "a member's name is 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or digit";
+    let text = "a member's name must be 1 to 63 of a-z A-Z 0-9 - _ . and begin with a letter or \
+                digit";
     Err(Error::new(Reason::Malformed, text))
 }
 
 /// Checks an address, `host:port`.
 pub fn check_address(address: &str) -> Result<()> {
-    let plain = |byte: u8| byte.is_ascii_graphic();
+    let is_allowed = |byte: u8| byte.is_ascii_graphic();
     let parts = address.rsplit_once(':');
-    let fits = parts.is_some_and(|(host, port)| {
+    let has_host_and_port = parts.is_some_and(|(host, port)| {
         !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
     });
-    if fits && address.len() <= PEER_ADDRESS_BYTES_MAX && address.bytes().all(plain) {
+    if has_host_and_port
+        && address.len() <= PEER_ADDRESS_BYTES_MAX
+        && address.bytes().all(is_allowed)
+    {
         return Ok(());
     }
-    let text = "an address is HOST:PORT, as the other nodes reach it";
+    let text = "an address must be HOST:PORT, reachable from the other nodes";
     Err(Error::new(Reason::Malformed, text))
 }
 
@@ -339,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_addresses_are_checked() {
+    fn invalid_member_names_and_addresses_are_rejected() {
         for name in ["n1", "a.b-c_D", &"x".repeat(63)] {
             assert_eq!(check_member_name(name), Ok(()), "{name}");
         }
@@ -355,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_stands_above_a_count() {
+    fn packed_quorum_and_count_round_trip() {
         for (count, quorum) in [(0, None), (5, Some(2)), (0x00FF_FFFF, Some(255))] {
             assert_eq!(unpack_quorum(pack_quorum(count, quorum)), (count, quorum));
         }
@@ -363,9 +367,9 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_a_word_of_its_own() {
+    fn part_words_round_trip() {
         for part in Part::ALL {
-            assert_eq!(Part::parse(part.word()), Ok(part));
+            assert_eq!(Part::parse(part.name()), Ok(part));
         }
         assert!(Part::parse("leader").is_err());
     }

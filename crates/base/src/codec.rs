@@ -1,6 +1,6 @@
-//! Plain values and their bytes: whole-word little-endian primitives, strings, checksums.
+//! Plain values and their bytes: little-endian primitives of whole words, strings, checksums.
 //!
-//! Integers are written and read as whole words (one store, one load), never byte by byte in a
+//! Integers are written and read as machine words (one store, one load), never byte by byte in a
 //! loop; `credenza bench codec` measures the difference. A [`Reader`] never panics: what is missing
 //! or too large is [`Malformed`].
 
@@ -69,9 +69,9 @@ impl<'a> Reader<'a> {
     /// Reads the next `length` bytes.
     #[inline]
     pub fn take(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed(field))?;
+        let (head, rest) = self.rest.split_at_checked(length).ok_or(Malformed(field))?;
         self.rest = rest;
-        Ok(taken)
+        Ok(head)
     }
 
     /// Reads one byte.
@@ -83,17 +83,17 @@ impl<'a> Reader<'a> {
     /// Reads four bytes.
     #[inline]
     pub fn u32(&mut self, field: &'static str) -> Result<u32, Malformed> {
-        let (word, rest) = self.rest.split_first_chunk::<4>().ok_or(Malformed(field))?;
+        let (bytes, rest) = self.rest.split_first_chunk::<4>().ok_or(Malformed(field))?;
         self.rest = rest;
-        Ok(u32::from_le_bytes(*word))
+        Ok(u32::from_le_bytes(*bytes))
     }
 
     /// Reads eight bytes.
     #[inline]
     pub fn u64(&mut self, field: &'static str) -> Result<u64, Malformed> {
-        let (word, rest) = self.rest.split_first_chunk::<8>().ok_or(Malformed(field))?;
+        let (bytes, rest) = self.rest.split_first_chunk::<8>().ok_or(Malformed(field))?;
         self.rest = rest;
-        Ok(u64::from_le_bytes(*word))
+        Ok(u64::from_le_bytes(*bytes))
     }
 
     /// Reads a string of at most `max` bytes.
@@ -118,8 +118,8 @@ pub fn checksum(bytes: &[u8], salt: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, salt)
 }
 
-/// Bytes as text: control characters and what is no UTF-8 shown as `\xNN`, so one event stays one
-/// line.
+/// Returns bytes as text: control characters and bytes that are not UTF-8 are escaped as `\xNN`, so
+/// one event stays one line.
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -146,11 +146,11 @@ pub fn printable(bytes: &[u8]) -> String {
 /// leading zeros. `None`: it is another text.
 pub fn decimal(bytes: &[u8]) -> Option<i64> {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
-    let plain = !digits.is_empty()
+    let canonical = !digits.is_empty()
         && digits.len() <= 19
         && digits.iter().all(u8::is_ascii_digit)
         && (digits[0] != b'0' || bytes == b"0");
-    if !plain {
+    if !canonical {
         return None;
     }
     std::str::from_utf8(bytes).ok()?.parse().ok()
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back_and_nothing_else_does() {
+    fn codec_primitives_round_trip_and_truncated_input_is_malformed() {
         let mut bytes = Vec::new();
         bytes.put_u8(7);
         bytes.put_u32(0xDEAD_BEEF);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_decimals_are_numbers() {
+    fn decimal_accepts_only_canonical_i64_text() {
         for (text, number) in [
             ("0", 0),
             ("-1", -1),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn text_shows_control_bytes_and_backslashes_escaped() {
+    fn printable_escapes_control_bytes_and_backslashes() {
         assert_eq!(printable(b"a\\b\n\xff\xc3\xa9"), "a\\\\b\\x0a\\xffé");
     }
 }

@@ -29,19 +29,19 @@ impl FieldKind {
         [Counter, Set, Gset, Register, Flag, Map, Hll]
     };
 
-    /// Returns the word for it that every front-end uses.
-    pub fn word(self) -> &'static str {
+    /// Returns the name of the kind at every front-end.
+    pub fn name(self) -> &'static str {
         ["counter", "set", "gset", "register", "flag", "map", "hll"][self as usize]
     }
 
-    /// Parses that word.
-    pub fn parse(word: &str) -> Option<FieldKind> {
-        FieldKind::ALL.into_iter().find(|kind| kind.word() == word)
+    /// Parses that name.
+    pub fn parse(name: &str) -> Option<FieldKind> {
+        FieldKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Returns the kind of the values of a bucket with this data type. `None`: any bytes.
-    pub fn of(datatype: DataType) -> Option<FieldKind> {
-        FieldKind::parse(datatype.word())
+    pub fn from_data_type(datatype: DataType) -> Option<FieldKind> {
+        FieldKind::parse(datatype.name())
     }
 }
 
@@ -128,20 +128,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_a_word_of_its_own() {
-        let words: std::collections::BTreeSet<_> =
-            FieldKind::ALL.iter().map(|kind| kind.word()).collect();
-        assert_eq!(words.len(), FieldKind::ALL.len());
-        for (at, kind) in FieldKind::ALL.iter().enumerate() {
-            assert_eq!((*kind as usize, FieldKind::parse(kind.word())), (at, Some(*kind)));
+    fn field_kind_words_are_unique_and_parse_back() {
+        let names: std::collections::BTreeSet<_> =
+            FieldKind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names.len(), FieldKind::ALL.len());
+        for (number, kind) in FieldKind::ALL.iter().enumerate() {
+            assert_eq!((*kind as usize, FieldKind::parse(kind.name())), (number, Some(*kind)));
         }
     }
 
     #[test]
-    fn every_data_type_of_a_bucket_is_a_kind_of_field_too() {
+    fn bucket_data_types_map_to_field_kinds_of_same_name() {
         for datatype in DataType::ALL {
-            let kind = FieldKind::of(datatype);
-            assert_eq!(kind.map_or("none", FieldKind::word), datatype.word());
+            let kind = FieldKind::from_data_type(datatype);
+            assert_eq!(kind.map_or("none", FieldKind::name), datatype.name());
         }
     }
 }

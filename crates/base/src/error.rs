@@ -25,7 +25,7 @@ pub enum Kind {
 
 impl Kind {
     /// Returns the kind as one lower-case word; it never changes once released.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Kind::Invalid => "invalid",
             Kind::Denied => "denied",
@@ -54,7 +54,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     // Invalid
-    /// Bytes or words that mean nothing here.
+    /// Bytes or names that are not valid here.
     Malformed,
     /// Larger than a named limit; the detail names it.
     TooLarge,
@@ -79,18 +79,18 @@ pub enum Reason {
     // Conflict
     /// The key an update needs is not there; the detail is the key.
     NotFound,
-    /// An assertion did not hold; the detail is the key, or says what was found.
+    /// An assertion did not hold; the detail is the key, or describes the row found.
     AssertionFailed,
     /// The bucket or type exists already.
     AlreadyExists,
     /// A row or a set of properties changed meanwhile.
     Changed,
-    /// A key of an available bucket has several values, and one was asked for.
+    /// A key of an available bucket has several values, and one was requested.
     Siblings,
     /// A key of an available bucket would get more siblings than its bucket allows.
     TooManySiblings,
     // Unavailable
-    /// Too much waits already; nothing was queued.
+    /// Too many requests are waiting; nothing was queued.
     Overloaded,
     /// The disk is (nearly) full: writes are refused, reads and deletes go on.
     OutOfSpace,
@@ -98,9 +98,9 @@ pub enum Reason {
     TooMany,
     /// The node is not master of the group; the detail is the master's name, or `None`.
     NotMaster,
-    /// No majority answered, or the one node that was asked did not.
+    /// No majority answered, or the single node that was queried did not.
     NoQuorum,
-    /// The local replica has not applied the requested index yet, or does not know the bucket yet.
+    /// The local replica has not applied the requested index yet, or has no such bucket yet.
     StaleReplica,
     /// The node is starting, or its cluster is being bootstrapped.
     Starting,
@@ -157,7 +157,7 @@ impl Reason {
 
     /// Returns the reason as one lower-case word, for front-ends, logs and metrics; it never
     /// changes once released.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         use Reason::*;
         match self {
             Malformed => "malformed",
@@ -199,7 +199,7 @@ impl Reason {
         }
     }
 
-    /// Every reason, for front-ends' exhaustive tests and for the docs; new ones stand at the end.
+    /// Every reason, for front-ends' exhaustive tests and for the docs; new ones are appended.
     pub const ALL: [Reason; 36] = {
         use Reason::*;
         [
@@ -243,13 +243,13 @@ impl Reason {
     };
 }
 
-/// Error for the caller. The detail never holds a value's bytes. It holds a key only where a reason
-/// says so (`NotFound`, `AssertionFailed`), because clients of those need it.
+/// Error for the caller. The detail never holds a value's bytes. It holds a key only if the reason
+/// defines it (`NotFound`, `AssertionFailed`), because clients of those need it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     /// Situation of the error.
     pub reason: Reason,
-    /// A sentence with the remedy, or the key where the reason says so. Bytes, since keys are
+    /// A sentence with the remedy, or the key if the reason defines it. Bytes, since keys are
     /// bytes.
     pub detail: bytes::Bytes,
 }
@@ -281,7 +281,7 @@ impl Error {
 
 /// Returns the error of stored bytes that do not decode.
 pub fn corrupt(malformed: Malformed) -> Error {
-    let text = format!("a stored {} can't be read: run `credenza verify`", malformed.0);
+    let text = format!("stored data can't be decoded ({}): run `credenza verify`", malformed.0);
     Error::new(Reason::Corrupt, text)
 }
 
@@ -292,7 +292,7 @@ pub fn shutting_down() -> Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.reason.word(), self.text())
+        write!(f, "{}: {}", self.reason.name(), self.text())
     }
 }
 
@@ -309,15 +309,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_stands_once_in_all_and_has_a_word_of_its_own() {
-        let mut words: Vec<_> = Reason::ALL.iter().map(|reason| reason.word()).collect();
-        words.sort_unstable();
-        words.dedup();
-        assert_eq!(words.len(), Reason::ALL.len());
+    fn reason_words_are_unique() {
+        let mut names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Reason::ALL.len());
     }
 
     #[test]
-    fn a_detail_that_is_no_text_is_shown_escaped() {
+    fn binary_error_detail_is_escaped_in_display() {
         let error = Error::key(Reason::NotFound, &bytes::Bytes::from_static(b"a\xff\n"));
         assert_eq!(error.to_string(), "not_found: a\\xff\\x0a");
     }

@@ -1,8 +1,8 @@
-//! Numbers that must never be mixed up, each its own type.
+//! Ids and counters, each of a type of its own so that they can't be mixed up.
 
 use std::fmt;
 
-/// Incarnation of a node: a number that increases, and a random token that tells apart two
+/// Incarnation of a node: a number that increases, and a random token that distinguishes two
 /// incarnations of one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IncarnationId {
@@ -12,6 +12,7 @@ pub struct IncarnationId {
     pub token: u64,
 }
 
+/// Number displayed in decimal.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident, $inner:ty) => {
         $(#[$doc])*
@@ -25,9 +26,9 @@ macro_rules! number {
     };
 }
 
-/// Id drawn at random: 16 hexadecimal digits wherever people or programs read it. A decimal form
-/// would be a second spelling, and exceed what many JSON readers keep exact.
-macro_rules! drawn {
+/// Random id, displayed as 16 hexadecimal digits only: a decimal form would be a second spelling,
+/// and exceeds the range of integers that many JSON readers keep exact.
+macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,11 +46,11 @@ macro_rules! drawn {
     };
 }
 
-drawn!(
+random_id!(
     /// Durable identity of a node, drawn at first start and kept in its data directory; never 0.
     NodeId
 );
-drawn!(
+random_id!(
     /// Durable identity of the cluster, drawn by the first node.
     ClusterId
 );
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drawn_ids_have_one_form_of_sixteen_hexadecimal_digits() {
+    fn node_and_cluster_ids_print_as_sixteen_hex_digits() {
         let node = NodeId(0x0ad4_c29d_653e_1029);
         assert_eq!(node.to_string(), "0ad4c29d653e1029");
         assert_eq!(format!("{node:?}"), "NodeId(0ad4c29d653e1029)");

@@ -50,8 +50,8 @@ pub use ids::{
 pub use near::nearest;
 pub use properties::{Consistency, DataType, Properties, Replication, SyncPolicy};
 pub use quorum::{Quorum, Share, Shortfall};
-pub use range::{Bound, Range, Want};
-pub use reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};
+pub use range::{Bound, Range, RowContent};
+pub use reply::{Body, BucketDescription, Entry, MoveDestination, Outcome, Page, Reply, Row};
 pub use request::{
     BucketPlace, Call, DirectoryCall, MoveStep, Read, ReadLevel, Request, SessionCall, Update,
 };

@@ -1,90 +1,90 @@
-//! Mutants: rules of the product that tests break, one at a time, to prove that they would notice.
+//! Mutants: rules of the product that tests break, one at a time, to prove that they detect it.
 //!
-//! Each crate lists its own rules ([`mutants!`](crate::mutants!)), and asks at the place that a
-//! rule is about. A test breaks a rule on its own thread, in builds with debug assertions. A
-//! process breaks one for good in builds with the feature `mutants`, which no shipped build has, by
-//! the name that whoever starts it gives (`CREDENZA_MUTANT`). Elsewhere no rule can be broken,
-//! asking costs nothing, and the program holds no name of a rule.
+//! Each crate lists its own rules ([`mutants!`](crate::mutants!)), and checks a rule at the place
+//! where it applies. A test breaks a rule on its own thread, in builds with debug assertions. A
+//! process breaks one permanently in builds with the feature `mutants`, which no shipped build has:
+//! the environment variable `CREDENZA_MUTANT` names it. In other builds no rule can be broken, the
+//! check costs nothing, and the program contains no name of a rule.
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;
 use std::fmt::Debug;
 
 #[cfg(feature = "mutants")]
-static BROKEN: std::sync::OnceLock<&'static str> = std::sync::OnceLock::new();
+static ACTIVE: std::sync::OnceLock<&'static str> = std::sync::OnceLock::new();
 
 #[cfg(debug_assertions)]
 thread_local! {
-    static BROKEN_HERE: Cell<Option<&'static str>> = const { Cell::new(None) };
+    static ACTIVE_ON_THREAD: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// True in builds of which a process can break a rule.
-pub const IN_PROCESSES: bool = cfg!(feature = "mutants");
+/// True in builds in which a mutant can be activated for the whole process.
+pub const CAN_ACTIVATE_IN_PROCESS: bool = cfg!(feature = "mutants");
 
-/// A list of rules that can be broken, one of which this is.
-pub trait Mutation: Copy + Debug + PartialEq + 'static {
-    /// Every rule of the list, by its name; none where no process can break one.
+/// Rule of one list of rules that can be broken.
+pub trait MutantList: Copy + Debug + PartialEq + 'static {
+    /// Names of all rules of the list; empty in builds in which no process can break one.
     const NAMES: &'static [&'static str];
 
     /// Returns the name of the rule.
     fn name(self) -> &'static str;
 
-    /// Does something with this rule broken on this thread, and mends it whatever happens.
-    fn while_active<T>(self, act: impl FnOnce() -> T) -> T {
-        struct Mend;
-        impl Drop for Mend {
+    /// Runs `body` with this rule broken on this thread, and restores the rule even after a panic.
+    fn while_active<T>(self, body: impl FnOnce() -> T) -> T {
+        struct ClearGuard;
+        impl Drop for ClearGuard {
             fn drop(&mut self) {
-                break_here(None);
+                set_on_thread(None);
             }
         }
-        let _mend = Mend;
-        break_on_thread(Some(self));
-        act()
+        let _guard = ClearGuard;
+        activate_on_thread(Some(self));
+        body()
     }
 }
 
 /// Breaks a rule on this thread, or none. A build without debug assertions breaks none.
-pub fn break_on_thread<M: Mutation>(mutant: Option<M>) {
-    break_here(mutant.map(M::name));
+pub fn activate_on_thread<M: MutantList>(mutant: Option<M>) {
+    set_on_thread(mutant.map(M::name));
 }
 
-fn break_here(_name: Option<&'static str>) {
+fn set_on_thread(_name: Option<&'static str>) {
     #[cfg(debug_assertions)]
-    BROKEN_HERE.set(_name);
+    ACTIVE_ON_THREAD.set(_name);
 }
 
-/// Returns true if a test has broken this rule; never in a program that serves.
+/// Returns true if a test has broken this rule; never in a shipped program.
 #[inline(always)]
-pub fn is_active<M: Mutation>(_mutant: M) -> bool {
+pub fn is_active<M: MutantList>(_mutant: M) -> bool {
     #[cfg(debug_assertions)]
-    if BROKEN_HERE.get().is_some_and(|name| name == _mutant.name()) {
+    if ACTIVE_ON_THREAD.get().is_some_and(|name| name == _mutant.name()) {
         return true;
     }
     #[cfg(feature = "mutants")]
-    return BROKEN.get().is_some_and(|name| *name == _mutant.name());
+    return ACTIVE.get().is_some_and(|name| *name == _mutant.name());
     #[cfg(not(feature = "mutants"))]
     false
 }
 
-/// Breaks the rule of this name, of one of these lists, in the whole process. Where no rule can be
-/// broken, and for a name that is none, says so in words.
-pub fn arm(name: &str, lists: &[&[&'static str]]) -> Result<(), String> {
+/// Breaks the rule of this name, of one of these lists, in the whole process. Errors: a text, if
+/// the name is unknown or the build has no mutants.
+pub fn activate(name: &str, lists: &[&[&'static str]]) -> Result<(), String> {
     let names = || lists.iter().copied().flatten();
     match names().find(|known| **known == name) {
         #[cfg(feature = "mutants")]
-        Some(name) => BROKEN.set(name).map_err(|_| "one rule is broken already".into()),
-        _ if IN_PROCESSES => {
+        Some(name) => ACTIVE.set(name).map_err(|_| "a mutant is active already".into()),
+        _ if CAN_ACTIVATE_IN_PROCESS => {
             let names: Vec<_> = names().copied().collect();
-            Err(format!("`{name}` is no rule that can be broken: {}", names.join(" ")))
+            Err(format!("unknown mutant `{name}`; there are {}", names.join(" ")))
         }
         _ => Err(format!(
-            "this program breaks no rule, not `{name}` either: unset CREDENZA_MUTANT, or build \
-             one for tests with `--features mutants`"
+            "this program has no mutants, and no `{name}`: unset CREDENZA_MUTANT, or build with \
+             `--features mutants` for tests"
         )),
     }
 }
 
-/// Lists the rules of a crate that can be broken: an enum whose values know if they are active.
+/// Defines the rules of a crate that can be broken, as an enum with a method `is_active`.
 #[macro_export]
 macro_rules! mutants {
     ($(#[$head:meta])* $view:vis enum $list:ident { $($(#[$doc:meta])* $mutant:ident,)+ }) => {
@@ -95,16 +95,19 @@ macro_rules! mutants {
         }
 
         impl $list {
-            /// Returns true if a test has broken this rule; never in a program that serves.
+            /// Returns true if a test has broken this rule; never in a shipped program.
             #[inline(always)]
             $view fn is_active(self) -> bool {
                 $crate::mutants::is_active(self)
             }
         }
 
-        impl $crate::mutants::Mutation for $list {
-            const NAMES: &'static [&'static str] =
-                if $crate::mutants::IN_PROCESSES { &[$(stringify!($mutant)),+] } else { &[] };
+        impl $crate::mutants::MutantList for $list {
+            const NAMES: &'static [&'static str] = if $crate::mutants::CAN_ACTIVATE_IN_PROCESS {
+                &[$(stringify!($mutant)),+]
+            } else {
+                &[]
+            };
 
             #[inline(always)]
             fn name(self) -> &'static str {
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_broken_on_one_thread_and_mended_whatever_happens() {
+    fn mutant_is_thread_local_and_cleared_after_panic() {
         TestMutant::OneIsTwo.while_active(|| {
             assert!(TestMutant::OneIsTwo.is_active() && !TestMutant::TwoIsOne.is_active());
             let elsewhere = std::thread::spawn(|| TestMutant::OneIsTwo.is_active());
@@ -143,17 +146,17 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_refused_in_words_and_breaks_nothing() {
-        let said = arm("GarbleEverything", &[TestMutant::NAMES]).expect_err("no such rule");
-        let wanted = if IN_PROCESSES { "TwoIsOne" } else { "CREDENZA_MUTANT" };
-        assert!(said.contains("GarbleEverything") && said.contains(wanted), "{said}");
+    fn arming_unknown_mutant_fails_and_activates_none() {
+        let said = activate("GarbleEverything", &[TestMutant::NAMES]).expect_err("no such rule");
+        let expected = if CAN_ACTIVATE_IN_PROCESS { "TwoIsOne" } else { "CREDENZA_MUTANT" };
+        assert!(said.contains("GarbleEverything") && said.contains(expected), "{said}");
         assert!(!TestMutant::OneIsTwo.is_active() && !TestMutant::TwoIsOne.is_active());
     }
 
     #[test]
     #[cfg(not(feature = "mutants"))]
-    fn where_no_rule_can_be_broken_none_is_by_its_right_name() {
-        assert!(arm("OneIsTwo", &[&["OneIsTwo"]]).is_err());
+    fn arming_known_mutant_fails_without_mutants_feature() {
+        assert!(activate("OneIsTwo", &[&["OneIsTwo"]]).is_err());
         assert!(!TestMutant::OneIsTwo.is_active());
     }
 }

@@ -1,7 +1,7 @@
 //! The properties of buckets and bucket types, and how they are changed.
 //!
 //! One table feeds the parser, the descriptions and the docs. `Replication` holds the properties
-//! that only available buckets have; a consistent bucket refuses them with an error that says so.
+//! that only available buckets have; a consistent bucket refuses them with an error.
 
 use crate::quorum::Quorum;
 use crate::{Error, Reason, Result, limits};
@@ -21,7 +21,7 @@ pub enum SyncPolicy {
     /// Acknowledged after it is synced on a majority.
     Sync,
     /// Acknowledged when written; synced within `sync_interval_ms`. A power failure may lose the
-    /// updates of that interval; status says so.
+    /// updates of that interval; the status warns of it.
     Interval,
 }
 
@@ -50,13 +50,13 @@ impl DataType {
         [None, Counter, Set, Gset, Map, Hll]
     };
 
-    /// Returns the word for it that every front-end uses.
-    pub fn word(self) -> &'static str {
+    /// Returns the name of the data type at every front-end.
+    pub fn name(self) -> &'static str {
         ["none", "counter", "set", "gset", "map", "hll"][self as usize]
     }
 
     fn parse(text: &str) -> Option<DataType> {
-        DataType::ALL.into_iter().find(|kind| kind.word() == text)
+        DataType::ALL.into_iter().find(|kind| kind.name() == text)
     }
 }
 
@@ -125,7 +125,7 @@ impl Replication {
     /// Checks that the properties fit together. Errors: `malformed`.
     pub fn check(&self) -> Result<()> {
         let malformed = |text: String| Err(Error::new(Reason::Malformed, text));
-        let shares = [
+        let quorums = [
             ("r", self.r),
             ("pr", self.pr),
             ("w", self.w),
@@ -135,18 +135,20 @@ impl Replication {
             ("node_confirms", Quorum::Number(self.node_confirms)),
         ];
         let n = self.n_val;
-        if let Some((name, quorum)) = shares.iter().find(|(_, quorum)| quorum.of(n) > n) {
-            return malformed(format!("`{name}` is {quorum}, and there are {n} replicas (n_val)"));
+        if let Some((name, quorum)) = quorums.iter().find(|(_, quorum)| quorum.size_for(n) > n) {
+            return malformed(format!(
+                "`{name}` is {quorum}, but there are only {n} replicas (n_val)"
+            ));
         }
-        let typed = self.datatype != DataType::None;
-        if self.write_once && (typed || self.allow_mult) {
-            let text = "buckets whose keys are written once (`write_once`) keep one plain value of \
-                        a key: `allow_mult` is false there, and `datatype` none";
+        let has_datatype = self.datatype != DataType::None;
+        if self.write_once && (has_datatype || self.allow_mult) {
+            let text = "buckets with `write_once` keep one plain value per key: `allow_mult` must \
+                        be false, and `datatype` none";
             return malformed(text.into());
         }
-        if typed && (!self.allow_mult || self.last_write_wins) {
-            let text = "buckets of a data type merge what is concurrent: `allow_mult` is true \
-                        there, and `last_write_wins` false";
+        if has_datatype && (!self.allow_mult || self.last_write_wins) {
+            let text = "buckets of a data type merge concurrent updates: `allow_mult` must be \
+                        true, and `last_write_wins` false";
             return malformed(text.into());
         }
         Ok(())
@@ -207,19 +209,19 @@ impl Properties {
     pub fn with(&self, changes: &Changes) -> Result<Properties> {
         let mut changed = self.clone();
         // The consistency comes first: it decides which other properties may be changed.
-        let (first, others): (Vec<_>, Vec<_>) =
+        let (consistency_changes, other_changes): (Vec<_>, Vec<_>) =
             changes.iter().partition(|(name, _)| canonical(name) == CONSISTENCY);
-        let is_set = |spelling: &str| first.iter().any(|(name, _)| name == spelling);
+        let is_set = |spelling: &str| consistency_changes.iter().any(|(name, _)| name == spelling);
         if is_set(CONSISTENCY) && is_set(PROMISE) {
-            let text = "`promise` and `consistency` are one property: set one of them";
+            let text = "`promise` and `consistency` are the same property: set one of them";
             return Err(Error::new(Reason::Malformed, text));
         }
-        for (name, text) in first.into_iter().chain(others) {
+        for (name, text) in consistency_changes.into_iter().chain(other_changes) {
             let property = changed.property(canonical(name))?;
             (property.set)(&mut changed, text).ok_or_else(|| {
                 Error::new(
                     Reason::Malformed,
-                    format!("`{text}` is no value for `{name}`: {}", property.doc),
+                    format!("`{text}` is not a valid value of `{name}`: {}", property.doc),
                 )
             })?;
         }
@@ -236,31 +238,34 @@ impl Properties {
 
     fn property(&self, name: &str) -> Result<&'static Property> {
         let Some(property) = PROPERTIES.iter().find(|property| property.name == name) else {
-            let names: Vec<_> = self.shown().map(|property| property.name).collect();
+            let names: Vec<_> = self.applicable().map(|property| property.name).collect();
             return Err(Error::new(
                 Reason::Malformed,
-                format!("no bucket property `{name}`; there are {}", names.join(", ")),
+                format!(
+                    "unknown bucket property `{name}`; the properties are {}",
+                    names.join(", ")
+                ),
             ));
         };
-        if property.is_of(self.consistency) {
+        if property.applies_to(self.consistency) {
             return Ok(property);
         }
         let text = format!(
-            "`{name}` is a property of available buckets, and this one is consistent: leave it \
-             out, or make a bucket of a type whose `consistency` is available"
+            "`{name}` is a property of available buckets, but this bucket is consistent: omit it, \
+             or use a bucket type with `consistency` available"
         );
         Err(Error::new(Reason::NotSupported, text))
     }
 
     /// Returns the properties that buckets of this consistency have, in the table's order.
-    pub fn shown(&self) -> impl Iterator<Item = &'static Property> + use<> {
+    pub fn applicable(&self) -> impl Iterator<Item = &'static Property> + use<> {
         let consistency = self.consistency;
-        PROPERTIES.iter().filter(move |property| property.is_of(consistency))
+        PROPERTIES.iter().filter(move |property| property.applies_to(consistency))
     }
 
     /// Returns all properties as name and text.
     pub fn texts(&self) -> Vec<(&'static str, String)> {
-        self.shown().map(|property| (property.name, (property.get)(self))).collect()
+        self.applicable().map(|property| (property.name, (property.get)(self))).collect()
     }
 }
 
@@ -271,7 +276,7 @@ pub struct Property {
     /// One line for help and docs.
     pub doc: &'static str,
     /// Consistency of the buckets that have it. `None`: all buckets.
-    pub of: Option<Consistency>,
+    pub consistency: Option<Consistency>,
     /// Shape of its values.
     pub shape: PropertyShape,
     /// Returns its current text.
@@ -280,15 +285,15 @@ pub struct Property {
 }
 
 impl Property {
-    fn is_of(&self, consistency: Consistency) -> bool {
-        self.of.is_none_or(|of| of == consistency)
+    fn applies_to(&self, consistency: Consistency) -> bool {
+        self.consistency.is_none_or(|required| required == consistency)
     }
 }
 
 /// Shape of the values of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PropertyShape {
-    /// One of these words.
+    /// One of these texts.
     Word(&'static [&'static str]),
     /// A number in this range, bounds included.
     Number(u64, u64),

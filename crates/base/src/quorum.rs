@@ -18,7 +18,7 @@ pub enum Quorum {
 
 impl Quorum {
     /// Returns the quorum size among this number of replicas.
-    pub fn of(self, replicas: u8) -> u8 {
+    pub fn size_for(self, replicas: u8) -> u8 {
         match self {
             Quorum::One => 1,
             Quorum::Quorum => replicas / 2 + 1,
@@ -72,7 +72,7 @@ impl Share {
         [Share::R, Share::Pr, Share::W, Share::Dw, Share::Pw, Share::NodeConfirms];
 
     /// Returns the name of the property that sets it.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         ["r", "pr", "w", "dw", "pw", "node_confirms"][self as usize]
     }
 }
@@ -91,33 +91,33 @@ pub struct Shortfall {
 
 impl Shortfall {
     /// Returns the error `read_quorum_unmet`: nothing was written.
-    pub fn unanswered(self, remedy: &str) -> Error {
+    pub fn read_error(self, remedy: &str) -> Error {
         Error::new(Reason::ReadQuorumUnmet, format!("{self}: {remedy}"))
     }
 
     /// Returns the error `write_quorum_unmet`: some replicas have the write, and it may spread.
-    pub fn unstored(self, remedy: &str) -> Error {
+    pub fn write_error(self, remedy: &str) -> Error {
         Error::new(Reason::WriteQuorumUnmet, format!("{self}: {remedy}"))
     }
 
     /// Parses the shortfall at the beginning of an error's detail. `None` for errors of other
     /// reasons.
-    pub fn told(error: &Error) -> Option<Shortfall> {
+    pub fn from_error(error: &Error) -> Option<Shortfall> {
         if !matches!(error.reason, Reason::ReadQuorumUnmet | Reason::WriteQuorumUnmet) {
             return None;
         }
         let text = std::str::from_utf8(&error.detail).ok()?;
-        let (word, rest) = text.split_once(' ')?;
+        let (name, rest) = text.split_once(' ')?;
         let (got, rest) = rest.split_once('/')?;
         let (needed, _) = rest.split_once(':')?;
-        let share = Share::ALL.into_iter().find(|share| share.word() == word)?;
+        let share = Share::ALL.into_iter().find(|share| share.name() == name)?;
         Some(Shortfall { share, got: got.parse().ok()?, needed: needed.parse().ok()? })
     }
 }
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.share.word(), self.got, self.needed)
+        write!(f, "{} {}/{}", self.share.name(), self.got, self.needed)
     }
 }
 
@@ -126,10 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quorum_is_more_than_half_and_reads_back() {
-        let quorums = (1..=5).map(|replicas| Quorum::Quorum.of(replicas));
+    fn quorum_is_majority_and_text_round_trips() {
+        let quorums = (1..=5).map(|replicas| Quorum::Quorum.size_for(replicas));
         assert_eq!(quorums.collect::<Vec<_>>(), [1, 2, 2, 3, 3]);
-        assert_eq!((Quorum::One.of(3), Quorum::All.of(3), Quorum::Number(2).of(3)), (1, 3, 2));
+        assert_eq!(
+            (Quorum::One.size_for(3), Quorum::All.size_for(3), Quorum::Number(2).size_for(3)),
+            (1, 3, 2)
+        );
         for quorum in [Quorum::One, Quorum::Quorum, Quorum::All, Quorum::Number(7)] {
             assert_eq!(Quorum::parse(&quorum.to_string()), Some(quorum));
         }
@@ -139,20 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn a_shortfall_is_told_in_words_and_in_numbers() {
+    fn shortfall_round_trips_through_error_detail() {
         for share in Share::ALL {
             let shortfall = Shortfall { share, got: 1, needed: 2 };
-            let error = shortfall.unstored("start the other nodes: or ask for less");
-            assert_eq!(Shortfall::told(&error), Some(shortfall), "{error}");
-            let error = shortfall.unanswered("repeat");
-            assert_eq!(Shortfall::told(&error), Some(shortfall), "{error}");
+            let error = shortfall.write_error("start the other nodes: or ask for less");
+            assert_eq!(Shortfall::from_error(&error), Some(shortfall), "{error}");
+            let error = shortfall.read_error("repeat");
+            assert_eq!(Shortfall::from_error(&error), Some(shortfall), "{error}");
         }
         for (reason, text) in [
             (Reason::NoQuorum, "r 1/2: x"),
             (Reason::ReadQuorumUnmet, "r 1/2"),
             (Reason::WriteQuorumUnmet, "q 1/2: x"),
         ] {
-            assert_eq!(Shortfall::told(&Error::new(reason, text)), None, "{text}");
+            assert_eq!(Shortfall::from_error(&Error::new(reason, text)), None, "{text}");
         }
     }
 }

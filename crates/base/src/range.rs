@@ -16,7 +16,7 @@ pub enum Bound {
 
 /// Content of each row of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Want {
+pub enum RowContent {
     /// Keys alone.
     Keys,
     /// Keys, values and versions.
@@ -60,7 +60,7 @@ pub struct Range {
     /// returned.
     pub bytes_max: Option<usize>,
     /// Keys only, or entries.
-    pub want: Want,
+    pub want: RowContent,
     /// One page, or all rows.
     pub extent: Extent,
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_prefix_is_the_next_key_that_does_not_begin_with_it() {
+    fn prefix_end_bounds_all_keys_with_prefix() {
         assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(prefix_end(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(prefix_end(b"\xff\xff"), None);

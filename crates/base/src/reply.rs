@@ -36,7 +36,7 @@ pub enum Body {
     Done,
     /// One row, or none.
     Row(Option<Row>),
-    /// Rows in the order of the keys asked.
+    /// Rows in the order of the requested keys.
     Rows(Vec<Option<Row>>),
     /// A page of a range.
     Page(Page),
@@ -109,7 +109,7 @@ pub struct Page {
     pub more: bool,
 }
 
-/// Outcome of an update; [`crate::Update`] says which update gives which.
+/// Outcome of an update; [`crate::Update`] names it for each update.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The update was carried out.
@@ -144,7 +144,7 @@ pub enum Outcome {
     AppliedAt(LogIndex),
 }
 
-/// A bucket as the directory knows it.
+/// A bucket as stored in the directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BucketDescription {
     /// Full name.
@@ -156,12 +156,12 @@ pub struct BucketDescription {
     /// Properties of the bucket.
     pub properties: Properties,
     /// Target of a move in progress. `None`: the bucket is not moving.
-    pub moving: Option<Moving>,
+    pub moving: Option<MoveDestination>,
 }
 
 /// Target of a bucket's move: until the move ends, only its copier uses the new group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moving {
+pub struct MoveDestination {
     /// Group that will hold the bucket.
     pub group: crate::GroupId,
     /// Number that the bucket will have there.

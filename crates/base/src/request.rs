@@ -81,11 +81,11 @@ pub enum Read {
 
 /// Effect of a `delete` of an absent key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum OnMissing {
     /// Fails with `not_found` (Arakoon).
-    Fails,
+    Fail,
     /// Succeeds without effect (Redis).
-    Skipped,
+    Skip,
 }
 
 /// Effect of a write on the row's time to live.
@@ -135,7 +135,7 @@ pub enum ExpireWhen {
 
 /// Atomicity of the steps of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steps {
+pub enum SequenceMode {
     /// Atomic: the first failing step undoes all, and its error is the answer (Arakoon).
     AllOrNothing,
     /// Atomic, and synced before the acknowledgement even in a bucket with policy `interval`
@@ -179,7 +179,7 @@ pub enum Update {
         /// The key.
         key: Key,
         /// Effect if the key is absent.
-        missing: Missing,
+        missing: OnMissing,
     },
     /// Writes or deletes (`wanted` is `None`) iff the value is `expected` (`None`: absent). `Old`,
     /// in both cases.
@@ -306,7 +306,7 @@ pub enum Update {
         /// The steps, which may be sequences themselves.
         steps: Vec<Update>,
         /// Atomicity of the steps.
-        mode: Steps,
+        mode: SequenceMode,
     },
 }
 

@@ -41,7 +41,7 @@ pub enum RingCall {
         partition: Partition,
         /// Number of partitions of the ring that the partition's number refers to. 0: unknown
         /// (versions that did not send it).
-        of: u32,
+        partitions: u32,
         /// Node that cleared it.
         node: NodeId,
     },
@@ -85,8 +85,8 @@ pub enum RingChange {
 }
 
 impl RingChange {
-    /// Returns the word for it that every front-end uses.
-    pub fn word(&self) -> &'static str {
+    /// Returns the name of the change at every front-end.
+    pub fn name(&self) -> &'static str {
         match self {
             RingChange::Join { .. } => "join",
             RingChange::Leave { .. } => "leave",

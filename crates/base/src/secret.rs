@@ -1,5 +1,5 @@
-//! Cluster secret: a key that every member holds and nobody else, by which nodes distinguish a
-//! member's greeting from a stranger's.
+//! Cluster secret: a key that only members hold, by which nodes authenticate each other's
+//! greetings.
 //!
 //! Drawn when the cluster is founded, sent to a joining node in the answer to its join, kept in the
 //! directory and in each node's data directory.
@@ -13,7 +13,7 @@ use std::fmt;
 /// key derivation).
 const CONTEXT: &str = "credenza 2026 cluster secret";
 
-/// Secret of 32 bytes. Whoever has it can speak to every node as a member.
+/// Secret of 32 bytes. A process that has it can act as a member towards every node.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterSecret([u8; ClusterSecret::BYTES]);
 
@@ -32,7 +32,7 @@ impl ClusterSecret {
         let mut bytes = [0; ClusterSecret::BYTES];
         let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
         if !is_hex || digits.len() != 2 * bytes.len() {
-            let text = "a cluster's secret is 64 hexadecimal digits";
+            let text = "a cluster secret must be 64 hexadecimal digits";
             return Err(Error::new(Reason::Malformed, text));
         }
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
@@ -82,8 +82,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_read_back_from_its_digits_and_shown_by_no_debug_print() {
-        let secret = ClusterSecret::new(std::array::from_fn(|place| place as u8 * 7));
+    fn cluster_secret_hex_round_trips_and_debug_hides_secret() {
+        let secret = ClusterSecret::new(std::array::from_fn(|index| index as u8 * 7));
         assert_eq!(ClusterSecret::from_hex(&secret.to_hex()).as_ref(), Ok(&secret));
         assert_eq!(format!("{secret:?}"), "ClusterSecret");
         let long = format!("{}0", secret.to_hex());
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mac_changes_with_the_secret_the_bytes_and_where_parts_are_cut() {
+    fn mac_depends_on_secret_bytes_and_part_boundaries() {
         let (one, other) = (ClusterSecret::new([1; 32]), ClusterSecret::new([2; 32]));
         let mac = one.mac(&[b"hello", b"welcome"]);
         assert!(one.verifies(&[b"hello", b"welcome"], &mac));

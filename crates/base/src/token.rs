@@ -1,5 +1,5 @@
-//! Join token: a secret that an operator creates and a joining node shows. The cluster keeps only
-//! its digest.
+//! Join token: a secret that an operator creates and a joining node presents. The cluster stores
+//! only its digest.
 
 use crate::limits::{JOIN_TOKEN_BYTES_MAX, JOIN_TOKEN_BYTES_MIN};
 use crate::{Error, Reason, Result};
@@ -10,13 +10,13 @@ const CONTEXT: &str = "credenza 2026 join token";
 /// Prefix of every token: distinguishes it from other secrets.
 const BEGIN: &str = "credenza-";
 
-/// Join token. Whoever has it can become a member, so its text is in no log and no error.
+/// Join token. It admits any node that presents it, so its text is in no log and no error.
 #[derive(Clone)]
 pub struct JoinToken(String);
 
 impl JoinToken {
     /// Builds a token from unguessable bytes.
-    pub fn of(secret: [u8; 20]) -> JoinToken {
+    pub fn from_secret(secret: [u8; 20]) -> JoinToken {
         let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         JoinToken(format!("{BEGIN}{digits}"))
     }
@@ -32,8 +32,9 @@ impl JoinToken {
             _ => Err(Error::new(
                 Reason::Malformed,
                 format!(
-                    "a join token is {JOIN_TOKEN_BYTES_MIN} to {JOIN_TOKEN_BYTES_MAX} letters, \
-                     digits and signs without blanks, as `credenza cluster token` makes it"
+                    "a join token must be {JOIN_TOKEN_BYTES_MIN} to {JOIN_TOKEN_BYTES_MAX} \
+                     letters, digits and signs without blanks, as printed by `credenza cluster \
+                     token`"
                 ),
             )),
         }
@@ -44,7 +45,7 @@ impl JoinToken {
         TokenDigest(blake3::derive_key(CONTEXT, self.0.as_bytes()))
     }
 
-    /// Returns its text, for the node or operator that is to show it.
+    /// Returns its text, for the node or operator that presents it.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -65,7 +66,7 @@ impl TokenDigest {
     pub const BYTES: usize = 32;
 
     /// Returns true if both are equal; takes the same time whichever bytes differ.
-    pub fn is(&self, other: &TokenDigest) -> bool {
+    pub fn constant_time_eq(&self, other: &TokenDigest) -> bool {
         let differs =
             self.0.iter().zip(&other.0).fold(0, |differs, (one, two)| differs | one ^ two);
         std::hint::black_box(differs) == 0
@@ -77,17 +78,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_read_back_whatever_stands_around_it_and_shown_to_nobody() {
-        let made = JoinToken::of([0xA5; 20]);
+    fn join_token_parse_trims_whitespace_and_debug_hides_token() {
+        let made = JoinToken::from_secret([0xA5; 20]);
         let read = JoinToken::parse(format!(" {}\r\n", made.text()).as_bytes()).expect("a token");
         assert_eq!(read.text(), made.text());
-        assert!(read.digest().is(&made.digest()));
-        assert!(!read.digest().is(&JoinToken::of([0xA4; 20]).digest()));
+        assert!(read.digest().constant_time_eq(&made.digest()));
+        assert!(!read.digest().constant_time_eq(&JoinToken::from_secret([0xA4; 20]).digest()));
         assert_eq!(format!("{made:?}"), "JoinToken");
     }
 
     #[test]
-    fn what_could_be_guessed_or_is_no_text_is_no_token() {
+    fn weak_or_malformed_join_token_is_rejected() {
         let long = "x".repeat(JOIN_TOKEN_BYTES_MAX + 1);
         let short = "x".repeat(JOIN_TOKEN_BYTES_MIN - 1);
         let blank = "two words of which neither is a token";

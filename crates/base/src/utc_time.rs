@@ -1,7 +1,7 @@
 //! Date and time of day in UTC, from seconds since 1970, for names and lines that people read.
 
-/// Seconds of a day; Unix time has no leap seconds.
-const DAY: u64 = 86_400;
+/// Length of a day in seconds; Unix time has no leap seconds.
+const DAY_SECONDS: u64 = 86_400;
 
 /// Date and time of day in UTC, in the Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub struct UtcTime {
 }
 
 impl UtcTime {
-    /// Returns the time that is so many seconds after the beginning of 1970.
-    pub fn of_unix(seconds: u64) -> UtcTime {
-        let (days, second) = (seconds / DAY, seconds % DAY);
+    /// Returns the time from a number of seconds since 1970.
+    pub fn from_unix(seconds: u64) -> UtcTime {
+        let (days, second) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
         // Years count from March, so that a leap day is the last one (H. Hinnant, `civil_from_days`
         // of the "chrono-Compatible Low-Level Date Algorithms").
         let shifted = days + 719_468;
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_day_of_eight_centuries_follows_the_one_before() {
+    fn utc_date_matches_calendar_for_800_years() {
         let is_leap = |year: u64| {
             year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
         };
         let mut expected = (1970, 1, 1);
         for day in 0..800 * 365 {
-            let time = UtcTime::of_unix(day * DAY + DAY - 1);
+            let time = UtcTime::from_unix(day * DAY_SECONDS + DAY_SECONDS - 1);
             assert_eq!((time.year, time.month, time.day), expected);
             assert_eq!((time.hour, time.minute, time.second), (23, 59, 59));
             let (year, month, day) = expected;

@@ -51,9 +51,9 @@ pub fn take_count(
     field: &'static str,
 ) -> Result<usize, Malformed> {
     let count = take(from, field)?;
-    let most = from.rest().len() / bytes_min.max(1);
+    let count_max = from.rest().len() / bytes_min.max(1);
     match usize::try_from(count) {
-        Ok(count) if count <= most => Ok(count),
+        Ok(count) if count <= count_max => Ok(count),
         _ => Err(Malformed(field)),
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_has_one_form_and_reads_back() {
+    fn varint_round_trips_and_truncated_input_is_malformed() {
         let mut numbers: Vec<u64> = (0..64).flat_map(|bit| [1 << bit, (1 << bit) - 1]).collect();
         numbers.push(u64::MAX);
         for number in numbers {
@@ -111,17 +111,17 @@ mod tests {
     }
 
     #[test]
-    fn longer_forms_and_larger_numbers_are_refused() {
+    fn overlong_or_overflowing_varint_is_malformed() {
         let endless = [0xff; 11];
-        let mut over = [0xff; 10];
-        over[9] = 0x02;
-        for bytes in [&[0x80, 0x00][..], &[0xff, 0x80, 0x00], &endless, &over] {
+        let mut overflowing = [0xff; 10];
+        overflowing[9] = 0x02;
+        for bytes in [&[0x80, 0x00][..], &[0xff, 0x80, 0x00], &endless, &overflowing] {
             assert_eq!(take(&mut Reader::new(bytes), "n"), Err(Malformed("n")), "{bytes:?}");
         }
     }
 
     #[test]
-    fn a_count_that_could_not_be_there_is_refused_before_room_is_made() {
+    fn count_beyond_remaining_bytes_is_malformed() {
         let bytes = [3, 1, 1, 1, 1, 1];
         assert_eq!(take_count(&mut Reader::new(&bytes), 1, "n"), Ok(3));
         assert_eq!(take_count(&mut Reader::new(&bytes), 2, "n"), Err(Malformed("n")));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn small_numbers_of_either_sign_are_short() {
+    fn zigzag_maps_small_signed_numbers_to_small_codes() {
         for (number, coded) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1)] {
             assert_eq!((zigzag(number), unzigzag(coded)), (coded, number));
         }

@@ -14,7 +14,7 @@ fn table(page: &str) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn the_charts_of_groups_show_their_table() {
+fn group_charts_in_docs_match_their_table() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance");
     let page = std::fs::read_to_string(docs.join("groups.md")).expect("it is kept");
     let rows = table(&page);
@@ -25,23 +25,23 @@ fn the_charts_of_groups_show_their_table() {
         (4, "groups-idle.svg", "What groups cost that nobody uses", "% of one core"),
     ];
     for (column, file, title, unit) in charts {
-        let line = |nodes: f64| {
+        let points_of = |nodes: f64| {
             let rows = rows.iter().filter(|row| row[0] == nodes);
             rows.map(|row| (row[1], row[column])).collect::<Vec<_>>()
         };
-        let series = |name: &str, nodes| Series::new(name, line(nodes));
+        let series = |name: &str, nodes| Series::new(name, points_of(nodes));
         let chart = Chart {
             title: title.into(),
             x: Axis::new("groups in one process", Scale::Logarithmic),
             y: Axis::new(unit, Scale::Linear),
             series: vec![series("one node", 1.0), series("three nodes", 3.0)],
         };
-        let drawn = chart.lines().expect("it can be drawn");
+        let svg = chart.lines().expect("it can be drawn");
         let path = docs.join(file);
         if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(&path, &drawn).expect("docs can be written");
+            std::fs::write(&path, &svg).expect("docs can be written");
         }
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(kept == drawn, "{file} is stale: UPDATE_DOCS=1 cargo test -p bench charted");
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(committed == svg, "{file} is stale: UPDATE_DOCS=1 cargo test -p bench charted");
     }
 }

@@ -1,15 +1,15 @@
 //! The words of `credenza bench`.
 
-use crate::config::{Config, Items, is_erlang, ported, read_erlang};
+use crate::config::{Config, Items, convert_terms, is_erlang, read_erlang};
 use crate::console::{print, print_report, read};
-use crate::wrong::Wrong;
+use crate::error::BenchError;
 use crate::{codec, disk, job, quick, suite};
 use clap::{Args, Subcommand};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shown below the help.
+/// Examples below the help.
 pub const EXAMPLES: &str = "\
 Examples:
   credenza bench quick                          load the node at CREDENZA_URL for 5 seconds
@@ -24,8 +24,8 @@ Examples:
 
 /// Returns the examples of one command, as a part of its help.
 pub fn examples_of(command: &str) -> String {
-    let begins = format!("  credenza bench {command}");
-    let lines: Vec<_> = EXAMPLES.lines().filter(|line| line.starts_with(&begins)).collect();
+    let prefix = format!("  credenza bench {command}");
+    let lines: Vec<_> = EXAMPLES.lines().filter(|line| line.starts_with(&prefix)).collect();
     if lines.is_empty() { String::new() } else { format!("Examples:\n{}", lines.join("\n")) }
 }
 
@@ -110,7 +110,7 @@ struct SuiteArguments {
 
 /// Runs the command; the error is one sentence. `json`: the report is JSON, and nothing else is
 /// printed.
-pub fn run(arguments: BenchArguments, json: bool) -> Result<(), Wrong> {
+pub fn run(arguments: BenchArguments, json: bool) -> Result<(), BenchError> {
     match arguments.command {
         None => run_load(arguments.run, json),
         Some(BenchCommand::Quick(arguments)) => arguments.run(json),
@@ -122,52 +122,52 @@ pub fn run(arguments: BenchArguments, json: bool) -> Result<(), Wrong> {
     }
 }
 
-fn run_load(arguments: RunArguments, json: bool) -> Result<(), Wrong> {
+fn run_load(arguments: RunArguments, json: bool) -> Result<(), BenchError> {
     if arguments.files.is_empty() && arguments.settings.is_empty() {
         let text = "say which load: `credenza bench quick` loads the node at CREDENZA_URL for a \
                     few seconds, `credenza bench FILE` does what a file of settings says (see \
                     `credenza bench --help`)";
         return Err(text.into());
     }
-    let mut items = of_files(&arguments.files)?;
-    items.merge(settings(&arguments.settings)?);
+    let mut items = read_settings(&arguments.files)?;
+    items.merge(parse_settings(&arguments.settings)?);
     let mut config = Config::read(items)?;
     if let Some(directory) = arguments.results_dir {
         config.test_dir = directory;
     }
-    let shown = match (json, arguments.live) {
+    let display = match (json, arguments.live) {
         (true, _) => job::ProgressDisplay::Nothing,
         (false, true) => job::ProgressDisplay::Live,
         (false, false) => job::ProgressDisplay::Lines,
     };
-    let (folder, report) = job::run(&config, arguments.name.as_deref(), shown)?;
+    let (folder, report) = job::run(&config, arguments.name.as_deref(), display)?;
     print_report(&report, &folder, json)?;
     if config.shutdown_on_error && report.failed > 0 {
         let text = "the run was ended by an error, as `shutdown_on_error` asks";
-        return Err(Wrong::unreachable(text));
+        return Err(BenchError::unavailable(text));
     }
     Ok(())
 }
 
 /// Merges the settings of all files. Configs of Basho Bench are converted first, because some of
 /// their keys change the meaning of others, so that all must be known.
-fn of_files(files: &[PathBuf]) -> Result<Items, String> {
-    let (mut terms, mut later) = (BTreeMap::new(), Items::default());
+fn read_settings(files: &[PathBuf]) -> Result<Items, String> {
+    let (mut terms, mut overrides) = (BTreeMap::new(), Items::default());
     for file in files {
         let (name, text) = (file.display().to_string(), read(file)?);
         if is_erlang(&text) {
             terms.extend(read_erlang(&name, &text)?);
         } else {
-            later.merge(Items::parse(&name, &text)?);
+            overrides.merge(Items::parse(&name, &text)?);
         }
     }
-    let mut items = if terms.is_empty() { Items::default() } else { ported(terms)? };
-    items.merge(later);
+    let mut items = if terms.is_empty() { Items::default() } else { convert_terms(terms)? };
+    items.merge(overrides);
     Ok(items)
 }
 
-fn run_suite(arguments: SuiteArguments) -> Result<(), Wrong> {
-    let text = suite::text_of(&arguments.file)?;
+fn run_suite(arguments: SuiteArguments) -> Result<(), BenchError> {
+    let text = suite::suite_text(&arguments.file)?;
     let options = suite::SuiteOptions {
         results: arguments.results_dir,
         data: arguments.data_dir,
@@ -175,15 +175,18 @@ fn run_suite(arguments: SuiteArguments) -> Result<(), Wrong> {
         documents: arguments.documents,
         repeat: arguments.repeat,
         only: arguments.only,
-        wish: suite::Wish { quick: arguments.quick, settings: settings(&arguments.settings)? },
+        overrides: suite::LoadOverrides {
+            quick: arguments.quick,
+            settings: parse_settings(&arguments.settings)?,
+        },
     };
     // A failed print is ignored: the results are in files.
-    let mut say = |line: &str| drop(print(line));
-    let (folder, text) = suite::run(&arguments.file, &text, &options, &mut say)?;
+    let mut print_line = |line: &str| drop(print(line));
+    let (folder, text) = suite::run(&arguments.file, &text, &options, &mut print_line)?;
     Ok(print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
 }
 
-fn settings(lines: &[String]) -> Result<Items, String> {
+fn parse_settings(lines: &[String]) -> Result<Items, String> {
     let mut items = Items::default();
     for line in lines {
         items.merge(Items::parse(&format!("--set {line}"), &toml_line(line))?);
@@ -208,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_has_an_example() {
+    fn bench_subcommands_each_have_a_help_example() {
         let command = BenchArguments::augment_args(clap::Command::new("bench"));
         let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
         assert!(names.len() > 3, "{names:?}");

@@ -1,12 +1,12 @@
 //! Standard output, and files that are read as text.
 
+use crate::error::BenchError;
 use crate::report::RunReport;
-use crate::wrong::Wrong;
 use std::io::Write;
 use std::path::Path;
 
 /// Prints a run's report: as JSON, or as a table, a sentence and the path of its files.
-pub fn print_report(report: &RunReport, folder: &Path, json: bool) -> Result<(), Wrong> {
+pub fn print_report(report: &RunReport, folder: &Path, json: bool) -> Result<(), BenchError> {
     if json {
         let json = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
         return Ok(print(&format!("{json}\n"))?);

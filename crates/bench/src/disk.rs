@@ -23,9 +23,9 @@ struct Probe {
 }
 
 impl Probe {
-    fn make(directory: &Path, bytes: usize) -> Result<Probe, String> {
+    fn create(directory: &Path, bytes: usize) -> Result<Probe, String> {
         let path = directory.join(format!(".credenza-probe-{}", std::process::id()));
-        let make = || {
+        let create = || {
             let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
             let mut probe = Probe { file, path: path.clone() };
             let chunk = vec![0x5A; 1 << 20];
@@ -35,20 +35,20 @@ impl Probe {
             probe.file.sync_all()?;
             Ok(probe)
         };
-        make().map_err(|error: std::io::Error| format!("can't write {}: {error}", path.display()))
+        create().map_err(|error: std::io::Error| format!("can't write {}: {error}", path.display()))
     }
 
     /// Measures the times of a write and fdatasync, nanoseconds.
     fn times(&self, size: usize, span: usize, budget: Duration) -> Result<Histogram<u64>, String> {
         let mut times = crate::load::new_histogram();
         let block = vec![0xA5; size];
-        let (begin, mut at) = (Instant::now(), 0);
+        let (begin, mut offset) = (Instant::now(), 0);
         while begin.elapsed() < budget || times.len() < 5 {
             let start = Instant::now();
-            let done = self.file.write_all_at(&block, at as u64);
-            done.and_then(|()| self.file.sync_data()).map_err(|error| error.to_string())?;
+            let written = self.file.write_all_at(&block, offset as u64);
+            written.and_then(|()| self.file.sync_data()).map_err(|error| error.to_string())?;
             times.saturating_record(start.elapsed().as_nanos() as u64);
-            at = if at + 2 * size > span { 0 } else { at + size };
+            offset = if offset + 2 * size > span { 0 } else { offset + size };
         }
         Ok(times)
     }
@@ -64,19 +64,20 @@ impl Drop for Probe {
 /// Measures for a third of a second; returns the median time of a 4 KiB write with fdatasync,
 /// microseconds.
 pub fn fdatasync_us(directory: &Path) -> Result<f64, String> {
-    let probe = Probe::make(directory, 1 << 20)?;
+    let probe = Probe::create(directory, 1 << 20)?;
     let times = probe.times(SIZES[0], 1 << 20, Duration::from_millis(300))?;
     Ok(times.value_at_quantile(0.5) as f64 / 1000.0)
 }
 
-/// Measures all sizes; the answer as text or JSON.
+/// Measures all sizes; returns the results as text or JSON.
 pub fn run(directory: &Path, json: bool) -> Result<String, String> {
-    let probe = Probe::make(directory, FILE_BYTES)?;
+    let probe = Probe::create(directory, FILE_BYTES)?;
     let (mut rows, mut text) = (Vec::new(), String::new());
     for size in SIZES {
         let times = probe.times(size, FILE_BYTES, Duration::from_secs(2))?;
-        let at = |quantile| times.value_at_quantile(quantile) as f64 / 1000.0;
-        let (p50, p99, max) = (at(0.5), at(0.99), times.max() as f64 / 1000.0);
+        let microseconds_at = |quantile| times.value_at_quantile(quantile) as f64 / 1000.0;
+        let (p50, p99, max) =
+            (microseconds_at(0.5), microseconds_at(0.99), times.max() as f64 / 1000.0);
         rows.push(serde_json::json!({
             "bytes": size, "count": times.len(), "p50_us": p50, "p99_us": p99, "max_us": max,
         }));

@@ -15,6 +15,7 @@ mod config;
 mod console;
 mod disk;
 mod drivers;
+mod error;
 mod generators;
 mod job;
 mod load;
@@ -23,16 +24,15 @@ mod median;
 mod quick;
 mod report;
 mod suite;
-mod wrong;
 
 pub use command::{BenchArguments, EXAMPLES, examples_of, run};
-pub use wrong::Wrong;
+pub use error::BenchError;
 
 // Parts that studies in `research/` use: the same keys, mixes, loads and charts.
 pub use charts::{Axis, Chart, Scale, Series, short};
 pub use config::{Operation, named_mix};
 pub use console::print;
-pub use generators::{Dice, KeyStream, Numbers};
+pub use generators::{KeyStream, Numbers, SeededRng};
 pub use job::measure;
 pub use load::{Causality, Collected, new_histogram};
 pub use machine::{Machine, allow_many_files};

@@ -18,7 +18,7 @@ pub struct Machine {
 
 impl Machine {
     /// Returns the description of this machine; unknown fields are empty.
-    pub fn here() -> Machine {
+    pub fn current() -> Machine {
         let field = |file: &str, name: &str| {
             let text = std::fs::read_to_string(file).unwrap_or_default();
             let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();

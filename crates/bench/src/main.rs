@@ -4,7 +4,7 @@ use bench::{BenchArguments, EXAMPLES};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
-/// The server's allocator, so that the load tool costs as little beside the server as it can.
+/// The server's allocator, so that the load tool uses little CPU time on the server's machine.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

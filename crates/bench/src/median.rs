@@ -7,7 +7,7 @@ pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let middle = numbers.len() / 2;
     match numbers.len() {
         0 => 0.0,
-        many if many % 2 == 1 => numbers[middle],
+        count if count % 2 == 1 => numbers[middle],
         _ => (numbers[middle - 1] + numbers[middle]) / 2.0,
     }
 }
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle() {
+    fn median_of_even_count_is_the_mean_of_the_middle_two() {
         assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
         assert_eq!(median([4.0, 1.0].into_iter()), 2.5);
         assert_eq!(median(std::iter::empty()), 0.0);

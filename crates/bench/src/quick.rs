@@ -1,8 +1,8 @@
 //! `credenza bench quick`: a short load of a running node, without a file of settings.
 
 use crate::config::{Config, Item, Items, TomlValue};
+use crate::error::BenchError;
 use crate::load::{ReportRow, RunObserver};
-use crate::wrong::Wrong;
 use crate::{drivers, job, load};
 use base::BucketName;
 use clap::Args;
@@ -55,19 +55,20 @@ pub struct QuickArguments {
 
 impl QuickArguments {
     /// Writes all keys, runs the load, and writes the run's folder.
-    pub fn run(self, json: bool) -> Result<(), Wrong> {
+    pub fn run(self, json: bool) -> Result<(), BenchError> {
         let config = self.config()?;
         self.load()?;
-        let shown = if json { job::ProgressDisplay::Nothing } else { job::ProgressDisplay::Lines };
-        let (folder, report) = job::run(&config, None, shown)?;
+        let display =
+            if json { job::ProgressDisplay::Nothing } else { job::ProgressDisplay::Lines };
+        let (folder, report) = job::run(&config, None, display)?;
         crate::console::print_report(&report, &folder, json)
     }
 
     /// Writes each key once, so that reads find rows.
-    fn load(&self) -> Result<(), Wrong> {
+    fn load(&self) -> Result<(), BenchError> {
         let mut items = self.items()?;
         let text = |text: &str| TomlValue::Text(text.into());
-        // The numbers begin at 1, as those of `uniform_int` do.
+        // Numbers begin at 1, as for `uniform_int`.
         let first = TomlValue::Integer(1);
         set(&mut items, "key_generator", self.keys("partitioned_sequential_int", Some(first)));
         set(&mut items, "operations", pairs(&[("put", 1)]));
@@ -75,24 +76,24 @@ impl QuickArguments {
         set(&mut items, "concurrent", TomlValue::Integer(LOADERS.min(self.keys as i64)));
         let config = Config::read(items)?;
         let target = drivers::prepare(&config.driver)?;
-        let collected = load::run(&config, &*target, &AtomicBool::new(false), &mut Unseen)?;
+        let collected = load::run(&config, &*target, &AtomicBool::new(false), &mut NullObserver)?;
         target.close()?;
         match collected.operations.iter().flat_map(|operation| &operation.errors).next() {
             None => Ok(()),
             Some((kind, count)) => {
                 let text = format!("{count} of {} keys could not be written: {kind}", self.keys);
-                Err(Wrong::unreachable(text))
+                Err(BenchError::unavailable(text))
             }
         }
     }
 
-    fn config(&self) -> Result<Config, Wrong> {
+    fn config(&self) -> Result<Config, BenchError> {
         let mut items = self.items()?;
         set(&mut items, "key_generator", self.keys("uniform_int", None));
         let [reads, writes] = self.mix;
         let operations = [("get", reads), ("put", writes)];
-        let wanted: Vec<_> = operations.into_iter().filter(|(_, share)| *share > 0).collect();
-        set(&mut items, "operations", pairs(&wanted));
+        let used: Vec<_> = operations.into_iter().filter(|(_, share)| *share > 0).collect();
+        set(&mut items, "operations", pairs(&used));
         set(&mut items, "duration", TomlValue::Text(format!("{}s", self.seconds)));
         set(&mut items, "concurrent", TomlValue::Integer(signed(self.clients)));
         if let Some(rate) = self.rate {
@@ -105,7 +106,7 @@ impl QuickArguments {
     }
 
     /// Returns the settings that loading and measuring have in common.
-    fn items(&self) -> Result<Items, Wrong> {
+    fn items(&self) -> Result<Items, BenchError> {
         BucketName::parse(&self.bucket)
             .map_err(|error| format!("--bucket {}: {}", self.bucket, error.text()))?;
         let mut items = Items::default();
@@ -123,19 +124,19 @@ impl QuickArguments {
     /// Returns `["fixed_width", 16, "bench:", [NUMBERS, keys]]`, with `first` before `keys` if it
     /// is given.
     fn keys(&self, numbers: &str, first: Option<TomlValue>) -> TomlValue {
-        let mut words = vec![TomlValue::Text(numbers.into())];
-        words.extend(first);
-        words.push(TomlValue::Integer(signed(self.keys)));
-        let numbers = list(words);
+        let mut elements = vec![TomlValue::Text(numbers.into())];
+        elements.extend(first);
+        elements.push(TomlValue::Integer(signed(self.keys)));
+        let numbers = list(elements);
         let [name, prefix] = ["fixed_width", PREFIX].map(|text| TomlValue::Text(text.into()));
         list(vec![name, TomlValue::Integer(KEY_BYTES), prefix, numbers])
     }
 }
 
 /// An observer that ignores everything.
-struct Unseen;
+struct NullObserver;
 
-impl RunObserver for Unseen {
+impl RunObserver for NullObserver {
     fn row(&mut self, _: &ReportRow) -> Result<(), String> {
         Ok(())
     }
@@ -180,7 +181,7 @@ fn item(value: TomlValue) -> Item {
     Item::new("bench quick".into(), 1, value)
 }
 
-/// Converts a number for TOML; numbers that are too large are refused where they are read.
+/// Converts a number for TOML; the reader of the settings refuses numbers that are too large.
 fn signed(number: u64) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_with_and_without_scheme_and_port() {
+    fn addresses_parse_with_and_without_scheme_and_port() {
         let read = |url| authority(url);
         assert_eq!(read("http://127.0.0.1:7712/"), Ok("127.0.0.1:7712".into()));
         assert_eq!(read("localhost"), Ok("localhost:7711".into()));
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn mixes_are_two_shares() {
+    fn mix_parses_as_two_shares_that_are_not_both_zero() {
         assert_eq!(mix("75:25"), Ok([75, 25]));
         assert_eq!(mix("1:0"), Ok([1, 0]));
         for wrong in ["", "75", "0:0", "-1:2", "a:b", "1:2:3"] {

@@ -23,13 +23,13 @@ impl Encoding {
     /// Decodes a text into bytes.
     pub fn bytes(self, text: &str) -> Outcome<Bytes> {
         if self.hex {
-            let what = || Failure::invalid(format!("`{text}` is not hexadecimal (--hex)"));
-            return from_hex(text).map(Bytes::from).ok_or_else(what);
+            let invalid = || Failure::invalid(format!("`{text}` is not hexadecimal (--hex)"));
+            return from_hex(text).map(Bytes::from).ok_or_else(invalid);
         }
         if self.base64 {
             let decoded = STANDARD.decode(text);
-            let what = |_| Failure::invalid(format!("`{text}` is not base64 (--base64)"));
-            return decoded.map(Bytes::from).map_err(what);
+            let invalid = |_| Failure::invalid(format!("`{text}` is not base64 (--base64)"));
+            return decoded.map(Bytes::from).map_err(invalid);
         }
         Ok(Bytes::copy_from_slice(text.as_bytes()))
     }
@@ -54,11 +54,11 @@ impl Encoding {
             .read_to_end(&mut value)
             .map_err(|error| Failure::invalid(format!("standard input can't be read: {error}")))?;
         if value.len() > VALUE_BYTES_MAX {
-            let what = format!(
+            let message = format!(
                 "standard input is longer than a value may be ({VALUE_BYTES_MAX} bytes; a bucket's \
                  `value_bytes_max` may be less): store it in parts"
             );
-            return Err(Failure::invalid(what));
+            return Err(Failure::invalid(message));
         }
         Ok(value.into())
     }
@@ -86,8 +86,8 @@ impl Encoding {
 
 /// Quotes a word so that a shell takes it literally.
 pub fn shell_word(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,@%+=".contains(&byte);
-    match !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain) {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,@%+=".contains(&byte);
+    match !word.is_empty() && !word.starts_with('-') && word.bytes().all(is_plain) {
         true => word.into(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_word_is_quoted_where_a_shell_would_read_it_otherwise() {
+    fn shell_word_is_quoted_only_if_empty_or_special() {
         assert_eq!(shell_word("user:1"), "user:1");
         assert_eq!(shell_word("two words"), "'two words'");
         assert_eq!(shell_word("it's"), "'it'\\''s'");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_as_they_are_shown() {
+    fn encoded_bytes_round_trip_and_malformed_text_is_refused() {
         let bytes = b"\x00\xffa b";
         for encoding in
             [Encoding { hex: true, base64: false }, Encoding { hex: false, base64: true }]

@@ -4,7 +4,7 @@
 use clap::Command;
 
 /// Examples of commands whose parent has none for them.
-const FURTHER: &str = "\
+const ADDITIONAL: &str = "\
 Examples:
   credenza cluster init --data n1                  a data directory, and with it a new cluster
   credenza cluster add n4 --group 2                a copy of group 2 without a vote
@@ -24,15 +24,15 @@ Examples:
 ";
 
 /// Adds examples to all subcommands.
-pub fn complete(command: Command) -> Command {
+pub fn add_examples(command: Command) -> Command {
     let path = command.get_name().to_string();
-    command.mut_subcommands(|sub| with_examples(sub, &path, FURTHER))
+    command.mut_subcommands(|sub| with_examples(sub, &path, ADDITIONAL))
 }
 
 fn with_examples(command: Command, around: &str, theirs: &str) -> Command {
     let path = format!("{around} {}", command.get_name());
     let own = command.get_after_help().map(|text| text.to_string()).unwrap_or_default();
-    let found = of_command(theirs, &path);
+    let found = examples_of(theirs, &path);
     let (text, command) = if own.contains("Examples:") || found.is_empty() {
         (own, command)
     } else {
@@ -45,18 +45,18 @@ fn with_examples(command: Command, around: &str, theirs: &str) -> Command {
 }
 
 /// Returns the example lines that begin with a command's words, with their continuation lines.
-fn of_command(examples: &str, path: &str) -> String {
+fn examples_of(examples: &str, path: &str) -> String {
     let mut found = String::new();
-    let mut goes_on = false;
+    let mut is_included = false;
     for line in examples.lines() {
-        let is_continued = line.starts_with("    ");
-        goes_on = match line.strip_prefix("  ").filter(|_| !is_continued) {
-            Some(words) => words
+        let is_continuation = line.starts_with("    ");
+        is_included = match line.strip_prefix("  ").filter(|_| !is_continuation) {
+            Some(command_line) => command_line
                 .strip_prefix(path)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')),
-            None => goes_on && is_continued,
+            None => is_included && is_continuation,
         };
-        if goes_on && !found.lines().any(|known| known == line) {
+        if is_included && !found.lines().any(|known| known == line) {
             found.push_str(line);
             found.push('\n');
         }
@@ -71,30 +71,30 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn examples_of_a_command_are_found_among_those_around_it() {
+    fn examples_of_a_command_are_extracted_from_surrounding_help() {
         let around = "Examples:\n  credenza a b one\n  credenza a bc\n  credenza a b two \\\n    \
                       more\n  credenza a c\n\nWords: a b";
-        let found = of_command(around, "credenza a b");
-        assert_eq!(found, "  credenza a b one\n  credenza a b two \\\n    more\n");
-        assert_eq!(of_command(around, "credenza x"), "");
+        let lines = examples_of(around, "credenza a b");
+        assert_eq!(lines, "  credenza a b one\n  credenza a b two \\\n    more\n");
+        assert_eq!(examples_of(around, "credenza x"), "");
     }
 
-    fn lacking(command: &Command, path: &str, lack: &mut Vec<String>) {
+    fn collect_missing(command: &Command, path: &str, missing: &mut Vec<String>) {
         for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
             let path = format!("{path} {}", sub.get_name());
             let help = sub.get_after_help().map(|text| text.to_string()).unwrap_or_default();
             if !help.contains("Examples:") {
-                lack.push(path.clone());
+                missing.push(path.clone());
             }
-            lacking(sub, &path, lack);
+            collect_missing(sub, &path, missing);
         }
     }
 
     #[test]
     fn every_command_shows_an_example() {
-        let command = complete(CommandLine::command());
-        let mut lack = Vec::new();
-        lacking(&command, "credenza", &mut lack);
-        assert_eq!(lack, Vec::<String>::new());
+        let command = add_examples(CommandLine::command());
+        let mut missing = Vec::new();
+        collect_missing(&command, "credenza", &mut missing);
+        assert_eq!(missing, Vec::<String>::new());
     }
 }

@@ -29,7 +29,7 @@ Exit codes: 0 done, 1 the answer is no, 2 mend the request, 3 not allowed, 4 con
 and decide again, 5 unavailable: nothing happened, retry, 6 unknown: it may have happened, read
 before retrying, 7 data are damaged: see `credenza verify --help`.";
 
-/// Version that the program reports. A build whose rules can be broken must never pass for another.
+/// Version that the program reports. A build with mutants must never be mistaken for a normal one.
 const VERSION: &str = if cfg!(feature = "mutants") {
     concat!(env!("CARGO_PKG_VERSION"), "-BROKEN-ON-PURPOSE (feature `mutants`: for tests only)")
 } else {
@@ -49,9 +49,9 @@ struct CommandLine {
 }
 
 fn main() -> ExitCode {
-    let command = examples::complete(CommandLine::command());
+    let command = examples::add_examples(CommandLine::command());
     let wants_json = |line: &CommandLine| line.json;
-    program::run("credenza", command, renames::complaint, wants_json, |line| {
+    program::run("credenza", command, renames::rename_hint, wants_json, |line| {
         line.command.run(line.json)
     })
 }

@@ -14,7 +14,7 @@ pub fn notify(state: &str) {
 fn send(name: &[u8], state: &str) -> std::io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let address = match name.strip_prefix(b"@") {
-        Some(hidden) => SocketAddr::from_abstract_name(hidden)?,
+        Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name)?,
         None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(name))?,
     };
     UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(|_| ())
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_sockets_are_told() {
+    fn ready_notification_reaches_path_and_abstract_sockets() {
         let path = std::env::temp_dir().join(format!("credenza-notify-{}", std::process::id()));
         let hidden = format!("credenza-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&hidden).expect("a short name");

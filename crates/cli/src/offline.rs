@@ -11,7 +11,8 @@ use store::check::{Damage, TreeReport, check_trees};
 use store::log::LogReport;
 use store::{DataDir, FileDisk, StoreError};
 
-/// File that marks a data directory. It is copied last, so a partial copy is not taken for one.
+/// File that marks a data directory. It is copied last, so that a partial copy is not accepted as a
+/// data directory.
 const IDENTITY: &str = "IDENTITY";
 /// Further files of a cluster member.
 const MEMBERSHIP: [&str; 3] = ["MEMBERS", "JOINER", "SECRET"];
@@ -29,8 +30,8 @@ pub struct DirectoryReport {
 
 /// Opens and locks an existing data directory. Creates none.
 pub fn open(path: &Path) -> Outcome<DataDir> {
-    let there = |name: &str| path.join(name).symlink_metadata().is_ok();
-    if !there(IDENTITY) && !there("log") {
+    let exists = |name: &str| path.join(name).symlink_metadata().is_ok();
+    if !exists(IDENTITY) && !exists("log") {
         let text = format!("{} is no data directory (it has no {IDENTITY})", path.display());
         return Err(Failure::invalid(text));
     }
@@ -54,25 +55,25 @@ pub fn verify(data: &DataDir) -> Outcome<DirectoryReport> {
     let trees = trees.map_err(failure)?;
     bar.finish_and_clear();
     let bad = log.segments.iter().filter_map(|segment| {
-        let bad = segment.first_bad.as_ref()?;
+        let bad = segment.first_bad_frame.as_ref()?;
         let file = data.log().join(&segment.file).display().to_string();
-        Some(Damage { file, offset: bad.offset, what: bad.what.clone() })
+        Some(Damage { file, offset: bad.offset, description: bad.description.clone() })
     });
     let mut damage: Vec<_> = bad.chain(trees.damage.iter().cloned()).collect();
-    damage.extend(of_small_files(data)?);
+    damage.extend(check_small_files(data)?);
     Ok(DirectoryReport { log, trees, damage })
 }
 
-/// Returns the damage in the small files. Without them no node starts, whatever the log holds.
-fn of_small_files(data: &DataDir) -> Outcome<Vec<Damage>> {
+/// Returns the damage in the small files. Without them no node starts, even with an intact log.
+fn check_small_files(data: &DataDir) -> Outcome<Vec<Damage>> {
     let mut damage = Vec::new();
     let members = data.members().map(|_| ());
     let (incarnations, secret) = (data.incarnations().map(|_| ()), data.secret().map(|_| ()));
     for read in [members, incarnations, secret, data.check_log()] {
         match read {
             Ok(()) => {}
-            Err(StoreError::Corrupt { file, offset, what }) => {
-                damage.push(Damage { file, offset, what });
+            Err(StoreError::Corrupt { file, offset, description }) => {
+                damage.push(Damage { file, offset, description });
             }
             Err(error) => return Err(failure(error)),
         }
@@ -81,7 +82,7 @@ fn of_small_files(data: &DataDir) -> Outcome<Vec<Damage>> {
 }
 
 /// Checks that a directory does not exist or is empty.
-pub fn must_be_empty(path: &Path) -> Outcome {
+pub fn check_empty(path: &Path) -> Outcome {
     match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Failure::file("use", path, &error)),
@@ -98,14 +99,14 @@ pub fn must_be_empty(path: &Path) -> Outcome {
 /// copied.
 pub fn copy(from: &DataDir, to: &Path) -> Outcome<u64> {
     let bar = bar("copy");
-    let copied = copy_all(from, to, &bar);
+    let result = copy_all(from, to, &bar);
     bar.finish_and_clear();
-    copied.map_err(|(path, error)| Failure::file("copy", &path, &error))
+    result.map_err(|(path, error)| Failure::file("copy", &path, &error))
 }
 
-type Copied = Result<u64, (PathBuf, io::Error)>;
+type CopyResult = Result<u64, (PathBuf, io::Error)>;
 
-fn copy_all(from: &DataDir, to: &Path, bar: &ProgressBar) -> Copied {
+fn copy_all(from: &DataDir, to: &Path, bar: &ProgressBar) -> CopyResult {
     let mut bytes = 0;
     for folder in [from.log(), from.store()] {
         let name = folder.file_name().expect("`log` and `store` are names");
@@ -120,22 +121,22 @@ fn copy_all(from: &DataDir, to: &Path, bar: &ProgressBar) -> Copied {
     bytes += copy_file(&from.path.join(IDENTITY), &to.join(IDENTITY), bar)?;
     sync(to)?;
     // Sync the parent folder, too: the new directory's name must be durable.
-    let above = to.canonicalize().map_err(|error| (to.into(), error))?;
-    sync(above.parent().unwrap_or(Path::new("/")))?;
+    let absolute = to.canonicalize().map_err(|error| (to.into(), error))?;
+    sync(absolute.parent().unwrap_or(Path::new("/")))?;
     Ok(bytes)
 }
 
-fn copy_folder(from: &Path, to: &Path, bar: &ProgressBar) -> Copied {
-    let at = |path: &Path| {
+fn copy_folder(from: &Path, to: &Path, bar: &ProgressBar) -> CopyResult {
+    let with_path = |path: &Path| {
         let path = path.to_path_buf();
         move |error| (path.clone(), error)
     };
-    DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(at(to))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(with_path(to))?;
     let mut bytes = 0;
-    for entry in fs::read_dir(from).map_err(at(from))? {
-        let entry = entry.map_err(at(from))?;
+    for entry in fs::read_dir(from).map_err(with_path(from))? {
+        let entry = entry.map_err(with_path(from))?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().map_err(at(&path))?;
+        let kind = entry.file_type().map_err(with_path(&path))?;
         bytes += if kind.is_dir() {
             copy_folder(&path, &target, bar)?
         } else if kind.is_file() {
@@ -149,7 +150,7 @@ fn copy_folder(from: &Path, to: &Path, bar: &ProgressBar) -> Copied {
     Ok(bytes)
 }
 
-fn copy_file(from: &Path, to: &Path, bar: &ProgressBar) -> Copied {
+fn copy_file(from: &Path, to: &Path, bar: &ProgressBar) -> CopyResult {
     let copy = || {
         let mut source = File::open(from)?;
         let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
@@ -163,14 +164,14 @@ fn copy_file(from: &Path, to: &Path, bar: &ProgressBar) -> Copied {
 }
 
 fn sync(folder: &Path) -> Result<(), (PathBuf, io::Error)> {
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| (folder.into(), error))
+    let result = File::open(folder).and_then(|folder| folder.sync_all());
+    result.map_err(|error| (folder.into(), error))
 }
 
-fn bar(what: &'static str) -> ProgressBar {
+fn bar(label: &'static str) -> ProgressBar {
     let template = "{msg:10} {wide_bar} {bytes}/{total_bytes}  {elapsed}";
     let style = ProgressStyle::with_template(template).expect("the template is well formed");
-    ProgressBar::new(0).with_style(style).with_message(what)
+    ProgressBar::new(0).with_style(style).with_message(label)
 }
 
 /// Converts an error of the store into a failure of the command, with the remedy.

@@ -18,7 +18,7 @@ pub fn text(text: &str) -> Outcome {
 /// Prints bytes as they are.
 pub fn bytes(bytes: &[u8]) -> Outcome {
     let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(unwritten)
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(write_failure)
 }
 
 /// Prints an indented JSON document with a newline.
@@ -29,7 +29,7 @@ pub fn json(value: &impl Serialize) -> Outcome {
 }
 
 /// Returns a text from elsewhere so that nothing in it moves the cursor.
-pub fn shown(text: &str) -> String {
+pub fn printable_text(text: &str) -> String {
     base::codec::printable(text.as_bytes())
 }
 
@@ -39,7 +39,7 @@ pub fn table(head: &[&str], rows: Vec<Vec<String>>) -> Outcome {
 }
 
 /// Converts the error of a failed write to standard output. Exits at once if the reader is gone.
-pub fn unwritten(error: io::Error) -> Failure {
+pub fn write_failure(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
     }
@@ -72,7 +72,7 @@ pub fn as_table(head: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Breaks a sentence into lines of at most 100 columns, behind a label of `indent` columns.
-pub fn wrapped(sentence: &str, indent: usize) -> String {
+pub fn wrap(sentence: &str, indent: usize) -> String {
     let (mut text, mut column) = (String::new(), indent - 1);
     for word in sentence.split(' ') {
         let length = word.chars().count();
@@ -94,18 +94,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_sentences_are_broken_under_their_beginning() {
+    fn long_text_wraps_with_a_hanging_indent() {
         let words = "word ".repeat(30);
-        let text = format!("warning:{}", wrapped(words.trim_end(), 9));
+        let text = format!("warning:{}", wrap(words.trim_end(), 9));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert!(lines[1].starts_with("         word") && lines[0].len() <= 100, "{text}");
         let whole = "x".repeat(200);
-        assert_eq!(wrapped(&whole, 9), format!(" {whole}\n"), "a word is not broken");
+        assert_eq!(wrap(&whole, 9), format!(" {whole}\n"), "a word is not broken");
     }
 
     #[test]
-    fn columns_are_aligned_and_lines_have_no_tails() {
+    fn table_columns_are_aligned_without_trailing_blanks() {
         let rows = vec![vec!["a".into(), "é".into()], vec!["long".into(), String::new()]];
         assert_eq!(as_table(&["x", "name"], &rows), "x     name\na     é\nlong\n");
     }

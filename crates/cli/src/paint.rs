@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 /// Painter that colours text, or returns it unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
-    on: bool,
+    is_enabled: bool,
 }
 
 impl Paint {
@@ -13,13 +13,13 @@ impl Paint {
     /// `NO_COLOR` (<https://no-color.org>), or on a terminal without colours.
     pub fn of_stdout() -> Paint {
         let variable = |name| std::env::var_os(name).unwrap_or_default();
-        let wanted = variable("NO_COLOR").is_empty() && variable("TERM") != "dumb";
-        Paint { on: wanted && std::io::stdout().is_terminal() }
+        let is_wanted = variable("NO_COLOR").is_empty() && variable("TERM") != "dumb";
+        Paint { is_enabled: is_wanted && std::io::stdout().is_terminal() }
     }
 
     /// Painter without colours.
     #[cfg(test)]
-    pub const OFF: Paint = Paint { on: false };
+    pub const OFF: Paint = Paint { is_enabled: false };
 
     /// Colours a good state.
     pub fn good(self, text: &str) -> String {
@@ -42,7 +42,7 @@ impl Paint {
     }
 
     fn code(self, code: &str, text: &str) -> String {
-        match self.on {
+        match self.is_enabled {
             true => format!("\x1b[{code}m{text}\x1b[0m"),
             false => text.into(),
         }
@@ -54,8 +54,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_without_colours_is_the_text() {
+    fn paint_adds_escape_sequences_only_when_on() {
         assert_eq!(Paint::OFF.bad("NOT READY"), "NOT READY");
-        assert_eq!(Paint { on: true }.bad("NOT READY"), "\x1b[1;31mNOT READY\x1b[0m");
+        assert_eq!(Paint { is_enabled: true }.bad("NOT READY"), "\x1b[1;31mNOT READY\x1b[0m");
     }
 }

@@ -3,7 +3,7 @@
 use crate::settings::current_name;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Former commands and flags: the parent command, the former word, and the replacement.
+/// Former commands and flags: the parent command, the former name, and the replacement.
 const RENAMES: [(&str, &str, &str); 6] = [
     ("credenza", "check", "credenza verify"),
     ("credenza cluster", "transfer", "credenza cluster move-master"),
@@ -15,7 +15,7 @@ const RENAMES: [(&str, &str, &str); 6] = [
 
 /// Returns the complaint about a former word of this command. `None`: the command never had the
 /// word.
-pub fn complaint(error: &clap::Error, command: &clap::Command) -> Option<String> {
+pub fn rename_hint(error: &clap::Error, command: &clap::Command) -> Option<String> {
     let word = match error.kind() {
         ErrorKind::InvalidSubcommand => error.get(ContextKind::InvalidSubcommand),
         ErrorKind::UnknownArgument => error.get(ContextKind::InvalidArg),
@@ -23,11 +23,11 @@ pub fn complaint(error: &clap::Error, command: &clap::Command) -> Option<String>
     };
     let Some(ContextValue::String(word)) = word else { return None };
     let path = command.get_bin_name().unwrap_or("credenza");
-    let is_it = |(around, former, _): &&(&str, &str, &str)| *around == path && former == word;
-    if let Some((around, former, current)) = RENAMES.iter().find(is_it) {
+    let is_match = |(around, former, _): &&(&str, &str, &str)| *around == path && former == word;
+    if let Some((around, former, current)) = RENAMES.iter().find(is_match) {
         return Some(format!("`{around} {former}` is now called `{current}`"));
     }
     let current = current_name(&word.strip_prefix("--")?.replace('-', "_"))?.replace('_', "-");
-    let takes_it = command.get_arguments().any(|it| it.get_long() == Some(&current));
-    takes_it.then(|| format!("the flag {word} is now called --{current}"))
+    let is_flag = command.get_arguments().any(|argument| argument.get_long() == Some(&current));
+    is_flag.then(|| format!("the flag {word} is now called --{current}"))
 }

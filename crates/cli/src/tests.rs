@@ -5,15 +5,15 @@ use crate::{CommandLine, renames};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 
-fn complaint(line: &str) -> String {
+fn error_line(line: &str) -> String {
     let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
     let error = CommandLine::try_parse_from(&words).err().expect("it can't be read");
-    program::complaint(&error, &words, CommandLine::command(), renames::complaint)
+    program::format_usage_error(&error, &words, CommandLine::command(), renames::rename_hint)
 }
 
 #[test]
-fn a_complaint_is_one_line_that_keeps_the_suggestion() {
-    for (line, says) in [
+fn command_line_error_is_a_single_line_with_its_suggestion() {
+    for (line, expected) in [
         ("credenza gett a", &["unrecognized subcommand 'gett'", "'get'", "credenza --help"][..]),
         ("credenza get --hexx a", &["argument '--hexx' found; ", "'--hex'", "get --help"]),
         (
@@ -27,8 +27,8 @@ fn a_complaint_is_one_line_that_keeps_the_suggestion() {
         ("credenza dev --nodes 9", &["invalid value '9' for '--nodes <NODES>': 9 is not in"]),
         ("credenza get a b", &["unexpected argument 'b' found"]),
     ] {
-        let said = complaint(line);
-        for word in says {
+        let said = error_line(line);
+        for word in expected {
             assert!(said.contains(word), "{line}: `{word}` is not said: {said}");
         }
         assert!(!said.contains('\n') && !said.contains("error:"), "{line}: {said}");
@@ -36,8 +36,8 @@ fn a_complaint_is_one_line_that_keeps_the_suggestion() {
 }
 
 #[test]
-fn a_former_word_is_refused_with_the_word_in_force() {
-    for (line, says) in [
+fn former_command_or_flag_is_refused_with_the_current_name() {
+    for (line, expected) in [
         ("credenza check data", "`credenza check` is now called `credenza verify` (see"),
         ("credenza cluster transfer n2", "is now called `credenza cluster move-master`"),
         ("credenza cluster ring --give-out", "is now called `credenza cluster ring init`"),
@@ -50,20 +50,27 @@ fn a_former_word_is_refused_with_the_word_in_force() {
         ("credenza cluster join h:1 --hosts h", "--hosts is now called --allowed-hosts"),
         ("credenza get a --repair", "unexpected argument '--repair' found"),
     ] {
-        let said = complaint(line);
-        assert!(said.contains(says), "{line}: {said}");
+        let said = error_line(line);
+        assert!(said.contains(expected), "{line}: {said}");
     }
 }
 
 #[test]
-fn every_command_takes_json() {
+fn every_command_accepts_the_json_flag() {
     let mut command = CommandLine::command();
     command.build();
     fn check(command: &clap::Command) {
-        let takes = command.get_arguments().any(|it| it.get_long() == Some("json"));
-        assert!(takes, "{} does not take --json", command.get_bin_name().unwrap_or_default());
-        for inner in command.get_subcommands().filter(|it| it.get_name() != "help") {
-            check(inner);
+        let accepts_json =
+            command.get_arguments().any(|argument| argument.get_long() == Some("json"));
+        assert!(
+            accepts_json,
+            "{} does not take --json",
+            command.get_bin_name().unwrap_or_default()
+        );
+        for subcommand in
+            command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help")
+        {
+            check(subcommand);
         }
     }
     check(&command);

@@ -1,4 +1,5 @@
-//! One record of the log: changes of the local store, of any vnodes, that become visible together.
+//! Batch: one log record with changes of the local store, of any vnodes, that become visible
+//! together.
 //!
 //! ```text
 //! payload = form u8 (1) | changes: put u8 (0 or 1) | key, u32 length | [value, u32 length]
@@ -17,7 +18,7 @@ const FORM: u8 = 1;
 /// Changes that are written together, in one log record.
 pub(super) struct Batch {
     pub index: u64,
-    /// True if it must be synced before it counts.
+    /// True if it must be synced before it is applied.
     pub sync: bool,
     pub payload: Vec<u8>,
     pub changes: usize,
@@ -45,29 +46,29 @@ pub struct Mark {
     /// Number of the last batch whose effects are in the store.
     pub applied: u64,
     /// Incarnation that shut down cleanly and was the last to write. 0: none.
-    pub ended: u64,
+    pub clean_incarnation: u64,
 }
 
 impl Mark {
     /// Reads the mark from the store.
-    pub fn of(trees: &dyn Trees) -> Result<Mark> {
+    pub fn read(trees: &dyn Trees) -> Result<Mark> {
         let Some(bytes) = trees.get(&layout::mark_key()).map_err(store_error)? else {
             return Ok(Mark::default());
         };
         let mut reader = Reader::new(&bytes);
-        let mut word = || reader.u64("mark of the vnodes").map_err(corrupt);
-        Ok(Mark { applied: word()?, ended: word()? })
+        let mut number = || reader.u64("mark of the vnodes").map_err(corrupt);
+        Ok(Mark { applied: number()?, clean_incarnation: number()? })
     }
 
     pub(super) fn change(self) -> RowChange {
         let mut bytes = Vec::with_capacity(16);
         bytes.put_u64(self.applied);
-        bytes.put_u64(self.ended);
+        bytes.put_u64(self.clean_incarnation);
         RowChange::Put(layout::mark_key(), bytes.into())
     }
 }
 
-/// Makes a batch visible, with the mark.
+/// Applies a batch to the store, with the mark.
 pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()> {
     let mut changes = Vec::new();
     let mut reader = Reader::new(payload);
@@ -76,29 +77,29 @@ pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()
             return Err(Malformed("form of a vnode's record"));
         }
         while !reader.is_empty() {
-            let put = reader.u8("which change")?;
+            let put = reader.u8("kind of change")?;
             let key = payload.slice_ref(reader.string(usize::MAX, "key")?);
             changes.push(match put {
                 0 => RowChange::Remove(key),
                 1 => RowChange::Put(key, payload.slice_ref(reader.string(usize::MAX, "row")?)),
-                _ => return Err(Malformed("which change")),
+                _ => return Err(Malformed("kind of change")),
             });
         }
         Ok(())
     };
     read().map_err(corrupt)?;
-    let mark = Mark { applied: index, ended: 0 };
+    let mark = Mark { applied: index, clean_incarnation: 0 };
     trees.apply(&mut changes.into_iter().chain([mark.change()])).map_err(store_error)?;
     Ok(())
 }
 
-/// Record that repeats the number of the last batch.
-pub fn last_batch(index: u64, sync: bool) -> Append {
-    job(index, Bytes::new(), sync)
+/// Record of the log's head: repeats the number of the last batch.
+pub fn log_head_record(index: u64, sync: bool) -> Append {
+    batch_record(index, Bytes::new(), sync)
 }
 
-/// Record of a batch. Without a payload it repeats the number of the last batch.
-pub(super) fn job(index: u64, payload: Bytes, sync: bool) -> Append {
+/// Builds the record of a batch. Without a payload it repeats the number of the last batch.
+pub(super) fn batch_record(index: u64, payload: Bytes, sync: bool) -> Append {
     let (ballot, decided) = (Ballot::default(), LogIndex(0));
     Append {
         kind: RecordKind::Vnode,

@@ -1,11 +1,11 @@
 //! Requests for data types: a change, as this node coordinates it, and a fetch.
 //!
-//! A bucket's `datatype` says what its values are. In one that has none, a key may hold a counter:
-//! clients of Riak 1.4 have them there.
+//! A bucket's `datatype` is the type of all its values. In a bucket without one, a key may hold a
+//! counter, as with Riak 1.4.
 
-use super::data_type::{Change, together};
-use super::key_request::{KeyRequest, done_untold};
-use super::layout::{Row, Stored};
+use super::data_type::{Change, merge_values};
+use super::key_request::{KeyRequest, reply_failed_after_write};
+use super::layout::{Row, StoredValue};
 use super::vnode_ops::{SeenVersions, Write, WriteCondition, WriteContent};
 use base::available::{TypeChange, TypeFound};
 use base::datatype::{FieldKind, TypeOperation};
@@ -19,11 +19,13 @@ impl KeyRequest<'_> {
     /// Returns the kind of data type that an operation changes in this bucket. `NotSupported` if
     /// the bucket has plain values and the operation needs a data type.
     fn kind(&self, operation: Option<&TypeOperation>) -> Result<FieldKind> {
-        let it = &self.properties.replication;
-        let counts = operation.is_none_or(|it| matches!(it, TypeOperation::Add(_)));
-        match FieldKind::of(it.datatype) {
+        let replication = &self.properties.replication;
+        let is_counter = operation.is_none_or(|it| matches!(it, TypeOperation::Add(_)));
+        match FieldKind::from_data_type(replication.datatype) {
             Some(kind) => Ok(kind),
-            None if counts && it.allow_mult && !it.last_write_wins => Ok(FieldKind::Counter),
+            None if is_counter && replication.allow_mult && !replication.last_write_wins => {
+                Ok(FieldKind::Counter)
+            }
             None => {
                 let text = format!(
                     "`{}` is an available bucket of plain values: counters need `allow_mult`, \
@@ -38,7 +40,7 @@ impl KeyRequest<'_> {
     pub(super) async fn change(&self, change: TypeChange) -> Result<Body> {
         let TypeChange { key, operation, context, options } = change;
         let kind = self.kind(Some(&operation))?;
-        self.check_room()?;
+        self.check_disk_space()?;
         let context = context.map(|context| self.contexts().decode(&key, &context)).transpose()?;
         let change = Change {
             operation,
@@ -48,43 +50,50 @@ impl KeyRequest<'_> {
             now_ms: world::unix_ms(),
             bytes_max: self.properties.value_bytes_max,
         };
-        let what = WriteContent::Change(change);
-        let write = Write { what, seen: SeenVersions::Everything, only: WriteCondition::Always };
+        let content = WriteContent::Change(change);
+        let write =
+            Write { content, seen: SeenVersions::Everything, condition: WriteCondition::Always };
         let written = self.write(&key, write, &options).await?;
-        let told = match options.return_body {
-            true => self.shown(&key, &written.row, kind).map(|found| Body::Typed(Box::new(found))),
+        let reply = match options.return_body {
+            true => self
+                .to_type_found(&key, &written.row, kind)
+                .map(|found| Body::Typed(Box::new(found))),
             false => Ok(Body::Stored(self.contexts().encode_typed(&key, &written.context))),
         };
-        told.map_err(|error| done_untold(&error))
+        reply.map_err(|error| reply_failed_after_write(&error))
     }
 
     pub(super) async fn typed(&self, key: &Key, options: &FetchOptions) -> Result<TypeFound> {
         let kind = self.kind(None)?;
         let row = self.fetch(key, options).await?;
-        self.shown(key, &row.unwrap_or_default(), kind)
+        self.to_type_found(key, &row.unwrap_or_default(), kind)
     }
 
-    fn shown(&self, key: &Key, row: &Row, kind: FieldKind) -> Result<TypeFound> {
-        let heard = row.join();
-        let tombstone = row.values().any(Stored::is_tombstone);
-        let context = match heard.is_empty() {
+    fn to_type_found(&self, key: &Key, row: &Row, kind: FieldKind) -> Result<TypeFound> {
+        let seen = row.join();
+        let tombstone = row.values().any(StoredValue::is_tombstone);
+        let context = match seen.is_empty() {
             true => Context::default(),
-            false => self.contexts().encode_typed(key, &heard),
+            false => self.contexts().encode_typed(key, &seen),
         };
-        let value = together(row, kind)?.map(|typed| typed.after(&heard).value());
+        let value = merge_values(row, kind)?.map(|typed| typed.after(&seen).value());
         Ok(TypeFound { kind, tombstone: tombstone && value.is_none(), value, context })
     }
 
     /// Converts a stored value for clients that read all siblings of a key.
-    pub(super) fn sibling(&self, dot: Option<(&Actor, u64)>, value: &Stored) -> Result<Sibling> {
+    pub(super) fn sibling(
+        &self,
+        dot: Option<(&Actor, u64)>,
+        value: &StoredValue,
+    ) -> Result<Sibling> {
         let mut sibling = value.sibling(dot).map_err(corrupt)?;
         if value.is_typed() {
             let kind = match self.properties.replication.datatype {
                 DataType::None => DataType::Counter,
                 kind => kind,
             };
-            let media = format!("application/riak_{}", kind.word());
-            sibling.content.headers.content_type = media.into();
+            let media_type = format!("application/riak_{}", kind.name());
+            sibling.content.headers.content_type = media_type.into();
         }
         Ok(sibling)
     }
@@ -93,18 +102,18 @@ impl KeyRequest<'_> {
     /// down.
     pub(super) fn owners(&self, key: &Key) -> Result<Vec<Owner>> {
         let n = self.properties.replication.n_val;
-        let known = self.available.key_owners(self.bucket, key, n)?;
-        let replicas = &known.replicas;
-        let mut others = replicas.fallbacks.iter().filter(|node| !replicas.down.contains(node));
+        let key_owners = self.available.key_owners(self.bucket, key, n)?;
+        let replicas = &key_owners.replicas;
+        let mut fallbacks = replicas.fallbacks.iter().filter(|node| !replicas.down.contains(node));
         let mut owners = Vec::with_capacity(replicas.primaries.len());
         for primary in &replicas.primaries {
             let is_down = replicas.down.contains(primary);
-            let Some(node) = (if is_down { others.next() } else { Some(primary) }) else {
+            let Some(node) = (if is_down { fallbacks.next() } else { Some(primary) }) else {
                 continue;
             };
             let member = self.available.members.member(*node);
             owners.push(Owner {
-                partition: known.partition,
+                partition: key_owners.partition,
                 node: self.available.members.name_of(*node),
                 address: member.map(|member| member.client).unwrap_or_default(),
                 primary: !is_down,

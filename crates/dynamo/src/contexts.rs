@@ -1,4 +1,4 @@
-//! Codec of causal contexts, the opaque bytes that clients are given and bring back.
+//! Codec of causal contexts: opaque bytes that clients receive and send back.
 
 use super::layout::Row;
 use base::codec::{Malformed, checksum};
@@ -6,29 +6,30 @@ use base::dots::DotContext;
 use base::limits::CONTEXT_BYTES_MAX;
 use base::{Actor, BucketName, ClusterId, Context, Error, Key, Reason, Result};
 
-/// Returns the context of a client that was shown a row. Every incarnation of a node that did not
-/// shut down cleanly leaves an actor behind in the rows that it wrote. So a row may hold more
-/// actors than a context can name; it still has to be read and written.
-pub(super) fn seen_in(row: &Row) -> DotContext<Actor> {
-    shortened(row.join(), row)
+/// Returns the context for a client that has read a row. Every incarnation of a node that did not
+/// shut down cleanly leaves an actor in the rows that it wrote. So a row may hold more actors than
+/// a context can name, and must still be readable and writable.
+pub(super) fn client_context(row: &Row) -> DotContext<Actor> {
+    shorten_context(row.join(), row)
 }
 
-/// Shortens a context to what a client can be given: first the actors whose values are in the row,
-/// so that a write replaces the values that it was shown. The others have no value left in this
-/// row; a replica that still has one learns from the row that it was replaced.
-pub(super) fn shortened(seen: DotContext<Actor>, row: &Row) -> DotContext<Actor> {
-    let named = |actor: &Actor| row.siblings().any(|(dot, _)| dot.is_some_and(|it| it.0 == actor));
-    seen.shortened(named)
+/// Shortens a context to the maximum size. The actors whose values are in the row come first, so
+/// that a write replaces the values that the client has read. The other actors have no value left
+/// in this row; a replica that still has one drops it when it merges the row.
+pub(super) fn shorten_context(seen: DotContext<Actor>, row: &Row) -> DotContext<Actor> {
+    let has_value =
+        |actor: &Actor| row.siblings().any(|(dot, _)| dot.is_some_and(|it| it.0 == actor));
+    seen.shorten(has_value)
 }
 
-/// Encoding of the contexts of one bucket's keys: a context is one key's in one cluster.
+/// Codec of the contexts of one bucket's keys. A context is valid for one key in one cluster.
 pub(super) struct ContextCodec<'a> {
     pub bucket: &'a BucketName,
     pub cluster: ClusterId,
 }
 
 impl ContextCodec<'_> {
-    /// Encodes what a client has seen of a key.
+    /// Encodes the context that a client has seen of a key.
     pub(super) fn encode(&self, key: &Key, seen: &DotContext<Actor>) -> Result<Context> {
         let bytes = seen.encode(self.salt(key));
         if bytes.len() > CONTEXT_BYTES_MAX {
@@ -38,17 +39,19 @@ impl ContextCodec<'_> {
         Ok(Context(bytes.into()))
     }
 
-    /// Encodes the context of a data type, of which a part would not do: any actor's dots may live
-    /// within the value. Empty where it would be too long: a remove then takes away what its
-    /// replica knows.
+    /// Encodes the context of a data type, which can't be shortened: any actor's dots may be within
+    /// the value. Empty if it would be too long: a remove then removes everything that its replica
+    /// has seen.
     pub(super) fn encode_typed(&self, key: &Key, seen: &DotContext<Actor>) -> Context {
         self.encode(key, seen).unwrap_or_default()
     }
 
-    /// Decodes what a client has seen of a key; `Malformed`: the context is another key's, or none.
+    /// Decodes the context that a client has seen of a key. `Malformed`: it belongs to another key,
+    /// or is no context.
     pub(super) fn decode(&self, key: &Key, context: &Context) -> Result<DotContext<Actor>> {
         DotContext::decode(&context.0, self.salt(key)).map_err(|Malformed(field)| {
-            let text = format!("{field}: send a context as it was given for this very key");
+            let text =
+                format!("{field}: send a context unchanged, as it was returned for this key");
             Error::new(Reason::Malformed, text)
         })
     }

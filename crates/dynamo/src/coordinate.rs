@@ -5,14 +5,14 @@
 //! a write, the repairs of a read) continues in the background until it is done or times out.
 
 use super::handoff::ExtraReceivers;
-use super::held::{HeldRow, held};
 use super::join_set::JoinSet;
 use super::key_owners::{KeyOwners, RingTarget};
 use super::layout::Row;
 use super::message::{self, VnodeQuestion};
 use super::put::PutDriver;
+use super::replica_row::{ReplicaRow, read_replica_row};
 use super::reply;
-use super::timing::{LATE_MS, TO_THE_END, asked_for, until};
+use super::timing::{DRAIN_TIME_MAX, LATE_MS, call_timeout, time_until};
 use super::vnode_ops::{EvaluatedWrite, KeyRef, Write, WritePolicy};
 use crate::Available;
 use base::codec::Malformed;
@@ -20,7 +20,8 @@ use base::error::{corrupt, shutting_down};
 use base::{Error, GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::quorum::{
-    Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreNeeds, Stored,
+    Fetch, FetchEffect, FetchEvent, FetchNeeds, FetchOutcome, Replicas, Store, StoreNeeds,
+    StoreOutcome,
 };
 use runtime::metrics::Metrics;
 use runtime::world;
@@ -30,11 +31,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Questions about vnodes concern no group.
+/// Group id of messages about vnodes, which belong to no group.
 pub(super) const NO_GROUP: GroupId = GroupId(0);
 
 impl Available {
-    /// Writes here, and brings it to all replicas.
+    /// Writes locally, and starts the task that sends the write to all replicas.
     pub(super) async fn store(
         self: &Arc<Available>,
         owners: KeyOwners,
@@ -42,14 +43,14 @@ impl Available {
         (policy, needs): (WritePolicy, StoreNeeds),
         within: Duration,
     ) -> Result<EvaluatedWrite> {
-        self.look_at_fence();
-        let hint = self.stands_in_for(&owners.replicas);
-        let beside = ExtraReceivers::new(self.node, &owners);
+        self.lift_stale_fence();
+        let hint = self.fallback_for(&owners.replicas);
+        let extra = ExtraReceivers::new(self.node, &owners);
         let KeyOwners { key_ref, replicas, epoch, .. } = owners;
-        // Here first: the dot is this vnode's, and the others merge the row that names it.
+        // Locally first: the dot is this vnode's, and the other replicas merge the row with it.
         let written = self.vnode_store.write(&key_ref, write, policy, hint)?;
         let (sender, receiver) = oneshot::channel();
-        let errand = PutDriver {
+        let driver = PutDriver {
             available: self.clone(),
             key_ref,
             policy,
@@ -58,12 +59,12 @@ impl Available {
             epoch,
             pw: needs.pw,
         };
-        self.tasks.spawn_short(errand.run((Store::new(needs, replicas), beside), sender, within));
-        came_of(receiver.await).map(|()| written)
+        self.tasks.spawn_short(driver.run((Store::new(needs, replicas), extra), sender, within));
+        write_outcome(receiver.await).map(|()| written)
     }
 
-    /// Returns the owner for which this node keeps the row. `None`: it is an owner itself.
-    fn stands_in_for(&self, replicas: &Replicas) -> Option<NodeId> {
+    /// Returns the owner for which this node is the fallback. `None`: it is an owner itself.
+    fn fallback_for(&self, replicas: &Replicas) -> Option<NodeId> {
         let Replicas { primaries, down, .. } = replicas;
         if primaries.contains(&self.node) {
             return None;
@@ -80,27 +81,26 @@ impl Available {
     ) -> Result<Option<Row>> {
         let (sender, receiver) = oneshot::channel();
         let KeyOwners { key_ref, replicas, epoch, .. } = owners;
-        let errand = GetDriver { available: self.clone(), key_ref, policy, epoch };
-        self.tasks.spawn_short(errand.run(Fetch::new(needs, replicas), sender, within));
+        let driver = GetDriver { available: self.clone(), key_ref, policy, epoch };
+        self.tasks.spawn_short(driver.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
-            Ok(Fetched::Found(held)) => {
-                let row = policy.settle(held.0);
-                self.saw_siblings(&row);
+            Ok(FetchOutcome::Found(found)) => {
+                let row = policy.resolve(found.0);
+                self.count_siblings(&row);
                 Ok(Some(row))
             }
-            Ok(Fetched::Nothing) => Ok(None),
-            Ok(Fetched::TooFew(short) | Fetched::OutOfTime(short)) => Err(short.unanswered(
-                "fewer replicas answered than were asked for: start the nodes that are down, or \
-                 ask for less",
+            Ok(FetchOutcome::NotFound) => Ok(None),
+            Ok(FetchOutcome::TooFew(short) | FetchOutcome::TimedOut(short)) => Err(short.read_error(
+                "fewer replicas answered than the read requires: start the nodes that are down, or \
+                 lower the quorum",
             )),
-            // The driver gave up because the ring has changed: the caller asks again by the new
-            // one.
-            Err(_) if self.knows_newer(epoch) => Err(outdated()),
+            // The driver gave up because the ring has changed: the caller retries with the new one.
+            Err(_) if self.has_newer_ring(epoch) => Err(ring_changed()),
             Err(_) => Err(shutting_down()),
         }
     }
 
-    /// Asks a node about vnodes, chosen by the ring as it is now.
+    /// Sends a question to a node that was chosen by the current ring.
     pub(super) async fn ask_vnode(
         &self,
         node: NodeId,
@@ -111,7 +111,7 @@ impl Available {
         self.ask_vnode_of(epoch, node, question, within).await
     }
 
-    /// Asks a vnode of another node, which was chosen by the ring of this epoch.
+    /// Sends a question to a node that was chosen by the ring of this epoch.
     pub(super) async fn ask_vnode_of(
         &self,
         epoch: u64,
@@ -119,30 +119,32 @@ impl Available {
         question: Bytes,
         within: Duration,
     ) -> Result<Bytes> {
-        let question = message::enclose(epoch, &question);
-        let alone = || Error::new(Reason::NoQuorum, "this node has no peers");
-        let peers = self.peers.get().ok_or_else(alone)?;
-        let bytes = peers.ask(node, NO_GROUP, question, within).await?;
-        reply::answer(&bytes).unwrap_or_else(|Malformed(field)| {
-            let text = format!("node {:016x} answered what can't be read ({field})", node.0);
+        let question = message::write_enveloped(epoch, &question);
+        let no_peers = || Error::new(Reason::NoQuorum, "this node has no peers");
+        let peers = self.peers.get().ok_or_else(no_peers)?;
+        let bytes = peers.call(node, NO_GROUP, question, within).await?;
+        reply::read(&bytes).unwrap_or_else(|Malformed(field)| {
+            let text = format!("the answer of node {:016x} can't be decoded ({field})", node.0);
             Err(Error::new(Reason::InDoubt, text))
         })
     }
 }
 
-/// Returns the outcome of a write that is logged here. An error means that the task ended with the
-/// node. It never means that nothing was done, because the client would then have another node
-/// write it again.
-fn came_of(stored: std::result::Result<Stored, oneshot::error::RecvError>) -> Result<()> {
+/// Returns the outcome of a write that is logged here. A receive error means that the task ended
+/// with the node. It must not become an error that claims that nothing was done: the client would
+/// have another node write it again.
+fn write_outcome(
+    stored: std::result::Result<StoreOutcome, oneshot::error::RecvError>,
+) -> Result<()> {
     match stored {
-        Ok(Stored::Enough) => Ok(()),
-        Ok(Stored::TooFew(short) | Stored::OutOfTime(short)) => Err(short.unstored(
-            "fewer replicas took the write than were asked for; it is kept where it is and may \
+        Ok(StoreOutcome::Enough) => Ok(()),
+        Ok(StoreOutcome::TooFew(short) | StoreOutcome::TimedOut(short)) => Err(short.write_error(
+            "fewer replicas accepted the write than required; those that did keep it, and it may \
              spread: read before you write again",
         )),
         Err(_) => {
-            let text = "the node is stopping: the write is logged there and may spread; read \
-                        before you write again";
+            let text = "the node is stopping: the write is in its log and may spread; read before \
+                        you write again";
             Err(Error::new(Reason::DeadlinePassed, text))
         }
     }
@@ -157,21 +159,21 @@ struct GetDriver {
     epoch: u64,
 }
 
-type FetchAnswer = (NodeId, Result<Option<HeldRow>>);
+type FetchAnswer = (NodeId, Result<Option<ReplicaRow>>);
 
 impl GetDriver {
     async fn run(
         self,
-        mut machine: Fetch<HeldRow>,
-        caller: oneshot::Sender<Fetched<HeldRow>>,
+        mut quorum: Fetch<ReplicaRow>,
+        caller: oneshot::Sender<FetchOutcome<ReplicaRow>>,
         within: Duration,
     ) {
         let began = world::milliseconds();
         let deadline = began + within.as_millis() as u64;
-        let mut late = Some(began + LATE_MS);
+        let mut late_at = Some(began + LATE_MS);
         let (mut tasks, mut effects) = (JoinSet::new(), Vec::new());
         let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
-        machine.step(FetchEvent::Begun, &mut effects);
+        quorum.step(FetchEvent::Started, &mut effects);
         loop {
             for effect in std::mem::take(&mut effects) {
                 match effect {
@@ -185,30 +187,30 @@ impl GetDriver {
                     FetchEffect::Repair { node, versions } => {
                         self.repair(node, versions, (deadline, within));
                     }
-                    FetchEffect::Finished => return tasks.finish(TO_THE_END).await,
+                    FetchEffect::Finished => return tasks.finish(DRAIN_TIME_MAX).await,
                 }
             }
             tokio::select! {
                 biased;
                 (by, answer) = tasks.next() => {
                     waiting.remove(&by);
-                    // By the older ring, answers of former owners would be counted. After the
-                    // answer nothing is counted any more.
+                    // With the older ring, answers of former owners would be counted. After the
+                    // client is answered nothing is counted any more.
                     if caller.is_some() && self.is_outdated(by, &answer, deadline).await {
-                        return; // Who waits asks again.
+                        return; // The caller retries.
                     }
                     let event = match answer {
                         Ok(versions) => FetchEvent::Answered { by, versions },
                         Err(_) => FetchEvent::Failed { by },
                     };
-                    machine.step(event, &mut effects);
+                    quorum.step(event, &mut effects);
                 }
-                () = sleep(until(late.unwrap_or(deadline).min(deadline))) => {
-                    if late.take().is_none_or(|late| late >= deadline) {
-                        machine.step(FetchEvent::OutOfTime, &mut effects);
+                () = sleep(time_until(late_at.unwrap_or(deadline).min(deadline))) => {
+                    if late_at.take().is_none_or(|late_at| late_at >= deadline) {
+                        quorum.step(FetchEvent::TimedOut, &mut effects);
                     } else {
                         for by in waiting.clone() {
-                            machine.step(FetchEvent::Late { by }, &mut effects);
+                            quorum.step(FetchEvent::Late { by }, &mut effects);
                         }
                     }
                 }
@@ -216,16 +218,15 @@ impl GetDriver {
         }
     }
 
-    /// Returns true if a node refused because it knows another ring, and this node knows it now
-    /// too.
+    /// Returns true if a node refused because of its newer ring, and this node has that ring now.
     async fn is_outdated(
         &self,
         by: NodeId,
-        answer: &Result<Option<HeldRow>>,
+        answer: &Result<Option<ReplicaRow>>,
         deadline: u64,
     ) -> bool {
         let refused = answer.as_ref().is_err_and(|error| error.reason == Reason::Changed);
-        refused && self.available.learn_ring(by, self.epoch, until(deadline)).await
+        refused && self.available.fetch_ring(by, self.epoch, time_until(deadline)).await
     }
 
     fn ask(&self, node: NodeId, deadline: u64, tasks: &mut JoinSet<FetchAnswer>) {
@@ -233,29 +234,32 @@ impl GetDriver {
         if node == available.node {
             let key_ref = self.key_ref.clone();
             tasks.push(async move {
-                let held = available.vnode_store.read(&key_ref).and_then(|row| held(row.as_ref()));
-                (node, held)
+                let versions = available
+                    .vnode_store
+                    .read(&key_ref)
+                    .and_then(|row| read_replica_row(row.as_ref()));
+                (node, versions)
             });
             return;
         }
         let question = VnodeQuestion::Fetch(self.key_ref.clone()).write();
         let epoch = self.epoch;
         tasks.push(async move {
-            let within = asked_for(until(deadline));
-            let asking = available.ask_vnode_of(epoch, node, question, within);
-            let answer = available.witnessed(node, asking).await;
-            let held = answer.and_then(|bytes| match bytes.first() {
-                Some(1) => held(Some(&bytes.slice(1..))),
+            let within = call_timeout(time_until(deadline));
+            let request = available.ask_vnode_of(epoch, node, question, within);
+            let answer = available.observe_request(node, request).await;
+            let versions = answer.and_then(|bytes| match bytes.first() {
+                Some(1) => read_replica_row(Some(&bytes.slice(1..))),
                 Some(0) => Ok(None),
                 _ => Err(corrupt(Malformed("yes or no"))),
             });
-            (node, held)
+            (node, versions)
         });
     }
 
-    fn repair(&self, node: NodeId, versions: HeldRow, (deadline, within): (u64, Duration)) {
-        // A read from long ago, by a node that stalled meanwhile, may hold what a tombstone deleted
-        // that is itself gone by now.
+    fn repair(&self, node: NodeId, versions: ReplicaRow, (deadline, within): (u64, Duration)) {
+        // Not after a stall of this node: an old read may hold a value whose tombstone was reaped
+        // since.
         if world::milliseconds() > deadline + LATE_MS {
             return;
         }
@@ -263,12 +267,12 @@ impl GetDriver {
         let (available, key_ref, policy) =
             (self.available.clone(), self.key_ref.clone(), self.policy);
         if node == available.node {
-            // The partition may have gone over since the read began.
-            let taken = available.takes_still(self.epoch, &key_ref);
-            let taken = taken
+            // The partition may have moved since the read began.
+            let merged = available.check_write_epoch(self.epoch, &key_ref);
+            let merged = merged
                 .and_then(|()| available.vnode_store.merge(&key_ref, versions.0, policy, None));
-            if let Err(error) = taken {
-                tracing::debug!(target: "node", %error, "a row is not repaired");
+            if let Err(error) = merged {
+                tracing::debug!(target: "node", %error, "read repair of a row failed");
             }
             return;
         }
@@ -276,14 +280,14 @@ impl GetDriver {
         let question = VnodeQuestion::Store { key_ref, policy, hint: None, row }.write();
         let chosen = RingTarget { node, epoch: self.epoch };
         self.available.tasks.spawn_short(async move {
-            let _ = available.ask_chosen(chosen, question, within).await;
+            let _ = available.ask_ring_target(chosen, question, within).await;
         });
     }
 }
 
-/// Returns the error of a read by an outdated ring, of which this node has learned meanwhile.
-fn outdated() -> Error {
-    Error::new(Reason::Changed, "the ring has changed: ask again by the one that is known now")
+/// Returns the error of a read by an outdated ring.
+fn ring_changed() -> Error {
+    Error::new(Reason::Changed, "the ring has changed: try again")
 }
 
 #[cfg(test)]
@@ -292,10 +296,10 @@ mod tests {
     use base::Kind;
 
     #[tokio::test]
-    async fn a_logged_write_whose_errand_broke_off_may_have_happened() {
+    async fn logged_write_with_aborted_task_has_unknown_outcome() {
         let (sender, receiver) = oneshot::channel();
         drop(sender);
-        let told = came_of(receiver.await).expect_err("nobody knows how far it came");
+        let told = write_outcome(receiver.await).expect_err("nobody knows how far it came");
         assert_eq!(told.kind(), Kind::Unknown, "{told}");
     }
 }

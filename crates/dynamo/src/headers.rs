@@ -5,12 +5,12 @@ use base::limits::{CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX};
 use base::{Headers, Link, varint};
 use bytes::Bytes;
 
-/// Reads headers; what they say is slices of `whole`, of which these bytes are a part.
-pub(super) fn take(whole: &Bytes, bytes: &[u8]) -> Result<Headers, Malformed> {
+/// Reads headers. Their fields are slices of `source`, which contains `bytes`.
+pub(super) fn take(source: &Bytes, bytes: &[u8]) -> Result<Headers, Malformed> {
     let from = &mut Reader::new(bytes);
     let text = |from: &mut Reader<'_>| {
         let text = varint::take_string(from, CONTENT_HEADERS_BYTES_MAX, "header")?;
-        Ok(whole.slice_ref(text))
+        Ok(source.slice_ref(text))
     };
     let (content_type, charset, encoding) = (text(from)?, text(from)?, text(from)?);
     let count = |from: &mut Reader<'_>, each| {

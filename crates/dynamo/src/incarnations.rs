@@ -1,12 +1,12 @@
 //! Actors that create dots on this node, from one incarnation to the next.
 //!
-//! A vnode keeps its actor only if the incarnation before shut down cleanly, and other nodes have
-//! admitted this one. A data directory that was restored from a copy looks as if it had shut down
-//! cleanly, but the cluster has seen the incarnation that it would begin.
+//! A vnode keeps its actor only if the previous incarnation shut down cleanly, and other nodes have
+//! admitted this one. A data directory that was restored from a copy looks like a clean shutdown,
+//! but the cluster has already seen the incarnation that it would begin.
 //!
 //! Promises: a dot that an earlier incarnation may have minted and lost belongs to another actor,
-//! also if incarnations that wrote nothing lie between.
-//! Never: asks anyone.
+//! even if incarnations without writes lie between.
+//! Never: sends a request.
 
 use super::batch::Mark;
 use super::layout::record_key;
@@ -14,7 +14,7 @@ use super::slots::Slot;
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use base::Result;
 use base::error::corrupt;
-use logic::causal::{Minter, Start};
+use logic::causal::{Minter, StartState};
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use runtime::world;
@@ -28,55 +28,56 @@ impl VnodeStore {
             return Ok(*minter);
         }
         let (_, record) = self.newest(state, &record_key(slot))?;
-        let record = record.map(|bytes| Minter::recall(&bytes)).transpose().map_err(corrupt)?;
-        let fell = self.after_a_fall && !Mutant::MintsAsBefore.is_active();
-        let restored = self.life > 1 && !self.was_met();
-        let found = Start {
+        let record =
+            record.map(|bytes| Minter::from_record(&bytes)).transpose().map_err(corrupt)?;
+        let crashed = self.unclean_shutdown && !Mutant::ReuseActorAfterCrash.is_active();
+        let is_restored = self.incarnation > 1 && !self.is_acknowledged();
+        let found = StartState {
             record,
-            life: self.life,
-            held_before: fell,
-            // A write goes to the other replicas while this one syncs it: unsynced writes of before
-            // the crash may be known to them.
-            unsynced: fell,
-            damaged: false,
-            restored,
+            incarnation: self.incarnation,
+            was_held: crashed,
+            // A write goes to the other replicas while this one syncs it: they may know writes that
+            // the crash lost here.
+            may_lack_writes: crashed,
+            is_damaged: false,
+            is_restored,
         };
-        let (minter, doubt) = Minter::start(self.node, slot.0, found, world::chance());
+        let (minter, doubt) = Minter::start(self.node, slot.0, found, world::random_u64());
         if let Some(doubt) = doubt {
             tracing::debug!(
                 target: "node", slot = slot.0, ?doubt, actor = %minter.actor(),
-                "a vnode goes on as another actor"
+                "a vnode continues with a new actor id"
             );
         }
         state.minters.insert(slot, minter);
         Ok(minter)
     }
 
-    /// Notes that another node has admitted this incarnation.
-    pub fn meet(&self) {
-        self.met.store(true, Ordering::Release);
+    /// Records that another node has admitted this incarnation.
+    pub fn mark_acknowledged(&self) {
+        self.acknowledged.store(true, Ordering::Release);
     }
 
-    fn was_met(&self) -> bool {
-        self.met.load(Ordering::Acquire) || (self.alone)()
+    fn is_acknowledged(&self) -> bool {
+        self.acknowledged.load(Ordering::Acquire) || (self.is_sole_member)()
     }
 
     /// Records a clean shutdown: the next incarnation keeps the actors. An incarnation that no
-    /// other node has met records none.
-    pub fn end_well(&self) -> Result<()> {
-        let ended = if self.was_met() { self.life } else { 0 };
-        let mark = Mark { applied: self.landed.borrow().upto, ended };
+    /// other node has admitted records none.
+    pub fn record_clean_shutdown(&self) -> Result<()> {
+        let clean_incarnation = if self.is_acknowledged() { self.incarnation } else { 0 };
+        let mark = Mark { applied: self.progress.borrow().applied, clean_incarnation };
         let mut changes = vec![mark.change()];
-        if self.after_a_fall && !Mutant::ForgetsTheFall.is_active() {
-            changes.extend(self.renewed()?);
+        if self.unclean_shutdown && !Mutant::ForgetUncleanShutdown.is_active() {
+            changes.extend(self.renewed_records()?);
         }
         self.trees.apply(&mut changes.into_iter()).map_err(store_error)?;
         Ok(())
     }
 
-    /// Returns new records of the vnodes that wrote nothing since the crash. After a clean shutdown
-    /// nothing else would tell that they are in doubt.
-    fn renewed(&self) -> Result<Vec<RowChange>> {
+    /// Returns renewed records of the vnodes without writes since the crash. After a clean shutdown
+    /// nothing else would mark their actors as doubtful.
+    fn renewed_records(&self) -> Result<Vec<RowChange>> {
         let mut guard = self.state();
         let state = &mut *guard;
         let mut changes = Vec::new();

@@ -1,4 +1,4 @@
-//! Several answers awaited at once, in an order that does not depend on chance.
+//! Set of futures awaited together, in a deterministic order.
 
 use runtime::world::timeout;
 use std::future::{Future, poll_fn};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 type JoinSetTask<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Futures of one kind; few, so all are looked at whenever one of them wakes.
+/// Futures of one kind; few, so all are polled whenever one of them wakes.
 pub(super) struct JoinSet<T> {
     all: Vec<JoinSetTask<T>>,
 }
@@ -18,27 +18,27 @@ impl<T> JoinSet<T> {
         JoinSet { all: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, one: impl Future<Output = T> + Send + 'static) {
-        self.all.push(Box::pin(one));
+    pub(super) fn push(&mut self, task: impl Future<Output = T> + Send + 'static) {
+        self.all.push(Box::pin(task));
     }
 
-    /// Awaits the remaining tasks for their effects, at most so long.
+    /// Awaits the remaining tasks for their effects, at most for `within`.
     pub(super) async fn finish(mut self, within: Duration) {
-        let all = async {
+        let drained = async {
             while !self.all.is_empty() {
                 self.next().await;
             }
         };
-        let _ = timeout(within, all).await;
+        let _ = timeout(within, drained).await;
     }
 
     /// Returns the next result, of the task that has waited longest. Never resolves if there is no
     /// task.
     pub(super) async fn next(&mut self) -> T {
         poll_fn(|context| {
-            for at in 0..self.all.len() {
-                if let Poll::Ready(ready) = self.all[at].as_mut().poll(context) {
-                    drop(self.all.remove(at));
+            for index in 0..self.all.len() {
+                if let Poll::Ready(ready) = self.all[index].as_mut().poll(context) {
+                    drop(self.all.remove(index));
                     return Poll::Ready(ready);
                 }
             }

@@ -1,38 +1,39 @@
 //! Coordination of a client's request for one key: the meaning of each call, and its answer.
 //!
 //! Plain calls work where they have a meaning. A `Get` answers the value if there is one; several
-//! are a `conflict` with the remedy. A `Set` overwrites whatever the coordinating replica has, as
-//! clients that say `SET` mean it; concurrent writes of other replicas stay as siblings. Blind
+//! are a `conflict` error that names the remedy. A `Set` overwrites all values of the coordinating
+//! replica, as clients expect of `SET`; concurrent writes of other replicas stay as siblings. Blind
 //! writes, which overwrite nothing, use `AvailableCall::Store` without a context.
 
-use super::contexts::{ContextCodec, seen_in, shortened};
+use super::contexts::{ContextCodec, client_context, shorten_context};
 use super::key_owners::KeyOwners;
-use super::layout::{Row, Stored};
-use super::timing::until;
+use super::layout::{Row, StoredValue};
+use super::timing::time_until;
 use super::vnode_ops::{
-    EvaluatedWrite, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy, living,
+    EvaluatedWrite, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy, has_live_value,
 };
 use crate::Available;
 use base::error::corrupt;
-use base::request::{Expiry, Missing};
+use base::request::{Expiry, OnMissing};
 use base::{
     AvailableCall, Body, BucketName, Call, Condition, Content, Context, DataType, Error,
     FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, ReadLevel, Reason, Reply,
     Request, Result, Row as PlainRow, Siblings, StoreOptions, Update, Version,
 };
-use logic::quorum::{Excess, FetchWish, StoreWish};
+use logic::quorum::{FetchQuorums, QuorumError, StoreQuorums};
 use runtime::metrics::Metrics;
 use runtime::world;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A request that names no time may take this long.
-const WITHIN_MS: u64 = 10_000;
-/// A client may ask for this much.
-const WITHIN_MS_MAX: u64 = 60_000;
+/// Default timeout of a request, in milliseconds.
+const TIMEOUT_MS: u64 = 10_000;
+/// Maximum timeout that a client may request, in milliseconds.
+const TIMEOUT_MS_MAX: u64 = 60_000;
 
 impl Available {
-    /// Coordinates a request on this node; `owners` are those of a write's key, if they are known.
+    /// Coordinates a request on this node. `owners`: the owners of a write's key, if they are
+    /// known.
     pub(super) async fn coordinate(
         self: &Arc<Available>,
         request: Request,
@@ -40,15 +41,16 @@ impl Available {
         owners: Option<KeyOwners>,
     ) -> Result<Reply> {
         if request.retry.is_some() {
-            return Err(unsupported("a request can't be named for a retry"));
+            return Err(unsupported("retries with a session are not supported"));
         }
         let owners = Mutex::new(owners);
-        let asked = KeyRequest { available: self, bucket: &request.bucket, properties, owners };
+        let key_request =
+            KeyRequest { available: self, bucket: &request.bucket, properties, owners };
         let body = match request.call {
-            Call::Read(read, level) => asked.read(read, level).await?,
-            Call::Update(update) => asked.update(update).await?,
-            Call::Available(call) => asked.call(call).await?,
-            Call::Session(_) => return Err(unsupported("there are no sessions")),
+            Call::Read(read, level) => key_request.read(read, level).await?,
+            Call::Update(update) => key_request.update(update).await?,
+            Call::Available(call) => key_request.call(call).await?,
+            Call::Session(_) => return Err(unsupported("sessions are not supported")),
             Call::Directory(_) => return Err(unsupported("the directory is asked elsewhere")),
         };
         Ok(Reply::new(LogIndex(0), body))
@@ -57,12 +59,12 @@ impl Available {
 
 fn unsupported(what: &str) -> Error {
     let text = format!(
-        "in an available bucket {what}: use get, set and delete of one key, or a consistent bucket"
+        "available bucket: {what}; use get, set and delete of one key, or a consistent bucket"
     );
     Error::new(Reason::NotSupported, text)
 }
 
-/// A request, and the bucket it asks.
+/// Request for one key, with its bucket.
 pub(super) struct KeyRequest<'a> {
     pub(super) available: &'a Arc<Available>,
     pub(super) bucket: &'a BucketName,
@@ -78,12 +80,16 @@ impl KeyRequest<'_> {
     }
 
     async fn read(&self, read: Read, level: ReadLevel) -> Result<Body> {
-        self.plain()?;
+        self.require_plain_values()?;
         let mut options = FetchOptions::default();
         match level {
             ReadLevel::Consistent => {}
             ReadLevel::Dirty => options.r = Some(Quorum::One),
-            ReadLevel::AtLeast(_) => return Err(unsupported("there is no log to wait for")),
+            ReadLevel::AtLeast(_) => {
+                return Err(unsupported(
+                    "read level at_least is not supported, because there is no log index",
+                ));
+            }
         }
         match read {
             Read::Get(key) => self.get(key, &options).await.map(Body::Row),
@@ -98,35 +104,35 @@ impl KeyRequest<'_> {
                 let mut count = 0;
                 for key in keys {
                     let row = self.fetch(&key, &options).await?;
-                    count += u64::from(row.is_some_and(|row| living(&row)));
+                    count += u64::from(row.is_some_and(|row| has_live_value(&row)));
                 }
                 Ok(Body::Count(count))
             }
-            _ => Err(unsupported("keys are not read in ranges, counted or asserted")),
+            _ => Err(unsupported("range reads, counts and assertions are not supported")),
         }
     }
 
     async fn update(&self, update: Update) -> Result<Body> {
         match update {
             Update::Set { expiry: Expiry::Keep | Expiry::After(0), .. } => {
-                Err(unsupported("a write says anew how long its value lives, at least a moment"))
+                Err(unsupported("a write can't keep the expiry time or expire at once"))
             }
             Update::Set { key, value, expiry } => {
-                self.plain()?;
+                self.require_plain_values()?;
                 let content = Content::plain(value);
-                let what = (Some(&content), expiry);
-                let how = (SeenVersions::Everything, WriteCondition::Always);
-                self.store(&key, what, how, &StoreOptions::default()).await?;
+                let new_value = (Some(&content), expiry);
+                let precondition = (SeenVersions::Everything, WriteCondition::Always);
+                self.store(&key, new_value, precondition, &StoreOptions::default()).await?;
                 Ok(Body::Updated(Outcome::Done))
             }
             Update::Delete { key, missing } => {
                 let removed = self.remove(&key, None, &StoreOptions::default()).await?;
                 match (removed, missing) {
-                    (None, Missing::Fails) => Err(Error::key(Reason::NotFound, &key)),
+                    (None, OnMissing::Fail) => Err(Error::key(Reason::NotFound, &key)),
                     (removed, _) => Ok(Body::Updated(Outcome::Existed(removed.is_some()))),
                 }
             }
-            _ => Err(unsupported("nothing is changed under a condition, or together")),
+            _ => Err(unsupported("conditional and atomic updates are not supported")),
         }
     }
 
@@ -137,22 +143,22 @@ impl KeyRequest<'_> {
                 Ok(Body::Siblings(self.siblings(&key, &row.unwrap_or_default())?))
             }
             AvailableCall::Store(store) => {
-                self.plain()?;
+                self.require_plain_values()?;
                 let base::Store { key, content, context, options, condition } = *store;
                 content.headers.check()?;
                 let seen = match &context {
                     Some(context) => SeenVersions::Context(self.contexts().decode(&key, context)?),
                     None => SeenVersions::Nothing,
                 };
-                let only = match &condition {
+                let condition = match &condition {
                     None => WriteCondition::Always,
                     Some(Condition::Absent) => WriteCondition::Absent,
                     Some(Condition::Unchanged(context)) => {
                         WriteCondition::Unchanged(self.contexts().decode(&key, context)?)
                     }
                 };
-                let what = (Some(&content), Expiry::Default);
-                self.store(&key, what, (seen, only), &options).await
+                let new_value = (Some(&content), Expiry::Default);
+                self.store(&key, new_value, (seen, condition), &options).await
             }
             AvailableCall::Remove { key, context, options } => {
                 match self.remove(&key, context.as_ref(), &options).await? {
@@ -175,16 +181,16 @@ impl KeyRequest<'_> {
         }
     }
 
-    /// Values of a data type are changed, and never written as a whole.
-    fn plain(&self) -> Result<()> {
+    /// Refuses plain values in a bucket of data types, which are only changed by operations.
+    fn require_plain_values(&self) -> Result<()> {
         match self.properties.replication.datatype {
             DataType::None => Ok(()),
             kind => {
                 let text = format!(
-                    "`{}` is an available bucket of data types ({}): they are read and changed as \
-                     such, not as values",
+                    "`{}` is an available bucket of data types ({}): use the operations of data \
+                     types",
                     self.bucket,
-                    kind.word()
+                    kind.name()
                 );
                 Err(Error::new(Reason::NotSupported, text))
             }
@@ -193,14 +199,14 @@ impl KeyRequest<'_> {
 
     async fn get(&self, key: Key, options: &FetchOptions) -> Result<Option<PlainRow>> {
         let Some(row) = self.fetch(&key, options).await? else { return Ok(None) };
-        let mut living = row.siblings().filter(|(_, value)| !value.is_tombstone());
-        let Some((dot, value)) = living.next() else { return Ok(None) };
-        let others = living.count();
-        if others > 0 {
+        let mut values = row.siblings().filter(|(_, value)| !value.is_tombstone());
+        let Some((dot, value)) = values.next() else { return Ok(None) };
+        let other_values = values.count();
+        if other_values > 0 {
             let text = format!(
-                "this key has {} values that did not know of each other: read them as siblings \
-                 with their context, and write what they become; a plain set replaces them all",
-                others + 1
+                "this key has {} concurrent values: read its siblings with their context, and \
+                 write the merged value with that context; a plain set replaces them all",
+                other_values + 1
             );
             return Err(Error::new(Reason::Siblings, text));
         }
@@ -209,7 +215,7 @@ impl KeyRequest<'_> {
             return Err(Error::new(Reason::NotSupported, text));
         }
         let sibling = value.sibling(dot).map_err(corrupt)?;
-        // As many bits as every reader of JSON keeps exact.
+        // 53 bits: every JSON reader keeps them exact.
         let version = Version((sibling.vtag.0 >> 75) as u64);
         let now = world::unix_ms();
         let expires_in_ms = value.expires_at().map(|at| at.saturating_sub(now));
@@ -219,25 +225,26 @@ impl KeyRequest<'_> {
     pub(super) async fn fetch(&self, key: &Key, options: &FetchOptions) -> Result<Option<Row>> {
         self.check_key(key)?;
         Metrics::count(&self.available.metrics.reads);
-        let it = &self.properties.replication;
-        let wish = FetchWish {
-            r: options.r.unwrap_or(it.r),
-            pr: options.pr.unwrap_or(it.pr),
-            node_confirms: options.node_confirms.unwrap_or(it.node_confirms),
-            basic_quorum: options.basic_quorum.unwrap_or(it.basic_quorum),
-            notfound_ok: options.notfound_ok.unwrap_or(it.notfound_ok),
+        let replication = &self.properties.replication;
+        let wish = FetchQuorums {
+            r: options.r.unwrap_or(replication.r),
+            pr: options.pr.unwrap_or(replication.pr),
+            node_confirms: options.node_confirms.unwrap_or(replication.node_confirms),
+            basic_quorum: options.basic_quorum.unwrap_or(replication.basic_quorum),
+            notfound_ok: options.notfound_ok.unwrap_or(replication.notfound_ok),
         };
-        let policy = WritePolicy::of(self.properties);
-        let until_ms = world::milliseconds() + within(options.timeout_ms).as_millis() as u64;
+        let policy = WritePolicy::from_properties(self.properties);
+        let until_ms =
+            world::milliseconds() + request_timeout(options.timeout_ms).as_millis() as u64;
         loop {
-            let owners = self.available.key_owners(self.bucket, key, it.n_val)?;
-            let needs = wish.needs(it.n_val, owners.nodes).map_err(excessive)?;
+            let owners = self.available.key_owners(self.bucket, key, replication.n_val)?;
+            let needs = wish.needs(replication.n_val, owners.nodes).map_err(excessive)?;
             let epoch = owners.epoch;
-            match self.available.fetch(owners, (policy, needs), until(until_ms)).await {
-                // Each time by a newer ring, and within the same time.
+            match self.available.fetch(owners, (policy, needs), time_until(until_ms)).await {
+                // Retried with a newer ring each time, within the same deadline.
                 Err(error)
-                    if error.reason == Reason::Changed && self.available.knows_newer(epoch) => {}
-                found => return found.inspect_err(|error| self.available.saw_refusal(error)),
+                    if error.reason == Reason::Changed && self.available.has_newer_ring(epoch) => {}
+                found => return found.inspect_err(|error| self.available.count_refusal(error)),
             }
         }
     }
@@ -246,23 +253,23 @@ impl KeyRequest<'_> {
         &self,
         key: &Key,
         (content, expiry): (Option<&Content>, Expiry),
-        (seen, only): (SeenVersions, WriteCondition),
+        (seen, condition): (SeenVersions, WriteCondition),
         options: &StoreOptions,
     ) -> Result<Body> {
         self.check_content(content)?;
-        let what = WriteContent::Value(self.stored(content, expiry));
-        let written = self.write(key, Write { what, seen, only }, options).await?;
-        let told = match options.return_body {
+        let content = WriteContent::Value(self.stored(content, expiry));
+        let written = self.write(key, Write { content, seen, condition }, options).await?;
+        let reply = match options.return_body {
             true => self.siblings(key, &written.row).map(Body::Siblings),
             false => {
-                let seen = shortened(written.context, &written.row);
+                let seen = shorten_context(written.context, &written.row);
                 self.contexts().encode(key, &seen).map(Body::Stored)
             }
         };
-        told.map_err(|error| done_untold(&error))
+        reply.map_err(|error| reply_failed_after_write(&error))
     }
 
-    /// Coordinates a write here, and sends it to as many replicas as were asked for.
+    /// Coordinates a write here, with the quorum that the options and properties require.
     pub(super) async fn write(
         &self,
         key: &Key,
@@ -271,26 +278,26 @@ impl KeyRequest<'_> {
     ) -> Result<EvaluatedWrite> {
         self.check_key(key)?;
         Metrics::count(&self.available.metrics.updates);
-        let it = &self.properties.replication;
-        let wish = StoreWish {
-            w: options.w.unwrap_or(it.w),
-            dw: options.dw.unwrap_or(it.dw),
-            pw: options.pw.unwrap_or(it.pw),
-            node_confirms: options.node_confirms.unwrap_or(it.node_confirms),
+        let replication = &self.properties.replication;
+        let wish = StoreQuorums {
+            w: options.w.unwrap_or(replication.w),
+            dw: options.dw.unwrap_or(replication.dw),
+            pw: options.pw.unwrap_or(replication.pw),
+            node_confirms: options.node_confirms.unwrap_or(replication.node_confirms),
         };
         let owners = self.owners_for_write(key)?;
-        let needs = wish.needs(it.n_val, owners.nodes).map_err(excessive)?;
-        let policy = WritePolicy::of(self.properties);
-        let within = within(options.timeout_ms);
+        let needs = wish.needs(replication.n_val, owners.nodes).map_err(excessive)?;
+        let policy = WritePolicy::from_properties(self.properties);
+        let within = request_timeout(options.timeout_ms);
         let written = self.available.store(owners, write, (policy, needs), within).await;
-        written.inspect_err(|error| self.available.saw_refusal(error))
+        written.inspect_err(|error| self.available.count_refusal(error))
     }
 
-    /// Returns the owners of a write's key: those that were found with the coordinator, unless the
-    /// ring has changed since.
+    /// Returns the owners of a write's key: those found with the coordinator, unless the ring has
+    /// changed since.
     fn owners_for_write(&self, key: &Key) -> Result<KeyOwners> {
         let found = self.owners.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match found.filter(|owners| !self.available.knows_newer(owners.epoch)) {
+        match found.filter(|owners| !self.available.has_newer_ring(owners.epoch)) {
             Some(owners) => Ok(owners),
             None => {
                 let n = self.properties.replication.n_val;
@@ -299,23 +306,23 @@ impl KeyRequest<'_> {
         }
     }
 
-    /// Builds the stored value of a content, or of a delete.
-    fn stored(&self, content: Option<&Content>, expiry: Expiry) -> Stored {
+    /// Builds the stored value of a content, or the tombstone of a delete.
+    fn stored(&self, content: Option<&Content>, expiry: Expiry) -> StoredValue {
         let now = world::unix_ms();
-        let stored = Stored::new(content, now);
+        let stored = StoredValue::new(content, now);
         let ttl = match expiry {
             Expiry::Default => self.properties.ttl_ms,
             Expiry::After(ms) => ms,
             Expiry::Never | Expiry::Keep => 0,
         };
         match ttl {
-            ttl if ttl > 0 && content.is_some() => stored.expiring(now.saturating_add(ttl)),
+            ttl if ttl > 0 && content.is_some() => stored.with_expiry(now.saturating_add(ttl)),
             _ => stored,
         }
     }
 
-    /// Deletes what the context has seen. Without a context, deletes what a read finds. `None`:
-    /// nothing was there.
+    /// Deletes the values that the context has seen. Without a context, deletes the values that a
+    /// read finds. `None`: there was no value.
     async fn remove(
         &self,
         key: &Key,
@@ -324,20 +331,20 @@ impl KeyRequest<'_> {
     ) -> Result<Option<Body>> {
         let seen = match context {
             Some(context) => self.contexts().decode(key, context)?,
-            None => match self.fetch(key, &before(options)).await? {
-                Some(row) if living(&row) => row.join(),
+            None => match self.fetch(key, &read_options(options)).await? {
+                Some(row) if has_live_value(&row) => row.join(),
                 _ => return Ok(None),
             },
         };
-        let how = (SeenVersions::Context(seen), WriteCondition::Always);
-        self.store(key, (None, Expiry::Never), how, options).await.map(Some)
+        let precondition = (SeenVersions::Context(seen), WriteCondition::Always);
+        self.store(key, (None, Expiry::Never), precondition, options).await.map(Some)
     }
 
     fn siblings(&self, key: &Key, row: &Row) -> Result<Siblings> {
         let all = row.siblings().map(|(dot, value)| self.sibling(dot, value));
         let mut values = all.collect::<Result<Vec<_>>>()?;
         values.sort_by_key(|value| (std::cmp::Reverse(value.written_ms), value.vtag));
-        Ok(Siblings { context: self.contexts().encode(key, &seen_in(row))?, values })
+        Ok(Siblings { context: self.contexts().encode(key, &client_context(row))?, values })
     }
 
     fn check_key(&self, key: &Key) -> Result<()> {
@@ -345,46 +352,46 @@ impl KeyRequest<'_> {
         if key.len() <= most {
             return Ok(());
         }
-        let text = format!("a key of {} bytes; at most {most} (key_bytes_max)", key.len());
+        let text = format!("a key of {} bytes exceeds {most} (key_bytes_max)", key.len());
         Err(Error::new(Reason::TooLarge, text))
     }
 
     fn check_content(&self, content: Option<&Content>) -> Result<()> {
-        // Tombstones are always taken: only they can free space.
+        // Tombstones are always accepted: only they can free space.
         let Some(content) = content else { return Ok(()) };
         let (bytes, most) = (content.value.len(), self.properties.value_bytes_max);
         if bytes > most {
-            let text = format!("a value of {bytes} bytes; at most {most} (value_bytes_max)");
+            let text = format!("a value of {bytes} bytes exceeds {most} (value_bytes_max)");
             return Err(Error::new(Reason::TooLarge, text));
         }
-        self.check_room()
+        self.check_disk_space()
     }
 
-    pub(super) fn check_room(&self) -> Result<()> {
+    pub(super) fn check_disk_space(&self) -> Result<()> {
         if self.available.space.is_full() {
             Metrics::count(&self.available.metrics.updates_refused);
-            return Err(self.available.space.refusal());
+            return Err(self.available.space.refusal_error());
         }
         Ok(())
     }
 }
 
-/// Options of the read that precedes a delete: it has the delete's timeout.
-fn before(options: &StoreOptions) -> FetchOptions {
+/// Options of the read that precedes a delete, with the delete's timeout.
+fn read_options(options: &StoreOptions) -> FetchOptions {
     FetchOptions { timeout_ms: options.timeout_ms, ..FetchOptions::default() }
 }
 
-/// Returns the error of a write that is done and whose answer can't be built. An error of the
-/// answer itself would say that nothing happened.
-pub(super) fn done_untold(error: &Error) -> Error {
-    let text = format!("the write is done, but what came of it can't be told: {error}");
+/// Returns the error of a completed write whose answer can't be built. The original error would
+/// claim that nothing happened.
+pub(super) fn reply_failed_after_write(error: &Error) -> Error {
+    let text = format!("the write was applied, but its result can't be returned: {error}");
     Error::new(Reason::InDoubt, text)
 }
 
-fn excessive(error: Excess) -> Error {
+fn excessive(error: QuorumError) -> Error {
     Error::new(Reason::Malformed, error.to_string())
 }
 
-fn within(timeout_ms: Option<u64>) -> Duration {
-    Duration::from_millis(timeout_ms.unwrap_or(WITHIN_MS).clamp(1, WITHIN_MS_MAX))
+fn request_timeout(timeout_ms: Option<u64>) -> Duration {
+    Duration::from_millis(timeout_ms.unwrap_or(TIMEOUT_MS).clamp(1, TIMEOUT_MS_MAX))
 }

@@ -1,16 +1,16 @@
 //! Layout of the local store: keys of a vnode's rows, and the bytes of a stored value.
 //!
-//! A vnode is the part of one node in one *slot*: the ring of 2^160 points is cut into 1,024 slots,
-//! for ever, and a partition is a fixed number of consecutive slots of its ring. So rows, actors
-//! and hints stay where they are, whatever number of partitions the ring has.
+//! A vnode is the part of one node in one *slot*: the ring of 2^160 points is cut into 1,024 slots
+//! for good, and a partition is a fixed number of consecutive slots of its ring. So rows, actors
+//! and hints keep their keys, whatever number of partitions the ring has.
 //!
 //! ```text
-//! tree key = owner u32 BE | space u8 | ...      owner = 2^31 + slot, behind every group
-//!   record  (nothing)                           -> who mints (logic::causal::Minter)
+//! tree key = owner u32 BE | space u8 | ...      owner = 2^31 + slot, after every group
+//!   record  (nothing)                           -> minter (logic::causal::Minter)
 //!   row     length u16 BE | bucket | key        -> clock with its values (logic::causal)
-//!   hint    primary u64 BE | as a row           -> (nothing): that node is to get the row
-//! owner = 2^31 + partition, in the ring of the change that it speaks of
-//!   arrival copies u8                           -> how far the copy has come (handoff/receive.rs)
+//!   hint    primary u64 BE | as a row           -> (nothing): the row must go to that node
+//! owner = 2^31 + partition, in the ring of the change that it belongs to
+//!   arrival copies u8                           -> progress of the copy (handoff/receive.rs)
 //! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
 //!                                                  batch applied u64, clean incarnation u64
 //! value    = flags u8 | written, Unix ms, varint | [expires, Unix ms, varint] | [headers] | bytes
@@ -18,8 +18,7 @@
 //!            links; every length and count a varint
 //! ```
 //!
-//! Spaces 1 and 2 were those of rows and hints that lay by partitions: `migrate_v1.rs` puts them
-//! into their slots.
+//! Spaces 1 and 2 held rows and hints by partition: `migrate_v1.rs` moves them to their slots.
 
 use super::headers;
 use super::slots::Slot;
@@ -33,8 +32,8 @@ use logic::causal::{self, Clock, Coded};
 
 /// Owner of all vnodes' records in the log.
 pub const VNODES: GroupId = GroupId(u32::MAX);
-/// The owner of slot 0's rows.
-const FIRST: u32 = 1 << 31;
+/// Owner of slot 0's rows.
+const FIRST_OWNER: u32 = 1 << 31;
 
 /// Kind of item that a tree key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,108 +41,109 @@ const FIRST: u32 = 1 << 31;
 pub enum Space {
     /// Record of each vnode, and the mark of all of them.
     Record = 0,
-    /// Rows of a store from before partitions had digests, which the node rewrites as it starts.
+    /// Rows of earlier versions, stored by partition; a start moves them to their slots.
     FormerRow = 1,
-    /// Hints of such a store, which the node rewrites, too.
+    /// Hints of earlier versions, stored by partition; a start moves them, too.
     FormerHint = 2,
-    /// Partitions that arrived here, by the ring they arrived under.
+    /// Progress of partitions that this node receives, by the ring of the change.
     Arrival = 3,
     /// Rows of clients' keys.
     Row = 4,
-    /// Hints: rows kept for another node until it is back.
+    /// Hints: rows stored for another node until it is reachable.
     Hint = 5,
 }
 
 const TOMBSTONE: u8 = 1;
 const HEADERS: u8 = 2;
 const EXPIRES: u8 = 4;
-/// The bytes are those of a data type (logic::types).
+/// Flag: the bytes are those of a data type (logic::types).
 const TYPED: u8 = 8;
 
 /// Row of a key: its values and the context of all writes seen.
-pub type Row = Clock<Actor, Stored>;
+pub type Row = Clock<Actor, StoredValue>;
 
-/// The key of the mark of all vnodes.
+/// Returns the tree key of the mark of all vnodes.
 pub fn mark_key() -> Bytes {
     let mut key = VNODES.0.to_be_bytes().to_vec();
     key.push(Space::Record as u8);
     key.into()
 }
 
-/// Before everything of all vnodes.
+/// Returns the lower bound of all vnodes' tree keys.
 pub fn first_key() -> Bytes {
-    FIRST.to_be_bytes().to_vec().into()
+    FIRST_OWNER.to_be_bytes().to_vec().into()
 }
 
-pub(super) fn front(owner: u32, space: Space, room: usize) -> Vec<u8> {
-    let mut key = Vec::with_capacity(5 + room);
-    key.extend_from_slice(&(FIRST + owner).to_be_bytes());
+pub(super) fn key_prefix(owner: u32, space: Space, capacity: usize) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5 + capacity);
+    key.extend_from_slice(&(FIRST_OWNER + owner).to_be_bytes());
     key.push(space as u8);
     key
 }
 
-/// The key of a vnode's record.
+/// Returns the tree key of a vnode's record.
 pub fn record_key(slot: Slot) -> Bytes {
-    front(slot.0, Space::Record, 0).into()
+    key_prefix(slot.0, Space::Record, 0).into()
 }
 
-/// Key of the progress of a partition's copy, of the buckets with so many copies.
+/// Returns the tree key of the progress of a partition's copy, for the buckets with this number of
+/// copies.
 pub fn arrival_key(partition: Partition, copies: u8) -> Bytes {
-    let mut key = front(partition.0, Space::Arrival, 1);
+    let mut key = key_prefix(partition.0, Space::Arrival, 1);
     key.push(copies);
     key.into()
 }
 
-/// The prefix of all rows of a slot.
+/// Returns the prefix of all rows of a slot.
 pub fn rows_prefix(slot: Slot) -> Vec<u8> {
-    front(slot.0, Space::Row, 0)
+    key_prefix(slot.0, Space::Row, 0)
 }
 
-/// The prefix of a bucket's rows in a slot.
+/// Returns the prefix of a bucket's rows in a slot.
 pub fn bucket_prefix(slot: Slot, bucket: &BucketName) -> Vec<u8> {
-    let mut prefix = front(slot.0, Space::Row, 2 + bucket.full().len());
-    named(bucket, b"", &mut prefix);
+    let mut prefix = key_prefix(slot.0, Space::Row, 2 + bucket.full().len());
+    push_bucket_and_key(bucket, b"", &mut prefix);
     prefix
 }
 
-/// A key's row, for tests that look into a store.
+/// Returns the tree key of a row. For tests that read a store.
 pub fn row_key(bucket: &BucketName, key: &[u8]) -> Bytes {
-    row_key_in(Slot::of(bucket, key), bucket, key)
+    row_key_in(Slot::for_key(bucket, key), bucket, key)
 }
 
-/// Key of a row in this slot.
+/// Returns the tree key of a row in this slot.
 pub fn row_key_in(slot: Slot, bucket: &BucketName, key: &[u8]) -> Bytes {
-    let mut row = front(slot.0, Space::Row, 2 + bucket.full().len() + key.len());
-    named(bucket, key, &mut row);
+    let mut row = key_prefix(slot.0, Space::Row, 2 + bucket.full().len() + key.len());
+    push_bucket_and_key(bucket, key, &mut row);
     row.into()
 }
 
-/// The key of a hint.
+/// Returns the tree key of a hint.
 pub fn hint_key(slot: Slot, primary: NodeId, bucket: &BucketName, key: &[u8]) -> Bytes {
-    let mut hint = front(slot.0, Space::Hint, 10 + bucket.full().len() + key.len());
+    let mut hint = key_prefix(slot.0, Space::Hint, 10 + bucket.full().len() + key.len());
     hint.extend_from_slice(&primary.0.to_be_bytes());
-    named(bucket, key, &mut hint);
+    push_bucket_and_key(bucket, key, &mut hint);
     hint.into()
 }
 
-fn named(bucket: &BucketName, key: &[u8], out: &mut Vec<u8>) {
+fn push_bucket_and_key(bucket: &BucketName, key: &[u8], out: &mut Vec<u8>) {
     let name = bucket.full().as_bytes();
     out.extend_from_slice(&(name.len() as u16).to_be_bytes());
     out.extend_from_slice(name);
     out.extend_from_slice(key);
 }
 
-/// Bucket and key of a row's tree key.
+/// Decodes the bucket and key of a row's tree key.
 pub fn read_row_key(tree_key: &Bytes) -> Option<(BucketName, Key)> {
     tree_key.get(5..)?;
     read_row_tail(&tree_key.slice(5..))
 }
 
-/// The slot of a row's tree key; none: it is no row's.
+/// Returns the slot of a row's tree key. `None`: it is no row's.
 pub fn slot_of(tree_key: &[u8]) -> Option<Slot> {
     let owner = u32::from_be_bytes(tree_key.get(..4)?.try_into().ok()?);
     let is_row = tree_key.get(4) == Some(&(Space::Row as u8)) && owner != VNODES.0;
-    owner.checked_sub(FIRST).filter(|_| is_row).map(Slot)
+    owner.checked_sub(FIRST_OWNER).filter(|_| is_row).map(Slot)
 }
 
 /// Returns the part of a row's tree key that is the same in every slot.
@@ -151,26 +151,26 @@ pub fn row_tail(tree_key: &Bytes) -> &[u8] {
     tree_key.get(5..).unwrap_or_default()
 }
 
-/// Bucket and key of a row's tail.
+/// Decodes the bucket and key of a row's tail.
 pub fn read_row_tail(tail: &Bytes) -> Option<(BucketName, Key)> {
     let length = u16::from_be_bytes(tail.get(..2)?.try_into().ok()?) as usize;
     let name = std::str::from_utf8(tail.get(2..2 + length)?).ok()?;
     Some((BucketName::from_full(name).ok()?, tail.slice(2 + length..)))
 }
 
-/// The prefix of all hints of a slot.
+/// Returns the prefix of all hints of a slot.
 pub fn hints_prefix(slot: Slot) -> Vec<u8> {
-    front(slot.0, Space::Hint, 0)
+    key_prefix(slot.0, Space::Hint, 0)
 }
 
-/// The prefix of all hints of a slot for one node.
-pub fn hints_of_prefix(slot: Slot, primary: NodeId) -> Vec<u8> {
-    let mut front = front(slot.0, Space::Hint, 8);
-    front.extend_from_slice(&primary.0.to_be_bytes());
-    front
+/// Returns the prefix of all hints of a slot for one node.
+pub fn node_hints_prefix(slot: Slot, primary: NodeId) -> Vec<u8> {
+    let mut prefix = key_prefix(slot.0, Space::Hint, 8);
+    prefix.extend_from_slice(&primary.0.to_be_bytes());
+    prefix
 }
 
-/// For which node a hint is kept, and of which key; none: it is no hint.
+/// Decodes a hint's tree key: node, bucket and key. `None`: it is no hint.
 pub fn read_hint_key(tree_key: &Bytes) -> Option<(NodeId, BucketName, Key)> {
     if tree_key.get(4) != Some(&(Space::Hint as u8)) {
         return None;
@@ -180,12 +180,12 @@ pub fn read_hint_key(tree_key: &Bytes) -> Option<(NodeId, BucketName, Key)> {
     Some((NodeId(primary), bucket, key))
 }
 
-/// A row from its bytes; the values are slices of them.
+/// Decodes a row; its values are slices of the bytes.
 pub fn read_row(bytes: &Bytes) -> Result<Row, Malformed> {
-    causal::decode(bytes, |value| Ok(Stored(bytes.slice_ref(value))))
+    causal::decode(bytes, |value| Ok(StoredValue(bytes.slice_ref(value))))
 }
 
-/// A row's bytes.
+/// Encodes a row.
 pub fn write_row(row: &Row) -> Bytes {
     let values: usize = row.values().map(|value| value.0.len() + 8).sum();
     let mut out = Vec::with_capacity(16 + 24 * row.entries().len() + values);
@@ -193,11 +193,11 @@ pub fn write_row(row: &Row) -> Bytes {
     out.into()
 }
 
-/// A value as it is stored: its bytes. They order values where two claim one dot.
+/// Encoded value. The order of the bytes decides between two values that claim one dot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stored(Bytes);
+pub struct StoredValue(Bytes);
 
-impl Coded for Stored {
+impl Coded for StoredValue {
     fn coded_bytes(&self) -> usize {
         self.0.len()
     }
@@ -207,9 +207,9 @@ impl Coded for Stored {
     }
 }
 
-impl Stored {
-    /// A content, or a tombstone, written at this hour.
-    pub fn new(content: Option<&Content>, written_ms: u64) -> Stored {
+impl StoredValue {
+    /// Encodes a content, or a tombstone, with its time of writing in Unix milliseconds.
+    pub fn new(content: Option<&Content>, written_ms: u64) -> StoredValue {
         let value = content.map_or(0, |content| content.value.len());
         let mut out = Vec::with_capacity(12 + value);
         let headers = content.map(|content| &content.headers).filter(|it| !it.is_empty());
@@ -224,11 +224,11 @@ impl Stored {
         if let Some(content) = content {
             out.extend_from_slice(&content.value);
         }
-        Stored(out.into())
+        StoredValue(out.into())
     }
 
     /// Returns the value with an expiry time, in Unix milliseconds.
-    pub fn expiring(self, at_ms: u64) -> Stored {
+    pub fn with_expiry(self, at_ms: u64) -> StoredValue {
         let mut reader = Reader::new(self.0.get(1..).unwrap_or_default());
         let Ok(written) = varint::take(&mut reader, "written") else { return self };
         let mut out = Vec::with_capacity(self.0.len() + 10);
@@ -236,7 +236,7 @@ impl Stored {
         varint::put(written, &mut out);
         varint::put(at_ms, &mut out);
         out.extend_from_slice(reader.rest());
-        Stored(out.into())
+        StoredValue(out.into())
     }
 
     /// Expiry time in Unix milliseconds. `None`: it never expires.
@@ -246,21 +246,21 @@ impl Stored {
             return None;
         }
         let mut reader = Reader::new(&self.0[1..]);
-        let mut word = || varint::take(&mut reader, "hour").ok();
-        word().and_then(|_| word())
+        let mut number = || varint::take(&mut reader, "hour").ok();
+        number().and_then(|_| number())
     }
 
-    /// Returns true if its time is over.
+    /// Returns true if its expiry time has passed.
     pub fn has_expired(&self, now_ms: u64) -> bool {
         self.expires_at().is_some_and(|at_ms| at_ms <= now_ms)
     }
 
-    /// A data type's bytes, written at this hour.
-    pub fn typed(state: Vec<u8>, written_ms: u64) -> Stored {
-        let plain = Stored::new(Some(&Content::plain(state.into())), written_ms);
+    /// Encodes a data type, with its time of writing in Unix milliseconds.
+    pub fn typed(state: Vec<u8>, written_ms: u64) -> StoredValue {
+        let plain = StoredValue::new(Some(&Content::plain(state.into())), written_ms);
         let mut bytes = Vec::from(plain.0);
         bytes[0] |= TYPED;
-        Stored(bytes.into())
+        StoredValue(bytes.into())
     }
 
     /// Returns true if its bytes are a data type's.
@@ -288,8 +288,8 @@ impl Stored {
             varint::take(&mut reader, "value's last hour")?;
         }
         let headers = if flags & HEADERS != 0 {
-            let most = 2 * CONTENT_HEADERS_BYTES_MAX;
-            let bytes = varint::take_string(&mut reader, most, "value's headers")?;
+            let bytes_max = 2 * CONTENT_HEADERS_BYTES_MAX;
+            let bytes = varint::take_string(&mut reader, bytes_max, "value's headers")?;
             headers::take(&self.0, bytes)?
         } else {
             Headers::default()
@@ -301,7 +301,7 @@ impl Stored {
     }
 }
 
-/// A name of a value that is the same at every replica: it is made of the value's dot.
+/// Returns the vtag of a value: a hash of its dot, the same at every replica.
 pub fn vtag(dot: Option<(&Actor, u64)>) -> Vtag {
     let Some((actor, count)) = dot else { return Vtag::default() };
     let mut bytes = Vec::with_capacity(28);
@@ -318,7 +318,7 @@ mod tests {
     use base::Link;
 
     #[test]
-    fn a_value_reads_back_with_all_that_is_said_of_it() {
+    fn stored_value_round_trips_with_headers_and_expiry() {
         let text = |text: &'static str| Bytes::from_static(text.as_bytes());
         let headers = Headers {
             content_type: text("text/plain"),
@@ -330,31 +330,34 @@ mod tests {
         };
         for headers in [headers, Headers::default()] {
             let content = Content { value: text("value"), headers };
-            let stored = Stored::new(Some(&content), 1_700_000_000_000);
+            let stored = StoredValue::new(Some(&content), 1_700_000_000_000);
             let sibling = stored.sibling(None).expect("it reads");
             assert_eq!((sibling.content, sibling.tombstone), (content, false));
             assert_eq!(stored.written_ms(), 1_700_000_000_000);
             assert!(!stored.has_expired(u64::MAX));
-            let mortal = stored.clone().expiring(1_700_000_000_500);
-            assert_eq!(mortal.sibling(None).expect("it reads"), stored.sibling(None).expect("so"));
+            let expiring = stored.clone().with_expiry(1_700_000_000_500);
+            assert_eq!(
+                expiring.sibling(None).expect("it reads"),
+                stored.sibling(None).expect("so")
+            );
             assert!(
-                mortal.has_expired(1_700_000_000_500) && !mortal.has_expired(1_700_000_000_499)
+                expiring.has_expired(1_700_000_000_500) && !expiring.has_expired(1_700_000_000_499)
             );
         }
-        let gone = Stored::new(None, 5);
-        assert!(gone.is_tombstone());
-        assert!(gone.sibling(None).expect("it reads").tombstone);
+        let tombstone = StoredValue::new(None, 5);
+        assert!(tombstone.is_tombstone());
+        assert!(tombstone.sibling(None).expect("it reads").tombstone);
         for length in 0..3 {
-            let cut = Stored(Stored::new(None, 300).0.slice(..length));
+            let cut = StoredValue(StoredValue::new(None, 300).0.slice(..length));
             assert_eq!(cut.sibling(None).is_err(), length < 3, "{length}");
         }
     }
 
     #[test]
-    fn a_tree_key_gives_its_bucket_and_key_back() {
+    fn row_and_hint_keys_decode_to_bucket_and_key() {
         let bucket = BucketName::new("available", "a%2Fb").expect("a name");
         let key = Bytes::from_static(b"any\xffkey");
-        let (slot, tree) = (Slot::of(&bucket, &key), row_key(&bucket, &key));
+        let (slot, tree) = (Slot::for_key(&bucket, &key), row_key(&bucket, &key));
         assert!(tree.starts_with(&rows_prefix(slot)));
         assert!(tree.starts_with(&bucket_prefix(slot, &bucket)));
         assert_eq!(read_row_key(&tree), Some((bucket.clone(), key.clone())));
@@ -363,7 +366,7 @@ mod tests {
         assert_eq!(slot_of(&mark_key()), None);
         let hint = hint_key(slot, NodeId(9), &bucket, &key);
         assert!(hint.starts_with(&hints_prefix(slot)));
-        assert!(hint.starts_with(&hints_of_prefix(slot, NodeId(9))));
+        assert!(hint.starts_with(&node_hints_prefix(slot, NodeId(9))));
         assert_eq!(read_hint_key(&hint), Some((NodeId(9), bucket, key)));
         assert_eq!(read_row_key(&record_key(Slot(1))), None);
     }

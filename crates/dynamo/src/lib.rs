@@ -1,19 +1,19 @@
-//! The available path: any node that reaches enough replicas takes a write; concurrent writes are
+//! The available path: any node that reaches enough replicas accepts a write; concurrent writes are
 //! kept as siblings.
 //!
 //! Path of a write: `request.rs` turns the client's request into an operation (`change.rs`, for
-//! data types), unless a node that keeps the key is to coordinate it (`redirect.rs`), and finds the
-//! key's owners on the ring (`key_owners.rs`). `coordinate.rs` has this node's vnode give the write
-//! its dot (`vnode_ops.rs`, on `vnode_store.rs`), and sends the result to all owners (`put.rs`,
-//! driven by `logic::quorum`; `replica.rs` receives it). For an owner that is down a fallback keeps
-//! it, with a hint. A read asks all owners and merges their answers.
-//! A vnode is the part of a node in one of 1,024 slots; partitions are made of them (`slots.rs`).
+//! data types), unless another node, an owner of the key, must coordinate it (`redirect.rs`), and
+//! finds the key's owners on the ring (`key_owners.rs`). `coordinate.rs` has this node's vnode give
+//! the write its dot (`vnode_ops.rs`, on `vnode_store.rs`), and sends the result to all owners
+//! (`put.rs`, driven by `logic::quorum`; `replica.rs` receives it). For an owner that is down a
+//! fallback stores the row, with a hint. A read asks all owners and merges their answers. A vnode
+//! is the part of a node in one of 1,024 slots; partitions are made of them (`slots.rs`).
 //! `handoff/` brings partitions to new owners when the ring changes. See
 //! `docs/inside/life-of-an-available-write.md`.
 //!
 //! Promises: a vnode answers after its write is as durable as the bucket requires; a reader sees
-//! only what survives a crash; no dot is given twice; an acknowledged value goes only when a
-//! context that had seen it replaced it, or if the bucket's properties ask for less.
+//! only what survives a crash; no dot is created twice; an acknowledged value disappears only when
+//! a context that had seen it replaced it, or if the bucket's properties allow it.
 //! Never: needs a majority of the directory; drops a sibling to make space (it refuses the write).
 //! Read next: `layout.rs`, `vnode_store.rs`, then `coordinate.rs`.
 
@@ -28,7 +28,6 @@ pub mod handoff;
 mod hash_tree_build;
 mod hash_trees;
 mod headers;
-mod held;
 pub mod hints;
 mod incarnations;
 mod join_set;
@@ -46,6 +45,7 @@ pub mod reap;
 mod redirect;
 pub mod replay;
 pub mod replica;
+mod replica_row;
 mod reply;
 mod request;
 mod ring_bootstrap;
@@ -62,7 +62,7 @@ pub mod vnode_store;
 pub mod warmup;
 
 pub use members::Members;
-pub use replica::asked;
+pub use replica::on_call;
 pub use status::{AvailableStatus, HintsStatus};
 
 use base::{ClusterId, NodeId, Result, RingCall};
@@ -84,25 +84,25 @@ use warmup::Warmup;
 /// Settings of the available path.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Bytes a second at which a node receives partitions; 0: as fast as it can.
+    /// Rate limit in bytes a second at which a node receives partitions. 0: unlimited.
     pub handoff_bytes_per_second: u64,
-    /// Time that a former owner keeps what it handed over, milliseconds.
+    /// Time for which a former owner keeps the rows that it handed off, in milliseconds.
     pub ring_grace_ms: u64,
     /// Pause between two rounds of anti-entropy, milliseconds; 0: none.
     pub anti_entropy_interval_ms: u64,
-    /// Age at which a tombstone that all owners have may go, milliseconds.
+    /// Age at which a tombstone that all owners have may be dropped, in milliseconds.
     pub reap_after_ms: u64,
-    /// Memory of the store, bytes.
+    /// Memory limit of the store, in bytes.
     pub memory_bytes_max: u64,
 }
 
-/// The directory, as far as a vnode has something to tell it.
+/// Interface to the directory for reports of vnodes about the ring.
 pub trait RingDirectory: Send + Sync {
-    /// Carries out a call about the ring, at whichever node leads the directory.
+    /// Executes a call about the ring at the node that leads the directory.
     fn ring_call(&self, call: RingCall) -> Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 }
 
-/// The available path of one node: its vnodes, and the coordination of what clients ask.
+/// The available path of one node: its vnodes, and the coordination of client requests.
 pub struct Available {
     /// Id of this node.
     pub node: NodeId,
@@ -110,30 +110,30 @@ pub struct Available {
     pub cluster: ClusterId,
     /// Limits and times of the available path.
     pub settings: Settings,
-    /// Buckets and their properties as this node knows them.
+    /// Buckets with their properties, and the ring, as this node knows them.
     pub schema: Arc<SchemaCache>,
     /// Nodes of the cluster, with their names.
     pub members: Members,
-    /// The other nodes; a node that takes none never has any.
+    /// Connections to the other nodes. Empty on a node without a peer listener.
     pub peers: Arc<OnceLock<Peers>>,
-    /// Room for calls of other nodes.
+    /// Admission of calls from other nodes.
     pub incoming: Arc<CallAdmission>,
-    /// Set once, when the node is put together.
+    /// Access to the directory. Set once, when the node is assembled.
     pub directory: OnceLock<Box<dyn RingDirectory>>,
-    /// Content of this node's vnodes.
+    /// Store of this node's vnodes.
     pub vnode_store: Arc<VnodeStore>,
-    /// Opinion of the other nodes.
+    /// Health of the other nodes.
     pub failure_detector: PeerHealth,
-    /// Search for the other nodes since the start.
+    /// State of the warm-up after the start.
     pub warmup: Warmup,
-    /// Times that the others take to make a row durable.
+    /// Response times of the other nodes for durable writes.
     pub snitch: Snitch,
     /// Free space of the disk.
     pub space: Arc<DiskSpace>,
-    /// Permits for keys that are asked concurrently.
+    /// Permits for concurrent requests of single keys.
     pub key_permits: KeyPermits,
-    /// Progress of what this node receives when the ring changes.
-    pub moving: HandoffTracker,
+    /// Progress of the partitions that this node receives when the ring changes.
+    pub handoff_tracker: HandoffTracker,
     /// Store of the rows.
     pub trees: Arc<dyn Trees>,
     /// Counters of this node.

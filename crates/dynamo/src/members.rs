@@ -1,4 +1,4 @@
-//! Members of the cluster, as a node knows them.
+//! Members of the cluster, as this node knows them.
 
 use base::{ClusterDescription, MemberDescription, NodeId};
 use std::sync::Arc;
@@ -35,6 +35,6 @@ impl Members {
         if node == self.own {
             return self.own_name.clone();
         }
-        self.member(node).map_or_else(|| format!("{:016x}", node.0), |known| known.name)
+        self.member(node).map_or_else(|| format!("{:016x}", node.0), |member| member.name)
     }
 }

@@ -1,20 +1,20 @@
-//! Write driver: sends a write to all nodes that keep the key, and to those that soon will.
+//! Write driver: sends a write to all owners of the key, and to its next owners.
 //!
 //! While the ring changes, each write also goes to the next owners (`logic::ring::Ring::receivers`)
 //! and to the former ones. They do not count towards the quorum, but the client is answered only
-//! after they have answered or are late. A next owner that did not take the write gets it later, by
-//! a hint.
+//! after they have answered or are late. A next owner that did not store the write gets it later,
+//! by a hint.
 
 use super::handoff::ExtraReceivers;
 use super::join_set::JoinSet;
 use super::message::VnodeQuestion;
 use super::reply;
-use super::timing::{LATE_MS, TO_THE_END, asked_for, until};
+use super::timing::{DRAIN_TIME_MAX, LATE_MS, call_timeout, time_until};
 use super::vnode_ops::{KeyRef, WritePolicy};
 use crate::Available;
 use base::{NodeId, Reason};
 use bytes::Bytes;
-use logic::quorum::{Store, StoreEffect, StoreEvent, Stored};
+use logic::quorum::{Store, StoreEffect, StoreEvent, StoreOutcome};
 use runtime::world;
 use runtime::world::sleep;
 use std::collections::BTreeSet;
@@ -22,134 +22,139 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Maximum wait for next and former owners, in milliseconds, unless they are doubted before.
-const PATIENCE_MS: u64 = 3_000;
+/// Maximum wait for next and former owners, in milliseconds. Suspected nodes are given up earlier.
+const EXTRA_MS_MAX: u64 = 3_000;
 
 /// Driver of a write.
 pub(super) struct PutDriver {
     pub available: Arc<Available>,
     pub key_ref: KeyRef,
     pub policy: WritePolicy,
-    /// Reached when it is firm here.
+    /// Ticket of the local write: reached once it is in the store.
     pub ticket: u64,
     pub row: Bytes,
     /// Epoch of the ring by which the replicas were chosen.
     pub epoch: u64,
-    /// Number of owners that must have it.
+    /// Number of primaries that must store it (`pw`).
     pub pw: u8,
 }
 
 impl PutDriver {
-    /// Runs the write to its end. The order of the steps matters:
-    /// - Next owners are asked at once, though owners alone count towards the quorum: a partition
-    ///   that goes over while the write runs must not lack it.
-    /// - Until the answer each turn looks for a ring learned since: it names nodes that nobody sent
-    ///   the write to.
-    /// - A failure waits for nobody, since it promises nothing about who has the row.
-    /// - After the answer the loop goes on: the rest get the row, or a hint in their place.
-    /// - A next owner that fails or is slow gets a hint: it must not hold clients up, and nothing
-    ///   but a comparison would bring it the row otherwise.
-    /// - Fallbacks are asked beside late owners, whose answers still count.
+    /// Runs the write to its end. The order of the steps is essential:
+    /// - Next owners are asked at once, although only owners count towards the quorum: a partition
+    ///   that moves while the write runs must not lack it.
+    /// - Until the client is answered, each turn checks for a newer ring, which may name nodes that
+    ///   have not been sent the write.
+    /// - A failure does not wait for extra receivers, since it promises nothing about the replicas.
+    /// - After the answer the loop continues: the remaining nodes get the row, or a hint is stored
+    ///   for them.
+    /// - A next owner that fails or is slow gets a hint: it must not delay clients, and only
+    ///   anti-entropy would send it the row otherwise.
+    /// - Fallbacks are asked in addition to late owners, whose answers still count.
     pub(super) async fn run(
         self,
-        (mut machine, mut beside): (Store, ExtraReceivers),
-        caller: oneshot::Sender<Stored>,
+        (mut quorum, mut extra): (Store, ExtraReceivers),
+        caller: oneshot::Sender<StoreOutcome>,
         within: Duration,
     ) {
         let began = world::milliseconds();
         let deadline = began + within.as_millis() as u64;
-        let mut late = Some(began + LATE_MS);
-        let mut patience = Some(began + PATIENCE_MS);
+        let mut late_at = Some(began + LATE_MS);
+        let mut extra_end = Some(began + EXTRA_MS_MAX);
         let (mut tasks, mut effects) = (JoinSet::new(), Vec::new());
-        let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
+        let (mut caller, mut pending) = (Some(caller), BTreeSet::new());
         let (mut answer, mut finished) = (None, false);
-        machine.step(StoreEvent::Begun, &mut effects);
-        self.ask_beside(beside.first(), &mut beside, deadline, &mut tasks);
+        quorum.step(StoreEvent::Started, &mut effects);
+        self.ask_extra(extra.initial(), &mut extra, deadline, &mut tasks);
         loop {
             for effect in std::mem::take(&mut effects) {
                 match effect {
-                    StoreEffect::Ask { node, instead_of } => {
-                        waiting.insert(node);
-                        self.ask(node, instead_of, deadline, &mut tasks);
+                    StoreEffect::Ask { node, fallback_for } => {
+                        pending.insert(node);
+                        self.ask(node, fallback_for, deadline, &mut tasks);
                     }
                     StoreEffect::Done(stored) => answer = Some(stored),
                     StoreEffect::Finished => finished = true,
                 }
             }
-            let patient = answer == Some(Stored::Enough);
-            if patient {
-                self.ask_missed(&mut beside, deadline, &mut tasks);
+            let awaits_extra = answer == Some(StoreOutcome::Enough);
+            if awaits_extra {
+                self.ask_new_receivers(&mut extra, deadline, &mut tasks);
             }
-            if (beside.is_done() || !patient)
+            if (extra.is_done() || !awaits_extra)
                 && let Some(stored) = answer.take()
             {
-                let stored = self.counted(stored, &beside);
+                let stored = self.check_pw(stored, &extra);
                 let _ = caller.take().map(|caller| caller.send(stored));
             }
-            if finished && beside.is_done() {
-                return tasks.finish(TO_THE_END).await;
+            if finished && extra.is_done() {
+                return tasks.finish(DRAIN_TIME_MAX).await;
             }
             tokio::select! {
                 biased;
                 (by, stored) = tasks.next() => {
-                    if beside.answered(by, stored) {
+                    if extra.on_answer(by, stored) {
                         if !stored {
-                            self.remember(by, &beside);
+                            self.add_hint(by, &extra);
                         }
                         continue;
                     }
-                    waiting.remove(&by);
+                    pending.remove(&by);
                     let event =
                         if stored { StoreEvent::Stored { by } } else { StoreEvent::Failed { by } };
-                    machine.step(event, &mut effects);
+                    quorum.step(event, &mut effects);
                 }
-                () = sleep(until(late.or(patience).unwrap_or(deadline).min(deadline))) => {
+                () = sleep(time_until(late_at.or(extra_end).unwrap_or(deadline).min(deadline))) => {
                     if world::milliseconds() >= deadline {
-                        machine.step(StoreEvent::OutOfTime, &mut effects);
-                        self.give_up(&mut beside, |_| true);
-                    } else if late.take().is_some() {
-                        for by in waiting.clone() {
-                            machine.step(StoreEvent::Late { by }, &mut effects);
+                        quorum.step(StoreEvent::TimedOut, &mut effects);
+                        self.give_up(&mut extra, |_| true);
+                    } else if late_at.take().is_some() {
+                        for by in pending.clone() {
+                            quorum.step(StoreEvent::Late { by }, &mut effects);
                         }
-                        self.give_up(&mut beside, |node| !self.available.reaches(node));
+                        self.give_up(&mut extra, |node| !self.available.reaches(node));
                     } else {
-                        patience = None;
-                        self.give_up(&mut beside, |_| true);
+                        extra_end = None;
+                        self.give_up(&mut extra, |_| true);
                     }
                 }
             }
         }
     }
 
-    /// Returns the outcome of a write, with the key's next owners counted.
-    fn counted(&self, stored: Stored, beside: &ExtraReceivers) -> Stored {
-        let short = || beside.short_of(self.pw, &self.available, &self.key_ref);
-        if stored == Stored::Enough { short().map_or(stored, Stored::TooFew) } else { stored }
-    }
-
-    /// Sends it to the nodes that will keep the key by a ring that was learned since.
-    fn ask_missed(
-        &self,
-        beside: &mut ExtraReceivers,
-        deadline: u64,
-        tasks: &mut JoinSet<(NodeId, bool)>,
-    ) {
-        let since = beside.missed(&self.available, &self.key_ref);
-        self.ask_beside(since, beside, deadline, tasks);
-    }
-
-    /// Stops waiting for these additional nodes.
-    fn give_up(&self, beside: &mut ExtraReceivers, whom: impl Fn(NodeId) -> bool) {
-        for node in beside.give_up(whom) {
-            self.remember(node, beside);
+    /// Returns the outcome of a write after the check of `pw` at present and next owners.
+    fn check_pw(&self, stored: StoreOutcome, extra: &ExtraReceivers) -> StoreOutcome {
+        let shortfall = || extra.pw_shortfall(self.pw, &self.available, &self.key_ref);
+        if stored == StoreOutcome::Enough {
+            shortfall().map_or(stored, StoreOutcome::TooFew)
+        } else {
+            stored
         }
     }
 
-    /// Sends the write to next owners. Keeps a hint for a node that can't be reached.
-    fn ask_beside(
+    /// Sends the write to receivers that only a newer ring names.
+    fn ask_new_receivers(
+        &self,
+        extra: &mut ExtraReceivers,
+        deadline: u64,
+        tasks: &mut JoinSet<(NodeId, bool)>,
+    ) {
+        let receivers = extra.new_receivers(&self.available, &self.key_ref);
+        self.ask_extra(receivers, extra, deadline, tasks);
+    }
+
+    /// Stops waiting for the selected extra receivers, and adds hints for those that need one.
+    fn give_up(&self, extra: &mut ExtraReceivers, select: impl Fn(NodeId) -> bool) {
+        for node in extra.give_up(select) {
+            self.add_hint(node, extra);
+        }
+    }
+
+    /// Sends the write to extra receivers. Adds a hint for a node that can't be reached.
+    fn ask_extra(
         &self,
         nodes: Vec<NodeId>,
-        beside: &mut ExtraReceivers,
+        extra: &mut ExtraReceivers,
         deadline: u64,
         tasks: &mut JoinSet<(NodeId, bool)>,
     ) {
@@ -157,17 +162,17 @@ impl PutDriver {
             if self.available.reaches(node) {
                 self.ask(node, None, deadline, tasks);
             } else {
-                beside.answered(node, false);
-                self.remember(node, beside);
+                extra.on_answer(node, false);
+                self.add_hint(node, extra);
             }
         }
     }
 
-    fn remember(&self, node: NodeId, beside: &ExtraReceivers) {
-        if beside.must_have(node)
-            && let Err(error) = self.available.vnode_store.remember(&self.key_ref, node)
+    fn add_hint(&self, node: NodeId, extra: &ExtraReceivers) {
+        if extra.requires_copy(node)
+            && let Err(error) = self.available.vnode_store.add_hint(&self.key_ref, node)
         {
-            tracing::debug!(target: "node", %error, "a write is left to comparison");
+            tracing::debug!(target: "node", %error, "a write is left to anti-entropy");
         }
     }
 
@@ -180,11 +185,13 @@ impl PutDriver {
     ) {
         let (available, ticket) = (self.available.clone(), self.ticket);
         if node == available.node {
-            // Written here before this began: only the disk is awaited.
-            tasks.push(async move { (node, available.vnode_store.settled(ticket).await.is_ok()) });
+            // Already written locally: only the batch is awaited.
+            tasks.push(
+                async move { (node, available.vnode_store.wait_stored(ticket).await.is_ok()) },
+            );
             return;
         }
-        // As with repairs: an old write is not sent.
+        // A write past its deadline is not sent, as with read repairs.
         if world::milliseconds() > deadline {
             tasks.push(async move { (node, false) });
             return;
@@ -193,20 +200,20 @@ impl PutDriver {
         let question = VnodeQuestion::Store { key_ref, policy, hint, row }.write();
         let epoch = self.epoch;
         tasks.push(async move {
-            let within = asked_for(until(deadline));
-            let asking = available.ask_vnode_of(epoch, node, question, within);
+            let within = call_timeout(time_until(deadline));
+            let request = available.ask_vnode_of(epoch, node, question, within);
             let began = world::milliseconds();
-            let stored = available.witnessed(node, asking).await;
+            let stored = available.observe_request(node, request).await;
             match &stored {
                 Ok(bytes) => {
-                    available.snitch.took(node, world::milliseconds().saturating_sub(began));
-                    if reply::is_elsewhere_too(bytes) {
-                        available.learn_ring(node, epoch, until(deadline)).await;
+                    available.snitch.record(node, world::milliseconds().saturating_sub(began));
+                    if reply::is_incomplete(bytes) {
+                        available.fetch_ring(node, epoch, time_until(deadline)).await;
                     }
                 }
-                // By the ring that the node knows the write also goes to other nodes.
+                // By that node's newer ring the write also goes to other nodes.
                 Err(error) if error.reason == Reason::Changed => {
-                    available.learn_ring(node, epoch, until(deadline)).await;
+                    available.fetch_ring(node, epoch, time_until(deadline)).await;
                 }
                 Err(_) => {}
             }

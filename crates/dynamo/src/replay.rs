@@ -1,31 +1,36 @@
-//! The vnodes' part of recovery: their records are applied again, behind the store's mark.
+//! Recovery of vnodes: their records after the store's mark are applied again.
 
 use super::batch::{Mark, apply};
 use base::{Error, Reason, Result};
 use store::{OwnedRecord, RecordKind, Trees};
 
 /// Replay of the vnodes' log records.
-pub struct Replaying {
+pub struct VnodeReplay {
     mark: Mark,
-    /// True if a part of the log can't be read: it may have held a batch that no later record
-    /// covers.
+    /// True if a part of the log can't be read: it may have held a batch, and no later record rules
+    /// that out.
     in_doubt: bool,
 }
 
-impl Replaying {
-    /// Begins behind what the store already holds.
-    pub fn new(trees: &dyn Trees) -> Result<Replaying> {
-        Ok(Replaying { mark: Mark::of(trees)?, in_doubt: false })
+impl VnodeReplay {
+    /// Begins after the last batch that the store already holds.
+    pub fn new(trees: &dyn Trees) -> Result<VnodeReplay> {
+        Ok(VnodeReplay { mark: Mark::read(trees)?, in_doubt: false })
     }
 
     /// Notes that a part of the log can't be read.
-    pub fn hole(&mut self) {
+    pub fn mark_unreadable(&mut self) {
         self.in_doubt = true;
     }
 
-    /// Replays a record. Without `apply_it` it is only counted. A record without a payload repeats
-    /// the number of the last batch.
-    pub fn show(&mut self, record: &OwnedRecord, trees: &dyn Trees, apply_it: bool) -> Result<()> {
+    /// Replays a record. Without `must_apply` it is only counted. A record without a payload
+    /// repeats the number of the last batch.
+    pub fn replay(
+        &mut self,
+        record: &OwnedRecord,
+        trees: &dyn Trees,
+        must_apply: bool,
+    ) -> Result<()> {
         if record.kind != RecordKind::Vnode {
             let text = "the log holds a record of a kind this version does not write";
             return Err(Error::new(Reason::NotSupported, text));
@@ -35,12 +40,12 @@ impl Replaying {
             return Ok(());
         }
         if record.index != self.mark.applied + 1 || record.payload.is_empty() {
-            return Err(lacks(self.mark.applied + 1, record.index));
+            return Err(missing_record(self.mark.applied + 1, record.index));
         }
-        if apply_it {
+        if must_apply {
             apply(trees, record.index, &record.payload)?;
         }
-        self.mark = Mark { applied: record.index, ended: 0 };
+        self.mark = Mark { applied: record.index, clean_incarnation: 0 };
         self.in_doubt = false;
         Ok(())
     }
@@ -55,7 +60,7 @@ impl Replaying {
     }
 }
 
-fn lacks(wanted: u64, found: u64) -> Error {
+fn missing_record(wanted: u64, found: u64) -> Error {
     let text = format!(
         "the log lacks the vnodes' record {wanted}: what follows is {found}; restore from a copy \
          or a peer"

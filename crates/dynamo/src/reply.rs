@@ -11,45 +11,44 @@ use base::{Error, Result};
 use bytes::Bytes;
 
 /// Builds a successful answer.
-pub(super) fn told(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+pub(super) fn success(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = vec![0];
     fill(&mut out);
     out
 }
 
-/// Answer to a stored row. `everywhere`: true if all nodes that must have it by a newer ring than
-/// the sender's have it.
-pub(super) fn stored(everywhere: bool) -> Vec<u8> {
-    told(|out| {
-        if !everywhere {
+/// Builds the answer to a stored row. `is_complete`: all nodes that must have it by a newer ring
+/// than the sender's have it.
+pub(super) fn stored(is_complete: bool) -> Vec<u8> {
+    success(|out| {
+        if !is_complete {
             out.put_u8(1)
         }
     })
 }
 
-/// Returns true if the stored row has to go to other nodes as well. An answer without a byte means
-/// false.
-pub(super) fn is_elsewhere_too(stored: &[u8]) -> bool {
+/// Returns true if the stored row must be sent to further nodes. An empty answer means false.
+pub(super) fn is_incomplete(stored: &[u8]) -> bool {
     stored.first() == Some(&1)
 }
 
-/// An answer that refuses.
-pub(super) fn refused(error: &Error) -> Vec<u8> {
+/// Builds an answer with an error.
+pub(super) fn failure(error: &Error) -> Vec<u8> {
     let mut out = vec![1];
     error.write(&mut out);
     out
 }
 
 /// Reads an answer: its fields, or the error that it carries.
-pub(super) fn answer(bytes: &Bytes) -> MessageResult<Result<Bytes>> {
+pub(super) fn read(bytes: &Bytes) -> MessageResult<Result<Bytes>> {
     match bytes.first() {
         Some(0) => Ok(Ok(bytes.slice(1..))),
         Some(1) => Ok(Err(Error::read(&bytes.slice(1..))?)),
-        _ => Err(Malformed("which answer")),
+        _ => Err(Malformed("kind of answer")),
     }
 }
 
-/// Names in order, and whether more follow, as bytes.
+/// Encodes a page of names: the names in order, and true if more follow.
 pub(super) fn put_names(names: &[Bytes], more: bool, out: &mut Vec<u8>) {
     out.put_u8(more.into());
     out.put_u32(names.len() as u32);

@@ -1,22 +1,22 @@
 //! Client requests of available buckets: admission, and the choice of the coordinator.
 
 use super::multi_key::{submit_multi_key, within_limits};
-use super::redirect::{Coordinator, only_key};
+use super::redirect::{Coordinator, single_key};
 use crate::Available;
 use base::{BucketName, Properties, Reply, Request, Result};
-use runtime::submit::{LaterReply, Submitted};
+use runtime::submit::{LaterReply, SubmitResult};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl Available {
-    /// Answers a request of an available bucket with these properties, of however many keys.
+    /// Answers a request of an available bucket with these properties, of one or several keys.
     pub fn submit(
         self: &Arc<Available>,
         request: Request,
         properties: Arc<Properties>,
-    ) -> Submitted {
+    ) -> SubmitResult {
         if let Err(error) = within_limits(&request.call, &properties) {
-            return Submitted::Ready(Err(error));
+            return SubmitResult::Ready(Err(error));
         }
         match submit_multi_key(self, request, &properties) {
             ControlFlow::Break(submitted) => submitted,
@@ -24,32 +24,32 @@ impl Available {
         }
     }
 
-    /// Answers a request of one key, or one that is refused.
+    /// Answers a request that is not split by key.
     fn submit_one(
         self: &Arc<Available>,
         request: Request,
         properties: Arc<Properties>,
-    ) -> Submitted {
-        let (available, key) = (self.clone(), only_key(&request.call).cloned());
+    ) -> SubmitResult {
+        let (available, key) = (self.clone(), single_key(&request.call).cloned());
         let answer: LaterReply =
             Box::pin(async move { available.answer(request, &properties).await });
         match key {
-            Some(key) => Submitted::Independent(key, answer),
-            None => Submitted::Later(answer),
+            Some(key) => SubmitResult::Independent(key, answer),
+            None => SubmitResult::Later(answer),
         }
     }
 
-    /// Answers a request. A write is coordinated by a node that keeps the key, if one is reached:
-    /// the dots of other nodes would make every clock longer.
+    /// Answers a request. A write is coordinated by an owner of its key, if one is reachable: dots
+    /// of other nodes would make every clock longer.
     pub(super) async fn answer(
         self: &Arc<Available>,
         request: Request,
         properties: &Properties,
     ) -> Result<Reply> {
-        let request = self.after_finding_others(request).await;
+        let request = self.wait_for_warmup(request).await;
         match self.coordinator(&request, properties).await? {
-            Coordinator::Other(reply) => Ok(reply),
-            Coordinator::This(owners) => self.coordinate(request, properties, owners).await,
+            Coordinator::Remote(reply) => Ok(reply),
+            Coordinator::Local(owners) => self.coordinate(request, properties, owners).await,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::Available;
 use crate::handoff::progress::HandoffProgress;
-use crate::handoff::send::PartitionWeight;
+use crate::handoff::send::SizeEstimate;
 use crate::message::VnodeQuestion;
 use base::error::corrupt;
 use base::{Body, Error, NodeId, Reason, Reply, Result, RingCall, RingTransfer};
@@ -16,29 +16,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Timeout of a node's report of its progress or size.
-const WITHIN: Duration = Duration::from_secs(3);
-/// Maximum time for all members to learn of a claimed ring, in milliseconds, and the pause between
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum time until all members have a claimed ring, in milliseconds, and the pause between
 /// checks.
-const KNOWN_MS: u64 = 5_000;
-const LOOK: Duration = Duration::from_millis(10);
+const RING_KNOWN_MS_MAX: u64 = 5_000;
+const CHECK_PAUSE: Duration = Duration::from_millis(10);
 
 impl Available {
-    /// Completes the directory's reply to a call about the ring with what only the nodes know.
+    /// Completes the directory's reply to a call about the ring with sizes and progress reported by
+    /// the nodes.
     pub async fn complete_ring_reply(
         self: &Arc<Available>,
         call: &RingCall,
         reply: &mut Reply,
     ) -> Result<()> {
         if let (RingCall::Claim, Body::Ring(ring)) = (call, &reply.body) {
-            self.all_know(ring.epoch).await?;
+            self.wait_until_known(ring.epoch).await?;
         }
         match &mut reply.body {
             Body::RingPlan(plan) if plan.copies_sent > 0 => {
-                plan.bytes = self.heavy().await.saturating_mul(plan.copies_sent);
+                plan.bytes = self.average_copy_bytes().await.saturating_mul(plan.copies_sent);
             }
             Body::RingTransfers(transfers) => {
                 for transfer in &mut transfers.nodes {
-                    if let Err(error) = self.tell_of(transfer).await {
+                    if let Err(error) = self.fill_progress(transfer).await {
                         transfer.waits_for = error.text();
                     }
                 }
@@ -48,48 +49,48 @@ impl Available {
         Ok(())
     }
 
-    /// Waits until every member that keeps data knows a ring as new as this one: a client that goes
-    /// by the ring of one node reads from that node alone.
-    async fn all_know(&self, epoch: u64) -> Result<()> {
-        let until = world::milliseconds() + KNOWN_MS;
-        let known = self.members.cluster();
-        let members = known.members.iter().map(|member| member.node);
-        let mut late: Vec<_> = members.filter(|node| !known.is_witness(*node)).collect();
+    /// Waits until every member that keeps data has a ring of this epoch or newer: a member with
+    /// the old ring would serve reads by it.
+    async fn wait_until_known(&self, epoch: u64) -> Result<()> {
+        let deadline_ms = world::milliseconds() + RING_KNOWN_MS_MAX;
+        let cluster = self.members.cluster();
+        let members = cluster.members.iter().map(|member| member.node);
+        let mut unaware: Vec<_> = members.filter(|node| !cluster.is_witness(*node)).collect();
         loop {
-            let mut still = Vec::new();
-            for node in late {
-                if !self.says_it_knows(node, epoch).await {
-                    still.push(node);
+            let mut remaining = Vec::new();
+            for node in unaware {
+                if !self.has_ring_epoch(node, epoch).await {
+                    remaining.push(node);
                 }
             }
-            late = still;
-            if late.is_empty() {
+            unaware = remaining;
+            if unaware.is_empty() {
                 return Ok(());
             }
-            if world::milliseconds() >= until {
+            if world::milliseconds() >= deadline_ms {
                 let text = format!(
-                    "the ring is given out, but these members do not say that they know it: {}. \
-                     What is asked there goes by the ring of before until they do: start them, or \
-                     see that they reach the others, and give it out again",
-                    self.names(&late)
+                    "the ring is committed, but these members have not confirmed it: {}. They use \
+                     the former ring until then: start them, or restore their connections, and \
+                     repeat the command",
+                    self.node_names(&unaware)
                 );
                 return Err(Error::new(Reason::DeadlinePassed, text));
             }
-            sleep(LOOK).await;
+            sleep(CHECK_PAUSE).await;
         }
     }
 
-    async fn says_it_knows(&self, node: NodeId, epoch: u64) -> bool {
+    async fn has_ring_epoch(&self, node: NodeId, epoch: u64) -> bool {
         if node == self.node {
-            return self.knows_newer(epoch.saturating_sub(1));
+            return self.has_newer_ring(epoch.saturating_sub(1));
         }
-        let told = self.told_by(node, VnodeQuestion::Ring).await;
+        let answer = self.query_node(node, VnodeQuestion::Ring).await;
         let newer = |ring: Ring| ring.epoch() >= epoch;
-        told.is_ok_and(|bytes| Ring::decode(&bytes).is_ok_and(newer))
+        answer.is_ok_and(|bytes| Ring::decode(&bytes).is_ok_and(newer))
     }
 
-    /// The members that can't be reached now, and the nodes of the ring that are no members.
-    pub fn down(&self) -> BTreeSet<NodeId> {
+    /// Returns the unreachable members and the unreachable nodes of the ring.
+    pub fn unreachable_nodes(&self) -> BTreeSet<NodeId> {
         let members = self.members.cluster();
         let members = members.members.iter().map(|member| member.node);
         let ring = self.schema.ring();
@@ -97,39 +98,39 @@ impl Available {
         members.chain(placed).filter(|node| !self.reaches(*node)).collect()
     }
 
-    /// About how many bytes a copy of a partition has.
-    async fn heavy(self: &Arc<Available>) -> u64 {
+    /// Estimates the size of one partition's copy, in bytes: the average of all reachable nodes.
+    async fn average_copy_bytes(self: &Arc<Available>) -> u64 {
         let Some(ring) = self.schema.ring() else { return 0 };
-        let mut all = PartitionWeight::default();
+        let mut all = SizeEstimate::default();
         for node in ring.layout().nodes().keys().filter(|node| self.reaches(**node)) {
-            let Ok(weight) = self.weight_of(*node).await else { continue };
-            all.copies += weight.copies;
-            all.bytes += weight.bytes;
+            let Ok(estimate) = self.size_estimate_of(*node).await else { continue };
+            all.copies += estimate.copies;
+            all.bytes += estimate.bytes;
         }
         all.bytes.checked_div(all.copies).unwrap_or(0)
     }
 
-    /// About how much a node keeps.
-    pub async fn weight_of(self: &Arc<Available>, node: NodeId) -> Result<PartitionWeight> {
+    /// Estimates the data of a node.
+    pub async fn size_estimate_of(self: &Arc<Available>, node: NodeId) -> Result<SizeEstimate> {
         if node == self.node {
-            return self.weight().await;
+            return self.size_estimate().await;
         }
-        let bytes = self.told_by(node, VnodeQuestion::Weight).await?;
-        PartitionWeight::read(&bytes).map_err(corrupt)
+        let bytes = self.query_node(node, VnodeQuestion::Size).await?;
+        SizeEstimate::read(&bytes).map_err(corrupt)
     }
 
-    /// Fills in how far a node is.
-    async fn tell_of(self: &Arc<Available>, transfer: &mut RingTransfer) -> Result<()> {
+    /// Fills the progress of a node's transfer.
+    async fn fill_progress(self: &Arc<Available>, transfer: &mut RingTransfer) -> Result<()> {
         if transfer.node == self.node {
-            self.moving.told(transfer);
+            self.handoff_tracker.fill_transfer(transfer);
             return Ok(());
         }
-        let bytes = self.told_by(transfer.node, VnodeQuestion::Progress).await?;
+        let bytes = self.query_node(transfer.node, VnodeQuestion::Progress).await?;
         HandoffProgress::read(&bytes).map_err(corrupt)?.fill(transfer);
         Ok(())
     }
 
-    async fn told_by(&self, node: NodeId, question: VnodeQuestion) -> Result<Bytes> {
-        self.ask_vnode(node, question.write(), WITHIN).await
+    async fn query_node(&self, node: NodeId, question: VnodeQuestion) -> Result<Bytes> {
+        self.ask_vnode(node, question.write(), TIMEOUT).await
     }
 }

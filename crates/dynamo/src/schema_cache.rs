@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 
 /// See the head of this file.
 pub struct SchemaCache {
-    told: RwLock<KnownSchema>,
+    schema: RwLock<KnownSchema>,
 }
 
 struct KnownSchema {
@@ -18,8 +18,8 @@ struct KnownSchema {
     /// Buckets whose properties differ from their type's.
     custom: BTreeMap<BucketName, Arc<Properties>>,
     ring: Option<Arc<Ring>>,
-    /// Epoch since which each partition has its owners and receivers, as far as this node knows.
-    changed: Vec<u64>,
+    /// Epoch of the last known change of each partition's owners or receivers.
+    change_epochs: Vec<u64>,
     /// Properties of the type `available`, if no row overrides them.
     built_in: Arc<Properties>,
 }
@@ -28,31 +28,33 @@ impl Default for SchemaCache {
     fn default() -> SchemaCache {
         let (types, custom, ring) = (BTreeMap::new(), BTreeMap::new(), None);
         let built_in = Arc::new(Properties::available());
-        let changed = Vec::new();
-        SchemaCache { told: RwLock::new(KnownSchema { types, custom, ring, changed, built_in }) }
+        let change_epochs = Vec::new();
+        SchemaCache {
+            schema: RwLock::new(KnownSchema { types, custom, ring, change_epochs, built_in }),
+        }
     }
 }
 
 impl SchemaCache {
-    /// The properties of a bucket, if it is an available one.
+    /// Returns the properties of a bucket. `None`: it is not an available one.
     pub fn find(&self, name: &BucketName) -> Option<Arc<Properties>> {
-        let told = self.told.read().expect("no one panics while holding it");
-        let kind = match told.types.get(name.kind()) {
+        let schema = self.schema.read().expect("no one panics while holding it");
+        let kind = match schema.types.get(name.kind()) {
             Some(kind) => kind,
-            None if name.kind() == BucketName::AVAILABLE => &told.built_in,
+            None if name.kind() == BucketName::AVAILABLE => &schema.built_in,
             None => return None,
         };
         let available = kind.consistency == Consistency::Available;
-        available.then(|| told.custom.get(name).unwrap_or(kind).clone())
+        available.then(|| schema.custom.get(name).unwrap_or(kind).clone())
     }
 
     /// Returns the number of copies for each type's and each single bucket's keys, in a stable
     /// order. The hash trees depend on it.
     pub fn copies(&self) -> Vec<(String, u8)> {
-        let told = self.told.read().expect("no one panics while holding it");
-        let built_in = [(BucketName::AVAILABLE.to_string(), &told.built_in)];
-        let types = told.types.iter().map(|(kind, properties)| (kind.clone(), properties));
-        let custom = told.custom.iter().map(|(name, it)| (name.full().to_string(), it));
+        let schema = self.schema.read().expect("no one panics while holding it");
+        let built_in = [(BucketName::AVAILABLE.to_string(), &schema.built_in)];
+        let types = schema.types.iter().map(|(kind, properties)| (kind.clone(), properties));
+        let custom = schema.custom.iter().map(|(name, it)| (name.full().to_string(), it));
         let all = built_in.into_iter().chain(types).chain(custom);
         let available =
             all.filter(|(_, properties)| properties.consistency == Consistency::Available);
@@ -60,96 +62,99 @@ impl SchemaCache {
     }
 
     /// Returns the different numbers of copies that buckets have.
-    pub fn numbers(&self) -> BTreeSet<u8> {
+    pub fn n_vals(&self) -> BTreeSet<u8> {
         self.copies().into_iter().map(|(_, copies)| copies).collect()
     }
 
-    /// Since which epoch of the ring a slot has the owners and receivers that it has.
-    pub fn changed_at(&self, slot: Slot) -> u64 {
-        self.changed_in(slot.0..slot.0 + 1)
+    /// Returns the epoch of the last change of a slot's owners or receivers.
+    pub fn change_epoch_at(&self, slot: Slot) -> u64 {
+        self.change_epoch_in(slot.0..slot.0 + 1)
     }
 
-    /// Since which epoch all of these slots have.
-    pub fn changed_in(&self, slots: Range<u32>) -> u64 {
-        let told = self.told.read().expect("no one panics while holding it");
-        let partition = |slot: u32| slot as usize * told.changed.len() / SLOTS as usize;
+    /// Returns the epoch of the last change of any of these slots.
+    pub fn change_epoch_in(&self, slots: Range<u32>) -> u64 {
+        let schema = self.schema.read().expect("no one panics while holding it");
+        let partition = |slot: u32| slot as usize * schema.change_epochs.len() / SLOTS as usize;
         let partitions = partition(slots.start)..=partition(slots.end - 1);
-        told.changed.get(partitions).and_then(|all| all.iter().max().copied()).unwrap_or(0)
+        schema.change_epochs.get(partitions).and_then(|all| all.iter().max().copied()).unwrap_or(0)
     }
 
     /// Returns the ring. `None`: there is none yet.
     pub fn ring(&self) -> Option<Arc<Ring>> {
-        self.told.read().expect("no one panics while holding it").ring.clone()
+        self.schema.read().expect("no one panics while holding it").ring.clone()
     }
 
-    /// Exactly this is in force.
-    pub fn fill(
+    /// Replaces the whole schema.
+    pub fn replace_all(
         &self,
         types: BTreeMap<String, Arc<Properties>>,
         custom: BTreeMap<BucketName, Arc<Properties>>,
         ring: Option<Ring>,
     ) {
-        let mut told = self.told.write().expect("no one panics while holding it");
-        told.types = types;
-        told.custom = custom;
-        told.changed = ring.iter().flat_map(|ring| changed(None, ring, &[])).collect();
-        told.ring = ring.map(Arc::new);
+        let mut schema = self.schema.write().expect("no one panics while holding it");
+        schema.types = types;
+        schema.custom = custom;
+        schema.change_epochs =
+            ring.iter().flat_map(|ring| change_epochs(None, ring, &[])).collect();
+        schema.ring = ring.map(Arc::new);
     }
 
-    /// Learns a decided ring from another node. It is in force here, too, unless a newer one is.
-    /// The directory's row may come later, and changes nothing then.
-    pub(super) fn learn(&self, ring: Ring) {
+    /// Adopts a decided ring from another node, unless a newer one is in force. The directory's row
+    /// may arrive later, and changes nothing then.
+    pub(super) fn adopt(&self, ring: Ring) {
         self.set_ring(Some(ring));
     }
 
-    /// Changes the ring, unless a newer one is in force.
+    /// Sets the ring, unless a newer one is in force.
     pub fn set_ring(&self, ring: Option<Ring>) {
-        let numbers = self.numbers();
-        let mut guard = self.told.write().expect("no one panics while holding it");
-        let told = &mut *guard;
-        let known = told.ring.as_ref().map_or(0, |known| known.epoch());
-        if ring.as_ref().is_some_and(|ring| ring.epoch() < known) {
+        let n_vals = self.n_vals();
+        let mut guard = self.schema.write().expect("no one panics while holding it");
+        let schema = &mut *guard;
+        let current_epoch = schema.ring.as_ref().map_or(0, |current| current.epoch());
+        if ring.as_ref().is_some_and(|ring| ring.epoch() < current_epoch) {
             return;
         }
-        let before = told.ring.as_ref().map(|before| (&**before, &told.changed[..]));
-        let numbers: Vec<_> = numbers.into_iter().map(usize::from).collect();
-        let after = ring.iter().flat_map(|ring| changed(before, ring, &numbers)).collect();
-        told.changed = after;
-        told.ring = ring.map(Arc::new);
+        let before = schema.ring.as_ref().map(|before| (&**before, &schema.change_epochs[..]));
+        let n_vals: Vec<_> = n_vals.into_iter().map(usize::from).collect();
+        let after = ring.iter().flat_map(|ring| change_epochs(before, ring, &n_vals)).collect();
+        schema.change_epochs = after;
+        schema.ring = ring.map(Arc::new);
     }
 
-    /// Changes the properties of a bucket type; none: it is gone.
+    /// Sets the properties of a bucket type. `None`: removes it.
     pub fn set_type(&self, kind: &str, properties: Option<Arc<Properties>>) {
-        let mut told = self.told.write().expect("no one panics while holding it");
+        let mut schema = self.schema.write().expect("no one panics while holding it");
         match properties {
-            Some(properties) => told.types.insert(kind.into(), properties),
-            None => told.types.remove(kind),
+            Some(properties) => schema.types.insert(kind.into(), properties),
+            None => schema.types.remove(kind),
         };
     }
 
-    /// Changes the properties of a bucket that has others than its type; none: it has its type's.
+    /// Sets the properties of one bucket. `None`: it has those of its type again.
     pub fn set_custom(&self, name: BucketName, properties: Option<Arc<Properties>>) {
-        let mut told = self.told.write().expect("no one panics while holding it");
+        let mut schema = self.schema.write().expect("no one panics while holding it");
         match properties {
-            Some(properties) => told.custom.insert(name, properties),
-            None => told.custom.remove(&name),
+            Some(properties) => schema.custom.insert(name, properties),
+            None => schema.custom.remove(&name),
         };
     }
 }
 
-/// Returns the epoch since which each partition of a ring has its owners and receivers, also if it
-/// was half of a partition before, or two.
-fn changed(before: Option<(&Ring, &[u64])>, ring: &Ring, numbers: &[usize]) -> Vec<u64> {
+/// Returns for each partition of a ring the epoch of the last change of its owners or receivers. A
+/// partition that was split or merged without such a change keeps its epoch.
+fn change_epochs(before: Option<(&Ring, &[u64])>, ring: &Ring, n_vals: &[usize]) -> Vec<u64> {
     let since = |span: SlotSpan| {
-        let Some((before, changed)) = before else { return ring.epoch() };
-        let same = |was: &Partition| {
-            numbers.iter().all(|n| {
-                before.owners(*was, *n) == ring.owners(span.partition, *n)
-                    && before.receivers(*was, *n) == ring.receivers(span.partition, *n)
+        let Some((before, change_epochs)) = before else { return ring.epoch() };
+        let same = |former: &Partition| {
+            n_vals.iter().all(|n| {
+                before.owners(*former, *n) == ring.owners(span.partition, *n)
+                    && before.receivers(*former, *n) == ring.receivers(span.partition, *n)
             })
         };
-        let known = |was: Partition| changed.get(was.0 as usize).copied().filter(|_| same(&was));
-        let all: Option<Vec<u64>> = span.in_ring(before).map(known).collect();
+        let epoch_if_same = |former: Partition| {
+            change_epochs.get(former.0 as usize).copied().filter(|_| same(&former))
+        };
+        let all: Option<Vec<u64>> = span.in_ring(before).map(epoch_if_same).collect();
         all.and_then(|all| all.into_iter().max()).unwrap_or(ring.epoch())
     };
     SlotSpan::all(ring).map(since).collect()

@@ -1,7 +1,7 @@
 //! Rows of a partition, read from all its slots.
 //!
-//! Promises: the rows come in the order of their names, whatever slots they lie in: every node, and
-//! every ring, has them in one order.
+//! Promises: the rows are in the order of their tails (bucket and key), across slots: the order is
+//! the same on every node and for every ring.
 
 use super::layout::{row_tail, rows_prefix};
 use super::slots::{Slot, SlotSpan};
@@ -14,41 +14,41 @@ use store::Snapshot;
 
 type RowPair = Result<(Bytes, Bytes)>;
 
-/// The rows of a span behind a name, in the order of their names.
-pub(super) fn rows_of<'a>(
+/// Returns the rows of a span after a tail, in the order of their tails.
+pub(super) fn rows_in_span<'a>(
     snapshot: &'a dyn Snapshot,
     span: SlotSpan,
     after: Option<&[u8]>,
 ) -> impl Iterator<Item = RowPair> + use<'a> {
-    let slots = span.slots().map(|slot| in_slot(snapshot, Slot(slot), after).peekable());
-    Merged { slots: slots.collect() }
+    let slots = span.slots().map(|slot| rows_in_slot(snapshot, Slot(slot), after).peekable());
+    MergedRows { slots: slots.collect() }
 }
 
-fn in_slot<'a>(
+fn rows_in_slot<'a>(
     snapshot: &'a dyn Snapshot,
     slot: Slot,
     after: Option<&[u8]>,
 ) -> impl Iterator<Item = RowPair> + use<'a> {
-    let front = rows_prefix(slot);
+    let prefix = rows_prefix(slot);
     let low = match after {
-        Some(after) => Bound::Excluded(Bytes::from([&front[..], after].concat())),
-        None => Bound::Included(Bytes::from(front.clone())),
+        Some(after) => Bound::Excluded(Bytes::from([&prefix[..], after].concat())),
+        None => Bound::Included(Bytes::from(prefix.clone())),
     };
     let rows = snapshot.range(low, Bound::Unbounded, false).map(|row| row.map_err(store_error));
-    rows.take_while(move |row| row.as_ref().map_or(true, |(key, _)| key.starts_with(&front)))
+    rows.take_while(move |row| row.as_ref().map_or(true, |(key, _)| key.starts_with(&prefix)))
 }
 
-/// Rows of several slots, each of which has them in order.
-struct Merged<I: Iterator<Item = RowPair>> {
+/// Merge of the rows of several slots, each in order.
+struct MergedRows<I: Iterator<Item = RowPair>> {
     slots: Vec<Peekable<I>>,
 }
 
-impl<I: Iterator<Item = RowPair>> Iterator for Merged<I> {
+impl<I: Iterator<Item = RowPair>> Iterator for MergedRows<I> {
     type Item = RowPair;
 
     fn next(&mut self) -> Option<RowPair> {
         let mut first: Option<(usize, Bytes)> = None;
-        for (at, rows) in self.slots.iter_mut().enumerate() {
+        for (index, rows) in self.slots.iter_mut().enumerate() {
             match rows.peek() {
                 None => {}
                 // An error comes before any row.
@@ -57,7 +57,7 @@ impl<I: Iterator<Item = RowPair>> Iterator for Merged<I> {
                     let best =
                         first.as_ref().is_none_or(|(_, best)| row_tail(key) < row_tail(best));
                     if best {
-                        first = Some((at, key.clone()));
+                        first = Some((index, key.clone()));
                     }
                 }
             }
@@ -75,7 +75,7 @@ mod tests {
     use store::{MemoryTrees, RowChange, Trees};
 
     #[test]
-    fn rows_of_several_slots_come_in_one_order_and_go_on_behind_any() {
+    fn partition_rows_merge_slots_in_order_and_resume_after_any_row() {
         let trees = MemoryTrees::new(1 << 20);
         let bucket = BucketName::new("available", "b").expect("a name");
         let key = |number: u32| format!("k{number:04}");
@@ -83,10 +83,10 @@ mod tests {
         trees.apply(&mut (0..400).map(put)).expect("memory");
         let snapshot = trees.snapshot();
         let tails = |span: SlotSpan, after: Option<&[u8]>| -> Vec<Bytes> {
-            let rows = rows_of(&*snapshot, span, after).map(|row| row.expect("memory").0);
+            let rows = rows_in_span(&*snapshot, span, after).map(|row| row.expect("memory").0);
             rows.map(|key| key.slice_ref(row_tail(&key))).collect()
         };
-        let ring = Ring::founded(base::NodeId(1), Rack::default(), 8, 3);
+        let ring = Ring::initial(base::NodeId(1), Rack::default(), 8, 3);
         let mut found = 0;
         for span in SlotSpan::all(&ring) {
             let all = tails(span, None);

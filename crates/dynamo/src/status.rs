@@ -10,25 +10,25 @@ use runtime::sample::{Sample, SampleKind};
 use runtime::world;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The available side as this node sees it.
+/// Status of the available side, as this node sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AvailableStatus {
-    /// The ring's epoch; 0: none is known.
+    /// Epoch of the ring. 0: none is known.
     pub ring_epoch: u64,
     /// Partitions of which this node is the first owner.
     pub partitions: u64,
-    /// Hints kept here, by the name of the node that gets them.
+    /// Hints stored here, by the name of their node.
     pub hints: Vec<HintsStatus>,
     /// Names of ring nodes that this node suspects; coordinators ask others instead.
     pub suspected_nodes: Vec<String>,
 }
 
-/// Hints that are kept for one node.
+/// Hints stored for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HintsStatus {
-    /// The node's name.
+    /// Name of the node.
     pub node: String,
-    /// Rows that are kept for it.
+    /// Number of hints.
     pub rows: u64,
     /// Milliseconds for which hints have been pending without a break, in this incarnation of this
     /// node.
@@ -36,8 +36,8 @@ pub struct HintsStatus {
 }
 
 impl Available {
-    /// Counts the siblings that a read found.
-    pub(super) fn saw_siblings(&self, row: &Row) {
+    /// Counts the siblings found by a read.
+    pub(super) fn count_siblings(&self, row: &Row) {
         let living = row.values().filter(|value| !value.is_tombstone()).count() as u64;
         if living > 1 {
             Metrics::count(&self.metrics.available.with_siblings);
@@ -45,8 +45,8 @@ impl Available {
         }
     }
 
-    /// A request was refused for this.
-    pub(super) fn saw_refusal(&self, error: &Error) {
+    /// Counts a refused request by its reason.
+    pub(super) fn count_refusal(&self, error: &Error) {
         match error.reason {
             Reason::WriteQuorumUnmet | Reason::ReadQuorumUnmet => {
                 Metrics::count(&self.metrics.available.too_few);
@@ -58,32 +58,33 @@ impl Available {
         }
     }
 
-    /// See [`AvailableStatus`].
+    /// Returns the status; see [`AvailableStatus`].
     pub fn status(&self) -> AvailableStatus {
         let Some(ring) = self.schema.ring() else { return AvailableStatus::default() };
-        let mine = |partition: &u32| {
+        let is_primary = |partition: &u32| {
             ring.owners(base::Partition(*partition), 1).first() == Some(&self.node)
         };
         let now = world::milliseconds();
-        let hints = self.vnode_store.kept().into_iter().map(|(node, kept)| HintsStatus {
-            node: self.members.name_of(node),
-            rows: kept.rows,
-            age_ms: now.saturating_sub(kept.since_ms),
-        });
+        let hints =
+            self.vnode_store.pending_hints().into_iter().map(|(node, stored)| HintsStatus {
+                node: self.members.name_of(node),
+                rows: stored.rows,
+                age_ms: now.saturating_sub(stored.since_ms),
+            });
         let nodes = ring.layout().nodes().keys();
         let suspected =
             nodes.filter(|node| !self.reaches(**node)).map(|node| self.members.name_of(*node));
         AvailableStatus {
             ring_epoch: ring.epoch(),
-            partitions: (0..ring.partitions()).filter(mine).count() as u64,
+            partitions: (0..ring.partitions()).filter(is_primary).count() as u64,
             hints: hints.collect(),
             suspected_nodes: suspected.collect(),
         }
     }
 
     /// Returns another node's health as this node sees it: `up`, `suspect`, `down`.
-    pub fn health_word(&self, node: NodeId) -> &'static str {
-        match self.failure_detector.standing(node) {
+    pub fn health_name(&self, node: NodeId) -> &'static str {
+        match self.failure_detector.health(node) {
             _ if node == self.node => "up",
             Health::Up => "up",
             Health::Suspect => "suspect",
@@ -91,17 +92,17 @@ impl Available {
         }
     }
 
-    /// Samples for `/metrics`.
+    /// Returns the samples for `/metrics`.
     pub fn samples(&self) -> Vec<Sample> {
         let status = self.status();
-        let (stored, delivered) = self.vnode_store.hints_ever();
+        let (stored, delivered) = self.vnode_store.hint_totals();
         let counted = counters(&self.metrics.available).into_iter().chain([
+            ("credenza_hints_stored_total", "Rows stored as hints for unreachable nodes.", stored),
             (
-                "credenza_hints_stored_total",
-                "Rows stored as hints for an unreachable node.",
-                stored,
+                "credenza_hints_delivered_total",
+                "Hints delivered to the nodes they are for.",
+                delivered,
             ),
-            ("credenza_hints_delivered_total", "Hints delivered to their node.", delivered),
         ]);
         let sample = |kind, name, help, value: u64| Sample {
             name,
@@ -114,11 +115,11 @@ impl Available {
             .map(|(name, help, value)| sample(SampleKind::Counter, name, help, value))
             .collect();
         let gauge = SampleKind::Gauge;
-        let epoch = "The epoch of the ring this node knows; 0: none.";
+        let epoch = "Epoch of the ring that this node knows; 0: no ring.";
         all.push(sample(gauge, "credenza_ring_epoch", epoch, status.ring_epoch));
-        let mine = "Partitions of which this node is the first owner.";
+        let mine = "Number of partitions of which this node is the first owner.";
         all.push(sample(gauge, "credenza_ring_partitions", mine, status.partitions));
-        let suspected = "Nodes of the ring that this node suspects: others are asked instead.";
+        let suspected = "Number of ring nodes that this node suspects; coordinators skip them.";
         let nodes = status.suspected_nodes.len() as u64;
         all.push(sample(gauge, "credenza_ring_suspected_nodes", suspected, nodes));
         for hints in status.hints {
@@ -128,10 +129,11 @@ impl Available {
             };
             all.push(named(
                 "credenza_hints_pending",
-                "Hints not yet delivered, by member.",
+                "Number of undelivered hints, by member.",
                 hints.rows,
             ));
-            let oldest = "Time for which hints have been pending without a break, by member.";
+            let oldest = "Time in seconds since which there has been at least one undelivered \
+                          hint, by member.";
             let age = Sample {
                 value: hints.age_ms as f64 / 1e3,
                 ..named("credenza_hints_age_seconds", oldest, 0)
@@ -157,17 +159,17 @@ fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 1
         ),
         (
             "credenza_available_reads_with_siblings_total",
-            "Reads that found several values.",
+            "Reads that found siblings.",
             of(&counts.with_siblings),
         ),
         (
             "credenza_available_siblings_read_total",
-            "Siblings found by reads of several values.",
+            "Siblings returned by reads that found siblings.",
             of(&counts.siblings),
         ),
         (
             "credenza_available_too_many_siblings_total",
-            "Writes refused because of a key's many siblings.",
+            "Writes refused because the key has too many siblings.",
             of(&counts.too_many_siblings),
         ),
         (

@@ -1,8 +1,8 @@
 //! Operations of a vnode on a key: a client's write, the merge of another replica's state, a read.
 
-use super::contexts::seen_in;
+use super::contexts::client_context;
 use super::data_type::Change;
-use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key_in, write_row};
+use super::layout::{Row, StoredValue, hint_key, read_row, record_key, row_key_in, write_row};
 use super::slots::Slot;
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use base::dots::DotContext;
@@ -18,13 +18,14 @@ use logic::ring::Ring;
 use runtime::mutants::Mutant;
 use runtime::world;
 
-/// Maximum size of a merge of other replicas' writes, as a multiple of what one vnode takes.
-const MERGED_TIMES: usize = 2;
+/// Maximum size of a row merged from other replicas, as a multiple of the limit for a client's
+/// write.
+const MERGE_SIZE_FACTOR: usize = 2;
 
 /// A key with its slot.
 #[derive(Clone, Debug)]
 pub struct KeyRef {
-    /// Slot of the ring that the key falls into.
+    /// Slot of the ring in which the key lies.
     pub slot: Slot,
     /// Bucket that holds it.
     pub bucket: BucketName,
@@ -35,7 +36,7 @@ pub struct KeyRef {
 impl KeyRef {
     /// Finds the slot of a key.
     pub fn new(bucket: BucketName, key: Key) -> KeyRef {
-        KeyRef { slot: Slot::of(&bucket, &key), bucket, key }
+        KeyRef { slot: Slot::for_key(&bucket, &key), bucket, key }
     }
 
     /// Returns the partition that holds it.
@@ -48,7 +49,7 @@ impl KeyRef {
         row_key_in(self.slot, &self.bucket, &self.key)
     }
 
-    /// The key of its hint for a node.
+    /// Returns the tree key of its hint for a node.
     pub(super) fn hint_key(&self, primary: NodeId) -> Bytes {
         hint_key(self.slot, primary, &self.bucket, &self.key)
     }
@@ -57,34 +58,34 @@ impl KeyRef {
 /// Rules of a bucket's properties for a vnode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WritePolicy {
-    /// True if a write counts only when it is synced.
+    /// True if a write is acknowledged only after a sync.
     pub sync: bool,
-    /// True if of several values only the newest is kept, as the bucket asks.
-    pub keeps_one: bool,
-    /// True if a write replaces whatever is there.
-    pub overwrites: bool,
-    /// Most siblings a key may have.
+    /// True if only the newest of several values is kept.
+    pub keep_newest_only: bool,
+    /// True if a write replaces all existing values.
+    pub last_write_wins: bool,
+    /// Maximum number of siblings of a key.
     pub siblings_max: usize,
 }
 
 impl WritePolicy {
     /// Takes the rules from a bucket's properties.
-    pub fn of(properties: &Properties) -> WritePolicy {
+    pub fn from_properties(properties: &Properties) -> WritePolicy {
         debug_assert!(properties.consistency == Consistency::Available);
         let replication = &properties.replication;
         WritePolicy {
             sync: properties.sync == SyncPolicy::Sync,
-            keeps_one: !replication.allow_mult || replication.last_write_wins,
-            overwrites: replication.last_write_wins,
+            keep_newest_only: !replication.allow_mult || replication.last_write_wins,
+            last_write_wins: replication.last_write_wins,
             siblings_max: replication.siblings_max.into(),
         }
     }
 
-    /// Removes expired values and, if the bucket asks for it, all but the newest.
-    pub fn settle(self, row: Row) -> Row {
+    /// Removes expired values and, if the bucket requires it, all but the newest.
+    pub fn resolve(self, row: Row) -> Row {
         let now = world::unix_ms();
-        let row = row.without(|value| value.has_expired(now));
-        if !self.keeps_one || row.size() < 2 {
+        let row = row.remove_if(|value| value.has_expired(now));
+        if !self.keep_newest_only || row.size() < 2 {
             return row;
         }
         row.lww(|a, b| (a.written_ms(), a) <= (b.written_ms(), b))
@@ -117,7 +118,7 @@ pub enum WriteCondition {
 #[derive(Clone, Debug)]
 pub enum WriteContent {
     /// A value.
-    Value(Stored),
+    Value(StoredValue),
     /// Change of the key's data type.
     Change(Change),
 }
@@ -126,30 +127,31 @@ pub enum WriteContent {
 #[derive(Clone, Debug)]
 pub struct Write {
     /// Value, or change of a data type.
-    pub what: WriteContent,
+    pub content: WriteContent,
     /// Versions of the key that the client had seen.
     pub seen: SeenVersions,
     /// Condition of the write.
-    pub only: WriteCondition,
+    pub condition: WriteCondition,
 }
 
 /// A write that was evaluated.
 pub struct EvaluatedWrite {
-    /// Reached when it is as firm as the bucket wants.
+    /// Ticket: reached once the write is as durable as the bucket requires.
     pub ticket: u64,
-    /// The row from now on, for the other replicas.
+    /// The new row, encoded for the other replicas.
     pub bytes: Bytes,
-    /// The row, decoded.
+    /// The new row.
     pub row: Row,
-    /// Context of a client that does not get the row: the versions that it had seen, and its own
-    /// write.
+    /// Context for a client that does not receive the row: the versions that it had seen, and its
+    /// own write.
     pub context: DotContext<Actor>,
 }
 
 impl VnodeStore {
-    /// Keys never stand in the log: the hash identifies one only to a reader who knows it.
+    /// Warns about a key with many siblings. The log never holds keys: the hash identifies one only
+    /// to a reader who knows it.
     fn warn_of_siblings(&self, key_ref: &KeyRef, siblings: usize) {
-        if let Some(left_out) = self.many_siblings.due() {
+        if let Some(left_out) = self.many_siblings.try_acquire() {
             let key_hash = format!("{:016x}", base::codec::checksum(&key_ref.key, 0));
             let bucket = &key_ref.bucket;
             tracing::warn!(
@@ -158,12 +160,13 @@ impl VnodeStore {
         }
     }
 
-    /// True if such a warning was logged lately.
+    /// Returns true if a warning about many siblings was logged recently.
     pub fn has_many_siblings(&self) -> bool {
         self.many_siblings.is_recent()
     }
 
-    /// A client's write, as this vnode's next dot. `hint`: in place of which node.
+    /// Applies a client's write under this vnode's next dot. `hint`: the owner for which this node
+    /// is the fallback.
     pub fn write(
         &self,
         key_ref: &KeyRef,
@@ -174,26 +177,27 @@ impl VnodeStore {
         let key = key_ref.row_key();
         let mut guard = self.admit()?;
         let state = &mut *guard;
-        let (_, known) = self.newest(state, &key)?;
-        let local = self.row(known.as_ref())?;
-        check(&write.only, &local)?;
+        let (_, current) = self.newest(state, &key)?;
+        let local = self.row(current.as_ref())?;
+        check_condition(&write.condition, &local)?;
         let before = self.minter(state, key_ref.slot)?;
         let seen = match write.seen {
-            _ if policy.overwrites => local.join(),
-            SeenVersions::Nothing if Mutant::BlindReplaces.is_active() => local.join(),
+            _ if policy.last_write_wins => local.join(),
+            SeenVersions::Nothing if Mutant::OverwriteWithoutContext.is_active() => local.join(),
             SeenVersions::Nothing => DotContext::empty(),
             SeenVersions::Context(context) => context,
             SeenVersions::Everything => local.join(),
         };
         let (size, mut minter) = (local.size(), before);
-        let written = match &write.what {
+        let written = match &write.content {
             WriteContent::Value(value) => {
-                minter.write(local, &seen, value.clone(), world::chance())
+                minter.write(local, &seen, value.clone(), world::random_u64())
             }
             WriteContent::Change(change) => change.write(&mut minter, local, &seen)?,
         };
-        let row = policy.settle(written.clock);
-        // A write that leaves no more siblings than there were is always taken: it is the way out.
+        let row = policy.resolve(written.clock);
+        // A write that does not raise the number of siblings is always accepted: it is the only way
+        // to reduce them.
         if row.size() > policy.siblings_max && row.size() > size {
             return Err(too_many(key_ref, policy.siblings_max));
         }
@@ -205,18 +209,19 @@ impl VnodeStore {
             self.warn_of_siblings(key_ref, row.size());
         }
         let mut changes = vec![(key, Some(bytes.clone()))];
-        self.add(state, &mut changes, key_ref, (before, minter), hint)?;
-        self.follow_from(state, known.as_ref(), &changes[0]);
-        // Only here, where nothing fails any more: a write that is refused uses no dot.
+        self.push_record_and_hint(state, &mut changes, key_ref, (before, minter), hint)?;
+        self.update_tree_from(state, current.as_ref(), &changes[0]);
+        // Stored only here, after the last possible failure: a refused write uses no dot.
         state.minters.insert(key_ref.slot, minter);
-        let ticket = self.note(state, changes, policy.sync);
-        // Not all that the row has heard of: the client's next write would drop siblings that it
-        // was not shown.
-        let context = seen.and(written.dot.id, written.dot.count);
+        let ticket = self.log_changes(state, changes, policy.sync);
+        // Not the row's whole context: with that, the client's next write would drop siblings that
+        // it has not read.
+        let context = seen.with_dot(written.dot.id, written.dot.count);
         Ok(EvaluatedWrite { ticket, bytes, row, context })
     }
 
-    /// Another replica's state; gives the ticket. `hint`: in place of which node.
+    /// Merges another replica's row; returns the ticket. `hint`: the owner for which this node is
+    /// the fallback.
     pub fn merge(
         &self,
         key_ref: &KeyRef,
@@ -227,66 +232,67 @@ impl VnodeStore {
         let key = key_ref.row_key();
         let mut guard = self.admit()?;
         let state = &mut *guard;
-        let (index, known) = self.newest(state, &key)?;
-        let local = self.row(known.as_ref())?;
+        let (index, current) = self.newest(state, &key)?;
+        let local = self.row(current.as_ref())?;
         let before = self.minter(state, key_ref.slot)?;
         let mut minter = before;
-        let local = if Mutant::MergeOverwrites.is_active() { Row::empty() } else { local };
-        let (clock, doubt) = minter.merge(local, incoming, world::chance());
+        let local = if Mutant::OverwriteInsteadOfMerge.is_active() { Row::empty() } else { local };
+        let (clock, doubt) = minter.merge(local, incoming, world::random_u64());
         if let Some(doubt) = doubt {
             tracing::info!(
                 target: "node", slot = key_ref.slot.0, ?doubt, actor = %minter.actor(),
-                "a vnode goes on as another actor"
+                "a vnode continues with a new actor id"
             );
         }
-        let bytes = write_row(&policy.settle(clock));
-        let most = MERGED_TIMES * SIBLINGS_BYTES_MAX;
-        if bytes.len() > most {
-            return Err(too_large(key_ref, bytes.len(), most));
+        let bytes = write_row(&policy.resolve(clock));
+        let bytes_max = MERGE_SIZE_FACTOR * SIBLINGS_BYTES_MAX;
+        if bytes.len() > bytes_max {
+            return Err(too_large(key_ref, bytes.len(), bytes_max));
         }
-        // Nothing new. The answer still waits for the batch that brought the row, and for a sync of
-        // it: the row may have come unsynced, and its sender may drop its own copy by this answer.
-        if known.as_ref() == Some(&bytes) && minter == before && hint.is_none() {
-            return Ok(if policy.sync { self.ticket_of_sync(state, index) } else { index });
+        // No change. The answer still waits for the batch that holds the row, and for a sync of it:
+        // the row may have been stored unsynced, and the sender may drop its own copy after this
+        // answer.
+        if current.as_ref() == Some(&bytes) && minter == before && hint.is_none() {
+            return Ok(if policy.sync { self.sync_ticket(state, index) } else { index });
         }
         let mut changes = vec![(key, Some(bytes))];
-        self.add(state, &mut changes, key_ref, (before, minter), hint)?;
-        self.follow_from(state, known.as_ref(), &changes[0]);
+        self.push_record_and_hint(state, &mut changes, key_ref, (before, minter), hint)?;
+        self.update_tree_from(state, current.as_ref(), &changes[0]);
         state.minters.insert(key_ref.slot, minter);
-        Ok(self.note(state, changes, policy.sync))
+        Ok(self.log_changes(state, changes, policy.sync))
     }
 
-    /// Adds a hint: the row of this key is to go to that node too.
-    pub(super) fn remember(&self, key_ref: &KeyRef, node: NodeId) -> Result<()> {
+    /// Adds a hint: the row of this key must be sent to that node as well.
+    pub(super) fn add_hint(&self, key_ref: &KeyRef, node: NodeId) -> Result<()> {
         let mut guard = self.admit()?;
         let state = &mut *guard;
         let hint = key_ref.hint_key(node);
-        let nothing = self.newest(state, &key_ref.row_key())?.1.is_none();
-        // A hint stands for the row that is here when it is sent, so one is enough.
-        if nothing || self.newest(state, &hint)?.1.is_some() {
+        let is_absent = self.newest(state, &key_ref.row_key())?.1.is_none();
+        // A hint refers to the row that is stored when it is delivered, so one is enough.
+        if is_absent || self.newest(state, &hint)?.1.is_some() {
             return Ok(());
         }
-        if let Some(hinted) = &mut state.hinted {
-            hinted.insert(node);
+        if let Some(nodes) = &mut state.hinted_nodes {
+            nodes.insert(node);
         }
         self.change(state, [(hint, Some(Bytes::new()))], false);
         Ok(())
     }
 
-    /// Removes expired values. The row still has them in its context.
+    /// Removes expired values. Their dots stay in the row's context.
     pub(super) fn expire(&self, key_ref: &KeyRef, policy: WritePolicy) -> Result<()> {
         let key = key_ref.row_key();
         let mut guard = self.admit()?;
-        let (_, known) = self.newest(&guard, &key)?;
-        let Some(known) = known else { return Ok(()) };
-        let left = write_row(&policy.settle(read_row(&known).map_err(corrupt)?));
-        if left != known {
-            self.change(&mut guard, [(key, Some(left))], policy.sync);
+        let (_, current) = self.newest(&guard, &key)?;
+        let Some(current) = current else { return Ok(()) };
+        let resolved = write_row(&policy.resolve(read_row(&current).map_err(corrupt)?));
+        if resolved != current {
+            self.change(&mut guard, [(key, Some(resolved))], policy.sync);
         }
         Ok(())
     }
 
-    fn add(
+    fn push_record_and_hint(
         &self,
         state: &mut VnodeStoreState,
         changes: &mut Vec<(Bytes, Option<Bytes>)>,
@@ -301,11 +307,11 @@ impl VnodeStore {
         if let Some(primary) = hint {
             let hint = key_ref.hint_key(primary);
             if self.newest(state, &hint)?.1.is_none() {
-                state.waiting.keeps(primary, world::milliseconds());
+                state.pending_hints.add(primary, world::milliseconds());
             }
             changes.push((hint, Some(Bytes::new())));
-            if let Some(hinted) = &mut state.hinted {
-                hinted.insert(primary);
+            if let Some(nodes) = &mut state.hinted_nodes {
+                nodes.insert(primary);
             }
         }
         Ok(())
@@ -313,7 +319,7 @@ impl VnodeStore {
 
     /// Returns the durable row of a key, encoded. `None`: there is none.
     pub fn read(&self, key_ref: &KeyRef) -> Result<Option<Bytes>> {
-        self.firm(&key_ref.row_key())
+        self.read_durable(&key_ref.row_key())
     }
 
     fn row(&self, bytes: Option<&Bytes>) -> Result<Row> {
@@ -322,17 +328,17 @@ impl VnodeStore {
 }
 
 /// Returns true if a row has a value that is not expired.
-pub fn living(row: &Row) -> bool {
+pub fn has_live_value(row: &Row) -> bool {
     let now = world::unix_ms();
     row.values().any(|value| !value.is_tombstone() && !value.has_expired(now))
 }
 
-fn check(only: &WriteCondition, local: &Row) -> Result<()> {
+fn check_condition(condition: &WriteCondition, local: &Row) -> Result<()> {
     let fails = |text: &str| Err(Error::new(Reason::Changed, text));
-    match only {
-        WriteCondition::Absent if living(local) => fails("the key has a value"),
-        WriteCondition::Unchanged(seen) if !seen.covers(&seen_in(local)) => {
-            fails("the key was written since: read it again")
+    match condition {
+        WriteCondition::Absent if has_live_value(local) => fails("the key already has a value"),
+        WriteCondition::Unchanged(seen) if !seen.covers(&client_context(local)) => {
+            fails("the key was changed in the meantime: read it again")
         }
         WriteCondition::Always | WriteCondition::Absent | WriteCondition::Unchanged(_) => Ok(()),
     }
@@ -340,8 +346,8 @@ fn check(only: &WriteCondition, local: &Row) -> Result<()> {
 
 fn too_many(key_ref: &KeyRef, most: usize) -> Error {
     let text = format!(
-        "`{}` allows {most} siblings of a key (siblings_max), and this write would make one more: \
-         read the key, merge its values, and write the result with the context you got",
+        "this write would exceed the {most} siblings that `{}` allows per key (siblings_max): read \
+         the key, merge its values, and write the result with the returned context",
         key_ref.bucket
     );
     Error::new(Reason::TooManySiblings, text)
@@ -349,8 +355,8 @@ fn too_many(key_ref: &KeyRef, most: usize) -> Error {
 
 fn too_large(key_ref: &KeyRef, bytes: usize, most: usize) -> Error {
     let text = format!(
-        "the values of this key in `{}` would have {bytes} bytes together, at most {most} are \
-         kept: read the key, merge its values, and write the result with the context you got",
+        "the values of this key in `{}` would have {bytes} bytes in total, more than {most}: read \
+         the key, merge its values, and write the result with the returned context",
         key_ref.bucket
     );
     Error::new(Reason::TooLarge, text)

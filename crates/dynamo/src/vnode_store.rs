@@ -1,18 +1,18 @@
-//! Store of this node's vnodes: rows in the local store, and over it what is logged but not yet
-//! durable.
+//! Store of this node's vnodes: rows in the local store, overlaid with changes that are logged and
+//! not applied yet.
 //!
-//! All vnodes of a node write through one vnode_store, so that whatever arrives while one record is
-//! being synced goes into the next: batches come from the shape. A change is evaluated on the
-//! newest state (`vnode_ops.rs`); what readers see is the store alone, and that holds only what
-//! would outlive a crash.
+//! All vnodes of a node write through one store, so that all changes that arrive while one record
+//! is being synced go into the next: batches form by themselves. A change is evaluated on the
+//! newest state (`vnode_ops.rs`); readers see the store alone, which holds only rows that survive a
+//! crash.
 //!
 //! Promises: batches are applied in their order, each with the mark; a ticket is reached when its
 //! batch is in the store.
-//! Never: holds its lock across a wait; knows who else has a replica.
+//! Never: holds its lock across a wait; depends on the other replicas.
 
 mod waits;
 
-use super::batch::{Batch, Mark, apply, job, last_batch};
+use super::batch::{Batch, Mark, apply, batch_record, log_head_record};
 use super::hash_trees::{CopyCount, HashTrees};
 use super::pending_hints::PendingHints;
 use super::slots::Slot;
@@ -21,9 +21,9 @@ use base::error::shutting_down;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::causal::Minter;
-use runtime::complaint::Complaint;
-use runtime::log_writer::{LogWriterHandle, LoggedRecord, store_error};
+use runtime::log_writer::{AppendCompletion, LogWriterHandle, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
+use runtime::warning_limiter::WarningLimiter;
 use runtime::{CancellationToken, world};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::AtomicBool;
@@ -32,11 +32,11 @@ use std::time::Duration;
 use store::{Position, Trees};
 use tokio::sync::{Notify, watch};
 
-/// Size at which an open batch is closed, even while another is being written.
+/// Size at which the open batch is submitted, even while another is being written.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// Most bytes of changes that are not yet in the store; one more is answered `overloaded`.
-const UNFIRM_BYTES_MAX: usize = 64 << 20;
-/// Pause of applying while flushes lag behind writes.
+/// Maximum bytes of changes that are not applied yet; above it changes fail with `overloaded`.
+const UNAPPLIED_BYTES_MAX: usize = 64 << 20;
+/// Pause before the next batch is applied while flushes lag behind writes.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 /// See the head of this file.
@@ -45,63 +45,64 @@ pub struct VnodeStore {
     pub(super) trees: Arc<dyn Trees>,
     log_writer: Arc<LogWriterHandle>,
     maintenance: Arc<MaintenanceSignal>,
-    /// Number of this incarnation of the node.
-    pub(super) life: u64,
+    /// Number of the current incarnation of the node.
+    pub(super) incarnation: u64,
     /// True if the previous incarnation did not shut down cleanly.
-    pub(super) after_a_fall: bool,
+    pub(super) unclean_shutdown: bool,
     /// True once another node has admitted this incarnation as the newest. No node admits that of a
     /// data directory that was restored from a copy.
-    pub(super) met: AtomicBool,
+    pub(super) acknowledged: AtomicBool,
     /// Returns true if this node is the only member.
-    pub(super) alone: IsSoleMember,
+    pub(super) is_sole_member: IsSoleMember,
     state: Mutex<VnodeStoreState>,
-    mailbox: Mutex<Vec<LoggedRecord>>,
+    completions: Mutex<Vec<AppendCompletion>>,
     wake: Notify,
-    pub(super) landed: watch::Sender<StoreProgress>,
+    pub(super) progress: watch::Sender<StoreProgress>,
     tickets: Tickets,
     /// Number of copies of a bucket's keys.
     pub(super) copies: CopyCount,
     /// Warning about keys that get many siblings.
-    pub(super) many_siblings: Complaint,
+    pub(super) many_siblings: WarningLimiter,
 }
 
 /// Returns true if this node is the only member of its cluster.
 pub type IsSoleMember = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Changes that are logged, or will be, and are not in the store yet.
+/// State of the store behind its lock: minters, and changes that are not applied yet.
 pub struct VnodeStoreState {
     pub(super) minters: BTreeMap<Slot, Minter>,
     /// Newest value of each tree key, with the number of its batch.
     pub(super) overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
     open: Batch,
     pending: VecDeque<SentBatch>,
-    /// Last batch in the store that is known to be synced, with all before it.
+    /// Last applied batch that is known to be synced, with all before it.
     synced: u64,
-    /// Bytes in the open batch and those on their way.
+    /// Bytes in the open batch and in the pending ones.
     bytes: usize,
     closing: bool,
-    /// True if a batch was written since maintenance last checked.
+    /// True if a batch was submitted since maintenance last checked.
     wrote: bool,
-    /// Epoch of a ring that is being given out, and the time (ms) before which no change is taken.
+    /// Epoch of a ring that is being assigned, and the time (ms) before which no change is
+    /// accepted.
     fence: Option<(u64, u64)>,
     pub(super) hash_trees: HashTrees,
-    /// Nodes for which hints may be kept. `None`: the store was not read yet.
-    pub(super) hinted: Option<BTreeSet<NodeId>>,
-    pub(super) waiting: PendingHints,
+    /// Nodes for which hints may be stored. `None`: the store was not read yet.
+    pub(super) hinted_nodes: Option<BTreeSet<NodeId>>,
+    pub(super) pending_hints: PendingHints,
 }
 
 impl VnodeStoreState {
-    /// The ticket of the last change that was taken.
-    fn last(&self) -> u64 {
+    /// Returns the ticket of the last accepted change.
+    fn last_ticket(&self) -> u64 {
         if self.open.changes > 0 { self.open.index } else { self.open.index - 1 }
     }
 }
 
-/// A batch that the log writer has.
+/// Batch submitted to the log writer.
 struct SentBatch {
     index: u64,
     payload: Bytes,
-    /// True if it is synced before it counts, and with it all that was logged before.
+    /// True if it is synced before it is applied, and with it everything logged before.
     sync: bool,
     /// Lowest position at which its record can begin.
     bound: Position,
@@ -110,54 +111,54 @@ struct SentBatch {
 /// Progress of batches into the store, with the error that ended it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StoreProgress {
-    pub(super) upto: u64,
+    pub(super) applied: u64,
     failed: Option<Error>,
     ended: bool,
 }
 
 impl VnodeStore {
-    /// Creates the store from the mark found at the start. `life`: the incarnation that begins.
+    /// Creates the store from the mark found at the start. `incarnation`: the one that begins.
     pub fn new(
         node: NodeId,
-        (life, mark): (u64, Mark),
+        (incarnation, mark): (u64, Mark),
         trees: Arc<dyn Trees>,
         log_writer: Arc<LogWriterHandle>,
         maintenance: Arc<MaintenanceSignal>,
-        (copies, alone): (CopyCount, IsSoleMember),
+        (copies, is_sole_member): (CopyCount, IsSoleMember),
     ) -> VnodeStore {
         let state = VnodeStoreState {
             minters: BTreeMap::new(),
             overlay: BTreeMap::new(),
             open: Batch::new(mark.applied + 1),
             pending: VecDeque::new(),
-            // What a start finds in the log is synced before it is replayed.
+            // A start syncs the log before it is replayed.
             synced: mark.applied,
             bytes: 0,
             closing: false,
             wrote: false,
             fence: None,
             hash_trees: HashTrees::default(),
-            hinted: None,
-            waiting: PendingHints::default(),
+            hinted_nodes: None,
+            pending_hints: PendingHints::default(),
         };
-        let landed = StoreProgress { upto: mark.applied, ..StoreProgress::default() };
+        let progress = StoreProgress { applied: mark.applied, ..StoreProgress::default() };
         VnodeStore {
             node,
             trees,
             log_writer,
             maintenance,
-            life,
-            after_a_fall: (life > 1 || mark.applied > 0)
-                && (mark.ended == 0 || mark.ended + 1 != life),
-            met: AtomicBool::new(false),
-            alone,
+            incarnation,
+            unclean_shutdown: (incarnation > 1 || mark.applied > 0)
+                && (mark.clean_incarnation == 0 || mark.clean_incarnation + 1 != incarnation),
+            acknowledged: AtomicBool::new(false),
+            is_sole_member,
             state: Mutex::new(state),
-            mailbox: Mutex::default(),
+            completions: Mutex::default(),
             wake: Notify::new(),
-            landed: watch::Sender::new(landed),
+            progress: watch::Sender::new(progress),
             tickets: Tickets::default(),
             copies,
-            many_siblings: Complaint::default(),
+            many_siblings: WarningLimiter::default(),
         }
     }
 
@@ -165,49 +166,50 @@ impl VnodeStore {
         self.state.lock().expect("no one panics while holding it")
     }
 
-    /// The state, for a change.
+    /// Returns the locked state for a change. Errors: a failed store, a stop, a fence, overload.
     pub fn admit(&self) -> Result<MutexGuard<'_, VnodeStoreState>> {
-        if let Some(error) = &self.landed.borrow().failed {
+        if let Some(error) = &self.progress.borrow().failed {
             return Err(error.clone());
         }
         let state = self.state();
         if state.closing {
             return Err(shutting_down());
         }
-        if state.fence.is_some_and(|(_, until)| world::milliseconds() < until) {
-            let text = "the ring is being given out: nothing was written; try again in a moment";
+        if state.fence.is_some_and(|(_, until_ms)| world::milliseconds() < until_ms) {
+            let text = "the ring is being committed: nothing was written; try again in a moment";
             return Err(Error::new(Reason::Overloaded, text));
         }
-        if state.bytes > UNFIRM_BYTES_MAX {
-            let text = "too much of available buckets waits for the disk: try again later";
+        if state.bytes > UNAPPLIED_BYTES_MAX {
+            let text = "too many writes of available buckets wait for the disk: try again later";
             return Err(Error::new(Reason::Overloaded, text));
         }
         Ok(state)
     }
 
-    /// Takes no change until then; gives the ticket of the last one that was taken.
+    /// Refuses changes until `until_ms`. Returns the ticket of the last accepted change.
     pub(super) fn fence(&self, epoch: u64, until_ms: u64) -> u64 {
         let mut state = self.state();
         state.fence = Some((epoch, until_ms));
-        state.last()
+        state.last_ticket()
     }
 
-    /// The ticket of the last change that was taken.
-    pub(super) fn last(&self) -> u64 {
-        self.state().last()
+    /// Returns the ticket of the last accepted change.
+    pub(super) fn last_ticket(&self) -> u64 {
+        self.state().last_ticket()
     }
 
-    /// The epoch of the ring that is being given out.
-    pub(super) fn fenced(&self) -> Option<u64> {
+    /// Returns the epoch of the ring for which the fence was set. `None`: there is no fence.
+    pub(super) fn fence_epoch(&self) -> Option<u64> {
         self.state().fence.map(|(epoch, _)| epoch)
     }
 
-    /// Takes changes again.
-    pub(super) fn lift(&self) {
+    /// Removes the fence: changes are accepted again.
+    pub(super) fn lift_fence(&self) {
         self.state().fence = None;
     }
 
-    /// The newest of a tree key, firm or not, and the batch it is in (0: the store has it).
+    /// Returns the newest value of a tree key, applied or not, and its batch (0: it is in the
+    /// store).
     pub(super) fn newest(
         &self,
         state: &VnodeStoreState,
@@ -219,7 +221,8 @@ impl VnodeStore {
         }
     }
 
-    /// Changes tree keys together; gives the ticket. `sync`: they must be synced before they count.
+    /// Changes tree keys together; returns the ticket. `sync`: the batch must be synced before it
+    /// is applied.
     pub fn change(
         &self,
         state: &mut VnodeStoreState,
@@ -228,13 +231,13 @@ impl VnodeStore {
     ) -> u64 {
         let changes: Vec<_> = changes.into_iter().collect();
         for (key, value) in &changes {
-            self.follow(state, key, value.as_ref());
+            self.update_tree(state, key, value.as_ref());
         }
-        self.note(state, changes, sync)
+        self.log_changes(state, changes, sync)
     }
 
     /// Changes tree keys whose hash trees are updated already. Returns the ticket.
-    pub(super) fn note(
+    pub(super) fn log_changes(
         &self,
         state: &mut VnodeStoreState,
         changes: Vec<(Bytes, Option<Bytes>)>,
@@ -246,22 +249,23 @@ impl VnodeStore {
             state.open.change(&key, value.as_deref());
             state.overlay.insert(key, (index, value));
         }
-        // Nothing was changed: the ticket is the last change's, since another may never come.
+        // No changes: the ticket is the last change's, since another change may never come.
         if state.open.changes == 0 {
             return index - 1;
         }
         state.open.sync |= sync;
         state.bytes += state.open.payload.len() - before;
-        // What comes while a batch is being written gathers, and shares the next write and sync.
+        // Changes that arrive while a batch is being written gather, and share the next write and
+        // sync.
         if state.pending.is_empty() || state.open.payload.len() >= BATCH_BYTES_MAX {
-            self.close(state);
+            self.submit_batch(state);
         }
         index
     }
 
     /// Hands the open batch to the log writer.
-    fn close(&self, state: &mut VnodeStoreState) {
-        // A batch without changes is written if somebody waits for its sync.
+    fn submit_batch(&self, state: &mut VnodeStoreState) {
+        // A batch without changes is written if a waiter needs its sync.
         if state.open.changes == 0 && !state.open.sync {
             return;
         }
@@ -269,47 +273,50 @@ impl VnodeStore {
         let batch = std::mem::replace(&mut state.open, next);
         let payload = Bytes::from(batch.payload);
         state.wrote = true;
-        // A record handed over from now on begins behind what is written.
+        // A record submitted from now on begins after the current end of the log.
         let bound = self.log_writer.end();
         let Batch { index, sync, .. } = batch;
         state.pending.push_back(SentBatch { index, payload: payload.clone(), sync, bound });
-        self.log_writer.write([job(index, payload, sync)]);
+        self.log_writer.write([batch_record(index, payload, sync)]);
     }
 
-    /// Returns true if it wrote since the last call.
-    pub fn has_written(&self) -> bool {
+    /// Returns true if a batch was submitted since the last call.
+    pub fn take_written(&self) -> bool {
         std::mem::take(&mut self.state().wrote)
     }
 
-    /// Logs again the number of the batch that was written last.
-    pub fn state_again(&self) {
+    /// Logs the number of the last submitted batch again.
+    pub fn write_log_head(&self) {
         let state = self.state();
-        // Given under the lock: no batch comes between.
-        self.log_writer.write([last_batch(state.open.index - 1, false)]);
+        // Submitted under the lock, so that no batch comes between.
+        self.log_writer.write([log_head_record(state.open.index - 1, false)]);
     }
 
     /// Returns the durable value of a tree key. `None`: there is none.
-    pub(super) fn firm(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    pub(super) fn read_durable(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.trees.get(key).map_err(store_error)
     }
 
-    /// Takes the log writer's completions.
-    pub fn done(&self, done: &[LoggedRecord]) {
-        self.mailbox.lock().expect("no one panics while holding it").extend_from_slice(done);
+    /// Receives the log writer's completions.
+    pub fn on_completions(&self, completions: &[AppendCompletion]) {
+        self.completions
+            .lock()
+            .expect("no one panics while holding it")
+            .extend_from_slice(completions);
         self.wake.notify_one();
     }
 
-    /// Ends all waits with an error: nothing more will be written.
+    /// Ends all waits with an error: nothing more is written.
     pub fn fail(&self, error: Error) {
-        self.landed.send_modify(|landed| {
-            landed.failed.get_or_insert_with(|| error.clone());
+        self.progress.send_modify(|progress| {
+            progress.failed.get_or_insert_with(|| error.clone());
         });
-        self.tickets.tell(u64::MAX, &Err(error));
+        self.tickets.notify(u64::MAX, &Err(error));
         self.wake.notify_one();
     }
 
-    /// Applies durable batches, and writes what gathered meanwhile, until the node stops.
-    pub async fn drive(&self, stop: CancellationToken) -> Result<()> {
+    /// Applies durable batches, and submits the batch gathered meanwhile, until the node stops.
+    pub async fn run(&self, stop: CancellationToken) -> Result<()> {
         let mut stopping = false;
         loop {
             tokio::select! {
@@ -328,12 +335,12 @@ impl VnodeStore {
             let ended = {
                 let mut state = self.state();
                 if state.pending.is_empty() {
-                    self.close(&mut state);
+                    self.submit_batch(&mut state);
                 }
                 stopping && state.pending.is_empty()
             };
-            if ended || self.landed.borrow().failed.is_some() {
-                self.landed.send_modify(|landed| landed.ended = true);
+            if ended || self.progress.borrow().failed.is_some() {
+                self.progress.send_modify(|progress| progress.ended = true);
                 return Ok(());
             }
         }
@@ -341,31 +348,31 @@ impl VnodeStore {
 
     async fn apply_done(&self, stop: &CancellationToken) -> Result<()> {
         let done =
-            std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"));
-        // The highest stands for all: records are written and reported in their order.
-        let Some(upto) = done.iter().map(|done| done.index.0).max() else { return Ok(()) };
+            std::mem::take(&mut *self.completions.lock().expect("no one panics while holding it"));
+        // The highest index suffices: records are written and reported in order.
+        let Some(last_done) = done.iter().map(|done| done.index.0).max() else { return Ok(()) };
         loop {
             let next = {
                 let state = self.state();
-                let front = state.pending.front().filter(|sent| sent.index <= upto);
+                let front = state.pending.front().filter(|sent| sent.index <= last_done);
                 front.map(|sent| (sent.index, sent.payload.clone()))
             };
             let Some((index, payload)) = next else { return Ok(()) };
-            // The disk lags. A stopping node must come to its end, whatever memory that takes: its
-            // flushes have ended.
+            // Flushes lag behind. A stopping node does not wait, at the cost of memory: its flushes
+            // have ended.
             while self.trees.pressure().must_wait() && !stop.is_cancelled() {
                 self.maintenance.raise();
                 world::sleep(FULL_PAUSE).await;
             }
             apply(&*self.trees, index, &payload)?;
-            if self.trees.pressure().rotate_is_due() {
+            if self.trees.pressure().is_rotation_due() {
                 self.maintenance.raise();
             }
-            self.land(index, payload.len());
+            self.on_applied(index, payload.len());
         }
     }
 
-    fn land(&self, index: u64, bytes: usize) {
+    fn on_applied(&self, index: u64, bytes: usize) {
         {
             let mut guard = self.state();
             let state = &mut *guard;
@@ -373,12 +380,12 @@ impl VnodeStore {
                 state.synced = index;
             }
             state.bytes = state.bytes.saturating_sub(bytes);
-            // What a later batch holds newer stays.
+            // Values of later batches stay.
             state.overlay.retain(|_, (newest, _)| *newest > index);
         }
         // After `apply`: a waiter for the batch finds its rows in the store.
-        self.landed.send_modify(|landed| landed.upto = index);
-        self.tickets.tell(index, &Ok(()));
+        self.progress.send_modify(|progress| progress.applied = index);
+        self.tickets.notify(index, &Ok(()));
     }
 
     /// Position of the first record that a restart would still need, or a little before.

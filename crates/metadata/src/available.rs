@@ -3,12 +3,12 @@
 //! An available bucket exists as soon as it is named, so that a write never waits for a majority of
 //! the directory. It has a row only if its properties differ from its type's.
 
-use super::buckets::{fixed_values, supported};
+use super::buckets::{check_supported, check_values_unaffected};
 use super::rows::{assert, custom_key, properties_of, set, write_properties};
 use super::{CallPlan, Directory};
 use base::bucket::BucketName;
 use base::properties::Changes;
-use base::request::Missing;
+use base::request::OnMissing;
 use base::{
     Body, BucketDescription, BucketId, Consistency, DirectoryCall, Error, GroupId, Properties,
     Reason, Result, Update, Value,
@@ -21,7 +21,7 @@ impl Directory {
         name: &BucketName,
         call: &DirectoryCall,
     ) -> Result<Option<CallPlan>> {
-        let speaks = matches!(
+        let is_bucket_call = matches!(
             call,
             DirectoryCall::CreateBucket(_)
                 | DirectoryCall::AlterBucket(_)
@@ -32,16 +32,16 @@ impl Directory {
                 | DirectoryCall::PlaceBucket { .. }
                 | DirectoryCall::MoveBucket { .. }
         );
-        let template = if speaks { self.template(name.kind()).ok() } else { None };
+        let template = if is_bucket_call { self.template(name.kind()).ok() } else { None };
         let Some((_, template)) =
-            template.filter(|(_, it)| it.consistency == Consistency::Available)
+            template.filter(|(_, properties)| properties.consistency == Consistency::Available)
         else {
             return Ok(None);
         };
-        let refused = |text: &str| Err(Error::new(Reason::NotSupported, text));
+        let refuse = |text: &str| Err(Error::new(Reason::NotSupported, text));
         match call {
             DirectoryCall::DescribeBucket => {
-                let (_, properties) = self.custom(name, template)?;
+                let (_, properties) = self.custom_properties(name, template)?;
                 let (name, id, group) = (name.clone(), BucketId(0), GroupId(0));
                 let bucket = BucketDescription { name, id, group, properties, moving: None };
                 Ok(Some(CallPlan::Answer(Body::Buckets(vec![bucket]))))
@@ -50,22 +50,23 @@ impl Directory {
                 self.customize(name, template, changes).map(Some)
             }
             DirectoryCall::ResetBucket => {
-                let (Some(value), _) = self.custom(name, template)? else {
+                let (Some(value), _) = self.custom_properties(name, template)? else {
                     return Ok(Some(CallPlan::Answer(Body::Done)));
                 };
                 let key = custom_key(name);
-                let reset = Update::Delete { key: key.clone(), missing: Missing::Fails };
+                let reset = Update::Delete { key: key.clone(), missing: OnMissing::Fail };
                 Ok(Some(CallPlan::Change(vec![assert(&key, Some(value)), reset])))
             }
-            DirectoryCall::DropBucket | DirectoryCall::ClearBucket => refused(
-                "an available bucket exists by being named: delete its keys, and it holds nothing",
+            DirectoryCall::DropBucket | DirectoryCall::ClearBucket => refuse(
+                "an available bucket can't be created, dropped or cleared: it exists implicitly; \
+                 delete its keys instead",
             ),
-            _ => refused("an available bucket lives on the ring, not in a group"),
+            _ => refuse("this is an available bucket: it belongs to the ring, not to a group"),
         }
     }
 
     /// Returns a bucket's properties, and the row that holds them. `None`: they are its type's.
-    fn custom(
+    fn custom_properties(
         &self,
         name: &BucketName,
         template: Properties,
@@ -88,9 +89,9 @@ impl Directory {
         if changes.is_empty() {
             return Ok(CallPlan::Answer(Body::Done));
         }
-        let (value, before) = self.custom(name, template)?;
-        let after = supported(before.with(changes)?)?;
-        fixed_values(&before, &after)?;
+        let (value, before) = self.custom_properties(name, template)?;
+        let after = check_supported(before.with(changes)?)?;
+        check_values_unaffected(&before, &after)?;
         let key = custom_key(name);
         let row = set(key.clone(), write_properties(&after));
         Ok(CallPlan::Change(vec![assert(&key, value), row]))

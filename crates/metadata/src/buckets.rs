@@ -1,17 +1,17 @@
 //! Buckets and bucket types: what each call changes, under assertions that make it safe.
 
 use super::rows::{
-    BUCKETS, NEXT_BUCKET, TYPES, assert, bad_row, bucket_key, describe, dropped, properties_of,
-    set, type_key, write_bucket, write_properties,
+    BUCKETS, NEXT_BUCKET, TYPES, assert, bad_row, bucket_key, mark_dropped, properties_of,
+    read_bucket, set, type_key, write_bucket, write_properties,
 };
 use super::{CallPlan, Directory};
 use base::bucket::no_such_bucket;
 use base::codec::Reader;
 use base::properties::Changes;
-use base::request::Missing;
+use base::request::OnMissing;
 use base::{
     Body, BucketDescription, BucketId, BucketName, Consistency, DataType, DirectoryCall, Error,
-    GroupId, Moving, Properties, Range, Reason, Result, Update, Value, limits,
+    GroupId, MoveDestination, Properties, Range, Reason, Result, Update, Value, limits,
 };
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ impl Directory {
                 self.create_bucket(name, changes, GroupId::DEFAULT)
             }
             DirectoryCall::PlaceBucket { changes, place } => {
-                self.create_bucket(name, changes, self.place_for(*place)?)
+                self.create_bucket(name, changes, self.group_for_place(*place)?)
             }
             DirectoryCall::MoveBucket { group } => self.move_bucket(name, *group),
             DirectoryCall::CancelMove => self.cancel_move(name),
@@ -37,7 +37,7 @@ impl Directory {
                 let (value, mut bucket) = self.bucket(name)?;
                 let consistency = bucket.properties.consistency;
                 bucket.properties = bucket.properties.with(changes)?;
-                fixed_consistency(consistency, &bucket.properties)?;
+                check_same_consistency(consistency, &bucket.properties)?;
                 let key = bucket_key(name);
                 let changed = write_bucket(&bucket);
                 Ok(CallPlan::Change(vec![assert(&key, Some(value)), set(key, changed)]))
@@ -45,14 +45,14 @@ impl Directory {
             DirectoryCall::DropBucket => {
                 let (value, bucket) = self.bucket(name)?;
                 let key = bucket_key(name);
-                let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
+                let drop = Update::Delete { key: key.clone(), missing: OnMissing::Fail };
                 let mut steps = vec![assert(&key, Some(value)), drop];
-                steps.extend(all_dropped(&bucket));
+                steps.extend(mark_all_dropped(&bucket));
                 Ok(CallPlan::Change(steps))
             }
             DirectoryCall::ClearBucket => self.clear_bucket(name),
             DirectoryCall::ResetBucket => {
-                let text = "only an available bucket goes back to its type's properties";
+                let text = "only the properties of an available bucket can be reset";
                 Err(Error::new(Reason::NotSupported, text))
             }
             DirectoryCall::DescribeBucket => {
@@ -66,15 +66,15 @@ impl Directory {
                     let text = format!("the bucket type `{}` exists", name.kind());
                     return Err(Error::new(Reason::AlreadyExists, text));
                 }
-                let properties = supported(Properties::default().with(changes)?)?;
+                let properties = check_supported(Properties::default().with(changes)?)?;
                 let template = set(key.clone(), write_properties(&properties));
                 Ok(CallPlan::Change(vec![assert(&key, None), template]))
             }
             DirectoryCall::AlterType(changes) => {
                 let key = type_key(name.kind());
                 let (value, before) = self.template(name.kind())?;
-                let after = supported(before.with(changes)?)?;
-                fixed_values(&before, &after)?;
+                let after = check_supported(before.with(changes)?)?;
+                check_values_unaffected(&before, &after)?;
                 let template = set(key.clone(), write_properties(&after));
                 Ok(CallPlan::Change(vec![assert(&key, value), template]))
             }
@@ -106,10 +106,10 @@ impl Directory {
             return Err(Error::new(Reason::TooMany, text));
         }
         let (template, properties) = self.template(name.kind())?;
-        let properties = supported(properties.with(changes)?)?;
+        let properties = check_supported(properties.with(changes)?)?;
         if properties.consistency == Consistency::Available {
-            let text = "a bucket is available if its type is: make a type with \
-                        `consistency` available, and name its buckets";
+            let text = "a bucket has the consistency of its type: create a type with `consistency` \
+                        available, and use its buckets";
             return Err(Error::new(Reason::NotSupported, text));
         }
         let (mut steps, id) = self.next_id()?;
@@ -125,8 +125,8 @@ impl Directory {
         let prefix = Bytes::from(format!("b/{kind}/"));
         if kind == BucketName::DEFAULT || properties.consistency == Consistency::Available {
             let text = format!(
-                "the type `{kind}` can't be dropped: it is every cluster's, or its buckets exist \
-                 by being named"
+                "the type `{kind}` can't be dropped: it is built in, or its buckets are available \
+                 and exist implicitly"
             );
             return Err(Error::new(Reason::NotSupported, text));
         }
@@ -135,9 +135,9 @@ impl Directory {
             return Err(Error::new(Reason::Changed, text));
         }
         let key = type_key(kind);
-        let none = Update::AssertRange { prefix, keys: Vec::new() };
-        let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
-        Ok(CallPlan::Change(vec![assert(&key, value), none, drop]))
+        let assert_empty = Update::AssertRange { prefix, keys: Vec::new() };
+        let drop = Update::Delete { key: key.clone(), missing: OnMissing::Fail };
+        Ok(CallPlan::Change(vec![assert(&key, value), assert_empty, drop]))
     }
 
     fn list_buckets(&self, after: &Option<BucketName>, rows_max: usize) -> Result<CallPlan> {
@@ -148,7 +148,7 @@ impl Directory {
         range.rows_max = Some(rows_max.min(limits::PAGE_ROWS_MAX));
         let page = self.page(&range)?;
         let bucket =
-            |entry: &base::Entry| describe(&entry.key, entry.row.as_ref().map(|row| &row.value));
+            |entry: &base::Entry| read_bucket(&entry.key, entry.row.as_ref().map(|row| &row.value));
         let buckets = page.entries.iter().map(bucket).collect::<Result<_>>()?;
         Ok(CallPlan::Answer(Body::Buckets(buckets)))
     }
@@ -165,8 +165,8 @@ impl Directory {
         let mut types: Vec<(String, Properties)> =
             page.entries.iter().map(kind).collect::<Result<_>>()?;
         let built_in = BucketName::AVAILABLE;
-        if let Err(at) = types.binary_search_by(|(name, _)| name.as_str().cmp(built_in)) {
-            types.insert(at, (built_in.into(), Properties::available()));
+        if let Err(position) = types.binary_search_by(|(name, _)| name.as_str().cmp(built_in)) {
+            types.insert(position, (built_in.into(), Properties::available()));
         }
         Ok(CallPlan::Answer(Body::Types(types)))
     }
@@ -175,12 +175,13 @@ impl Directory {
     fn clear_bucket(&self, name: &BucketName) -> Result<CallPlan> {
         let (value, bucket) = self.bucket(name)?;
         let (mut steps, id) = self.next_ids(if bucket.moving.is_some() { 2 } else { 1 })?;
-        let moving = bucket.moving.map(|moving| Moving { id: BucketId(id.0 + 1), ..moving });
+        let moving =
+            bucket.moving.map(|moving| MoveDestination { id: BucketId(id.0 + 1), ..moving });
         let key = bucket_key(name);
         let cleared = BucketDescription { id, moving, ..bucket.clone() };
         steps.push(assert(&key, Some(value)));
         steps.push(set(key, write_bucket(&cleared)));
-        steps.extend(all_dropped(&bucket));
+        steps.extend(mark_all_dropped(&bucket));
         Ok(CallPlan::Change(steps))
     }
 
@@ -203,7 +204,7 @@ impl Directory {
     pub(super) fn bucket(&self, name: &BucketName) -> Result<(Value, BucketDescription)> {
         let key = bucket_key(name);
         let value = self.get(&key)?.ok_or_else(|| no_such_bucket(name))?;
-        let bucket = describe(&key, Some(&value))?;
+        let bucket = read_bucket(&key, Some(&value))?;
         Ok((value, bucket))
     }
 
@@ -225,43 +226,44 @@ impl Directory {
 }
 
 /// Marks the rows of a bucket as dropped, in its group and in the group to which it moves.
-fn all_dropped(bucket: &BucketDescription) -> impl Iterator<Item = Update> {
-    let there = bucket.moving.map(|moving| dropped(moving.id, moving.group));
-    std::iter::once(dropped(bucket.id, bucket.group)).chain(there)
+fn mark_all_dropped(bucket: &BucketDescription) -> impl Iterator<Item = Update> {
+    let target = bucket.moving.map(|moving| mark_dropped(moving.id, moving.group));
+    std::iter::once(mark_dropped(bucket.id, bucket.group)).chain(target)
 }
 
 /// Checks that a bucket can have these properties. Refuses unsupported ones instead of ignoring
 /// them.
-pub(super) fn supported(properties: Properties) -> Result<Properties> {
+pub(super) fn check_supported(properties: Properties) -> Result<Properties> {
     if properties.consistency == Consistency::Consistent {
         return Ok(properties);
     }
     if properties.ttl_ms != 0 && properties.replication.datatype != DataType::None {
-        let refused = "data types have no time to live: leave out `ttl_ms`, and delete them, or \
-                       keep plain values in a bucket of another type";
+        let refused = "data types do not support a time to live: omit `ttl_ms`, or store plain \
+                       values in a bucket of another type";
         return Err(Error::new(Reason::NotSupported, refused));
     }
     Ok(properties)
 }
 
-pub(super) fn fixed_consistency(before: Consistency, after: &Properties) -> Result<()> {
+pub(super) fn check_same_consistency(before: Consistency, after: &Properties) -> Result<()> {
     if before == after.consistency {
         return Ok(());
     }
-    let text = "a bucket's consistency is fixed when it is made: create another bucket";
+    let text = "a bucket's consistency is fixed when it is created: create another bucket";
     Err(Error::new(Reason::NotSupported, text))
 }
 
 /// Checks that a change of properties does not reinterpret the values that are stored already.
-pub(super) fn fixed_values(before: &Properties, after: &Properties) -> Result<()> {
-    fixed_consistency(before.consistency, after)?;
+pub(super) fn check_values_unaffected(before: &Properties, after: &Properties) -> Result<()> {
+    check_same_consistency(before.consistency, after)?;
     let (before, after) = (&before.replication, &after.replication);
     let text = if before.datatype != after.datatype {
-        "a bucket type's datatype is fixed when it is made: create another type"
+        "a bucket type's datatype is fixed when it is created: create another type"
     } else if after.hll_precision > before.hll_precision {
-        "hll_precision can only be made smaller: what is counted already is not known better"
+        "hll_precision can only be lowered: existing sketches have no higher precision"
     } else if before.write_once != after.write_once {
-        "write_once is fixed when a bucket type is made: create another type, and name its buckets"
+        "write_once is fixed when a bucket type is created: create another type, and use its \
+         buckets"
     } else {
         return Ok(());
     };

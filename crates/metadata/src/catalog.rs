@@ -3,7 +3,9 @@
 
 use super::incarnations::{self, IncarnationRecord};
 use super::ring::read_ring;
-use super::rows::{self, BUCKETS, CLUSTER, CUSTOM, GROUPS, LIVES, MEMBERS, RING, SECRET, TYPES};
+use super::rows::{
+    self, BUCKETS, CLUSTER, CUSTOM, GROUPS, INCARNATIONS, MEMBERS, RING, SECRET, TYPES,
+};
 use super::secret::{self, SecretRow};
 use base::error::corrupt;
 use base::{
@@ -25,7 +27,7 @@ pub struct Catalog {
     /// Buckets that are moving to another group.
     moving: watch::Sender<BTreeSet<BucketName>>,
     /// Members and placement by the applied rows.
-    drawn: Mutex<ClusterDescription>,
+    applied_cluster: Mutex<ClusterDescription>,
     /// Incarnation of each member that was admitted last.
     incarnations: Mutex<BTreeMap<NodeId, IncarnationId>>,
     /// Secret of the cluster by the applied rows.
@@ -41,11 +43,12 @@ pub struct Catalog {
 impl Catalog {
     /// Returns a catalog without buckets, with the cluster that this node knew last.
     pub fn new(known: ClusterDescription) -> Catalog {
-        let drawn = ClusterDescription { cluster: known.cluster, ..ClusterDescription::default() };
+        let applied_cluster =
+            ClusterDescription { cluster: known.cluster, ..ClusterDescription::default() };
         Catalog {
             buckets: RwLock::default(),
             moving: watch::Sender::default(),
-            drawn: Mutex::new(drawn),
+            applied_cluster: Mutex::new(applied_cluster),
             incarnations: Mutex::default(),
             secret: Mutex::default(),
             available: Arc::default(),
@@ -62,17 +65,17 @@ impl Catalog {
     /// Returns the buckets of a group, by id.
     pub fn of_group(&self, group: GroupId) -> BTreeMap<BucketId, BucketName> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
-        let mine = buckets.iter().filter(|(_, bucket)| bucket.group == group);
-        mine.map(|(name, bucket)| (bucket.id, name.clone())).collect()
+        let in_group = buckets.iter().filter(|(_, bucket)| bucket.group == group);
+        in_group.map(|(name, bucket)| (bucket.id, name.clone())).collect()
     }
 
     /// Returns a bucket that this group keeps, or that moves there. `None`: there is none.
-    pub fn in_or_into(&self, group: GroupId) -> Option<BucketName> {
+    pub fn any_bucket_of(&self, group: GroupId) -> Option<BucketName> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
-        let there = |bucket: &Arc<Bucket>| {
+        let is_in_group = |bucket: &Arc<Bucket>| {
             bucket.group == group || bucket.moving.is_some_and(|moving| moving.group == group)
         };
-        buckets.iter().find(|(_, bucket)| there(bucket)).map(|(name, _)| name.clone())
+        buckets.iter().find(|(_, bucket)| is_in_group(bucket)).map(|(name, _)| name.clone())
     }
 
     /// Returns the number of buckets.
@@ -104,8 +107,8 @@ impl Catalog {
     pub fn record(&self, node: NodeId) -> Option<IncarnationRecord> {
         // In the order in which the rows are written: of two changes the incarnation is never the
         // older.
-        let drawn = self.drawn.lock().expect("no one panics while holding it");
-        let number = drawn.member(node)?.incarnation;
+        let applied_cluster = self.applied_cluster.lock().expect("no one panics while holding it");
+        let number = applied_cluster.member(node)?.incarnation;
         Some(IncarnationRecord { number, incarnation_id: self.incarnation_id(node) })
     }
 
@@ -127,7 +130,7 @@ impl Catalog {
     /// Applies a row of the directory, in the order of the log. `None`: the row was removed.
     fn apply(&self, key: &[u8], value: Option<&Value>) -> Result<()> {
         if key.starts_with(BUCKETS) {
-            let bucket = value.map(|value| rows::describe(key, Some(value))).transpose()?;
+            let bucket = value.map(|value| rows::read_bucket(key, Some(value))).transpose()?;
             if let Some(name) = rows::bucket_name(key) {
                 self.replace(&name, bucket);
             }
@@ -140,7 +143,7 @@ impl Catalog {
             if let Some(name) = rows::custom_of(key) {
                 self.available.set_custom(name, properties);
             }
-        } else if key.starts_with(LIVES) {
+        } else if key.starts_with(INCARNATIONS) {
             let incarnation_id = value.map(|value| incarnations::read(value)).transpose()?;
             if let Some(node) = incarnations::node_of(key) {
                 let mut incarnations =
@@ -151,7 +154,7 @@ impl Catalog {
         } else if key.starts_with(MEMBERS) {
             let member = value.map(|value| rows::read_member(key, value)).transpose()?;
             let node = rows::member_of(key);
-            self.redraw(|cluster| {
+            self.update_cluster(|cluster| {
                 cluster.members.retain(|known| Some(known.node) != node);
                 cluster.members.extend(member);
                 cluster.members.sort_unstable_by_key(|member| member.node);
@@ -159,7 +162,7 @@ impl Catalog {
         } else if key.starts_with(GROUPS) {
             let placement = value.map(|value| rows::read_group(key, value)).transpose()?;
             let group = rows::group_of(key);
-            self.redraw(|cluster| {
+            self.update_cluster(|cluster| {
                 cluster.groups.retain(|known| Some(known.group) != group);
                 cluster.groups.extend(placement);
                 cluster.groups.sort_unstable_by_key(|placement| placement.group);
@@ -168,7 +171,7 @@ impl Catalog {
             self.fill_secret(value.map(|value| secret::read(value)).transpose()?);
         } else if key == CLUSTER {
             let row = value.map(|value| rows::read_cluster(value)).transpose()?.unwrap_or_default();
-            self.redraw(|cluster| {
+            self.update_cluster(|cluster| {
                 cluster.founder = row.founder;
                 cluster.lease_ms = row.lease_ms;
                 cluster.changes = row.changes;
@@ -177,13 +180,14 @@ impl Catalog {
         Ok(())
     }
 
-    fn redraw(&self, change: impl FnOnce(&mut ClusterDescription)) {
-        let mut drawn = self.drawn.lock().expect("no one panics while holding it");
-        change(&mut drawn);
+    fn update_cluster(&self, change: impl FnOnce(&mut ClusterDescription)) {
+        let mut applied_cluster =
+            self.applied_cluster.lock().expect("no one panics while holding it");
+        change(&mut applied_cluster);
         self.cluster.send_if_modified(|cluster| {
-            let newer = drawn.changes >= cluster.changes && *drawn != **cluster;
+            let newer = applied_cluster.changes >= cluster.changes && *applied_cluster != **cluster;
             if newer {
-                *cluster = Arc::new(drawn.clone());
+                *cluster = Arc::new(applied_cluster.clone());
             }
             newer
         });
@@ -191,45 +195,45 @@ impl Catalog {
 
     /// Replaces all buckets, members and placement.
     pub fn fill(&self, buckets: Vec<BucketDescription>, cluster: ClusterDescription) {
-        let gone: Vec<_> = {
-            let kept: BTreeSet<_> = buckets.iter().map(|bucket| &bucket.name).collect();
-            let known = self.buckets.read().expect("no one panics while holding it");
-            known.keys().filter(|name| !kept.contains(name)).cloned().collect()
+        let removed: Vec<_> = {
+            let listed: BTreeSet<_> = buckets.iter().map(|bucket| &bucket.name).collect();
+            let cached = self.buckets.read().expect("no one panics while holding it");
+            cached.keys().filter(|name| !listed.contains(name)).cloned().collect()
         };
-        for name in gone {
+        for name in removed {
             self.replace(&name, None);
         }
         for bucket in buckets {
             self.replace(&bucket.name.clone(), Some(bucket));
         }
-        self.redraw(|drawn| *drawn = cluster);
+        self.update_cluster(|applied_cluster| *applied_cluster = cluster);
     }
 
     /// Replaces a bucket. `None`: removes it. The former one is retired, unless it is the same.
     pub fn replace(&self, name: &BucketName, bucket: Option<BucketDescription>) {
         let mut buckets = self.buckets.write().expect("no one panics while holding it");
-        let before = match bucket {
+        let replaced = match bucket {
             Some(bucket) => {
-                if buckets.get(name).is_some_and(|known| known.is(&bucket)) {
+                if buckets.get(name).is_some_and(|known| known.matches(&bucket)) {
                     return;
                 }
                 let BucketDescription { id, group, properties, moving, .. } = bucket;
                 let digest = name.digest();
-                let bucket = Bucket::new(id, group, properties).known_as(digest, moving);
+                let bucket = Bucket::new(id, group, properties).with_digest(digest, moving);
                 buckets.insert(name.clone(), Arc::new(bucket))
             }
             None => buckets.remove(name),
         };
-        let moves = buckets.get(name).is_some_and(|bucket| bucket.moving.is_some());
-        self.moving.send_if_modified(|moving| match moves {
+        let is_moving = buckets.get(name).is_some_and(|bucket| bucket.moving.is_some());
+        self.moving.send_if_modified(|moving| match is_moving {
             true => {
                 moving.insert(name.clone());
                 true
             }
             false => moving.remove(name),
         });
-        if let Some(before) = before {
-            before.retire();
+        if let Some(replaced) = replaced {
+            replaced.retire();
         }
     }
 
@@ -239,8 +243,8 @@ impl Catalog {
     }
 
     /// Calls a function with every bucket.
-    pub fn each(&self, each: impl FnMut(&Arc<Bucket>)) {
-        self.buckets.read().expect("no one panics while holding it").values().for_each(each);
+    pub fn for_each_bucket(&self, visit: impl FnMut(&Arc<Bucket>)) {
+        self.buckets.read().expect("no one panics while holding it").values().for_each(visit);
     }
 
     /// Counts the buckets of each group that has some, including those that move there.
@@ -290,7 +294,7 @@ mod tests {
         MemberDescription { node, name, peer, client, incarnation: 0, membership }
     }
 
-    fn tell(catalog: &Catalog, key: &[u8], value: Option<Value>) {
+    fn apply_row(catalog: &Catalog, key: &[u8], value: Option<Value>) {
         let row = value.map(|value| {
             let mut bytes = Vec::new();
             StoredRow::write_head(Version(1), None, &mut bytes);
@@ -301,33 +305,33 @@ mod tests {
     }
 
     #[test]
-    fn who_catches_up_does_not_forget_the_way_to_those_who_help_it() {
-        let told = ClusterDescription {
+    fn catalog_keeps_described_members_until_its_log_catches_up() {
+        let described = ClusterDescription {
             changes: 2,
             members: vec![member(1), member(2)],
             ..ClusterDescription::default()
         };
-        let catalog = Catalog::new(told.clone());
-        let count = |changes| {
+        let catalog = Catalog::new(described.clone());
+        let set_changes = |changes| {
             let row = ClusterRow { founder: NodeId(1), lease_ms: 600, changes };
-            tell(&catalog, CLUSTER, Some(write_cluster(&row)));
+            apply_row(&catalog, CLUSTER, Some(write_cluster(&row)));
         };
         let names = || -> Vec<_> {
             catalog.cluster().members.iter().map(|member| member.name.clone()).collect()
         };
         // The node's log begins when the founder was alone.
-        tell(&catalog, &member_key(NodeId(1)), Some(write_member(&member(1))));
-        count(0);
+        apply_row(&catalog, &member_key(NodeId(1)), Some(write_member(&member(1))));
+        set_changes(0);
         assert_eq!(names(), ["n1", "n2"], "what it was told is newer");
-        tell(&catalog, &member_key(NodeId(3)), Some(write_member(&member(3))));
-        count(1);
+        apply_row(&catalog, &member_key(NodeId(3)), Some(write_member(&member(3))));
+        set_changes(1);
         assert_eq!(names(), ["n1", "n2"]);
-        tell(&catalog, &member_key(NodeId(2)), Some(write_member(&member(2))));
-        count(2);
+        apply_row(&catalog, &member_key(NodeId(2)), Some(write_member(&member(2))));
+        set_changes(2);
         assert_eq!(names(), ["n1", "n2", "n3"], "from here on it sees for itself");
-        tell(&catalog, &member_key(NodeId(3)), None);
+        apply_row(&catalog, &member_key(NodeId(3)), None);
         assert_eq!(names(), ["n1", "n2"]);
-        tell(&catalog, b"m/no digits", Some(Value::from_static(b"no row")));
+        apply_row(&catalog, b"m/no digits", Some(Value::from_static(b"no row")));
         assert_eq!(names(), ["n1", "n2"], "a row that can't be read changes nothing");
     }
 }

@@ -20,30 +20,37 @@ use bytes::Bytes;
 /// Draft of a change of the cluster, from its present state.
 pub(super) struct Draft {
     pub row: ClusterRow,
-    pub before: Value,
-    pub known: ClusterDescription,
+    pub cluster_value: Value,
+    pub cluster: ClusterDescription,
     pub steps: Vec<Update>,
     /// Changes of the ring that follow.
-    pub heirs: Replacements,
+    pub replacements: Replacements,
     /// True if the cluster's row itself changes.
-    pub changed: bool,
+    pub row_changed: bool,
 }
 
 impl Directory {
     pub(super) fn draft(&self) -> Result<Draft> {
-        let before = self.get(&Bytes::from_static(CLUSTER))?.ok_or_else(|| {
+        let cluster_value = self.get(&Bytes::from_static(CLUSTER))?.ok_or_else(|| {
             Error::new(Reason::Starting, "the cluster is being founded: try again")
         })?;
-        let row = read_cluster(&before)?;
-        let (known, heirs) = (self.described()?, self.heirs()?);
-        Ok(Draft { row, before, known, steps: Vec::new(), heirs, changed: false })
+        let row = read_cluster(&cluster_value)?;
+        let (cluster, replacements) = (self.describe_cluster()?, self.replacements()?);
+        Ok(Draft {
+            row,
+            cluster_value,
+            cluster,
+            steps: Vec::new(),
+            replacements,
+            row_changed: false,
+        })
     }
 }
 
 impl Draft {
-    pub(super) fn named(&self, name: &str) -> Result<MemberDescription> {
-        let found = self.known.members.iter().find(|member| is_named(member, name));
-        found.cloned().ok_or_else(|| no_such_member(name))
+    pub(super) fn find_member(&self, name: &str) -> Result<MemberDescription> {
+        let member = self.cluster.members.iter().find(|member| is_named(member, name));
+        member.cloned().ok_or_else(|| no_such_member(name))
     }
 
     pub(super) fn put_member(&mut self, member: &MemberDescription) {
@@ -54,7 +61,7 @@ impl Draft {
     pub(super) fn put_group(&mut self, mut placement: Placement) -> Result<()> {
         placement.members.sort_unstable();
         let Placement { group, members, .. } = &placement;
-        if self.known.groups.contains(&placement) {
+        if self.cluster.groups.contains(&placement) {
             return Ok(());
         }
         if !members.iter().any(|(_, part)| *part == Part::Voter) {
@@ -81,19 +88,19 @@ impl Draft {
     }
 
     /// Returns the steps, if there are any, as one change.
-    pub(super) fn done(mut self) -> Result<CallPlan> {
-        if self.steps.is_empty() && !self.changed {
+    pub(super) fn into_plan(mut self) -> Result<CallPlan> {
+        if self.steps.is_empty() && !self.row_changed {
             return Ok(CallPlan::Answer(Body::Done));
         }
         let key = Bytes::from_static(CLUSTER);
         let row = ClusterRow { changes: self.row.changes + 1, ..self.row };
-        self.steps.insert(0, assert(&key, Some(self.before)));
+        self.steps.insert(0, assert(&key, Some(self.cluster_value)));
         self.steps.push(set(key, write_cluster(&row)));
         Ok(CallPlan::Change(self.steps))
     }
 }
 
-/// Returns true if a member has this name. A leaving member has given its name back.
+/// Returns true if a member has this name. The name of a leaving member is free again.
 pub(super) fn is_named(member: &MemberDescription, name: &str) -> bool {
     member.name == name && member.membership != Membership::Leaving
 }

@@ -6,7 +6,7 @@ use super::members::no_such_group;
 use super::rows::{NEXT_GROUP, group_key, read_next_group, set, write_next_group};
 use super::{CallPlan, Directory};
 use base::limits::{GROUP_VOTERS_MAX, GROUPS_MAX};
-use base::request::Missing;
+use base::request::OnMissing;
 use base::{
     Body, ConfigurationId, Error, GroupId, MemberDescription, Membership, NodeId, Part, Placement,
     Reason, Result, Update,
@@ -15,9 +15,9 @@ use bytes::Bytes;
 use logic::consensus::{Configuration, Member, Quorums};
 
 /// Smallest number of a group that is created by a call.
-const FIRST: u32 = 2;
+const FIRST_GROUP: u32 = 2;
 /// Default number of voters of a group.
-const REPLICAS: u32 = 3;
+const REPLICAS_DEFAULT: u32 = 3;
 
 impl Directory {
     /// Creates a group whose founders are its voters from the start. A member stores the founders
@@ -28,30 +28,32 @@ impl Directory {
         members: &[String],
     ) -> Result<CallPlan> {
         let mut draft = self.draft()?;
-        if draft.known.groups.len() >= GROUPS_MAX {
+        if draft.cluster.groups.len() >= GROUPS_MAX {
             let text = format!("{GROUPS_MAX} groups exist (groups_max)");
             return Err(Error::new(Reason::TooMany, text));
         }
         let (replicas, mut founders) = match members {
-            [] => self.choose(&draft, replicas)?,
-            named => draft.founders(replicas, named)?,
+            [] => self.choose_members(&draft, replicas)?,
+            names => draft.founders(replicas, names)?,
         };
         founders.sort_unstable();
-        let members = founders.iter().map(|node| match draft.known.is_witness(*node) {
+        let members = founders.iter().map(|node| match draft.cluster.is_witness(*node) {
             true => (*node, Part::Witness),
             false => (*node, Part::Voter),
         });
         let members: Vec<_> = members.collect();
         // Witnesses join later: the founders of a group hold its data.
-        founders.retain(|node| !draft.known.is_witness(*node));
+        founders.retain(|node| !draft.cluster.is_witness(*node));
         let next = self.get(&Bytes::from_static(NEXT_GROUP))?;
-        let number = next.map_or(Ok(FIRST), |value| read_next_group(&value))?;
+        let number = next.map_or(Ok(FIRST_GROUP), |value| read_next_group(&value))?;
         let group = GroupId(number);
-        let made = Placement { group, members, replicas, founders, quorum: None };
-        draft.put_group(made.clone())?;
+        let created = Placement { group, members, replicas, founders, quorum: None };
+        draft.put_group(created.clone())?;
         draft.steps.push(set(Bytes::from_static(NEXT_GROUP), write_next_group(number + 1)));
-        match draft.done()? {
-            CallPlan::Change(steps) => Ok(CallPlan::Made(steps, Body::Group(Box::new(made)))),
+        match draft.into_plan()? {
+            CallPlan::Change(steps) => {
+                Ok(CallPlan::ChangeWithAnswer(steps, Body::Group(Box::new(created))))
+            }
             other => Ok(other),
         }
     }
@@ -61,43 +63,43 @@ impl Directory {
     /// reused.
     pub(super) fn drop_group(&self, group: GroupId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
-        if group.0 < FIRST {
-            let text = "groups 0 and 1 are what a cluster is made of: they stay";
+        if group.0 < FIRST_GROUP {
+            let text = "groups 0 and 1 can't be dropped: every cluster has them";
             return Err(Error::new(Reason::NotSupported, text));
         }
-        if draft.known.placement(group).is_none() {
+        if draft.cluster.placement(group).is_none() {
             return Err(no_such_group(group));
         }
-        if let Some(name) = self.catalog.in_or_into(group) {
+        if let Some(name) = self.catalog.any_bucket_of(group) {
             let text = format!(
-                "the bucket `{}` lives in group {group}, or moves there: drop it, or move it to \
-                 another (`credenza bucket move`)",
+                "the bucket `{}` is in group {group}, or moves there: drop it, or move it to \
+                 another group (`credenza bucket move`)",
                 name.full()
             );
             return Err(Error::new(Reason::Changed, text));
         }
-        draft.steps.push(Update::Delete { key: group_key(group), missing: Missing::Fails });
-        draft.done()
+        draft.steps.push(Update::Delete { key: group_key(group), missing: OnMissing::Fail });
+        draft.into_plan()
     }
 
     /// Chooses the members with the fewest groups, preferring connected ones.
-    fn choose(&self, draft: &Draft, replicas: Option<u32>) -> Result<(u32, Vec<NodeId>)> {
+    fn choose_members(&self, draft: &Draft, replicas: Option<u32>) -> Result<(u32, Vec<NodeId>)> {
         let shared = &self.group.shared;
-        let linked = |node| {
-            node == shared.node || shared.peers.get().is_some_and(|peers| peers.linked(node))
+        let is_linked = |node| {
+            node == shared.node || shared.peers.get().is_some_and(|peers| peers.is_linked(node))
         };
         let mut chosen = Vec::new();
-        for (witness, near) in [(false, true), (false, false), (true, true), (true, false)] {
+        for (is_witness, is_near) in [(false, true), (false, false), (true, true), (true, false)] {
             chosen.extend(draft.with_fewest(|member| {
                 let node = member.node;
-                (draft.known.is_witness(node), linked(node)) == (witness, near)
+                (draft.cluster.is_witness(node), is_linked(node)) == (is_witness, is_near)
             }));
         }
-        let wanted = replicas.unwrap_or(REPLICAS);
+        let wanted = replicas.unwrap_or(REPLICAS_DEFAULT);
         check_replicas(wanted)?;
         if replicas.is_some() && chosen.len() < wanted as usize {
             let text = format!(
-                "a group of {wanted} voters takes as many members, and there are {}: start more \
+                "a group of {wanted} voters needs as many members, but there are {}: start more \
                  nodes with --join, or ask for fewer replicas",
                 chosen.len()
             );
@@ -109,33 +111,37 @@ impl Directory {
 }
 
 impl Draft {
-    /// Returns the staying members for which `holds` is true: those in the fewest groups first,
-    /// then by id.
-    pub(super) fn with_fewest(&self, holds: impl Fn(&MemberDescription) -> bool) -> Vec<NodeId> {
-        let stays =
-            |member: &&MemberDescription| member.membership == Membership::Member && holds(member);
-        let groups = |node| {
-            let named = |group: &&Placement| group.names_member(node);
-            self.known.groups.iter().filter(named).count()
+    /// Returns the staying members that satisfy `matches`: those in the fewest groups first, then
+    /// by id.
+    pub(super) fn with_fewest(&self, matches: impl Fn(&MemberDescription) -> bool) -> Vec<NodeId> {
+        let is_candidate = |member: &&MemberDescription| {
+            member.membership == Membership::Member && matches(member)
         };
-        let all = self.known.members.iter().filter(stays);
-        let mut found: Vec<_> = all.map(|one| (groups(one.node), one.node)).collect();
-        found.sort_unstable();
-        found.into_iter().map(|(_, node)| node).collect()
+        let groups = |node| {
+            let has_replica = |group: &&Placement| group.has_member(node);
+            self.cluster.groups.iter().filter(has_replica).count()
+        };
+        let candidates = self.cluster.members.iter().filter(is_candidate);
+        let mut ranked: Vec<_> =
+            candidates.map(|member| (groups(member.node), member.node)).collect();
+        ranked.sort_unstable();
+        ranked.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// Checks that every group goes on without this member: a new node in its place gets what a
-    /// majority of the others has.
-    pub(super) fn bears_loss(&self, member: &MemberDescription) -> Result<()> {
-        let alone = |group: &&Placement| {
-            let votes = group.members.contains(&(member.node, Part::Voter));
-            !group.founders.is_empty() && votes && group.voters() <= quorums(group).most()
+    /// Checks that every group has a majority without this member: a new node in its place receives
+    /// what that majority holds.
+    pub(super) fn check_majority_without(&self, member: &MemberDescription) -> Result<()> {
+        let depends_on_member = |group: &&Placement| {
+            let is_voter = group.members.contains(&(member.node, Part::Voter));
+            !group.founders.is_empty()
+                && is_voter
+                && group.voters() <= quorums(group).required_connected()
         };
-        let Some(group) = self.known.groups.iter().find(alone) else { return Ok(()) };
+        let Some(group) = self.cluster.groups.iter().find(depends_on_member) else { return Ok(()) };
         let (name, group) = (&member.name, group.group);
         let text = format!(
-            "group {group} has no majority without `{name}`, and a fresh node would find nothing \
-             of it: make others its voters first (`credenza group members {group} NAME ...`)"
+            "group {group} has no majority without `{name}`, so a new node could not catch up: \
+             make other members voters first (`credenza group members {group} NAME ...`)"
         );
         Err(Error::new(Reason::Changed, text))
     }
@@ -143,29 +149,31 @@ impl Draft {
     /// Sets the number of voters of a group that save an entry. Its master applies it
     /// (`cluster/reconcile.rs`), and uses a majority if it does not fit the group's members.
     pub(super) fn set_quorum(mut self, group: GroupId, quorum: Option<u8>) -> Result<CallPlan> {
-        let placement = self.known.placement(group).ok_or_else(|| no_such_group(group))?;
+        let placement = self.cluster.placement(group).ok_or_else(|| no_such_group(group))?;
         let placement = Placement { quorum, ..placement.clone() };
         let majority = Configuration::new(ConfigurationId(0), members(&placement));
-        majority.and_then(|it| it.with_quorum(quorum)).map_err(|error| {
-            let text = format!("group {group}: {error}, so that it goes on without one of them");
+        majority.and_then(|configuration| configuration.with_quorum(quorum)).map_err(|error| {
+            let text = format!(
+                "group {group}: {error}, so that the group stays available without one of them"
+            );
             Error::new(Reason::NotSupported, text)
         })?;
         self.put_group(placement)?;
-        self.done()
+        self.into_plan()
     }
 
-    fn founders(&self, replicas: Option<u32>, named: &[String]) -> Result<(u32, Vec<NodeId>)> {
-        let count = u32::try_from(named.len()).unwrap_or(u32::MAX);
+    fn founders(&self, replicas: Option<u32>, names: &[String]) -> Result<(u32, Vec<NodeId>)> {
+        let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
         if replicas.is_some_and(|replicas| replicas != count) {
-            let text = format!("{count} members are named: leave out `replicas`, or say {count}");
+            let text = format!("{count} members are named: omit `replicas`, or set it to {count}");
             return Err(Error::new(Reason::Malformed, text));
         }
         check_replicas(count)?;
         let mut founders = Vec::new();
-        for name in named {
-            let member = self.named(name)?;
+        for name in names {
+            let member = self.find_member(name)?;
             if founders.contains(&member.node) {
-                let text = format!("`{name}` stands twice among the members");
+                let text = format!("`{name}` is listed twice among the members");
                 return Err(Error::new(Reason::Malformed, text));
             }
             founders.push(member.node);
@@ -176,16 +184,16 @@ impl Draft {
 
 /// Returns the quorums of a group with its desired members.
 fn quorums(placement: &Placement) -> Quorums {
-    let found = fitting(members(placement), placement.quorum);
+    let configuration = configuration_of(members(placement), placement.quorum);
     // Without a voter that may lead, no entry can be lost.
-    found.map_or(Quorums { elect: 1, save: 1 }, |it| it.quorums())
+    configuration.map_or(Quorums { elect: 1, save: 1 }, |configuration| configuration.quorums())
 }
 
 /// Returns a configuration of these members, with the desired quorum if it fits them, else with a
 /// majority. `None`: no member may lead.
-pub fn fitting(members: Vec<Member>, wish: Option<u8>) -> Option<Configuration> {
+pub fn configuration_of(members: Vec<Member>, quorum: Option<u8>) -> Option<Configuration> {
     let majority = Configuration::new(ConfigurationId(0), members).ok()?;
-    Some(majority.clone().with_quorum(wish).unwrap_or(majority))
+    Some(majority.clone().with_quorum(quorum).unwrap_or(majority))
 }
 
 fn members(placement: &Placement) -> Vec<Member> {

@@ -19,14 +19,14 @@ mod moves;
 mod replacement_plan;
 mod replacements;
 mod ring;
-mod ring_words;
+mod ring_names;
 pub mod rows;
 pub mod secret;
 mod staged;
 mod witnesses;
 
 use base::codec::Reader;
-use base::request::{Missing, Steps};
+use base::request::{OnMissing, SequenceMode};
 use base::{
     Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Entry, Error,
     GroupId, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
@@ -38,12 +38,12 @@ pub use members::no_such_group;
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;
-use replication::seals::OWN;
+use replication::seals::BOOKKEEPING_BUCKET;
 pub use ring::read_ring;
-pub use ring_words::described;
+pub use ring_names::describe_ring;
 use rows::{
-    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, LIVES, MEMBERS, RING, TYPES, describe, dropped_key,
-    type_key,
+    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, INCARNATIONS, MEMBERS, RING, TYPES, dropped_key,
+    read_bucket, type_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -60,9 +60,9 @@ pub struct Directory {
     cluster: ClusterId,
     rows: Bucket,
     /// Lock that makes changes of this node sequential, which saves attempts.
-    turn: tokio::sync::Mutex<()>,
+    change_lock: tokio::sync::Mutex<()>,
     /// Names of members that lacked an offered secret when this node last checked as master.
-    lacking: Mutex<Vec<String>>,
+    members_without_secret: Mutex<Vec<String>>,
 }
 
 /// Result of planning a call: an answer at once, or a change.
@@ -70,23 +70,24 @@ enum CallPlan {
     Answer(Body),
     Change(Vec<Update>),
     /// Change whose client gets this answer.
-    Made(Vec<Update>, Body),
+    ChangeWithAnswer(Vec<Update>, Body),
 }
 
 impl Directory {
     /// Creates the directory. Applied rows fill the catalog, present ones and later ones.
     pub fn new(group: Arc<Group>, catalog: Arc<Catalog>) -> Result<Directory> {
-        let rows = Bucket::new(OWN, group.id, Properties::default());
+        let rows = Bucket::new(BOOKKEEPING_BUCKET, group.id, Properties::default());
         let cluster = catalog.cluster().cluster;
         let _ = group.observer.set(catalog.clone()); // No other code sets it.
-        let (turn, lacking) = (tokio::sync::Mutex::new(()), Mutex::default());
-        let directory = Directory { group, catalog, cluster, rows, turn, lacking };
+        let (change_lock, members_without_secret) = (tokio::sync::Mutex::new(()), Mutex::default());
+        let directory =
+            Directory { group, catalog, cluster, rows, change_lock, members_without_secret };
         directory.load().map(|()| directory)
     }
 
     fn load(&self) -> Result<()> {
         let mut incarnations = BTreeMap::new();
-        self.each(LIVES, |key, value| {
+        self.for_each_row(INCARNATIONS, |key, value| {
             incarnations.extend(incarnations::node_of(key).zip(Some(incarnations::read(value)?)));
             Ok(())
         })?;
@@ -94,25 +95,25 @@ impl Directory {
         self.catalog.fill_incarnations(incarnations);
         self.catalog.fill_secret(self.secret()?);
         let mut buckets = Vec::new();
-        self.each(BUCKETS, |key, value| {
-            buckets.push(describe(key, Some(value))?);
+        self.for_each_row(BUCKETS, |key, value| {
+            buckets.push(read_bucket(key, Some(value))?);
             Ok(())
         })?;
-        self.catalog.fill(buckets, self.described()?);
+        self.catalog.fill(buckets, self.describe_cluster()?);
         let (mut types, mut custom) = (BTreeMap::new(), BTreeMap::new());
-        self.each(TYPES, |key, value| {
+        self.for_each_row(TYPES, |key, value| {
             let kind = rows::type_of(key).map(String::from);
             types.extend(kind.zip(Some(Arc::new(rows::properties_of(value)?))));
             Ok(())
         })?;
-        self.each(CUSTOM, |key, value| {
+        self.for_each_row(CUSTOM, |key, value| {
             let name = rows::custom_of(key);
             custom.extend(name.zip(Some(Arc::new(rows::properties_of(value)?))));
             Ok(())
         })?;
         let ring = self.get(&Bytes::from_static(RING))?;
         let ring = ring.map(|value| read_ring(&value)).transpose()?;
-        self.catalog.available.fill(types, custom, ring);
+        self.catalog.available.replace_all(types, custom, ring);
         Ok(())
     }
 
@@ -138,18 +139,18 @@ impl Directory {
 
     /// Executes a directory call.
     pub async fn execute(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
-        let adds = |call: &DirectoryCall| match call {
-            DirectoryCall::Cluster(call) => call.joins(),
+        let is_join = |call: &DirectoryCall| match call {
+            DirectoryCall::Cluster(call) => call.is_join(),
             _ => false,
         };
         let (index, mut body) = self.change(|| self.plan(name, &call)).await?;
-        if body == Body::Done && adds(&call) {
-            let known = Box::new(self.described()?);
+        if body == Body::Done && is_join(&call) {
+            let cluster = Box::new(self.describe_cluster()?);
             // A joining node needs the secret with which members sign their greetings. A secret
             // that is only offered arrives with the directory's rows, as at every member.
             body = match self.secret()?.filter(|row| row.is_required) {
-                Some(row) => Body::Joined(known, row.secret),
-                None => Body::Cluster(known),
+                Some(row) => Body::Joined(cluster, row.secret),
+                None => Body::Cluster(cluster),
             };
         }
         Ok(Reply::new(index, body))
@@ -164,7 +165,7 @@ impl Directory {
     /// Claims the ring. `admit` is called just before each proposal, and refuses it by an error.
     pub async fn claim_ring(&self, admit: impl Fn() -> Result<()>) -> Result<Reply> {
         let plan = || {
-            // Here and not before the call: a claim that waited for its turn may come too late.
+            // Checked before every attempt: a claim that waited for the lock may be too late.
             admit()?;
             self.plan_ring(&RingCall::Claim, &BTreeSet::new())
         };
@@ -173,32 +174,32 @@ impl Directory {
     }
 
     /// Removes a leaving member, which has no replicas any more, from the directory.
-    pub async fn forget_member(&self, node: NodeId) -> Result<()> {
-        self.change(|| self.plan_forgetting(node)).await.map(|_| ())
+    pub async fn remove_member(&self, node: NodeId) -> Result<()> {
+        self.change(|| self.plan_removal(node)).await.map(|_| ())
     }
 
     /// Reduces the cluster to this member, which has replicas of these groups: all others are
     /// removed, and it becomes the only voter of each group.
-    pub async fn survive(&self, own: NodeId, groups: &[GroupId]) -> Result<()> {
-        self.change(|| self.draft()?.survive(own, groups)).await.map(|_| ())
+    pub async fn reduce_to(&self, own: NodeId, groups: &[GroupId]) -> Result<()> {
+        self.change(|| self.draft()?.reduce_to(own, groups)).await.map(|_| ())
     }
 
-    /// Plans a change and submits it; retries if another change came between.
+    /// Plans a change and submits it; retries if the rows changed in between.
     async fn change(&self, plan: impl Fn() -> Result<CallPlan>) -> Result<(LogIndex, Body)> {
-        let _turn = self.turn.lock().await;
+        let _lock = self.change_lock.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             if !self.group.leadership.is_master() {
                 return Err(Error::new(Reason::NotMaster, "None"));
             }
             let (steps, body) = match plan()? {
-                CallPlan::Answer(body) => return Ok((self.group.applied.shown(), body)),
+                CallPlan::Answer(body) => return Ok((self.group.applied.visible_index(), body)),
                 CallPlan::Change(steps) => (steps, Body::Done),
-                CallPlan::Made(steps, body) => (steps, body),
+                CallPlan::ChangeWithAnswer(steps, body) => (steps, body),
             };
-            let sequence = Update::Sequence { steps, mode: Steps::AllOrNothing };
+            let sequence = Update::Sequence { steps, mode: SequenceMode::AllOrNothing };
             let (ticket, stamp, outcome) = self.group.submit(&self.rows, &sequence, None)?;
             if let Some(ticket) = ticket {
-                self.group.settled(ticket).await?;
+                self.group.wait_applied(ticket).await?;
             }
             match outcome {
                 Ok(_) => return Ok((stamp.index, body)),
@@ -210,7 +211,7 @@ impl Directory {
     }
 
     /// Returns the dropped buckets whose space is not freed yet.
-    pub fn dropped(&self) -> Result<Vec<(BucketId, GroupId)>> {
+    pub fn dropped_buckets(&self) -> Result<Vec<(BucketId, GroupId)>> {
         let page = self.page(&Range::prefix(Bytes::from_static(DROPPED)))?;
         let bucket = |entry: &Entry| {
             let id = u32::from_be_bytes(entry.key.get(2..6)?.try_into().ok()?);
@@ -221,45 +222,45 @@ impl Directory {
     }
 
     /// Removes the row of a dropped bucket whose space is freed.
-    pub fn forget_dropped(&self, bucket: BucketId) -> Result<()> {
-        let forget = Update::Delete { key: dropped_key(bucket), missing: Missing::Skipped };
-        self.group.submit(&self.rows, &forget, None).map(|_| ())
+    pub fn remove_dropped_row(&self, bucket: BucketId) -> Result<()> {
+        let delete = Update::Delete { key: dropped_key(bucket), missing: OnMissing::Skip };
+        self.group.submit(&self.rows, &delete, None).map(|_| ())
     }
 
     /// Returns members and placement as applied here.
-    fn described(&self) -> Result<ClusterDescription> {
+    fn describe_cluster(&self) -> Result<ClusterDescription> {
         let row = self.get(&Bytes::from_static(CLUSTER))?;
         let row = row.map(|value| rows::read_cluster(&value)).transpose()?.unwrap_or_default();
-        let mut described = ClusterDescription {
+        let mut cluster = ClusterDescription {
             cluster: self.cluster,
             founder: row.founder,
             lease_ms: row.lease_ms,
             changes: row.changes,
             ..ClusterDescription::default()
         };
-        self.each(MEMBERS, |key, value| {
-            described.members.push(rows::read_member(key, value)?);
+        self.for_each_row(MEMBERS, |key, value| {
+            cluster.members.push(rows::read_member(key, value)?);
             Ok(())
         })?;
-        self.each(GROUPS, |key, value| {
-            described.groups.push(rows::read_group(key, value)?);
+        self.for_each_row(GROUPS, |key, value| {
+            cluster.groups.push(rows::read_group(key, value)?);
             Ok(())
         })?;
-        Ok(described)
+        Ok(cluster)
     }
 
     /// Calls a function with every row under a prefix, in order.
-    fn each(
+    fn for_each_row(
         &self,
         prefix: &'static [u8],
-        mut take: impl FnMut(&Key, &Value) -> Result<()>,
+        mut visit: impl FnMut(&Key, &Value) -> Result<()>,
     ) -> Result<()> {
         let mut range = Range::prefix(Bytes::from_static(prefix));
         loop {
             let page = self.page(&range)?;
             for entry in &page.entries {
                 let value = entry.row.as_ref().map(|row| row.value.clone()).unwrap_or_default();
-                take(&entry.key, &value)?;
+                visit(&entry.key, &value)?;
             }
             match page.entries.last() {
                 Some(last) if page.more => range = range.after(last.key.clone()),

@@ -1,7 +1,7 @@
 //! Members and placement: the changes of each call. Every change increments the counter of the
 //! cluster's row and asserts its previous value, so two changes never mix.
 
-use super::admission::lets_in;
+use super::admission::set_token_row;
 use super::draft::{Draft, is_named, no_such_member, too_many_witnesses};
 use super::rows::{
     CLUSTER, ClusterRow, assert, group_key, member_key, set, write_cluster, write_group,
@@ -22,7 +22,7 @@ impl Directory {
     pub(super) fn plan_members(&self, call: &ClusterCall) -> Result<CallPlan> {
         match call {
             ClusterCall::Describe => {
-                Ok(CallPlan::Answer(Body::Cluster(Box::new(self.described()?))))
+                Ok(CallPlan::Answer(Body::Cluster(Box::new(self.describe_cluster()?))))
             }
             ClusterCall::AddMember { member, part, lease_ms } => {
                 self.draft()?.add(member, *part, *lease_ms)
@@ -39,7 +39,7 @@ impl Directory {
             ClusterCall::SetQuorum { group, quorum } => self.draft()?.set_quorum(*group, *quorum),
             ClusterCall::CreateGroup { replicas, members } => self.create_group(*replicas, members),
             ClusterCall::DropGroup { group } => self.drop_group(*group),
-            ClusterCall::Shown { digest, call } => self.plan_shown(digest, call),
+            ClusterCall::WithToken { digest, call } => self.plan_with_token(digest, call),
             ClusterCall::AddToken { digest, lifetime_ms } => self.plan_token(digest, *lifetime_ms),
             ClusterCall::RevokeTokens => self.plan_revocation(),
             ClusterCall::MakeSecret => self.plan_secret(),
@@ -59,15 +59,15 @@ impl Directory {
             let mut draft = self.draft()?;
             // A sole member may choose another lease; with several members, all would have to
             // choose it.
-            if draft.row.lease_ms != lease_ms && draft.known.members.len() == 1 {
+            if draft.row.lease_ms != lease_ms && draft.cluster.members.len() == 1 {
                 draft.row.lease_ms = lease_ms;
-                draft.changed = true;
+                draft.row_changed = true;
             }
             // A sole member of a version before secrets gets one: no other member could lack it.
-            if draft.known.members.len() == 1 && self.secret()?.is_none() {
-                draft.steps.push(secret::founding());
+            if draft.cluster.members.len() == 1 && self.secret()?.is_none() {
+                draft.steps.push(secret::founding_secret());
             }
-            return draft.done();
+            return draft.into_plan();
         }
         let row = ClusterRow { founder: founder.node, lease_ms, changes: 0 };
         let mut steps = vec![assert(&key, None), set(key, write_cluster(&row))];
@@ -76,20 +76,20 @@ impl Directory {
             let members = vec![(founder.node, Part::Voter)];
             set(group_key(*group), write_group(&Placement { members, ..Placement::default() }))
         }));
-        steps.push(secret::founding());
-        steps.extend(token.iter().map(|digest| lets_in(digest, Expiry::Never)));
+        steps.push(secret::founding_secret());
+        steps.extend(token.iter().map(|digest| set_token_row(digest, Expiry::Never)));
         Ok(CallPlan::Change(steps))
     }
 
-    pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<CallPlan> {
+    pub(super) fn plan_removal(&self, node: NodeId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         let leaving = |member: &MemberDescription| member.membership == Membership::Leaving;
-        // While the ring names it, the other nodes need to know its address.
-        if !draft.known.member(node).is_some_and(leaving) || draft.heirs.hold(node) {
+        // The other nodes need the node's address for as long as the ring names it.
+        if !draft.cluster.member(node).is_some_and(leaving) || draft.replacements.is_pending(node) {
             return Ok(CallPlan::Answer(Body::Done));
         }
-        draft.forget(node);
-        draft.done()
+        draft.delete_member_rows(node);
+        draft.into_plan()
     }
 }
 
@@ -104,32 +104,34 @@ impl Draft {
                 format!("the cluster's lease is {wanted} ms: start with --lease-ms {wanted}");
             return Err(Error::new(Reason::NotSupported, text));
         }
-        if let Some(known) = self.known.member(member.node) {
+        if let Some(known) = self.cluster.member(member.node) {
             if known.membership == Membership::Leaving {
-                let text = "this node was removed from the cluster: it joins again with an empty \
-                            data directory only";
+                let text = "this node was removed from the cluster: it can join again only with an \
+                            empty data directory";
                 return Err(Error::new(Reason::Forbidden, text));
             }
             return self.update(member.node, &member.name, &member.peer, &member.client);
         }
-        if let Some(alone) = self.known.members.iter().find(|known| known.peer.is_empty()) {
+        if let Some(without_address) =
+            self.cluster.members.iter().find(|known| known.peer.is_empty())
+        {
             let text = format!(
                 "the member `{}` has no address for other nodes: start it again with \
                  --peer-listen ADDRESS",
-                alone.name
+                without_address.name
             );
             return Err(Error::new(Reason::NotSupported, text));
         }
-        if self.known.members.len() >= PEERS_MAX {
+        if self.cluster.members.len() >= PEERS_MAX {
             let text = format!("a cluster has at most {PEERS_MAX} members (peers_max)");
             return Err(Error::new(Reason::TooMany, text));
         }
         let member =
             MemberDescription { incarnation: 0, membership: Membership::Member, ..member.clone() };
         self.put_member(&member);
-        match self.known.members.iter().find(|known| is_named(known, &member.name)).cloned() {
+        match self.cluster.members.iter().find(|known| is_named(known, &member.name)).cloned() {
             None => {
-                for mut placement in self.known.groups.clone() {
+                for mut placement in self.cluster.groups.clone() {
                     if let Some(part) = part_of_joiner(&placement, part) {
                         placement.members.push((member.node, part));
                         self.put_group(placement)?;
@@ -139,11 +141,11 @@ impl Draft {
                 }
             }
             Some(old) if old.membership == Membership::Replaceable => {
-                self.take_place(&old, member.node, part == Part::Witness)?;
+                self.replace_member(&old, member.node, part == Part::Witness)?;
             }
-            Some(taken) => return Err(name_taken(&taken.name)),
+            Some(existing) => return Err(duplicate_name(&existing.name)),
         }
-        self.done()
+        self.into_plan()
     }
 
     fn update(mut self, node: NodeId, name: &str, peer: &str, client: &str) -> Result<CallPlan> {
@@ -151,11 +153,11 @@ impl Draft {
         for address in [peer, client].into_iter().filter(|address| !address.is_empty()) {
             check_address(address)?;
         }
-        let known = self.known.member(node).cloned();
+        let known = self.cluster.member(node).cloned();
         let known = known.ok_or_else(|| no_such_member(&format!("{:016x}", node.0)))?;
-        let others = self.known.members.iter().filter(|other| other.node != node);
-        if let Some(taken) = others.into_iter().find(|other| is_named(other, name)) {
-            return Err(name_taken(&taken.name));
+        let others = self.cluster.members.iter().filter(|other| other.node != node);
+        if let Some(existing) = others.into_iter().find(|other| is_named(other, name)) {
+            return Err(duplicate_name(&existing.name));
         }
         let (name, peer, client) = (name.into(), peer.into(), client.into());
         let member = MemberDescription { name, peer, client, ..known.clone() };
@@ -163,67 +165,67 @@ impl Draft {
             return Ok(CallPlan::Answer(Body::Done));
         }
         self.put_member(&member);
-        self.done()
+        self.into_plan()
     }
 
     fn remove(mut self, name: &str) -> Result<CallPlan> {
-        let member = self.named(name)?;
-        for mut placement in self.known.groups.clone() {
+        let member = self.find_member(name)?;
+        for mut placement in self.cluster.groups.clone() {
             let before = placement.voters();
             placement.members.retain(|(node, _)| *node != member.node);
             if placement.voters() < before.min(placement.replicas as usize) {
                 let others = self.with_fewest(|other| {
-                    let is_free = !placement.names_member(other.node);
-                    is_free && other.node != member.node && !self.known.is_witness(other.node)
+                    let is_free = !placement.has_member(other.node);
+                    is_free && other.node != member.node && !self.cluster.is_witness(other.node)
                 });
                 placement.members.extend(others.first().map(|other| (*other, Part::Voter)));
             }
             self.put_group(placement)?;
         }
         self.put_member(&MemberDescription { membership: Membership::Leaving, ..member });
-        self.done()
+        self.into_plan()
     }
 
     fn replace(mut self, name: &str, by: Option<&str>) -> Result<CallPlan> {
-        let member = self.named(name)?;
+        let member = self.find_member(name)?;
         match by {
             None => {
-                self.bears_loss(&member)?;
+                self.check_majority_without(&member)?;
                 self.put_member(&MemberDescription {
                     membership: Membership::Replaceable,
                     ..member
                 });
             }
             Some(by) => {
-                let other = self.named(by)?;
+                let other = self.find_member(by)?;
                 if other.node == member.node {
                     let text = format!("`{by}` can't take its own place: name another member");
                     return Err(Error::new(Reason::Changed, text));
                 }
-                let is_witness = self.known.is_witness(other.node);
-                self.take_place(&member, other.node, is_witness)?;
+                let is_witness = self.cluster.is_witness(other.node);
+                self.replace_member(&member, other.node, is_witness)?;
             }
         }
-        self.done()
+        self.into_plan()
     }
 
     /// Removes lost members at once: they have no data to hand over.
-    pub(super) fn survive(mut self, own: NodeId, groups: &[GroupId]) -> Result<CallPlan> {
-        for member in self.known.members.clone() {
+    pub(super) fn reduce_to(mut self, own: NodeId, groups: &[GroupId]) -> Result<CallPlan> {
+        for member in self.cluster.members.clone() {
             if member.node != own {
-                self.forget(member.node);
+                self.delete_member_rows(member.node);
             } else if member.membership != Membership::Member {
                 self.put_member(&MemberDescription { membership: Membership::Member, ..member });
             }
         }
-        for mut placement in self.known.groups.clone() {
+        for mut placement in self.cluster.groups.clone() {
             if groups.contains(&placement.group) {
                 placement.members = vec![(own, Part::Voter)];
                 self.put_group(placement)?;
             }
         }
-        self.steps.extend(self.heirs.survived_by(own));
-        self.done()
+        self.steps.extend(self.replacements.reduce_ring_to(own));
+        self.into_plan()
     }
 
     fn set_part(
@@ -232,68 +234,68 @@ impl Draft {
         part: Option<Part>,
         group: Option<GroupId>,
     ) -> Result<CallPlan> {
-        let member = self.named(name)?;
+        let member = self.find_member(name)?;
         match part {
             Some(part) => self.check_part(name, member.node, part)?,
             None if group.is_none_or(|group| group == GroupId(0)) => {
-                self.stays_in_directory(&member)?;
+                self.check_stays_in_directory(&member)?;
             }
             None => {}
         }
-        let mut found = false;
-        for mut placement in self.known.groups.clone() {
-            let asked = match group {
+        let mut any_selected = false;
+        for mut placement in self.cluster.groups.clone() {
+            let is_selected = match group {
                 Some(group) => group == placement.group,
-                None => placement.replicas == 0 || placement.names_member(member.node),
+                None => placement.replicas == 0 || placement.has_member(member.node),
             };
-            if !asked {
+            if !is_selected {
                 continue;
             }
-            found = true;
+            any_selected = true;
             placement.members.retain(|(node, _)| *node != member.node);
             placement.members.extend(part.map(|part| (member.node, part)));
             self.put_group(placement)?;
         }
-        if !found {
+        if !any_selected {
             return Err(no_such_group(group.unwrap_or_default()));
         }
-        self.done()
+        self.into_plan()
     }
 
     fn place(mut self, group: GroupId, members: &[(String, Part)]) -> Result<CallPlan> {
-        let known = self.known.groups.iter().find(|known| known.group == group).cloned();
+        let known = self.cluster.groups.iter().find(|known| known.group == group).cloned();
         let mut placement = known.ok_or_else(|| no_such_group(group))?;
         let mut placed = Vec::new();
         for (name, part) in members {
-            let node = self.named(name)?.node;
+            let node = self.find_member(name)?.node;
             self.check_part(name, node, *part)?;
             if placed.iter().any(|(known, _)| *known == node) {
-                let text = format!("`{name}` stands twice among the members of group {group}");
+                let text = format!("`{name}` is listed twice among the members of group {group}");
                 return Err(Error::new(Reason::Malformed, text));
             }
             placed.push((node, *part));
         }
         if group == GroupId(0) {
-            let left = |member: &&MemberDescription| {
+            let removed = |member: &&MemberDescription| {
                 placed.iter().all(|(node, _)| *node != member.node)
                     && member.membership == Membership::Member
             };
-            let mut left = self.known.members.iter().filter(left);
-            left.try_for_each(|member| self.stays_in_directory(member))?;
+            let mut removed = self.cluster.members.iter().filter(removed);
+            removed.try_for_each(|member| self.check_stays_in_directory(member))?;
         }
         placement.members = placed;
         if placement.replicas > 0 {
             placement.replicas = placement.voters() as u32;
         }
         self.put_group(placement)?;
-        self.done()
+        self.into_plan()
     }
 }
 
-fn name_taken(name: &str) -> Error {
+fn duplicate_name(name: &str) -> Error {
     let text = format!(
-        "a member of the name `{name}` exists: take its place with `credenza cluster replace \
-         {name}`, or start this node under another --name"
+        "a member named `{name}` exists: replace it with `credenza cluster replace {name}`, or \
+         start this node with another --name"
     );
     Error::new(Reason::AlreadyExists, text)
 }

@@ -4,29 +4,29 @@
 //! a number that is not in the row any more is stale and ignored. `../transfer/mod.rs` describes
 //! the whole move.
 
-use super::rows::{assert, bucket_key, dropped, set, write_bucket};
+use super::rows::{assert, bucket_key, mark_dropped, set, write_bucket};
 use super::{CallPlan, Directory};
 use base::{
-    Body, BucketDescription, BucketId, BucketName, BucketPlace, Error, GroupId, MoveStep, Moving,
-    Reason, Result, Update, Value,
+    Body, BucketDescription, BucketId, BucketName, BucketPlace, Error, GroupId, MoveDestination,
+    MoveStep, Reason, Result, Update, Value,
 };
 
 impl Directory {
     /// Returns the group in which a bucket is created.
-    pub(super) fn place_for(&self, place: BucketPlace) -> Result<GroupId> {
+    pub(super) fn group_for_place(&self, place: BucketPlace) -> Result<GroupId> {
         match place {
-            BucketPlace::Group(group) => self.data_group(group).map(|()| group),
+            BucketPlace::Group(group) => self.check_data_group(group).map(|()| group),
             BucketPlace::Replicas(voters) => self.group_of_voters(voters),
         }
     }
 
     /// Checks that a bucket can be placed in this group.
-    fn data_group(&self, group: GroupId) -> Result<()> {
+    fn check_data_group(&self, group: GroupId) -> Result<()> {
         if group == GroupId::DIRECTORY {
             let text = "group 0 is the directory, and holds no buckets: name another group";
             return Err(Error::new(Reason::NotSupported, text));
         }
-        if self.described()?.groups.iter().any(|known| known.group == group) {
+        if self.describe_cluster()?.groups.iter().any(|known| known.group == group) {
             return Ok(());
         }
         let text = format!("no group {group}: `credenza group status` lists them");
@@ -35,18 +35,18 @@ impl Directory {
 
     /// Returns the group with the fewest buckets among those with this number of desired voters.
     fn group_of_voters(&self, wanted: u32) -> Result<GroupId> {
-        let known = self.described()?;
-        let fits = known.groups.iter().filter(|placement| {
-            let voters = placement.members.iter().filter(|(_, part)| part.votes()).count();
+        let cluster = self.describe_cluster()?;
+        let candidates = cluster.groups.iter().filter(|placement| {
+            let voters = placement.members.iter().filter(|(_, part)| part.can_vote()).count();
             placement.group != GroupId::DIRECTORY && voters == wanted as usize
         });
         let counts = self.catalog.counts();
-        let fewest = fits.min_by_key(|placement| {
+        let fewest = candidates.min_by_key(|placement| {
             (counts.get(&placement.group).copied().unwrap_or(0), placement.group)
         });
         fewest.map(|placement| placement.group).ok_or_else(|| {
             let text = format!(
-                "no group has {wanted} voters: make one first (`credenza group create --replicas \
+                "no group has {wanted} voters: create one first (`credenza group create --replicas \
                  {wanted}`)"
             );
             Error::new(Reason::NotFound, text)
@@ -59,7 +59,7 @@ impl Directory {
             Some(moving) if moving.group == group => return Ok(CallPlan::Answer(Body::Done)),
             Some(moving) => {
                 let text = format!(
-                    "the bucket `{name}` is on its way to group {}: cancel that first (`credenza \
+                    "the bucket `{name}` is moving to group {}: cancel that first (`credenza \
                      bucket move {name} --cancel`)",
                     moving.group
                 );
@@ -68,18 +68,19 @@ impl Directory {
             None if bucket.group == group => return Ok(CallPlan::Answer(Body::Done)),
             None => {}
         }
-        self.data_group(group)?;
+        self.check_data_group(group)?;
         let (mut steps, id) = self.next_id()?;
-        let moving = Some(Moving { group, id });
-        steps.extend(changed(name, value, &BucketDescription { moving, ..bucket }));
+        let moving = Some(MoveDestination { group, id });
+        steps.extend(replace_bucket_row(name, value, &BucketDescription { moving, ..bucket }));
         Ok(CallPlan::Change(steps))
     }
 
     pub(super) fn cancel_move(&self, name: &BucketName) -> Result<CallPlan> {
         let (value, bucket) = self.bucket(name)?;
         let Some(moving) = bucket.moving else { return Ok(CallPlan::Answer(Body::Done)) };
-        let mut steps = changed(name, value, &BucketDescription { moving: None, ..bucket });
-        steps.push(dropped(moving.id, moving.group));
+        let mut steps =
+            replace_bucket_row(name, value, &BucketDescription { moving: None, ..bucket });
+        steps.push(mark_dropped(moving.id, moving.group));
         Ok(CallPlan::Change(steps))
     }
 
@@ -94,25 +95,29 @@ impl Directory {
         if step == MoveStep::Finish && bucket.id == moving {
             return Ok(CallPlan::Answer(Body::Done));
         }
-        let there = bucket.moving.filter(|there| bucket.id == id && there.id == moving);
-        let Some(there) = there else {
-            let text = format!("the bucket `{name}` is not on this way any more");
+        let target = bucket.moving.filter(|target| bucket.id == id && target.id == moving);
+        let Some(target) = target else {
+            let text = format!("this move of the bucket `{name}` has ended or was cancelled");
             return Err(Error::new(Reason::Changed, text));
         };
         match step {
             MoveStep::Renew => {
-                let (mut steps, fresh) = self.next_id()?;
-                let moving = Some(Moving { id: fresh, ..there });
-                steps.extend(changed(name, value, &BucketDescription { moving, ..bucket }));
-                steps.push(dropped(there.id, there.group));
+                let (mut steps, new_id) = self.next_id()?;
+                let moving = Some(MoveDestination { id: new_id, ..target });
+                steps.extend(replace_bucket_row(
+                    name,
+                    value,
+                    &BucketDescription { moving, ..bucket },
+                ));
+                steps.push(mark_dropped(target.id, target.group));
                 Ok(CallPlan::Change(steps))
             }
             MoveStep::Finish => {
-                let left = dropped(bucket.id, bucket.group);
-                let Moving { group, id } = there;
+                let drop_source = mark_dropped(bucket.id, bucket.group);
+                let MoveDestination { group, id } = target;
                 let moved = BucketDescription { group, id, moving: None, ..bucket };
-                let mut steps = changed(name, value, &moved);
-                steps.push(left);
+                let mut steps = replace_bucket_row(name, value, &moved);
+                steps.push(drop_source);
                 Ok(CallPlan::Change(steps))
             }
         }
@@ -120,7 +125,7 @@ impl Directory {
 }
 
 /// Returns the steps that replace a bucket's row if it is unchanged.
-fn changed(name: &BucketName, before: Value, bucket: &BucketDescription) -> Vec<Update> {
+fn replace_bucket_row(name: &BucketName, before: Value, bucket: &BucketDescription) -> Vec<Update> {
     let key = bucket_key(name);
     vec![assert(&key, Some(before)), set(key, write_bucket(bucket))]
 }

@@ -2,18 +2,20 @@
 //! the directory.
 
 use super::draft::Draft;
-use super::replacements::{Replacement, Replacements, changed, keeps, key, names, read};
+use super::replacements::{
+    Replacement, Replacements, is_owner, key, read, replace_ring_row, ring_uses,
+};
 use super::ring::read_ring;
-use super::ring_words::RingNames;
+use super::ring_names::RingNames;
 use super::rows::RING;
 use super::{CallPlan, Directory};
 use base::{Body, GroupId, Membership, NodeId, Part, Partition, Result};
 use bytes::Bytes;
-use logic::ring::{self, Rack, Ring, RingWish};
+use logic::ring::{self, Rack, Ring, RingChangeRequest};
 use std::collections::BTreeSet;
 
 impl Directory {
-    pub(super) fn heirs(&self) -> Result<Replacements> {
+    pub(super) fn replacements(&self) -> Result<Replacements> {
         let row = self.get(&key())?;
         let all = row.as_ref().map(|row| read(row)).transpose()?.unwrap_or_default();
         let ring = self.get(&Bytes::from_static(RING))?;
@@ -28,109 +30,112 @@ impl Directory {
     }
 
     /// Returns the replaced nodes whose part of the ring has not reached their successors yet.
-    pub fn owed(&self) -> Result<BTreeSet<NodeId>> {
+    pub fn pending_replacements(&self) -> Result<BTreeSet<NodeId>> {
         let row = self.get(&key())?;
         let all = row.as_ref().map(|row| read(row)).transpose()?.unwrap_or_default();
         Ok(all.into_iter().map(|(old, _)| old).collect())
     }
 
     /// Begins or continues pending replacements, and stops waiting for nodes that are no members.
-    /// `down`: nodes that can't be reached now. `gone`: replaced nodes that have been unreachable
-    /// for so long that their data are given up.
+    /// `down`: nodes that can't be reached now. `given_up`: replaced nodes that have been
+    /// unreachable for so long that their data are given up.
     pub async fn replace_owners(
         &self,
         down: &BTreeSet<NodeId>,
-        gone: &BTreeSet<NodeId>,
+        given_up: &BTreeSet<NodeId>,
     ) -> Result<()> {
-        self.change(|| self.plan_replacement(down, gone)).await.map(|_| ())
+        self.change(|| self.plan_replacement(down, given_up)).await.map(|_| ())
     }
 
     fn plan_replacement(
         &self,
         down: &BTreeSet<NodeId>,
-        gone: &BTreeSet<NodeId>,
+        given_up: &BTreeSet<NodeId>,
     ) -> Result<CallPlan> {
         let mut draft = self.draft()?;
-        let mut heirs = std::mem::take(&mut draft.heirs);
-        let Some((row, ring)) = heirs.ring.take() else { return Ok(CallPlan::Answer(Body::Done)) };
-        let none = |node: NodeId| draft.known.member(node).is_none();
-        let lost = |node: NodeId| gone.contains(&node) || none(node);
-        let next = ring.clone().without_leftovers_of(none);
-        let next = next.without_receivers_of(lost, &self.numbers());
+        let mut replacements = std::mem::take(&mut draft.replacements);
+        let Some((row, ring)) = replacements.ring.take() else {
+            return Ok(CallPlan::Answer(Body::Done));
+        };
+        let is_former = |node: NodeId| draft.cluster.member(node).is_none();
+        let is_lost = |node: NodeId| given_up.contains(&node) || is_former(node);
+        let next = ring.clone().without_leftovers_of(is_former);
+        let next = next.without_receivers_of(is_lost, &self.n_vals());
         if next != ring {
-            return Ok(CallPlan::Change(changed(row, &next.renewed()).into()));
+            return Ok(CallPlan::Change(replace_ring_row(row, &next.with_next_epoch()).into()));
         }
-        let (owed, paid): (Vec<_>, Vec<_>) =
-            heirs.all.iter().copied().partition(|(old, _)| keeps(&ring, *old));
-        if ring.pending().is_none() && !owed.is_empty() {
-            let next = self.with_heirs(&ring, &owed, down, gone)?;
-            return Ok(CallPlan::Change(changed(row, &next).into()));
+        let (pending, finished): (Vec<_>, Vec<_>) =
+            replacements.all.iter().copied().partition(|(old, _)| is_owner(&ring, *old));
+        if ring.pending().is_none() && !pending.is_empty() {
+            let next = self.with_successors(&ring, &pending, down, given_up)?;
+            return Ok(CallPlan::Change(replace_ring_row(row, &next).into()));
         }
-        // A reachable node removes its leftovers itself; for a lost node, nobody would.
+        // A reachable node removes its leftovers itself; for a lost node, the directory does.
         let mut next = ring.clone();
-        for (old, _) in paid.iter().filter(|(old, _)| gone.contains(old)) {
-            for partition in ring.left_at(*old) {
-                next = next.clear((partition, 0), *old).unwrap_or(next);
+        for (old, _) in finished.iter().filter(|(old, _)| given_up.contains(old)) {
+            for partition in ring.leftover_partitions(*old) {
+                next = next.clear_leftovers((partition, 0), *old).unwrap_or(next);
             }
         }
         if next != ring {
-            draft.steps.extend(changed(row, &next));
+            draft.steps.extend(replace_ring_row(row, &next));
         }
-        let (all, before) = (heirs.all.len(), std::mem::take(&mut heirs.all));
-        for (old, new) in before {
-            if names(&next, old) {
-                heirs.all.push((old, new));
+        let (count_before, previous) =
+            (replacements.all.len(), std::mem::take(&mut replacements.all));
+        for (old, new) in previous {
+            if ring_uses(&next, old) {
+                replacements.all.push((old, new));
             } else {
-                draft.leaves_directory(old)?;
+                draft.remove_from_directory(old)?;
             }
         }
-        if all > heirs.all.len() {
-            draft.steps.extend(heirs.written());
+        if count_before > replacements.all.len() {
+            draft.steps.extend(replacements.update_steps());
         }
-        draft.done()
+        draft.into_plan()
     }
 
-    /// Returns the ring in which successors have the parts of replaced nodes. A successor that
-    /// already has a part of its own, or can have none, takes no second one: the part is spread
-    /// over all nodes.
-    fn with_heirs(
+    /// Returns the ring in which successors have the partitions of replaced nodes. If a successor
+    /// owns partitions already, or may own none, the partitions are spread over all nodes.
+    fn with_successors(
         &self,
         ring: &Ring,
-        owed: &[Replacement],
+        pending: &[Replacement],
         down: &BTreeSet<NodeId>,
-        gone: &BTreeSet<NodeId>,
+        given_up: &BTreeSet<NodeId>,
     ) -> Result<Ring> {
-        let known = self.described()?;
-        let named = RingNames { known: &known, ring };
-        let mut taken = BTreeSet::new();
-        let changes = owed.iter().map(|(old, new)| {
-            let stays =
-                known.member(*new).is_some_and(|member| member.membership == Membership::Member);
-            let fresh = !ring.layout().nodes().contains_key(new) && taken.insert(*new);
-            match stays && fresh && !known.is_witness(*new) {
+        let cluster = self.describe_cluster()?;
+        let names = RingNames { cluster: &cluster, ring };
+        let mut successors = BTreeSet::new();
+        let changes = pending.iter().map(|(old, new)| {
+            let is_member =
+                cluster.member(*new).is_some_and(|member| member.membership == Membership::Member);
+            let is_new = !ring.layout().nodes().contains_key(new) && successors.insert(*new);
+            match is_member && is_new && !cluster.is_witness(*new) {
                 true => {
                     let rack = ring.layout().nodes().get(old).cloned();
                     let rack = rack.unwrap_or(Rack(String::new()));
-                    RingWish::Replace { old: *old, new: *new, rack }
+                    RingChangeRequest::Replace { old: *old, new: *new, rack }
                 }
-                false => RingWish::Leave { node: *old },
+                false => RingChangeRequest::Leave { node: *old },
             }
         });
         let changes: Vec<_> = changes.collect();
         // The ring does not wait for a replaced node, and data that only this node had are lost.
-        let down = down.iter().copied().filter(|node| owed.iter().all(|(old, _)| old != node));
+        let down = down.iter().copied().filter(|node| pending.iter().all(|(old, _)| old != node));
         let plan = ring::plan(ring, &changes, ring.n(), &down.collect());
-        let plan = plan.map_err(|error| named.refused(&error))?;
-        let next = ring.commit(&plan).map_err(|error| named.refused(&error))?;
-        let lost = (0..ring.partitions()).map(Partition).filter(|partition| {
+        let plan = plan.map_err(|error| names.plan_error(&error))?;
+        let next = ring.commit(&plan).map_err(|error| names.plan_error(&error))?;
+        let lost_partitions = (0..ring.partitions()).map(Partition).filter(|partition| {
             let mut owners = ring.owners(*partition, ring.n()).into_iter();
-            owners.all(|owner| gone.contains(&owner))
+            owners.all(|owner| given_up.contains(&owner))
         });
-        let mut next = next.without_idle(&self.numbers());
-        for partition in lost {
+        let mut next = next.mark_idle_arrived(&self.n_vals());
+        for partition in lost_partitions {
             tracing::warn!(
-                target: "node", partition = partition.0, "every node that kept a copy of this \
-                 partition was replaced and is gone: its new owners begin without its rows"
+                target: "node", partition = partition.0,
+                "every node that had a replica of this partition was replaced and is gone: the new \
+                 owners start without its rows"
             );
             next = next.arrive(partition, &[]).unwrap_or(next);
         }
@@ -139,17 +144,17 @@ impl Directory {
 }
 
 impl Draft {
-    /// Registers that `by` takes over the part of `old` in the ring. Returns true if the ring still
-    /// names `old`.
-    pub(super) fn inherits(&mut self, old: NodeId, by: NodeId) -> bool {
-        let owed = self.heirs.takes_over(old, by);
-        self.steps.extend(owed);
-        self.heirs.hold(old)
+    /// Registers that `by` takes over the partitions of `old`. Returns true if the ring still names
+    /// `old`.
+    pub(super) fn register_replacement(&mut self, old: NodeId, by: NodeId) -> bool {
+        let steps = self.replacements.add(old, by);
+        self.steps.extend(steps);
+        self.replacements.is_pending(old)
     }
 
     /// Removes the node from the directory's group: the ring no longer names it.
-    fn leaves_directory(&mut self, old: NodeId) -> Result<()> {
-        let directory = self.known.groups.iter().find(|known| known.group == GroupId::DIRECTORY);
+    fn remove_from_directory(&mut self, old: NodeId) -> Result<()> {
+        let directory = self.cluster.groups.iter().find(|known| known.group == GroupId::DIRECTORY);
         let Some(mut placement) = directory.cloned() else { return Ok(()) };
         placement.members.retain(|(node, part)| *node != old || *part != Part::Learner);
         self.put_group(placement)

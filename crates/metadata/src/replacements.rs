@@ -16,9 +16,9 @@
 //! Promises: the successor of a member gets its part of the ring, whichever node crashes meanwhile;
 //! a member is not forgotten while the ring names it.
 
-use super::rows::{RING, RING_HEIRS, RING_PLAN, assert, bad_row, set};
+use super::rows::{RING, RING_PLAN, RING_REPLACEMENTS, assert, bad_row, set};
 use base::codec::Malformed;
-use base::request::Missing;
+use base::request::OnMissing;
 use base::{NodeId, Result, Update, Value};
 use bytes::Bytes;
 use logic::ring::Ring;
@@ -37,7 +37,7 @@ pub(super) struct Replacements {
 }
 
 pub(super) fn key() -> Bytes {
-    Bytes::from_static(RING_HEIRS)
+    Bytes::from_static(RING_REPLACEMENTS)
 }
 
 fn write(all: &[Replacement]) -> Bytes {
@@ -52,68 +52,69 @@ pub(super) fn read(row: &[u8]) -> Result<Vec<Replacement>> {
         return Err(bad());
     }
     let node = |text: &str| u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16);
-    let heir = |line: &str| {
+    let replacement = |line: &str| {
         let (old, new) = line.split_once('\t')?;
         Some((NodeId(node(old)?), NodeId(node(new)?)))
     };
-    lines.map(|line| heir(line).ok_or_else(bad)).collect()
+    lines.map(|line| replacement(line).ok_or_else(bad)).collect()
 }
 
 impl Replacements {
-    /// Returns the steps by which the only remaining node keeps the whole ring. Pending
-    /// replacements and planned changes are dropped.
-    pub(super) fn survived_by(&self, own: NodeId) -> Vec<Update> {
+    /// Returns the steps that make the only remaining node the owner of the whole ring. Drops
+    /// pending replacements and planned changes.
+    pub(super) fn reduce_ring_to(&self, own: NodeId) -> Vec<Update> {
         let Some((row, ring)) = &self.ring else { return Vec::new() };
-        let alone = ring.pending().is_none() && ring.layout().nodes().keys().eq([&own]);
-        let mut steps: Vec<_> = match alone {
+        let is_sole_owner = ring.pending().is_none() && ring.layout().nodes().keys().eq([&own]);
+        let mut steps: Vec<_> = match is_sole_owner {
             true => Vec::new(), // An interrupted call is repeated.
-            false => changed(row.clone(), &ring.of_survivor(own)).into(),
+            false => replace_ring_row(row.clone(), &ring.for_sole_survivor(own)).into(),
         };
         for key in [key(), Bytes::from_static(RING_PLAN)] {
-            steps.push(Update::Delete { key, missing: Missing::Skipped });
+            steps.push(Update::Delete { key, missing: OnMissing::Skip });
         }
         steps
     }
 
     /// Returns the steps that store the replacement of `old` by `new` on the ring.
-    pub(super) fn takes_over(&mut self, old: NodeId, new: NodeId) -> Vec<Update> {
-        let before = self.all.clone();
-        for (_, heir) in self.all.iter_mut().filter(|(_, heir)| *heir == old) {
-            *heir = new;
+    pub(super) fn add(&mut self, old: NodeId, new: NodeId) -> Vec<Update> {
+        let previous = self.all.clone();
+        for (_, successor) in self.all.iter_mut().filter(|(_, successor)| *successor == old) {
+            *successor = new;
         }
-        let named = self.ring.as_ref().is_some_and(|(_, ring)| names(ring, old));
-        if named && self.all.iter().all(|(known, _)| *known != old) {
+        let is_in_ring = self.ring.as_ref().is_some_and(|(_, ring)| ring_uses(ring, old));
+        if is_in_ring && self.all.iter().all(|(known, _)| *known != old) {
             self.all.push((old, new));
         }
-        if self.all == before { Vec::new() } else { self.written() }
+        if self.all == previous { Vec::new() } else { self.update_steps() }
     }
 
-    /// Returns true if the ring still names this node, and another is to take its part.
-    pub(super) fn hold(&self, node: NodeId) -> bool {
+    /// Returns true if a replacement of this node is pending.
+    pub(super) fn is_pending(&self, node: NodeId) -> bool {
         self.all.iter().any(|(old, _)| *old == node)
     }
 
-    pub(super) fn written(&self) -> Vec<Update> {
-        let write = match self.all.is_empty() {
-            true => Update::Delete { key: key(), missing: Missing::Fails },
+    pub(super) fn update_steps(&self) -> Vec<Update> {
+        let step = match self.all.is_empty() {
+            true => Update::Delete { key: key(), missing: OnMissing::Fail },
             false => set(key(), write(&self.all)),
         };
-        vec![assert(&key(), self.row.clone()), write]
+        vec![assert(&key(), self.row.clone()), step]
     }
 }
 
-/// Returns true if a node keeps, receives or still has a partition by this ring.
-pub(super) fn names(ring: &Ring, node: NodeId) -> bool {
-    keeps(ring, node) || ring.left_at(node).next().is_some()
+/// Returns true if a node owns, receives or still holds a partition by this ring.
+pub(super) fn ring_uses(ring: &Ring, node: NodeId) -> bool {
+    is_owner(ring, node) || ring.leftover_partitions(node).next().is_some()
 }
 
-pub(super) fn keeps(ring: &Ring, node: NodeId) -> bool {
-    let comes = ring.pending().is_some_and(|it| it.layout().nodes().contains_key(&node));
-    ring.layout().nodes().contains_key(&node) || comes
+pub(super) fn is_owner(ring: &Ring, node: NodeId) -> bool {
+    let will_own =
+        ring.pending().is_some_and(|pending| pending.layout().nodes().contains_key(&node));
+    ring.layout().nodes().contains_key(&node) || will_own
 }
 
 /// Returns the steps that replace the ring of a row by the next one.
-pub(super) fn changed(row: Value, next: &Ring) -> [Update; 2] {
+pub(super) fn replace_ring_row(row: Value, next: &Ring) -> [Update; 2] {
     let ring = Bytes::from_static(RING);
     [assert(&ring, Some(row)), set(ring, Bytes::from(next.encode()))]
 }
@@ -124,7 +125,7 @@ mod tests {
     use logic::ring::Rack;
 
     #[test]
-    fn heirs_read_back_and_the_bytes_are_for_ever() {
+    fn replacements_row_round_trips_in_fixed_bytes() {
         let all = [(NodeId(1), NodeId(0xabc)), (NodeId(u64::MAX), NodeId(3))];
         let row = write(&all);
         let kept = "1\n0000000000000001\t0000000000000abc\nffffffffffffffff\t0000000000000003\n";
@@ -136,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_the_place_of_an_heir_inherits_what_is_owed_to_it() {
-        let ring = Ring::founded(NodeId(1), Rack(String::new()), 8, 3);
-        let mut heirs =
+    fn chained_replacement_maps_old_node_to_latest_successor() {
+        let ring = Ring::initial(NodeId(1), Rack(String::new()), 8, 3);
+        let mut replacements =
             Replacements { ring: Some((Bytes::new(), ring)), ..Replacements::default() };
-        assert!(heirs.takes_over(NodeId(7), NodeId(8)).is_empty(), "it kept nothing");
-        assert_eq!(heirs.takes_over(NodeId(1), NodeId(2)).len(), 2);
-        assert!(heirs.hold(NodeId(1)));
-        assert_eq!(heirs.takes_over(NodeId(2), NodeId(3)).len(), 2);
-        assert_eq!(heirs.all, [(NodeId(1), NodeId(3))]);
+        assert!(replacements.add(NodeId(7), NodeId(8)).is_empty(), "it kept nothing");
+        assert_eq!(replacements.add(NodeId(1), NodeId(2)).len(), 2);
+        assert!(replacements.is_pending(NodeId(1)));
+        assert_eq!(replacements.add(NodeId(2), NodeId(3)).len(), 2);
+        assert_eq!(replacements.all, [(NodeId(1), NodeId(3))]);
     }
 }

@@ -6,17 +6,17 @@
 //! that stays its even share at once. It moves no data, so it is decided only when its caller has
 //! made sure that there are none to move (`dynamo/ring_bootstrap.rs`).
 
-use super::ring_words::{RingNames, described, transfers};
+use super::ring_names::{RingNames, describe_ring, transfers};
 use super::rows::{RING, assert, bad_row, set};
 use super::{CallPlan, Directory, staged};
 use base::codec::Malformed;
-use base::request::Missing;
+use base::request::OnMissing;
 use base::{
     Body, Error, Membership, NodeId, Reason, Result, RingCall, RingChange, RingLoad, RingMove,
     RingPlan, Update, Value,
 };
 use bytes::Bytes;
-use logic::ring::{self, PARTITIONS_DEFAULT, Rack, Ring, RingWish, Unsafe};
+use logic::ring::{self, PARTITIONS_DEFAULT, PlanError, Rack, Ring, RingChangeRequest};
 use std::collections::BTreeSet;
 
 /// Number of copies for which the ring is laid out.
@@ -48,105 +48,108 @@ impl Directory {
     }
 
     /// Returns the numbers of copies for which buckets keep rows.
-    pub(super) fn numbers(&self) -> Vec<usize> {
-        self.catalog.available.numbers().into_iter().map(usize::from).collect()
+    pub(super) fn n_vals(&self) -> Vec<usize> {
+        self.catalog.available.n_vals().into_iter().map(usize::from).collect()
     }
 
     pub(super) fn plan_ring(&self, call: &RingCall, down: &BTreeSet<NodeId>) -> Result<CallPlan> {
-        let known = self.ring()?;
+        let current = self.ring()?;
         match call {
             RingCall::Describe => {
-                let described = known.map(|known| described(&known.ring)).unwrap_or_default();
-                return Ok(CallPlan::Answer(Body::Ring(described)));
+                let description =
+                    current.map(|current| describe_ring(&current.ring)).unwrap_or_default();
+                return Ok(CallPlan::Answer(Body::Ring(description)));
             }
-            RingCall::Claim => return self.claim(known),
+            RingCall::Claim => return self.claim(current),
             _ => {}
         }
-        let known = known.ok_or_else(|| {
+        let current = current.ok_or_else(|| {
             Error::new(Reason::Starting, "the cluster is being founded: try again")
         })?;
-        let numbers = self.numbers();
+        let n_vals = self.n_vals();
         match call {
             RingCall::Describe | RingCall::Claim => unreachable!("they were answered"),
             RingCall::Plan => {
                 let changes = self.staged()?.changes;
-                Ok(CallPlan::Answer(Body::RingPlan(Box::new(self.shown(&known, changes, down)?))))
+                Ok(CallPlan::Answer(Body::RingPlan(Box::new(
+                    self.build_ring_plan(&current, changes, down)?,
+                ))))
             }
-            RingCall::Stage(change) => self.stage(&known, change, down),
+            RingCall::Stage(change) => self.stage(&current, change, down),
             RingCall::Clear => match self.staged()?.row {
                 None => Ok(CallPlan::Answer(Body::Done)),
-                row => Ok(CallPlan::Change(vec![assert(&staged::key(), row), unstage()])),
+                row => Ok(CallPlan::Change(vec![assert(&staged::key(), row), clear_staged()])),
             },
-            RingCall::Commit { epoch } => self.commit(known, *epoch, down),
-            RingCall::Cancel => self.call_off(known, down),
+            RingCall::Commit { epoch } => self.commit(current, *epoch, down),
+            RingCall::Cancel => self.cancel(current, down),
             RingCall::Transfers => {
-                let transfers = transfers(&self.without_the_gone(known.ring)?, &numbers);
+                let transfers = transfers(&self.without_former_members(current.ring)?, &n_vals);
                 Ok(CallPlan::Answer(Body::RingTransfers(transfers)))
             }
             RingCall::Received { since, partition, node } => {
-                let next = known.ring.receive(*since, (*partition, *node), &numbers);
-                self.told(known, next)
+                let next = current.ring.receive(*since, (*partition, *node), &n_vals);
+                self.plan_report(current, next)
             }
-            RingCall::Cleared { partition, of, node } => {
-                let next = known.ring.clear((*partition, *of), *node);
-                self.told(known, next)
+            RingCall::Cleared { partition, partitions, node } => {
+                let next = current.ring.clear_leftovers((*partition, *partitions), *node);
+                self.plan_report(current, next)
             }
         }
     }
 
     /// Returns the plan of these changes of the ring.
-    fn worked_out(
+    fn compute_plan(
         &self,
         ring: &Ring,
         changes: &[RingChange],
         down: &BTreeSet<NodeId>,
     ) -> Result<ring::Plan> {
-        let known = self.described()?;
-        let names = RingNames { known: &known, ring };
-        let changes = changes.iter().map(|change| names.change(change));
+        let cluster = self.describe_cluster()?;
+        let names = RingNames { cluster: &cluster, ring };
+        let changes = changes.iter().map(|change| names.resolve(change));
         let changes = changes.collect::<Result<Vec<_>>>()?;
-        ring::plan(ring, &changes, COPIES, down).map_err(|error| names.refused(&error))
+        ring::plan(ring, &changes, COPIES, down).map_err(|error| names.plan_error(&error))
     }
 
     fn stage(
         &self,
-        known: &RingRow,
+        current: &RingRow,
         change: &RingChange,
         down: &BTreeSet<NodeId>,
     ) -> Result<CallPlan> {
         let StagedChanges { row, mut changes } = self.staged()?;
         staged::check(change, changes.len())?;
         changes.push(change.clone());
-        self.worked_out(&known.ring, &changes, down)?;
-        let laid = staged::write(&changes);
+        self.compute_plan(&current.ring, &changes, down)?;
+        let value = staged::write(&changes);
         let steps = vec![
-            assert(&Bytes::from_static(RING), Some(known.row.clone())),
+            assert(&Bytes::from_static(RING), Some(current.row.clone())),
             assert(&staged::key(), row),
-            set(staged::key(), laid),
+            set(staged::key(), value),
         ];
-        let shown = self.shown(known, changes, down)?;
-        Ok(CallPlan::Made(steps, Body::RingPlan(Box::new(shown))))
+        let summary = self.build_ring_plan(current, changes, down)?;
+        Ok(CallPlan::ChangeWithAnswer(steps, Body::RingPlan(Box::new(summary))))
     }
 
     /// Returns the outcome of these changes, or the reason for which they can't begin now.
-    fn shown(
+    fn build_ring_plan(
         &self,
-        known: &RingRow,
+        current: &RingRow,
         changes: Vec<RingChange>,
         down: &BTreeSet<NodeId>,
     ) -> Result<RingPlan> {
-        let shown = RingPlan { epoch: known.ring.epoch(), changes, ..RingPlan::default() };
-        if shown.changes.is_empty() {
-            return Ok(shown);
+        let summary = RingPlan { epoch: current.ring.epoch(), changes, ..RingPlan::default() };
+        if summary.changes.is_empty() {
+            return Ok(summary);
         }
-        let plan = match self.worked_out(&known.ring, &shown.changes, down) {
+        let plan = match self.compute_plan(&current.ring, &summary.changes, down) {
             Ok(plan) => plan,
             Err(error) => {
-                return Ok(RingPlan { refused: Some(error.text()), ..shown });
+                return Ok(RingPlan { refused: Some(error.text()), ..summary });
             }
         };
-        let described = self.described()?;
-        let names = RingNames { known: &described, ring: &known.ring };
+        let cluster = self.describe_cluster()?;
+        let names = RingNames { cluster: &cluster, ring: &current.ring };
         let count = |count: usize| count as u64;
         let load = |load: &ring::NodeLoad| RingLoad {
             node: load.node,
@@ -155,92 +158,97 @@ impl Directory {
             copies_before: count(load.copies_before),
             copies_after: count(load.copies_after),
         };
-        let one =
-            |one: &ring::Move| RingMove { partition: one.partition.0, from: one.from, to: one.to };
+        let ring_move = |ring_move: &ring::Move| RingMove {
+            partition: ring_move.partition.0,
+            from: ring_move.from,
+            to: ring_move.to,
+        };
         Ok(RingPlan {
             loads: plan.loads.iter().map(load).collect(),
-            moves: plan.moves.iter().map(one).collect(),
+            moves: plan.moves.iter().map(ring_move).collect(),
             copies_sent: count(plan.copies_sent),
             copies: count(plan.copies),
-            warnings: plan.warnings.iter().map(|text| names.named(text)).collect(),
-            ..shown
+            warnings: plan.warnings.iter().map(|text| names.with_names(text)).collect(),
+            ..summary
         })
     }
 
     fn commit(
         &self,
-        known: RingRow,
+        current: RingRow,
         epoch: Option<u64>,
         down: &BTreeSet<NodeId>,
     ) -> Result<CallPlan> {
         let StagedChanges { row, changes } = self.staged()?;
         if changes.is_empty() {
-            let text = "no change of the ring is planned: `credenza cluster ring join NODE`";
+            let text = "no ring change is planned: plan one first, for example `credenza cluster \
+                        ring join NODE`";
             return Err(Error::new(Reason::Changed, text));
         }
-        let now = known.ring.epoch();
+        let now = current.ring.epoch();
         if let Some(epoch) = epoch.filter(|epoch| *epoch != now) {
             let text = format!(
-                "the plan was shown for epoch {epoch} of the ring, which is at epoch {now}: look \
-                 at the plan again"
+                "the plan was made for epoch {epoch} of the ring, which is at epoch {now}: look at \
+                 the plan again"
             );
             return Err(Error::new(Reason::Changed, text));
         }
-        let plan = self.worked_out(&known.ring, &changes, down)?;
-        let next = known.ring.commit(&plan);
+        let plan = self.compute_plan(&current.ring, &changes, down)?;
+        let next = current.ring.commit(&plan);
         let next = next.map_err(|error| Error::new(Reason::Changed, error.to_string()))?;
-        let next = self.without_the_gone(next.without_idle(&self.numbers()))?;
+        let next = self.without_former_members(next.mark_idle_arrived(&self.n_vals()))?;
         let steps = vec![
-            assert(&Bytes::from_static(RING), Some(known.row)),
+            assert(&Bytes::from_static(RING), Some(current.row)),
             assert(&staged::key(), row),
             put_ring(&next),
-            unstage(),
+            clear_staged(),
         ];
-        Ok(CallPlan::Made(steps, Body::Ring(described(&next))))
+        Ok(CallPlan::ChangeWithAnswer(steps, Body::Ring(describe_ring(&next))))
     }
 
     /// Cancels the present change: partitions that were handed over go back. The nodes that receive
     /// them again must be reachable, since a change that waits for them could neither end nor be
     /// followed by another.
-    fn call_off(&self, known: RingRow, down: &BTreeSet<NodeId>) -> Result<CallPlan> {
-        let numbers = self.numbers();
-        let Some(next) = known.ring.cancel(&numbers) else {
-            return Err(Error::new(Reason::Changed, "no change of the ring is under way"));
+    fn cancel(&self, current: RingRow, down: &BTreeSet<NodeId>) -> Result<CallPlan> {
+        let n_vals = self.n_vals();
+        let Some(next) = current.ring.cancel(&n_vals) else {
+            return Err(Error::new(Reason::Changed, "no ring change is in progress"));
         };
         // Partitions that had nothing to copy have nothing to copy back.
-        let next = next.without_idle(&numbers);
-        let members = self.described()?;
-        let away = |node: &NodeId| down.contains(node) || members.member(*node).is_none();
-        let awaited = next.awaited(&numbers);
-        let away: Vec<_> = awaited.iter().filter(|node| away(node)).collect();
-        if away.is_empty() {
-            let next = self.without_the_gone(next)?;
-            return Ok(changed(Some(known.row), &next));
+        let next = next.mark_idle_arrived(&n_vals);
+        let members = self.describe_cluster()?;
+        let unreachable = |node: &NodeId| down.contains(node) || members.member(*node).is_none();
+        let awaited = next.awaited_receivers(&n_vals);
+        let unreachable: Vec<_> = awaited.iter().filter(|node| unreachable(node)).collect();
+        if unreachable.is_empty() {
+            let next = self.without_former_members(next)?;
+            return Ok(change_plan(Some(current.row), &next));
         }
-        let names = RingNames { known: &members, ring: &known.ring };
-        let away: Vec<_> = away.iter().map(|node| names.named(&format!("node {node}"))).collect();
+        let names = RingNames { cluster: &members, ring: &current.ring };
+        let unreachable: Vec<_> =
+            unreachable.iter().map(|node| names.with_names(&format!("node {node}"))).collect();
         let text = format!(
-            "partitions that have gone over would have to go back to {}, out of reach: start it \
-             and call the change off then, or let the change end and plan another",
-            away.join(", ")
+            "transferred partitions would have to return to {}, which is unreachable: start it and \
+             cancel the change then, or let the change complete and plan another",
+            unreachable.join(", ")
         );
         Err(Error::new(Reason::Changed, text))
     }
 
-    /// Removes nodes that are no members any more from the ring, as receivers and as holders of
-    /// leftovers. They are not admitted again.
-    fn without_the_gone(&self, ring: Ring) -> Result<Ring> {
-        let (known, numbers) = (self.described()?, self.numbers());
-        let gone = |node: NodeId| known.member(node).is_none();
-        Ok(ring.without_leftovers_of(gone).without_receivers_of(gone, &numbers))
+    /// Removes former members from the ring, as receivers and as holders of leftovers. They are not
+    /// admitted again.
+    fn without_former_members(&self, ring: Ring) -> Result<Ring> {
+        let (cluster, n_vals) = (self.describe_cluster()?, self.n_vals());
+        let is_former = |node: NodeId| cluster.member(node).is_none();
+        Ok(ring.without_leftovers_of(is_former).without_receivers_of(is_former, &n_vals))
     }
 
     /// Plans the change that a node's report causes. Changes nothing if the report is known
     /// already.
-    fn told(&self, known: RingRow, next: Option<Ring>) -> Result<CallPlan> {
+    fn plan_report(&self, current: RingRow, next: Option<Ring>) -> Result<CallPlan> {
         let Some(next) = next else { return Ok(CallPlan::Answer(Body::Done)) };
-        let row = assert(&Bytes::from_static(RING), Some(known.row));
-        Ok(CallPlan::Change(vec![row, put_ring(&self.without_the_gone(next)?)]))
+        let row = assert(&Bytes::from_static(RING), Some(current.row));
+        Ok(CallPlan::Change(vec![row, put_ring(&self.without_former_members(next)?)]))
     }
 
     /// Returns true if a claim would change the ring.
@@ -248,47 +256,48 @@ impl Directory {
         Ok(!matches!(self.plan_ring(&RingCall::Claim, &BTreeSet::new())?, CallPlan::Answer(_)))
     }
 
-    /// Claims the ring: every member that stays takes its part at once.
+    /// Claims the ring: every staying member becomes an owner at once.
     fn claim(&self, before: Option<RingRow>) -> Result<CallPlan> {
-        let known = self.described()?;
+        let cluster = self.describe_cluster()?;
         // A witness keeps no data.
-        let keeps = |node| !known.is_witness(node);
-        let stays = known.members.iter().filter(|member| member.membership == Membership::Member);
-        let stays = stays.filter(|member| keeps(member.node));
-        let stays: Vec<NodeId> = stays.map(|member| member.node).collect();
+        let holds_rows = |node| !cluster.is_witness(node);
+        let staying =
+            cluster.members.iter().filter(|member| member.membership == Membership::Member);
+        let staying = staying.filter(|member| holds_rows(member.node));
+        let staying: Vec<NodeId> = staying.map(|member| member.node).collect();
         let (value, ring) = match before {
             Some(RingRow { row, ring }) => (Some(row), ring),
             None => {
-                let first = stays.first().copied().ok_or_else(|| {
-                    Error::new(Reason::Changed, "the cluster has no member that stays")
+                let first = staying.first().copied().ok_or_else(|| {
+                    Error::new(Reason::Changed, "the cluster has no member that is not leaving")
                 })?;
-                (None, founded(first))
+                (None, initial_ring(first))
             }
         };
-        let has = |node: &NodeId| ring.layout().nodes().contains_key(node);
-        let come = stays.iter().filter(|node| !has(node));
-        let go = ring.layout().nodes().keys().filter(|node| !stays.contains(node));
+        let is_in_ring = |node: &NodeId| ring.layout().nodes().contains_key(node);
+        let joining = staying.iter().filter(|node| !is_in_ring(node));
+        let leaving = ring.layout().nodes().keys().filter(|node| !staying.contains(node));
         let rack = || Rack(String::new());
         let mut changes: Vec<_> =
-            come.map(|node| RingWish::Join { node: *node, rack: rack() }).collect();
-        changes.extend(go.map(|node| RingWish::Leave { node: *node }));
+            joining.map(|node| RingChangeRequest::Join { node: *node, rack: rack() }).collect();
+        changes.extend(leaving.map(|node| RingChangeRequest::Leave { node: *node }));
         if changes.is_empty() {
             return match value {
-                Some(_) => Ok(CallPlan::Answer(Body::Ring(described(&ring)))),
-                None => Ok(changed(None, &ring)),
+                Some(_) => Ok(CallPlan::Answer(Body::Ring(describe_ring(&ring)))),
+                None => Ok(change_plan(None, &ring)),
             };
         }
-        let refused = |error: Unsafe| {
-            Error::new(Reason::Changed, format!("the ring can't be changed so: {error}"))
+        let plan_error = |error: PlanError| {
+            Error::new(Reason::Changed, format!("this ring change is not possible: {error}"))
         };
-        let plan = ring::plan(&ring, &changes, COPIES, &BTreeSet::new()).map_err(refused)?;
-        let mut next = ring.commit(&plan).map_err(refused)?;
+        let plan = ring::plan(&ring, &changes, COPIES, &BTreeSet::new()).map_err(plan_error)?;
+        let mut next = ring.commit(&plan).map_err(plan_error)?;
         // There are no data to move, so every partition counts as arrived, and no node has
         // leftovers.
-        for copying in next.copying(COPIES) {
+        for copying in next.pending_copies(COPIES) {
             next = next.arrive(copying.partition, &[]).unwrap_or(next);
         }
-        Ok(changed(value, &next))
+        Ok(change_plan(value, &next))
     }
 
     /// Plans the first ring of a cluster. No change if it has one.
@@ -297,27 +306,27 @@ impl Directory {
             Some(_) => Ok(CallPlan::Answer(Body::Done)),
             None => Ok(CallPlan::Change(vec![
                 assert(&Bytes::from_static(RING), None),
-                put_ring(&founded(founder)),
+                put_ring(&initial_ring(founder)),
             ])),
         }
     }
 }
 
-fn founded(node: NodeId) -> Ring {
-    Ring::founded(node, Rack(String::new()), PARTITIONS_DEFAULT, COPIES)
+fn initial_ring(node: NodeId) -> Ring {
+    Ring::initial(node, Rack(String::new()), PARTITIONS_DEFAULT, COPIES)
 }
 
-fn changed(value: Option<Value>, ring: &Ring) -> CallPlan {
+fn change_plan(value: Option<Value>, ring: &Ring) -> CallPlan {
     let steps = vec![assert(&Bytes::from_static(RING), value), put_ring(ring)];
-    CallPlan::Made(steps, Body::Ring(described(ring)))
+    CallPlan::ChangeWithAnswer(steps, Body::Ring(describe_ring(ring)))
 }
 
 fn put_ring(ring: &Ring) -> Update {
     set(Bytes::from_static(RING), Bytes::from(ring.encode()))
 }
 
-fn unstage() -> Update {
-    Update::Delete { key: staged::key(), missing: Missing::Fails }
+fn clear_staged() -> Update {
+    Update::Delete { key: staged::key(), missing: OnMissing::Fail }
 }
 
 /// Decodes the ring of a row.

@@ -23,7 +23,8 @@ use base::properties::{CONSISTENCY, Changes, PROMISE};
 use base::request::Expiry;
 use base::{
     BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, Membership,
-    Moving, NodeId, Part, Placement, Properties, Reason, Result, TokenDigest, Update, Value,
+    MoveDestination, NodeId, Part, Placement, Properties, Reason, Result, TokenDigest, Update,
+    Value,
 };
 use bytes::Bytes;
 
@@ -43,18 +44,18 @@ pub(crate) const CUSTOM: &[u8] = b"a/";
 /// Key of the ring.
 pub const RING: &[u8] = b"r";
 /// Prefix of the last admitted incarnations of members.
-pub(crate) const LIVES: &[u8] = b"l/";
+pub(crate) const INCARNATIONS: &[u8] = b"l/";
 /// Prefix of the join tokens.
 pub(crate) const TOKENS: &[u8] = b"j/";
 /// Key of the planned changes of the ring.
 pub(crate) const RING_PLAN: &[u8] = b"r/plan";
 /// Key of the pending replacements on the ring.
-pub(crate) const RING_HEIRS: &[u8] = b"r/heirs";
+pub(crate) const RING_REPLACEMENTS: &[u8] = b"r/heirs";
 
 /// Version of the rows of members, groups and the cluster. A newer one is refused with an error.
-pub(super) const FORM: u8 = 1;
-/// Version of the rows of groups that did not begin with the cluster's founder alone.
-const FORM_OF_MADE: u8 = 2;
+pub(super) const ROW_VERSION: u8 = 1;
+/// Version of the rows of groups that have founders of their own.
+const ROW_VERSION_WITH_FOUNDERS: u8 = 2;
 
 /// Row of the cluster: data that all changes of members and placement share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +77,7 @@ pub fn set(key: Key, value: Value) -> Update {
     Update::Set { key, value, expiry: Expiry::Never }
 }
 
-pub(crate) fn dropped(bucket: BucketId, group: GroupId) -> Update {
+pub(crate) fn mark_dropped(bucket: BucketId, group: GroupId) -> Update {
     set(dropped_key(bucket), Bytes::copy_from_slice(&group.0.to_le_bytes()))
 }
 
@@ -202,7 +203,7 @@ pub fn write_bucket(bucket: &BucketDescription) -> Value {
     Bytes::from(bytes)
 }
 
-pub(crate) fn describe(key: &[u8], value: Option<&Value>) -> Result<BucketDescription> {
+pub(crate) fn read_bucket(key: &[u8], value: Option<&Value>) -> Result<BucketDescription> {
     let read = || {
         let mut reader = Reader::new(value.ok_or(Malformed("bucket"))?);
         Ok(BucketDescription {
@@ -217,20 +218,24 @@ pub(crate) fn describe(key: &[u8], value: Option<&Value>) -> Result<BucketDescri
 }
 
 /// Decodes the move of a bucket. `None`: the row has none.
-fn read_moving(reader: &mut Reader) -> RowResult<Option<Moving>> {
+fn read_moving(reader: &mut Reader) -> RowResult<Option<MoveDestination>> {
     if reader.rest().is_empty() {
         return Ok(None);
     }
     let group = GroupId(reader.u32("group a bucket moves to")?);
     let id = BucketId(reader.u32("bucket's next id")?);
-    if reader.rest().is_empty() { Ok(Some(Moving { group, id })) } else { Err(Malformed("bucket")) }
+    if reader.rest().is_empty() {
+        Ok(Some(MoveDestination { group, id }))
+    } else {
+        Err(Malformed("bucket"))
+    }
 }
 
 /// Returns the bytes of the row of the cluster.
 pub fn write_cluster(row: &ClusterRow) -> Value {
-    let mut bytes = vec![FORM];
-    for word in [row.founder.0, row.lease_ms, row.changes] {
-        bytes.put_u64(word);
+    let mut bytes = vec![ROW_VERSION];
+    for number in [row.founder.0, row.lease_ms, row.changes] {
+        bytes.put_u64(number);
     }
     Bytes::from(bytes)
 }
@@ -238,7 +243,7 @@ pub fn write_cluster(row: &ClusterRow) -> Value {
 pub(crate) fn read_cluster(value: &[u8]) -> Result<ClusterRow> {
     let read = || {
         let mut reader = Reader::new(value);
-        form(&mut reader, "cluster")?;
+        check_version(&mut reader, "cluster")?;
         let row = ClusterRow {
             founder: NodeId(reader.u64("founder")?),
             lease_ms: reader.u64("lease")?,
@@ -251,7 +256,7 @@ pub(crate) fn read_cluster(value: &[u8]) -> Result<ClusterRow> {
 
 /// Returns the bytes of a member's row.
 pub fn write_member(member: &MemberDescription) -> Value {
-    let mut bytes = vec![FORM];
+    let mut bytes = vec![ROW_VERSION];
     for text in [&member.name, &member.peer, &member.client] {
         bytes.put_string(text.as_bytes());
     }
@@ -267,7 +272,7 @@ pub fn write_member(member: &MemberDescription) -> Value {
 pub(crate) fn read_member(key: &[u8], value: &[u8]) -> Result<MemberDescription> {
     let read = || {
         let mut reader = Reader::new(value);
-        form(&mut reader, "member")?;
+        check_version(&mut reader, "member")?;
         let mut text = |max, field| {
             let text = std::str::from_utf8(reader.string(max, field)?);
             text.map(String::from).map_err(|_| Malformed(field))
@@ -278,11 +283,11 @@ pub(crate) fn read_member(key: &[u8], value: &[u8]) -> Result<MemberDescription>
             peer: text(PEER_ADDRESS_BYTES_MAX, "member's address")?,
             client: text(PEER_ADDRESS_BYTES_MAX, "member's address")?,
             incarnation: reader.u64("member's incarnation")?,
-            membership: match reader.u8("whether a member stays")? {
+            membership: match reader.u8("membership of a member")? {
                 0 => Membership::Member,
                 1 => Membership::Leaving,
                 2 => Membership::Replaceable,
-                _ => return Err(Malformed("whether a member stays")),
+                _ => return Err(Malformed("membership of a member")),
             },
         };
         reader.end("member").map(|()| member)
@@ -293,8 +298,8 @@ pub(crate) fn read_member(key: &[u8], value: &[u8]) -> Result<MemberDescription>
 /// Returns the bytes of a group's row.
 pub fn write_group(placement: &Placement) -> Value {
     let Placement { members, founders, .. } = placement;
-    let plain = placement.counts() == 0 && founders.is_empty();
-    let mut bytes = vec![if plain { FORM } else { FORM_OF_MADE }];
+    let is_plain = placement.packed_counts() == 0 && founders.is_empty();
+    let mut bytes = vec![if is_plain { ROW_VERSION } else { ROW_VERSION_WITH_FOUNDERS }];
     bytes.put_u32(members.len() as u32);
     for (node, part) in members {
         bytes.put_u64(node.0);
@@ -304,8 +309,8 @@ pub fn write_group(placement: &Placement) -> Value {
             Part::Learner => 2,
         });
     }
-    if !plain {
-        bytes.put_u32(placement.counts());
+    if !is_plain {
+        bytes.put_u32(placement.packed_counts());
         bytes.put_u32(founders.len() as u32);
         founders.iter().for_each(|node| bytes.put_u64(node.0));
     }
@@ -315,7 +320,7 @@ pub fn write_group(placement: &Placement) -> Value {
 pub(crate) fn read_group(key: &[u8], value: &[u8]) -> Result<Placement> {
     let read = || {
         let mut reader = Reader::new(value);
-        let form = reader.u8("group")?;
+        let check_version = reader.u8("group")?;
         let group = group_of(key).ok_or(Malformed("group's number"))?;
         let count = members_count(&mut reader)?;
         let mut members = Vec::with_capacity(count);
@@ -330,9 +335,9 @@ pub(crate) fn read_group(key: &[u8], value: &[u8]) -> Result<Placement> {
             members.push((node, part));
         }
         let (mut counts, mut founders) = (0, Vec::new());
-        match form {
-            FORM => {}
-            FORM_OF_MADE => {
+        match check_version {
+            ROW_VERSION => {}
+            ROW_VERSION_WITH_FOUNDERS => {
                 counts = reader.u32("group's replicas")?;
                 for _ in 0..members_count(&mut reader)? {
                     founders.push(NodeId(reader.u64("group's founder")?));
@@ -341,7 +346,7 @@ pub(crate) fn read_group(key: &[u8], value: &[u8]) -> Result<Placement> {
             _ => return Err(Malformed("group")),
         }
         let placement = Placement { group, members, founders, ..Placement::default() };
-        reader.end("group").map(|()| placement.with_counts(counts))
+        reader.end("group").map(|()| placement.with_packed_counts(counts))
     };
     read().map_err(bad_row)
 }
@@ -359,14 +364,14 @@ pub(crate) fn read_next_group(value: &[u8]) -> Result<u32> {
     Reader::new(value).u32("next group").map_err(bad_row)
 }
 
-pub(super) fn form(reader: &mut Reader, field: &'static str) -> RowResult<()> {
-    if reader.u8(field)? == FORM { Ok(()) } else { Err(Malformed(field)) }
+pub(super) fn check_version(reader: &mut Reader, field: &'static str) -> RowResult<()> {
+    if reader.u8(field)? == ROW_VERSION { Ok(()) } else { Err(Malformed(field)) }
 }
 
 pub(crate) fn bad_row(error: Malformed) -> Error {
     let text = format!(
-        "the directory's {} can't be read: it was written by a newer version, or \
-                        is damaged (run `credenza verify`)",
+        "the directory's {} can't be decoded: a newer version wrote it, or it is damaged (run \
+         `credenza verify`)",
         error.0
     );
     Error::new(Reason::Corrupt, text)
@@ -377,16 +382,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_keeps_consistency_under_its_first_spelling_and_is_read_under_both() {
+    fn consistency_is_written_as_promise_and_read_under_both_names() {
         let available = Properties::available();
         let row = write_properties(&available);
-        let stands = |name: &str| row.windows(name.len()).any(|bytes| bytes == name.as_bytes());
-        assert!(stands("promise") && !stands("consistency"), "{row:?}");
+        let contains = |name: &str| row.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+        assert!(contains("promise") && !contains("consistency"), "{row:?}");
         assert_eq!(properties_of(&row), Ok(available.clone()));
-        let mut later = Vec::new();
-        later.put_u32(1);
-        later.put_string(CONSISTENCY.as_bytes());
-        later.put_string(b"available");
-        assert_eq!(properties_of(&later), Ok(available));
+        let mut renamed = Vec::new();
+        renamed.put_u32(1);
+        renamed.put_string(CONSISTENCY.as_bytes());
+        renamed.put_string(b"available");
+        assert_eq!(properties_of(&renamed), Ok(available));
     }
 }

@@ -8,7 +8,9 @@
 //! joins later gets it with the answer that admits it.
 //! Never: gives the secret in any other answer; changes it.
 
-use super::rows::{CLUSTER, FORM, SECRET, assert, bad_row, form, read_cluster, set};
+use super::rows::{
+    CLUSTER, ROW_VERSION, SECRET, assert, bad_row, check_version, read_cluster, set,
+};
 use super::{CallPlan, Directory};
 use base::codec::Reader;
 use base::{Body, ClusterSecret, Error, Reason, Result, Update, Value};
@@ -35,13 +37,13 @@ impl Directory {
     /// required.
     pub(super) fn plan_secret(&self) -> Result<CallPlan> {
         let Some(row) = self.secret()? else {
-            let row = SecretRow { secret: drawn(), is_required: false };
-            let steps = vec![assert(&Bytes::from_static(SECRET), None), written(&row)];
+            let row = SecretRow { secret: random_secret(), is_required: false };
+            let steps = vec![assert(&Bytes::from_static(SECRET), None), set_row(&row)];
             return Ok(CallPlan::Change(steps));
         };
         match row.is_required {
             true => Ok(CallPlan::Answer(Body::Done)),
-            false => Err(self.offered()),
+            false => Err(self.distribution_error()),
         }
     }
 
@@ -51,31 +53,34 @@ impl Directory {
         let plan = || {
             let key = Bytes::from_static(CLUSTER);
             let cluster = self.get(&key)?;
-            let asked = cluster.as_deref().map(read_cluster).transpose()?;
-            let is_same = asked.is_some_and(|row| row.changes == changes);
+            let cluster_row = cluster.as_deref().map(read_cluster).transpose()?;
+            let is_same = cluster_row.is_some_and(|row| row.changes == changes);
             let Some(row) = self.secret()?.filter(|row| !row.is_required && is_same) else {
                 return Ok(CallPlan::Answer(Body::Done));
             };
             let before = assert(&Bytes::from_static(SECRET), Some(write(&row)));
-            let after = written(&SecretRow { is_required: true, ..row });
+            let after = set_row(&SecretRow { is_required: true, ..row });
             Ok(CallPlan::Change(vec![assert(&key, cluster), before, after]))
         };
         self.change(plan).await.map(|_| ())
     }
 
     /// Records the names of members that have not stored an offered secret.
-    pub fn note_lacking(&self, names: Vec<String>) {
-        *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    pub fn record_lacking(&self, names: Vec<String>) {
+        *self.members_without_secret.lock().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
-    fn offered(&self) -> Error {
-        let names = self.lacking.lock().unwrap_or_else(PoisonError::into_inner).join(", ");
+    fn distribution_error(&self) -> Error {
+        let names =
+            self.members_without_secret.lock().unwrap_or_else(PoisonError::into_inner).join(", ");
         let text = match names.is_empty() {
-            true => "the members are being given the cluster's secret: ask again".into(),
+            true => {
+                "the cluster secret is being distributed to the members: repeat the request".into()
+            }
             false => format!(
-                "these members have not got the cluster's secret yet: {names}; start them with \
-                 this version, or remove them, and ask again: until then greetings without it are \
-                 accepted"
+                "these members do not have the cluster secret yet: {names}; start them with this \
+                 version, or remove them, and repeat the request: until then peer connections \
+                 without the secret are accepted"
             ),
         };
         Error::new(Reason::NoQuorum, text)
@@ -84,20 +89,20 @@ impl Directory {
 
 /// Returns the step that gives a new cluster its secret: required from the start, because no member
 /// can lack it.
-pub(super) fn founding() -> Update {
-    written(&SecretRow { secret: drawn(), is_required: true })
+pub(super) fn founding_secret() -> Update {
+    set_row(&SecretRow { secret: random_secret(), is_required: true })
 }
 
-fn drawn() -> ClusterSecret {
+fn random_secret() -> ClusterSecret {
     ClusterSecret::new(world::secret())
 }
 
-fn written(row: &SecretRow) -> Update {
+fn set_row(row: &SecretRow) -> Update {
     set(Bytes::from_static(SECRET), write(row))
 }
 
 fn write(row: &SecretRow) -> Value {
-    let mut bytes = vec![FORM, u8::from(row.is_required)];
+    let mut bytes = vec![ROW_VERSION, u8::from(row.is_required)];
     bytes.extend_from_slice(row.secret.bytes());
     Bytes::from(bytes)
 }
@@ -106,7 +111,7 @@ fn write(row: &SecretRow) -> Value {
 pub fn read(value: &[u8]) -> Result<SecretRow> {
     let read = || {
         let mut reader = Reader::new(value);
-        form(&mut reader, "secret")?;
+        check_version(&mut reader, "secret")?;
         let is_required = reader.u8("secret")? != 0;
         let bytes = reader.take(ClusterSecret::BYTES, "secret")?;
         let bytes = bytes.try_into().map_err(|_| base::codec::Malformed("secret"))?;
@@ -121,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_read_back_and_the_bytes_are_for_ever() {
+    fn secret_row_round_trips_and_decode_errors_hide_the_secret() {
         let row = |is_required| SecretRow { secret: ClusterSecret::new([7; 32]), is_required };
         assert_eq!(write(&row(true)), [&[1, 1][..], &[7; 32]].concat());
         for row in [row(true), row(false)] {

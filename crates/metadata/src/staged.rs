@@ -29,7 +29,7 @@ pub(super) fn write(changes: &[RingChange]) -> Bytes {
             RingChange::Replace { node, by, rack } => &[node, by, rack],
             RingChange::Double | RingChange::Halve => &[],
         };
-        text.push_str(change.word());
+        text.push_str(change.name());
         for field in fields {
             text.push('\t');
             text.push_str(field);
@@ -52,9 +52,9 @@ pub(super) fn read(row: &[u8]) -> Result<Vec<RingChange>> {
 fn read_line(line: &str) -> Option<RingChange> {
     let fields: Vec<String> = line.split('\t').map(String::from).collect();
     let mut fields = fields.into_iter();
-    let word = fields.next()?;
+    let kind = fields.next()?;
     let mut next = || fields.next();
-    let change = match word.as_str() {
+    let change = match kind.as_str() {
         "join" => RingChange::Join { node: next()?, rack: next()? },
         "leave" => RingChange::Leave { node: next()? },
         "replace" => RingChange::Replace { node: next()?, by: next()?, rack: next()? },
@@ -66,8 +66,8 @@ fn read_line(line: &str) -> Option<RingChange> {
     fields.next().is_none().then_some(change)
 }
 
-/// Checks that a change can be planned in addition to `beside` others.
-pub(super) fn check(change: &RingChange, beside: usize) -> Result<()> {
+/// Checks that a change can be planned in addition to `staged_count` others.
+pub(super) fn check(change: &RingChange, staged_count: usize) -> Result<()> {
     let (names, rack): (&[&String], Option<&String>) = match change {
         RingChange::Join { node, rack } | RingChange::Rack { node, rack } => (&[node], Some(rack)),
         RingChange::Leave { node } => (&[node], None),
@@ -77,14 +77,13 @@ pub(super) fn check(change: &RingChange, beside: usize) -> Result<()> {
     names.iter().try_for_each(|name| check_member_name(name))?;
     if let Some(rack) = rack.filter(|rack| !rack.is_empty() && check_member_name(rack).is_err()) {
         let text = format!(
-            "a rack is named like a member, or not at all: not {}",
+            "invalid rack name {}: a rack name must have the form of a member's name, or be empty",
             printable(rack.as_bytes())
         );
         return Err(Error::new(Reason::Malformed, text));
     }
-    if beside >= RING_CHANGES_MAX {
-        let text =
-            format!("at most {RING_CHANGES_MAX} changes go into one plan (ring_changes_max)");
+    if staged_count >= RING_CHANGES_MAX {
+        let text = format!("a plan may have at most {RING_CHANGES_MAX} changes (ring_changes_max)");
         return Err(Error::new(Reason::TooMany, text));
     }
     Ok(())
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_read_back_and_the_bytes_are_for_ever() {
+    fn staged_ring_changes_round_trip_in_fixed_bytes() {
         let text = |text: &str| text.to_string();
         let changes = [
             RingChange::Join { node: text("n5"), rack: text("r 1") },
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_break_a_row_is_not_laid_down() {
+    fn staged_ring_change_with_tab_or_beyond_limit_is_refused() {
         let join = |node: &str| RingChange::Join { node: node.into(), rack: String::new() };
         assert!(check(&join("n5"), 0).is_ok());
         assert!(check(&join("n5\tx"), 0).is_err());

@@ -16,14 +16,14 @@ use base::{
 impl Draft {
     /// Replaces `old` by `by` in every group, with the part that `by` can have. If `by` has a part
     /// there already, it keeps the greater one. The ring follows as soon as it can change.
-    pub(super) fn take_place(
+    pub(super) fn replace_member(
         &mut self,
         old: &MemberDescription,
         by: NodeId,
         is_witness: bool,
     ) -> Result<()> {
-        let keeps_data = self.inherits(old.node, by);
-        for mut placement in self.known.groups.clone() {
+        let keeps_data = self.register_replacement(old.node, by);
+        for mut placement in self.cluster.groups.clone() {
             let mut parts = Vec::new();
             placement.members.retain(|(node, part)| {
                 let either = *node == old.node || *node == by;
@@ -38,8 +38,8 @@ impl Draft {
                 None => None,
             };
             placement.members.extend(part.map(|part| (by, part)));
-            let has_room = placement.members.len() < GROUP_MEMBERS_MAX;
-            if keeps_data && has_room && placement.group == GroupId::DIRECTORY {
+            let has_space = placement.members.len() < GROUP_MEMBERS_MAX;
+            if keeps_data && has_space && placement.group == GroupId::DIRECTORY {
                 placement.members.push((old.node, Part::Learner));
             }
             self.put_group(placement)?;
@@ -51,15 +51,15 @@ impl Draft {
     /// Checks that a witness gets no part with rows, and a node with rows does not become a
     /// witness.
     pub(super) fn check_part(&self, name: &str, node: NodeId, part: Part) -> Result<()> {
-        let text = match (self.known.is_witness(node), part) {
+        let text = match (self.cluster.is_witness(node), part) {
             (true, Part::Witness) | (false, Part::Voter | Part::Learner) => return Ok(()),
             (true, _) => format!(
-                "`{name}` is a witness and holds no rows: it votes as one (`--part witness`). To \
-                 hold data it leaves (`credenza cluster remove {name}`) and joins anew with an \
-                 empty directory"
+                "`{name}` is a witness and has no rows: its part must be `witness`. To store data, \
+                 remove it (`credenza cluster remove {name}`) and let it join again with an empty \
+                 directory"
             ),
             (false, _) => format!(
-                "`{name}` holds rows: only a node that joined as a witness is one. Start a fresh \
+                "`{name}` has rows: only a node that joined as a witness can be one. Start a new \
                  node with `--join-as witness`"
             ),
         };
@@ -67,12 +67,12 @@ impl Draft {
     }
 
     /// Refuses to take a witness out of group 0: its part there marks it as a witness.
-    pub(super) fn stays_in_directory(&self, member: &MemberDescription) -> Result<()> {
-        if !self.known.is_witness(member.node) {
+    pub(super) fn check_stays_in_directory(&self, member: &MemberDescription) -> Result<()> {
+        if !self.cluster.is_witness(member.node) {
             return Ok(());
         }
         let text = format!(
-            "the witness `{}` has a part in group 0 as long as it is a member: name another group",
+            "the witness `{}` must stay in group 0 while it is a member: choose another group",
             member.name
         );
         Err(Error::new(Reason::NotSupported, text))
@@ -85,8 +85,8 @@ pub(super) fn part_of_joiner(placement: &Placement, part: Part) -> Option<Part> 
     let fits = 2 * (placement.witnesses() + 1) <= voters + 1 && voters < GROUP_VOTERS_MAX;
     match placement.replicas as usize {
         _ if part == Part::Witness && !fits => None,
-        0 if part.votes() && voters >= GROUP_VOTERS_MAX => Some(Part::Learner),
+        0 if part.can_vote() && voters >= GROUP_VOTERS_MAX => Some(Part::Learner),
         0 => Some(part),
-        wanted => (part.votes() && voters < wanted).then_some(part),
+        desired => (part.can_vote() && voters < desired).then_some(part),
     }
 }

@@ -16,37 +16,38 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// In which bytes are counted.
+/// Unit in which memory is counted.
 const UNIT_BYTES: usize = 1024;
-/// Answers take this part of the store's memory, on top of it, or `GATHERED_BYTES_MIN`.
-const PART: u64 = 4;
+/// The pool is the store's memory divided by this, or `GATHERED_BYTES_MIN`. It is not part of the
+/// store's memory.
+const MEMORY_FRACTION: u64 = 4;
 
-/// See the head of this file.
+/// Memory for large answers; see the head of this file.
 pub(crate) struct Answers(Arc<Semaphore>);
 
-/// Held as long as the answer is.
+/// Permit for an answer's memory, held until the answer is sent.
 pub(crate) type MemoryPermit = Option<OwnedSemaphorePermit>;
 
 impl Answers {
-    /// Sizes the pool for a node whose store has so much memory.
+    /// Sizes the pool for a node whose store has `memory_bytes_max` bytes of memory.
     pub(crate) fn new(memory_bytes_max: u64) -> Answers {
-        let bytes = usize::try_from(memory_bytes_max / PART).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(memory_bytes_max / MEMORY_FRACTION).unwrap_or(usize::MAX);
         let units = bytes.max(GATHERED_BYTES_MIN) / UNIT_BYTES;
         Answers(Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS))))
     }
 
-    /// Reserves memory for so many bytes. `Overloaded` if none becomes free in `FORWARD_MS_MAX`.
-    pub(crate) async fn room(&self, bytes: usize) -> Result<MemoryPermit> {
+    /// Reserves memory for `bytes` bytes. `Overloaded` if none becomes free in `FORWARD_MS_MAX`.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Result<MemoryPermit> {
         let Some(units) = units(bytes) else { return Ok(None) };
-        let taking = self.0.clone().acquire_many_owned(units);
-        match timeout(Duration::from_millis(FORWARD_MS_MAX), taking).await {
-            Some(Ok(room)) => Ok(Some(room)),
+        let acquire = self.0.clone().acquire_many_owned(units);
+        match timeout(Duration::from_millis(FORWARD_MS_MAX), acquire).await {
+            Some(Ok(permit)) => Ok(Some(permit)),
             _ => Err(overloaded()),
         }
     }
 
-    /// Reserves memory for so many bytes, if it is free now.
-    pub(crate) fn room_now(&self, bytes: usize) -> Result<MemoryPermit> {
+    /// Reserves memory for `bytes` bytes if it is free now; otherwise `Overloaded`.
+    pub(crate) fn try_reserve(&self, bytes: usize) -> Result<MemoryPermit> {
         let Some(units) = units(bytes) else { return Ok(None) };
         self.0.clone().try_acquire_many_owned(units).map(Some).map_err(|_| overloaded())
     }
@@ -58,13 +59,13 @@ fn units(bytes: usize) -> Option<u32> {
 }
 
 fn overloaded() -> Error {
-    let text = "nothing was done: too many large answers are being gathered: retry later, or ask \
-                for less at a time";
+    let text = "nothing was done: too many large answers are in progress: retry later, or ask for \
+                less at a time";
     Error::new(Reason::Overloaded, text)
 }
 
-/// The most that a read may be answered with.
-pub(crate) fn bytes_of_read(read: &Read) -> usize {
+/// Returns the maximum length of the answer to a read.
+pub(crate) fn read_answer_bytes_max(read: &Read) -> usize {
     match read {
         Read::Get(_) => VALUE_BYTES_MAX,
         Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
@@ -79,9 +80,9 @@ pub(crate) fn bytes_of_read(read: &Read) -> usize {
     }
 }
 
-/// The most that a sequence may be answered with.
-pub(crate) fn bytes_of_steps(brings_values: bool) -> usize {
-    if brings_values { ANSWER_BYTES_MAX } else { 0 }
+/// Returns the maximum length of the answer to a sequence.
+pub(crate) fn steps_answer_bytes_max(may_return_values: bool) -> usize {
+    if may_return_values { ANSWER_BYTES_MAX } else { 0 }
 }
 
 #[cfg(test)]
@@ -89,21 +90,21 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_gathered_waits_for_room_in_line() {
+    async fn gathered_answer_waits_for_memory_in_fifo_order() {
         let answers = Answers::new(0);
-        let first = answers.room(GATHERED_BYTES_MIN - UNIT_BYTES).await.expect("all is free");
-        assert!(answers.room_now(UNIT_BYTES).expect("so much is left").is_some());
-        let refused = answers.room_now(2 * UNIT_BYTES).expect_err("there is no room");
+        let first = answers.reserve(GATHERED_BYTES_MIN - UNIT_BYTES).await.expect("all is free");
+        assert!(answers.try_reserve(UNIT_BYTES).expect("so much is left").is_some());
+        let refused = answers.try_reserve(2 * UNIT_BYTES).expect_err("there is no room");
         assert_eq!(refused.reason, Reason::Overloaded);
-        let mut second = Box::pin(answers.room(2 * UNIT_BYTES));
-        let waits = tokio::time::timeout(Duration::from_millis(20), &mut second).await;
-        assert!(waits.is_err(), "it waits");
-        assert!(answers.room_now(UNIT_BYTES).is_err(), "whoever came before goes first");
-        assert!(answers.room(0).await.expect("nothing needs no room").is_none());
+        let mut second = Box::pin(answers.reserve(2 * UNIT_BYTES));
+        let waiting = tokio::time::timeout(Duration::from_millis(20), &mut second).await;
+        assert!(waiting.is_err(), "it waits");
+        assert!(answers.try_reserve(UNIT_BYTES).is_err(), "whoever came before goes first");
+        assert!(answers.reserve(0).await.expect("nothing needs no room").is_none());
         drop(first);
         assert!(second.await.expect("its turn").is_some());
         let large = Answers::new(1 << 30);
-        let quarter = large.room_now(1 << 28).expect("a quarter of the store's memory");
-        assert!(quarter.is_some() && large.room_now(UNIT_BYTES).is_err());
+        let quarter = large.try_reserve(1 << 28).expect("a quarter of the store's memory");
+        assert!(quarter.is_some() && large.try_reserve(UNIT_BYTES).is_err());
     }
 }

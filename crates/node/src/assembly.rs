@@ -40,7 +40,7 @@ use metadata::catalog::Catalog;
 use replication::comparison::Comparisons;
 use replication::group::{Group, GroupLimits, Shared};
 use replication::recovered::RecoveredGroup;
-use replication::snapshot::{Pace, Snapshots};
+use replication::snapshot::{Snapshots, TransferTimeouts};
 use runtime::log_writer::LogWriterHandle;
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
@@ -50,33 +50,39 @@ use std::sync::{Arc, OnceLock};
 use store::{DataDir, LogReader, Trees};
 use transport::incoming::CallAdmission;
 
-/// Findings of a start, of which a node is made.
-pub(crate) struct Parts {
-    pub began_ms: u64,
+/// Recovered state of which a node is assembled.
+pub(crate) struct RecoveredParts {
+    pub started_ms: u64,
     pub node: NodeId,
-    /// None: it has no directory.
+    /// `None`: the node has no data directory.
     pub data: Option<DataDir>,
     pub incarnations: OwnIncarnations,
-    pub known: ClusterDescription,
+    pub description: ClusterDescription,
     pub trees: Arc<dyn Trees>,
     pub reader: LogReader,
     pub groups: Vec<RecoveredGroup>,
-    pub witness: bool,
+    pub is_witness: bool,
     pub vnodes: Mark,
 }
 
 /// Returns a node whose tasks have not started.
-pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
-    let Parts { began_ms, node, data, incarnations, known, trees, reader, .. } = parts;
-    let Parts { groups, witness, vnodes, .. } = parts;
+pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<Node> {
+    let RecoveredParts { started_ms, node, data, incarnations, description, trees, reader, .. } =
+        parts;
+    let RecoveredParts { groups, is_witness, vnodes, .. } = parts;
     let settings = Arc::new(settings);
     let (file_tasks, tasks) = (Arc::<FileTasks>::default(), NodeTasks::new());
-    let forced_master = settings.forced_among(&known).0;
-    let shared =
-        shared(&settings, (node, witness), (trees, reader), forced_master, (&file_tasks, &tasks));
-    let cluster = known.cluster;
-    let catalog = Arc::new(Catalog::new(known));
-    let group = |found| Arc::new(Group::new(found, shared.clone()));
+    let forced_master = settings.forced_master_id(&description).0;
+    let shared = shared(
+        &settings,
+        (node, is_witness),
+        (trees, reader),
+        forced_master,
+        (&file_tasks, &tasks),
+    );
+    let cluster = description.cluster;
+    let catalog = Arc::new(Catalog::new(description));
+    let group = |recovered| Arc::new(Group::new(recovered, shared.clone()));
     let groups = Arc::new(Groups::new(groups.into_iter().map(group).collect()));
     let directory = Directory::new(groups.find(GroupId::DIRECTORY)?, catalog.clone())?;
     let available =
@@ -107,7 +113,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
         available,
         file_tasks,
     };
-    let router = handles.router(began_ms);
+    let router = handles.router(started_ms);
     ring::connect(&router);
     let audit = handles.audit(&shared.comparisons);
     let view = handles.view(cluster, &audit);
@@ -124,19 +130,24 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
     })
 }
 
-/// Returns what the replicas of all groups here share.
+/// Creates the state that all replicas on this node share.
 fn shared(
     settings: &NodeSettings,
-    (node, witness): (NodeId, bool),
+    (node, is_witness): (NodeId, bool),
     (trees, reader): (Arc<dyn Trees>, LogReader),
     forced_master: u64,
     (file_tasks, tasks): (&Arc<FileTasks>, &NodeTasks),
 ) -> Shared {
     let (log_writer, metrics) = (LogWriterHandle::new(), Arc::new(Metrics::default()));
-    let around = (metrics.clone(), file_tasks.clone());
+    let handles = (metrics.clone(), file_tasks.clone());
     Shared {
         node,
-        snapshots: Snapshots::new(trees.clone(), around, Pace::default(), tasks.requests.clone()),
+        snapshots: Snapshots::new(
+            trees.clone(),
+            handles,
+            TransferTimeouts::default(),
+            tasks.requests.clone(),
+        ),
         comparisons: Comparisons::new(trees.clone(), tasks.requests.clone()),
         trees,
         log_writer,
@@ -151,17 +162,17 @@ fn shared(
             kept_bytes_max: settings.log_bytes_max,
         },
         tasks: tasks.requests.clone(),
-        witness,
+        is_witness,
         forced_master: Arc::new(AtomicU64::new(forced_master)),
     }
 }
 
-/// Returns the available path, with what the data directory holds of its vnodes.
+/// Creates the available path from the recovered state of its vnodes.
 fn available(
     settings: &NodeSettings,
     shared: &Shared,
     catalog: &Arc<Catalog>,
-    found: (u64, Mark),
+    recovered: (u64, Mark),
     tasks: &NodeTasks,
 ) -> Arc<Available> {
     Arc::new(Available {
@@ -173,13 +184,13 @@ fn available(
         peers: Arc::clone(&shared.peers),
         incoming: Arc::new(CallAdmission::new(tasks.requests.clone())),
         directory: OnceLock::new(),
-        vnode_store: vnode_store(shared, catalog.clone(), found),
+        vnode_store: vnode_store(shared, catalog.clone(), recovered),
         failure_detector: PeerHealth::new(shared.metrics.clone()),
         warmup: Warmup::begin(),
         snitch: Snitch::default(),
         key_permits: KeyPermits::new(tasks.available.clone()),
         space: Arc::new(DiskSpace::default()),
-        moving: HandoffTracker::default(),
+        handoff_tracker: HandoffTracker::default(),
         trees: shared.trees.clone(),
         metrics: shared.metrics.clone(),
         tasks: tasks.available.clone(),
@@ -187,23 +198,24 @@ fn available(
 }
 
 /// Creates the vnodes from their recovered state.
-fn vnode_store(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<VnodeStore> {
+fn vnode_store(shared: &Shared, catalog: Arc<Catalog>, recovered: (u64, Mark)) -> Arc<VnodeStore> {
     let Shared { node, trees, log_writer, maintenance, .. } = shared;
-    let known = catalog.clone();
-    let alone = Box::new(move || known.cluster().members.len() < 2);
-    let copies = move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
-    let around = (Box::new(copies) as _, alone as _);
+    let cluster_catalog = catalog.clone();
+    let is_sole_member = Box::new(move || cluster_catalog.cluster().members.len() < 2);
+    let n_val_of =
+        move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
+    let callbacks = (Box::new(n_val_of) as _, is_sole_member as _);
     Arc::new(VnodeStore::new(
         *node,
-        found,
+        recovered,
         trees.clone(),
         log_writer.clone(),
         maintenance.clone(),
-        around,
+        callbacks,
     ))
 }
 
-/// Handles from which the parts take those that they use.
+/// Shared handles; each component takes clones of those that it uses.
 struct Handles {
     settings: Arc<NodeSettings>,
     groups: Arc<Groups>,
@@ -235,7 +247,7 @@ impl Handles {
         Arc::new(Router {
             locator,
             directory: self.directory.clone(),
-            heard_directory: AtomicBool::new(false),
+            directory_caught_up: AtomicBool::new(false),
             available: self.available.clone(),
             readiness: Arc::new(readiness),
             answers: Answers::new(self.settings.memory_bytes_max),

@@ -7,20 +7,20 @@ use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, NodeId, Result};
 use metadata::catalog::Catalog;
-use replication::Comparing;
+use replication::GroupComparison;
 use replication::comparison::{
     ComparisonReport, ComparisonStatus, Comparisons, Difference, DifferenceStatus,
 };
 use replication::group::Group;
-use replication::seals::OWN;
+use replication::seals::BOOKKEEPING_BUCKET;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{IncomingCall, Peers};
 
-/// Pause between checks for groups that are due.
-const LOOK: Duration = Duration::from_secs(1);
+/// Pause between two checks for groups that are due.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Compares replicas of groups whose master is this node, and keeps the results.
 pub(crate) struct ReplicaAudit {
@@ -38,26 +38,26 @@ impl ReplicaAudit {
         let stop = self.lifecycle.stop_signal();
         let mut due = BTreeMap::new();
         while !stop.is_cancelled() {
-            self.comparisons.sweep();
+            self.comparisons.close_expired();
             if let Some(error) = self.comparisons.damage() {
                 return self.lifecycle.fail(error);
             }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = self.look_for_due(&mut due) => {}
+                () = self.compare_due_groups(&mut due) => {}
             }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.comparisons.wake.notified() => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
             }
         }
     }
 
     /// Compares the groups that are due.
-    async fn look_for_due(&self, due: &mut BTreeMap<GroupId, u64>) {
+    async fn compare_due_groups(&self, due: &mut BTreeMap<GroupId, u64>) {
         let pause = self.settings.scrub_interval_ms;
         for group in self.groups.all() {
             let now = world::milliseconds();
@@ -67,8 +67,8 @@ impl ReplicaAudit {
                 continue;
             }
             let is_due = *due.entry(group.id).or_insert(now + pause) <= now;
-            let background = self.settings.scrub_bytes_per_second > 0 && !group.is_alone();
-            if self.comparisons.is_asked(group.id) || (background && is_due) {
+            let background = self.settings.scrub_bytes_per_second > 0 && !group.is_sole_member();
+            if self.comparisons.take_request(group.id) || (background && is_due) {
                 self.compare(&group).await;
                 due.insert(group.id, world::milliseconds() + pause);
             }
@@ -80,14 +80,23 @@ impl ReplicaAudit {
             0 => NodeSettings::default().scrub_bytes_per_second,
             rate => rate,
         };
-        let live = || self.catalog.of_group(group.id).into_keys().collect::<BTreeSet<BucketId>>();
-        let words = |found: &Difference| describe_without_keys(&self.difference(group.id, found));
+        let live_buckets =
+            || self.catalog.of_group(group.id).into_keys().collect::<BTreeSet<BucketId>>();
+        let describe =
+            |found: &Difference| describe_without_keys(&self.difference(group.id, found));
         let peers = self.links.peers.get();
-        let comparing = Comparing { group, peers, rate, live: &live, words: &words };
-        match comparing.pass().await {
+        let comparing = GroupComparison {
+            group,
+            peers,
+            rate,
+            live_buckets: &live_buckets,
+            describe: &describe,
+        };
+        match comparing.run().await {
             Ok(()) => tracing::debug!(target: "consensus", group = group.id.0, "compared"),
             Err(error) => tracing::info!(
-                target: "consensus", group = group.id.0, %error, "replicas not compared this time"
+                target: "consensus", group = group.id.0, %error,
+                "comparison of replicas failed; it is repeated later"
             ),
         }
     }
@@ -98,15 +107,15 @@ impl ReplicaAudit {
         if !group.leadership.is_master() {
             return Err(self.links.master_of(&group));
         }
-        Ok(self.comparisons.ask(id))
+        Ok(self.comparisons.request(id))
     }
 
-    /// Another replica's master asks what stands here.
-    pub(crate) fn asked_for_rows(&self, peers: &Peers, asked: IncomingCall) {
-        // A witness has none.
-        let group = self.groups.get(asked.group).filter(|group| !group.is_bare());
+    /// Handles a comparison call of a group's master.
+    pub(crate) fn on_comparison_call(&self, peers: &Peers, call: IncomingCall) {
+        // A witness has no rows to compare.
+        let group = self.groups.get(call.group).filter(|group| !group.is_witness_replica());
         let applied = group.map(|group| group.applied.index());
-        self.comparisons.asked(peers, asked, applied);
+        self.comparisons.on_call(peers, call, applied);
     }
 
     /// Returns the comparison status of a group's replicas. `None`: this node is not its master, or
@@ -117,13 +126,13 @@ impl ReplicaAudit {
         let differences = report.differences();
         let differences = differences.iter().map(|found| self.difference(group.id, found));
         let differences = differences.collect();
-        let ComparisonReport { running, passes, trouble, ended_ms, rows, bytes, compared, .. } =
+        let ComparisonReport { running, passes, error, ended_ms, rows, bytes, compared, .. } =
             report;
         let compared = compared.into_iter().map(|(node, rows)| (self.links.name_of(node), rows));
         Some(ComparisonStatus {
             running,
             passes,
-            error: trouble,
+            error,
             ended_ms_ago: ended_ms.map(|ended| world::milliseconds().saturating_sub(ended)),
             rows,
             bytes,
@@ -132,10 +141,10 @@ impl ReplicaAudit {
         })
     }
 
-    /// A difference as operators see it.
+    /// Describes a difference for operators.
     fn difference(&self, group: GroupId, difference: &Difference) -> DifferenceStatus {
         let bucket = difference.bucket().map(|id| match id {
-            OWN => "the directory".into(),
+            BOOKKEEPING_BUCKET => "the directory".into(),
             _ => match self.catalog.of_group(group).remove(&id) {
                 Some(name) => name.full().to_string(),
                 None => format!("number {}", id.0),
@@ -143,34 +152,34 @@ impl ReplicaAudit {
         });
         let (from, upto) = difference.keys();
         let (from, upto) = (from.escape_ascii().to_string(), upto.escape_ascii().to_string());
-        let names = |camp: &BTreeSet<NodeId>| -> Vec<String> {
-            camp.iter().map(|node| self.links.name_of(*node)).collect()
+        let names = |nodes: &BTreeSet<NodeId>| -> Vec<String> {
+            nodes.iter().map(|node| self.links.name_of(*node)).collect()
         };
-        let agreeing: Vec<_> = difference.camps.iter().map(names).collect();
+        let agreeing: Vec<_> = difference.agreeing.iter().map(names).collect();
         let range = match (&bucket, upto.is_empty()) {
-            (Some(bucket), true) => format!("bucket `{bucket}` from key `{from}` on"),
-            (Some(bucket), false) => format!("bucket `{bucket}` from key `{from}` to `{upto}`"),
-            (None, _) => format!("the group's own rows from `{from}` to `{upto}`"),
+            (Some(bucket), true) => format!("bucket `{bucket}`, keys from `{from}` to the end"),
+            (Some(bucket), false) => format!("bucket `{bucket}`, keys from `{from}` to `{upto}`"),
+            (None, _) => format!("internal rows of the group, from `{from}` to `{upto}`"),
         };
-        let text = format!("{range}: {} hold different rows", join_camps(&agreeing));
+        let text = format!("{range}: {} hold different rows", join_agreeing(&agreeing));
         DifferenceStatus { bucket, from, upto, agreeing, text }
     }
 }
 
-fn join_camps(camps: &[Vec<String>]) -> String {
-    let camps: Vec<_> = camps.iter().map(|camp| camp.join(", ")).collect();
-    camps.join(" | ")
+fn join_agreeing(agreeing: &[Vec<String>]) -> String {
+    let agreeing: Vec<_> = agreeing.iter().map(|names| names.join(", ")).collect();
+    agreeing.join(" | ")
 }
 
 /// Describes a difference for the log, without keys.
 fn describe_without_keys(found: &DifferenceStatus) -> String {
     let place = match &found.bucket {
         Some(bucket) => format!("bucket `{bucket}`"),
-        None => "the group's own rows".into(),
+        None => "internal rows of the group".into(),
     };
     format!(
         "{place}: {} hold different rows; `credenza group verify` names the keys",
-        join_camps(&found.agreeing)
+        join_agreeing(&found.agreeing)
     )
 }
 
@@ -179,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_is_logged_without_its_keys() {
+    fn replica_difference_is_logged_without_its_keys() {
         let mut found = DifferenceStatus {
             bucket: Some("default/b".into()),
             from: "alice@example.com".into(),

@@ -11,9 +11,9 @@ use runtime::log_writer::store_error;
 use std::path::Path;
 use std::sync::Arc;
 use store::failpoint::{Point, reach};
-use store::{FileDisk, Log, LogSettings, Owner, Record, RecordKind, StagedFile};
+use store::{FileDisk, Log, LogSettings, Owner, Record, RecordKind, StagingFolder};
 
-/// Makes such copies.
+/// Writer of checkpoints.
 pub(crate) struct Checkpointer {
     pub node: NodeId,
     pub segment_bytes: u64,
@@ -37,12 +37,13 @@ impl Checkpointer {
             return Err(Error::new(Reason::AlreadyExists, text));
         }
         if self.catalog.cluster().is_witness(self.node) {
-            let text = "this node is a witness and holds no rows: take the copy at another member";
+            let text = "this node is a witness and has no rows: take the checkpoint at another \
+                        member";
             return Err(Error::new(Reason::NotSupported, text));
         }
-        let _one = self.flusher.exclude();
-        // Promises only rise, and decided entries stay decided: taken before the tables, they fit
-        // any later state.
+        let _guard = self.flusher.exclude();
+        // Read before the tables are flushed: promised ballots only rise and decided entries stay
+        // decided, so these values fit any later state.
         let consensus: Vec<_> = self
             .groups
             .all()
@@ -55,18 +56,18 @@ impl Checkpointer {
         self.flusher.flush_tables()?;
         let data = self.data.get();
         let data = data.as_ref().ok_or_else(shutting_down)?;
-        let unfinished = StagedFile::begin(target).map_err(store_error)?;
-        let copy = data.twin(unfinished.path()).map_err(store_error)?;
+        let unfinished = StagingFolder::begin(target).map_err(store_error)?;
+        let copy = data.copy_identity_to(unfinished.path()).map_err(store_error)?;
         self.flusher.trees.checkpoint(&copy.store()).map_err(store_error)?;
-        // The copy would have its rows, and not what it promised.
+        // Otherwise the copy would have the rows of the new group, but not its promised ballot.
         if self.groups.all().len() != consensus.len() {
-            let text = "a group began while the copy was made: repeat";
+            let text = "a group was created during the checkpoint: take it again";
             return Err(Error::new(Reason::Changed, text));
         }
         let disk = Arc::new(FileDisk::open(&copy.log()).map_err(store_error)?);
         let settings = LogSettings {
             segment_bytes: self.segment_bytes,
-            id: self.node.0,
+            log_id: self.node.0,
             ..LogSettings::default()
         };
         let (mut log, records) = Log::open(disk, settings).map_err(store_error)?;

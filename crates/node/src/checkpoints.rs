@@ -13,9 +13,9 @@ pub struct CheckpointStatus {
     /// Its name.
     pub name: String,
     /// False if it is being made, or was cut short.
-    pub is_whole: bool,
+    pub is_complete: bool,
     /// Time of its making, in milliseconds since 1970, by the file system.
-    pub made_ms: u64,
+    pub created_ms: u64,
     /// Bytes of all its files, those among them that the node still has.
     pub bytes: u64,
 }
@@ -24,15 +24,15 @@ impl Node {
     /// Lists the checkpoints in a folder, by their names.
     pub async fn checkpoints(&self, folder: PathBuf) -> Result<Vec<CheckpointStatus>> {
         let list = move || store::checkpoints(&folder).map_err(store_error);
-        let found = self.lifecycle.tasks.requests.run_blocking(list).await;
-        let found = found.unwrap_or_else(|| Err(shutting_down()))?;
-        let status = |StoredCheckpoint { name, is_whole, made_ms, bytes }| CheckpointStatus {
+        let stored = self.lifecycle.tasks.requests.run_blocking(list).await;
+        let stored = stored.unwrap_or_else(|| Err(shutting_down()))?;
+        let status = |StoredCheckpoint { name, is_complete, created_ms, bytes }| CheckpointStatus {
             name,
-            is_whole,
-            made_ms,
+            is_complete,
+            created_ms,
             bytes,
         };
-        Ok(found.into_iter().map(status).collect())
+        Ok(stored.into_iter().map(status).collect())
     }
 
     /// Removes a checkpoint from a folder. `NotFound` if there is none of this name.
@@ -40,7 +40,7 @@ impl Node {
         let remove = move || match store::remove_checkpoint(&folder, &name).map_err(store_error)? {
             true => Ok(()),
             false => {
-                let text = format!("no checkpoint `{name}`: `credenza checkpoint list` shows them");
+                let text = format!("no checkpoint `{name}`: `credenza checkpoint list` lists them");
                 Err(Error::new(Reason::NotFound, text))
             }
         };

@@ -7,11 +7,11 @@ use runtime::log_writer::store_error;
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{DataDir, StoreError};
 
-/// Held, and with it the directory's lock, until the node has stopped.
+/// Open data directory, and with it the directory's lock, until the node has stopped.
 pub(crate) struct OpenDataDir(Mutex<Option<DataDir>>);
 
 impl OpenDataDir {
-    /// None: the node has no directory.
+    /// `None`: the node has no data directory.
     pub(crate) fn new(data: Option<DataDir>) -> OpenDataDir {
         OpenDataDir(Mutex::new(data))
     }
@@ -21,18 +21,19 @@ impl OpenDataDir {
         self.0.lock().expect("no one panics while holding it")
     }
 
-    /// Writes a small file of it, off the threads that answer. Writes nothing while the node stops.
+    /// Writes a small file into the directory on a blocking thread. Does nothing while the node
+    /// stops.
     pub(crate) async fn write(
         self: &Arc<OpenDataDir>,
-        what: impl FnOnce(&DataDir) -> std::result::Result<(), StoreError> + Send + 'static,
+        operation: impl FnOnce(&DataDir) -> std::result::Result<(), StoreError> + Send + 'static,
     ) -> Result<()> {
         let open = self.clone();
-        let writing = move || match &*open.get() {
-            Some(data) => what(data).map_err(store_error),
+        let task = move || match &*open.get() {
+            Some(data) => operation(data).map_err(store_error),
             None => Ok(()), // The node is stopping.
         };
-        let written = tokio::task::spawn_blocking(writing).await;
-        written.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "writing ended abnormally")))
+        let result = tokio::task::spawn_blocking(task).await;
+        result.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "writing ended abnormally")))
     }
 
     /// Drops the directory, and its lock.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Number of checks in the length of a lease.
-const LOOKS_PER_LEASE: u64 = 4;
+const CHECKS_PER_LEASE: u64 = 4;
 
 /// Watches the disk until the node stops.
 pub(crate) async fn watch(disk: Arc<DiskHealth>, stop: CancellationToken) {
-    let pause = Duration::from_millis((disk.lease_ms / LOOKS_PER_LEASE).max(1));
+    let pause = Duration::from_millis((disk.lease_ms / CHECKS_PER_LEASE).max(1));
     let mut hangs_for = 0;
     while !stop.is_cancelled() {
         let unanswered_ms = disk.log_writer.unanswered_ms();
@@ -24,18 +24,20 @@ pub(crate) async fn watch(disk: Arc<DiskHealth>, stop: CancellationToken) {
                 if hangs_for == 0 {
                     tracing::warn!(
                         target: "log", unanswered_ms,
-                        "the disk hangs: what was written to the log is not answered; where this \
-                         node is master, others that go on take over"
+                        "the disk hangs: writes to the log do not complete; other nodes take over \
+                         the groups that this node leads"
                     );
                 }
                 hangs_for = unanswered_ms;
             }
             false if hangs_for > 0 => {
-                tracing::info!(target: "log", hung_ms = hangs_for, "the disk answers again");
+                tracing::info!(
+                    target: "log", hung_ms = hangs_for, "the disk completes writes to the log again"
+                );
                 hangs_for = 0;
             }
             false => {}
         }
-        world::rest(&stop, pause).await;
+        world::sleep_or_cancelled(&stop, pause).await;
     }
 }

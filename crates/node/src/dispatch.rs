@@ -16,7 +16,7 @@ use transport::{
     Receiver, Sink,
 };
 
-/// Opens the node to its peers, if it takes any.
+/// Starts to accept peer connections, if the settings have an address for peers.
 pub(crate) async fn begin(node: &Node) -> Result<()> {
     let Node { router, cluster, status, .. } = node;
     let NodeSettings { peers: Some(place), name, .. } = &*cluster.settings else { return Ok(()) };
@@ -37,16 +37,15 @@ pub(crate) async fn begin(node: &Node) -> Result<()> {
         credential: cluster::secret::credential(&cluster.data, catalog)?,
         ..PeerSettings::new(status.view.cluster, cluster.links.node, incarnation)
     };
-    let exchange = Arc::new(Dispatcher::new(node));
+    let dispatcher = Arc::new(Dispatcher::new(node));
     let tasks = node.lifecycle.tasks.peers.clone();
-    let peers = Peers::start(settings, Some(listener), exchange, tasks);
-    let _ = cluster.links.peers.set(peers); // Nobody else sets it.
+    let peers = Peers::start(settings, Some(listener), dispatcher, tasks);
+    let _ = cluster.links.peers.set(peers); // No other code sets it.
     Ok(())
 }
 
-/// Dispatcher of calls from other nodes. It holds the node's parts weakly: the groups hold the
-/// links to the other nodes, and those hold this, so a strong reference would keep the node for
-/// ever.
+/// Dispatcher of calls from other nodes. It holds the node's components weakly: they hold the peer
+/// connections, which hold the dispatcher, so strong references would be a cycle.
 pub(crate) struct Dispatcher {
     router: Weak<Router>,
     calls: Weak<MemberCalls>,
@@ -73,16 +72,17 @@ impl Dispatcher {
         self.groups.upgrade()?.get(id)
     }
 
-    fn asked_for_snapshot(&self, peers: &Peers, asked: IncomingCall) {
+    fn on_snapshot_call(&self, peers: &Peers, call: IncomingCall) {
         let Some(snapshots) = self.snapshots.upgrade() else { return };
-        let group = self.group(asked.group);
-        if group.as_ref().is_some_and(|group| group.is_bare()) {
-            peers.decline(&asked);
+        let group = self.group(call.group);
+        if group.as_ref().is_some_and(|group| group.is_witness_replica()) {
+            peers.decline(&call);
             return;
         }
         let configuration = group.map(|group| group.configuration());
-        let first = configuration.filter(|found| found.id() == ConfigurationId(0));
-        snapshots.asked(peers, asked, first);
+        let initial =
+            configuration.filter(|configuration| configuration.id() == ConfigurationId(0));
+        snapshots.on_call(peers, call, initial);
     }
 }
 
@@ -90,55 +90,57 @@ impl Sink for Dispatcher {
     fn deliver(&self, message: IncomingMessage) {
         if message.lane == Lane::Bulk {
             if let Some(snapshots) = self.snapshots.upgrade() {
-                snapshots.arrived(message);
+                snapshots.on_part(message);
             }
             return;
         }
         let IncomingMessage { from, lane, group, payload, .. } = message;
         match (lane, self.group(group)) {
-            (Lane::Control | Lane::Data, Some(group)) => Group::arrived(&group, from, payload),
-            _ => tracing::debug!(target: "peers", %from, %group, "nobody here takes this"),
+            (Lane::Control | Lane::Data, Some(group)) => Group::on_message(&group, from, payload),
+            _ => tracing::debug!(
+                target: "peers", %from, %group, "a message has no receiver on this node"
+            ),
         }
     }
 
     fn connected(&self, node: NodeId, incarnation: Incarnation) {
         tracing::info!(target: "peers", %node, %incarnation, "connected");
         if let Some(router) = self.router.upgrade() {
-            router.available.vnode_store.meet();
+            router.available.vnode_store.mark_acknowledged();
         }
     }
 
     fn broken(&self, node: NodeId, reason: &Broken) {
         tracing::info!(target: "peers", %node, "disconnected: {reason}");
         if let Some(snapshots) = self.snapshots.upgrade() {
-            snapshots.broken(node);
+            snapshots.on_broken(node);
         }
     }
 }
 
 impl Receiver for Dispatcher {
-    fn asked(&self, asked: IncomingCall) {
+    fn deliver_call(&self, call: IncomingCall) {
         let Some(router) = self.router.upgrade() else { return };
         let Some(peers) = router.locator.links.peers.get() else { return };
-        match CallKind::of(&asked.payload) {
+        match CallKind::from_payload(&call.payload) {
             Some(CallKind::Request | CallKind::RequestForVersion) => {
-                forward::answer(&router, asked);
+                forward::on_forwarded_request(&router, call);
             }
             Some(CallKind::Members) => {
                 let Some(calls) = self.calls.upgrade() else { return };
-                cluster::tell(&calls, peers, asked);
+                cluster::on_member_call(&calls, peers, call);
             }
-            Some(CallKind::Snapshots) => self.asked_for_snapshot(peers, asked),
+            Some(CallKind::Snapshots) => self.on_snapshot_call(peers, call),
             Some(CallKind::Comparison) => {
                 let Some(audit) = self.audit.upgrade() else { return };
-                audit.asked_for_rows(peers, asked);
+                audit.on_comparison_call(peers, call);
             }
             Some(CallKind::Moves) => {
                 let Some(moves) = self.moves.upgrade() else { return };
-                transfer::asked(&moves, peers, asked);
+                transfer::on_call(&moves, peers, call);
             }
-            Some(CallKind::Vnodes) => dynamo::asked(&router.available, peers, asked),
-            None => drop(peers.decline(&asked)),
+            Some(CallKind::Vnodes) => dynamo::on_call(&router.available, peers, call),
+            None => drop(peers.decline(&call)),
         }
     }
 }

@@ -13,24 +13,24 @@
 
 use crate::Node;
 use base::range::Direction;
-use base::request::{Missing, Steps};
+use base::request::{OnMissing, SequenceMode};
 use base::{
     Body, Bound, BucketName, Call, Error, Key, Outcome, Page, Range, Read, ReadLevel, Reason,
-    Request, Result, Update, Want,
+    Request, Result, RowContent, Update,
 };
 use runtime::world;
 use std::time::Duration;
 
-/// Keys of the first part, and of the largest: they grow as long as they are taken.
-const PART_ROWS: (usize, usize) = (125, 1_000);
-/// Behind so much time a call ends with a cursor: its caller sees that it goes on.
+/// Number of keys of the first batch and of the largest one; batches grow while they succeed.
+const BATCH_ROWS: (usize, usize) = (125, 1_000);
+/// Time after which a call returns a cursor, in milliseconds, so that its caller observes progress.
 const CALL_MS: u64 = 1_000;
-/// Time after which a call ends with a cursor, in milliseconds.
+/// Minimum pause between two batches, in milliseconds.
 const PAUSE_MS_MIN: u64 = 1;
 
 /// Cursor at which a removal continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EmptyingCursor {
+pub struct EmptyPrefixCursor {
     /// Last key that was passed.
     pub after: Key,
     /// Last key to remove.
@@ -39,11 +39,11 @@ pub struct EmptyingCursor {
 
 /// Outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Emptied {
+pub struct EmptyPrefixProgress {
     /// Number of keys that this call removed.
     pub removed: u64,
     /// Cursor of the next call. `None`: all keys are removed.
-    pub next: Option<EmptyingCursor>,
+    pub next: Option<EmptyPrefixCursor>,
 }
 
 impl Node {
@@ -54,55 +54,59 @@ impl Node {
         &self,
         bucket: &BucketName,
         prefix: &Key,
-        from: Option<EmptyingCursor>,
-    ) -> Result<Emptied> {
-        let work = Emptying { node: self, bucket, prefix };
+        from: Option<EmptyPrefixCursor>,
+    ) -> Result<EmptyPrefixProgress> {
+        let removal = PrefixRemoval { node: self, bucket, prefix };
         let mut cursor = match from {
             Some(cursor) => cursor,
-            None => match work.last().await? {
-                Some(until) => EmptyingCursor { after: Key::new(), until },
-                None => return Ok(Emptied { removed: 0, next: None }),
+            None => match removal.last_key().await? {
+                Some(until) => EmptyPrefixCursor { after: Key::new(), until },
+                None => return Ok(EmptyPrefixProgress { removed: 0, next: None }),
             },
         };
-        let ends = world::milliseconds() + CALL_MS;
-        let (mut removed, mut moved) = (0, false);
-        let (mut rows, mut rows_max) = PART_ROWS;
+        let deadline_ms = world::milliseconds() + CALL_MS;
+        let (mut removed, mut has_progress) = (0, false);
+        let (mut rows, mut rows_max) = BATCH_ROWS;
         loop {
-            let began = world::milliseconds();
-            match work.part(&cursor, rows).await {
-                Ok((count, None)) => return Ok(Emptied { removed: removed + count, next: None }),
+            let began_ms = world::milliseconds();
+            match removal.remove_batch(&cursor, rows).await {
+                Ok((count, None)) => {
+                    return Ok(EmptyPrefixProgress { removed: removed + count, next: None });
+                }
                 Ok((count, Some(after))) => {
                     removed += count;
                     cursor.after = after;
-                    (moved, rows) = (true, (2 * rows).min(rows_max));
+                    (has_progress, rows) = (true, (2 * rows).min(rows_max));
                 }
-                // Large values: fewer of them at a time.
+                // Large values: fewer of them in a batch.
                 Err(error) if error.reason == Reason::TooLarge && rows > 1 => {
                     rows /= 2;
                     rows_max = rows;
                 }
-                // The next call begins with it.
-                Err(_) if moved => return Ok(Emptied { removed, next: Some(cursor) }),
+                // The next call meets the error first.
+                Err(_) if has_progress => {
+                    return Ok(EmptyPrefixProgress { removed, next: Some(cursor) });
+                }
                 Err(error) => return Err(error),
             }
             let now = world::milliseconds();
-            if now >= ends && moved {
-                return Ok(Emptied { removed, next: Some(cursor) });
+            if now >= deadline_ms && has_progress {
+                return Ok(EmptyPrefixProgress { removed, next: Some(cursor) });
             }
-            let pause = now.saturating_sub(began).max(PAUSE_MS_MIN);
+            let pause = now.saturating_sub(began_ms).max(PAUSE_MS_MIN);
             world::sleep(Duration::from_millis(pause)).await;
         }
     }
 }
 
-struct Emptying<'a> {
+struct PrefixRemoval<'a> {
     node: &'a Node,
     bucket: &'a BucketName,
     prefix: &'a Key,
 }
 
-impl Emptying<'_> {
-    async fn ask(&self, call: Call) -> Result<Body> {
+impl PrefixRemoval<'_> {
+    async fn execute(&self, call: Call) -> Result<Body> {
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         self.node.handle(request).await.map(|reply| reply.body).map_err(|error| {
             match error.reason {
@@ -114,48 +118,54 @@ impl Emptying<'_> {
 
     fn unsupported(&self) -> Error {
         let text = format!(
-            "bucket `{}` is available: nothing is deleted in it together; list its keys and delete \
-             each of them",
+            "bucket `{}` is available: it has no prefix delete; list its keys and delete each of \
+             them",
             self.bucket
         );
         Error::new(Reason::NotSupported, text)
     }
 
     async fn page(&self, range: Range) -> Result<Page> {
-        let range = Range { want: Want::Keys, ..range };
-        match self.ask(Call::Read(Read::Range(range), ReadLevel::Consistent)).await? {
+        let range = Range { want: RowContent::Keys, ..range };
+        match self.execute(Call::Read(Read::Range(range), ReadLevel::Consistent)).await? {
             Body::Page(page) => Ok(page),
             _ => Err(self.unsupported()),
         }
     }
 
-    /// The last key under the prefix.
-    async fn last(&self) -> Result<Option<Key>> {
-        let all = Range::prefix(self.prefix.clone());
-        let range = Range { direction: Direction::Descending, rows_max: Some(1), ..all };
+    /// Returns the last key under the prefix.
+    async fn last_key(&self) -> Result<Option<Key>> {
+        let prefix_range = Range::prefix(self.prefix.clone());
+        let range = Range { direction: Direction::Descending, rows_max: Some(1), ..prefix_range };
         Ok(self.page(range).await?.entries.into_iter().next().map(|entry| entry.key))
     }
 
     /// Removes up to `rows` keys. Returns their number, and the last one if more may follow.
-    async fn part(&self, cursor: &EmptyingCursor, rows: usize) -> Result<(u64, Option<Key>)> {
-        let all = Range::prefix(self.prefix.clone());
+    async fn remove_batch(
+        &self,
+        cursor: &EmptyPrefixCursor,
+        rows: usize,
+    ) -> Result<(u64, Option<Key>)> {
+        let prefix_range = Range::prefix(self.prefix.clone());
         let low = match cursor.after.is_empty() {
-            true => all.low.clone(),
+            true => prefix_range.low.clone(),
             false => Bound::Excluded(cursor.after.clone()),
         };
         let high = Bound::Included(cursor.until.clone());
-        let page = self.page(Range { low, high, rows_max: Some(rows), ..all }).await?;
+        let page = self.page(Range { low, high, rows_max: Some(rows), ..prefix_range }).await?;
         let last = page.entries.last().map(|entry| entry.key.clone()).filter(|_| page.more);
-        let delete = |key| Update::Delete { key, missing: Missing::Skipped };
+        let delete = |key| Update::Delete { key, missing: OnMissing::Skip };
         let steps: Vec<_> = page.entries.into_iter().map(|entry| delete(entry.key)).collect();
         if steps.is_empty() {
             return Ok((0, last));
         }
-        let deletes = Update::Sequence { steps, mode: Steps::Batch };
-        let Body::Updated(Outcome::Steps(outcomes)) = self.ask(Call::Update(deletes)).await? else {
-            return Ok((0, last)); // Applied, and its outcome was not told.
+        let deletes = Update::Sequence { steps, mode: SequenceMode::Batch };
+        let Body::Updated(Outcome::Steps(outcomes)) = self.execute(Call::Update(deletes)).await?
+        else {
+            return Ok((0, last)); // Applied, but its outcome was not returned.
         };
-        let there = outcomes.iter().filter(|one| **one == Ok(Outcome::Existed(true))).count();
-        Ok((there as u64, last))
+        let existed =
+            outcomes.iter().filter(|outcome| **outcome == Ok(Outcome::Existed(true))).count();
+        Ok((existed as u64, last))
     }
 }

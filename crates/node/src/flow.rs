@@ -16,7 +16,7 @@ pub struct Flow {
     /// Ways of requests that another node must answer.
     pub elsewhere: Elsewhere,
     /// The bucket of its last request.
-    recent: Option<RecentBucket>,
+    cached: Option<RecentBucket>,
 }
 
 /// Ways of a request that can't be answered here, or not now.
@@ -30,14 +30,15 @@ pub struct Elsewhere {
     pub told_of_moves: bool,
 }
 
-/// A bucket as it was found last, and its group. Mostly the next request names it again, and need
-/// not look for either.
+/// Bucket and group of the last request. The next request of a connection mostly names the same
+/// bucket and then needs no look-up.
 struct RecentBucket {
     name: BucketName,
     bucket: Arc<Bucket>,
-    /// Weak: an idle connection keeps no group that has ended, with its files.
+    /// Weak: an idle connection must not keep a stopped group and its files.
     group: Weak<Group>,
-    /// The node's groups, for a flow may outlive its node, and their changes until then.
+    /// Groups of the node, weak because a flow may outlive the node, and their change counter at
+    /// the look-up.
     groups: Weak<Groups>,
     changes: u64,
 }
@@ -45,37 +46,37 @@ struct RecentBucket {
 impl Flow {
     /// Flow of a client that looks for the master itself: what this node may not answer is refused
     /// with `not_master` and the master's name (`None` if none is known), and is not passed on.
-    pub fn redirected() -> Flow {
-        Flow::passing(Elsewhere { named: true, told_of_moves: false })
+    pub fn with_redirects() -> Flow {
+        Flow::internal(Elsewhere { named: true, told_of_moves: false })
     }
 
-    /// Flow of one request of the node's own.
-    pub(crate) fn passing(elsewhere: Elsewhere) -> Flow {
+    /// Returns the flow of a request that the node itself submits.
+    pub(crate) fn internal(elsewhere: Elsewhere) -> Flow {
         Flow { elsewhere, ..Flow::default() }
     }
 
-    /// The bucket of this name and its group, if the last request named it, too, and both are still
-    /// in force.
+    /// Returns the bucket of this name and its group, if the last request named it and both are
+    /// still in force.
     #[inline]
-    pub(crate) fn recent(&self, name: &BucketName, groups: &Groups) -> Option<Local> {
-        let recent = self.recent.as_ref()?;
-        let in_force = std::ptr::eq(recent.groups.as_ptr(), groups)
-            && recent.changes == groups.changes()
-            && recent.name == *name
-            && !recent.bucket.is_retired();
-        let group = recent.group.upgrade().filter(|_| in_force)?;
-        Some(Local { bucket: Arc::clone(&recent.bucket), group })
+    pub(crate) fn cached_bucket(&self, name: &BucketName, groups: &Groups) -> Option<Local> {
+        let cached = self.cached.as_ref()?;
+        let is_current = std::ptr::eq(cached.groups.as_ptr(), groups)
+            && cached.changes == groups.changes()
+            && cached.name == *name
+            && !cached.bucket.is_retired();
+        let group = cached.group.upgrade().filter(|_| is_current)?;
+        Some(Local { bucket: Arc::clone(&cached.bucket), group })
     }
 
-    /// Remembers where a bucket was found among these groups; `changes`: theirs before it was
-    /// looked for.
-    pub(crate) fn remember(
+    /// Caches the result of a look-up among these groups. `changes`: their change counter before
+    /// the look-up.
+    pub(crate) fn cache_bucket(
         &mut self,
         name: &BucketName,
         local: &Local,
         (groups, changes): (&Arc<Groups>, u64),
     ) {
-        self.recent = Some(RecentBucket {
+        self.cached = Some(RecentBucket {
             name: name.clone(),
             bucket: Arc::clone(&local.bucket),
             group: Arc::downgrade(&local.group),

@@ -22,22 +22,22 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Position, Trees};
 
-/// Fraction of the log's limit that is kept for lagging members, if there are any.
-const KEPT_PART: u64 = 2;
+/// The part of the log's limit that is retained for lagging members is the limit divided by this.
+const RETAINED_FRACTION: u64 = 2;
 
-/// Takes whole rounds, one at a time. Every thread that writes the store's files holds it.
+/// Runner of flush rounds, one at a time. Every thread that writes the store's files holds it.
 pub(crate) struct StoreFlusher {
     pub trees: Arc<dyn Trees>,
     pub log_writer: Arc<LogWriterHandle>,
     groups: Arc<Groups>,
     vnode_store: Arc<VnodeStore>,
     log_bytes_max: u64,
-    /// End of the log when all before it was made durable in the store.
+    /// End of the log at the last point up to which the store is durable.
     flushed_at: AtomicU64,
-    /// One flush at a time.
+    /// Held during a flush.
     flushing: Mutex<()>,
-    /// Keeps the directory locked for as long as any of those threads may write, even if the node
-    /// was dropped without a stop: another process that opened it would be a second writer.
+    /// Keeps the directory locked while any of these threads may write, even if the node was
+    /// dropped without a stop: another process must not become a second writer.
     _data: Arc<OpenDataDir>,
 }
 
@@ -61,40 +61,41 @@ impl StoreFlusher {
         }
     }
 
-    /// Keeps rounds from beginning until the guard is dropped.
+    /// Prevents rounds from starting until the guard is dropped.
     pub(crate) fn exclude(&self) -> MutexGuard<'_, ()> {
         self.flushing.lock().expect("no one panics while holding it")
     }
 
-    /// Bytes of log that were written since the store was made durable.
+    /// Returns the number of log bytes written since the store was durable.
     pub(crate) fn unflushed_log(&self) -> u64 {
-        let flushed = self.flushed_at.load(Ordering::Relaxed).max(self.log_writer.begin().0);
+        let flushed =
+            self.flushed_at.load(Ordering::Relaxed).max(self.log_writer.start_position().0);
         self.log_writer.end().0.saturating_sub(flushed)
     }
 
-    /// Makes everything applied so far durable in the store, and truncates the log as far as it is
-    /// not needed.
+    /// Makes everything applied so far durable in the store, and truncates the log up to the first
+    /// position that is still needed.
     pub(crate) fn flush_and_collapse(&self) -> Result<()> {
-        let _one = self.exclude();
+        let _guard = self.exclude();
         let groups = self.groups.all();
         // Collapsed entries can only be sent to members as a snapshot, which costs far more.
-        let shared = groups.iter().any(|group| !group.is_alone());
-        let spare = if shared { self.log_bytes_max / KEPT_PART } else { 0 };
+        let has_followers = groups.iter().any(|group| !group.is_sole_member());
+        let retained_bytes = if has_followers { self.log_bytes_max / RETAINED_FRACTION } else { 0 };
         let (trees, log_writer) = (self.trees.clone(), self.log_writer.clone());
         let mut round =
-            Flush::new(trees, log_writer, groups, Some(self.vnode_store.clone()), spare);
+            Flush::new(trees, log_writer, groups, Some(self.vnode_store.clone()), retained_bytes);
         loop {
             match round.step()? {
-                FlushStep::Went => {}
-                FlushStep::Waits => round.wait(),
-                FlushStep::Ended => break,
+                FlushStep::Progressed => {}
+                FlushStep::Blocked => round.wait(),
+                FlushStep::Finished => break,
             }
         }
         self.flushed_at.store(round.end().0, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Removes the rows under a prefix, which are not needed any more, and frees their space.
+    /// Removes the rows under a prefix and frees their space.
     pub(crate) fn drop_prefix(&self, prefix: &[u8]) -> Result<()> {
         self.trees.drop_prefix(prefix).map_err(store_error)?;
         self.flush_and_collapse()
@@ -110,36 +111,36 @@ impl StoreFlusher {
 /// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlushStep {
-    /// Work was done, and the next step may be taken at once.
-    Went,
+    /// The step is done, and the next one may follow at once.
+    Progressed,
     /// A group's driver has to run first.
-    Waits,
-    /// The log writer knows how much of the log may go; the round is over.
-    Ended,
+    Blocked,
+    /// The log writer has the position up to which the log may be removed; the round is over.
+    Finished,
 }
 
-/// The next step.
+/// Phase of a flush round.
 #[derive(Clone, Copy, Debug)]
 enum FlushPhase {
     FlushEarlier,
-    Note,
+    RecordPositions,
     Seal,
     Flush,
-    AskCopies,
+    RequestCopies,
     AwaitCopies,
     Collapse,
     End,
 }
 
-/// See the head of this file.
+/// A flush round; see the head of this file.
 pub(crate) struct Flush {
     trees: Arc<dyn Trees>,
     log_writer: Arc<LogWriterHandle>,
     groups: Vec<Arc<Group>>,
     /// `None`: there are no vnodes.
     vnode_store: Option<Arc<VnodeStore>>,
-    /// Bytes of log that are kept for members that lag.
-    spare_bytes: u64,
+    /// Number of log bytes retained for lagging members.
+    retained_bytes: u64,
     phase: FlushPhase,
     /// Position of the log's end when the round began.
     end: Position,
@@ -156,14 +157,14 @@ impl Flush {
         log_writer: Arc<LogWriterHandle>,
         groups: Vec<Arc<Group>>,
         vnode_store: Option<Arc<VnodeStore>>,
-        spare_bytes: u64,
+        retained_bytes: u64,
     ) -> Flush {
         Flush {
             trees,
             log_writer,
             groups,
             vnode_store,
-            spare_bytes,
+            retained_bytes,
             phase: FlushPhase::FlushEarlier,
             end: Position(0),
             keep_from: Position(0),
@@ -172,17 +173,17 @@ impl Flush {
         }
     }
 
-    /// Does what comes next.
+    /// Executes the next step.
     pub(crate) fn step(&mut self) -> Result<FlushStep> {
         self.phase = match self.phase {
-            // What an earlier round sealed and could not write, for lack of space: no more is
-            // sealed before, since writers, deletes among them, wait when two tables are.
+            // Tables that an earlier round sealed but could not write for lack of space. They come
+            // first, because writers, including deletes, block while two tables are sealed.
             FlushPhase::FlushEarlier => {
                 self.trees.flush().map_err(store_error)?;
-                FlushPhase::Note
+                FlushPhase::RecordPositions
             }
-            FlushPhase::Note => {
-                self.note();
+            FlushPhase::RecordPositions => {
+                self.record_positions();
                 FlushPhase::Seal
             }
             FlushPhase::Seal => {
@@ -191,22 +192,22 @@ impl Flush {
             }
             FlushPhase::Flush => {
                 self.trees.flush().map_err(store_error)?;
-                FlushPhase::AskCopies
+                FlushPhase::RequestCopies
             }
-            FlushPhase::AskCopies => {
+            FlushPhase::RequestCopies => {
                 for (group, applied) in self.groups.iter().zip(&self.applied) {
-                    // As noted before the seal: later entries may be in a table that is not
+                    // As recorded before the seal: later entries may be in a table that is not
                     // flushed.
                     group.applied.set_flushed(*applied);
-                    // The promise and the mark of a log may stand only in a segment that is about
-                    // to go.
-                    self.copies.extend(group.copy_to_head()?);
+                    // The last record of a group's promise and mark may be in a segment that is
+                    // removed next.
+                    self.copies.extend(group.request_head_copy()?);
                 }
                 FlushPhase::AwaitCopies
             }
             FlushPhase::AwaitCopies => match self.copies.front().map(Receiver::try_recv) {
-                Some(Err(TryRecvError::Empty)) => return Ok(FlushStep::Waits),
-                // A driver that has ended drops its side; then the node is stopping or has failed.
+                Some(Err(TryRecvError::Empty)) => return Ok(FlushStep::Blocked),
+                // The driver has ended: the node is stopping or has failed.
                 Some(Ok(()) | Err(TryRecvError::Disconnected)) => {
                     self.copies.pop_front();
                     FlushPhase::AwaitCopies
@@ -220,16 +221,16 @@ impl Flush {
                 );
                 FlushPhase::End
             }
-            FlushPhase::End => return Ok(FlushStep::Ended),
+            FlushPhase::End => return Ok(FlushStep::Finished),
         };
-        Ok(FlushStep::Went)
+        Ok(FlushStep::Progressed)
     }
 
-    /// Notes how far the log may be needed. Reads its end first, so that everything written later
-    /// is kept.
-    fn note(&mut self) {
+    /// Records how far back the log is needed. Reads the log's end first, so that everything
+    /// written later is retained.
+    fn record_positions(&mut self) {
         self.end = self.log_writer.end();
-        self.keep_from = Position(self.end.0.saturating_sub(self.spare_bytes));
+        self.keep_from = Position(self.end.0.saturating_sub(self.retained_bytes));
         let groups = self.groups.iter().filter_map(|group| group.log_needed_from());
         let vnode_store =
             self.vnode_store.iter().filter_map(|vnode_store| vnode_store.log_needed_from());
@@ -237,14 +238,15 @@ impl Flush {
         self.applied = self.groups.iter().map(|group| group.applied.index()).collect();
     }
 
-    /// Waits for the driver that a step waits for.
+    /// Waits for the driver that blocks the next step.
     pub(crate) fn wait(&mut self) {
         if let Some(copy) = self.copies.pop_front() {
             let _ = copy.recv(); // See above.
         }
     }
 
-    /// Position of the log's end when the round began. Everything applied by then is durable.
+    /// Returns the position of the log's end when the round began. Everything applied by then is
+    /// durable.
     pub(crate) fn end(&self) -> Position {
         self.end
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Runs a group's driver on this node.
 pub(crate) fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
     let (owner, tasks) = (lifecycle.clone(), &lifecycle.tasks.groups);
-    let stop = tasks.stop().clone();
+    let stop = tasks.cancellation_token().clone();
     tasks.spawn(&format!("group {}", group.id), async move {
         if let Err(error) = group.drive(stop).await {
             owner.fail(error);
@@ -22,7 +22,7 @@ pub(crate) fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
     });
 }
 
-/// Begins and ends groups here.
+/// Starts and stops replicas of groups on this node.
 pub(crate) struct GroupHost {
     pub settings: Arc<NodeSettings>,
     pub groups: Arc<Groups>,
@@ -33,45 +33,55 @@ pub(crate) struct GroupHost {
 }
 
 impl GroupHost {
-    /// Begins a group on this node, unless it is here. The members it began with are written down
-    /// already: after any crash the node knows that it has a word in it.
+    /// Starts a group's replica on this node, unless it runs. Its founders are stored already, so
+    /// that after a crash the node finds that it is a voter.
     pub(crate) fn begin(&self, placement: &Placement) -> Result<()> {
         if self.groups.get(placement.group).is_some() {
             return Ok(());
         }
         let shared = self.directory.group.shared.clone();
-        let own = (shared.node, &*self.settings, shared.witness);
-        let found = recovery::begin(placement, own, &*shared.trees)?;
-        let group = Arc::new(Group::new(found, shared));
+        let own = (shared.node, &*self.settings, shared.is_witness);
+        let recovered = recovery::new_group(placement, own, &*shared.trees)?;
+        let group = Arc::new(Group::new(recovered, shared));
         if self.groups.add(Arc::clone(&group)) {
-            tracing::info!(target: "node", group = group.id.0, "a group begins here");
+            tracing::info!(
+                target: "node", group = group.id.0, "this node is now a member of the group"
+            );
             drive(&self.lifecycle, group);
         }
         Ok(())
     }
 
-    /// Ends a dropped group: its replica here, then its rows. The log drops its records like any
-    /// others that are not needed. After an interruption the next start continues.
+    /// Stops the replica of a dropped group, then removes its rows. Its log records are collapsed
+    /// like others that are not needed. After an interruption the next start continues.
     pub(crate) fn end(self: &Arc<GroupHost>, group: Arc<Group>) {
-        if !group.driver.end() {
+        if !group.driver.drop_group() {
             return;
         }
         let (host, name) = (self.clone(), format!("end of group {}", group.id));
         self.lifecycle.tasks.loops.spawn(&name, async move {
-            // The driver first: an entry that it still applied would bring rows back.
-            group.driver.ends().await;
+            // The driver first: an entry applied later would restore rows.
+            group.driver.wait_for_end().await;
             let id = group.id;
             host.groups.remove(id);
             let (flusher, file_tasks) = (host.flusher.clone(), host.file_tasks.clone());
-            let dropping = move || {
+            let drop_rows = move || {
                 let _task = file_tasks.begin()?;
                 flusher.drop_prefix(&id.0.to_be_bytes())
             };
-            match host.lifecycle.tasks.loops.run_blocking(dropping).await {
-                Some(Ok(())) => tracing::info!(target: "node", group = id.0, "a group has ended"),
+            match host.lifecycle.tasks.loops.run_blocking(drop_rows).await {
+                Some(Ok(())) => tracing::info!(
+                    target: "node", group = id.0, "a dropped group's rows are removed"
+                ),
                 Some(Err(error)) if error.reason == Reason::Corrupt => host.lifecycle.fail(error),
-                Some(Err(error)) => tracing::warn!(target: "node", %error, "a group's rows stay"),
-                None => tracing::error!(target: "node", group = id.0, "ending a group broke off"),
+                Some(Err(error)) => {
+                    tracing::warn!(
+                        target: "node", %error, "a dropped group's rows could not be removed"
+                    )
+                }
+                None => tracing::error!(
+                    target: "node", group = id.0, "the removal of a dropped group was interrupted"
+                ),
             }
         });
     }

@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
-/// Time after which a search for a master begins anew, milliseconds: a member that was asked in
-/// vain may lead by then.
+/// Time after which a search for a master starts over, in milliseconds: a member that failed before
+/// may lead by then.
 const SEARCH_MS: u64 = 1_000;
 
 /// A group without a replica here.
 pub(crate) struct RemoteGroup {
     id: GroupId,
-    /// The node to ask stands in the master's place.
-    ask: watch::Sender<Leadership>,
+    /// Leadership with the node to call in the master's place.
+    target: watch::Sender<Leadership>,
     search: Mutex<MasterSearch>,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct RemoteGroup {
 struct MasterSearch {
     /// Time at which it began, in this node's milliseconds.
     began_ms: u64,
-    /// Members that were asked in vain since.
+    /// Members that failed since.
     failed: BTreeSet<NodeId>,
 }
 
-/// Reference to the group that keeps a bucket's rows.
+/// Reference to the group that stores a bucket's rows.
 #[derive(Clone)]
 pub(crate) enum GroupRef {
     /// A group that has a replica on this node.
@@ -51,11 +51,11 @@ impl GroupRef {
         }
     }
 
-    /// Returns its leadership and every change of it: the master, or the node to ask.
-    pub(crate) fn standing(&self) -> watch::Receiver<Leadership> {
+    /// Returns the leadership as a watch: the master, or the node to call.
+    pub(crate) fn watch_leadership(&self) -> watch::Receiver<Leadership> {
         match self {
-            GroupRef::Local(group) => group.leadership.standing(),
-            GroupRef::Remote(remote) => remote.ask.subscribe(),
+            GroupRef::Local(group) => group.leadership.subscribe(),
+            GroupRef::Remote(remote) => remote.target.subscribe(),
         }
     }
 
@@ -70,30 +70,30 @@ impl GroupRef {
 
 impl RemoteGroup {
     pub(crate) fn new(id: GroupId) -> RemoteGroup {
-        let ask = watch::Sender::new(Leadership::default());
-        RemoteGroup { id, ask, search: Mutex::default() }
+        let target = watch::Sender::new(Leadership::default());
+        RemoteGroup { id, target, search: Mutex::default() }
     }
 
-    /// Returns the node that is to be asked.
+    /// Returns the node to call.
     pub(crate) fn target(&self) -> Option<NodeId> {
-        self.ask.borrow().master
+        self.target.borrow().master
     }
 
-    /// Sends later requests to this node.
+    /// Sets the node to which later requests are sent.
     pub(crate) fn set_target(&self, node: Option<NodeId>) {
-        self.ask.send_if_modified(|standing| std::mem::replace(&mut standing.master, node) != node);
+        self.target
+            .send_if_modified(|leadership| std::mem::replace(&mut leadership.master, node) != node);
     }
 
-    /// Notes that a node was asked in vain: later requests go to the node that it named as master,
-    /// or to the next of these members, which are reached. Returns the named node, if it is worth
-    /// asking at once.
+    /// Records that a node failed: later requests go to the node that it named as master, or to the
+    /// next of these connected members. Returns the named node if it should be tried at once.
     ///
-    /// A member is asked once in a search. Two that name each other, as those do that hear nothing
-    /// of the group any more, would otherwise keep requests from the one that leads.
+    /// A member is tried once in a search. Two former members that name each other would otherwise
+    /// keep requests from the present master.
     pub(crate) fn on_failure(
         &self,
-        asked: NodeId,
-        named: Option<NodeId>,
+        target: NodeId,
+        hint: Option<NodeId>,
         members: &[NodeId],
         now_ms: u64,
     ) -> Option<NodeId> {
@@ -101,28 +101,28 @@ impl RemoteGroup {
         if now_ms >= search.began_ms + SEARCH_MS {
             *search = MasterSearch { began_ms: now_ms, failed: BTreeSet::new() };
         }
-        search.failed.insert(asked);
-        let named = named.filter(|named| !search.failed.contains(named));
-        // Others may have asked the same node, and the first of them has moved on already: perhaps
-        // to the master, from which an answer that comes late must not lead away.
-        if self.target() != Some(asked) {
-            return named.filter(|named| self.target() == Some(*named));
+        search.failed.insert(target);
+        let hint = hint.filter(|hint| !search.failed.contains(hint));
+        // Another request may have failed at the same node and changed the target already, perhaps
+        // to the master: a late failure must not change it back.
+        if self.target() != Some(target) {
+            return hint.filter(|hint| self.target() == Some(*hint));
         }
-        let next = named.or_else(|| search.next(asked, members));
+        let next = hint.or_else(|| search.next(target, members));
         self.set_target(next);
-        named
+        hint
     }
 }
 
 impl MasterSearch {
-    /// Returns the member to ask after this one; begins anew when all were asked.
-    fn next(&mut self, asked: NodeId, members: &[NodeId]) -> Option<NodeId> {
+    /// Returns the member to try after this one; starts over when all failed.
+    fn next(&mut self, target: NodeId, members: &[NodeId]) -> Option<NodeId> {
         if members.iter().all(|member| self.failed.contains(member)) {
-            self.failed = BTreeSet::from([asked]);
+            self.failed = BTreeSet::from([target]);
         }
-        let (before, behind): (Vec<_>, Vec<_>) = members.iter().partition(|node| **node <= asked);
+        let (before, after): (Vec<_>, Vec<_>) = members.iter().partition(|node| **node <= target);
         let untried = |member: &&&NodeId| !self.failed.contains(member);
-        let next = behind.iter().chain(&before).find(untried).map(|member| **member);
+        let next = after.iter().chain(&before).find(untried).map(|member| **member);
         next.or(members.first().copied())
     }
 }
@@ -133,23 +133,23 @@ mod tests {
 
     const MEMBERS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 
-    fn asking(node: u64) -> RemoteGroup {
+    fn with_target(node: u64) -> RemoteGroup {
         let group = RemoteGroup::new(GroupId(2));
         group.set_target(Some(NodeId(node)));
         group
     }
 
     #[test]
-    fn members_that_name_each_other_do_not_hide_the_master() {
-        let group = asking(1);
+    fn circular_master_hints_lead_to_remaining_member() {
+        let group = with_target(1);
         assert_eq!(group.on_failure(NodeId(1), Some(NodeId(2)), &MEMBERS, 5_000), Some(NodeId(2)));
         assert_eq!(group.on_failure(NodeId(2), Some(NodeId(1)), &MEMBERS, 5_001), None);
         assert_eq!(group.target(), Some(NodeId(3)));
     }
 
     #[test]
-    fn a_failure_that_comes_late_leaves_the_target_where_it_is() {
-        let group = asking(1);
+    fn late_failure_of_previous_target_keeps_current_target() {
+        let group = with_target(1);
         assert_eq!(group.on_failure(NodeId(1), Some(NodeId(3)), &MEMBERS, 5_000), Some(NodeId(3)));
         assert_eq!(group.on_failure(NodeId(1), Some(NodeId(2)), &MEMBERS, 5_002), None);
         assert_eq!(group.on_failure(NodeId(1), Some(NodeId(3)), &MEMBERS, 5_003), Some(NodeId(3)));
@@ -157,28 +157,28 @@ mod tests {
     }
 
     #[test]
-    fn a_search_comes_to_all_members_and_then_begins_anew() {
-        let group = asking(2);
-        let mut asked = Vec::new();
+    fn master_search_visits_all_members_then_restarts() {
+        let group = with_target(2);
+        let mut visited = Vec::new();
         for turn in 0..7 {
             let target = group.target().expect("there are members");
-            asked.push(target.0);
+            visited.push(target.0);
             assert_eq!(group.on_failure(target, None, &MEMBERS, 5_000 + turn), None);
         }
-        assert_eq!(asked, [2, 3, 1, 2, 3, 1, 2]);
+        assert_eq!(visited, [2, 3, 1, 2, 3, 1, 2]);
     }
 
     #[test]
-    fn a_member_that_failed_is_asked_again_in_a_later_search() {
-        let group = asking(1);
+    fn failed_member_is_retried_in_a_later_search() {
+        let group = with_target(1);
         assert_eq!(group.on_failure(NodeId(1), None, &MEMBERS, 5_000), None);
-        let named = group.on_failure(NodeId(2), Some(NodeId(1)), &MEMBERS, 5_000 + SEARCH_MS);
-        assert_eq!((named, group.target()), (Some(NodeId(1)), Some(NodeId(1))));
+        let hint = group.on_failure(NodeId(2), Some(NodeId(1)), &MEMBERS, 5_000 + SEARCH_MS);
+        assert_eq!((hint, group.target()), (Some(NodeId(1)), Some(NodeId(1))));
     }
 
     #[test]
-    fn without_a_reached_member_there_is_nobody_to_ask() {
-        let group = asking(1);
+    fn group_ref_without_reached_members_has_no_target() {
+        let group = with_target(1);
         assert_eq!(group.on_failure(NodeId(1), None, &[], 5_000), None);
         assert_eq!(group.target(), None);
     }

@@ -12,22 +12,22 @@ use std::sync::{Arc, Mutex, RwLock};
 #[derive(Default)]
 pub(crate) struct Groups {
     all: RwLock<BTreeMap<GroupId, Arc<Group>>>,
-    /// Groups that have no replica here, once a request named them.
+    /// Groups without a replica here that a request has named.
     remote: RwLock<BTreeMap<GroupId, Arc<RemoteGroup>>>,
-    /// True once the node stops: nothing would wait for a group that begins then.
+    /// True once the node stops: a group added later would never be stopped.
     closed: AtomicBool,
-    /// Number of groups that began or ended here; a holder of a group compares it.
+    /// Number of groups that started or stopped here; validates cached look-ups.
     changes: AtomicU64,
-    /// Node that last asked how many groups this one leads: it may hand some over.
+    /// Node that last asked for the number of led groups: it may be about to hand some over.
     pub inquirer: Mutex<Option<Inquirer>>,
 }
 
-/// A node that asked how many groups this one leads, and was answered.
+/// Node that asked for the number of led groups and got an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inquirer {
     pub node: NodeId,
-    /// Milliseconds of this node's clock.
-    pub at: u64,
+    /// Time of the answer, in milliseconds of this node's clock.
+    pub answered_ms: u64,
 }
 
 /// A consistent bucket, and its group's replica on this node.
@@ -42,15 +42,15 @@ impl Groups {
         Groups { all: RwLock::new(all), ..Groups::default() }
     }
 
-    /// One more. `false`: it is here already, or the node stops; then it must not be driven.
+    /// Adds a group. False: it exists already, or the node stops; then it must not be driven.
     pub(crate) fn add(&self, group: Arc<Group>) -> bool {
         let mut all = self.all.write().expect("no one panics while holding it");
-        let fits = !self.closed.load(Ordering::Acquire) && !all.contains_key(&group.id);
-        if fits {
+        let is_new = !self.closed.load(Ordering::Acquire) && !all.contains_key(&group.id);
+        if is_new {
             all.insert(group.id, group);
             self.changes.fetch_add(1, Ordering::Release);
         }
-        fits
+        is_new
     }
 
     /// Removes a dropped group whose replica here has ended.
@@ -60,25 +60,25 @@ impl Groups {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// No group begins from here on.
+    /// Refuses to add groups from here on.
     pub(crate) fn close(&self) {
         let _all = self.all.write().expect("no one panics while holding it");
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Number of groups that have begun or ended here so far.
+    /// Returns the number of groups that have started or stopped here.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// One of them.
+    /// Returns a group that has a replica here.
     #[inline]
     pub(crate) fn get(&self, id: GroupId) -> Option<Arc<Group>> {
         self.all.read().expect("no one panics while holding it").get(&id).cloned()
     }
 
-    /// One that must be there, or why the request can't be served here.
+    /// Returns a group that has a replica here, or the error `Moved`.
     #[inline]
     pub(crate) fn find(&self, id: GroupId) -> Result<Arc<Group>> {
         self.get(id).ok_or_else(|| {
@@ -86,19 +86,19 @@ impl Groups {
         })
     }
 
-    /// One that is remote from here.
+    /// Returns a group without a replica here.
     pub(crate) fn remote(&self, id: GroupId) -> Arc<RemoteGroup> {
         let mut remote = self.remote.write().expect("no one panics while holding it");
         Arc::clone(remote.entry(id).or_insert_with(|| Arc::new(RemoteGroup::new(id))))
     }
 
-    /// All of them, by their id.
+    /// Returns all groups with a replica here, by id.
     pub(crate) fn all(&self) -> Vec<Arc<Group>> {
         self.all.read().expect("no one panics while holding it").values().cloned().collect()
     }
 }
 
-/// Returns true if this node follows a group. Of a group that it has left it has outdated rows.
-pub(crate) fn keeps_up(group: &Group) -> bool {
-    group.id == GroupId::DIRECTORY || group.leadership.has_part()
+/// Returns true if this node follows a group. In a group that it has left its rows are outdated.
+pub(crate) fn follows(group: &Group) -> bool {
+    group.id == GroupId::DIRECTORY || group.leadership.is_member()
 }

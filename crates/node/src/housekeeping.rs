@@ -6,16 +6,16 @@
 //! the store is made durable and the log truncated.
 
 use crate::disk_health::DiskHealth;
+use crate::dropped_bucket::DroppedBucket;
 use crate::flush::StoreFlusher;
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
-use crate::reclaimed::Reclaimed;
 use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use dynamo::vnode_store::VnodeStore;
 use metadata::Directory;
 use replication::layout;
-use runtime::disk_space::Figures;
+use runtime::disk_space::DiskFigures;
 use runtime::log_writer::store_error;
 use runtime::{FileTasks, MaintenanceSignal, world};
 use std::collections::BTreeMap;
@@ -24,23 +24,23 @@ use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
-/// Minimum time between two statements of the log's state, in milliseconds. Damage before the last
-/// one can be repaired in place.
-const STATE_PAUSE_MS: u64 = 1_000;
-/// Maximum number of groups that log their state again at a time; with more, they take turns.
-const STATEMENTS_MAX: usize = 64;
-/// The log is collapsed when it is this part of its limit, so that replay stays short.
-const COLLAPSE_PART: u64 = 4;
-/// The directory of several members forgets a dropped bucket after this.
+/// Minimum time between two requests for records of the log's head, in milliseconds. Damage before
+/// the last such record can be repaired in place.
+const HEAD_PAUSE_MS: u64 = 1_000;
+/// Maximum number of groups that record their log head at a time; with more, they alternate.
+const HEAD_REQUESTS_MAX: usize = 64;
+/// The log is collapsed when it reaches its limit divided by this, so that replay stays short.
+const COLLAPSE_FRACTION: u64 = 4;
+/// Time after which a directory with several members removes a dropped bucket's row.
 const FORGET_MS: u64 = 30_000;
 
-/// Progress of logging again the state that exists only in the log.
+/// Progress of the requests to record the log's head.
 #[derive(Default)]
-pub(crate) struct Statements {
+pub(crate) struct LogHeadRequests {
     /// Index of the next group.
     next: usize,
-    /// Number of groups that have not done so since something was written.
-    left: usize,
+    /// Number of groups that have not recorded it since something was written.
+    remaining: usize,
 }
 
 /// State of the two maintenance threads.
@@ -53,14 +53,14 @@ pub(crate) struct Housekeeper {
     pub disk: Arc<DiskHealth>,
     /// Signal that there is work.
     pub signal: Arc<MaintenanceSignal>,
-    /// Raised when the thread that merges is to look about.
+    /// Signal for the thread that merges tables.
     pub merging: MaintenanceSignal,
     pub file_tasks: Arc<FileTasks>,
     pub lifecycle: Arc<Lifecycle>,
 }
 
 impl Housekeeper {
-    /// Lets the threads begin nothing more, and wakes them to see that.
+    /// Prevents the threads from starting more work, and wakes them.
     pub(crate) fn close(&self) {
         self.file_tasks.close();
         self.signal.raise();
@@ -69,18 +69,18 @@ impl Housekeeper {
 
     /// Runs the maintenance thread.
     pub(crate) fn run_maintenance(&self) {
-        let (mut reclaimed, mut looked_at) = (BTreeMap::new(), None);
-        let (mut stated_ms, mut statements) = (0, Statements::default());
-        self.tell_reserve();
+        let (mut reclaimed, mut checked_index) = (BTreeMap::new(), None);
+        let (mut requested_ms, mut head_requests) = (0, LogHeadRequests::default());
+        self.warn_reduced_reserve();
         loop {
             let now = world::milliseconds();
-            if now.saturating_sub(stated_ms) >= STATE_PAUSE_MS {
-                stated_ms = now;
-                self.state_again(&mut statements);
+            if now.saturating_sub(requested_ms) >= HEAD_PAUSE_MS {
+                requested_ms = now;
+                self.request_log_heads(&mut head_requests);
             }
-            let Ok(working) = self.file_tasks.begin() else { return };
-            let round = self.round(&mut reclaimed, &mut looked_at);
-            drop(working);
+            let Ok(task) = self.file_tasks.begin() else { return };
+            let round = self.round(&mut reclaimed, &mut checked_index);
+            drop(task);
             match round {
                 Ok(true) => self.signal.wait(PAUSE),
                 Ok(false) => self.signal.wait(PAUSE_IDLE),
@@ -89,44 +89,43 @@ impl Housekeeper {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(target: "store", %error, "put off");
-                    std::thread::sleep(PAUSE); // whoever rings can't help
+                    tracing::warn!(target: "store", %error, "maintenance failed; it is retried");
+                    std::thread::sleep(PAUSE); // A wake-up signal would not help.
                 }
             }
         }
     }
 
-    /// Makes every group, and the vnodes, log again the state that exists only in the log, as soon
-    /// as any of them wrote. A later start that finds a hole in the log must know the state of
-    /// each.
-    pub(crate) fn state_again(&self, statements: &mut Statements) {
+    /// Requests every group, and the vnodes, to record the log's head again once any of them wrote.
+    /// A later start that finds a hole in the log needs the state of each.
+    pub(crate) fn request_log_heads(&self, head_requests: &mut LogHeadRequests) {
         let groups = self.groups.all();
-        let mut wrote = self.vnode_store.has_written();
+        let mut has_written = self.vnode_store.take_written();
         for group in &groups {
-            wrote |= group.has_written();
+            has_written |= group.has_written();
         }
-        if wrote {
-            statements.left = groups.len();
+        if has_written {
+            head_requests.remaining = groups.len();
         }
-        let now = statements.left.min(STATEMENTS_MAX);
+        let now = head_requests.remaining.min(HEAD_REQUESTS_MAX);
         if now == 0 {
             return;
         }
-        for place in 0..now {
-            groups[(statements.next + place) % groups.len()].state_again();
+        for offset in 0..now {
+            groups[(head_requests.next + offset) % groups.len()].request_log_head();
         }
-        self.vnode_store.state_again();
-        statements.left -= now;
-        statements.next = (statements.next + now) % groups.len();
+        self.vnode_store.write_log_head();
+        head_requests.remaining -= now;
+        head_requests.next = (head_requests.next + now) % groups.len();
     }
 
-    /// Runs the thread that merges tables. It is separate, because a merge may take longer than the
-    /// store has memory for the writes meanwhile.
-    pub(crate) fn keep_merging(&self) {
+    /// Runs the thread that merges tables. It is separate because a merge may take longer than the
+    /// memory for concurrent writes lasts.
+    pub(crate) fn run_merger(&self) {
         loop {
-            let Ok(working) = self.file_tasks.begin() else { return };
+            let Ok(task) = self.file_tasks.begin() else { return };
             let merged = self.flusher.trees.compact().map_err(store_error);
-            drop(working);
+            drop(task);
             match merged {
                 Ok(true) => {}
                 Ok(false) => self.merging.wait(PAUSE),
@@ -135,108 +134,116 @@ impl Housekeeper {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(target: "store", %error, "merging put off");
+                    tracing::warn!(target: "store", %error, "compaction failed; it is retried");
                     self.merging.wait(PAUSE_IDLE);
                 }
             }
         }
     }
 
-    /// Runs one round. Returns true if there was work. `looked_at`: the directory's applied index
-    /// when it was last asked for dropped buckets; that query costs a range read.
+    /// Runs one round. Returns true if there was work. `checked_index`: applied index of the
+    /// directory at the last look-up of dropped buckets, which costs a range read.
     fn round(
         &self,
-        reclaimed: &mut BTreeMap<BucketId, Reclaimed>,
-        looked_at: &mut Option<LogIndex>,
+        reclaimed: &mut BTreeMap<BucketId, DroppedBucket>,
+        checked_index: &mut Option<LogIndex>,
     ) -> Result<bool> {
         self.watch_disk();
         let pressure = self.flusher.trees.pressure();
-        let flush = pressure.rotate_is_due()
+        let flush = pressure.is_rotation_due()
             || pressure.sealed_tables > 0
-            || self.flusher.unflushed_log() >= self.settings.log_bytes_max / COLLAPSE_PART;
+            || self.flusher.unflushed_log() >= self.settings.log_bytes_max / COLLAPSE_FRACTION;
         if flush {
             self.flusher.flush_and_collapse()?;
         }
-        let mut busy = flush;
+        let mut has_work = flush;
         let applied =
             self.groups.get(GroupId::DIRECTORY).map(|directory| directory.applied.index());
-        if applied == *looked_at {
-            return Ok(busy);
+        if applied == *checked_index {
+            return Ok(has_work);
         }
-        let mut put_off = false;
-        let dropped = self.directory.dropped()?;
+        let mut is_postponed = false;
+        let dropped = self.directory.dropped_buckets()?;
         let now = world::milliseconds();
         for (bucket, group) in &dropped {
-            reclaimed.entry(*bucket).or_insert(Reclaimed::seen_at(now, *group));
+            reclaimed.entry(*bucket).or_insert(DroppedBucket::new(now, *group));
         }
-        for (bucket, seen) in reclaimed.iter_mut().filter(|(_, seen)| !seen.done) {
-            if self.reclaim(*bucket, seen, now)? {
-                seen.done = true;
-                busy = true;
+        for (bucket, state) in reclaimed.iter_mut().filter(|(_, state)| !state.is_freed) {
+            if self.reclaim(*bucket, state, now)? {
+                state.is_freed = true;
+                has_work = true;
             }
-            put_off |= !seen.done;
+            is_postponed |= !state.is_freed;
         }
-        let known = |bucket: &BucketId| dropped.iter().any(|(dropped, _)| dropped == bucket);
-        // One that the directory forgot already is kept until its space is free here, too.
-        reclaimed.retain(|bucket, seen| !seen.done || known(bucket));
+        let is_dropped = |bucket: &BucketId| dropped.iter().any(|(dropped, _)| dropped == bucket);
+        // Kept until its space is free here, even if the directory has removed its row.
+        reclaimed.retain(|bucket, state| !state.is_freed || is_dropped(bucket));
         for (bucket, _) in dropped {
-            let seen = reclaimed.get(&bucket).filter(|seen| seen.done).map(|seen| seen.seen);
-            let Some(seen) = seen else { continue };
-            put_off |= !self.forget(bucket, now.saturating_sub(seen))?;
+            let seen_ms =
+                reclaimed.get(&bucket).filter(|state| state.is_freed).map(|state| state.seen_ms);
+            let Some(seen_ms) = seen_ms else { continue };
+            is_postponed |= !self.forget_bucket(bucket, now.saturating_sub(seen_ms))?;
         }
-        // What was put off waits for time to pass, which no new entry tells of.
-        if !put_off {
-            *looked_at = applied;
+        // Postponed work becomes due by time, which no new entry signals.
+        if !is_postponed {
+            *checked_index = applied;
         }
-        Ok(busy)
+        Ok(has_work)
     }
 
-    /// Makes the directory forget a bucket whose space is freed, once the other members had time
-    /// for it, too. Returns false if that is to be tried again.
-    fn forget(&self, bucket: BucketId, since: u64) -> Result<bool> {
+    /// Removes the directory's row of a bucket whose space is freed, once the other members had
+    /// time to free theirs. Returns false if that is to be retried.
+    fn forget_bucket(&self, bucket: BucketId, elapsed_ms: u64) -> Result<bool> {
         let directory = &self.directory.group;
         if !directory.leadership.is_master() {
             return Ok(false);
         }
-        if !directory.is_alone() && since < FORGET_MS {
+        if !directory.is_sole_member() && elapsed_ms < FORGET_MS {
             return Ok(false);
         }
-        self.directory.forget_dropped(bucket).map(|()| true)
+        self.directory.remove_dropped_row(bucket).map(|()| true)
     }
 
-    /// Frees a dropped bucket's space. Returns false if that is to be tried again. Never waits
-    /// until an entry is applied: that may wait for a flush, and this thread is the one that
-    /// flushes.
-    pub(crate) fn reclaim(&self, bucket: BucketId, seen: &mut Reclaimed, now: u64) -> Result<bool> {
-        let Some(group) = self.groups.get(seen.group) else { return Ok(true) };
-        if !seen.is_over(&group.apply_progress(), now) {
+    /// Frees a dropped bucket's space. Returns false if that is to be retried. Never waits until an
+    /// entry is applied: that may require a flush, which this thread runs.
+    pub(crate) fn reclaim(
+        &self,
+        bucket: BucketId,
+        state: &mut DroppedBucket,
+        now: u64,
+    ) -> Result<bool> {
+        let Some(group) = self.groups.get(state.group) else { return Ok(true) };
+        if !state.is_applied(&group.apply_progress(), now) {
             return Ok(false);
         }
         let mut prefix = Vec::new();
         layout::row_key(group.id, bucket, &[], &mut prefix);
         self.flusher.drop_prefix(&prefix)?;
-        tracing::debug!(target: "store", bucket = bucket.0, "a dropped bucket's space is free");
+        tracing::debug!(
+            target: "store", bucket = bucket.0, "the space of a dropped bucket is reclaimed"
+        );
         Ok(true)
     }
 
     /// Logs once that the disk is too small for the configured reserve.
-    fn tell_reserve(&self) {
-        let Some(disk) = Figures::of(&self.settings.data_dir) else { return };
+    fn warn_reduced_reserve(&self) {
+        let Some(disk) = DiskFigures::measure(&self.settings.data_dir) else { return };
         let (total, wanted) = (disk.total_bytes, self.settings.disk_reserve_bytes);
         let reserve = disk.reserve_bytes(wanted);
         if reserve < wanted {
             tracing::warn!(
                 target: "store", wanted, reserve, total,
-                "disk_reserve_bytes is more than an eighth of this disk: an eighth is kept free"
+                "disk_reserve_bytes is more than an eighth of this disk: an eighth is reserved \
+                 instead"
             );
         }
     }
 
-    /// Refuses writes when the disk is nearly full, and takes them again when there is space.
+    /// Refuses writes when the disk is nearly full, and accepts them again when there is space.
     fn watch_disk(&self) {
-        if let Some(figures) = Figures::of(&self.settings.data_dir) {
-            let no_space = self.disk.log_writer.no_space();
-            self.disk.space.see(&figures, self.settings.disk_reserve_bytes, no_space);
+        if let Some(figures) = DiskFigures::measure(&self.settings.data_dir) {
+            let no_space = self.disk.log_writer.waits_for_space();
+            self.disk.space.update(&figures, self.settings.disk_reserve_bytes, no_space);
         }
     }
 }

@@ -15,6 +15,7 @@ mod data_dir;
 mod disk_alarm;
 mod disk_health;
 mod dispatch;
+mod dropped_bucket;
 mod emptying;
 mod flow;
 mod flush;
@@ -32,7 +33,6 @@ mod peer_links;
 mod process;
 mod read;
 mod readiness;
-mod reclaimed;
 mod recovery;
 mod ring;
 mod ring_replacement;
@@ -49,11 +49,11 @@ mod warnings;
 
 pub use checkpoints::CheckpointStatus;
 pub use cluster::{
-    ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
-    Remains, RingRemains,
+    ClusterStatus, DamagedMember, MemberStatus, PartStatus, PendingJoin, PlaceStatus,
+    SurvivingData, SurvivingGroup, SurvivingRing,
 };
 pub use dynamo::{AvailableStatus, HintsStatus};
-pub use emptying::{Emptied, EmptyingCursor};
+pub use emptying::{EmptyPrefixCursor, EmptyPrefixProgress};
 pub use flow::{Elsewhere, Flow};
 pub use location::{BucketPlacement, PlacedMember};
 pub use process::processor_seconds;
@@ -61,12 +61,12 @@ pub use recovery::{LogRepair, trust_log};
 pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
 pub use replication::snapshot::SnapshotStatus;
 pub use runtime::mutants::break_rule;
-pub use runtime::submit::{LaterReply, Submitted, Ticket};
-pub use runtime::{Complaint, Sample, SampleKind};
-pub use settings::{NodeSettings, PeerPlace};
+pub use runtime::submit::{LaterReply, SubmitResult, Ticket};
+pub use runtime::{Sample, SampleKind, WarningLimiter};
+pub use settings::{NodeSettings, PeerAddresses};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 
-pub use transfer::{MovePhase, MoveProgress, Movement};
+pub use transfer::{MovePhase, MoveProgress, MoveStatus};
 
 use base::error::shutting_down;
 use base::{
@@ -109,14 +109,14 @@ impl Node {
     /// Takes a request without waiting: the front-end's hot path. `flow` belongs to one connection
     /// and makes its requests see each other's effects in order. What comes back is valid at once,
     /// once a ticket is decided, or later.
-    pub fn submit(&self, flow: &mut Flow, request: Request) -> Submitted {
+    pub fn submit(&self, flow: &mut Flow, request: Request) -> SubmitResult {
         self.router.submit(flow, request)
     }
 
     /// Waits until everything up to the ticket is decided (and applied). An error means: the
     /// outcome of updates up to the ticket that were not yet known decided is unknown.
-    pub async fn decided(&self, ticket: Ticket) -> Result<()> {
-        self.router.settled(Some(ticket)).await
+    pub async fn wait_decided(&self, ticket: Ticket) -> Result<()> {
+        self.router.wait_applied(Some(ticket)).await
     }
 
     /// One request from beginning to end: `submit`, then wait.
@@ -130,19 +130,19 @@ impl Node {
     }
 
     /// Returns the group of a bucket and its master, as this node knows them; needs no quorum.
-    pub fn place(&self, bucket: &BucketName) -> Result<BucketPlacement> {
-        self.router.place(bucket)
+    pub fn placement(&self, bucket: &BucketName) -> Result<BucketPlacement> {
+        self.router.describe_placement(bucket)
     }
 
     /// Returns the name of the master of a bucket's group, if that is another node. A request sent
     /// there saves one hop.
-    pub fn other_master(&self, bucket: &BucketName) -> Option<String> {
+    pub fn remote_master(&self, bucket: &BucketName) -> Option<String> {
         self.router.other_master(bucket)
     }
 
     /// Returns the group of a bucket, the group that it moves to, and the progress.
-    pub async fn movement(&self, bucket: &BucketName) -> Result<Movement> {
-        self.moves.movement(bucket).await
+    pub async fn move_status(&self, bucket: &BucketName) -> Result<MoveStatus> {
+        self.moves.move_status(bucket).await
     }
 
     /// Returns members and placement, as this node knows them; needs no quorum.
@@ -160,7 +160,7 @@ impl Node {
     /// is none.
     pub fn ring(&self) -> Option<RingDescription> {
         let ring = self.router.available.schema.ring();
-        ring.map(|ring| metadata::described(&ring))
+        ring.map(|ring| metadata::describe_ring(&ring))
     }
 
     /// Makes another voter master of a group that this node is master of, once it has everything.
@@ -174,7 +174,7 @@ impl Node {
     }
 
     /// Returns an entry of a group's log that this node knows to be decided, for a member that lost
-    /// it; needs no quorum. `shown`: the join token of a caller who is no operator.
+    /// it; needs no quorum. `token`: the join token of a caller who is no operator.
     ///
     /// Errors: `StaleReplica` (this node does not know it, or has it in its store only),
     /// `Forbidden`.
@@ -182,25 +182,25 @@ impl Node {
         &self,
         group: GroupId,
         index: LogIndex,
-        shown: Option<TokenDigest>,
+        token: Option<TokenDigest>,
     ) -> Result<Bytes> {
-        if let Some(digest) = &shown {
-            self.router.directory.knows(digest)?;
+        if let Some(digest) = &token {
+            self.router.directory.check_join_token(digest)?;
         }
         let group = self.router.locator.groups.find(group)?;
-        let find = move || group.decided_value(index);
-        let found = self.lifecycle.tasks.requests.run_blocking(find).await;
+        let read = move || group.decided_entry(index);
+        let found = self.lifecycle.tasks.requests.run_blocking(read).await;
         found.unwrap_or_else(|| Err(Error::new(Reason::StoreFailed, "the read ended abnormally")))
     }
 
     /// Makes a join token, which admits nodes for the given time, or until all tokens are revoked.
     /// It is returned here and nowhere else; the cluster keeps its digest.
     pub async fn make_join_token(&self, lifetime_ms: Option<u64>) -> Result<JoinToken> {
-        let token = JoinToken::of(runtime::world::secret());
+        let token = JoinToken::from_secret(runtime::world::secret());
         let call = ClusterCall::AddToken { digest: token.digest(), lifetime_ms };
         let call = Call::Directory(DirectoryCall::Cluster(call));
         self.handle(Request { bucket: BucketName::default(), call, retry: None }).await?;
-        tracing::info!(target: "node", lifetime_ms, "a join token was made");
+        tracing::info!(target: "node", lifetime_ms, "a join token was created");
         Ok(token)
     }
 
@@ -233,20 +233,20 @@ impl Node {
     /// Returns the reason for which the node is not ready. `Ok`: it is.
     pub fn readiness(&self) -> Result<()> {
         if let Some(error) = self.lifecycle.failure() {
-            let text = format!("the node has failed and ends: {}", error.text());
+            let text = format!("the node has failed and stops: {}", error.text());
             return Err(Error::new(error.reason, text));
         }
         if self.lifecycle.is_stopping() {
             return Err(shutting_down());
         }
-        self.status.readiness.reaches_masters()?;
-        self.status.readiness.knows_ring()?;
-        self.router.available.finds_others()
+        self.status.readiness.check_masters_reached()?;
+        self.status.readiness.check_ring_known()?;
+        self.router.available.check_warmup()
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process
     /// must exit then.
-    pub async fn failed(&self) -> Error {
+    pub async fn wait_failed(&self) -> Error {
         self.lifecycle.failed().await
     }
 
@@ -269,8 +269,8 @@ impl Node {
     pub async fn checkpoint(&self, target: std::path::PathBuf) -> Result<()> {
         let checkpointer = self.checkpointer.clone();
         let make = move || checkpointer.checkpoint(&target);
-        let made = self.lifecycle.tasks.requests.run_blocking(make).await;
-        made.unwrap_or_else(|| Err(shutting_down()))
+        let result = self.lifecycle.tasks.requests.run_blocking(make).await;
+        result.unwrap_or_else(|| Err(shutting_down()))
     }
 }
 

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
-/// State of a running node, with the parts that must learn of its failure.
+/// State of a running node, and the components that fail with it.
 pub(crate) struct Lifecycle {
     groups: Arc<Groups>,
     vnode_store: Arc<VnodeStore>,
-    /// True once no request is taken any more.
+    /// True once no request is accepted any more.
     pub stopping: AtomicBool,
-    /// Parents of everything in the background.
+    /// Task scopes of the node.
     pub tasks: NodeTasks,
     failed: watch::Sender<Option<Error>>,
 }
@@ -93,6 +93,6 @@ impl Lifecycle {
 
     /// Returns the token that is cancelled when the background loops must end.
     pub(crate) fn stop_signal(&self) -> CancellationToken {
-        self.tasks.loops.stop().clone()
+        self.tasks.loops.cancellation_token().clone()
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketPlacement {
     /// Name of this node.
-    pub me: String,
+    pub node_name: String,
     /// Name of the master, if one is known.
     pub master: Option<String>,
     /// Role of this node in the group: `master`, `follower`, `candidate`.
@@ -39,73 +39,73 @@ pub struct PlacedMember {
     pub index: LogIndex,
 }
 
-/// A member that lacks no more values than this is near.
-const NEAR: u64 = 1_000;
+/// Maximum lag of a member that counts as near, in entries.
+const NEAR_ENTRIES: u64 = 1_000;
 
 impl Router {
-    pub(crate) fn place(&self, bucket: &BucketName) -> Result<BucketPlacement> {
+    pub(crate) fn describe_placement(&self, bucket: &BucketName) -> Result<BucketPlacement> {
         let group_ref =
-            self.locator.group_ref(bucket).map_err(|error| self.unless_unheard(error))?;
+            self.locator.group_ref(bucket).map_err(|error| self.or_stale_directory(error))?;
         let group = match group_ref {
             GroupRef::Local(group) => group,
-            remote => return Ok(self.place_away(&remote)),
+            remote => return Ok(self.describe_remote(&remote)),
         };
         let links = &self.locator.links;
         let applied = group.applied.index();
-        let standing = *group.leadership.standing().borrow();
-        let known = |progress: &Progress| match progress.saved {
+        let leadership = *group.leadership.subscribe().borrow();
+        let saved_index = |progress: &Progress| match progress.saved {
             _ if progress.node == links.node => applied,
             saved => saved.unwrap_or_default(),
         };
         let member = |progress: &Progress| PlacedMember {
             name: links.name_of(progress.node),
-            index: known(progress),
+            index: saved_index(progress),
         };
         Ok(BucketPlacement {
-            me: links.name_of(links.node),
-            master: standing.master.map(|node| links.name_of(node)),
-            role: standing.role.unwrap_or(Role::Follower).word(),
+            node_name: links.name_of(links.node),
+            master: leadership.master.map(|node| links.name_of(node)),
+            role: leadership.role.unwrap_or(Role::Follower).name(),
             applied,
             members: group.progress().iter().map(member).collect(),
-            expect_progress_possible: self.goes_on(&group),
+            expect_progress_possible: self.can_progress(&group),
         })
     }
 
-    /// Describes a group without a replica here: its desired members, and the node that is asked
-    /// for it.
-    fn place_away(&self, remote: &GroupRef) -> BucketPlacement {
+    /// Describes a group without a replica here: its desired members, and the node that gets its
+    /// requests.
+    fn describe_remote(&self, remote: &GroupRef) -> BucketPlacement {
         let GroupLocator { catalog, links, .. } = &self.locator;
-        let known = catalog.cluster();
-        let place = known.placement(remote.id());
-        let members = place.into_iter().flat_map(|placement| &placement.members);
+        let cluster = catalog.cluster();
+        let placement = cluster.placement(remote.id());
+        let members = placement.into_iter().flat_map(|placement| &placement.members);
         let member = |(node, _): &(NodeId, Part)| PlacedMember {
             name: links.name_of(*node),
             index: LogIndex(0),
         };
-        let master = remote.standing().borrow().master;
+        let master = remote.watch_leadership().borrow().master;
         BucketPlacement {
-            me: links.name_of(links.node),
+            node_name: links.name_of(links.node),
             master: master.map(|node| links.name_of(node)),
-            role: Role::Follower.word(),
+            role: Role::Follower.name(),
             applied: LogIndex(0),
             members: members.map(member).collect(),
             expect_progress_possible: master.is_some(),
         }
     }
 
-    /// Returns true if a group can go on. Its master counts the members that are near. Another node
-    /// checks that the master is connected, which would not be master without enough of them.
-    pub(crate) fn goes_on(&self, group: &Group) -> bool {
+    /// Returns true if a group can make progress. Its master counts the near members. Another node
+    /// checks that the master is connected, which could not be master without enough members.
+    pub(crate) fn can_progress(&self, group: &Group) -> bool {
         if !group.leadership.is_master() {
-            return self.readiness.reaches_master(group);
+            return self.readiness.is_master_reached(group);
         }
         let last = group.state().replica.last();
         let progress = group.progress();
-        let voters = progress.iter().filter(|member| member.part.votes());
-        let near = |member: &&Progress| {
-            member.saved.is_some_and(|saved| saved.0.saturating_add(NEAR) >= last.0)
+        let voters = progress.iter().filter(|member| member.part.can_vote());
+        let is_near = |member: &&Progress| {
+            member.saved.is_some_and(|saved| saved.0.saturating_add(NEAR_ENTRIES) >= last.0)
         };
-        voters.filter(near).count() >= group.configuration().quorums().save
+        voters.filter(is_near).count() >= group.configuration().quorums().save
     }
 
     pub(crate) fn other_master(&self, bucket: &BucketName) -> Option<String> {
@@ -114,12 +114,12 @@ impl Router {
         if group_ref.is_led_here() {
             return None;
         }
-        let master = group_ref.standing().borrow().master?;
+        let master = group_ref.watch_leadership().borrow().master?;
         (master != links.node).then(|| links.name_of(master))
     }
 
-    /// Gives mastership of a bucket's group to the nearest other voter, and waits until it has it.
-    /// A node that is not master has none to give.
+    /// Hands mastership of a bucket's group over to the nearest other voter, and waits for it. No
+    /// effect if this node is not master.
     pub(crate) async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
         let links = &self.locator.links;
         let group = match self.locator.group_ref(bucket)? {
@@ -127,20 +127,21 @@ impl Router {
             _ => return Ok(()),
         };
         let progress = group.progress().into_iter();
-        let heirs = progress.filter(|member| member.part.leads() && links.is_linked(member.node));
-        let Some(heir) = heirs.max_by_key(|member| member.saved) else {
-            let text = "no other voter is connected that could be master: start one";
+        let candidates =
+            progress.filter(|member| member.part.can_lead() && links.is_linked(member.node));
+        let Some(successor) = candidates.max_by_key(|member| member.saved) else {
+            let text = "no other voter that could be master is connected: start one";
             return Err(Error::new(Reason::NoQuorum, text));
         };
-        let mut standing = group.leadership.standing();
-        group.hand_over(heir.node)?;
-        let within = Duration::from_millis(FORWARD_MS_MAX);
-        let moved = standing
-            .wait_for(|standing| standing.master.is_some_and(|master| master != links.node));
-        match timeout(within, moved).await {
+        let mut leadership = group.leadership.subscribe();
+        group.hand_over(successor.node)?;
+        let wait_max = Duration::from_millis(FORWARD_MS_MAX);
+        let handed_over = leadership
+            .wait_for(|leadership| leadership.master.is_some_and(|master| master != links.node));
+        match timeout(wait_max, handed_over).await {
             Ok(_) => Ok(()),
             Err(_) => {
-                let name = links.name_of(heir.node);
+                let name = links.name_of(successor.node);
                 let text = format!("{name} did not take over in time: this node stays master");
                 Err(Error::new(Reason::NoQuorum, text))
             }

@@ -11,7 +11,7 @@ use replication::group::Group;
 use runtime::world;
 use std::sync::Arc;
 
-/// Finds buckets and their groups, here or on other nodes.
+/// Look-up of buckets and their groups, here or on other nodes.
 pub(crate) struct GroupLocator {
     pub groups: Arc<Groups>,
     pub catalog: Arc<Catalog>,
@@ -24,7 +24,7 @@ impl GroupLocator {
         self.catalog.find(name).ok_or_else(|| no_such_bucket(name))
     }
 
-    /// Finds a bucket, and its group; `not_master` if this node has no part in that.
+    /// Finds a bucket and its group. `NotMaster` if the group has no replica here.
     pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, Arc<Group>)> {
         let bucket = self.known_bucket(name)?;
         let group = self.groups.get(bucket.group);
@@ -32,29 +32,29 @@ impl GroupLocator {
         Ok((bucket, group))
     }
 
-    /// Finds the group that decides about a bucket's rows.
+    /// Finds the group that stores a bucket's rows.
     pub(crate) fn group_ref(&self, name: &BucketName) -> Result<GroupRef> {
         let bucket = self.known_bucket(name)?;
-        Ok(self.whom_of(&bucket))
+        Ok(self.group_ref_of(&bucket))
     }
 
-    fn whom_of(&self, bucket: &Bucket) -> GroupRef {
-        let known = self.groups.get(bucket.group);
-        // Of a group it has left, or is only about to get a part in, this node hears nothing.
-        // Of one that it only witnesses it has no rows.
-        let here = |group: &Arc<Group>| {
-            let standing = *group.leadership.standing().borrow();
-            let hears = standing.master.is_some() && !standing.dismissed;
-            (hears || group.leadership.has_part()) && !group.is_bare()
+    fn group_ref_of(&self, bucket: &Bucket) -> GroupRef {
+        let local = self.groups.get(bucket.group);
+        // A replica that has left the group, or is about to join it, gets no messages; a witness
+        // has no rows.
+        let is_local = |group: &Arc<Group>| {
+            let leadership = *group.leadership.subscribe().borrow();
+            let has_master = leadership.master.is_some() && !leadership.is_removed;
+            (has_master || group.leadership.is_member()) && !group.is_witness_replica()
         };
-        match known.filter(here) {
+        match local.filter(is_local) {
             Some(group) => GroupRef::Local(group),
-            None => self.whom_away(bucket.group),
+            None => self.remote_ref(bucket.group),
         }
     }
 
-    /// Chooses the node to ask for a group without a part here.
-    fn whom_away(&self, group: GroupId) -> GroupRef {
+    /// Chooses the node to call for a group without a replica here.
+    fn remote_ref(&self, group: GroupId) -> GroupRef {
         let remote = self.groups.remote(group);
         if remote.target().is_none_or(|node| !self.links.is_linked(node)) {
             remote.set_target(self.linked_members(group).first().copied());
@@ -62,43 +62,42 @@ impl GroupLocator {
         GroupRef::Remote(remote)
     }
 
-    /// Looks again for the group of a request that began with this answer: it may have dismissed
-    /// this node since.
-    pub(crate) fn whom_now(&self, group_ref: &GroupRef) -> GroupRef {
+    /// Returns the reference again, or a remote one if the group has dismissed this node since.
+    pub(crate) fn refreshed(&self, group_ref: &GroupRef) -> GroupRef {
         match group_ref {
-            // Every node has a part in the directory, as long as it belongs to the cluster.
+            // Every member has a part in the directory.
             GroupRef::Local(group)
                 if group.id != GroupId::DIRECTORY
-                    && group.leadership.standing().borrow().dismissed =>
+                    && group.leadership.subscribe().borrow().is_removed =>
             {
-                self.whom_away(group.id)
+                self.remote_ref(group.id)
             }
             group_ref => group_ref.clone(),
         }
     }
 
-    /// Returns the members of a group that are connected, in the order of their ids.
+    /// Returns the connected members of a group, by id.
     fn linked_members(&self, group: GroupId) -> Vec<NodeId> {
-        let known = self.catalog.cluster();
-        let Some(placement) = known.placement(group) else { return Vec::new() };
+        let cluster = self.catalog.cluster();
+        let Some(placement) = cluster.placement(group) else { return Vec::new() };
         let members = placement.members.iter().map(|(node, _)| *node);
         members.filter(|node| self.links.is_linked(*node)).collect()
     }
 
-    /// Notes that a node did not answer for a group without a replica here; returns the node that
-    /// it named instead, if that is to be asked at once.
-    pub(crate) fn asked_in_vain(
+    /// Records that a node failed for a group without a replica here. Returns the node that it
+    /// named instead, if that should be tried at once.
+    pub(crate) fn on_call_failure(
         &self,
         group_ref: &GroupRef,
-        asked: NodeId,
+        target: NodeId,
         error: &Error,
     ) -> Option<NodeId> {
         let GroupRef::Remote(remote) = group_ref else { return None };
-        let named = (error.reason == Reason::NotMaster)
+        let hint = (error.reason == Reason::NotMaster)
             .then(|| self.links.node_of(&error.text()))
             .flatten()
-            .filter(|named| *named != asked && *named != self.links.node);
+            .filter(|hint| *hint != target && *hint != self.links.node);
         let members = self.linked_members(group_ref.id());
-        remote.on_failure(asked, named, &members, world::milliseconds())
+        remote.on_failure(target, hint, &members, world::milliseconds())
     }
 }

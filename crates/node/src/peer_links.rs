@@ -19,8 +19,7 @@ pub(crate) struct PeerLinks {
 }
 
 impl PeerLinks {
-    /// Follows the catalog's description of the cluster; `own`: this node, and its name as it was
-    /// set.
+    /// Creates the links. `own`: this node's id and configured name.
     pub(crate) fn new(
         own: (NodeId, String),
         peers: Arc<OnceLock<Peers>>,
@@ -31,32 +30,32 @@ impl PeerLinks {
 
     /// Returns true if there is a connection to this other node.
     pub(crate) fn is_linked(&self, node: NodeId) -> bool {
-        self.peers.get().is_some_and(|peers| peers.linked(node))
+        self.peers.get().is_some_and(|peers| peers.is_linked(node))
     }
 
-    /// The connections to the other nodes.
+    /// Returns the state of the connections to the other nodes.
     pub(crate) fn status(&self) -> Vec<PeerStatus> {
         self.peers.get().map(|peers| peers.status()).unwrap_or_default()
     }
 
-    /// A node's name: its own as it was set, another's as the directory has it.
+    /// Returns a node's name: the configured one of this node, the directory's of others.
     pub(crate) fn name_of(&self, node: NodeId) -> String {
         self.members.name_of(node)
     }
 
-    /// The member of this name.
+    /// Returns the member of this name.
     pub(crate) fn node_of(&self, name: &str) -> Option<NodeId> {
-        let known = self.members.cluster();
-        known.members.iter().find(|member| member.name == name).map(|member| member.node)
+        let cluster = self.members.cluster();
+        cluster.members.iter().find(|member| member.name == name).map(|member| member.node)
     }
 
-    /// `not_master` with the name of the group's master, as clients that look for it parse it.
+    /// Returns `NotMaster` with the name of the group's master, which clients parse.
     pub(crate) fn master_of(&self, group: &Group) -> Error {
-        let master = group.leadership.standing().borrow().master;
+        let master = group.leadership.subscribe().borrow().master;
         self.not_master(master)
     }
 
-    /// `not_master` with the name of this master.
+    /// Returns `NotMaster` with the name of this master.
     pub(crate) fn not_master(&self, master: Option<NodeId>) -> Error {
         let name = master.map_or_else(|| "None".into(), |node| self.name_of(node));
         Error::new(Reason::NotMaster, name)

@@ -4,7 +4,8 @@ use runtime::sample::{Sample, SampleKind};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 
-/// Memory, time of the processors and open files; what a machine does not tell is left out.
+/// Returns memory, CPU time and open files of the process; omits those that the system does not
+/// report.
 pub(crate) fn samples() -> impl Iterator<Item = Sample> {
     let used = seconds_of(ClockId::ProcessCPUTime);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -12,17 +13,17 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
     [
         (
             "process_cpu_seconds_total",
-            "Time of all processors, of the program and of the system for it.",
+            "Total user and system CPU time in seconds.",
             SampleKind::Counter,
             Some(used),
         ),
         (
             "process_resident_memory_bytes",
-            "Memory that is in use.",
+            "Resident memory size in bytes.",
             SampleKind::Gauge,
             resident_bytes(&status),
         ),
-        ("process_open_fds", "Open files and connections.", SampleKind::Gauge, files),
+        ("process_open_fds", "Number of open file descriptors.", SampleKind::Gauge, files),
     ]
     .into_iter()
     .filter_map(|(name, help, kind, value)| {
@@ -42,7 +43,7 @@ fn seconds_of(clock: ClockId) -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// In these parts of a second the system counts the time of processors (`USER_HZ`).
+/// Unit of CPU time in `/proc`, as a fraction of a second (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processor time of the program itself, and of the system on its behalf, in seconds. 0 if the
@@ -51,17 +52,17 @@ pub fn processor_seconds() -> (f64, f64) {
     ticks(&fs::read_to_string("/proc/self/stat").unwrap_or_default()).unwrap_or_default()
 }
 
-/// The 14th and 15th field, counted from behind the program's name, which may hold anything.
+/// Returns the 14th and 15th field, counted from the program's name, which may contain spaces.
 fn ticks(stat: &str) -> Option<(f64, f64)> {
-    let (_, behind) = stat.rsplit_once(") ")?;
-    let mut seconds = behind.split(' ').skip(11).map(|field| {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut seconds = fields.split(' ').skip(11).map(|field| {
         let ticks: u64 = field.parse().ok()?;
         Some(ticks as f64 / TICKS_PER_SECOND)
     });
     Some((seconds.next()??, seconds.next()??))
 }
 
-/// The line `VmRSS:    1234 kB` in bytes.
+/// Parses the line `VmRSS:    1234 kB`. Returns bytes.
 fn resident_bytes(status: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -72,35 +73,35 @@ fn resident_bytes(status: &str) -> Option<f64> {
 mod tests {
     use super::{ClockId, processor_seconds, resident_bytes, samples, seconds_of, ticks};
 
-    /// Processor time that a test uses, in seconds; many times the error of what it compares.
-    const BURNT: f64 = 0.2;
+    /// CPU time that a test uses, in seconds; many times the error of the comparison.
+    const CPU_SECONDS: f64 = 0.2;
 
     /// Uses processor time of this thread, however much else the machine does.
     fn burn() {
-        let until = seconds_of(ClockId::ThreadCPUTime) + BURNT;
+        let until = seconds_of(ClockId::ThreadCPUTime) + CPU_SECONDS;
         while seconds_of(ClockId::ThreadCPUTime) < until {
             std::hint::black_box((0..std::hint::black_box(1_000_u64)).sum::<u64>());
         }
     }
 
     #[test]
-    fn a_process_knows_its_memory_its_time_and_its_files() {
+    fn process_metrics_report_memory_cpu_and_open_files() {
         let found: Vec<_> = samples().map(|sample| (sample.name, sample.value)).collect();
-        let of = |name| found.iter().find(|(known, _)| *known == name).expect(name).1;
-        assert!(of("process_resident_memory_bytes") > 1e6, "{found:?}");
-        assert!(of("process_cpu_seconds_total") > 0.0, "{found:?}");
-        assert!(of("process_open_fds") >= 3.0, "{found:?}");
+        let value_of = |name| found.iter().find(|(known, _)| *known == name).expect(name).1;
+        assert!(value_of("process_resident_memory_bytes") > 1e6, "{found:?}");
+        assert!(value_of("process_cpu_seconds_total") > 0.0, "{found:?}");
+        assert!(value_of("process_open_fds") >= 3.0, "{found:?}");
     }
 
     #[test]
-    fn time_of_processors_is_told_apart_whatever_the_program_is_called() {
+    fn cpu_ticks_parse_with_parentheses_in_program_name() {
         let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 31 0 0 20";
         assert_eq!(ticks(stat), Some((2.5, 0.31)));
         assert_eq!((ticks("7 (a) S 1"), ticks("")), (None, None));
     }
 
     #[test]
-    fn processor_time_agrees_with_the_clock_of_the_process() {
+    fn cpu_seconds_agree_with_process_clock() {
         // Twice: what stands still, or is another process' time, does not pass both.
         for _ in 0..2 {
             burn();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metric_of_processor_time_grows_by_what_is_used() {
+    fn cpu_seconds_metric_grows_by_cpu_used() {
         let used = || {
             let mut all = samples();
             let found = all.find(|sample| sample.name == "process_cpu_seconds_total");
@@ -124,12 +125,12 @@ mod tests {
         let before = used();
         burn();
         let (after, (own, system)) = (used(), processor_seconds());
-        assert!(after - before >= BURNT, "{before} to {after}");
+        assert!(after - before >= CPU_SECONDS, "{before} to {after}");
         assert!(after <= own + system + 3.0 / super::TICKS_PER_SECOND, "{after}: {own}, {system}");
     }
 
     #[test]
-    fn what_is_not_told_is_left_out() {
+    fn resident_memory_is_none_if_status_lacks_a_number() {
         assert_eq!(resident_bytes("VmPeak: 9 kB\nVmRSS:\t    1234 kB\n"), Some(1_263_616.0));
         assert_eq!(resident_bytes("VmRSS: many kB"), None);
         assert_eq!(resident_bytes(""), None);

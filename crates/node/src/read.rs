@@ -4,9 +4,9 @@
 //! master only: from its own rows while its lease lasts, else after a majority has confirmed that
 //! it still is master (*read index*).
 
-use crate::answers::bytes_of_read;
+use crate::answers::read_answer_bytes_max;
 use crate::flow::Flow;
-use crate::groups::{Local, keeps_up};
+use crate::groups::{Local, follows};
 use crate::route::Router;
 use crate::updating::pending;
 use base::error::shutting_down;
@@ -16,16 +16,16 @@ use base::{
 };
 use replication::bucket::Bucket;
 use replication::group::Group;
-use replication::read::{self, still_master};
-use replication::seals::sealed;
+use replication::read::{self, confirm_master};
+use replication::seals::bucket_moved_error;
 use runtime::metrics::Metrics;
-use runtime::submit::{Submitted, Ticket};
+use runtime::submit::{SubmitResult, Ticket};
 use runtime::world::timeout;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait of a read for values that were being applied when it came.
-const BEING_APPLIED: Duration = Duration::from_secs(1);
+/// Maximum wait of a read for entries that were being applied when it arrived.
+const APPLY_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Router {
     /// Answers a read; `not_master` if another node must.
@@ -36,13 +36,13 @@ impl Router {
         local: Local,
         read: &Read,
         level: ReadLevel,
-    ) -> Result<Submitted> {
+    ) -> Result<SubmitResult> {
         let Local { bucket, group } = local;
         if level == ReadLevel::Consistent && !group.leadership.is_master() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
-        let holds = || keeps_up(&group) && !group.is_bare();
-        if level != ReadLevel::Consistent && !holds() {
+        let has_rows = || follows(&group) && !group.is_witness_replica();
+        if level != ReadLevel::Consistent && !has_rows() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
         check::read(read, &bucket.properties)?;
@@ -50,37 +50,38 @@ impl Router {
         let applied = group.applied.index();
         match level {
             ReadLevel::Consistent => self.read_consistent(flow, name, &bucket, &group, read),
-            ReadLevel::AtLeast(index) if group.applied.shown() < index => {
-                Err(not_fresh(applied, index))
+            ReadLevel::AtLeast(index) if group.applied.visible_index() < index => {
+                Err(stale_replica(applied, index))
             }
             ReadLevel::AtLeast(_) | ReadLevel::Dirty => {
-                // An answer that shows the first of several values that are being applied names the
-                // last of them.
-                let being_applied = match level {
+                // A result that shows the first of several entries being applied must be labelled
+                // with the last of them.
+                let awaited_index = match level {
                     ReadLevel::AtLeast(index) => Some(index).filter(|index| *index > applied),
                     _ => None,
                 };
-                if being_applied.is_none()
-                    && let Some(here) = read::read_at_once(&group, &bucket, read)
+                if awaited_index.is_none()
+                    && let Some(reply) = read::read_at_once(&group, &bucket, read)
                 {
-                    in_place(&group, &bucket, level)?;
-                    return Ok(Submitted::Ready(here));
+                    check_placement(&group, &bucket, level)?;
+                    return Ok(SubmitResult::Ready(reply));
                 }
                 let (router, elsewhere) = (self.clone(), flow.elsewhere);
                 let (name, read) = (name.clone(), read.clone());
-                Ok(Submitted::Later(Box::pin(async move {
-                    if let Some(index) = being_applied {
-                        let reached = timeout(BEING_APPLIED, group.applied.reached(index)).await;
+                Ok(SubmitResult::Later(Box::pin(async move {
+                    if let Some(index) = awaited_index {
+                        let reached =
+                            timeout(APPLY_WAIT_MAX, group.applied.wait_reached(index)).await;
                         // A group that failed meanwhile returns an error meant for updates.
                         if !matches!(reached, Some(Ok(()))) {
-                            return Err(not_fresh(applied, index));
+                            return Err(stale_replica(applied, index));
                         }
                     }
-                    let here = router.read_apart(group.clone(), bucket.clone(), &read).await;
-                    let here = in_place(&group, &bucket, level).and(here);
+                    let reply = router.read_blocking(group.clone(), bucket.clone(), &read).await;
+                    let reply = check_placement(&group, &bucket, level).and(reply);
                     let call = Call::Read(read, level);
                     let request = Request { bucket: name, call, retry: None };
-                    router.unless_away(here, elsewhere, request).await
+                    router.unless_moving(reply, elsewhere, request).await
                 })))
             }
         }
@@ -93,63 +94,66 @@ impl Router {
         bucket: &Bucket,
         group: &Group,
         read: &Read,
-    ) -> Result<Submitted> {
-        let before = flow.last.filter(|ticket| ticket.index > group.applied.index());
-        if before.is_some() {
-            // This connection's own updates are under way: the read sees them and waits with them.
-            // One that takes long waits for them first.
+    ) -> Result<SubmitResult> {
+        let previous = flow.last.filter(|ticket| ticket.index > group.applied.index());
+        if previous.is_some() {
+            // This connection's own updates are undecided: the read sees them and waits with them.
+            // A long read waits for them first.
             return Ok(match group.submit_read(bucket, &Update::Read(read.clone()))? {
                 Some(submission) => pending(flow, submission),
-                None => self.read_later(flow, before, name, read),
+                None => self.read_later(flow, previous, name, read),
             });
         }
         flow.last = None;
-        // Before and after: a lease that ended while the rows were read says nothing about them.
-        if group.leadership.readable()
+        // Checked before and after: a lease that ended during the read proves nothing about the
+        // rows.
+        if group.leadership.can_read()
             && let Some(reply) = read::read_at_once(group, bucket, read)
-            && group.leadership.readable()
+            && group.leadership.can_read()
         {
             group.check_seal(bucket)?;
-            return Ok(Submitted::Ready(reply));
+            return Ok(SubmitResult::Ready(reply));
         }
         Ok(self.read_later(flow, None, name, read))
     }
 
-    /// A consistent read that takes long, or must ask the others first.
+    /// Executes a consistent read that takes long, or must be confirmed by a quorum first.
     fn read_later(
         self: &Arc<Router>,
         flow: &Flow,
-        before: Option<Ticket>,
+        previous: Option<Ticket>,
         name: &BucketName,
         read: &Read,
-    ) -> Submitted {
+    ) -> SubmitResult {
         let (router, elsewhere) = (self.clone(), flow.elsewhere);
         let (bucket, read) = (name.clone(), read.clone());
-        Submitted::Later(Box::pin(async move {
-            // The outcomes of earlier requests were sent already; here only the order counts.
-            let _ = router.settled(before).await;
-            let here = router.read_fresh(&bucket, &read).await;
+        SubmitResult::Later(Box::pin(async move {
+            // Only the order matters: the outcomes of earlier requests were sent already.
+            let _ = router.wait_applied(previous).await;
+            let reply = router.read_confirmed(&bucket, &read).await;
             let call = Call::Read(read, ReadLevel::Consistent);
-            router.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
+            router
+                .unless_mastership_lost(reply, elsewhere, Request { bucket, call, retry: None })
+                .await
         }))
     }
 
-    async fn read_fresh(&self, name: &BucketName, read: &Read) -> Result<Reply> {
+    async fn read_confirmed(&self, name: &BucketName, read: &Read) -> Result<Reply> {
         let (bucket, group) = self.locator.bucket(name)?;
-        if group.leadership.readable() {
-            let reply = self.read_now(&group, &bucket, read).await;
-            if group.leadership.readable() {
+        if group.leadership.can_read() {
+            let reply = self.read_local(&group, &bucket, read).await;
+            if group.leadership.can_read() {
                 return group.check_seal(&bucket).and(reply);
             }
         }
-        // No check after the read: the majority was asked once the read had come, and rows only get
-        // newer.
-        still_master(&group).await?;
-        let reply = self.read_now(&group, &bucket, read).await;
+        // No check after the read: the quorum confirmed this master after the read arrived, and
+        // rows only get newer.
+        confirm_master(&group).await?;
+        let reply = self.read_local(&group, &bucket, read).await;
         group.check_seal(&bucket).and(reply)
     }
 
-    async fn read_now(
+    async fn read_local(
         &self,
         group: &Arc<Group>,
         bucket: &Arc<Bucket>,
@@ -157,19 +161,19 @@ impl Router {
     ) -> Result<Reply> {
         match read::read_at_once(group, bucket, read) {
             Some(reply) => reply,
-            None => self.read_apart(group.clone(), bucket.clone(), read).await,
+            None => self.read_blocking(group.clone(), bucket.clone(), read).await,
         }
     }
 
-    /// Reads on a thread that may block, once memory for the answer is free.
-    async fn read_apart(
+    /// Reads on a blocking thread, once memory for the answer is free.
+    async fn read_blocking(
         &self,
         group: Arc<Group>,
         bucket: Arc<Bucket>,
         read: &Read,
     ) -> Result<Reply> {
         // Released when the caller has the answer.
-        let _room = self.answers.room(bytes_of_read(read)).await?;
+        let _permit = self.answers.reserve(read_answer_bytes_max(read)).await?;
         let read = read.clone();
         let read = move || read::read(&group, &bucket, &read);
         let read = self.lifecycle.tasks.requests.run_blocking(read).await;
@@ -177,16 +181,19 @@ impl Router {
     }
 }
 
-fn not_fresh(applied: LogIndex, asked: LogIndex) -> Error {
-    let text = format!("applied up to {applied}, asked for {asked}: wait, or ask the master");
+fn stale_replica(applied: LogIndex, asked: LogIndex) -> Error {
+    let text = format!(
+        "this node has applied index {applied}, and the read requires {asked}: wait, or ask the \
+         master"
+    );
     Error::new(Reason::StaleReplica, text)
 }
 
-/// Checks that the group still keeps the bucket after a read at this level: rows of a bucket that
-/// has left may be gone.
-fn in_place(group: &Group, bucket: &Bucket, level: ReadLevel) -> Result<()> {
+/// Checks after a read at this level that the group still stores the bucket: the rows of a moved
+/// bucket may be removed.
+fn check_placement(group: &Group, bucket: &Bucket, level: ReadLevel) -> Result<()> {
     if bucket.is_retired() {
-        return Err(sealed());
+        return Err(bucket_moved_error());
     }
     if level == ReadLevel::Dirty { Ok(()) } else { group.check_seal(bucket) }
 }

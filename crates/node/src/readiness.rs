@@ -4,10 +4,10 @@
 //! `/ready`, the status, the log and refused requests say the same sentence. Nothing in it is
 //! agreed on: it is what this node sees now.
 
-use crate::groups::{Groups, keeps_up};
+use crate::groups::{Groups, follows};
 use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
-use base::duration::text_of_ms;
+use base::duration::format_ms;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use metadata::Directory;
 use replication::group::Group;
@@ -15,18 +15,18 @@ use runtime::world;
 use std::sync::Arc;
 use transport::PeerStatus;
 
-/// Groups named in one sentence at most.
+/// Maximum number of groups named in one sentence.
 const GROUPS_NAMED_MAX: usize = 8;
-/// Time within which members that went count as away equally long, in milliseconds.
-const TOGETHER_MS: u64 = 2_000;
+/// Maximum difference of times for which nodes count as lost together, in milliseconds.
+const SIMULTANEOUS_MS: u64 = 2_000;
 
-/// A node without a connection from here.
+/// Node without a connection from here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Missing {
+pub(crate) struct UnreachableNode {
     /// Its name.
     pub name: String,
-    /// For how long; none: this node does not dial it.
-    pub away_ms: Option<u64>,
+    /// Time without a connection, in milliseconds. `None`: this node does not dial it.
+    pub unreachable_ms: Option<u64>,
 }
 
 /// A group whose master this node does not reach.
@@ -34,7 +34,7 @@ pub(crate) struct Missing {
 pub(crate) struct Unreached {
     /// Id of the group.
     pub group: GroupId,
-    /// The obstacle.
+    /// Reason why the master is not reached.
     pub cause: Cause,
 }
 
@@ -42,22 +42,22 @@ pub(crate) struct Unreached {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Too few voters are reached for one of them to lead.
-    Quorum { needed: usize, voters: usize, missing: Vec<Missing> },
+    Quorum { needed: usize, voters: usize, missing: Vec<UnreachableNode> },
     /// The only member that may lead (`forced_master`) is not reached.
-    Forced(Missing),
-    /// Logs were torn, and the group waits for a member that can tell what they held. Holds the
+    Forced(UnreachableNode),
+    /// Logs were torn, and the group waits for a member that has the missing entries. Holds the
     /// sentence.
     Torn(String),
     /// Enough voters are reached, and none of them leads yet.
-    Election { voters: Vec<String>, lasts_ms: u64 },
+    Election { voters: Vec<String>, elapsed_ms: u64 },
     /// Another node leads, and is not reached.
-    Master(Missing),
+    Master(UnreachableNode),
 }
 
 impl Cause {
-    /// Beginning of the sentence, up to the groups, and its rest; a torn log has a sentence of its
-    /// own.
-    fn words(&self) -> (String, String) {
+    /// Returns the sentence's beginning, before the groups, and its rest. The sentence of a torn
+    /// log is complete.
+    fn sentence_parts(&self) -> (String, String) {
         let see = "(see `credenza cluster status`)";
         match self {
             Cause::Quorum { needed, voters, missing } => {
@@ -66,26 +66,26 @@ impl Cause {
                     false => format!("no quorum ({needed} of {voters} voters) for"),
                 };
                 let it = if missing.len() == 1 { "it" } else { "them" };
-                (head, format!("{}; start {it} {see}", away(missing)))
+                (head, format!("{}; start {it} {see}", describe_unreachable(missing)))
             }
-            Cause::Forced(only) => {
-                let name = &only.name;
-                let text = away(std::slice::from_ref(only));
+            Cause::Forced(node) => {
+                let name = &node.name;
+                let text = describe_unreachable(std::slice::from_ref(node));
                 let rest =
                     format!("only {name} may lead (`forced_master`): {text}; start it {see}");
                 ("no master of".into(), rest)
             }
             Cause::Torn(sentence) => (sentence.clone(), String::new()),
-            Cause::Election { voters, lasts_ms } => {
-                let (names, lasts) = (voters.join(", "), text_of_ms(*lasts_ms));
+            Cause::Election { voters, elapsed_ms } => {
+                let (names, lasts) = (voters.join(", "), format_ms(*elapsed_ms));
                 let rest = format!(
-                    "its voters {names} are reached and have elected none for {lasts}; if that \
-                     lasts, look into their logs {see}"
+                    "its voters {names} are connected but have elected none for {lasts}; if that \
+                     continues, read their logs {see}"
                 );
                 ("no master of".into(), rest)
             }
             Cause::Master(missing) => {
-                let text = away(std::slice::from_ref(missing));
+                let text = describe_unreachable(std::slice::from_ref(missing));
                 let rest = format!("{text}; start it, or restore the connection {see}");
                 ("no connection to the master of".into(), rest)
             }
@@ -94,45 +94,46 @@ impl Cause {
 }
 
 /// `n2, n3 not reached for 12 s`.
-fn away(missing: &[Missing]) -> String {
-    let names =
-        |all: &[Missing]| all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
-    let times: Option<Vec<u64>> = missing.iter().map(|one| one.away_ms).collect();
+fn describe_unreachable(missing: &[UnreachableNode]) -> String {
+    let names = |all: &[UnreachableNode]| {
+        all.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let times: Option<Vec<u64>> = missing.iter().map(|node| node.unreachable_ms).collect();
     let times = times.unwrap_or_default();
     match (times.iter().max(), times.iter().min()) {
-        (Some(longest), Some(shortest)) if longest - shortest < TOGETHER_MS => {
-            format!("{} not reached for {}", names(missing), text_of_ms(*longest))
+        (Some(longest), Some(shortest)) if longest - shortest < SIMULTANEOUS_MS => {
+            format!("{} not reached for {}", names(missing), format_ms(*longest))
         }
         _ => {
-            let one = |one: &Missing| match one.away_ms {
-                Some(ms) => format!("{} not reached for {}", one.name, text_of_ms(ms)),
-                None => format!("{} not reached", one.name),
+            let node = |node: &UnreachableNode| match node.unreachable_ms {
+                Some(ms) => format!("{} not reached for {}", node.name, format_ms(ms)),
+                None => format!("{} not reached", node.name),
             };
-            missing.iter().map(one).collect::<Vec<_>>().join(", ")
+            missing.iter().map(node).collect::<Vec<_>>().join(", ")
         }
     }
 }
 
-/// A sentence for each cause, with the groups that it concerns.
+/// Returns a sentence for each cause, with its groups.
 pub(crate) fn sentences(unreached: &[Unreached]) -> Vec<String> {
     let mut causes: Vec<((String, String), Vec<GroupId>)> = Vec::new();
     for Unreached { group, cause } in unreached {
-        let words = cause.words();
-        match causes.iter_mut().find(|(known, _)| *known == words) {
+        let sentence_parts = cause.sentence_parts();
+        match causes.iter_mut().find(|(known, _)| *known == sentence_parts) {
             Some((_, groups)) => groups.push(*group),
-            None => causes.push((words, vec![*group])),
+            None => causes.push((sentence_parts, vec![*group])),
         }
     }
     let sentence = |((head, rest), groups): ((String, String), Vec<GroupId>)| match rest.is_empty()
     {
         true => head,
-        false => format!("{head} {}: {rest}", named(&groups)),
+        false => format!("{head} {}: {rest}", group_names(&groups)),
     };
     causes.into_iter().map(sentence).collect()
 }
 
 /// `group 0`, `groups 0, 1`.
-pub(crate) fn named(groups: &[GroupId]) -> String {
+pub(crate) fn group_names(groups: &[GroupId]) -> String {
     let shown: Vec<_> = groups.iter().take(GROUPS_NAMED_MAX).map(GroupId::to_string).collect();
     let (word, shown) = (if groups.len() == 1 { "group" } else { "groups" }, shown.join(", "));
     match groups.len().saturating_sub(GROUPS_NAMED_MAX) {
@@ -141,7 +142,7 @@ pub(crate) fn named(groups: &[GroupId]) -> String {
     }
 }
 
-/// Looks whether the masters are reached.
+/// Check of the connections to the groups' masters.
 pub(crate) struct Readiness {
     pub settings: Arc<NodeSettings>,
     pub groups: Arc<Groups>,
@@ -152,10 +153,10 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Checks that this node reaches the master of every group in which it has a replica. The
-    /// directory is one of them for every node, so an isolated node is never ready. Requests for
-    /// other groups look for a member when they come.
-    pub(crate) fn reaches_masters(&self) -> Result<()> {
+    /// Checks that this node reaches the master of every group of which it has a replica. Every
+    /// node has one of the directory, so an isolated node is never ready. Requests for other groups
+    /// look up a member when they arrive.
+    pub(crate) fn check_masters_reached(&self) -> Result<()> {
         let sentences = sentences(&self.unreached());
         match sentences.is_empty() {
             true => Ok(()),
@@ -166,63 +167,69 @@ impl Readiness {
     /// Returns the groups whose masters this node does not reach, with the causes.
     pub(crate) fn unreached(&self) -> Vec<Unreached> {
         let groups = self.groups.all();
-        let counted = groups.iter().filter(|group| keeps_up(group));
+        let followed = groups.iter().filter(|group| follows(group));
         let unreached =
-            |group: &Arc<Group>| Some(Unreached { group: group.id, cause: self.obstacle(group)? });
-        counted.filter_map(unreached).collect()
+            |group: &Arc<Group>| Some(Unreached { group: group.id, cause: self.cause_of(group)? });
+        followed.filter_map(unreached).collect()
     }
 
-    /// True if this node is master of the group, or has a connection to the master.
-    pub(crate) fn reaches_master(&self, group: &Group) -> bool {
-        let master = group.leadership.standing().borrow().master;
+    /// Returns true if this node is master of the group, or has a connection to the master.
+    pub(crate) fn is_master_reached(&self, group: &Group) -> bool {
+        let master = group.leadership.subscribe().borrow().master;
         master.is_some_and(|master| self.is_here_or_linked(master))
     }
 
-    /// Returns the error of a request that found no master, with the names of the missing nodes.
-    pub(crate) fn with_missing(&self, group: GroupId, error: Error) -> Error {
+    /// Returns the error of a request that found no master, with the names of the unreachable
+    /// nodes.
+    pub(crate) fn explain_no_master(&self, group: GroupId, error: Error) -> Error {
         let group = self.groups.get(group).filter(|_| error.reason == Reason::NoQuorum);
         let unreached = group
-            .and_then(|group| Some(Unreached { group: group.id, cause: self.obstacle(&group)? }));
+            .and_then(|group| Some(Unreached { group: group.id, cause: self.cause_of(&group)? }));
         let Some(unreached) = unreached else { return error };
         let text = sentences(&[unreached]).join("; ");
         Error::new(Reason::NoQuorum, format!("{text}; nothing was done, try again"))
     }
 
-    fn obstacle(&self, group: &Group) -> Option<Cause> {
-        if self.reaches_master(group) {
+    fn cause_of(&self, group: &Group) -> Option<Cause> {
+        if self.is_master_reached(group) {
             return None;
         }
-        let standing = *group.leadership.standing().borrow();
+        let leadership = *group.leadership.subscribe().borrow();
         let peers = self.links.status();
-        Some(match standing.master {
-            Some(master) => Cause::Master(self.missing(&peers, master)),
-            None => self.leaderless(group, &peers, standing.since_ms.max(self.started_ms)),
+        Some(match leadership.master {
+            Some(master) => Cause::Master(self.unreachable_node(&peers, master)),
+            None => self.no_master_cause(group, &peers, leadership.since_ms.max(self.started_ms)),
         })
     }
 
-    /// The reason why a group has no master, as far as this node can tell.
-    fn leaderless(&self, group: &Group, peers: &[PeerStatus], since_ms: u64) -> Cause {
+    /// Returns the reason why a group has no master, as far as this node can tell.
+    fn no_master_cause(&self, group: &Group, peers: &[PeerStatus], since_ms: u64) -> Cause {
         let (voters, needed) = {
             let configuration = group.configuration();
-            (configuration.voters().collect::<Vec<_>>(), configuration.quorums().most())
+            (
+                configuration.voters().collect::<Vec<_>>(),
+                configuration.quorums().required_connected(),
+            )
         };
-        let (reached, absent): (Vec<&NodeId>, Vec<&NodeId>) =
+        let (reached, unreached): (Vec<&NodeId>, Vec<&NodeId>) =
             voters.iter().partition(|node| self.is_here_or_linked(**node));
         if reached.len() < needed {
-            let missing = absent.into_iter().map(|node| self.missing(peers, *node)).collect();
+            let missing =
+                unreached.into_iter().map(|node| self.unreachable_node(peers, *node)).collect();
             return Cause::Quorum { needed, voters: voters.len(), missing };
         }
-        let awaits = group.awaits_logs(&group.state(), |node| self.links.name_of(node));
-        if let Some(sentence) = awaits {
+        let torn_logs =
+            group.describe_awaited_logs(&group.state(), |node| self.links.name_of(node));
+        if let Some(sentence) = torn_logs {
             return Cause::Torn(sentence);
         }
-        let forced = self.settings.forced_among(&self.directory.catalog.cluster());
-        if absent.contains(&&forced) {
-            return Cause::Forced(self.missing(peers, forced));
+        let forced = self.settings.forced_master_id(&self.directory.catalog.cluster());
+        if unreached.contains(&&forced) {
+            return Cause::Forced(self.unreachable_node(peers, forced));
         }
         Cause::Election {
             voters: reached.into_iter().map(|node| self.links.name_of(*node)).collect(),
-            lasts_ms: world::milliseconds().saturating_sub(since_ms),
+            elapsed_ms: world::milliseconds().saturating_sub(since_ms),
         }
     }
 
@@ -230,22 +237,25 @@ impl Readiness {
         node == self.links.node || self.links.is_linked(node)
     }
 
-    fn missing(&self, peers: &[PeerStatus], node: NodeId) -> Missing {
+    fn unreachable_node(&self, peers: &[PeerStatus], node: NodeId) -> UnreachableNode {
         let peer = peers.iter().find(|peer| peer.node == node);
-        Missing { name: self.links.name_of(node), away_ms: peer.and_then(|peer| peer.away_ms) }
+        UnreachableNode {
+            name: self.links.name_of(node),
+            unreachable_ms: peer.and_then(|peer| peer.disconnected_ms),
+        }
     }
 
     /// Checks that requests of available buckets can be served: the ring is known, or this node has
     /// applied all of a directory that has none (an old cluster's).
-    pub(crate) fn knows_ring(&self) -> Result<()> {
+    pub(crate) fn check_ring_known(&self) -> Result<()> {
         let directory = &self.directory.group;
         let (applied, decided) = (directory.applied.index(), directory.state().replica.decided());
         let ring = self.directory.catalog.available.ring();
         if ring.is_some() || applied > LogIndex(0) && applied >= decided {
             return Ok(());
         }
-        let text = "the ring of available buckets is not known here yet: it comes with the \
-                    directory, in a moment";
+        let text = "this node does not know the ring of available buckets yet: it receives it with \
+                    the directory in a moment";
         Err(Error::new(Reason::NoQuorum, text))
     }
 }
@@ -254,8 +264,8 @@ impl Readiness {
 mod tests {
     use super::*;
 
-    fn missing(name: &str, away_ms: u64) -> Missing {
-        Missing { name: name.into(), away_ms: Some(away_ms) }
+    fn unreachable(name: &str, unreachable_ms: u64) -> UnreachableNode {
+        UnreachableNode { name: name.into(), unreachable_ms: Some(unreachable_ms) }
     }
 
     fn unreached(group: u32, cause: Cause) -> Unreached {
@@ -263,9 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_names_the_groups_who_is_missing_for_how_long_and_the_remedy() {
+    fn quorum_loss_message_names_groups_nodes_duration_and_remedy() {
         let two = |group| {
-            let missing = vec![missing("n2", 12_900), missing("n3", 12_100)];
+            let missing = vec![unreachable("n2", 12_900), unreachable("n3", 12_100)];
             unreached(group, Cause::Quorum { needed: 2, voters: 3, missing })
         };
         assert_eq!(
@@ -280,23 +290,31 @@ mod tests {
     }
 
     #[test]
-    fn members_that_went_at_different_times_have_their_own() {
-        let apart = [missing("n2", 200_000), missing("n3", 5_000)];
-        assert_eq!(away(&apart), "n2 not reached for 3 min, n3 not reached for 5 s");
-        let unknown = [missing("n2", 1_000), Missing { name: "n3".into(), away_ms: None }];
-        assert_eq!(away(&unknown), "n2 not reached for 1 s, n3 not reached");
+    fn members_missing_for_different_times_are_listed_separately() {
+        let apart = [unreachable("n2", 200_000), unreachable("n3", 5_000)];
+        assert_eq!(
+            describe_unreachable(&apart),
+            "n2 not reached for 3 min, n3 not reached for 5 s"
+        );
+        let unknown =
+            [unreachable("n2", 1_000), UnreachableNode { name: "n3".into(), unreachable_ms: None }];
+        assert_eq!(describe_unreachable(&unknown), "n2 not reached for 1 s, n3 not reached");
     }
 
     #[test]
-    fn each_cause_has_its_own_remedy() {
-        let quorum = Cause::Quorum { needed: 4, voters: 5, missing: vec![missing("n5", 3_000)] };
+    fn readiness_message_depends_on_the_cause() {
+        let quorum =
+            Cause::Quorum { needed: 4, voters: 5, missing: vec![unreachable("n5", 3_000)] };
         let voters = vec!["n1".into(), "n2".into()];
-        let election = Cause::Election { voters, lasts_ms: 4_000 };
+        let election = Cause::Election { voters, elapsed_ms: 4_000 };
         let causes = [
             (quorum, "no quorum (4 of 5 voters) for group 1: n5 not reached for 3 s; start it"),
-            (election, "no master of group 1: its voters n1, n2 are reached"),
-            (Cause::Master(missing("n2", 9_000)), "no connection to the master of group 1: n2 not"),
-            (Cause::Forced(missing("n3", 9_000)), "no master of group 1: only n3 may lead"),
+            (election, "no master of group 1: its voters n1, n2 are connected"),
+            (
+                Cause::Master(unreachable("n2", 9_000)),
+                "no connection to the master of group 1: n2 not",
+            ),
+            (Cause::Forced(unreachable("n3", 9_000)), "no master of group 1: only n3 may lead"),
             (Cause::Torn("a log was torn".into()), "a log was torn"),
         ];
         for (cause, begins) in causes {

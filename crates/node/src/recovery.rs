@@ -26,10 +26,10 @@ use dynamo::{batch, migrate_v1};
 use logic::consensus::{Configuration, LeaseClock, Member};
 pub use repair::LogRepair;
 #[cfg(test)]
-pub(crate) use repair::write_anew;
-use replay::Replaying;
+pub(crate) use repair::rewrite_log;
+use replay::GroupReplay;
 #[cfg(test)]
-pub(crate) use replay::{Lost, survey};
+pub(crate) use replay::{LostEntries, survey};
 pub(crate) use replay::{RepairedEntries, replay};
 use replication::recovered::RecoveredGroup;
 use runtime::log_writer::store_error;
@@ -49,41 +49,44 @@ pub(crate) struct Recovered {
     pub log: Log,
     pub groups: Vec<RecoveredGroup>,
     /// True if this node is a witness.
-    pub witness: bool,
+    pub is_witness: bool,
     /// Applied mark of the vnodes.
     pub vnodes: batch::Mark,
 }
 
-/// Settings that all groups share.
-pub(crate) struct Terms {
+/// Settings and founders that the replay of a log needs.
+pub(crate) struct ReplayContext {
     node: NodeId,
     pub lease: LeaseClock,
-    /// Members of a group that is not recorded yet.
-    first: Configuration,
-    /// Groups created since, each with its founders.
-    made: BTreeMap<GroupId, Configuration>,
-    /// Groups of them in which this node has a replica, or is to get one.
-    own: BTreeSet<GroupId>,
-    /// Highest number that any group had. Unknown groups below it were dropped.
-    made_upto: GroupId,
+    /// Default first configuration, of groups without recorded founders.
+    initial: Configuration,
+    /// Groups that were created later, each with its founders.
+    created: BTreeMap<GroupId, Configuration>,
+    /// Created groups of which this node has a replica, or is to get one.
+    local_groups: BTreeSet<GroupId>,
+    /// Highest number of all groups so far. Unknown groups up to it were dropped.
+    highest_group: GroupId,
     /// True if this node is a witness: it keeps rows of the directory only.
-    pub witness: bool,
+    pub is_witness: bool,
 }
 
-/// Opens everything under the data directory and replays the log. Blocking. `first`: the members of
-/// a group that is not recorded yet. `None`: this node alone.
-pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> Result<Recovered> {
-    let directory = DataDir::open(&settings.data_dir).map_err(unusable)?;
-    let Opened { trees, log, records, terms } = open(settings, &directory, first, false)?;
-    let incarnation = directory.begin_life().map_err(unusable)?;
-    let (groups, vnodes) = replay(&log, records, &*trees, &terms, &RepairedEntries::default())?;
-    drop_rows(&terms, &*trees)?;
-    let rows = migrate_v1::put_in_slots(&*trees)?;
+/// Opens everything under the data directory and replays the log. Blocking. `initial`: first
+/// configuration of groups without recorded founders. `None`: this node alone.
+pub(crate) fn recover(
+    settings: &NodeSettings,
+    initial: Option<Configuration>,
+) -> Result<Recovered> {
+    let directory = DataDir::open(&settings.data_dir).map_err(data_dir_error)?;
+    let Opened { trees, log, records, context } = open(settings, &directory, initial, false)?;
+    let incarnation = directory.increment_incarnation().map_err(data_dir_error)?;
+    let (groups, vnodes) = replay(&log, records, &*trees, &context, &RepairedEntries::default())?;
+    drop_rows(&context, &*trees)?;
+    let rows = migrate_v1::migrate(&*trees)?;
     if rows > 0 {
-        tracing::info!(target: "store", rows, "rows of an earlier version have their new places");
+        tracing::info!(target: "store", rows, "rows of an earlier version are migrated");
     }
-    let witness = terms.witness;
-    Ok(Recovered { directory, incarnation, trees, log, groups, witness, vnodes })
+    let is_witness = context.is_witness;
+    Ok(Recovered { directory, incarnation, trees, log, groups, is_witness, vnodes })
 }
 
 /// Parts that are needed to replay a log.
@@ -91,16 +94,16 @@ struct Opened {
     trees: Arc<dyn Trees>,
     log: Log,
     records: store::Replay,
-    terms: Terms,
+    context: ReplayContext,
 }
 
 fn open(
     settings: &NodeSettings,
     directory: &DataDir,
-    first: Option<Configuration>,
+    initial: Option<Configuration>,
     past_damage: bool,
 ) -> Result<Opened> {
-    directory.check_log().map_err(unusable)?;
+    directory.check_log().map_err(data_dir_error)?;
     let trees = LsmTrees::open(TreeSettings {
         memory_bytes_max: settings.memory_bytes_max,
         ..TreeSettings::new(directory.path.join("store"))
@@ -109,7 +112,7 @@ fn open(
     let disk = Arc::new(FileDisk::open(&directory.path.join("log")).map_err(store_error)?);
     let log_settings = LogSettings {
         segment_bytes: settings.segment_bytes,
-        id: directory.node,
+        log_id: directory.node,
         ..LogSettings::default()
     };
     let opened = if past_damage {
@@ -118,41 +121,43 @@ fn open(
         Log::open(disk, log_settings)
     };
     let (log, records) = opened.map_err(store_error)?;
-    let known = directory.members().map_err(store_error)?;
-    let first = match first {
-        Some(first) => Some(first),
-        None => known.as_ref().map_or(Ok(None), founder)?,
+    let cluster = directory.members().map_err(store_error)?;
+    let initial = match initial {
+        Some(initial) => Some(initial),
+        None => cluster.as_ref().map_or(Ok(None), founder)?,
     };
-    let mut terms = terms(NodeId(directory.node), settings.lease_ms, first)?;
-    terms.lease.reads = settings.lease_reads;
-    terms.witness = known.as_ref().is_some_and(|known| known.is_witness(terms.node));
-    for placement in known.iter().flat_map(|known| &known.groups) {
-        terms.add(placement)?;
+    let mut context = context(NodeId(directory.node), settings.lease_ms, initial)?;
+    context.lease.allows_reads = settings.lease_reads;
+    context.is_witness = cluster.as_ref().is_some_and(|cluster| cluster.is_witness(context.node));
+    for placement in cluster.iter().flat_map(|cluster| &cluster.groups) {
+        context.add(placement)?;
     }
-    terms.made_upto = directory.made_upto().map_err(store_error)?.max(GroupId::DEFAULT);
-    Ok(Opened { trees, log, records, terms })
+    context.highest_group = directory.highest_group().map_err(store_error)?.max(GroupId::DEFAULT);
+    Ok(Opened { trees, log, records, context })
 }
 
-/// A group begins with the founder of the cluster alone; none: this node founds one, or has.
-fn founder(known: &ClusterDescription) -> Result<Option<Configuration>> {
-    if known.founder.0 == 0 {
+/// Returns the first configuration: the cluster's founder alone. `None`: this node founds a
+/// cluster, or has founded it.
+fn founder(cluster: &ClusterDescription) -> Result<Option<Configuration>> {
+    if cluster.founder.0 == 0 {
         return Ok(None);
     }
-    let alone = Configuration::alone(ConfigurationId(0), known.founder);
-    alone.map(Some).map_err(|error| Error::new(Reason::Corrupt, error.to_string()))
+    let sole_member = Configuration::single_member(ConfigurationId(0), cluster.founder);
+    sole_member.map(Some).map_err(|error| Error::new(Reason::Corrupt, error.to_string()))
 }
 
-/// Creates a group that begins on this node: it has promised nothing and holds nothing. Its
-/// founders must be stored before.
-pub(crate) fn begin(
+/// Creates the state of a group's new replica: no promised ballot and no entries. The founders must
+/// be stored before.
+pub(crate) fn new_group(
     placement: &Placement,
-    (node, settings, witness): (NodeId, &NodeSettings, bool),
+    (node, settings, is_witness): (NodeId, &NodeSettings, bool),
     trees: &dyn Trees,
 ) -> Result<RecoveredGroup> {
-    let first = founders(placement)?;
-    let mut terms = Terms { witness, ..terms(node, settings.lease_ms, Some(first))? };
-    terms.lease.reads = settings.lease_reads;
-    Replaying::new(placement.group, trees, &terms)?.finish(&terms, trees)
+    let initial = founders(placement)?;
+    let mut context =
+        ReplayContext { is_witness, ..context(node, settings.lease_ms, Some(initial))? };
+    context.lease.allows_reads = settings.lease_reads;
+    GroupReplay::new(placement.group, trees, &context)?.finish(&context, trees)
 }
 
 /// Returns the founders of a group as its first configuration.
@@ -160,87 +165,93 @@ fn founders(placement: &Placement) -> Result<Configuration> {
     let voter = |node: &NodeId| Member { node: *node, part: Part::Voter };
     let members = placement.founders.iter().map(voter).collect();
     Configuration::new(ConfigurationId(0), members).map_err(|error| {
-        let text = format!("whom group {} began with: {error}", placement.group);
+        let text = format!("invalid founders of group {}: {error}", placement.group);
         Error::new(Reason::Corrupt, text)
     })
 }
 
-/// A group may have been dropped when its rows were not gone yet.
-fn drop_rows(terms: &Terms, trees: &dyn Trees) -> Result<()> {
-    let numbers = (GroupId::DEFAULT.0 + 1)..=terms.made_upto.0;
-    for id in numbers.map(GroupId).filter(|id| terms.is_dropped(*id)) {
+/// Removes rows of dropped groups that an interrupted stop left behind.
+fn drop_rows(context: &ReplayContext, trees: &dyn Trees) -> Result<()> {
+    let ids = (GroupId::DEFAULT.0 + 1)..=context.highest_group.0;
+    for id in ids.map(GroupId).filter(|id| context.is_dropped(*id)) {
         let prefix = id.0.to_be_bytes();
-        let found = Chunk::read(&*trees.snapshot(), &prefix, None, 1).map_err(store_error)?;
-        if !found.rows.is_empty() {
+        let rows = Chunk::read(&*trees.snapshot(), &prefix, None, 1).map_err(store_error)?;
+        if !rows.rows.is_empty() {
             trees.drop_prefix(&prefix).map_err(store_error)?;
         }
     }
     Ok(())
 }
 
-/// Returns the settings that all groups of this node share. `first`: see [`recover`].
-pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -> Result<Terms> {
+/// Returns the settings that all groups of this node share. `initial`: see [`recover`].
+pub(crate) fn context(
+    node: NodeId,
+    lease_ms: u64,
+    initial: Option<Configuration>,
+) -> Result<ReplayContext> {
     let lease = LeaseClock { length: Millis(lease_ms), ..LeaseClock::default() };
-    let alone = || Configuration::alone(ConfigurationId(0), node);
-    let first = first
-        .map_or_else(alone, Ok)
+    let sole_member = || Configuration::single_member(ConfigurationId(0), node);
+    let initial = initial
+        .map_or_else(sole_member, Ok)
         .map_err(|error| Error::new(Reason::Corrupt, error.to_string()))?;
-    Ok(Terms {
+    Ok(ReplayContext {
         node,
         lease,
-        first,
-        made: BTreeMap::new(),
-        own: BTreeSet::new(),
-        made_upto: GroupId::DEFAULT,
-        witness: false,
+        initial,
+        created: BTreeMap::new(),
+        local_groups: BTreeSet::new(),
+        highest_group: GroupId::DEFAULT,
+        is_witness: false,
     })
 }
 
-impl Terms {
-    /// A group that was made.
+impl ReplayContext {
+    /// Registers a created group.
     pub(crate) fn add(&mut self, placement: &Placement) -> Result<()> {
         if placement.founders.is_empty() {
-            return Ok(()); // It began as all do of which nothing else is known.
+            return Ok(()); // It has the default first configuration.
         }
-        self.made.insert(placement.group, founders(placement)?);
-        if placement.concerns(self.node) {
-            self.own.insert(placement.group);
+        self.created.insert(placement.group, founders(placement)?);
+        if placement.involves(self.node) {
+            self.local_groups.insert(placement.group);
         }
         Ok(())
     }
 
     /// Returns true if a group of this number existed and was dropped.
     fn is_dropped(&self, group: GroupId) -> bool {
-        group > GroupId::DEFAULT && group <= self.made_upto && !self.made.contains_key(&group)
+        group > GroupId::DEFAULT
+            && group <= self.highest_group
+            && !self.created.contains_key(&group)
     }
 
     /// Checks that the founders of a record's group are known.
     fn check(&self, group: GroupId) -> Result<()> {
-        if self.made.contains_key(&group) {
+        if self.created.contains_key(&group) {
             return Ok(());
         }
         let text = format!(
-            "the log holds a record of group {group}, and this node's list of members (MEMBERS) \
-             does not say whom that group began with: put the list back, or replace the node"
+            "the log has a record of group {group}, but the file MEMBERS does not name the \
+             founders of that group: restore the file, or replace the node"
         );
         Err(Error::new(Reason::Corrupt, text))
     }
 
     /// Returns the first configuration of a group.
-    fn first(&self, group: GroupId) -> &Configuration {
-        self.made.get(&group).unwrap_or(&self.first)
+    fn initial(&self, group: GroupId) -> &Configuration {
+        self.created.get(&group).unwrap_or(&self.initial)
     }
 }
 
-/// Converts an error of a data directory that can't be used. Its operator has to mend it; nothing
-/// has failed.
-pub(crate) fn unusable(error: StoreError) -> Error {
+/// Converts an error of opening a data directory, which the operator must resolve.
+pub(crate) fn data_dir_error(error: StoreError) -> Error {
     use std::io::ErrorKind::{
         AlreadyExists, InvalidInput, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
     };
     match &error {
         StoreError::Locked { .. } => {
-            let text = format!("{error}: stop that one, or name another directory with `data_dir`");
+            let text =
+                format!("{error}: stop that process, or choose another directory with `data_dir`");
             Error::new(Reason::InUse, text)
         }
         StoreError::Io { source, .. } => {

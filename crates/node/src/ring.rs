@@ -10,7 +10,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 
-/// Carries out a call about the ring.
+/// Executes a ring call at the directory's master.
 pub(crate) async fn execute(
     directory: &Directory,
     available: &Arc<Available>,
@@ -18,12 +18,12 @@ pub(crate) async fn execute(
 ) -> Result<Reply> {
     let mut reply = match call {
         RingCall::Claim if directory.claim_changes()? => {
-            let fence = available.nothing_moves().await?;
+            let fence = available.fence_empty_ring().await?;
             let reply = directory.claim_ring(|| fence.admit()).await?;
-            fence.held()?;
+            fence.check_decided_in_time()?;
             reply
         }
-        _ => directory.execute_ring(&call, &available.down()).await?,
+        _ => directory.execute_ring(&call, &available.unreachable_nodes()).await?,
     };
     available.complete_ring_reply(&call, &mut reply).await?;
     Ok(reply)
@@ -32,10 +32,10 @@ pub(crate) async fn execute(
 /// Connects this node's vnodes with the directory.
 pub(crate) fn connect(router: &Arc<Router>) {
     let directory = Box::new(AnyDirectory(Arc::downgrade(router)));
-    let _ = router.available.directory.set(directory); // Nobody else sets it.
+    let _ = router.available.directory.set(directory); // No other code sets it.
 }
 
-/// The directory, wherever it is led. Weak: the router holds the vnodes.
+/// Directory at whichever node leads it. Weak: the router holds the vnodes.
 struct AnyDirectory(Weak<Router>);
 
 impl RingDirectory for AnyDirectory {

@@ -9,91 +9,93 @@
 use base::{Error, NodeId, Partition, Reason, Result};
 use dynamo::Available;
 use metadata::Directory;
-use runtime::world::rest;
+use runtime::world::sleep_or_cancelled;
 use runtime::{CancellationToken, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Number of refusals in a row before one is logged: at first a successor often can't be reached.
-const REFUSALS: u32 = 20;
+/// Number of consecutive refusals per warning: at first a successor is often unreachable.
+const REFUSALS_PER_WARNING: u32 = 20;
 
 /// Time after which a replaced node that can't be reached is given up, in milliseconds.
-const GONE_MS: u64 = 20_000;
+const GIVE_UP_MS: u64 = 20_000;
 
-/// Replaced nodes that can't be reached, with the time since which they can't.
+/// Unreachable replaced nodes, with the time since which they are, in milliseconds.
 type UnreachableSince = BTreeMap<NodeId, u64>;
 
-/// Gives replacements of members their parts of the ring.
+/// Transfer of the ring part of replaced members to their successors.
 pub(crate) struct RingReplacement {
     pub directory: Arc<Directory>,
     pub available: Arc<Available>,
 }
 
-/// Hands parts of the ring over until the node stops.
-pub(crate) async fn run(heirs: RingReplacement, stop: CancellationToken) {
-    let (mut refused, mut away) = (RefusedAttempts::default(), UnreachableSince::new());
+/// Runs until the node stops.
+pub(crate) async fn run(replacement: RingReplacement, stop: CancellationToken) {
+    let (mut refusals, mut unreachable) = (RefusedAttempts::default(), UnreachableSince::new());
     while !stop.is_cancelled() {
-        match heirs.pay(&mut away).await {
-            Ok(()) => refused = RefusedAttempts::default(),
-            Err(error) => refused.note(&error),
+        match replacement.advance(&mut unreachable).await {
+            Ok(()) => refusals = RefusedAttempts::default(),
+            Err(error) => refusals.record(&error),
         }
-        rest(&stop, PAUSE).await;
+        sleep_or_cancelled(&stop, PAUSE).await;
     }
 }
 
-/// Number of attempts refused in a row.
+/// Number of consecutive refused attempts.
 #[derive(Default)]
 struct RefusedAttempts {
-    times: u32,
+    count: u32,
 }
 
 impl RefusedAttempts {
-    fn note(&mut self, error: &Error) {
-        self.times = self.times.saturating_add(1);
-        if error.reason == Reason::NotMaster || !self.times.is_multiple_of(REFUSALS) {
-            tracing::debug!(target: "node", %error, "who replaced a member waits for its part");
+    fn record(&mut self, error: &Error) {
+        self.count = self.count.saturating_add(1);
+        if error.reason == Reason::NotMaster || !self.count.is_multiple_of(REFUSALS_PER_WARNING) {
+            tracing::debug!(
+                target: "node", %error, "a replacement member waits for its part of the ring"
+            );
         } else {
             tracing::warn!(
-                target: "node", %error, "a member was replaced, and its part of the ring can't go \
-                 over yet"
+                target: "node", %error,
+                "a member was replaced, but its part of the ring can't be transferred yet"
             );
         }
     }
 }
 
 impl RingReplacement {
-    async fn pay(&self, away: &mut UnreachableSince) -> Result<()> {
+    async fn advance(&self, unreachable: &mut UnreachableSince) -> Result<()> {
         let directory = &self.directory;
         if !directory.group.leadership.is_master() {
-            away.clear();
+            unreachable.clear();
             return Ok(());
         }
-        let owed = directory.owed()?;
-        if owed.is_empty() && !self.waits_for_the_gone() {
-            away.clear();
+        let pending = directory.pending_replacements()?;
+        if pending.is_empty() && !self.waits_for_former_members() {
+            unreachable.clear();
             return Ok(());
         }
-        let (down, now) = (self.available.down(), world::milliseconds());
-        away.retain(|node, _| owed.contains(node) && down.contains(node));
-        for node in owed.iter().filter(|node| down.contains(node)) {
-            away.entry(*node).or_insert(now);
+        let (down, now) = (self.available.unreachable_nodes(), world::milliseconds());
+        unreachable.retain(|node, _| pending.contains(node) && down.contains(node));
+        for node in pending.iter().filter(|node| down.contains(node)) {
+            unreachable.entry(*node).or_insert(now);
         }
-        let gone = away.iter().filter(|(_, since)| **since + GONE_MS <= now);
-        directory.replace_owners(&down, &gone.map(|(node, _)| *node).collect()).await
+        let given_up = unreachable.iter().filter(|(_, since)| **since + GIVE_UP_MS <= now);
+        directory.replace_owners(&down, &given_up.map(|(node, _)| *node).collect()).await
     }
 
-    /// Returns true if a node that is no member any more is to receive or remove a partition by the
-    /// ring.
-    fn waits_for_the_gone(&self) -> bool {
+    /// Returns true if the ring waits for a former member to receive or remove a partition.
+    fn waits_for_former_members(&self) -> bool {
         let catalog = &self.directory.catalog;
         let Some(ring) = catalog.available.ring() else { return false };
-        let numbers: Vec<_> = catalog.available.numbers().into_iter().map(usize::from).collect();
+        let n_vals: Vec<_> = catalog.available.n_vals().into_iter().map(usize::from).collect();
         let partitions = (0..ring.partitions()).map(Partition);
-        let left = partitions.flat_map(|partition| ring.leftovers(partition).collect::<Vec<_>>());
-        let mut all = left.chain(ring.awaited(&numbers));
+        let leftovers =
+            partitions.flat_map(|partition| ring.leftovers(partition).collect::<Vec<_>>());
+        let mut all = leftovers.chain(ring.awaited_receivers(&n_vals));
         all.any(|node| catalog.member(node).is_none())
     }
 }

@@ -15,7 +15,7 @@ use base::{
 use dynamo::Available;
 use metadata::Directory;
 use replication::group::Group;
-use runtime::submit::{Submitted, Ticket};
+use runtime::submit::{SubmitResult, Ticket};
 use runtime::{DiskSpace, Metrics};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -33,65 +33,67 @@ pub(crate) enum Route {
 pub(crate) struct Router {
     pub locator: GroupLocator,
     pub directory: Arc<Directory>,
-    /// An unknown bucket is one that does not exist; see `forward/directory.rs`.
-    pub heard_directory: AtomicBool,
+    /// True once an unknown bucket is known not to exist; see `forward/directory.rs`.
+    pub directory_caught_up: AtomicBool,
     /// The available path.
     pub available: Arc<Available>,
     pub readiness: Arc<Readiness>,
-    /// Room for answers.
+    /// Memory for answers.
     pub answers: Answers,
-    /// Room for requests that other nodes pass on.
+    /// Admission of requests that other nodes forward.
     pub incoming: Arc<CallAdmission>,
     pub metrics: Arc<Metrics>,
-    /// Room that is left on the disk.
+    /// Free space of the disk.
     pub space: Arc<DiskSpace>,
     pub lifecycle: Arc<Lifecycle>,
 }
 
 impl Router {
-    /// One request from beginning to end: `submit`, then wait.
+    /// Executes a request: `submit`, then wait for the reply.
     pub(crate) async fn handle(self: &Arc<Router>, request: Request) -> Result<Reply> {
         let submitted = self.submit(&mut Flow::default(), request);
-        self.answered(submitted).await
+        self.wait_reply(submitted).await
     }
 
-    /// Answers a request here if this node may, and sees to it otherwise.
-    pub(crate) fn submit(self: &Arc<Router>, flow: &mut Flow, request: Request) -> Submitted {
+    /// Answers a request here if this node may; forwards it otherwise.
+    pub(crate) fn submit(self: &Arc<Router>, flow: &mut Flow, request: Request) -> SubmitResult {
         if self.lifecycle.is_stopping() {
-            return Submitted::Ready(Err(shutting_down()));
+            return SubmitResult::Ready(Err(shutting_down()));
         }
         let evaluated = match &request.call {
-            Call::Directory(call) => self.directory(flow, &request.bucket, call),
+            Call::Directory(call) => self.execute_directory_call(flow, &request.bucket, call),
             call => match self.resolve(flow, &request.bucket) {
                 Ok(Route::Available(properties)) => {
                     return self.available.submit(request, properties);
                 }
-                Ok(Route::Local(Local { group, .. })) if self.is_uninformed(&group, call) => {
-                    return self.after_information(flow, group, request);
+                Ok(Route::Local(Local { group, .. }))
+                    if self.needs_directory_update(&group, call) =>
+                {
+                    return self.after_directory_update(flow, group, request);
                 }
                 Ok(Route::Local(local)) => self.evaluate(flow, local, &request),
                 Err(error) => Err(error),
             },
         };
-        evaluated.unwrap_or_else(|error| self.elsewhere(flow, request, error))
+        evaluated.unwrap_or_else(|error| self.redirect(flow, request, error))
     }
 
-    /// Resolves the path of a request for a bucket: the only place that looks at a bucket's
-    /// consistency. What is no consistent bucket may be an available one: those exist by being
-    /// named.
+    /// Resolves the path of a request for a bucket: the only place that checks a bucket's
+    /// consistency. A bucket that is not consistent may be an available one: those exist
+    /// implicitly.
     ///
     /// Errors: `NotMaster` (the group of the bucket has no replica here), `NoSuchBucket`.
     #[inline]
     fn resolve(&self, flow: &mut Flow, name: &BucketName) -> Result<Route> {
-        if let Some(local) = flow.recent(name, &self.locator.groups) {
+        if let Some(local) = flow.cached_bucket(name, &self.locator.groups) {
             return Ok(Route::Local(local));
         }
-        // Before the look-up: a change in between voids what is remembered.
+        // Before the look-up: a change in between then invalidates the cached result.
         let changes = self.locator.groups.changes();
         match self.locator.bucket(name) {
             Ok((bucket, group)) => {
                 let local = Local { bucket, group };
-                flow.remember(name, &local, (&self.locator.groups, changes));
+                flow.cache_bucket(name, &local, (&self.locator.groups, changes));
                 Ok(Route::Local(local))
             }
             Err(error) if error.reason == Reason::NoSuchBucket => {
@@ -101,12 +103,12 @@ impl Router {
         }
     }
 
-    /// True if this node is the group's master, has not yet learnt that its directory is as clients
-    /// left it, and the request's answer depends on that.
+    /// Returns true if this node is the group's master, its directory may lack changes that clients
+    /// have seen, and the answer depends on them.
     #[inline]
-    fn is_uninformed(&self, group: &Group, call: &Call) -> bool {
+    fn needs_directory_update(&self, group: &Group, call: &Call) -> bool {
         let depends = matches!(call, Call::Update(_) | Call::Read(_, ReadLevel::Consistent));
-        depends && group.leadership.is_master() && !self.is_informed(group)
+        depends && group.leadership.is_master() && !self.is_directory_current(group)
     }
 
     /// Evaluates a request on the replica here. Errors: `NotMaster` if another node must.
@@ -116,48 +118,50 @@ impl Router {
         flow: &mut Flow,
         local: Local,
         request: &Request,
-    ) -> Result<Submitted> {
+    ) -> Result<SubmitResult> {
         let name = &request.bucket;
         match &request.call {
             Call::Update(update) => self.update(flow, name, local, update, request.retry),
             Call::Read(read, level) => self.read(flow, name, local, read, *level),
             Call::Session(call) => session(flow, &local, *call),
-            Call::Available(call) => Ok(self.one_value(name, call)),
-            Call::Directory(call) => self.directory(flow, name, call),
+            Call::Available(call) => Ok(self.submit_available_call(name, call)),
+            Call::Directory(call) => self.execute_directory_call(flow, name, call),
         }
     }
 
-    /// Passes a request on that this node can't answer, or names the other node to the client.
+    /// Forwards a request that this node can't answer, or names the other node to the client.
     #[cold]
-    pub(crate) fn elsewhere(
+    pub(crate) fn redirect(
         self: &Arc<Router>,
         flow: &mut Flow,
         request: Request,
         error: Error,
-    ) -> Submitted {
+    ) -> SubmitResult {
         let links = &self.locator.links;
-        let alone = links.peers.get().is_none();
+        let is_alone = links.peers.get().is_none();
         let elsewhere = flow.elsewhere;
         match error.reason {
             Reason::Moved if !elsewhere.told_of_moves => {
                 self.after_move(flow.last.take(), elsewhere, request)
             }
-            Reason::NotMaster if alone => Submitted::Ready(Err(error)),
+            Reason::NotMaster if is_alone => SubmitResult::Ready(Err(error)),
             Reason::NotMaster => match self.group_of(&request) {
-                Ok(group_ref) if elsewhere.named => {
-                    Submitted::Ready(Err(links.not_master(group_ref.standing().borrow().master)))
+                Ok(group_ref) if elsewhere.named => SubmitResult::Ready(Err(
+                    links.not_master(group_ref.watch_leadership().borrow().master)
+                )),
+                Ok(group_ref) => {
+                    self.submit_forwarded(group_ref, flow.last.take(), elsewhere, request)
                 }
-                Ok(group_ref) => self.pass_on(group_ref, flow.last.take(), elsewhere, request),
-                Err(error) => Submitted::Ready(Err(error)),
+                Err(error) => SubmitResult::Ready(Err(error)),
             },
-            Reason::NoSuchBucket if !elsewhere.named && !alone && self.may_be_new(&request) => {
-                self.look_again(flow.last.take(), request, error)
+            Reason::NoSuchBucket if !elsewhere.named && !is_alone && self.may_be_new(&request) => {
+                self.retry_unknown_bucket(flow.last.take(), request, error)
             }
-            _ => Submitted::Ready(Err(self.unless_unheard(error))),
+            _ => SubmitResult::Ready(Err(self.or_stale_directory(error))),
         }
     }
 
-    /// The group that decides about a request.
+    /// Returns the group that executes a request.
     pub(crate) fn group_of(&self, request: &Request) -> Result<GroupRef> {
         match &request.call {
             Call::Directory(_) => Ok(GroupRef::Local(self.directory.group.clone())),
@@ -168,39 +172,41 @@ impl Router {
     }
 
     /// Executes a request elsewhere if mastership was lost during a long evaluation here. Nothing
-    /// was done then.
-    pub(crate) async fn unless_moved(
+    /// was done here then.
+    pub(crate) async fn unless_mastership_lost(
         self: &Arc<Router>,
-        here: Result<Reply>,
+        reply: Result<Reply>,
         elsewhere: Elsewhere,
         request: Request,
     ) -> Result<Reply> {
-        match here {
+        match reply {
             Err(error) if error.reason == Reason::NotMaster => {
-                let mut flow = Flow::passing(elsewhere);
-                let answer = self.elsewhere(&mut flow, request, error);
-                self.answered(answer).await
+                let mut flow = Flow::internal(elsewhere);
+                let answer = self.redirect(&mut flow, request, error);
+                self.wait_reply(answer).await
             }
-            here => self.unless_away(here, elsewhere, request).await,
+            reply => self.unless_moving(reply, elsewhere, request).await,
         }
     }
 
     /// Waits for the outcome of a request.
-    pub(crate) async fn answered(&self, submitted: Submitted) -> Result<Reply> {
+    pub(crate) async fn wait_reply(&self, submitted: SubmitResult) -> Result<Reply> {
         match submitted {
-            Submitted::Ready(answer) => answer,
-            Submitted::Pending(ticket, answer) => self.settled(Some(ticket)).await.and(answer),
-            Submitted::Later(answer) | Submitted::Independent(_, answer) => answer.await,
+            SubmitResult::Ready(answer) => answer,
+            SubmitResult::Pending(ticket, answer) => {
+                self.wait_applied(Some(ticket)).await.and(answer)
+            }
+            SubmitResult::Later(answer) | SubmitResult::Independent(_, answer) => answer.await,
         }
     }
 
     /// Waits until a connection's earlier updates are decided.
-    pub(crate) async fn settled(&self, before: Option<Ticket>) -> Result<()> {
-        match before {
+    pub(crate) async fn wait_applied(&self, previous: Option<Ticket>) -> Result<()> {
+        match previous {
             Some(ticket) => {
                 let group = self.locator.groups.find(ticket.group)?;
-                let settled = group.settled(ticket).await;
-                settled.map_err(|error| match error.reason {
+                let applied = group.wait_applied(ticket).await;
+                applied.map_err(|error| match error.reason {
                     Reason::NotMaster => self.locator.links.master_of(&group),
                     _ => error,
                 })
@@ -211,7 +217,7 @@ impl Router {
 }
 
 /// Opens or closes a session of retried updates.
-fn session(flow: &mut Flow, local: &Local, call: SessionCall) -> Result<Submitted> {
+fn session(flow: &mut Flow, local: &Local, call: SessionCall) -> Result<SubmitResult> {
     let Local { bucket, group } = local;
     let (ticket, body) = match call {
         SessionCall::Open => {
@@ -220,11 +226,11 @@ fn session(flow: &mut Flow, local: &Local, call: SessionCall) -> Result<Submitte
         }
         SessionCall::Close(session) => (group.close_session(bucket, session)?, Body::Done),
     };
-    let index = ticket.map_or_else(|| group.applied.shown(), |ticket| ticket.index);
+    let index = ticket.map_or_else(|| group.applied.visible_index(), |ticket| ticket.index);
     let reply = Reply::new(index, body);
     flow.last = ticket.or(flow.last);
     Ok(match ticket {
-        Some(ticket) => Submitted::Pending(ticket, Ok(reply)),
-        None => Submitted::Ready(Ok(reply)),
+        Some(ticket) => SubmitResult::Pending(ticket, Ok(reply)),
+        None => SubmitResult::Ready(Ok(reply)),
     })
 }

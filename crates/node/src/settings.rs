@@ -57,7 +57,7 @@ pub struct NodeSettings {
     /// never.
     pub anti_entropy_interval_ms: u64,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
-    pub peers: Option<PeerPlace>,
+    pub peers: Option<PeerAddresses>,
     /// Token that lets nodes join a cluster which this node founds, and lets this one join another.
     pub join_token: Option<JoinToken>,
     /// Address for its clients, which other nodes use in redirects.
@@ -66,7 +66,7 @@ pub struct NodeSettings {
 
 /// Addresses for a node's peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerPlace {
+pub struct PeerAddresses {
     /// Address on which it listens.
     pub listen: SocketAddr,
     /// Address that the others dial: `host:port`.
@@ -104,7 +104,7 @@ impl Default for NodeSettings {
 }
 
 impl NodeSettings {
-    /// Returns those of the available path.
+    /// Returns the settings of the available path.
     pub(crate) fn available(&self) -> dynamo::Settings {
         dynamo::Settings {
             handoff_bytes_per_second: self.handoff_bytes_per_second,
@@ -116,26 +116,27 @@ impl NodeSettings {
     }
 
     /// Returns true if masters are set: a forced one, or preferred ones.
-    pub(crate) fn names_masters(&self) -> bool {
+    pub(crate) fn has_configured_masters(&self) -> bool {
         self.forced_master.is_some() || !self.preferred_masters.is_empty()
     }
 
     /// Returns the desired masters, in order of preference.
-    pub(crate) fn masters_among(&self, known: &ClusterDescription) -> Vec<NodeId> {
-        let named = |name: &String| {
-            let stays = |member: &&base::MemberDescription| member.membership == Membership::Member;
-            let mut members = known.members.iter().filter(stays);
+    pub(crate) fn desired_masters(&self, cluster: &ClusterDescription) -> Vec<NodeId> {
+        let node_named = |name: &String| {
+            let is_member =
+                |member: &&base::MemberDescription| member.membership == Membership::Member;
+            let mut members = cluster.members.iter().filter(is_member);
             members.find(|member| member.name == *name).map(|member| member.node)
         };
         match &self.forced_master {
-            Some(forced) => named(forced).into_iter().collect(),
-            None => self.preferred_masters.iter().filter_map(named).collect(),
+            Some(forced) => node_named(forced).into_iter().collect(),
+            None => self.preferred_masters.iter().filter_map(node_named).collect(),
         }
     }
 
     /// Returns the only node that may be master. 0: any voter may.
-    pub(crate) fn forced_among(&self, known: &ClusterDescription) -> NodeId {
-        let forced = self.forced_master.is_some().then(|| self.masters_among(known));
+    pub(crate) fn forced_master_id(&self, cluster: &ClusterDescription) -> NodeId {
+        let forced = self.forced_master.is_some().then(|| self.desired_masters(cluster));
         forced.and_then(|masters| masters.first().copied()).unwrap_or_default()
     }
 }

@@ -10,52 +10,52 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::{Lane, PeerStatus};
 
-/// Time for which a node that steps down waits for other masters. If all nodes stop there are none.
+/// Maximum wait of a node that steps down for other masters. If all nodes stop there are none.
 const STEP_DOWN_WAIT: Duration = Duration::from_secs(1);
-/// Time for which a stop waits for its last messages to be sent.
-const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
-/// Pause between checks whether they are sent.
-const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
-/// Time for which a stop waits for requests in flight.
+/// Maximum wait of a stop until its last messages are sent.
+const LAST_MESSAGES_WAIT: Duration = Duration::from_secs(1);
+/// Pause between two checks whether they are sent.
+const LAST_MESSAGES_PAUSE: Duration = Duration::from_millis(2);
+/// Maximum wait of a stop for requests in flight.
 const STOP_WAIT: Duration = Duration::from_secs(30);
-/// That time while the log has no space on the disk: requests in flight can't end.
+/// The same while the log has no disk space: requests in flight can't complete.
 const STOP_WAIT_FULL: Duration = Duration::from_secs(1);
-/// A stop waits this long for tasks that have nothing more to wait for.
+/// Maximum wait of a stop for tasks that wait for nothing else.
 pub(crate) const TASKS_WAIT: Duration = Duration::from_secs(5);
 
 /// See [`Node::step_down`].
 pub(crate) async fn step_down(node: &Node) {
-    let led = |group: &Arc<Group>| group.state().replica.role() == Role::Master;
+    let is_led = |group: &Arc<Group>| group.state().replica.role() == Role::Master;
     // If no other node can lead, requests are served here until the stop.
     let groups = node.router.locator.groups.all();
-    let leaving = groups.into_iter().filter(|group| !group.is_alone() && led(group));
+    let leaving = groups.into_iter().filter(|group| !group.is_sole_member() && is_led(group));
     let leaving: Vec<_> = leaving.inspect(|group| group.retire()).collect();
-    let followed = async {
+    let handed_over = async {
         for group in &leaving {
-            group.leadership.led_elsewhere().await;
+            group.leadership.wait_for_other_master().await;
         }
     };
-    let in_time = tokio::time::timeout(STEP_DOWN_WAIT, followed).await.is_ok();
+    let in_time = tokio::time::timeout(STEP_DOWN_WAIT, handed_over).await.is_ok();
     let groups = leaving.len();
     tracing::info!(target: "node", groups, in_time, "stepped down");
 }
 
 /// Sends the answers to other nodes, and the messages of the groups' last turns.
-async fn last_words_said(router: &Router) {
+async fn send_last_messages(router: &Router) {
     let Some(peers) = router.locator.links.peers.get() else { return };
-    let said = async {
+    let sent = async {
         router.incoming.close().await;
-        let waits =
+        let is_waiting =
             |lane: Lane, status: &PeerStatus| status.lanes[lane as usize].waiting_messages > 0;
-        let any = |status: PeerStatus| {
+        let has_waiting = |status: PeerStatus| {
             let lanes = [Lane::Control, Lane::Data, Lane::Call];
-            status.connected.is_some() && lanes.into_iter().any(|lane| waits(lane, &status))
+            status.connected.is_some() && lanes.into_iter().any(|lane| is_waiting(lane, &status))
         };
-        while peers.status().into_iter().any(any) {
-            tokio::time::sleep(LAST_WORDS_PAUSE).await;
+        while peers.status().into_iter().any(has_waiting) {
+            tokio::time::sleep(LAST_MESSAGES_PAUSE).await;
         }
     };
-    let _ = tokio::time::timeout(LAST_WORDS_WAIT, said).await;
+    let _ = tokio::time::timeout(LAST_MESSAGES_WAIT, sent).await;
 }
 
 /// See [`Node::stop`].
@@ -68,50 +68,54 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
     housekeeper.close();
     groups.close();
     lifecycle.tasks.end_loops();
-    let retired = async {
+    let drivers_ended = async {
         for group in groups.all() {
-            group.driver.ends().await;
+            group.driver.wait_for_end().await;
         }
-        router.available.vnode_store.ends().await
+        router.available.vnode_store.wait_stopped().await
     };
-    let no_space = housekeeper.disk.log_writer.no_space();
+    let no_space = housekeeper.disk.log_writer.waits_for_space();
     let wait = if no_space { STOP_WAIT_FULL } else { STOP_WAIT };
-    let retired = tokio::time::timeout(wait, retired).await;
-    let (in_time, vnodes_ended) = (retired.is_ok(), retired.unwrap_or(false));
-    last_words_said(router).await;
+    let drivers_ended = tokio::time::timeout(wait, drivers_ended).await;
+    let (in_time, vnodes_ended) = (drivers_ended.is_ok(), drivers_ended.unwrap_or(false));
+    send_last_messages(router).await;
     if let Some(peers) = links.peers.get() {
-        // Before the log writer: nothing more is taken from others that could not be written.
+        // Before the log writer: messages accepted later could not be written.
         peers.stop().await;
     }
     let (flusher, vnode_store) = (housekeeper.flusher.clone(), housekeeper.vnode_store.clone());
-    let ended = tokio::task::spawn_blocking(move || {
-        // All is synced before the mark of a good end is written: a mark that outlived a lost batch
-        // would have a vnode give its dots again.
+    let stopped = tokio::task::spawn_blocking(move || {
+        // Everything is synced before the mark of a clean shutdown is written: a mark that outlived
+        // a lost batch would let a vnode reuse its dots.
         flusher.log_writer.stop();
-        // A round of maintenance that is under way ends first: it writes the same files.
-        let _one = flusher.exclude();
+        // A maintenance round in progress ends first: it writes the same files.
+        let _guard = flusher.exclude();
         if vnodes_ended {
-            vnode_store.end_well()?;
+            vnode_store.record_clean_shutdown()?;
         }
         flusher.flush_tables()
     });
-    let ended = ended.await;
-    // A running task still writes files: then the directory stays locked until it ends, or until
-    // the process does, which harms nothing.
-    if tokio::time::timeout(STOP_WAIT, housekeeper.file_tasks.ended()).await.is_ok() {
+    let stopped = stopped.await;
+    // If a task still writes files, the directory stays locked until that task or the process ends.
+    if tokio::time::timeout(STOP_WAIT, housekeeper.file_tasks.wait_all()).await.is_ok() {
         node.cluster.data.close();
     }
-    let left = lifecycle.tasks.all.end(TASKS_WAIT).await;
-    if !left.is_empty() {
-        let tasks = left.join(", ");
-        tracing::warn!(target: "node", tasks, "the node has stopped, and tasks have not ended");
+    let running = lifecycle.tasks.all.cancel_and_wait(TASKS_WAIT).await;
+    if !running.is_empty() {
+        let tasks = running.join(", ");
+        tracing::warn!(
+            target: "node", tasks, "the node has stopped, but some tasks have not ended"
+        );
     }
-    ended.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the stop failed")))?;
+    stopped.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the stop failed")))?;
     if let Some(error) = lifecycle.failure() {
         return Err(error);
     }
     if !in_time {
-        return Err(Error::new(Reason::DeadlinePassed, "updates in flight did not end in time"));
+        return Err(Error::new(
+            Reason::DeadlinePassed,
+            "updates in flight did not complete in time",
+        ));
     }
     Ok(())
 }

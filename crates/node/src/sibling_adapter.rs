@@ -6,29 +6,29 @@
 
 use crate::route::Router;
 use base::codec::{Malformed, Reader, Writer};
-use base::request::{Expiry, Missing, Steps, When};
+use base::request::{Expiry, OnMissing, SequenceMode, When};
 use base::{
     AvailableCall, Body, BucketName, Call, Condition, Content, Context, Error, Key, Keys, Outcome,
-    Range, Read, ReadLevel, Reason, Reply, Request, Result, Row, Sibling, Siblings, Store, Update,
-    Version, Vtag, Want,
+    Range, Read, ReadLevel, Reason, Reply, Request, Result, Row, RowContent, Sibling, Siblings,
+    Store, Update, Version, Vtag,
 };
 use bytes::Bytes;
-use runtime::submit::Submitted;
+use runtime::submit::SubmitResult;
 use std::sync::Arc;
 
-/// The first byte of a context that is a version.
+/// First byte of a context that is a row version.
 const VERSION: u8 = 0xC5;
 
 impl Router {
     /// Answers a call for available buckets on a consistent bucket.
-    pub(crate) fn one_value(
+    pub(crate) fn submit_available_call(
         self: &Arc<Router>,
         name: &BucketName,
         call: &AvailableCall,
-    ) -> Submitted {
-        let asked = BucketCaller { router: self.clone(), bucket: name.clone() };
+    ) -> SubmitResult {
+        let caller = BucketCaller { router: self.clone(), bucket: name.clone() };
         let call = call.clone();
-        Submitted::Later(Box::pin(async move { asked.answer(call).await }))
+        SubmitResult::Later(Box::pin(async move { caller.answer(call).await }))
     }
 }
 
@@ -38,7 +38,7 @@ struct BucketCaller {
 }
 
 impl BucketCaller {
-    async fn ask(&self, call: Call) -> Result<Reply> {
+    async fn execute(&self, call: Call) -> Result<Reply> {
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         self.router.handle(request).await
     }
@@ -51,9 +51,9 @@ impl BucketCaller {
             AvailableCall::Keys { after, rows_max } => {
                 let mut range = Range::prefix(Bytes::new());
                 range = after.map_or(range.clone(), |after| range.after(after));
-                (range.want, range.rows_max) = (Want::Keys, Some(rows_max));
-                let Reply { index, body, .. } = self.ask(read(Read::Range(range))).await?;
-                let Body::Page(page) = body else { return Err(strange()) };
+                (range.want, range.rows_max) = (RowContent::Keys, Some(rows_max));
+                let Reply { index, body, .. } = self.execute(read(Read::Range(range))).await?;
+                let Body::Page(page) = body else { return Err(unexpected_body()) };
                 let keys = page.entries.into_iter().map(|entry| entry.key).collect();
                 Ok(Reply::new(index, Body::Keys(Keys { keys, more: page.more })))
             }
@@ -61,15 +61,16 @@ impl BucketCaller {
             | AvailableCall::Change(_)
             | AvailableCall::FetchType { .. }
             | AvailableCall::Owners { .. } => {
-                let text = "this is no available bucket: it has values alone, and lives in a group";
+                let text = "this is a consistent bucket: data types and siblings need an available \
+                            bucket";
                 Err(Error::new(Reason::NotSupported, text))
             }
         }
     }
 
     async fn fetch(&self, key: Key) -> Result<Reply> {
-        let Reply { index, body, .. } = self.ask(read(Read::Get(key))).await?;
-        let Body::Row(row) = body else { return Err(strange()) };
+        let Reply { index, body, .. } = self.execute(read(Read::Get(key))).await?;
+        let Body::Row(row) = body else { return Err(unexpected_body()) };
         Ok(Reply::new(index, Body::Siblings(row.map(siblings).unwrap_or_default())))
     }
 
@@ -77,8 +78,8 @@ impl BucketCaller {
         let Store { key, content, context, options, condition } = store;
         let Content { value, headers } = content;
         if !headers.meta.is_empty() || !headers.links.is_empty() || !headers.indexes.is_empty() {
-            let text = "this is no available bucket: it keeps values alone, without metadata, \
-                        links and indexes";
+            let text =
+                "this is a consistent bucket: metadata, links and indexes need an available bucket";
             return Err(Error::new(Reason::NotSupported, text));
         }
         let when = match (condition, context) {
@@ -92,28 +93,28 @@ impl BucketCaller {
         let set = Update::SetIf { key: key.clone(), value, expiry, when };
         let update = match options.return_body {
             false => set,
-            // One update: were the read a request of its own and failed, its error would be the
-            // answer to a write that is done; and it could find what another wrote since.
+            // A single update: a separate read could fail after the write succeeded, or return a
+            // later write.
             true => Update::Sequence {
                 steps: vec![set, Update::Read(Read::Get(key))],
-                mode: Steps::AllOrNothing,
+                mode: SequenceMode::AllOrNothing,
             },
         };
-        let Reply { index, body, .. } = self.ask(Call::Update(update)).await?;
-        let Body::Updated(outcome) = body else { return Err(strange()) };
+        let Reply { index, body, .. } = self.execute(Call::Update(update)).await?;
+        let Body::Updated(outcome) = body else { return Err(unexpected_body()) };
         stored(outcome, options.return_body).map(|body| Reply::new(index, body))
     }
 
     async fn remove(&self, key: Key, context: Option<Context>) -> Result<Reply> {
-        let delete = Update::Delete { key: key.clone(), missing: Missing::Fails };
+        let delete = Update::Delete { key: key.clone(), missing: OnMissing::Fail };
         let update = match context {
             None => delete,
             Some(seen) => Update::Sequence {
                 steps: vec![Update::AssertVersion { key, version: Some(version(&seen)?) }, delete],
-                mode: Steps::AllOrNothing,
+                mode: SequenceMode::AllOrNothing,
             },
         };
-        let Reply { index, .. } = self.ask(Call::Update(update)).await?;
+        let Reply { index, .. } = self.execute(Call::Update(update)).await?;
         Ok(Reply::new(index, Body::Stored(Context::default())))
     }
 }
@@ -125,16 +126,16 @@ fn stored(outcome: Outcome, return_body: bool) -> Result<Body> {
         outcome => vec![outcome],
     };
     if matches!(steps[..], [Outcome::Swapped { written: false, .. }, ..]) {
-        let text = "the key is not as the condition says: read it again";
+        let text = "the condition does not hold for the key: read it again";
         return Err(Error::new(Reason::Changed, text));
     }
     match steps.pop() {
         Some(Outcome::Read(body)) if return_body => match *body {
             Body::Row(Some(row)) => Ok(Body::Siblings(siblings(row))),
-            _ => Err(strange()),
+            _ => Err(unexpected_body()),
         },
         Some(_) if !return_body => Ok(Body::Stored(Context::default())),
-        _ => Err(strange()),
+        _ => Err(unexpected_body()),
     }
 }
 
@@ -156,20 +157,23 @@ fn siblings(row: Row) -> Siblings {
 
 fn version(context: &Context) -> Result<Version> {
     let parse = || {
-        let mut from = Reader::new(&context.0);
-        if from.u8("context")? != VERSION {
+        let mut reader = Reader::new(&context.0);
+        if reader.u8("context")? != VERSION {
             return Err(Malformed("context"));
         }
-        let version = from.u64("context")?;
-        from.end("context").map(|()| Version(version))
+        let version = reader.u64("context")?;
+        reader.end("context").map(|()| Version(version))
     };
-    let wrong = |Malformed(field)| {
-        let text = format!("{field}: send a context as it was given for this very key");
+    let malformed = |Malformed(field)| {
+        let text = format!("{field}: send a context unchanged, as it was returned for this key");
         Error::new(Reason::Malformed, text)
     };
-    parse().map_err(wrong)
+    parse().map_err(malformed)
 }
 
-fn strange() -> Error {
-    Error::new(Reason::InDoubt, "an answer to another question: it may have happened")
+fn unexpected_body() -> Error {
+    Error::new(
+        Reason::InDoubt,
+        "the answer does not match the request: the request may have been applied",
+    )
 }

@@ -1,6 +1,6 @@
 //! Start of a node.
 
-use crate::assembly::{Parts, assemble};
+use crate::assembly::{RecoveredParts, assemble};
 use crate::cluster::OwnIncarnations;
 use crate::group_lifecycle::drive;
 use crate::groups::Groups;
@@ -15,72 +15,76 @@ use dynamo::vnode_store::VnodeStore;
 use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, reap};
 use logic::consensus::Configuration;
 use replication::group::Group;
-use runtime::log_writer::{AppendSink, LoggedRecord, store_error};
+use runtime::log_writer::{AppendCompletion, AppendSink, store_error};
 use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
-    let began = world::milliseconds();
-    let (found, incarnations) = found(settings.clone(), first).await?;
-    let Recovered { directory: data, incarnation, trees, log, groups, witness, vnodes } = found;
-    let (known, is_written_down) = cluster::known(&data, &settings)?;
+    let start_ms = world::milliseconds();
+    let (recovered, incarnations) = recover_directory(settings.clone(), first).await?;
+    let Recovered { directory: data, incarnation, trees, log, groups, is_witness, vnodes } =
+        recovered;
+    let (description, is_stored) = cluster::load_members(&data, &settings)?;
     let reader = log.reader();
-    let parts = Parts {
-        began_ms: began,
+    let parts = RecoveredParts {
+        started_ms: start_ms,
         node: NodeId(data.node),
         data: Some(data),
         incarnations: OwnIncarnations { incarnation, known: incarnations },
-        known,
+        description,
         trees,
         reader,
         groups,
-        witness,
+        is_witness,
         vnodes,
     };
     let interval = Duration::from_millis(settings.sync_interval_ms.max(1));
     let node = assemble(settings, parts)?;
-    let post = Arc::new(LogCompletions::of(&node));
+    let completions = Arc::new(LogCompletions::of(&node));
     let disk = &node.housekeeper.disk;
-    disk.log_writer.start(log, interval, post, disk.metrics.clone())?;
+    disk.log_writer.start(log, interval, completions, disk.metrics.clone())?;
     dispatch::begin(&node).await?;
-    start_loops(&node, is_written_down);
+    start_loops(&node, is_stored);
     become_ready(&node).await?;
     start_threads(&node)?;
-    tracing::info!(target: "node", took_ms = world::milliseconds() - began, "serving");
+    tracing::info!(target: "node", took_ms = world::milliseconds() - start_ms, "serving");
     Ok(node)
 }
 
-/// Recovers the data directory, and returns the incarnations that this one may descend from. A node
-/// without peers has none.
-async fn found(
+/// Recovers the data directory, and returns the incarnations that this one may descend from. Empty
+/// for a node without peers.
+async fn recover_directory(
     settings: NodeSettings,
     first: Option<Configuration>,
 ) -> Result<(Recovered, Vec<IncarnationId>)> {
-    let warmup = move || {
-        let found = recover(&settings, first)?;
-        if let Some(words) = found.directory.outdated().map_err(store_error)? {
-            return Err(Error::new(Reason::Forbidden, cluster::incarnations::outdated(&words)));
+    let work = move || {
+        let recovered = recover(&settings, first)?;
+        if let Some(reason) = recovered.directory.outdated_reason().map_err(store_error)? {
+            return Err(Error::new(
+                Reason::Forbidden,
+                cluster::incarnations::outdated_text(&reason),
+            ));
         }
         let incarnations = match settings.peers {
-            Some(_) => cluster::incarnations::begin(&found.directory, found.incarnation)?,
+            Some(_) => cluster::incarnations::begin(&recovered.directory, recovered.incarnation)?,
             None => Vec::new(),
         };
-        Ok((found, incarnations))
+        Ok((recovered, incarnations))
     };
-    let found = tokio::task::spawn_blocking(warmup).await;
-    found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))
+    let recovered = tokio::task::spawn_blocking(work).await;
+    recovered.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))
 }
 
-/// Starts all background tasks. `is_written_down`: see [`cluster::reconcile`].
-fn start_loops(node: &Node, is_written_down: bool) {
+/// Starts all background tasks. `is_stored`: see [`cluster::reconcile`].
+fn start_loops(node: &Node, is_stored: bool) {
     let Node { router, cluster, lifecycle, .. } = node;
     let (loops, stop) = (&lifecycle.tasks.loops, || lifecycle.stop_signal());
     let groups = router.locator.groups.all();
     groups.into_iter().for_each(|group| drive(lifecycle, group));
     start_vnode_loops(&router.available, lifecycle);
-    loops.spawn("cluster", cluster::reconcile(cluster.clone(), is_written_down));
+    loops.spawn("cluster", cluster::reconcile(cluster.clone(), is_stored));
     let (directory, available) = (router.directory.clone(), router.available.clone());
     let replacement = RingReplacement { directory, available };
     loops.spawn("ring replacement", ring_replacement::run(replacement, stop()));
@@ -95,9 +99,9 @@ fn start_loops(node: &Node, is_written_down: bool) {
 pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Lifecycle>) {
     let (vnode_store, owner) = (available.vnode_store.clone(), lifecycle.clone());
     let tasks = &available.tasks;
-    let stop = tasks.stop().clone();
+    let stop = tasks.cancellation_token().clone();
     tasks.spawn("vnodes", async move {
-        if let Err(error) = vnode_store.drive(stop).await {
+        if let Err(error) = vnode_store.run(stop).await {
             owner.fail(error);
         }
     });
@@ -112,25 +116,24 @@ fn start_threads(node: &Node) -> Result<()> {
     let (keeper, merger) = (node.housekeeper.clone(), node.housekeeper.clone());
     let loops = &node.lifecycle.tasks.loops;
     let started = loops.start_thread("housekeeper", move || keeper.run_maintenance());
-    let started =
-        started.and_then(|()| loops.start_thread("merger", move || merger.keep_merging()));
+    let started = started.and_then(|()| loops.start_thread("merger", move || merger.run_merger()));
     started
-        .map_err(|error| Error::new(Reason::StartFailed, format!("no thread to be had: {error}")))
+        .map_err(|error| Error::new(Reason::StartFailed, format!("can't start a thread: {error}")))
 }
 
 async fn become_ready(node: &Node) -> Result<()> {
     let serving = async {
         for group in node.router.locator.groups.all() {
-            led(&group).await?;
+            wait_for_master(&group).await?;
         }
         match is_alone(&node.router.directory.group) {
-            true => node.cluster.found().await,
+            true => node.cluster.found_cluster().await,
             false => Ok(()),
         }
     };
     tokio::select! {
         biased;
-        error = node.failed() => Err(error),
+        error = node.wait_failed() => Err(error),
         opened = serving => opened,
     }
 }
@@ -142,18 +145,18 @@ fn is_alone(group: &Group) -> bool {
     members.all(|member| member.node == group.shared.node)
 }
 
-/// Resolves when this node knows the group's master and, if it is the master itself, has applied
-/// what it must. A group of several members need not have a master for a node to start.
-async fn led(group: &Group) -> Result<()> {
+/// Resolves when a group of this node alone has its master and has applied what it must. A group of
+/// several members need not have a master for a node to start.
+async fn wait_for_master(group: &Group) -> Result<()> {
     if !is_alone(group) {
         return Ok(());
     }
-    let mut standing = group.leadership.standing();
-    let led = standing.wait_for(|standing| standing.master.is_some()).await;
-    led.map(|_| ()).map_err(|_| shutting_down())
+    let mut leadership = group.leadership.subscribe();
+    let elected = leadership.wait_for(|leadership| leadership.master.is_some()).await;
+    elected.map(|_| ()).map_err(|_| shutting_down())
 }
 
-/// Brings completions of the log writer to the groups.
+/// Passes completions of the log writer to the groups.
 pub(crate) struct LogCompletions {
     groups: Arc<Groups>,
     vnode_store: Arc<VnodeStore>,
@@ -170,18 +173,18 @@ impl LogCompletions {
 }
 
 impl AppendSink for LogCompletions {
-    fn done(&self, done: &[LoggedRecord]) {
-        for mine in done.chunk_by(|one, next| one.group == next.group) {
-            if mine[0].group == VNODES {
-                self.vnode_store.done(mine);
+    fn on_completions(&self, records: &[AppendCompletion]) {
+        for group_records in records.chunk_by(|record, following| record.group == following.group) {
+            if group_records[0].group == VNODES {
+                self.vnode_store.on_completions(group_records);
                 continue;
             }
-            let Some(group) = self.groups.get(mine[0].group) else { continue };
-            group.driver.report(mine);
+            let Some(group) = self.groups.get(group_records[0].group) else { continue };
+            group.driver.report(group_records);
         }
     }
 
-    fn failed(&self, error: Error) {
+    fn on_log_failure(&self, error: Error) {
         tracing::error!(target: "log", %error, "the log failed: the node stops");
         self.lifecycle.fail_log(error);
     }

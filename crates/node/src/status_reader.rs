@@ -2,13 +2,13 @@
 
 use crate::cluster::ClusterView;
 use crate::disk_health::DiskHealth;
-use crate::groups::keeps_up;
+use crate::groups::follows;
 use crate::lifecycle::Lifecycle;
 use crate::process;
 use crate::readiness::Readiness;
 use crate::settings::NodeSettings;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
-use crate::warnings::WarningSigns;
+use crate::warnings::WarningInput;
 use replication::group::Group;
 use replication::snapshot::Snapshots;
 use runtime::sample::{Sample, SampleKind};
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::Trees;
 
-/// Names of interval buckets shown in status.
+/// Maximum number of interval buckets listed in the status.
 const INTERVAL_BUCKETS_SHOWN: usize = 100;
 
-/// Reads the state of all parts of a node.
+/// Reader of the state of all components of a node.
 pub(crate) struct StatusReader {
     pub settings: Arc<NodeSettings>,
     /// Number of this incarnation of the node.
@@ -43,12 +43,13 @@ impl StatusReader {
         let interval_buckets = catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
         let groups = groups.all();
         let unreached = self.readiness.unreached();
-        // With other members every value is synced before it counts.
-        let unsynced = !interval_buckets.is_empty() && groups.iter().any(|group| group.is_alone());
-        let groups = groups.iter().filter(|group| keeps_up(group));
+        // With other members every entry is synced before it counts.
+        let unsynced =
+            !interval_buckets.is_empty() && groups.iter().any(|group| group.is_sole_member());
+        let groups = groups.iter().filter(|group| follows(group));
         let groups: Vec<_> = groups.map(|group| self.group_status(group)).collect();
         let cluster = self.view.status();
-        let warnings = WarningSigns {
+        let warnings = WarningInput {
             failure: self.lifecycle.failure(),
             unreached: &unreached,
             groups: &groups,
@@ -68,7 +69,7 @@ impl StatusReader {
             uptime_ms: world::milliseconds() - self.readiness.started_ms,
             ready: unreached.is_empty(),
             groups,
-            snapshots: self.snapshots.progress().iter().map(|one| one.status()).collect(),
+            snapshots: self.snapshots.progress().iter().map(|progress| progress.status()).collect(),
             log: self.log_status(),
             store,
             disk: DiskStatus {
@@ -120,17 +121,19 @@ impl StatusReader {
         let comparison = view.audit.comparison(group);
         let name_of = |node| view.links.name_of(node);
         let unsound = group.driver.unsound_member().map(name_of);
-        let kept = group.witness_log().map(|kept| (kept.count() as u64, kept.bytes()));
-        let (kept_values, kept_bytes) = kept.unwrap_or_default();
+        let witness_log = group
+            .witness_log()
+            .map(|witness_log| (witness_log.count() as u64, witness_log.bytes()));
+        let (kept_values, kept_bytes) = witness_log.unwrap_or_default();
         let state = group.state();
         let waits_for_witness = group.witness_has_room(&state).err().map(|error| error.text());
-        let torn = group.told_of_tears(&state, name_of);
+        let torn = group.describe_torn_logs(&state, name_of);
         let lacks_ballots = state.replica.lacks_ballots();
         let master = state.replica.master();
         let (undecided, _) = state.queue.undecided();
         GroupStatus {
             id: group.id,
-            role: state.replica.role().word(),
+            role: state.replica.role().name(),
             master: master.map(name_of),
             ballot: state.replica.promised(),
             decided: state.replica.decided(),
@@ -150,7 +153,7 @@ impl StatusReader {
         }
     }
 
-    /// Numbers for operators; see [`crate::Node::samples`].
+    /// Returns the metrics; see [`crate::Node::samples`].
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let status = self.read();
         let (m, log, store, disk) = (&self.disk.metrics, &status.log, &status.store, &status.disk);
@@ -158,10 +161,10 @@ impl StatusReader {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         #[rustfmt::skip]
         let counters = [
-            ("credenza_updates_total", "Updates taken.", of(&m.updates)),
-            ("credenza_updates_refused_total", "Updates refused for lack of room or space.",
+            ("credenza_updates_total", "Updates accepted.", of(&m.updates)),
+            ("credenza_updates_refused_total", "Updates refused for lack of queue or disk space.",
              of(&m.updates_refused)),
-            ("credenza_reads_total", "Reads taken.", of(&m.reads)),
+            ("credenza_reads_total", "Reads accepted.", of(&m.reads)),
             ("credenza_forwarded_out_total", "Requests forwarded to another node.",
              of(&m.forwarded_out)),
             ("credenza_forwarded_in_total", "Requests that other nodes forwarded to this one.",
@@ -171,41 +174,41 @@ impl StatusReader {
              of(&m.forwarded_rejected)),
             ("credenza_log_entries_total", "Log entries (batches of updates) accepted.",
              of(&m.log_entries)),
-            ("credenza_expired_total", "Expiry hints looked at.", of(&m.expired)),
-            ("credenza_log_syncs_total", "Syncs of the log.", of(&m.syncs)),
-            ("credenza_log_records_synced_total", "Log records made durable.", of(&m.records)),
-            ("credenza_snapshots_sent_total", "Snapshots sent whole.", of(&m.snapshots_sent)),
-            ("credenza_snapshots_received_total", "Snapshots received whole.",
+            ("credenza_expired_total", "Expiry index entries processed.", of(&m.expired)),
+            ("credenza_log_syncs_total", "Syncs (fdatasync) of the log.", of(&m.syncs)),
+            ("credenza_log_records_synced_total", "Log records synced to disk.", of(&m.records)),
+            ("credenza_snapshots_sent_total", "Snapshots sent completely.", of(&m.snapshots_sent)),
+            ("credenza_snapshots_received_total", "Snapshots received completely.",
              of(&m.snapshots_received)),
-            ("credenza_snapshot_bytes_sent_total", "Bytes of snapshots sent.",
+            ("credenza_snapshot_bytes_sent_total", "Snapshot bytes sent.",
              of(&m.snapshot_bytes_sent)),
-            ("credenza_snapshot_bytes_received_total", "Bytes of snapshots received.",
+            ("credenza_snapshot_bytes_received_total", "Snapshot bytes received.",
              of(&m.snapshot_bytes_received)),
-            ("credenza_snapshot_resumes_total", "Parts of snapshots lost and asked for again.",
+            ("credenza_snapshot_resumes_total", "Snapshot parts lost and requested again.",
              of(&m.snapshot_resumes)),
             ("credenza_may_lack_total",
-             "Elections past torn logs that may have held acknowledged values.", of(&m.may_lack)),
+             "Elections that ignored torn logs; acknowledged writes may be lost.", of(&m.may_lack)),
             ("credenza_cache_hits_total", "Point reads answered by the row cache.",
              trees.cache_hits as f64),
-            ("credenza_cache_misses_total", "Point reads that went to the trees.",
+            ("credenza_cache_misses_total", "Point reads not answered by the row cache.",
              trees.cache_misses as f64),
             ("credenza_store_rows_walked_total",
-             "Rows that range reads passed, tombstones too.", trees.rows_walked as f64),
-            ("credenza_store_rows_returned_total", "Rows that range reads found alive.",
+             "Rows that range reads visited, tombstones included.", trees.rows_walked as f64),
+            ("credenza_store_rows_returned_total", "Live rows that range reads returned.",
              trees.rows_returned as f64),
         ];
         #[rustfmt::skip]
         let gauges = [
-            ("credenza_store_disk_bytes", "Bytes of the store's files.", store.disk_bytes as f64),
-            ("credenza_store_memory_bytes", "Bytes of the store not yet flushed.",
+            ("credenza_store_disk_bytes", "Size of the store's files.", store.disk_bytes as f64),
+            ("credenza_store_memory_bytes", "Size of the memtables.",
              store.memory_bytes as f64),
             ("credenza_store_rows_estimated", "Estimated rows.", store.rows_estimated as f64),
             ("credenza_cache_rows", "Rows in the row cache.", store.cached_rows as f64),
-            ("credenza_cache_bytes", "Bytes of the row cache.", store.cached_bytes as f64),
-            ("credenza_disk_free_bytes", "Free space under the data directory.",
+            ("credenza_cache_bytes", "Size of the row cache.", store.cached_bytes as f64),
+            ("credenza_disk_free_bytes", "Free space of the data disk.",
              disk.free_bytes as f64),
-            ("credenza_disk_total_bytes", "Size of that disk.", disk.total_bytes as f64),
-            ("credenza_disk_full", "1 while writes are refused for lack of space.",
+            ("credenza_disk_total_bytes", "Size of the data disk.", disk.total_bytes as f64),
+            ("credenza_disk_full", "1 if writes are refused for lack of disk space.",
              u64::from(disk.full) as f64),
             ("credenza_buckets", "Buckets.", status.buckets as f64),
             ("credenza_uptime_seconds", "Time since the start.", status.uptime_ms as f64 / 1e3),
@@ -215,7 +218,7 @@ impl StatusReader {
         let gauges = gauges.map(|row| plain(SampleKind::Gauge, row));
         let groups = status.groups.iter().flat_map(group_samples).chain(process::samples());
         let files = disk.free_files.map(|free| {
-            let help = "Files (inodes) that can still be made under the data directory.";
+            let help = "Free inodes of the data disk.";
             plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
         });
         let paths = groups.chain(self.view.available.samples());
@@ -223,7 +226,7 @@ impl StatusReader {
     }
 }
 
-/// A sample's name, description, and value.
+/// Name, description and value of a sample.
 type SampleRow = (&'static str, &'static str, f64);
 
 fn plain(kind: SampleKind, (name, help, value): SampleRow) -> Sample {
@@ -234,18 +237,18 @@ fn plain(kind: SampleKind, (name, help, value): SampleRow) -> Sample {
 #[rustfmt::skip]
 fn log_rows(log: &LogStatus) -> [SampleRow; 7] {
     [
-        ("credenza_log_sync_seconds_p50", "Median of the last syncs.",
+        ("credenza_log_sync_seconds_p50", "Median duration of recent syncs of the log.",
          log.sync_us_p50 as f64 / 1e6),
-        ("credenza_log_sync_seconds_p99", "99th percentile of the last syncs.",
+        ("credenza_log_sync_seconds_p99", "99th percentile of the duration of recent syncs.",
          log.sync_us_p99 as f64 / 1e6),
-        ("credenza_log_slow", "1 while syncs take so long that they bound the node.",
+        ("credenza_log_slow", "1 if log syncs are so slow that they limit the node.",
          u64::from(log.slow) as f64),
-        ("credenza_log_hangs", "1 while the disk does not finish what the log asked of it.",
+        ("credenza_log_hangs", "1 if the disk does not complete writes to the log.",
          u64::from(log.hangs) as f64),
-        ("credenza_log_unanswered_seconds", "Time for which the log has waited for the disk.",
+        ("credenza_log_unanswered_seconds", "Age of the log's oldest incomplete disk operation.",
          log.unanswered_ms as f64 / 1e3),
-        ("credenza_log_bytes", "Bytes of the log that can't be truncated yet.", log.bytes as f64),
-        ("credenza_log_segments", "Segments of the log.", log.segments as f64),
+        ("credenza_log_bytes", "Size of the log that can't be truncated yet.", log.bytes as f64),
+        ("credenza_log_segments", "Log segments.", log.segments as f64),
     ]
 }
 
@@ -258,19 +261,19 @@ fn group_samples(group: &GroupStatus) -> impl Iterator<Item = Sample> {
         ("credenza_group_differences", "Key ranges in which replicas differ.", differences),
         (
             "credenza_group_comparisons",
-            "Passes that compared replicas.",
+            "Completed comparisons of the group's replicas.",
             comparison.map_or(0, |found| found.passes),
         ),
         ("credenza_group_decided_index", "Index of the last decided entry.", group.decided.0),
         ("credenza_group_applied_index", "Index of the last applied entry.", group.applied.0),
-        ("credenza_group_undecided_updates", "Updates not decided yet.", group.undecided),
+        ("credenza_group_undecided_updates", "Updates that are not decided yet.", group.undecided),
         ("credenza_group_sessions", "Open sessions.", group.sessions),
         (
             "credenza_witness_log_bytes",
-            "Bytes of log entries that a witness keeps.",
+            "Size of the log entries that this witness keeps.",
             group.kept_bytes,
         ),
-        ("credenza_group_master", "1 where this node is master.", master),
+        ("credenza_group_master", "1 if this node is the group's master.", master),
     ]
     .into_iter()
     .map(move |(name, help, value)| {

@@ -1,7 +1,7 @@
 //! Updates: evaluated on the thread that received them as a rule, on a thread of their own if that
 //! may take long, and away from the group's lock if they only read.
 
-use crate::answers::bytes_of_steps;
+use crate::answers::steps_answer_bytes_max;
 use crate::flow::Flow;
 use crate::groups::Local;
 use crate::route::Router;
@@ -13,13 +13,13 @@ use base::{
 use replication::Weight;
 use replication::bucket::Bucket;
 use replication::group::Group;
-use replication::read::still_master;
+use replication::read::confirm_master;
 use replication::submit::{Stamp, Submission};
 use runtime::metrics::Metrics;
-use runtime::submit::{Submitted, Ticket};
+use runtime::submit::{SubmitResult, Ticket};
 use std::sync::Arc;
 
-/// Attempts to find a bucket that is altered again and again.
+/// Maximum number of look-ups of a bucket that is being altered.
 const LOOKUPS_MAX: usize = 8;
 
 impl Router {
@@ -31,24 +31,25 @@ impl Router {
         local: Local,
         update: &Update,
         retry: Option<RetryId>,
-    ) -> Result<Submitted> {
+    ) -> Result<SubmitResult> {
         let Local { mut bucket, mut group } = local;
         for _ in 0..LOOKUPS_MAX {
-            self.may_update(&bucket, &group, update)?;
-            let weight = Weight::of(update);
-            // With a retry id it goes through the log: a repetition finds the same outcome.
-            let only_reads = weight.only_reads && retry.is_none();
+            self.check_update(&bucket, &group, update)?;
+            let weight = Weight::measure(update);
+            // An update with a retry id goes through the log, so that a retry returns the same
+            // outcome.
+            let is_read_only = weight.is_read_only && retry.is_none();
             if weight.is_heavy() {
-                return Ok(match only_reads {
+                return Ok(match is_read_only {
                     true => self.read_steps_later(flow, name, update, weight),
                     false => self.update_later(flow, name, update, retry, weight),
                 });
             }
-            if only_reads && let Some(answer) = read_steps(flow, &group, &bucket, update)? {
+            if is_read_only && let Some(answer) = read_steps(flow, &group, &bucket, update)? {
                 Metrics::count(&self.metrics.reads);
-                return Ok(Submitted::Ready(answer));
+                return Ok(SubmitResult::Ready(answer));
             }
-            let submission = match only_reads {
+            let submission = match is_read_only {
                 true => group.submit_read(&bucket, update),
                 false => group.submit(&bucket, update, retry).map(Some),
             };
@@ -61,22 +62,22 @@ impl Router {
                 Err(error) => return Err(error),
             }
         }
-        Err(keeps_changing())
+        Err(keeps_changing_error())
     }
 
-    /// Checks that an update of the bucket may be evaluated here and now.
-    fn may_update(&self, bucket: &Bucket, group: &Group, update: &Update) -> Result<()> {
+    /// Checks that an update of the bucket may be evaluated here now.
+    fn check_update(&self, bucket: &Bucket, group: &Group, update: &Update) -> Result<()> {
         if !group.leadership.is_master() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
-        if self.space.is_full() && !frees(update) {
+        if self.space.is_full() && !frees_space(update) {
             Metrics::count(&self.metrics.updates_refused);
-            return Err(self.space.refusal());
+            return Err(self.space.refusal_error());
         }
         check::update(update, &bucket.properties)
     }
 
-    /// An update that may take long.
+    /// Executes an update that may take long.
     fn update_later(
         self: &Arc<Router>,
         flow: &Flow,
@@ -84,13 +85,14 @@ impl Router {
         update: &Update,
         retry: Option<RetryId>,
         weight: Weight,
-    ) -> Submitted {
-        let (router, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
+    ) -> SubmitResult {
+        let (router, elsewhere, previous) = (self.clone(), flow.elsewhere, flow.last);
         let (bucket, update) = (name.clone(), Arc::new(update.clone()));
-        Submitted::Later(Box::pin(async move {
-            // The outcomes of earlier requests were sent already; here only the order counts.
-            let _ = router.settled(before).await;
-            let room = router.answers.room(bytes_of_steps(weight.brings_values)).await?;
+        SubmitResult::Later(Box::pin(async move {
+            // Only the order matters: the outcomes of earlier requests were sent already.
+            let _ = router.wait_applied(previous).await;
+            let permit =
+                router.answers.reserve(steps_answer_bytes_max(weight.may_return_values)).await?;
             let (ticket, stamp, outcome) = match router.submit_heavy(&bucket, &update, retry).await
             {
                 Ok(submission) => submission,
@@ -98,11 +100,11 @@ impl Router {
                 Err(error) => {
                     let call = Call::Update(Arc::unwrap_or_clone(update));
                     let request = Request { bucket, call, retry };
-                    return router.unless_moved(Err(error), elsewhere, request).await;
+                    return router.unless_mastership_lost(Err(error), elsewhere, request).await;
                 }
             };
-            router.settled(ticket).await?;
-            drop(room);
+            router.wait_applied(ticket).await?;
+            drop(permit);
             answer(stamp, outcome)
         }))
     }
@@ -116,114 +118,117 @@ impl Router {
         for _ in 0..LOOKUPS_MAX {
             let (bucket, group) = self.locator.bucket(name)?;
             let mut turn = group.heavy.turn().await?;
-            // It may have been altered while this one waited in line.
+            // It may have been altered while this update was queued.
             check::update(update, &bucket.properties)?;
             match turn.submit(&group, &bucket, update, retry).await {
                 Err(error) if error.reason == Reason::Moved && bucket.is_retired() => {}
                 submission => return submission,
             }
         }
-        Err(keeps_changing())
+        Err(keeps_changing_error())
     }
 
-    /// Reads that hold together and may take long.
+    /// Executes reads that must be consistent with each other and may take long.
     fn read_steps_later(
         self: &Arc<Router>,
         flow: &Flow,
         name: &BucketName,
         update: &Update,
         weight: Weight,
-    ) -> Submitted {
-        let (router, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
+    ) -> SubmitResult {
+        let (router, elsewhere, previous) = (self.clone(), flow.elsewhere, flow.last);
         let (bucket, update) = (name.clone(), Arc::new(update.clone()));
         Metrics::count(&self.metrics.reads);
-        Submitted::Later(Box::pin(async move {
-            let _ = router.settled(before).await;
-            let room = router.answers.room(bytes_of_steps(weight.brings_values)).await?;
-            let here = router.read_steps_apart(&bucket, &update).await;
-            drop(room);
+        SubmitResult::Later(Box::pin(async move {
+            let _ = router.wait_applied(previous).await;
+            let permit =
+                router.answers.reserve(steps_answer_bytes_max(weight.may_return_values)).await?;
+            let reply = router.read_steps_blocking(&bucket, &update).await;
+            drop(permit);
             let call = Call::Update(Arc::unwrap_or_clone(update));
-            router.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
+            router
+                .unless_mastership_lost(reply, elsewhere, Request { bucket, call, retry: None })
+                .await
         }))
     }
 
-    async fn read_steps_apart(&self, name: &BucketName, update: &Arc<Update>) -> Result<Reply> {
+    async fn read_steps_blocking(&self, name: &BucketName, update: &Arc<Update>) -> Result<Reply> {
         let (bucket, group) = self.locator.bucket(name)?;
         let read = async || {
             let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
             let read = move || group.read_steps(&bucket, &update);
             let read = self.lifecycle.tasks.requests.run_blocking(read).await;
             let stopping = || Err(shutting_down());
-            read.map_or_else(stopping, |(index, outcome)| answer(Stamp::of_read(index), outcome))
+            read.map_or_else(stopping, |(index, outcome)| answer(Stamp::for_read(index), outcome))
         };
-        if group.leadership.readable() {
+        if group.leadership.can_read() {
             let reply = read().await;
-            if group.leadership.readable() {
+            if group.leadership.can_read() {
                 return group.check_seal(&bucket).and(reply);
             }
         }
-        still_master(&group).await?;
+        confirm_master(&group).await?;
         let reply = read().await;
         group.check_seal(&bucket).and(reply)
     }
 }
 
-/// Evaluates reads that must hold together, on the applied rows. `None`: they must see this
-/// connection's own undecided updates, or this node is not sure that it is still master.
+/// Evaluates reads that must be consistent with each other on the applied rows. `None`: they must
+/// see this connection's own undecided updates, or this node has no valid lease.
 fn read_steps(
     flow: &mut Flow,
     group: &Group,
     bucket: &Bucket,
     update: &Update,
 ) -> Result<Option<Result<Reply>>> {
-    let waits = |ticket: &Ticket| ticket.index > group.applied.index();
-    if flow.last.as_ref().is_some_and(waits) || !group.leadership.readable() {
+    let is_pending = |ticket: &Ticket| ticket.index > group.applied.index();
+    if flow.last.as_ref().is_some_and(is_pending) || !group.leadership.can_read() {
         return Ok(None);
     }
     flow.last = None;
     let (index, outcome) = group.read_steps(bucket, update);
-    if !group.leadership.readable() {
+    if !group.leadership.can_read() {
         return Ok(None);
     }
     group.check_seal(bucket)?;
-    Ok(Some(answer(Stamp::of_read(index), outcome)))
+    Ok(Some(answer(Stamp::for_read(index), outcome)))
 }
 
-/// The reply to an update of this outcome.
+/// Returns the reply to an update with this outcome.
 #[inline]
 fn answer(stamp: Stamp, outcome: Result<Outcome>) -> Result<Reply> {
     let Stamp { index, version } = stamp;
-    outcome.map(|outcome| Reply { index, version, body: told(outcome) })
+    outcome.map(|outcome| Reply { index, version, body: to_body(outcome) })
 }
 
 /// Converts an outcome into an answer.
-fn told(outcome: Outcome) -> Body {
+fn to_body(outcome: Outcome) -> Body {
     match outcome {
         Outcome::Read(body) => *body,
         outcome => Body::Updated(outcome),
     }
 }
 
-fn keeps_changing() -> Error {
-    Error::new(Reason::MetadataChanged, "the bucket keeps changing: repeat")
+fn keeps_changing_error() -> Error {
+    Error::new(Reason::MetadataChanged, "the bucket keeps changing: try again")
 }
 
 /// Returns the answer of an evaluated update, with the ticket that it waits for.
 #[inline]
-pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> Submitted {
+pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> SubmitResult {
     let reply = answer(stamp, outcome);
     match ticket {
         Some(ticket) => {
             flow.last = Some(ticket);
-            Submitted::Pending(ticket, reply)
+            SubmitResult::Pending(ticket, reply)
         }
-        None => Submitted::Ready(reply),
+        None => SubmitResult::Ready(reply),
     }
 }
 
-/// Returns true if an update can only make the store smaller: such updates are taken when the disk
-/// is nearly full.
-fn frees(update: &Update) -> bool {
+/// Returns true if an update can only free space: such updates are accepted when the disk is nearly
+/// full.
+fn frees_space(update: &Update) -> bool {
     match update {
         Update::Delete { .. }
         | Update::DeletePrefix { .. }
@@ -236,7 +241,7 @@ fn frees(update: &Update) -> bool {
         | Update::AssertVersion { .. }
         | Update::Read(_)
         | Update::Nop => true,
-        Update::Sequence { steps, .. } => steps.iter().all(frees),
+        Update::Sequence { steps, .. } => steps.iter().all(frees_space),
         _ => false,
     }
 }

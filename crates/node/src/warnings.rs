@@ -4,11 +4,11 @@ use crate::cluster::{ClusterStatus, MemberStatus};
 use crate::disk_health::DiskHealth;
 use crate::readiness::{self, Unreached};
 use crate::status::GroupStatus;
-use base::duration::text_of_ms;
+use base::duration::format_ms;
 use base::{Error, Membership, NodeId};
 
 /// State of this node, its groups and its cluster that may need a warning.
-pub(crate) struct WarningSigns<'a> {
+pub(crate) struct WarningInput<'a> {
     /// Reason, if the node has failed.
     pub failure: Option<Error>,
     pub unreached: &'a [Unreached],
@@ -23,8 +23,8 @@ pub(crate) struct WarningSigns<'a> {
     pub unsynced_ms: Option<u64>,
 }
 
-impl WarningSigns<'_> {
-    /// All warnings.
+impl WarningInput<'_> {
+    /// Returns all warnings.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let failed = self.failure.as_ref();
         let failed =
@@ -33,7 +33,7 @@ impl WarningSigns<'_> {
         if all.is_empty() {
             all.extend(readiness::sentences(self.unreached));
         }
-        all.extend(of_disk(self.disk));
+        all.extend(disk_warnings(self.disk));
         for group in self.groups {
             let torn = group.torn.as_ref().filter(|torn| !all.contains(torn)).cloned();
             all.extend(torn);
@@ -42,50 +42,51 @@ impl WarningSigns<'_> {
             all.extend(group.lacks_ballots.then(|| lacks_ballots(group)));
             all.extend(group.unsound.as_ref().map(|member| unsound(group, member)));
         }
-        all.extend(of_members(self.cluster, self.own));
+        all.extend(member_warnings(self.cluster, self.own));
         all.extend(self.cluster.warnings());
         if self.has_many_siblings {
             all.push(
-                "a key of an available bucket has many siblings (the log names its bucket): let \
-                 its writers send the context that they read; with too many, writes are refused"
+                "a key of an available bucket has many siblings (the log names the bucket): \
+                 clients must send the context that they read; at `siblings_max`, writes are \
+                 refused"
                     .into(),
             );
         }
         if let Some(unsynced_ms) = self.unsynced_ms {
             all.push(format!(
                 "a power cut may lose up to {unsynced_ms} ms of updates of buckets with \
-                 sync=interval: set sync=always where that is too much"
+                 sync=interval: set sync=sync if that is too much"
             ));
         }
         all
     }
 }
 
-/// The disk: full, hanging, slow, nearly full.
-fn of_disk(disk: &DiskHealth) -> impl Iterator<Item = String> {
+/// Returns warnings about the disk: full, hanging, slow, nearly full.
+fn disk_warnings(disk: &DiskHealth) -> impl Iterator<Item = String> {
     let DiskHealth { space, log_writer, metrics, .. } = disk;
-    let full = space
-        .is_full()
-        .then(|| format!("{}: writes are refused, deletes go on; give it room", space.lack()));
+    let full = space.is_full().then(|| {
+        format!("{}: writes are refused, deletes continue; free some space", space.shortage_text())
+    });
     let hangs = disk.hangs().then(|| {
         format!(
-            "the disk hangs: what was written to the log is not answered for {} s; no write \
-             ends here, and where this node is master others that go on take over; look at \
-             the disk (dmesg)",
+            "the disk hangs: a write to the log has not completed for {} s; other nodes take over \
+             the groups that this node leads; check the disk (dmesg)",
             log_writer.unanswered_ms() / 1_000
         )
     });
     let slow = metrics.is_slow().then(|| {
         format!(
-            "the disk is slow: a sync of the log takes {} ms; where this node is master a \
-             quicker one takes over, unless masters are set; look what else uses the disk",
+            "the disk is slow: a sync of the log takes {} ms; a node with a faster disk takes over \
+             the groups that this node leads, unless masters are set; check what else uses the \
+             disk",
             metrics.sync_mean_us() / 1_000
         )
     });
-    let fills = space.fills_up().then(|| {
+    let fills = space.is_nearly_full().then(|| {
         format!(
-            "the disk fills up: {} MiB are free, and with less than {} MiB writes are \
-             refused; give it room",
+            "the disk fills up: {} MiB are free, and writes are refused below {} MiB; free some \
+             space",
             space.free_bytes() >> 20,
             space.reserve_bytes() >> 20
         )
@@ -93,13 +94,13 @@ fn of_disk(disk: &DiskHealth) -> impl Iterator<Item = String> {
     [full, hangs, slow, fills].into_iter().flatten()
 }
 
-/// Places in which a group's replicas differ.
+/// Returns warnings about key ranges in which a group's replicas differ.
 fn differences(group: &GroupStatus) -> impl Iterator<Item = String> {
     let found = group.comparison.iter().flat_map(|found| &found.differences);
     found.map(|difference| {
         format!(
-            "replicas of group {} differ: {}; keep the logs, take a checkpoint, then \
-             `credenza cluster replace` the member that stands alone",
+            "replicas of group {} differ: {}; keep the logs, take a checkpoint, then run `credenza \
+             cluster replace` for the member that differs from the others",
             group.id, difference.text
         )
     })
@@ -107,48 +108,49 @@ fn differences(group: &GroupStatus) -> impl Iterator<Item = String> {
 
 fn lacks_ballots(group: &GroupStatus) -> String {
     format!(
-        "this node can't be elected master of group {} any more: a member used the last ballot \
-         of this configuration; while there is a master, change the group's members once \
-         (`credenza cluster demote` and `promote`, say), which begins new ballots; if there is \
-         none, see `credenza cluster recover`",
+        "this node can't be elected master of group {} any more: a member used the last ballot of \
+         this configuration; if there is a master, change the group's members once to get new \
+         ballots (for example `credenza cluster demote`, then `promote`); if there is none, see \
+         `credenza cluster recover`",
         group.id
     )
 }
 
 fn unsound(group: &GroupStatus, member: &str) -> String {
     format!(
-        "{member} sends messages for group {} that no member can send: run the same version \
-         everywhere, and `credenza cluster replace {member}` if it goes on",
+        "{member} sends messages for group {} that violate the protocol: run the same version \
+         everywhere, and run `credenza cluster replace {member}` if this continues",
         group.id
     )
 }
 
-/// Members that this node does not reach, and whether it is one itself.
-fn of_members(cluster: &ClusterStatus, own: NodeId) -> Vec<String> {
-    let this = cluster.members.iter().find(|member| member.member.node == own);
-    let leaving = this.is_some_and(|this| this.member.membership == Membership::Leaving);
-    if leaving || this.is_none() && !cluster.members.is_empty() {
+/// Returns warnings about unreachable members, or that this node is no member.
+fn member_warnings(cluster: &ClusterStatus, own: NodeId) -> Vec<String> {
+    let own_member = cluster.members.iter().find(|member| member.member.node == own);
+    let leaving =
+        own_member.is_some_and(|own_member| own_member.member.membership == Membership::Leaving);
+    if leaving || own_member.is_none() && !cluster.members.is_empty() {
         return vec!["this node was removed from the cluster: stop it".into()];
     }
     // A leaving member may be stopped.
-    let stays = |member: &&MemberStatus| member.member.membership != Membership::Leaving;
+    let is_staying = |member: &&MemberStatus| member.member.membership != Membership::Leaving;
     let missing = cluster.members.iter().filter(|member| !member.connected);
-    missing.filter(stays).map(absent).collect()
+    missing.filter(is_staying).map(absent).collect()
 }
 
 fn absent(member: &MemberStatus) -> String {
     let (name, node) = (&member.member.name, member.member.node);
     let lasts =
-        member.unreachable_ms.map(|ms| format!(" for {}", text_of_ms(ms))).unwrap_or_default();
+        member.unreachable_ms.map(|ms| format!(" for {}", format_ms(ms))).unwrap_or_default();
     let why = member.connection_error.as_deref().unwrap_or("no connection yet");
     let why = why.strip_prefix("not reached: ").unwrap_or(why);
     let remedy = match member.member.membership {
         Membership::Replaceable => format!(
-            "it is to be replaced: start a fresh node called {name} with --join, on an empty data \
+            "it is to be replaced: start a new node named {name} with --join on an empty data \
              directory"
         ),
         Membership::Member | Membership::Leaving => {
-            format!("start it, or if its disk is lost `credenza cluster replace {name}`")
+            format!("start it, or if its disk is lost, run `credenza cluster replace {name}`")
         }
     };
     format!("{name} ({node}) is not reached{lasts} ({why}); {remedy}")
@@ -185,23 +187,25 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_not_reached_is_named_with_its_id_since_when_why_and_the_remedy() {
+    fn unreached_member_warning_names_id_time_cause_and_remedy() {
         let two = [member(1, true, Membership::Member), member(2, false, Membership::Member)];
         assert_eq!(
-            of_members(&cluster(two.to_vec()), NodeId(1)),
+            member_warnings(&cluster(two.to_vec()), NodeId(1)),
             ["n2 (0000000000000002) is not reached for 12 s (Connection refused); start it, \
-                 or if its disk is lost `credenza cluster replace n2`"]
+                 or if its disk is lost, run `credenza cluster replace n2`"]
         );
         let gone = [member(1, true, Membership::Member), member(2, false, Membership::Replaceable)];
-        assert!(of_members(&cluster(gone.to_vec()), NodeId(1))[0].contains("start a fresh node"));
+        assert!(
+            member_warnings(&cluster(gone.to_vec()), NodeId(1))[0].contains("start a new node")
+        );
     }
 
     #[test]
-    fn leaving_members_may_be_down_and_a_removed_node_is_to_be_stopped() {
+    fn leaving_member_raises_no_warning_and_removed_node_warns_itself() {
         let leaving = [member(1, true, Membership::Member), member(2, false, Membership::Leaving)];
-        assert_eq!(of_members(&cluster(leaving.to_vec()), NodeId(1)), Vec::<String>::new());
-        assert_eq!(of_members(&cluster(Vec::new()), NodeId(1)), Vec::<String>::new());
-        let removed = of_members(&cluster(leaving.to_vec()), NodeId(3));
+        assert_eq!(member_warnings(&cluster(leaving.to_vec()), NodeId(1)), Vec::<String>::new());
+        assert_eq!(member_warnings(&cluster(Vec::new()), NodeId(1)), Vec::<String>::new());
+        let removed = member_warnings(&cluster(leaving.to_vec()), NodeId(3));
         assert_eq!(removed, ["this node was removed from the cluster: stop it"]);
     }
 }

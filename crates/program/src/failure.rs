@@ -24,14 +24,14 @@ impl Failure {
     }
 
     /// Appends text to the message.
-    pub fn and(mut self, words: &str) -> Failure {
-        self.text.push_str(words);
+    pub fn with_suffix(mut self, addition: &str) -> Failure {
+        self.text.push_str(addition);
         self
     }
 
     /// Builds the failure of a command that ran, but whose answer is no (the key does not exist,
     /// say).
-    pub fn no(text: impl Into<String>) -> Failure {
+    pub fn negative(text: impl Into<String>) -> Failure {
         Failure { kind: None, reason: None, text: text.into() }
     }
 
@@ -50,21 +50,21 @@ impl Failure {
         Failure::new(kind, format!("can't {doing} {}: {error}", path.display()))
     }
 
-    /// Returns what the caller can do. `None`: nothing went wrong, the answer is no.
+    /// Returns what the caller can do. `None`: the command ran, and its answer is no.
     pub fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// Returns the node's reason. `None`: the program itself failed.
+    /// Returns the node's reason. `None`: the failure is the program's own.
     pub fn reason(&self) -> Option<Reason> {
         self.reason
     }
 
-    /// Returns the sentence, without the word of the node's reason in front of it.
+    /// Returns the sentence, without the prefix that names the node's reason.
     pub fn sentence(&self) -> &str {
-        let word = self.reason.map_or("", Reason::word);
-        let behind = self.text.strip_prefix(word).and_then(|text| text.strip_prefix(": "));
-        behind.unwrap_or(&self.text)
+        let prefix = self.reason.map_or("", Reason::name);
+        let stripped = self.text.strip_prefix(prefix).and_then(|text| text.strip_prefix(": "));
+        stripped.unwrap_or(&self.text)
     }
 
     /// Prints the failure to standard error: as a line that begins with the program's name, or as
@@ -80,8 +80,8 @@ impl Failure {
     /// the exit code.
     fn json(&self) -> Value {
         json!({
-            "kind": self.kind.map_or("no", Kind::word),
-            "reason": self.reason.map(Reason::word),
+            "kind": self.kind.map_or("no", Kind::name),
+            "reason": self.reason.map(Reason::name),
             "text": self.text,
             "exit_code": self.exit_code(),
         })
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_one_object_for_programs() {
+    fn failure_is_serialized_as_a_single_json_object() {
         let error = Error::new(Reason::NoSuchBucket, "no bucket `a/b`: create it first");
         assert_eq!(
             Failure::from(error).json(),
@@ -123,13 +123,13 @@ mod tests {
                 "text": "no_such_bucket: no bucket `a/b`: create it first", "exit_code": 2 })
         );
         assert_eq!(
-            Failure::no("there is no such key").json(),
+            Failure::negative("there is no such key").json(),
             json!({ "kind": "no", "reason": null, "text": "there is no such key", "exit_code": 1 })
         );
     }
 
     #[test]
-    fn every_kind_has_an_exit_code_of_its_own() {
+    fn error_kinds_map_to_exit_codes_2_to_7() {
         let kinds = Reason::ALL.map(|reason| Failure::from(Error::new(reason, "x")).exit_code());
         let mut codes = kinds.to_vec();
         codes.sort_unstable();

@@ -6,12 +6,12 @@
 //! Never: knows a command; does a program's work.
 //! Read next: `run.rs`, then `failure.rs`.
 
-mod beside;
+mod executables;
 mod failure;
 mod run;
-mod words;
+mod usage_error;
 
-pub use beside::beside_this_program;
+pub use executables::sibling_program;
 pub use failure::{Failure, Outcome};
 pub use run::run;
-pub use words::{FormerWords, complaint};
+pub use usage_error::{RemovedArgumentHint, format_usage_error};

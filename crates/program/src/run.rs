@@ -1,7 +1,7 @@
-//! Run of a program: from the words of its command line to its exit code.
+//! Run of a program: from the arguments of its command line to its exit code.
 
 use crate::failure::Failure;
-use crate::words::{FormerWords, asks_for_json, complaint, is_help};
+use crate::usage_error::{RemovedArgumentHint, format_usage_error, has_json_flag, is_help};
 use clap::{Command, FromArgMatches};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,30 +11,31 @@ use std::process::ExitCode;
 ///
 /// A failure goes to standard error: as a line that begins with `name`, or as a JSON object if
 /// `wants_json` returns true. Help and version are printed, and end the process.
-pub fn run<Words: FromArgMatches, E: Into<Failure>>(
+pub fn run<Args: FromArgMatches, E: Into<Failure>>(
     name: &str,
     command: Command,
-    former: FormerWords,
-    wants_json: impl FnOnce(&Words) -> bool,
-    work: impl FnOnce(Words) -> Result<(), E>,
+    removed_hint: RemovedArgumentHint,
+    wants_json: impl FnOnce(&Args) -> bool,
+    work: impl FnOnce(Args) -> Result<(), E>,
 ) -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
-    let matches = command.clone().try_get_matches_from(&words);
-    let (failure, json) = match matches.and_then(|matches| Words::from_arg_matches(&matches)) {
-        Ok(read) => {
-            let json = wants_json(&read);
-            match work(read) {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let matches = command.clone().try_get_matches_from(&args);
+    let (failure, json) = match matches.and_then(|matches| Args::from_arg_matches(&matches)) {
+        Ok(parsed) => {
+            let json = wants_json(&parsed);
+            match work(parsed) {
                 Ok(()) => return ExitCode::SUCCESS,
                 Err(error) => (error.into(), json),
             }
         }
         Err(error) => {
-            let json = asks_for_json(&words);
-            // Help on request is no failure. Help for lack of a command is a failure to a script.
+            let json = has_json_flag(&args);
+            // Requested help is no failure. Help that clap prints for a missing command is one, for
+            // a script.
             if is_help(&error) && (!json || !error.use_stderr()) {
                 error.exit();
             }
-            (Failure::invalid(complaint(&error, &words, command, former)), json)
+            (Failure::invalid(format_usage_error(&error, &args, command, removed_hint)), json)
         }
     };
     failure.print(name, json);

@@ -6,13 +6,15 @@ use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 #[derive(Clone, Debug, Default)]
 pub struct RecordBatch {
     bytes: Vec<u8>,
-    places: Vec<RecordBounds>,
+    bounds: Vec<RecordBounds>,
+    /// End of the current record's key. `None`: the key is incomplete.
     key_end: Option<usize>,
-    /// Records in the format of the input, one behind the other, if they are kept.
+    /// Records in the format of the input, concatenated, if the caller keeps them.
     texts: Vec<u8>,
     text_ends: Vec<usize>,
 }
 
+/// Position of a record in `bytes`, and its number in the file.
 #[derive(Clone, Copy, Debug)]
 struct RecordBounds {
     key_end: usize,
@@ -23,12 +25,12 @@ struct RecordBounds {
 impl RecordBatch {
     /// Returns the number of records.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.bounds.len()
     }
 
     /// Returns true if the batch has no records.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.bounds.is_empty()
     }
 
     /// Returns the number of bytes of all keys and values.
@@ -41,11 +43,11 @@ impl RecordBatch {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.places.push(RecordBounds { key_end, end: self.bytes.len(), number });
+        self.bounds.push(RecordBounds { key_end, end: self.bytes.len(), number });
     }
 
     /// Keeps the last record in the format of the input, too.
-    pub fn keep_text(&mut self, text: &[u8]) {
+    pub fn push_text(&mut self, text: &[u8]) {
         self.texts.extend_from_slice(text);
         self.text_ends.push(self.texts.len());
     }
@@ -60,7 +62,7 @@ impl RecordBatch {
     /// Removes all records and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.places.clear();
+        self.bounds.clear();
         self.key_end = None;
         self.texts.clear();
         self.text_ends.clear();
@@ -68,10 +70,10 @@ impl RecordBatch {
 
     /// Returns key, value and number of every record.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> {
-        self.places.iter().enumerate().map(|(at, place)| {
+        self.bounds.iter().enumerate().map(|(at, record)| {
             let start = self.start(at);
-            let (key, value) = (start..place.key_end, place.key_end..place.end);
-            (&self.bytes[key], &self.bytes[value], place.number)
+            let (key, value) = (start..record.key_end, record.key_end..record.end);
+            (&self.bytes[key], &self.bytes[value], record.number)
         })
     }
 
@@ -85,9 +87,10 @@ impl RecordBatch {
         self.key_end = Some(self.bytes.len());
     }
 
-    /// Completes the current record. Fails if its key or value exceeds the limits.
-    pub(super) fn close(&mut self, number: u64) -> Result<(), String> {
-        let start = self.start(self.places.len());
+    /// Ends the current record and adds it to the batch. Fails if its key or value exceeds the
+    /// limits.
+    pub(super) fn end_record(&mut self, number: u64) -> Result<(), String> {
+        let start = self.start(self.bounds.len());
         let key_end = self.key_end.take().ok_or("there is no key")?;
         let (key, value) = (key_end - start, self.bytes.len() - key_end);
         if key > KEY_BYTES_MAX {
@@ -97,17 +100,17 @@ impl RecordBatch {
             let most = VALUE_BYTES_MAX;
             return Err(format!("the value has {value} bytes, at most {most} are allowed"));
         }
-        self.places.push(RecordBounds { key_end, end: self.bytes.len(), number });
+        self.bounds.push(RecordBounds { key_end, end: self.bytes.len(), number });
         Ok(())
     }
 
     /// Discards the current record.
-    pub(super) fn reopen(&mut self) {
+    pub(super) fn discard_record(&mut self) {
         self.key_end = None;
-        self.bytes.truncate(self.start(self.places.len()));
+        self.bytes.truncate(self.start(self.bounds.len()));
     }
 
     fn start(&self, at: usize) -> usize {
-        at.checked_sub(1).map_or(0, |before| self.places[before].end)
+        at.checked_sub(1).map_or(0, |before| self.bounds[before].end)
     }
 }

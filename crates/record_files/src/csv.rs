@@ -1,8 +1,8 @@
 //! Format `csv`: a record is a row of a CSV file whose first row names the columns.
 //!
 //! It follows RFC 4180, with any delimiter: a quoted field may contain delimiters, line ends and
-//! doubled quotes. A library provides the parser's automaton; this module feeds it, limits it, and
-//! makes a key and a value of its fields.
+//! doubled quotes. A library provides the parser's automaton; this module feeds it, enforces the
+//! limits, and builds a key and a value from its fields.
 
 use super::{Fault, FieldNames, LINE_BYTES_MAX, RecordBatch};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
@@ -15,7 +15,7 @@ const COLUMNS_MAX: usize = 10_000;
 /// Parser of the rows of a CSV file.
 pub struct Table {
     automaton: Reader,
-    /// Fields of the current row, one behind the other.
+    /// Fields of the current row, concatenated.
     bytes: Vec<u8>,
     /// Ends of the fields; the first `count` are valid.
     ends: Vec<usize>,
@@ -31,16 +31,16 @@ struct Columns {
     value: Option<usize>,
 }
 
-/// Amount of input that one row took.
+/// Amount of input that one row consumed.
 pub struct CsvInput {
     /// Number of bytes, including blank lines before the row.
     pub bytes: u64,
     /// Number of lines that ended before the row.
     pub lines_before: u64,
-    /// Number of lines that ended inside the row or with it.
+    /// Number of lines that ended inside the row or at its end.
     pub lines: u64,
-    /// True if the row has its own end, and did not end with the input.
-    pub is_whole: bool,
+    /// True if the row has a line end. False: the input ended first.
+    pub is_complete: bool,
 }
 
 impl Table {
@@ -63,43 +63,43 @@ impl Table {
     /// Reads a row, and copies its input to `text`. Returns `None` at the end of the input.
     pub fn read(
         &mut self,
-        from: &mut impl BufRead,
+        source: &mut impl BufRead,
         text: &mut Vec<u8>,
     ) -> Result<Option<CsvInput>, Fault> {
-        let mut taken = CsvInput { bytes: 0, lines_before: 0, lines: 0, is_whole: true };
+        let mut consumed = CsvInput { bytes: 0, lines_before: 0, lines: 0, is_complete: true };
         text.clear();
         // Skip blank lines here, so that the number of the row's first line is known. The second
         // byte of `\r\n` looks like a blank line, because the automaton ends a row at the first.
-        while let Some(byte @ (b'\n' | b'\r')) = from.fill_buf()?.first() {
-            taken.lines_before += u64::from(*byte == b'\n');
-            taken.bytes += 1;
-            from.consume(1);
+        while let Some(byte @ (b'\n' | b'\r')) = source.fill_buf()?.first() {
+            consumed.lines_before += u64::from(*byte == b'\n');
+            consumed.bytes += 1;
+            source.consume(1);
         }
         let (mut written, mut ended) = (0, 0);
         loop {
-            let input = from.fill_buf()?;
-            taken.is_whole = !input.is_empty();
-            if !taken.is_whole && text.is_empty() {
+            let input = source.fill_buf()?;
+            consumed.is_complete = !input.is_empty();
+            if !consumed.is_complete && text.is_empty() {
                 return Ok(None);
             }
-            // Add a line end to a last row without one. If the automaton does not take it as the
-            // end of the row, it is inside quotes.
-            let input = if taken.is_whole { input } else { b"\n" };
+            // Add a line end to a last row without one. If the automaton does not end the row
+            // there, the line end is inside quotes.
+            let input = if consumed.is_complete { input } else { b"\n" };
             let (result, read, wrote, ends) = self.automaton.read_record(
                 input,
                 &mut self.bytes[written..],
                 &mut self.ends[ended..],
             );
-            if taken.is_whole {
+            if consumed.is_complete {
                 text.extend_from_slice(&input[..read]);
-                from.consume(read);
-                taken.bytes += read as u64;
+                source.consume(read);
+                consumed.bytes += read as u64;
             }
             (written, ended) = (written + wrote, ended + ends);
             match result {
                 ReadRecordResult::Record => break,
                 ReadRecordResult::End => return Ok(None),
-                ReadRecordResult::InputEmpty if !taken.is_whole => {
+                ReadRecordResult::InputEmpty if !consumed.is_complete => {
                     return Err(Fault::End("a quote is not closed".into()));
                 }
                 ReadRecordResult::InputEmpty => {}
@@ -119,16 +119,16 @@ impl Table {
             }
         }
         self.count = ended;
-        taken.lines = text.iter().filter(|byte| **byte == b'\n').count() as u64;
-        Ok(Some(taken))
+        consumed.lines = text.iter().filter(|byte| **byte == b'\n').count() as u64;
+        Ok(Some(consumed))
     }
 
-    /// Takes the current row as the names of the columns.
-    pub fn take_columns(&mut self, fields: &FieldNames) -> Result<(), String> {
+    /// Parses the current row as the names of the columns.
+    pub fn parse_columns(&mut self, fields: &FieldNames) -> Result<(), String> {
         let mut names: Vec<String> = Vec::with_capacity(self.count);
         for field in (0..self.count).map(|at| self.field(at)) {
             let name = std::str::from_utf8(field).map_err(|_| "a column's name is not UTF-8")?;
-            if names.iter().any(|known| known == name) {
+            if names.iter().any(|other| other == name) {
                 return Err(format!("the column `{name}` stands there twice"));
             }
             names.push(name.into());
@@ -152,8 +152,8 @@ impl Table {
         Ok(())
     }
 
-    /// Takes the current row as a record.
-    pub fn take_record(&self, batch: &mut RecordBatch) -> Result<(), String> {
+    /// Appends the current row to the batch as a record.
+    pub fn append_record(&self, batch: &mut RecordBatch) -> Result<(), String> {
         let Some(columns) = &self.columns else { return Err("no columns are named".into()) };
         let (count, named) = (self.count, columns.names.len());
         if count != named {
@@ -163,20 +163,20 @@ impl Table {
         batch.end_key();
         match columns.value {
             Some(at) => batch.buffer().extend_from_slice(self.field(at)),
-            None => self.object_onto(&columns.names, batch.buffer())?,
+            None => self.append_object(&columns.names, batch.buffer())?,
         }
         Ok(())
     }
 
     /// Appends the current row as a JSON object of strings.
-    fn object_onto(&self, names: &[String], to: &mut Vec<u8>) -> Result<(), String> {
+    fn append_object(&self, names: &[String], sink: &mut Vec<u8>) -> Result<(), String> {
         let mut object = Map::new();
         for (at, name) in names.iter().enumerate() {
             let text = std::str::from_utf8(self.field(at));
             let text = text.map_err(|_| format!("the field `{name}` is not UTF-8"))?;
             object.insert(name.clone(), text.into());
         }
-        serde_json::to_writer(to, &Value::Object(object)).map_err(|error| error.to_string())
+        serde_json::to_writer(sink, &Value::Object(object)).map_err(|error| error.to_string())
     }
 
     fn field(&self, at: usize) -> &[u8] {
@@ -186,29 +186,29 @@ impl Table {
 }
 
 /// Writes the row with the names of the columns.
-pub fn write_head(to: &mut impl Write, fields: &FieldNames) -> io::Result<()> {
-    write(to, fields.delimiter, fields.key.as_bytes(), fields.value.as_bytes())
+pub fn write_head(sink: &mut impl Write, fields: &FieldNames) -> io::Result<()> {
+    write(sink, fields.delimiter, fields.key.as_bytes(), fields.value.as_bytes())
 }
 
 /// Writes a row.
-pub fn write(to: &mut impl Write, delimiter: u8, key: &[u8], value: &[u8]) -> io::Result<()> {
-    field(to, delimiter, key)?;
-    to.write_all(&[delimiter])?;
-    field(to, delimiter, value)?;
-    to.write_all(b"\n")
+pub fn write(sink: &mut impl Write, delimiter: u8, key: &[u8], value: &[u8]) -> io::Result<()> {
+    write_field(sink, delimiter, key)?;
+    sink.write_all(&[delimiter])?;
+    write_field(sink, delimiter, value)?;
+    sink.write_all(b"\n")
 }
 
-fn field(to: &mut impl Write, delimiter: u8, bytes: &[u8]) -> io::Result<()> {
+fn write_field(sink: &mut impl Write, delimiter: u8, bytes: &[u8]) -> io::Result<()> {
     let special = |byte: &u8| matches!(*byte, b'"' | b'\n' | b'\r') || *byte == delimiter;
     if !bytes.iter().any(special) {
-        return to.write_all(bytes);
+        return sink.write_all(bytes);
     }
-    to.write_all(b"\"")?;
+    sink.write_all(b"\"")?;
     for (at, part) in bytes.split(|byte| *byte == b'"').enumerate() {
         if at > 0 {
-            to.write_all(b"\"\"")?;
+            sink.write_all(b"\"\"")?;
         }
-        to.write_all(part)?;
+        sink.write_all(part)?;
     }
-    to.write_all(b"\"")
+    sink.write_all(b"\"")
 }

@@ -1,7 +1,7 @@
 //! Format `jsonl`: a record is a JSON object on one line.
 //!
-//! A key or value is a string, or `{"base64": "..."}` if the bytes are not UTF-8. Any other JSON
-//! value (a number, an object) is taken as its own text.
+//! A key or value is a string, or `{"base64": "..."}` if the bytes are not UTF-8. Of any other JSON
+//! value (a number, an object) the text itself is stored.
 
 use super::RecordBatch;
 use base64::Engine;
@@ -33,58 +33,63 @@ impl Default for FieldNames {
 /// Parses a line.
 pub fn read(line: &[u8], fields: &FieldNames, batch: &mut RecordBatch) -> Result<(), String> {
     let mut json = serde_json::Deserializer::from_slice(line);
-    let found = json.deserialize_map(Find(fields)).map_err(said)?;
-    json.end().map_err(said)?;
+    let found = json.deserialize_map(FieldVisitor(fields)).map_err(describe_error)?;
+    json.end().map_err(describe_error)?;
     let key = found.key.ok_or_else(|| format!("there is no field `{}`", fields.key))?;
-    take(key, batch.buffer())?;
+    append_value(key, batch.buffer())?;
     batch.end_key();
     if fields.value == "." {
         batch.buffer().extend_from_slice(line.trim_ascii());
         return Ok(());
     }
     let value = found.value.ok_or_else(|| format!("there is no field `{}`", fields.value))?;
-    take(value, batch.buffer())
+    append_value(value, batch.buffer())
 }
 
 /// Writes a line.
-pub fn write(to: &mut impl Write, fields: &FieldNames, key: &[u8], value: &[u8]) -> io::Result<()> {
-    to.write_all(b"{")?;
-    serde_json::to_writer(&mut *to, &fields.key)?;
-    to.write_all(b":")?;
-    put(to, key)?;
-    to.write_all(b",")?;
-    serde_json::to_writer(&mut *to, &fields.value)?;
-    to.write_all(b":")?;
-    put(to, value)?;
-    to.write_all(b"}\n")
+pub fn write(
+    sink: &mut impl Write,
+    fields: &FieldNames,
+    key: &[u8],
+    value: &[u8],
+) -> io::Result<()> {
+    sink.write_all(b"{")?;
+    serde_json::to_writer(&mut *sink, &fields.key)?;
+    sink.write_all(b":")?;
+    write_value(sink, key)?;
+    sink.write_all(b",")?;
+    serde_json::to_writer(&mut *sink, &fields.value)?;
+    sink.write_all(b":")?;
+    write_value(sink, value)?;
+    sink.write_all(b"}\n")
 }
 
-fn put(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+fn write_value(sink: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(serde_json::to_writer(to, text)?),
-        Err(_) => write!(to, "{{\"base64\":\"{}\"}}", STANDARD.encode(bytes)),
+        Ok(text) => Ok(serde_json::to_writer(sink, text)?),
+        Err(_) => write!(sink, "{{\"base64\":\"{}\"}}", STANDARD.encode(bytes)),
     }
 }
 
-/// Appends the bytes of a JSON value.
-fn take(json: &RawValue, to: &mut Vec<u8>) -> Result<(), String> {
+/// Appends the bytes that a JSON value stands for.
+fn append_value(json: &RawValue, sink: &mut Vec<u8>) -> Result<(), String> {
     let text = json.get();
     if text.starts_with('"') {
-        let plain: Cow<'_, str> = match serde_json::from_str(text) {
+        let decoded: Cow<'_, str> = match serde_json::from_str(text) {
             Ok(borrowed) => Cow::Borrowed(borrowed),
-            Err(_) => Cow::Owned(serde_json::from_str(text).map_err(said)?),
+            Err(_) => Cow::Owned(serde_json::from_str(text).map_err(describe_error)?),
         };
-        to.extend_from_slice(plain.as_bytes());
+        sink.extend_from_slice(decoded.as_bytes());
         return Ok(());
     }
     if text.starts_with('{')
         && let Ok(Base64 { base64 }) = serde_json::from_str(text)
     {
         return STANDARD
-            .decode_vec(&*base64, to)
+            .decode_vec(&*base64, sink)
             .map_err(|_| "the text behind `base64` is none".into());
     }
-    to.extend_from_slice(text.as_bytes());
+    sink.extend_from_slice(text.as_bytes());
     Ok(())
 }
 
@@ -95,9 +100,9 @@ struct Base64<'a> {
     base64: Cow<'a, str>,
 }
 
-/// Returns the error text. The library also counts lines, inside this one, so only its column is
-/// useful.
-fn said(error: serde_json::Error) -> String {
+/// Returns the error text. The library counts lines from the start of this one, so only its column
+/// is useful.
+fn describe_error(error: serde_json::Error) -> String {
     let text = error.to_string();
     let text = match text.split_once(" at line ") {
         Some((what, _)) if error.column() > 0 => format!("{what} at column {}", error.column()),
@@ -112,9 +117,9 @@ struct KeyAndValue<'a> {
     value: Option<&'a RawValue>,
 }
 
-struct Find<'f>(&'f FieldNames);
+struct FieldVisitor<'f>(&'f FieldNames);
 
-impl<'a> Visitor<'a> for Find<'_> {
+impl<'a> Visitor<'a> for FieldVisitor<'_> {
     type Value = KeyAndValue<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,7 +129,7 @@ impl<'a> Visitor<'a> for Find<'_> {
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<KeyAndValue<'a>, M::Error> {
         let mut found = KeyAndValue::default();
         while let Some(name) = map.next_key::<Cow<'a, str>>()? {
-            let place = if name == self.0.key.as_str() {
+            let slot = if name == self.0.key.as_str() {
                 &mut found.key
             } else if name == self.0.value.as_str() {
                 &mut found.value
@@ -132,10 +137,10 @@ impl<'a> Visitor<'a> for Find<'_> {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            if place.is_some() {
+            if slot.is_some() {
                 return Err(M::Error::custom(format!("the field `{name}` stands there twice")));
             }
-            *place = Some(map.next_value()?);
+            *slot = Some(map.next_value()?);
         }
         Ok(found)
     }

@@ -29,7 +29,8 @@ pub use tsv::unescape;
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::io::{self, BufRead, Write};
 
-/// Maximum length of a line: a record at its limits with every byte escaped, and some reserve.
+/// Maximum length of a line in bytes: a record at its limits with every byte escaped, plus a
+/// reserve.
 const LINE_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 4_096;
 
 /// Format of records in a file.
@@ -78,7 +79,7 @@ pub fn raw_record(key: &[u8], value: &[u8]) -> Vec<u8> {
 
 /// Reader of records.
 pub struct Reader<R> {
-    from: R,
+    source: R,
     format: Format,
     fields: FieldNames,
     line: Vec<u8>,
@@ -90,21 +91,32 @@ pub struct Reader<R> {
     table: Table,
     /// First row of a CSV file, unparsed.
     head: Vec<u8>,
-    is_whole: bool,
+    is_complete: bool,
 }
 
 impl<R: BufRead> Reader<R> {
     /// Returns a reader at the beginning. `fields` applies to `jsonl` and `csv`.
-    pub fn new(from: R, format: Format, fields: FieldNames) -> Reader<R> {
+    pub fn new(source: R, format: Format, fields: FieldNames) -> Reader<R> {
         let table = Table::new(fields.delimiter);
         let (line, head) = (Vec::new(), Vec::new());
         let (offset, number, lines) = (0, 0, 0);
-        Reader { from, format, fields, line, offset, number, lines, table, head, is_whole: true }
+        Reader {
+            source,
+            format,
+            fields,
+            line,
+            offset,
+            number,
+            lines,
+            table,
+            head,
+            is_complete: true,
+        }
     }
 
     /// Returns a reader that continues behind `offset` bytes and `number` records (or lines) read
-    /// before. `from` must be at that position.
-    pub fn skipped_to(mut self, offset: u64, number: u64) -> Reader<R> {
+    /// before. `source` must be at that position.
+    pub fn at_position(mut self, offset: u64, number: u64) -> Reader<R> {
         self.offset = offset;
         self.number = number;
         self.lines = number;
@@ -119,15 +131,15 @@ impl<R: BufRead> Reader<R> {
         if !self.read_row()? {
             return Ok(false);
         }
-        self.table.take_columns(&self.fields).map_err(Fault::End)?;
+        self.table.parse_columns(&self.fields).map_err(Fault::End)?;
         self.head = self.line.clone();
         Ok(true)
     }
 
     /// Skips input that was read before, up to `offset` bytes and `lines` from the beginning.
-    pub fn pass_over(&mut self, offset: u64, lines: u64) -> io::Result<()> {
+    pub fn skip_to(&mut self, offset: u64, lines: u64) -> io::Result<()> {
         let bytes = offset.saturating_sub(self.offset);
-        let passed = io::copy(&mut io::Read::take(&mut self.from, bytes), &mut io::sink())?;
+        let passed = io::copy(&mut io::Read::take(&mut self.source, bytes), &mut io::sink())?;
         if passed < bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -160,17 +172,17 @@ impl<R: BufRead> Reader<R> {
 
     /// Returns true if the last record is complete. A last line may lack its end at the end of the
     /// file.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         match self.format {
             Format::Raw => true,
-            Format::Csv => self.is_whole,
+            Format::Csv => self.is_complete,
             Format::Tsv | Format::Jsonl => self.line.last() == Some(&b'\n'),
         }
     }
 
     /// Returns true if the input ends inside the last record, or inside one that could not be read.
     pub fn is_torn(&mut self) -> bool {
-        !self.is_whole() && self.from.fill_buf().is_ok_and(<[u8]>::is_empty)
+        !self.is_complete() && self.source.fill_buf().is_ok_and(<[u8]>::is_empty)
     }
 
     /// Returns the number of the last record or line read, from 1.
@@ -187,8 +199,9 @@ impl<R: BufRead> Reader<R> {
         }
         loop {
             self.line.clear();
-            let most = LINE_BYTES_MAX as u64;
-            let length = io::Read::take(&mut self.from, most).read_until(b'\n', &mut self.line)?;
+            let limit = LINE_BYTES_MAX as u64;
+            let length =
+                io::Read::take(&mut self.source, limit).read_until(b'\n', &mut self.line)?;
             if length == 0 {
                 return Ok(false);
             }
@@ -206,9 +219,9 @@ impl<R: BufRead> Reader<R> {
                 Format::Tsv => tsv::read(line, batch),
                 _ => jsonl::read(line, &self.fields, batch),
             };
-            record.and_then(|()| batch.close(self.number)).map_err(|what| {
-                batch.reopen();
-                Fault::Record(what)
+            record.and_then(|()| batch.end_record(self.number)).map_err(|reason| {
+                batch.discard_record();
+                Fault::Record(reason)
             })?;
             return Ok(true);
         }
@@ -218,10 +231,12 @@ impl<R: BufRead> Reader<R> {
         if !self.read_head()? || !self.read_row()? {
             return Ok(false);
         }
-        self.table.take_record(batch).and_then(|()| batch.close(self.number)).map_err(|what| {
-            batch.reopen();
-            Fault::Record(what)
-        })?;
+        self.table.append_record(batch).and_then(|()| batch.end_record(self.number)).map_err(
+            |reason| {
+                batch.discard_record();
+                Fault::Record(reason)
+            },
+        )?;
         Ok(true)
     }
 
@@ -229,50 +244,50 @@ impl<R: BufRead> Reader<R> {
     fn read_row(&mut self) -> Result<bool, Fault> {
         // An error in a row is reported at the line in which the row begins.
         self.number = self.lines + 1;
-        self.is_whole = false;
-        let taken =
-            self.table.read(&mut self.from, &mut self.line).map_err(|fault| match fault {
+        self.is_complete = false;
+        let consumed =
+            self.table.read(&mut self.source, &mut self.line).map_err(|fault| match fault {
                 Fault::End(what) => Fault::End(format!("line {}: {what}", self.number)),
                 record => record,
             })?;
-        let Some(taken) = taken else { return Ok(false) };
-        self.number = self.lines + taken.lines_before + 1;
-        self.offset += taken.bytes;
-        self.lines += taken.lines_before + taken.lines;
-        self.is_whole = taken.is_whole;
+        let Some(consumed) = consumed else { return Ok(false) };
+        self.number = self.lines + consumed.lines_before + 1;
+        self.offset += consumed.bytes;
+        self.lines += consumed.lines_before + consumed.lines;
+        self.is_complete = consumed.is_complete;
         Ok(true)
     }
 
     fn read_raw(&mut self, batch: &mut RecordBatch) -> Result<bool, Fault> {
         if self.offset == 0 {
-            self.offset = raw::read_head(&mut self.from)?;
+            self.offset = raw::read_head(&mut self.source)?;
         }
-        let Some(length) = raw::read(&mut self.from, batch)? else { return Ok(false) };
+        let Some(length) = raw::read(&mut self.source, batch)? else { return Ok(false) };
         self.offset += length;
         self.number += 1;
         self.lines = self.number;
-        batch.close(self.number).map_err(Fault::End)?;
+        batch.end_record(self.number).map_err(Fault::End)?;
         Ok(true)
     }
 }
 
 /// Writer of records.
 pub struct Writer<W> {
-    to: W,
+    sink: W,
     format: Format,
     fields: FieldNames,
-    begun: bool,
+    head_written: bool,
 }
 
 impl<W: Write> Writer<W> {
     /// Returns a writer. It writes nothing before the first record or `finish`.
-    pub fn new(to: W, format: Format, fields: FieldNames) -> Writer<W> {
-        Writer { to, format, fields, begun: false }
+    pub fn new(sink: W, format: Format, fields: FieldNames) -> Writer<W> {
+        Writer { sink, format, fields, head_written: false }
     }
 
     /// Continues behind existing records.
-    pub fn behind_others(mut self) -> Writer<W> {
-        self.begun = true;
+    pub fn after_existing_records(mut self) -> Writer<W> {
+        self.head_written = true;
         self
     }
 
@@ -280,27 +295,27 @@ impl<W: Write> Writer<W> {
     pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.begin()?;
         match self.format {
-            Format::Tsv => tsv::write(&mut self.to, key, value),
-            Format::Jsonl => jsonl::write(&mut self.to, &self.fields, key, value),
-            Format::Csv => csv::write(&mut self.to, self.fields.delimiter, key, value),
-            Format::Raw => raw::write(&mut self.to, key, value),
+            Format::Tsv => tsv::write(&mut self.sink, key, value),
+            Format::Jsonl => jsonl::write(&mut self.sink, &self.fields, key, value),
+            Format::Csv => csv::write(&mut self.sink, self.fields.delimiter, key, value),
+            Format::Raw => raw::write(&mut self.sink, key, value),
         }
     }
 
     /// Writes the head if there were no records, and flushes.
     pub fn finish(mut self) -> io::Result<()> {
         self.begin()?;
-        self.to.flush()
+        self.sink.flush()
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        if self.begun {
+        if self.head_written {
             return Ok(());
         }
-        self.begun = true;
+        self.head_written = true;
         match self.format {
-            Format::Raw => raw::write_head(&mut self.to),
-            Format::Csv => csv::write_head(&mut self.to, &self.fields),
+            Format::Raw => raw::write_head(&mut self.sink),
+            Format::Csv => csv::write_head(&mut self.sink, &self.fields),
             Format::Tsv | Format::Jsonl => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn all(text: &[u8], format: Format, fields: FieldNames) -> (RecordBatch, Vec<(u64, String)>) {
+fn read_all(text: &[u8], format: Format, fields: FieldNames) -> (RecordBatch, Vec<(u64, String)>) {
     let (mut batch, mut faults) = (RecordBatch::default(), Vec::new());
     let mut reader = Reader::new(text, format, fields);
     loop {
@@ -23,7 +23,7 @@ fn pairs(batch: &RecordBatch) -> Vec<(&[u8], &[u8])> {
 }
 
 #[test]
-fn every_format_reads_back_what_it_wrote_whatever_the_bytes() {
+fn records_of_any_bytes_round_trip_in_every_format() {
     let all_bytes: Vec<u8> = (0..=255).collect();
     let records: [(&[u8], &[u8]); 5] = [
         (b"plain", b"text"),
@@ -39,7 +39,7 @@ fn every_format_reads_back_what_it_wrote_whatever_the_bytes() {
             writer.write(key, value).expect("memory takes everything");
         }
         writer.finish().expect("memory takes everything");
-        let (batch, faults) = all(&text, format, FieldNames::default());
+        let (batch, faults) = read_all(&text, format, FieldNames::default());
         assert_eq!(pairs(&batch), records, "{format:?}");
         assert!(faults.is_empty(), "{format:?}: {faults:?}");
         assert_eq!(batch.len(), records.len());
@@ -47,9 +47,9 @@ fn every_format_reads_back_what_it_wrote_whatever_the_bytes() {
 }
 
 #[test]
-fn wrong_lines_are_named_and_the_others_are_read() {
+fn invalid_lines_are_reported_and_valid_ones_are_read() {
     let text = b"a\t1\nno tab\n\nb\\q\t2\nc\\x4\t3\nd\\x41\t4\te";
-    let (batch, faults) = all(text, Format::Tsv, FieldNames::default());
+    let (batch, faults) = read_all(text, Format::Tsv, FieldNames::default());
     assert_eq!(pairs(&batch), [(&b"a"[..], &b"1"[..]), (b"dA", b"4\te")]);
     let lines: Vec<u64> = faults.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [2, 4, 5]);
@@ -57,7 +57,7 @@ fn wrong_lines_are_named_and_the_others_are_read() {
 }
 
 #[test]
-fn json_lines_take_the_fields_they_are_told_to() {
+fn json_lines_use_the_configured_fields() {
     let text = br#"{"id": 7, "body": {"a": 1.50}, "more": [{}]}
 {"id": "x\u00e9", "body": "text"}
 {"body": 1}
@@ -67,20 +67,21 @@ fn json_lines_take_the_fields_they_are_told_to() {
 not json
 [1]
 {"id": {"base64": "/w=="}, "body": 1}"#;
-    let named = |key: &str, value: &str| table(key, value, b',');
-    let (batch, faults) = all(text, Format::Jsonl, named("id", "body"));
-    let wanted: [(&[u8], &[u8]); 3] =
+    let field_names = |key: &str, value: &str| table(key, value, b',');
+    let (batch, faults) = read_all(text, Format::Jsonl, field_names("id", "body"));
+    let expected: [(&[u8], &[u8]); 3] =
         [(b"7", br#"{"a": 1.50}"#), ("xé".as_bytes(), b"text"), (b"\xff", b"1")];
-    assert_eq!(pairs(&batch), wanted);
+    assert_eq!(pairs(&batch), expected);
     let lines: Vec<u64> = faults.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [3, 4, 5, 6, 7, 8], "{faults:?}");
-    let (batch, _) = all(text, Format::Jsonl, named("id", "."));
+    let (batch, _) = read_all(text, Format::Jsonl, field_names("id", "."));
     assert_eq!(pairs(&batch)[1].1, br#"{"id": "x\u00e9", "body": "text"}"#);
 }
 
 #[test]
-fn what_is_wrong_within_a_line_is_told_by_its_column_alone() {
-    let (_, faults) = all(b"{\"key\": \"a\", \"value\":", Format::Jsonl, FieldNames::default());
+fn json_error_names_the_column_and_not_the_line() {
+    let (_, faults) =
+        read_all(b"{\"key\": \"a\", \"value\":", Format::Jsonl, FieldNames::default());
     assert_eq!(faults.len(), 1);
     let (line, what) = &faults[0];
     assert!(*line == 1 && what.contains("at column") && !what.contains("line"), "{what}");
@@ -91,10 +92,10 @@ fn table(key: &str, value: &str, delimiter: u8) -> FieldNames {
 }
 
 #[test]
-fn a_row_s_columns_are_found_by_their_names_in_any_order() {
+fn csv_columns_are_found_by_name_in_any_order() {
     let text = "\u{feff}id;name;city\r\n1;\"Ada; \"\"A\"\"\";London\r\n\r\n2;Grace\r\n\
                 3;\"two\nlines\";Arlington\n4;\u{c5}sa;\u{c5}rhus";
-    let (batch, faults) = all(text.as_bytes(), Format::Csv, table("id", "name", b';'));
+    let (batch, faults) = read_all(text.as_bytes(), Format::Csv, table("id", "name", b';'));
     let expected: [(&[u8], &[u8]); 3] =
         [(b"1", b"Ada; \"A\""), (b"3", b"two\nlines"), (b"4", "\u{c5}sa".as_bytes())];
     assert_eq!(pairs(&batch), expected);
@@ -103,53 +104,55 @@ fn a_row_s_columns_are_found_by_their_names_in_any_order() {
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert_eq!(faults[0].0, 4);
     assert!(faults[0].1.contains("2 fields, and 3 columns"), "{faults:?}");
-    let (batch, _) = all(text.as_bytes(), Format::Csv, table("city", ".", b';'));
-    let whole = r#"{"id":"1","name":"Ada; \"A\"","city":"London"}"#;
-    assert_eq!(pairs(&batch)[0], (&b"London"[..], whole.as_bytes()));
+    let (batch, _) = read_all(text.as_bytes(), Format::Csv, table("city", ".", b';'));
+    let row_json = r#"{"id":"1","name":"Ada; \"A\"","city":"London"}"#;
+    assert_eq!(pairs(&batch)[0], (&b"London"[..], row_json.as_bytes()));
 }
 
 #[test]
-fn a_table_that_can_t_be_read_says_what_to_do() {
-    let ends = |text: &str, fields: FieldNames| {
-        let (batch, faults) = all(text.as_bytes(), Format::Csv, fields);
+fn unreadable_csv_error_names_the_remedy() {
+    let first_error = |text: &str, fields: FieldNames| {
+        let (batch, faults) = read_all(text.as_bytes(), Format::Csv, fields);
         assert!(batch.is_empty());
         faults.into_iter().next().map(|(_, what)| what).unwrap_or_default()
     };
-    let said = ends("id,name\n1,Ada\n", table("key", "name", b','));
+    let said = first_error("id,name\n1,Ada\n", table("key", "name", b','));
     for word in ["no column `key`", "id, name", "--key-column"] {
         assert!(said.contains(word), "{word}: {said}");
     }
-    let said = ends("id,name\n1,Ada\n", table("id", "value", b','));
+    let said = first_error("id,name\n1,Ada\n", table("id", "value", b','));
     assert!(said.contains("--value-column"), "{said}");
-    assert!(ends("id;name\n", table("id", "name", b',')).contains("--delimiter"));
-    assert!(ends("id,id\n", table("id", "id", b',')).contains("twice"));
+    assert!(first_error("id;name\n", table("id", "name", b',')).contains("--delimiter"));
+    assert!(first_error("id,id\n", table("id", "id", b',')).contains("twice"));
     assert!(
-        ends("key,value\na,\"1\n2\n", FieldNames::default()).contains("line 2: a quote is not")
+        first_error("key,value\na,\"1\n2\n", FieldNames::default())
+            .contains("line 2: a quote is not")
     );
-    assert_eq!(ends("", FieldNames::default()), "");
-    assert_eq!(ends("key,value", FieldNames::default()), "");
+    assert_eq!(first_error("", FieldNames::default()), "");
+    assert_eq!(first_error("key,value", FieldNames::default()), "");
 }
 
 #[test]
-fn a_table_that_was_cut_anywhere_goes_on_behind_its_last_whole_row() {
+fn tail_of_truncated_csv_ends_after_last_whole_row() {
     let text = b"key,value\na,\"1\n1\"\nb,\"\"\"\"\nc,3\n";
-    let whole = [10, 18, 25, 29];
+    let row_ends = [10, 18, 25, 29];
     for cut in 0..=text.len() {
-        let tail = Tail::of(&text[..cut], Format::Csv, FieldNames::default()).expect("it is ours");
+        let tail =
+            Tail::read(&text[..cut], Format::Csv, FieldNames::default()).expect("it is ours");
         // Without a complete row the file begins again at its first line.
-        let end = whole.iter().rev().find(|end| **end <= cut && **end > 10).copied();
+        let end = row_ends.iter().rev().find(|end| **end <= cut && **end > 10).copied();
         assert_eq!(tail.offset, end.unwrap_or(0) as u64, "cut at {cut}");
     }
     for foreign in ["id,name\n1,Ada\n", "key,value\na\nb,2\n", "a,b\n"] {
-        let tail = Tail::of(foreign.as_bytes(), Format::Csv, FieldNames::default());
+        let tail = Tail::read(foreign.as_bytes(), Format::Csv, FieldNames::default());
         assert!(tail.is_err(), "{foreign}");
     }
 }
 
 #[test]
-fn of_a_key_that_stands_last_several_times_all_records_can_be_given_up() {
+fn tail_without_last_key_drops_all_its_trailing_records() {
     let tail = |text: &str| {
-        let tail = Tail::of(text.as_bytes(), Format::Tsv, FieldNames::default()).expect("ours");
+        let tail = Tail::read(text.as_bytes(), Format::Tsv, FieldNames::default()).expect("ours");
         let Tail { offset, records, key, .. } = tail.without_last_key();
         (offset, records, key)
     };
@@ -159,25 +162,27 @@ fn of_a_key_that_stands_last_several_times_all_records_can_be_given_up() {
 }
 
 #[test]
-fn a_cut_or_foreign_raw_file_ends_with_a_word() {
+fn truncated_or_foreign_raw_file_is_reported() {
     let mut text = Vec::new();
     let mut writer = Writer::new(&mut text, Format::Raw, FieldNames::default());
     writer.write(b"key", b"value").expect("memory");
     writer.finish().expect("memory");
     for length in 8..text.len() {
-        let (batch, faults) = all(&text[..length], Format::Raw, FieldNames::default());
+        let (batch, faults) = read_all(&text[..length], Format::Raw, FieldNames::default());
         assert!(batch.is_empty());
         assert_eq!(faults.is_empty(), length == 8, "{length}: {faults:?}");
     }
-    assert!(all(b"a\tb\nc\td\n", Format::Raw, FieldNames::default()).1[0].1.contains("credraw1"));
+    assert!(
+        read_all(b"a\tb\nc\td\n", Format::Raw, FieldNames::default()).1[0].1.contains("credraw1")
+    );
     text[10] = 0xff;
-    assert!(all(&text, Format::Raw, FieldNames::default()).1[0].1.contains("too large"));
+    assert!(read_all(&text, Format::Raw, FieldNames::default()).1[0].1.contains("too large"));
 }
 
 #[test]
-fn records_beyond_the_limits_are_named() {
+fn oversized_record_is_reported() {
     let long = [vec![b'k'; KEY_BYTES_MAX + 1], b"\tv\nk\tv\n".to_vec()].concat();
-    let (batch, faults) = all(&long, Format::Tsv, FieldNames::default());
+    let (batch, faults) = read_all(&long, Format::Tsv, FieldNames::default());
     assert_eq!((batch.len(), faults.len()), (1, 1));
     assert!(faults[0].1.contains("at most 32768"), "{faults:?}");
 }

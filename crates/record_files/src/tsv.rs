@@ -13,32 +13,32 @@ pub fn read(line: &[u8], batch: &mut RecordBatch) -> Result<(), String> {
 }
 
 /// Writes a line.
-pub fn write(to: &mut impl Write, key: &[u8], value: &[u8]) -> io::Result<()> {
-    escape(to, key)?;
-    to.write_all(b"\t")?;
-    escape(to, value)?;
-    to.write_all(b"\n")
+pub fn write(sink: &mut impl Write, key: &[u8], value: &[u8]) -> io::Result<()> {
+    escape(sink, key)?;
+    sink.write_all(b"\t")?;
+    escape(sink, value)?;
+    sink.write_all(b"\n")
 }
 
-fn escape(to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+fn escape(sink: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     while let Some(at) = bytes.iter().position(|byte| matches!(byte, 0..=31 | b'\\' | 127)) {
-        to.write_all(&bytes[..at])?;
+        sink.write_all(&bytes[..at])?;
         match bytes[at] {
-            b'\t' => to.write_all(b"\\t")?,
-            b'\n' => to.write_all(b"\\n")?,
-            b'\r' => to.write_all(b"\\r")?,
-            b'\\' => to.write_all(b"\\\\")?,
-            byte => write!(to, "\\x{byte:02x}")?,
+            b'\t' => sink.write_all(b"\\t")?,
+            b'\n' => sink.write_all(b"\\n")?,
+            b'\r' => sink.write_all(b"\\r")?,
+            b'\\' => sink.write_all(b"\\\\")?,
+            byte => write!(sink, "\\x{byte:02x}")?,
         }
         bytes = &bytes[at + 1..];
     }
-    to.write_all(bytes)
+    sink.write_all(bytes)
 }
 
 /// Appends the bytes of an escaped text.
-pub fn unescape(mut text: &[u8], to: &mut Vec<u8>) -> Result<(), String> {
+pub fn unescape(mut text: &[u8], sink: &mut Vec<u8>) -> Result<(), String> {
     while let Some(at) = text.iter().position(|&byte| byte == b'\\') {
-        to.extend_from_slice(&text[..at]);
+        sink.extend_from_slice(&text[..at]);
         let (byte, length) = match text.get(at + 1) {
             Some(b't') => (b'\t', 2),
             Some(b'n') => (b'\n', 2),
@@ -47,10 +47,10 @@ pub fn unescape(mut text: &[u8], to: &mut Vec<u8>) -> Result<(), String> {
             Some(b'x') => (hex_byte(text.get(at + 2..at + 4))?, 4),
             _ => return Err("a backslash stands before none of t n r x \\".into()),
         };
-        to.push(byte);
+        sink.push(byte);
         text = &text[at + length..];
     }
-    to.extend_from_slice(text);
+    sink.extend_from_slice(text);
     Ok(())
 }
 

@@ -1,13 +1,13 @@
-//! The budget of one evaluation: the rows it may look at, the bytes it may answer with and write,
-//! and, where all of these are too slow, the time it may take.
+//! Budget of one evaluation: bounds on the rows that it reads, the bytes of its answer and of its
+//! writes and, as the last resort, on its time.
 //!
-//! It is counted over a whole update, all steps of a sequence together and undone ones too: an
-//! update is evaluated under its group's lock, so what it costs all others wait for. Rows are what
-//! costs: one for a key that is looked up or walked over, whether it is there or not, and more for
-//! a large value, since it may have to come from the disk.
+//! It covers a whole update, all steps of a sequence together and undone ones too: an update is
+//! evaluated under its group's lock, so all others wait for its cost. The unit of cost is a row:
+//! one for each key that is looked up or scanned, present or absent, and more for a large value,
+//! which may be read from the disk.
 //!
 //! Promises: the same update on the same rows is refused for the same number, whatever the machine
-//! does meanwhile, unless it takes so long that the clock is asked.
+//! does meanwhile, unless it exceeds the time limit.
 
 use base::limits::{
     ANSWER_BYTES_MAX, EVALUATION_MS_MAX, EVALUATION_ROWS_MAX, SEQUENCE_ROWS_MAX, UPDATE_BYTES_MAX,
@@ -16,38 +16,38 @@ use base::{Error, Reason, Result};
 use runtime::mutants::Mutant;
 use runtime::world;
 
-/// Pages up to this many rows are read where the request came in; larger ones on a thread that may
-/// wait.
+/// Maximum rows of a page that is read on the thread that received the request; larger ones are
+/// read on a thread that may block.
 pub(super) const ROWS_AT_ONCE: usize = 128;
-/// Maximum number of point reads at once.
+/// Maximum number of point reads on the thread that received the request.
 pub(super) const KEYS_AT_ONCE: usize = 1_024;
-/// Each part of a row of this size costs as much as one more row.
-const PART_BYTES: usize = 16 * 1024;
-/// Rows of undecided entries, passed over because they lie outside a range, that cost as much as
-/// one row read.
-const PASSED_PER_ROW: usize = 64;
+/// Size of a part of a row that costs as much as one more row.
+const ROW_PART_BYTES: usize = 16 * 1024;
+/// Number of rows of undecided entries, skipped as outside a range, that cost as much as one row.
+const SKIPPED_PER_ROW: usize = 64;
 /// Cost of positioning a range read, in rows.
-const ROWS_PER_WALK: usize = 16;
+const ROWS_PER_SEEK: usize = 16;
 /// Number of rows between two checks of the clock.
-const ROWS_PER_LOOK: usize = 256;
+const ROWS_PER_CHECK: usize = 256;
 /// Bytes that one update may write, with framing: its own, and half as many for keys that it only
 /// lists.
 const WRITTEN_BYTES_MAX: usize = UPDATE_BYTES_MAX + UPDATE_BYTES_MAX / 2;
 
 /// See the head of this file.
 pub struct Budget {
-    /// `None`: unbounded, for the database's own work, which is bounded elsewhere.
+    /// Maximum number of rows. `None`: unbounded, for the database's own work, which is bounded
+    /// elsewhere.
     rows_max: Option<usize>,
     rows: usize,
     /// Number of rows at the last check of the whole budget.
-    looked: usize,
+    checked_rows: usize,
     answer_bytes_max: usize,
     answer_bytes: usize,
     written_bytes: usize,
-    /// True if the clock counts.
-    timed: bool,
-    until_ms: Option<u64>,
-    late: bool,
+    /// True if the time is limited.
+    has_deadline: bool,
+    deadline_ms: Option<u64>,
+    is_overdue: bool,
 }
 
 /// Part of the budget that is exceeded.
@@ -59,17 +59,17 @@ enum Excess {
 }
 
 impl Budget {
-    fn new(rows_max: Option<usize>, timed: bool) -> Budget {
+    fn new(rows_max: Option<usize>, has_deadline: bool) -> Budget {
         Budget {
             rows_max,
             rows: 0,
-            looked: 0,
+            checked_rows: 0,
             answer_bytes_max: ANSWER_BYTES_MAX,
             answer_bytes: 0,
             written_bytes: 0,
-            timed,
-            until_ms: None,
-            late: false,
+            has_deadline,
+            deadline_ms: None,
+            is_overdue: false,
         }
     }
 
@@ -78,49 +78,49 @@ impl Budget {
         Budget::new(None, false)
     }
 
-    /// For an update, evaluated under the group's lock.
-    pub fn of_update() -> Budget {
+    /// Budget of an update that is evaluated under the group's lock.
+    pub fn for_update() -> Budget {
         Budget::new(Some(EVALUATION_ROWS_MAX), true)
     }
 
     /// Budget of a read under the group's lock. A read with a longer answer is moved to another
     /// thread.
-    pub fn of_short_read(answer_bytes_max: usize) -> Budget {
-        Budget { answer_bytes_max, ..Budget::of_update() }
+    pub fn for_short_read(answer_bytes_max: usize) -> Budget {
+        Budget { answer_bytes_max, ..Budget::for_update() }
     }
 
     /// Budget of an update evaluated without the lock: no time limit.
-    pub fn of_rehearsal() -> Budget {
+    pub fn for_dry_run() -> Budget {
         Budget::new(Some(EVALUATION_ROWS_MAX), false)
     }
 
-    /// For a sequence of reads, away from the lock.
-    pub fn of_reads() -> Budget {
+    /// Budget of a sequence of reads without the lock.
+    pub fn for_reads() -> Budget {
         Budget::new(Some(SEQUENCE_ROWS_MAX), false)
     }
 
-    /// Counts a row of so many bytes (0: an absent row).
+    /// Counts a row of this many bytes (0: an absent row).
     #[inline]
-    pub fn look(&mut self, bytes: usize) -> Result<()> {
-        self.rows += 1 + bytes / PART_BYTES;
-        if self.rows < self.looked + ROWS_PER_LOOK { Ok(()) } else { self.check() }
+    pub fn count_row(&mut self, bytes: usize) -> Result<()> {
+        self.rows += 1 + bytes / ROW_PART_BYTES;
+        if self.rows < self.checked_rows + ROWS_PER_CHECK { Ok(()) } else { self.check() }
     }
 
     /// Counts the positioning of a range read, which has to search every table.
-    pub fn walk(&mut self) -> Result<()> {
-        self.rows += ROWS_PER_WALK - 1;
-        self.look(0)
+    pub fn count_seek(&mut self) -> Result<()> {
+        self.rows += ROWS_PER_SEEK - 1;
+        self.count_row(0)
     }
 
-    /// Counts rows of undecided entries that are passed over.
-    pub fn pass(&mut self, rows: usize) -> Result<()> {
-        self.rows += rows / PASSED_PER_ROW;
-        if self.rows < self.looked + ROWS_PER_LOOK { Ok(()) } else { self.check() }
+    /// Counts rows of undecided entries that are skipped.
+    pub fn count_skipped(&mut self, rows: usize) -> Result<()> {
+        self.rows += rows / SKIPPED_PER_ROW;
+        if self.rows < self.checked_rows + ROWS_PER_CHECK { Ok(()) } else { self.check() }
     }
 
     /// Counts bytes of the answer.
     #[inline]
-    pub fn answer(&mut self, bytes: usize) -> Result<()> {
+    pub fn count_answer(&mut self, bytes: usize) -> Result<()> {
         self.answer_bytes += bytes;
         if self.answer_bytes <= self.answer_bytes_max { Ok(()) } else { self.check() }
     }
@@ -128,24 +128,24 @@ impl Budget {
     /// Counts bytes written. The limit is checked after each step: one step alone writes little
     /// more than its update brings.
     #[inline]
-    pub fn write(&mut self, bytes: usize) {
+    pub fn count_written(&mut self, bytes: usize) {
         self.written_bytes += bytes;
     }
 
-    /// Returns true if it is used up. Then the whole update fails, whatever its steps are to each
-    /// other.
+    /// Returns true if it is exceeded. Then the whole update fails, whether or not its steps are
+    /// atomic.
     #[inline]
-    pub fn is_spent(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         self.excess().is_some()
     }
 
-    /// An error if it is used up.
+    /// Returns `TooLarge` if the budget is exceeded.
     pub fn check(&mut self) -> Result<()> {
-        self.looked = self.rows;
-        if self.timed {
-            // From the first look on: a small update never asks for the time.
+        self.checked_rows = self.rows;
+        if self.has_deadline {
+            // The time counts from the first check on: a small update never reads the clock.
             let now = world::milliseconds();
-            self.late |= now > *self.until_ms.get_or_insert(now + EVALUATION_MS_MAX);
+            self.is_overdue |= now > *self.deadline_ms.get_or_insert(now + EVALUATION_MS_MAX);
         }
         match self.excess() {
             None => Ok(()),
@@ -155,7 +155,7 @@ impl Budget {
 
     #[inline]
     fn excess(&self) -> Option<Excess> {
-        let rows_max = self.rows_max.filter(|_| !Mutant::EvaluatesWithoutBudget.is_active())?;
+        let rows_max = self.rows_max.filter(|_| !Mutant::EvaluateWithoutBudget.is_active())?;
         if self.rows > rows_max {
             Some(Excess::Rows(rows_max))
         } else if self.answer_bytes > self.answer_bytes_max {
@@ -163,7 +163,7 @@ impl Budget {
         } else if self.written_bytes > WRITTEN_BYTES_MAX {
             Some(Excess::Written)
         } else {
-            self.late.then_some(Excess::Time)
+            self.is_overdue.then_some(Excess::Time)
         }
     }
 }
@@ -177,24 +177,24 @@ impl Excess {
                     _ => "sequence_rows_max",
                 };
                 format!(
-                    "looks at no more than {rows_max} rows ({name}; a large value counts as \
-                     several): use several smaller ones"
+                    "may read at most {rows_max} rows ({name}; a large value counts as several): \
+                     use several smaller requests"
                 )
             }
             Excess::Answer => format!(
-                "is answered with no more than {ANSWER_BYTES_MAX} bytes (answer_bytes_max): ask \
-                 for it in parts"
+                "may return at most {ANSWER_BYTES_MAX} bytes (answer_bytes_max): read in several \
+                 requests"
             ),
             Excess::Written => format!(
-                "changes no more than {UPDATE_BYTES_MAX} bytes of keys and values \
-                 (update_bytes_max): use several, or clear the bucket"
+                "may change at most {UPDATE_BYTES_MAX} bytes of keys and values \
+                 (update_bytes_max): use several requests, or clear the bucket"
             ),
             Excess::Time => format!(
-                "keeps the others waiting for no longer than {EVALUATION_MS_MAX} ms \
-                 (evaluation_ms_max): use several smaller ones"
+                "may take at most {EVALUATION_MS_MAX} ms (evaluation_ms_max): use several smaller \
+                 requests"
             ),
         };
-        let text = format!("nothing was done: one request, all its steps together, {told}");
+        let text = format!("nothing was done: one request with all its steps {told}");
         Error::new(Reason::TooLarge, text)
     }
 }
@@ -203,7 +203,7 @@ impl Excess {
 mod tests {
     use super::*;
 
-    fn refused(result: Result<()>, name: &str) {
+    fn assert_refused(result: Result<()>, name: &str) {
         let error = result.expect_err("it is used up");
         assert_eq!(error.reason, Reason::TooLarge);
         assert!(
@@ -213,51 +213,52 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_counted_to_the_last_one_and_large_ones_several_times() {
-        let mut budget = Budget::of_rehearsal();
+    fn row_budget_is_exact_and_large_rows_count_several_times() {
+        let mut budget = Budget::for_dry_run();
         for _ in 0..EVALUATION_ROWS_MAX {
-            budget.look(0).expect("there is room");
+            budget.count_row(0).expect("there is room");
         }
         budget.check().expect("these are all");
-        budget.look(0).expect("the next look at all of it comes later");
-        assert!(budget.is_spent());
-        refused(budget.check(), "evaluation_rows_max");
-        let mut budget = Budget::of_rehearsal();
-        let large = |budget: &mut Budget| budget.look(8 << 20);
-        let fit = EVALUATION_ROWS_MAX / (1 + (8 << 20) / PART_BYTES);
+        budget.count_row(0).expect("the next look at all of it comes later");
+        assert!(budget.is_exhausted());
+        assert_refused(budget.check(), "evaluation_rows_max");
+        let mut budget = Budget::for_dry_run();
+        let large = |budget: &mut Budget| budget.count_row(8 << 20);
+        let fit = EVALUATION_ROWS_MAX / (1 + (8 << 20) / ROW_PART_BYTES);
         (0..fit).for_each(|_| large(&mut budget).expect("there is room"));
-        refused(large(&mut budget), "evaluation_rows_max");
+        assert_refused(large(&mut budget), "evaluation_rows_max");
     }
 
     #[test]
-    fn answers_and_writes_are_counted_together() {
-        let mut budget = Budget::of_update();
-        budget.answer(ANSWER_BYTES_MAX).expect("it fits");
-        refused(budget.answer(1), "answer_bytes_max");
-        let mut budget = Budget::of_update();
-        budget.write(WRITTEN_BYTES_MAX);
+    fn answer_and_write_bytes_are_bounded_per_update() {
+        let mut budget = Budget::for_update();
+        budget.count_answer(ANSWER_BYTES_MAX).expect("it fits");
+        assert_refused(budget.count_answer(1), "answer_bytes_max");
+        let mut budget = Budget::for_update();
+        budget.count_written(WRITTEN_BYTES_MAX);
         budget.check().expect("it fits");
-        budget.write(1);
-        refused(budget.check(), "update_bytes_max");
+        budget.count_written(1);
+        assert_refused(budget.check(), "update_bytes_max");
     }
 
     #[test]
-    fn the_clock_ends_what_takes_too_long_under_the_lock_and_nothing_else() {
+    fn evaluation_time_limit_applies_to_updates_and_not_rehearsals() {
         world::set_time(Some(1_000_000_000));
         let late = 1_000_000_000 + (EVALUATION_MS_MAX + 1) * 1_000_000;
-        for (mut budget, patient) in [(Budget::of_update(), false), (Budget::of_rehearsal(), true)]
+        for (mut budget, has_no_deadline) in
+            [(Budget::for_update(), false), (Budget::for_dry_run(), true)]
         {
             world::set_time(Some(1_000_000_000));
             budget.check().expect("it has just begun");
             world::set_time(Some(late));
-            match patient {
+            match has_no_deadline {
                 true => budget.check().expect("nobody waits"),
-                false => refused(budget.check(), "evaluation_ms_max"),
+                false => assert_refused(budget.check(), "evaluation_ms_max"),
             }
         }
         let mut unbounded_budget = Budget::unbounded();
-        unbounded_budget.write(usize::MAX / 2);
-        unbounded_budget.look(usize::MAX / 4).expect("it is bounded elsewhere");
+        unbounded_budget.count_written(usize::MAX / 2);
+        unbounded_budget.count_row(usize::MAX / 4).expect("it is bounded elsewhere");
         unbounded_budget.check().expect("likewise");
         world::set_time(None);
     }

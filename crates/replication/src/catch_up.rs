@@ -2,12 +2,12 @@
 //! nothing else is applied.
 //!
 //! The store then holds entries that the log does not, so the log must be on disk up to here first:
-//! a store with entries implies a log, and a log begins with a promise. A synced record behind
-//! everything tells when that is so.
+//! a store with entries implies a log, and a log begins with a promise. A synced record behind all
+//! others shows that it is.
 
 use super::group::{Group, Observer};
-use super::seals::OWN;
-use super::snapshot::{Fetched, StagedSnapshot};
+use super::seals::BOOKKEEPING_BUCKET;
+use super::snapshot::{InstalledSnapshot, StagedSnapshot};
 use super::{layout, records};
 use base::{GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use store::{Snapshot, TreeRow};
 use tokio::task::{JoinError, JoinSet};
 
-/// The task that fetches a snapshot for a group: one at most.
+/// Task that fetches a snapshot for a group, at most one.
 #[derive(Default)]
 pub(super) struct Fetches {
     pub tasks: JoinSet<Result<StagedSnapshot>>,
@@ -25,41 +25,43 @@ pub(super) struct Fetches {
 }
 
 impl Group {
-    /// Fetches the snapshot that the last turn wanted, unless a fetch is under way. A fetch from a
-    /// node that is gone is dropped in favour of another: that node may be away for long.
-    pub(super) fn fetch_wanted(self: &Arc<Group>, fetches: &mut Fetches) {
-        let wanted = self.state().snapshot.take_wanted();
-        let (Some(from), Some(peers)) = (wanted, self.shared.peers.get()) else { return };
+    /// Fetches the snapshot that the last turn requested, unless a fetch is in progress. A fetch
+    /// from a node that is no longer connected is dropped in favour of another source: the node may
+    /// be down for long.
+    pub(super) fn fetch_snapshot(self: &Arc<Group>, fetches: &mut Fetches) {
+        let source = self.state().snapshot.take_fetch_source();
+        let (Some(from), Some(peers)) = (source, self.shared.peers.get()) else { return };
         if !fetches.tasks.is_empty() {
-            if from != fetches.from && !peers.linked(fetches.from) {
-                // An attempt holds the group's only intake until it is dropped.
+            if from != fetches.from && !peers.is_linked(fetches.from) {
+                // A fetch holds the group's only part queue until it is dropped.
                 fetches.tasks.abort_all();
-                // Requested again when that has ended.
-                self.state().snapshot.wanted.get_or_insert(from);
+                // Requested again when that fetch has ended.
+                self.state().snapshot.fetch_source.get_or_insert(from);
             }
             return;
         }
         fetches.from = from;
         let (group, peers) = (Arc::clone(self), peers.clone());
         fetches.tasks.spawn(async move {
-            match group.is_bare() {
+            match group.is_witness_replica() {
                 true => group.shared.snapshots.fetch_mark(&peers, group.id, from).await,
                 false => group.shared.snapshots.fetch(&peers, group.id, from).await,
             }
         });
     }
 
-    /// A fetch has ended.
-    pub fn fetched(
+    /// Handles the end of a fetch: stages the snapshot, or fails if this node's store did.
+    pub fn on_fetch_ended(
         &self,
-        ended: std::result::Result<Result<StagedSnapshot>, JoinError>,
+        result: std::result::Result<Result<StagedSnapshot>, JoinError>,
     ) -> Result<()> {
         let group = self.id.0;
-        match ended {
+        match result {
             Ok(Ok(staged)) => {
                 let mut state = self.state();
-                let firm = records::firm(self.id, state.replica.decided(), staged.upto());
-                state.output.log(firm);
+                let record =
+                    records::before_install(self.id, state.replica.decided(), staged.last_index());
+                state.output.log(record);
                 state.snapshot.stage(staged);
                 self.driver.wake();
                 Ok(())
@@ -68,76 +70,81 @@ impl Group {
                 Err(error)
             }
             Ok(Err(error)) => {
-                tracing::info!(target: "consensus", group, %error, "no snapshot this time");
+                tracing::info!(
+                    target: "consensus", group, %error, "a snapshot could not be received"
+                );
                 Ok(())
             }
             Err(error) if error.is_cancelled() => Ok(()),
             Err(error) => {
-                tracing::warn!(target: "consensus", group, %error, "a snapshot broke off");
+                tracing::warn!(target: "consensus", group, %error, "a snapshot was interrupted");
                 Ok(())
             }
         }
     }
 
-    /// Installs a snapshot that is here.
+    /// Installs a staged snapshot, once the log is synced up to here.
     pub(super) fn install_snapshot(&self) -> Result<()> {
         let Some(staged) = self.state().snapshot.take_synced() else { return Ok(()) };
         let (group, trees) = (self.id.0, &self.shared.trees);
-        if self.is_bare() && self.applied.index() < staged.upto() {
-            self.let_go_all()?;
+        if self.is_witness_replica() && self.applied.index() < staged.last_index() {
+            self.drop_all_entries()?;
         }
         let before = self.observer.get().map(|_| trees.snapshot());
         // As in `apply_decided`: readers see the rows as soon as the store has switched.
-        self.applied.shows(staged.upto());
-        let fetched = match staged.install() {
-            Ok(fetched) => fetched,
+        self.applied.raise_visible(staged.last_index());
+        let installed = match staged.install() {
+            Ok(installed) => installed,
             Err(error) if matches!(error.reason, Reason::Changed | Reason::OutOfSpace) => {
-                tracing::info!(target: "consensus", group, %error, "a snapshot is of no use");
-                self.applied.shows_no_more();
+                tracing::info!(
+                    target: "consensus", group, %error, "a received snapshot is not usable"
+                );
+                self.applied.reset_visible();
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         if let (Some(observer), Some(before)) = (self.observer.get(), before) {
-            tell_changes(self.id, &**observer, &*before, &*trees.snapshot())?;
+            report_changes(self.id, &**observer, &*before, &*trees.snapshot())?;
         }
-        self.lose_track();
-        let Fetched { upto, base, configuration, mark } = fetched;
+        self.mark_capture_incomplete();
+        let InstalledSnapshot { index, base, configuration, mark } = installed;
         self.applied.set_time(mark.time);
-        self.applied.raise_flushed(upto);
+        self.applied.raise_flushed(index);
         let mut guard = self.state();
         let state = &mut *guard;
-        // A former master may have proposed entries below it, whose place others may have taken.
-        // Before `advance`: a waiter for one of them would take the other entry for its own.
-        if upto > state.replica.decided() {
-            state.end_term(&self.applied);
+        // As a former master, this node may have proposed entries below the snapshot's index, where
+        // other entries may stand now. Before `advance`: a waiter for one of them would mistake the
+        // other entry for its own.
+        if index > state.replica.decided() {
+            state.end_epoch(&self.applied);
         }
-        state.progress.install(mark, upto);
-        state.entries.installed(upto);
-        self.applied.advance(upto);
-        // Own entries that are decided, and were not applied yet, would be seen above its rows.
-        state.landed(upto);
+        state.progress.install(mark, index);
+        state.entries.install_snapshot(index);
+        self.applied.advance(index);
+        // Own entries that are decided and not applied yet would cover its rows in the overlay.
+        state.release_applied(index);
         let configuration = (base, configuration);
-        self.step(state, Event::Installed { upto, configuration }, &[]);
-        // Whatever was accepted while it came stands before this.
-        state.output.log(records::superseded(self.id, upto));
+        self.step(state, Event::Installed { last: index, configuration }, &[]);
+        // Entries that were accepted during the fetch precede this record in the log.
+        state.output.log(records::after_install(self.id, index));
         Ok(())
     }
 }
 
 /// Reports to the observer which rows of bucket 0 have changed.
-fn tell_changes(
+fn report_changes(
     group: GroupId,
     observer: &dyn Observer,
     before: &dyn Snapshot,
     after: &dyn Snapshot,
 ) -> Result<()> {
     let mut prefix = Vec::new();
-    layout::row_key(group, OWN, &[], &mut prefix);
+    layout::row_key(group, BOOKKEEPING_BUCKET, &[], &mut prefix);
     let (old, new) = (rows(before, &prefix)?, rows(after, &prefix)?);
     let find = |rows: &[TreeRow], key: &Bytes| {
-        let place = rows.binary_search_by(|(at, _)| at.cmp(key)).ok();
-        place.map(|place| rows[place].1.clone())
+        let position = rows.binary_search_by(|(at, _)| at.cmp(key)).ok();
+        position.map(|position| rows[position].1.clone())
     };
     for (key, _) in old.iter().filter(|(key, _)| find(&new, key).is_none()) {
         observer.changed(&key[prefix.len()..], None);

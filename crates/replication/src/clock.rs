@@ -11,11 +11,11 @@ pub struct GroupClock {
 
 impl GroupClock {
     /// Starts the clock at this group time, in milliseconds.
-    pub fn from(group_ms: u64) -> GroupClock {
+    pub fn starting_at(group_ms: u64) -> GroupClock {
         GroupClock { group_ms, monotonic_ms: world::milliseconds() }
     }
 
-    /// Group time now.
+    /// Returns the current group time, in milliseconds.
     pub fn now(&self) -> u64 {
         self.group_ms + world::milliseconds().saturating_sub(self.monotonic_ms)
     }

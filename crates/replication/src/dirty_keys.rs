@@ -1,4 +1,4 @@
-//! Keys of a bucket that were changed while it is copied, and have to be copied again.
+//! Keys of a bucket that changed while it is copied, and must be copied again.
 
 use super::layout::{self, Space};
 use base::{BucketId, GroupId};
@@ -7,39 +7,45 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
 
-/// Maximum number of bytes of noted keys. Beyond it the copy starts again.
+/// Maximum number of bytes of recorded keys. Beyond it the copy starts again.
 const BYTES_MAX: usize = 64 << 20;
-/// Memory of a noted key in addition to its bytes.
+/// Memory of a recorded key in addition to its bytes.
 const KEY_OVERHEAD_BYTES: usize = 64;
 
-/// A group's tracker, if something of it is copied.
+/// Tracker of a group's changes. It exists while a bucket of the group is copied.
 #[derive(Default)]
 pub struct DirtyKeyTracking {
-    pub(super) on: AtomicBool,
+    pub(super) is_active: AtomicBool,
     tracker: Mutex<Option<DirtyKeys>>,
 }
 
 pub(super) struct DirtyKeys {
-    /// Prefixes of the bucket's rows, of sessions, of their outcomes.
+    /// Prefixes of the bucket's rows, of sessions, and of their outcomes.
     pub(super) prefixes: [Bytes; 3],
-    /// Rows behind this key are still to be copied for the first time.
-    pub(super) upto: Upto,
+    /// Position of the copy: rows behind it are yet to be read for the first time.
+    pub(super) position: CopyPosition,
+    /// Changed keys of rows.
     pub(super) rows: BTreeSet<Bytes>,
     /// Changed keys of sessions and outcomes.
-    pub(super) others: BTreeSet<Bytes>,
+    pub(super) session_keys: BTreeSet<Bytes>,
+    /// Memory of all recorded keys, in bytes.
     pub(super) bytes: usize,
-    /// Something was not noted.
-    pub(super) lost: bool,
+    /// True if a change was not recorded.
+    pub(super) is_incomplete: bool,
 }
 
+/// Position of a copy among the bucket's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Upto {
-    Nothing,
+pub(super) enum CopyPosition {
+    /// No row has been read.
+    Start,
+    /// Rows up to this key have been read.
     Key(Bytes),
-    Everything,
+    /// Every row may have been read.
+    End,
 }
 
-/// The beginnings of all keys that are copied with a bucket, in their order.
+/// Returns the prefixes of all keys that are copied with a bucket, in their order.
 pub fn prefixes(group: GroupId, bucket: BucketId) -> [Bytes; 3] {
     let (mut rows, mut sessions, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
     layout::row_key(group, bucket, &[], &mut rows);
@@ -55,37 +61,38 @@ impl DirtyKeyTracking {
 }
 
 impl DirtyKeys {
-    pub(super) fn note(&mut self, key: &Bytes) {
+    pub(super) fn record(&mut self, key: &Bytes) {
         let is_row = key.starts_with(&self.prefixes[0]);
-        let matters = is_row || self.prefixes[1..].iter().any(|prefix| key.starts_with(prefix));
-        let to_come = match &self.upto {
-            Upto::Nothing => true,
-            Upto::Key(upto) => key > upto,
-            Upto::Everything => false,
+        let is_copied = is_row || self.prefixes[1..].iter().any(|prefix| key.starts_with(prefix));
+        let is_unread = match &self.position {
+            CopyPosition::Start => true,
+            CopyPosition::Key(last) => key > last,
+            CopyPosition::End => false,
         };
-        // Sessions are noted in any case: an outcome is copied behind the rows it speaks of.
-        let keys = if is_row { &mut self.rows } else { &mut self.others };
-        if !matters || (is_row && to_come) || keys.contains(key) {
+        // Sessions are recorded in any case: an outcome is copied behind the rows to which it
+        // refers.
+        let keys = if is_row { &mut self.rows } else { &mut self.session_keys };
+        if !is_copied || (is_row && is_unread) || keys.contains(key) {
             return;
         }
         self.bytes += bytes_of(key);
         if self.bytes > BYTES_MAX {
-            self.lost = true;
+            self.is_incomplete = true;
             return;
         }
-        // A copy: a slice would keep the whole value in memory.
+        // A copy of the key: a slice would keep the whole entry in memory.
         keys.insert(Bytes::copy_from_slice(key));
     }
 
-    pub(super) fn settle(&mut self, upto: Upto) {
-        if let Upto::Key(last) = &upto {
-            let mut behind = self.rows.split_off(last);
-            if behind.remove(last) {
+    pub(super) fn set_position(&mut self, position: CopyPosition) {
+        if let CopyPosition::Key(last) = &position {
+            let mut unread = self.rows.split_off(last);
+            if unread.remove(last) {
                 self.rows.insert(last.clone());
             }
-            self.bytes -= behind.iter().map(bytes_of).sum::<usize>();
+            self.bytes -= unread.iter().map(bytes_of).sum::<usize>();
         }
-        self.upto = upto;
+        self.position = position;
     }
 }
 
@@ -98,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_were_read_are_noted_and_rows_to_come_are_not() {
+    fn changed_row_is_tracked_only_if_the_copy_has_read_it() {
         let (group, bucket) = (GroupId(3), BucketId(7));
         let key = |bucket, name: &str| {
             let mut key = Vec::new();
@@ -108,28 +115,29 @@ mod tests {
         let mut session = Vec::new();
         layout::session_key(group, base::SessionId(9), &mut session);
         let session = Bytes::from(session);
-        let (rows, others, bytes) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let (rows, session_keys, bytes) = (BTreeSet::new(), BTreeSet::new(), 0);
         let prefixes = prefixes(group, bucket);
-        let upto = Upto::Nothing;
-        let mut tracker = DirtyKeys { prefixes, upto, rows, others, bytes, lost: false };
+        let position = CopyPosition::Start;
+        let mut tracker =
+            DirtyKeys { prefixes, position, rows, session_keys, bytes, is_incomplete: false };
         let own = |name| key(bucket, name);
-        tracker.note(&own("a"));
-        tracker.note(&key(BucketId(8), "a"));
-        tracker.note(&session);
+        tracker.record(&own("a"));
+        tracker.record(&key(BucketId(8), "a"));
+        tracker.record(&session);
         assert!(tracker.rows.is_empty(), "everything is read later");
-        assert_eq!(tracker.others.len(), 1, "a session may be read before its rows are");
-        tracker.settle(Upto::Everything);
-        ["a", "b", "c"].into_iter().for_each(|name| tracker.note(&own(name)));
-        tracker.settle(Upto::Key(own("b")));
+        assert_eq!(tracker.session_keys.len(), 1, "a session may be read before its rows are");
+        tracker.set_position(CopyPosition::End);
+        ["a", "b", "c"].into_iter().for_each(|name| tracker.record(&own(name)));
+        tracker.set_position(CopyPosition::Key(own("b")));
         assert!(tracker.rows.iter().eq([&own("a"), &own("b")]), "c is still to come");
-        tracker.note(&own("c"));
-        tracker.note(&own("aa"));
+        tracker.record(&own("c"));
+        tracker.record(&own("aa"));
         assert!(tracker.rows.iter().eq([&own("a"), &own("aa"), &own("b")]));
-        let all = tracker.rows.iter().chain(&tracker.others);
+        let all = tracker.rows.iter().chain(&tracker.session_keys);
         assert_eq!(tracker.bytes, all.map(bytes_of).sum::<usize>());
         let large = Bytes::from([&own("a")[..], &vec![b'x'; BYTES_MAX]].concat());
-        tracker.settle(Upto::Everything);
-        tracker.note(&large);
-        assert!(tracker.lost, "there is no room for it, and that is known");
+        tracker.set_position(CopyPosition::End);
+        tracker.record(&large);
+        assert!(tracker.is_incomplete, "there is no room for it, and that is known");
     }
 }

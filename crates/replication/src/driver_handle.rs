@@ -2,49 +2,50 @@
 
 use super::inbox::Inbox;
 use base::NodeId;
-use runtime::log_writer::LoggedRecord;
+use runtime::log_writer::AppendCompletion;
 use runtime::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, watch};
 
 /// See the head of this file.
 pub struct DriverHandle {
-    /// Written records that the driver has not seen yet.
-    mailbox: Mutex<Vec<LoggedRecord>>,
+    /// Written records that the driver has not processed yet.
+    mailbox: Mutex<Vec<AppendCompletion>>,
     /// Messages of other members for the driver.
     inbox: Mutex<Inbox>,
-    /// Bell of the driver.
+    /// Wake-up signal of the driver.
     wake: Notify,
     /// True once the directory has dropped the group.
     dropped: AtomicBool,
     /// True while the driver runs.
-    driven: watch::Sender<bool>,
+    is_running: watch::Sender<bool>,
 }
 
 impl DriverHandle {
-    /// Makes one for a driver that is yet to run; `undecided_bytes_max` bounds the inbox, too.
+    /// Creates the handle of a driver that has not started. `undecided_bytes_max` bounds the inbox,
+    /// too.
     pub(super) fn new(undecided_bytes_max: usize) -> DriverHandle {
         DriverHandle {
             mailbox: Mutex::new(Vec::new()),
             inbox: Mutex::new(Inbox::new(undecided_bytes_max)),
             wake: Notify::new(),
             dropped: AtomicBool::new(false),
-            driven: watch::Sender::new(true),
+            is_running: watch::Sender::new(true),
         }
     }
 
-    /// Reports records to the driver that are written.
-    pub fn report(&self, written: &[LoggedRecord]) {
+    /// Reports written records to the driver.
+    pub fn report(&self, written: &[AppendCompletion]) {
         self.mailbox.lock().expect("no one panics while holding it").extend_from_slice(written);
         self.wake();
     }
 
-    /// Takes the written records that were not looked at yet.
-    pub(super) fn take_written(&self) -> Vec<LoggedRecord> {
+    /// Removes and returns the written records that are not processed yet.
+    pub(super) fn take_written(&self) -> Vec<AppendCompletion> {
         std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"))
     }
 
-    /// Locks the messages of other members that were not looked at yet.
+    /// Locks the messages of other members that are not processed yet.
     pub fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().expect("no one panics while holding it")
     }
@@ -61,12 +62,12 @@ impl DriverHandle {
     }
 
     /// Resolves when the driver is woken.
-    pub(super) async fn woken(&self) {
+    pub(super) async fn wait_for_wake(&self) {
         self.wake.notified().await;
     }
 
     /// Ends the group on this node for good. Returns false if it has ended already.
-    pub fn end(&self) -> bool {
+    pub fn drop_group(&self) -> bool {
         let first = !self.dropped.swap(true, Ordering::AcqRel);
         self.wake();
         first
@@ -79,12 +80,12 @@ impl DriverHandle {
 
     /// Notes that the driver has stopped.
     pub(super) fn stop(&self) {
-        self.driven.send_replace(false);
+        self.is_running.send_replace(false);
     }
 
     /// Resolves when the driver of this group has ended on this node.
-    pub async fn ends(&self) {
+    pub async fn wait_for_end(&self) {
         // The sender exists as long as the group, so the wait ends with the driver.
-        let _ = self.driven.subscribe().wait_for(|driven| !driven).await;
+        let _ = self.is_running.subscribe().wait_for(|is_running| !is_running).await;
     }
 }

@@ -1,10 +1,10 @@
 //! Entries of a group, by index: the payloads in memory, and the positions of the others in the
 //! log.
 //!
-//! Consensus knows entries by index only. Their payloads are here: accepted ones until they are
+//! Consensus names entries by index only. Their payloads are here: accepted ones until they are
 //! applied, and a while longer for lagging members; and staged ones (of a log that is being
-//! adopted). Payloads that have left memory are read back from the log: `positions` notes,
-//! sparsely, where they are.
+//! adopted). Payloads that have left memory are read back from the log: `positions` holds sparse
+//! log positions of them.
 //!
 //! Promises: a payload under an index is the accepted one; entries that are not applied stay in
 //! memory, except staged ones beyond a bound; other memory is bounded.
@@ -16,16 +16,17 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use store::{Position, RecordKind};
 
-/// Applied entries are kept in memory up to this many bytes, for members that are a little behind.
-const LANDED_BYTES_MAX: usize = 16 << 20;
-/// And up to this many.
-const LANDED_VALUES_MAX: usize = 4_096;
-/// Staged entries are kept in memory up to this many bytes; the others are read back once adopted.
+/// Maximum bytes of applied entries in memory, for members that are a little behind.
+const APPLIED_BYTES_MAX: usize = 16 << 20;
+/// Maximum number of applied entries in memory.
+const APPLIED_ENTRIES_MAX: usize = 4_096;
+/// Maximum bytes of staged entries in memory; further ones are read back once adopted.
 const STAGED_BYTES_MAX: usize = 64 << 20;
-/// Distance of index points in the log, in bytes: at most about so much is read to find an entry.
+/// Distance between indexed positions in the log: about as many bytes at most are read to find an
+/// entry.
 const RUN_BYTES: u64 = 64 << 10;
 
-/// One accepted entry; without its payload, that stands in the log only.
+/// One accepted or staged entry. `payload` is `None`: only the log has it.
 struct CachedEntry {
     payload: Option<Bytes>,
     sync: bool,
@@ -39,71 +40,71 @@ impl CachedEntry {
 
 /// See the head of this file.
 pub struct Entries {
-    /// The index of the first one in `kept`.
+    /// Index of the first entry in `cached`.
     first: LogIndex,
-    kept: VecDeque<CachedEntry>,
-    /// Bytes of all in `kept`.
+    cached: VecDeque<CachedEntry>,
+    /// Payload bytes of all entries in `cached`.
     bytes: usize,
-    /// Bytes of those that are applied.
-    landed_bytes: usize,
-    landed: LogIndex,
+    /// Payload bytes of the applied entries in `cached`.
+    applied_bytes: usize,
+    applied: LogIndex,
     staged: BTreeMap<LogIndex, CachedEntry>,
-    staged_under: Ballot,
+    staged_ballot: Ballot,
     staged_bytes: usize,
-    /// Beginning of the log when that was looked at last.
+    /// Start of the log at its last collapse.
     log_start: Position,
-    /// Places of entries in the log, by runs of consecutive records.
+    /// Positions of entries in the log, by runs of consecutive records.
     pub positions: LogPositions,
-    /// Records of which `positions` does not know yet.
+    /// Records that are not in `positions` yet.
     pub(super) in_flight: InFlight,
 }
 
 impl Entries {
     /// Restores the entries of a replay: accepted entries behind `applied`, without gaps.
-    pub fn restored(
+    pub fn restore(
         applied: LogIndex,
         tail: impl IntoIterator<Item = Bytes>,
         positions: LogPositions,
     ) -> Entries {
         let mut entries = Entries {
             first: applied.next(),
-            kept: VecDeque::new(),
+            cached: VecDeque::new(),
             bytes: 0,
-            landed_bytes: 0,
-            landed: applied,
+            applied_bytes: 0,
+            applied,
             staged: BTreeMap::new(),
-            staged_under: Ballot::default(),
+            staged_ballot: Ballot::default(),
             staged_bytes: 0,
             log_start: Position(0),
             positions,
             in_flight: InFlight::default(),
         };
-        tail.into_iter().for_each(|payload| entries.keep(Some(payload), true));
+        tail.into_iter().for_each(|payload| entries.push(Some(payload), true));
         entries
     }
 
-    /// The last accepted one.
+    /// Returns the index of the last accepted entry.
     fn last(&self) -> LogIndex {
-        LogIndex(self.first.0 + self.kept.len() as u64 - 1)
+        LogIndex(self.first.0 + self.cached.len() as u64 - 1)
     }
 
-    /// An entry is accepted: the next one.
+    /// Adds the next accepted entry.
     pub fn accept(&mut self, index: LogIndex, payload: Bytes, sync: bool) {
         assert_eq!(index, self.last().next(), "values are accepted in order");
-        self.keep(Some(payload), sync);
+        self.push(Some(payload), sync);
     }
 
-    fn keep(&mut self, payload: Option<Bytes>, sync: bool) {
-        let kept = CachedEntry { payload, sync };
-        self.bytes += kept.bytes();
-        self.kept.push_back(kept);
+    fn push(&mut self, payload: Option<Bytes>, sync: bool) {
+        let entry = CachedEntry { payload, sync };
+        self.bytes += entry.bytes();
+        self.cached.push_back(entry);
     }
 
     /// Stages an entry under this ballot. Entries staged under a lower one are void.
     pub fn stage(&mut self, ballot: Ballot, index: LogIndex, payload: Bytes) {
-        if ballot != self.staged_under {
+        if ballot != self.staged_ballot {
             self.unstage();
-            self.staged_under = ballot;
+            self.staged_ballot = ballot;
         }
         self.staged_bytes += payload.len();
         let payload = Some(payload).filter(|_| self.staged_bytes <= STAGED_BYTES_MAX);
@@ -115,79 +116,80 @@ impl Entries {
         self.staged_bytes = 0;
     }
 
-    /// Replaces everything behind `from` by the entries staged under this ballot up to `upto`.
-    pub fn adopt(&mut self, ballot: Ballot, from: LogIndex, upto: LogIndex) {
-        let keep = (from.0 + 1).saturating_sub(self.first.0);
-        while self.kept.len() as u64 > keep {
-            self.bytes -= self.kept.pop_back().map_or(0, |kept| kept.bytes());
+    /// Replaces all entries behind `from` by the entries staged under this ballot, up to `last`.
+    pub fn adopt(&mut self, ballot: Ballot, from: LogIndex, last: LogIndex) {
+        let retained = (from.0 + 1).saturating_sub(self.first.0);
+        while self.cached.len() as u64 > retained {
+            self.bytes -= self.cached.pop_back().map_or(0, |entry| entry.bytes());
         }
         let staged = std::mem::take(&mut self.staged);
         self.unstage();
-        if from == upto {
+        if from == last {
             return;
         }
-        assert_eq!(ballot, self.staged_under, "what is adopted was staged under the same ballot");
-        for (index, kept) in staged.into_iter().filter(|(index, _)| *index > from) {
-            if index <= upto {
+        assert_eq!(ballot, self.staged_ballot, "what is adopted was staged under the same ballot");
+        for (index, entry) in staged.into_iter().filter(|(index, _)| *index > from) {
+            if index <= last {
                 assert_eq!(index, self.last().next(), "what is adopted has no gaps");
-                self.keep(kept.payload, kept.sync);
+                self.push(entry.payload, entry.sync);
             }
         }
     }
 
-    /// Bytes of accepted entries that are not applied.
-    pub fn waiting_bytes(&self) -> usize {
-        self.bytes - self.landed_bytes
+    /// Returns the payload bytes of accepted entries that are not applied.
+    pub fn unapplied_bytes(&self) -> usize {
+        self.bytes - self.applied_bytes
     }
 
-    /// The payload under an index, and whether it must be synced, if it is in memory.
+    /// Returns the payload at an index, and true if it must be synced. `None`: it is not in memory.
     pub fn get(&self, index: LogIndex) -> Option<(Bytes, bool)> {
-        let place = index.0.checked_sub(self.first.0)?;
-        let kept = self.kept.get(usize::try_from(place).ok()?)?;
-        Some((kept.payload.clone()?, kept.sync))
+        let offset = index.0.checked_sub(self.first.0)?;
+        let entry = self.cached.get(usize::try_from(offset).ok()?)?;
+        Some((entry.payload.clone()?, entry.sync))
     }
 
-    /// Notes that everything up to `applied` is applied. A group without other replicas (`alone`)
-    /// drops the entries at once.
-    pub fn land(&mut self, applied: LogIndex, alone: bool) {
-        while self.landed < applied {
-            self.landed = self.landed.next();
-            self.landed_bytes += self.get(self.landed).map_or(0, |(payload, _)| payload.len());
+    /// Notes that all entries up to `applied` are applied, and drops those beyond the bounds of
+    /// memory: a sole replica drops all of them.
+    pub fn release_applied(&mut self, applied: LogIndex, is_sole_replica: bool) {
+        while self.applied < applied {
+            self.applied = self.applied.next();
+            self.applied_bytes += self.get(self.applied).map_or(0, |(payload, _)| payload.len());
         }
-        let (bytes_max, values_max) =
-            if alone { (0, 0) } else { (LANDED_BYTES_MAX, LANDED_VALUES_MAX as u64) };
+        let (bytes_max, entries_max) =
+            if is_sole_replica { (0, 0) } else { (APPLIED_BYTES_MAX, APPLIED_ENTRIES_MAX as u64) };
         let written = self.positions.last;
-        while self.first <= self.landed && self.first <= written {
-            let landed = self.landed.0 + 1 - self.first.0;
-            if self.landed_bytes <= bytes_max && landed <= values_max {
+        while self.first <= self.applied && self.first <= written {
+            let applied_count = self.applied.0 + 1 - self.first.0;
+            if self.applied_bytes <= bytes_max && applied_count <= entries_max {
                 return;
             }
-            let Some(kept) = self.kept.pop_front() else { return };
-            self.landed_bytes -= kept.bytes();
-            self.bytes -= kept.bytes();
+            let Some(entry) = self.cached.pop_front() else { return };
+            self.applied_bytes -= entry.bytes();
+            self.bytes -= entry.bytes();
             self.first = self.first.next();
         }
     }
 
-    /// A snapshot holds everything up to here.
-    pub fn installed(&mut self, upto: LogIndex) {
-        while self.first <= upto && !self.kept.is_empty() {
-            self.bytes -= self.kept.pop_front().map_or(0, |kept| kept.bytes());
+    /// Drops the entries up to `index`: an installed snapshot covers them.
+    pub fn install_snapshot(&mut self, index: LogIndex) {
+        while self.first <= index && !self.cached.is_empty() {
+            self.bytes -= self.cached.pop_front().map_or(0, |entry| entry.bytes());
             self.first = self.first.next();
         }
-        self.first = self.first.max(upto.next());
-        self.landed = self.landed.max(upto);
-        self.landed_bytes = 0;
+        self.first = self.first.max(index.next());
+        self.applied = self.applied.max(index);
+        self.applied_bytes = 0;
         self.unstage();
-        self.positions.installed(upto);
+        self.positions.on_snapshot(index);
     }
 
-    /// Beginning of the log when it was last collapsed.
+    /// Returns the start of the log at its last collapse.
     pub(super) fn log_start(&self) -> Position {
         self.log_start
     }
 
-    /// The log lost what stands before this position; entries behind `applied` are not among it.
+    /// Notes that the log was collapsed up to this position. It still holds the entries behind
+    /// `applied`.
     pub(super) fn collapse(&mut self, start: Position, applied: LogIndex) {
         self.log_start = start;
         self.positions.collapse(start, applied);
@@ -202,8 +204,8 @@ impl Entries {
     }
 }
 
-/// Places of entries in the log. It is fed with every record of the group in the order of the log,
-/// live and at replay, so both find the same.
+/// Positions of entries in the log. It is fed with every record of the group in the order of the
+/// log, live and at replay, so both build the same index.
 #[derive(Clone, Debug, Default)]
 pub struct LogPositions {
     /// Start of each run of entries: from such an index on, entries stand in order behind the
@@ -211,19 +213,19 @@ pub struct LogPositions {
     pub(super) entries: BTreeMap<LogIndex, Position>,
     /// The last accepted entry that is written.
     pub(super) last: LogIndex,
-    /// The log holds entries of the next indexes that do not count: whatever comes begins a run.
-    spoiled: bool,
+    /// True if the log holds superseded entries of the next indexes: the next entry begins a run.
+    run_broken: bool,
     staged: BTreeMap<LogIndex, Position>,
-    staged_under: Ballot,
-    /// A snapshot takes the place of everything up to here: what the log holds of it may never
-    /// have counted, or there are entries missing.
-    superseded: LogIndex,
+    staged_ballot: Ballot,
+    /// Index of the last snapshot, installed or announced. Entries up to it are not read from the
+    /// log: they may have been superseded, or be incomplete there.
+    snapshot_index: LogIndex,
 }
 
 impl LogPositions {
-    /// A record of the group. `staged` is what its field `decided` says where it is a truncate: how
-    /// many staged entries it adopts. A `Decided` with an index stands before and behind a
-    /// snapshot.
+    /// Adds a record of the group. `staged`: the field `decided` of a truncate, which is the number
+    /// of staged entries that it adopts. A `Decided` record with an index stands before and behind
+    /// a snapshot.
     pub fn record(
         &mut self,
         kind: RecordKind,
@@ -233,104 +235,105 @@ impl LogPositions {
         position: Position,
     ) {
         match kind {
-            RecordKind::Accept => self.accepted(index, position),
+            RecordKind::Accept => self.on_accept(index, position),
             RecordKind::Stage => {
-                self.spoiled = true;
-                if ballot != self.staged_under {
+                self.run_broken = true;
+                if ballot != self.staged_ballot {
                     self.staged.clear();
-                    self.staged_under = ballot;
+                    self.staged_ballot = ballot;
                 }
                 self.staged.entry(index).or_insert(position);
             }
             RecordKind::Truncate => {
-                self.adopted(ballot, LogIndex(index.0.saturating_sub(staged.0)), index);
+                self.on_adopt(ballot, LogIndex(index.0.saturating_sub(staged.0)), index);
             }
-            RecordKind::Decided => self.installed(index),
+            RecordKind::Decided => self.on_snapshot(index),
             _ => {}
         }
     }
 
-    fn accepted(&mut self, index: LogIndex, position: Position) {
-        let follows = index == self.last.next();
+    fn on_accept(&mut self, index: LogIndex, position: Position) {
+        let is_next = index == self.last.next();
         let newest = self.entries.last_key_value();
-        // What was staged may stand before what is newest here.
-        let ahead = newest.and_then(|(_, at)| position.0.checked_sub(at.0));
-        let near = ahead.is_some_and(|bytes| bytes < RUN_BYTES);
+        // Adopted entries may stand before the newest run.
+        let distance = newest.and_then(|(_, at)| position.0.checked_sub(at.0));
+        let is_near = distance.is_some_and(|bytes| bytes < RUN_BYTES);
         self.last = index;
-        if !follows || !near || std::mem::take(&mut self.spoiled) {
+        if !is_next || !is_near || std::mem::take(&mut self.run_broken) {
             self.entries.split_off(&index);
             self.entries.insert(index, position);
         }
     }
 
-    fn adopted(&mut self, ballot: Ballot, from: LogIndex, upto: LogIndex) {
+    fn on_adopt(&mut self, ballot: Ballot, from: LogIndex, last: LogIndex) {
         self.entries.split_off(&from.next());
-        self.spoiled |= self.last > from;
+        self.run_broken |= self.last > from;
         self.last = self.last.min(from);
-        if self.staged_under > ballot {
-            // The copy of an older mark at the head of the log: what is staged goes on.
-            self.last = upto;
+        if self.staged_ballot > ballot {
+            // The copy of an older truncate at the log's head: the staging continues.
+            self.last = last;
             return;
         }
         let staged = std::mem::take(&mut self.staged);
-        let of_this = self.staged_under == ballot;
-        let adopted = staged.range(..=upto).filter(|(index, _)| of_this && **index > from);
+        let is_current = self.staged_ballot == ballot;
+        let adopted = staged.range(..=last).filter(|(index, _)| is_current && **index > from);
         for (index, position) in adopted {
             if *index == from.next() {
                 self.entries.insert(*index, *position);
                 self.last = *index;
-                self.spoiled = false;
+                self.run_broken = false;
             } else {
-                self.accepted(*index, *position);
+                self.on_accept(*index, *position);
             }
         }
-        self.last = upto;
+        self.last = last;
     }
 
-    fn installed(&mut self, upto: LogIndex) {
-        self.superseded = self.superseded.max(upto);
-        self.spoiled |= upto > self.last;
-        self.last = self.last.max(upto);
+    fn on_snapshot(&mut self, index: LogIndex) {
+        self.snapshot_index = self.snapshot_index.max(index);
+        self.run_broken |= index > self.last;
+        self.last = self.last.max(index);
     }
 
     /// Notes a part of the log that can't be read: no entry is searched there, or read across it.
-    pub fn hole(&mut self) {
+    pub fn record_hole(&mut self) {
         self.entries.clear();
         self.staged.clear();
-        self.spoiled = true;
+        self.run_broken = true;
     }
 
-    /// Drops positions before `start`. A run that continues behind it now begins there, with the
-    /// first entry that is not applied: the log was needed from that one on, so it was kept.
-    /// Without a position the log would not be needed any longer, and be dropped with the next
-    /// segment.
+    /// Drops positions before `start`. A run that continues behind `start` now begins there, with
+    /// the first entry that is not applied: the log was needed from that entry on, so it is
+    /// retained. Without a position the log would not count as needed, and the next collapse would
+    /// drop it.
     pub(super) fn collapse(&mut self, start: Position, applied: LogIndex) {
         let unapplied = applied.next();
-        let goes_on = unapplied <= self.last && self.place(unapplied).is_some_and(|at| at < start);
+        let run_continues =
+            unapplied <= self.last && self.run_position(unapplied).is_some_and(|at| at < start);
         self.entries.retain(|_, position| *position >= start);
-        if goes_on {
+        if run_continues {
             self.entries.insert(unapplied, start);
         }
     }
 
-    /// The first entry that can be had from the log.
+    /// Returns the index of the first entry that can be read from the log.
     fn first(&self) -> Option<LogIndex> {
         let first = self.entries.keys().next()?;
-        Some((*first).max(self.superseded.next()))
+        Some((*first).max(self.snapshot_index.next()))
     }
 
-    /// Returns the position of an entry: it is the first one of its index at or behind it. `None`:
-    /// the log does not have it.
+    /// Returns the position of an entry: the entry is the first of its index at or behind it.
+    /// `None`: the log does not hold it.
     pub fn find(&self, index: LogIndex) -> Option<Position> {
-        if index <= self.superseded { None } else { self.place(index) }
+        if index <= self.snapshot_index { None } else { self.run_position(index) }
     }
 
-    fn place(&self, index: LogIndex) -> Option<Position> {
+    fn run_position(&self, index: LogIndex) -> Option<Position> {
         self.entries.range(..=index).next_back().map(|(_, position)| *position)
     }
 
-    /// The last index for which the place of this one may be read on from: behind it another run
-    /// begins, and what stands further on in the log may be what that replaced.
+    /// Returns the last index of the run: entries up to it may be read onward from the position of
+    /// this one. Further on in the log may stand entries that the next run replaced.
     pub fn end(&self, index: LogIndex) -> LogIndex {
         let next = self.entries.range(index.next()..).next();
         next.map_or(LogIndex(u64::MAX), |(next, _)| LogIndex(next.0 - 1))
@@ -338,17 +341,17 @@ impl LogPositions {
 
     /// Returns the position from which the log is needed after a restart: for entries that are not
     /// applied, and for staged entries. Staged entries count under one of these ballots (the
-    /// promised one, and the one for which more is awaited), or under any, while an adoption is on
-    /// its way to the log.
+    /// promised one, and the one of a staging that is incomplete), or under any while an adoption
+    /// is in flight to the log.
     pub fn needed(
         &self,
         applied: LogIndex,
         ballots: [Option<Ballot>; 2],
-        adopts: bool,
+        has_adoption: bool,
     ) -> Option<Position> {
-        let unapplied = if applied < self.last { self.place(applied.next()) } else { None };
-        let counts = adopts || ballots.contains(&Some(self.staged_under));
-        let staged = self.staged.values().next().copied().filter(|_| counts);
+        let unapplied = if applied < self.last { self.run_position(applied.next()) } else { None };
+        let is_valid = has_adoption || ballots.contains(&Some(self.staged_ballot));
+        let staged = self.staged.values().next().copied().filter(|_| is_valid);
         unapplied.into_iter().chain(staged).min()
     }
 }

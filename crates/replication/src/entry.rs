@@ -1,4 +1,4 @@
-//! Reads an entry's bytes, which `pending_entry.rs` lays out.
+//! Decoding of an entry's bytes, which `pending_entry.rs` writes.
 
 use super::pending_entry::{EFFECT_HEAD_BYTES, FORMAT, FORMAT_SIGN, HEAD_BYTES, PUT, REMOVE};
 use base::codec::{Malformed, Reader};
@@ -15,11 +15,11 @@ pub struct EntryHead {
     pub first_version: u64,
     /// Number of its updates.
     pub updates: u32,
-    /// The next configuration, if it is a stop-sign.
+    /// Next configuration, if the entry is a stop-sign.
     pub sign: Option<Configuration>,
 }
 
-/// The next configuration, if this is the payload of a stop-sign.
+/// Returns the next configuration if this is the payload of a stop-sign.
 pub fn read_stop_sign(payload: &Bytes) -> Result<Option<Configuration>, Malformed> {
     match payload.first() {
         Some(&FORMAT_SIGN) => read_entry(payload).map(|(head, _)| head.sign),
@@ -38,7 +38,7 @@ pub fn read_entry(payload: &Bytes) -> Result<(EntryHead, Changes), Malformed> {
         updates: reader.u32("value updates")?,
         sign: None,
     };
-    let at = match format {
+    let offset = match format {
         FORMAT => HEAD_BYTES,
         FORMAT_SIGN => {
             head.sign = Some(Configuration::read(&mut reader)?);
@@ -47,29 +47,29 @@ pub fn read_entry(payload: &Bytes) -> Result<(EntryHead, Changes), Malformed> {
         }
         _ => return Err(Malformed("value format")),
     };
-    Ok((head, Changes { payload: payload.clone(), at }))
+    Ok((head, Changes { payload: payload.clone(), offset }))
 }
 
-/// The effects of an entry, in order.
+/// Iterator over the effects of an entry, in order.
 pub struct Changes {
     payload: Bytes,
-    at: usize,
+    offset: usize,
 }
 
 impl Changes {
     fn read(&mut self) -> Result<RowChange, Malformed> {
-        let mut reader = Reader::new(&self.payload[self.at..]);
+        let mut reader = Reader::new(&self.payload[self.offset..]);
         let tag = reader.u8("effect tag")?;
         let key_bytes = reader.u32("effect key length")? as usize;
         let row_bytes = reader.u32("effect row length")? as usize;
         reader.take(key_bytes, "effect key")?;
         reader.take(row_bytes, "effect row")?;
-        let key_start = self.at + EFFECT_HEAD_BYTES;
+        let key_start = self.offset + EFFECT_HEAD_BYTES;
         let row_start = key_start + key_bytes;
-        self.at = row_start + row_bytes;
+        self.offset = row_start + row_bytes;
         let key = self.payload.slice(key_start..row_start);
         match tag {
-            PUT => Ok(RowChange::Put(key, self.payload.slice(row_start..self.at))),
+            PUT => Ok(RowChange::Put(key, self.payload.slice(row_start..self.offset))),
             REMOVE => Ok(RowChange::Remove(key)),
             _ => Err(Malformed("effect tag")),
         }
@@ -80,10 +80,10 @@ impl Iterator for Changes {
     type Item = Result<RowChange, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        (self.at < self.payload.len()).then(|| {
+        (self.offset < self.payload.len()).then(|| {
             let change = self.read();
             if change.is_err() {
-                self.at = self.payload.len();
+                self.offset = self.payload.len();
             }
             change
         })

@@ -1,7 +1,7 @@
 //! Expiry index: a hint for each row that expires, in the order of their due times, and the
 //! position of the sweep over them.
 //!
-//! Promises: a sweep costs only the due hints; no hint is put where a sweep has been.
+//! Promises: a sweep costs only the due hints; no hint is added before the sweep's position.
 
 use super::layout::{self, Space};
 use super::overlay::Overlay;
@@ -30,50 +30,50 @@ impl Overlay<'_> {
         }
     }
 
-    /// Returns the key at which the sweep of expiry hints continues. All hints before it are gone,
-    /// and no new one comes there.
-    pub fn swept(&mut self) -> Result<Bytes> {
-        layout::space_key(self.group, Space::Swept, self.scratch);
-        let behind = self.raw()?.filter(|_| !Mutant::SweepsFromTheStart.is_active());
-        let behind = behind.unwrap_or_default();
+    /// Returns the key at which the sweep of expiry hints continues. There is no hint before it,
+    /// and none is added there.
+    pub fn sweep_position(&mut self) -> Result<Bytes> {
+        layout::space_key(self.group, Space::SweepPosition, self.scratch);
+        let suffix = self.get_raw()?.filter(|_| !Mutant::RestartExpirySweep.is_active());
+        let suffix = suffix.unwrap_or_default();
         layout::space_key(self.group, Space::Expiry, self.scratch);
-        self.scratch.extend_from_slice(&behind);
+        self.scratch.extend_from_slice(&suffix);
         Ok(Bytes::copy_from_slice(self.scratch))
     }
 
     /// Stores the key at which the next sweep continues, on any master.
-    pub fn put_swept(&mut self, swept: &Bytes) {
-        layout::space_key(self.group, Space::Swept, self.scratch);
-        let behind = swept.get(self.scratch.len()..).unwrap_or_default();
-        self.open.put_raw(self.scratch, behind);
+    pub fn put_sweep_position(&mut self, position: &Bytes) {
+        layout::space_key(self.group, Space::SweepPosition, self.scratch);
+        let suffix = position.get(self.scratch.len()..).unwrap_or_default();
+        self.open.put_raw(self.scratch, suffix);
     }
 
-    /// Returns expiry hints from `swept` on that are due, oldest first, and the key at which the
-    /// next sweep continues.
-    pub fn due(&mut self, swept: &Bytes, max: usize) -> Result<(Vec<Bytes>, Bytes)> {
+    /// Returns the due expiry hints from `position` on, oldest first and at most `max`, and the key
+    /// at which the next sweep continues.
+    pub fn due_hints(&mut self, position: &Bytes, max: usize) -> Result<(Vec<Bytes>, Bytes)> {
         let now = self.open.time;
         layout::space_key(self.group, Space::Expiry, self.scratch);
         self.scratch.extend_from_slice(&now.saturating_add(1).to_be_bytes());
         let high = Bytes::copy_from_slice(self.scratch);
-        let mut due = Vec::new();
-        let low = Bound::Included(swept.clone());
+        let mut hints = Vec::new();
+        let low = Bound::Included(position.clone());
         self.walk(low, Bound::Excluded(high.clone()), Direction::Ascending, |key, _| {
-            due.push(key.clone());
-            Ok(due.len() < max)
+            hints.push(key.clone());
+            Ok(hints.len() < max)
         })?;
-        let last = due.last().filter(|_| due.len() == max);
+        let last = hints.last().filter(|_| hints.len() == max);
         let next = last.map_or(high, |last| Bytes::from([&last[..], &[0]].concat()));
-        Ok((due, next.max(swept.clone())))
+        Ok((hints, next.max(position.clone())))
     }
 
-    /// Returns the time of the next expiry hint behind `swept`, if it is due within `ahead_ms`
-    /// milliseconds. Touches leave deleted hints behind; none further ahead is walked over.
-    pub fn next_hint(&mut self, swept: &Bytes, ahead_ms: u64) -> Result<Option<u64>> {
+    /// Returns the time of the next expiry hint from `position` on, if it is due within `ahead_ms`
+    /// milliseconds. The bound limits the number of deleted hints that are skipped.
+    pub fn next_hint(&mut self, position: &Bytes, ahead_ms: u64) -> Result<Option<u64>> {
         let until = self.open.time.saturating_add(ahead_ms);
         layout::space_key(self.group, Space::Expiry, self.scratch);
         self.scratch.extend_from_slice(&until.saturating_add(1).to_be_bytes());
-        let end = Bytes::copy_from_slice(self.scratch).max(swept.clone());
-        let (low, high) = (Bound::Included(swept.clone()), Bound::Excluded(end));
+        let end = Bytes::copy_from_slice(self.scratch).max(position.clone());
+        let (low, high) = (Bound::Included(position.clone()), Bound::Excluded(end));
         let mut next = None;
         self.walk(low, high, Direction::Ascending, |key, _| {
             next = layout::read_expiry_key(key).map(|(expires, _, _)| expires);
@@ -82,7 +82,7 @@ impl Overlay<'_> {
         Ok(next)
     }
 
-    /// Forgets an expiry hint.
+    /// Removes an expiry hint.
     pub fn remove_hint(&mut self, hint: &[u8]) {
         self.open.remove(hint);
     }

@@ -2,34 +2,34 @@
 //! look-ahead.
 //!
 //! Promises: a row is collected at most [`PAUSE_MS`] later than it could be, or as soon as the
-//! sweeps before it leave time; one sweep looks at a bounded number of hints.
+//! sweeps before it leave time; one sweep checks a bounded number of hints.
 //! Never: runs where nothing is due; walks far ahead under the group's lock.
 
-use super::evaluate::{Swept, expire_due};
+use super::evaluate::{SweepResult, expire_due};
 use super::overlay::Overlay;
 use base::Result;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// Hints looked at in one value that collects what expired.
+/// Maximum number of hints that one sweep checks.
 const EXPIRED_PER_VALUE: usize = 1_000;
-/// Expired rows are collected at most this often: a row may be seen this much longer.
+/// Minimum time between two sweeps, in milliseconds: an expired row may stay in the store this much
+/// longer.
 const PAUSE_MS: u64 = 10;
-/// Distance ahead of group time in which the sweep looks for the next expiry: what touches deleted
-/// there is walked over under the group's lock, so it is little at a time.
+/// Minimum distance ahead of group time in which a sweep looks for the next hint, in milliseconds.
+/// Deleted hints in it are skipped one by one under the group's lock, so it is short.
 const LOOK_AHEAD_MS_MIN: u64 = 1_000;
-/// Maximum distance for which the next hint is searched, in milliseconds, after none was found for
-/// long.
+/// Maximum of that distance, in milliseconds, after several sweeps without a hint.
 const LOOK_AHEAD_MS_MAX: u64 = 64_000;
 
 /// See the head of this file.
 #[derive(Default)]
 pub struct ExpirySweep {
-    /// The soonest expiry that is known of, in group time.
+    /// Earliest known expiry, in group time.
     next: u64,
-    /// Key behind which the sweep continues. Empty: as stored.
-    from: Bytes,
-    /// Distance in which the next sweep looks for the next expiry; 0: as little as it may.
+    /// Key at which the sweep continues. Empty: the stored position.
+    position: Bytes,
+    /// Distance in which the next sweep looks for the next hint. 0: the minimum.
     look_ahead_ms: u64,
 }
 
@@ -37,7 +37,7 @@ impl ExpirySweep {
     /// Restarts from the stored position: another node may have swept since.
     pub(super) fn restart(&mut self) {
         self.next = 0;
-        self.from.clear();
+        self.position.clear();
     }
 
     /// Returns true if something may have expired.
@@ -45,8 +45,8 @@ impl ExpirySweep {
         self.next <= now
     }
 
-    /// Notes that a row expires then.
-    pub(super) fn expires(&mut self, at: u64) {
+    /// Notes that a row expires at this group time.
+    pub(super) fn note_expiry(&mut self, at: u64) {
         self.next = self.next.min(at);
     }
 
@@ -56,21 +56,22 @@ impl ExpirySweep {
         Some(Duration::from_millis(at.saturating_sub(now)))
     }
 
-    /// Writes into the open value what collects the rows that have expired by `now`. Returns how
-    /// many hints it looked at.
+    /// Removes the rows that have expired by `now`, by effects in the open entry. Returns the
+    /// number of hints that it checked.
     pub(super) fn run(&mut self, overlay: &mut Overlay, now: u64) -> Result<usize> {
-        let from = std::mem::take(&mut self.from);
+        let position = std::mem::take(&mut self.position);
         let ahead = self.look_ahead_ms.max(LOOK_AHEAD_MS_MIN);
-        let Swept { looked, upto, next } = expire_due(overlay, from, EXPIRED_PER_VALUE, ahead)?;
-        self.from = upto;
+        let SweepResult { checked, position, next } =
+            expire_due(overlay, position, EXPIRED_PER_VALUE, ahead)?;
+        self.position = position;
         self.next = match next {
             Some(expires) => expires.max(now + PAUSE_MS),
             None => now.saturating_add(ahead),
         };
-        // A group in which nothing expires is checked ever more rarely.
-        let idle = looked == 0 && next.is_none();
-        self.look_ahead_ms = if idle { (ahead * 2).min(LOOK_AHEAD_MS_MAX) } else { 0 };
-        Ok(looked)
+        // A group in which nothing expires is swept less and less often.
+        let is_idle = checked == 0 && next.is_none();
+        self.look_ahead_ms = if is_idle { (ahead * 2).min(LOOK_AHEAD_MS_MAX) } else { 0 };
+        Ok(checked)
     }
 }
 
@@ -79,11 +80,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sweep_is_due_at_the_soonest_expiry_that_is_known() {
+    fn expiry_sweep_is_due_at_the_soonest_known_expiry() {
         let mut sweep = ExpirySweep { next: u64::MAX, ..ExpirySweep::default() };
         assert!(!sweep.is_due(5) && sweep.sleep(5).is_none());
-        sweep.expires(9);
-        sweep.expires(12);
+        sweep.note_expiry(9);
+        sweep.note_expiry(12);
         assert_eq!(sweep.sleep(5), Some(Duration::from_millis(4)));
         assert!(!sweep.is_due(8) && sweep.is_due(9));
         sweep.restart();

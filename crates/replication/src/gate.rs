@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// See the head of this file.
 pub struct Gate<T> {
-    inside: Mutex<T>,
+    value: Mutex<T>,
     /// Number of urgent callers that wait.
     urgent: AtomicUsize,
     /// Held by the urgent caller whose turn is next, while it waits. Patient callers wait here.
@@ -25,21 +25,21 @@ pub struct Gate<T> {
 const NO_PANIC: &str = "no one panics while holding it";
 
 impl<T> Gate<T> {
-    pub fn new(inside: T) -> Gate<T> {
-        Gate { inside: Mutex::new(inside), urgent: AtomicUsize::new(0), turn: Mutex::new(()) }
+    pub fn new(value: T) -> Gate<T> {
+        Gate { value: Mutex::new(value), urgent: AtomicUsize::new(0), turn: Mutex::new(()) }
     }
 
-    /// Locks for the driver, and for a caller that only reads or notes something.
-    pub fn urgent(&self) -> MutexGuard<'_, T> {
-        match self.inside.try_lock() {
+    /// Locks for the driver, and for a caller that holds the lock only for an instant.
+    pub fn lock_urgent(&self) -> MutexGuard<'_, T> {
+        match self.value.try_lock() {
             Ok(guard) => return guard,
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Poisoned(_)) => panic!("{NO_PANIC}"),
         }
-        // Before it waits: a patient one that takes the lock behind this line gives it back.
+        // Before it waits: a patient caller that takes the lock after this line releases it.
         self.urgent.fetch_add(1, Ordering::SeqCst);
         let turn = self.turn.lock().expect(NO_PANIC);
-        let guard = self.inside.lock().expect(NO_PANIC);
+        let guard = self.value.lock().expect(NO_PANIC);
         self.urgent.fetch_sub(1, Ordering::SeqCst);
         drop(turn);
         guard
@@ -47,11 +47,11 @@ impl<T> Gate<T> {
 
     /// Locks for an evaluation.
     #[inline]
-    pub fn patient(&self) -> MutexGuard<'_, T> {
+    pub fn lock_patient(&self) -> MutexGuard<'_, T> {
         loop {
             if self.urgent.load(Ordering::SeqCst) == 0 {
-                let guard = self.inside.lock().expect(NO_PANIC);
-                // It may have come while this one waited with others for the lock.
+                let guard = self.value.lock().expect(NO_PANIC);
+                // An urgent caller may have arrived while this one waited for the lock.
                 if self.urgent.load(Ordering::SeqCst) == 0 {
                     return guard;
                 }
@@ -68,16 +68,16 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn whoever_is_urgent_waits_for_one_evaluation_at_most() {
+    fn urgent_lock_caller_waits_for_at_most_one_evaluation() {
         const EVALUATIONS: usize = 8;
         for _ in 0..20 {
-            let (gate, came) = (Gate::new(Vec::new()), AtomicUsize::new(0));
+            let (gate, arrived) = (Gate::new(Vec::new()), AtomicUsize::new(0));
             thread::scope(|scope| {
-                let under_way = gate.patient();
+                let under_way = gate.lock_patient();
                 for _ in 0..EVALUATIONS {
                     scope.spawn(|| {
-                        came.fetch_add(1, Ordering::SeqCst);
-                        gate.patient().push("an evaluation");
+                        arrived.fetch_add(1, Ordering::SeqCst);
+                        gate.lock_patient().push("an evaluation");
                     });
                 }
                 let wait_until = |holds: &dyn Fn() -> bool| {
@@ -85,32 +85,32 @@ mod tests {
                         thread::sleep(Duration::from_millis(1));
                     }
                 };
-                // They wait for the lock before the driver does.
-                wait_until(&|| came.load(Ordering::SeqCst) == EVALUATIONS);
-                scope.spawn(|| gate.urgent().push("the driver"));
+                // All evaluations wait for the lock before the driver does.
+                wait_until(&|| arrived.load(Ordering::SeqCst) == EVALUATIONS);
+                scope.spawn(|| gate.lock_urgent().push("the driver"));
                 wait_until(&|| gate.urgent.load(Ordering::SeqCst) == 1);
                 drop(under_way);
             });
-            let inside = gate.urgent();
-            assert_eq!(inside.len(), EVALUATIONS + 1, "everybody had a turn");
-            assert_eq!(inside[0], "the driver");
+            let value = gate.lock_urgent();
+            assert_eq!(value.len(), EVALUATIONS + 1, "everybody had a turn");
+            assert_eq!(value[0], "the driver");
         }
     }
 
     #[test]
-    fn whoever_is_patient_gets_its_turn_as_well() {
+    fn patient_lock_callers_progress_beside_urgent_ones() {
         let (gate, done) = (Gate::new(0_u64), AtomicUsize::new(0));
         thread::scope(|scope| {
             for urgent in [false, false, true, true] {
                 let (gate, done) = (&gate, &done);
                 scope.spawn(move || {
                     for _ in 0..10_000 {
-                        *(if urgent { gate.urgent() } else { gate.patient() }) += 1;
+                        *(if urgent { gate.lock_urgent() } else { gate.lock_patient() }) += 1;
                     }
                     done.fetch_add(1, Ordering::SeqCst);
                 });
             }
         });
-        assert_eq!((done.into_inner(), *gate.patient()), (4, 40_000), "and nothing was lost");
+        assert_eq!((done.into_inner(), *gate.lock_patient()), (4, 40_000), "and nothing was lost");
     }
 }

@@ -1,4 +1,4 @@
-//! One group on this node: takes updates in, lays them out in entries, and gives tickets for them.
+//! One group on this node: accepts updates, writes them into entries, and issues tickets for them.
 //!
 //! `submit.rs` evaluates an update at once, on the store under the undecided entries, into the open
 //! entry. The driver (`driver.rs`) closes entries and carries out the effects of consensus. So a
@@ -10,9 +10,9 @@
 use super::dirty_keys::DirtyKeyTracking;
 use super::driver_handle::DriverHandle;
 use super::gate::Gate;
-use super::heavy::Heavy;
+use super::heavy::HeavyUpdates;
 use super::leadership::LeadershipState;
-use super::mastership::not_master;
+use super::mastership::not_master_error;
 use super::recovered::RecoveredGroup;
 use super::seals::Seals;
 use super::state::GroupState;
@@ -28,46 +28,47 @@ use std::sync::{Arc, OnceLock};
 pub use super::leadership::Leadership;
 pub use super::shared::{GroupLimits, Observer, Shared};
 
-/// A group's part on this node.
+/// Replica of a group on this node.
 pub struct Group {
     /// Number of the group.
     pub id: GroupId,
-    /// Things that all groups of the node share.
+    /// Handles that all groups of the node share.
     pub shared: Shared,
-    /// Leadership: this node's own, and what it knows of other masters.
+    /// Leadership: whether this node is master, and the last reported master.
     pub leadership: LeadershipState,
-    /// Driver, as other threads meet it.
+    /// Handle of the driver, for other threads.
     pub driver: DriverHandle,
     /// Watermarks of applied entries, which can be awaited.
     pub applied: Applied,
     /// Observer of applied entries. Empty: there is none.
     pub observer: OnceLock<Arc<dyn Observer>>,
-    /// Buckets that left it.
+    /// Seals of buckets that left the group, or are about to.
     pub seals: Arc<Seals>,
     /// Entries that a witness keeps in place of rows.
     pub(super) witness_log: Option<std::sync::Mutex<WitnessLog>>,
     /// Keys that change in a bucket that is being copied.
     pub(super) tracking: DirtyKeyTracking,
-    /// Line of the updates that take long to evaluate.
-    pub heavy: Heavy,
+    /// Queue of the updates that take long to evaluate.
+    pub heavy: HeavyUpdates,
     state: Gate<GroupState>,
 }
 
 impl Group {
     /// Creates a group from its recovered state.
-    pub fn new(found: RecoveredGroup, shared: Shared) -> Group {
-        let (id, mark) = (found.id, found.mark);
+    pub fn new(recovered: RecoveredGroup, shared: Shared) -> Group {
+        let (id, mark) = (recovered.id, recovered.mark);
         let undecided_bytes_max = shared.limits.undecided_bytes_max();
         let loaded = Seals::load(id, &*shared.trees);
-        let witness_log = found.bare.then(|| WitnessLog::load(id, &shared)).transpose();
-        let failed = loaded.as_ref().err().or(witness_log.as_ref().err()).cloned();
+        let witness_log =
+            recovered.is_witness_replica.then(|| WitnessLog::load(id, &shared)).transpose();
+        let load_error = loaded.as_ref().err().or(witness_log.as_ref().err()).cloned();
         let (seals, observer) = (Arc::new(loaded.unwrap_or_default()), OnceLock::new());
         if id != GroupId::DIRECTORY {
-            let _ = observer.set(seals.clone() as Arc<dyn Observer>); // It is new.
+            let _ = observer.set(seals.clone() as Arc<dyn Observer>); // The cell is new.
         }
         let sealed = seals.all().sealed;
-        let leadership = LeadershipState::new(id, shared.node, &found.replica);
-        let state = GroupState::restored(found, sealed, undecided_bytes_max, failed);
+        let leadership = LeadershipState::new(id, shared.node, &recovered.replica);
+        let state = GroupState::restored(recovered, sealed, undecided_bytes_max, load_error);
         Group {
             id,
             shared,
@@ -78,38 +79,39 @@ impl Group {
             seals,
             witness_log: witness_log.unwrap_or_default(),
             tracking: DirtyKeyTracking::default(),
-            heavy: Heavy::default(),
+            heavy: HeavyUpdates::default(),
             state: Gate::new(state),
         }
     }
 
     /// Locks the state, for the driver and for callers that hold it for an instant.
     pub fn state(&self) -> MutexGuard<'_, GroupState> {
-        self.state.urgent()
+        self.state.lock_urgent()
     }
 
-    /// Locks its state to evaluate an update, if it takes those of this bucket now.
-    pub(super) fn serving(&self, bucket: &Bucket) -> Result<MutexGuard<'_, GroupState>> {
-        let state = self.state.patient();
+    /// Locks the state to evaluate an update. Fails if updates of this bucket are not accepted now.
+    pub(super) fn lock_for_update(&self, bucket: &Bucket) -> Result<MutexGuard<'_, GroupState>> {
+        let state = self.state.lock_patient();
         self.admit(&state)?;
         self.witness_has_room(&state)?;
-        state.master.serves(bucket)?;
+        state.master.check_bucket(bucket)?;
         Ok(state)
     }
 
     /// Refuses updates where this node is not master, or too many wait.
     pub(super) fn admit(&self, state: &GroupState) -> Result<()> {
-        state.life.check()?;
+        state.lifecycle.check()?;
         if !self.leadership.is_master() {
-            return Err(not_master(state.replica.master()));
+            return Err(not_master_error(state.replica.master()));
         }
         let refused = |_: &Error| Metrics::count(&self.shared.metrics.updates_refused);
         state.queue.check_room().inspect_err(refused)
     }
 
-    /// Counts an update that was written into the open entry, and wakes the driver for a fresh one.
-    pub(super) fn take(&self, state: &mut GroupState, fresh: bool, sync: bool) -> Ticket {
-        let (index, is_due) = state.queue.add(fresh, sync);
+    /// Counts an update that was written into the open entry, and returns its ticket. Wakes the
+    /// driver for the first update of an entry (`is_first`).
+    pub(super) fn add_update(&self, state: &mut GroupState, is_first: bool, sync: bool) -> Ticket {
+        let (index, is_due) = state.queue.add(is_first, sync);
         if is_due {
             self.driver.wake();
         }
@@ -117,13 +119,13 @@ impl Group {
         Ticket { group: self.id, index, epoch: self.applied.epoch() }
     }
 
-    /// Returns the group's time now, as far as this node keeps it.
+    /// Returns the current group time of this node.
     pub fn now(&self) -> u64 {
         self.state().queue.clock.now()
     }
 
     /// Waits until a ticket's entry is decided and applied here.
-    pub async fn settled(&self, ticket: Ticket) -> Result<()> {
-        self.applied.settled(ticket.epoch, ticket.index).await
+    pub async fn wait_applied(&self, ticket: Ticket) -> Result<()> {
+        self.applied.wait_applied(ticket.epoch, ticket.index).await
     }
 }

@@ -12,8 +12,8 @@ use tokio::sync::{Mutex, MutexGuard};
 
 /// See the head of this file.
 #[derive(Default)]
-pub struct Heavy {
-    /// Time at which the next one may begin, in milliseconds. Callers queue for the lock around it.
+pub struct HeavyUpdates {
+    /// Time at which the next update may begin, in milliseconds. Callers queue for this lock.
     begins_ms: Mutex<u64>,
 }
 
@@ -22,8 +22,8 @@ pub struct Turn<'a> {
     begins_ms: MutexGuard<'a, u64>,
 }
 
-impl Heavy {
-    /// Waits in the queue. `Overloaded` after `FORWARD_MS_MAX`.
+impl HeavyUpdates {
+    /// Waits for the caller's turn. `Overloaded` after `FORWARD_MS_MAX`.
     pub async fn turn(&self) -> Result<Turn<'_>> {
         let waiting = async {
             let begins_ms = self.begins_ms.lock().await;
@@ -34,8 +34,8 @@ impl Heavy {
             Turn { begins_ms }
         };
         timeout(Duration::from_millis(FORWARD_MS_MAX), waiting).await.ok_or_else(|| {
-            let text = "nothing was done: too many requests that take long wait for this group: \
-                        retry later, or ask for less at a time";
+            let text = "nothing was done: too many long requests wait for this group: retry later, \
+                        or ask for less at a time";
             Error::new(Reason::Overloaded, text)
         })
     }
@@ -43,7 +43,7 @@ impl Heavy {
 
 impl Turn<'_> {
     /// Ends the turn. `held_ms`: time for which the lock was held.
-    pub(super) fn ended(&mut self, held_ms: u64) {
+    pub(super) fn end(&mut self, held_ms: u64) {
         *self.begins_ms = world::milliseconds() + held_ms;
     }
 }

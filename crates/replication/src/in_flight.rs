@@ -1,13 +1,13 @@
 //! Records that a group handed to the log writer and has not processed yet, with their positions.
 //!
-//! A record stands in the log before its group learns of it, and another thread truncates the log.
-//! [`super::entries::LogPositions`] knows what a group needs of the log from the moment that its
-//! driver has processed the record's `Done`; until then these records do.
+//! A record is in the log before its group processes it, and another thread truncates the log.
+//! [`super::entries::LogPositions`] covers a record from the moment that the driver has processed
+//! its completion; until then it is covered here.
 //!
-//! Promises: [`InFlight::oldest`] is never behind the beginning of a record that was handed over
-//! and not processed; memory is one entry per turn with records on their way.
+//! Promises: [`InFlight::oldest`] is never behind the start of a record that was handed over and
+//! not processed; memory is one item per turn with records in flight.
 
-use runtime::log_writer::{Append, LoggedRecord};
+use runtime::log_writer::{Append, AppendCompletion};
 use runtime::mutants::Mutant;
 use std::collections::VecDeque;
 use store::{Position, RecordKind};
@@ -15,50 +15,51 @@ use store::{Position, RecordKind};
 /// See the head of this file.
 #[derive(Default)]
 pub struct InFlight {
-    /// The oldest first, as the log writer answers.
+    /// Turns with records in flight, oldest first: the log writer completes records in order.
     turns: VecDeque<Turn>,
-    /// Number of adoption records.
+    /// Number of adoption records in flight.
     adoptions: usize,
 }
 
 /// Records of one turn.
 struct Turn {
-    /// Lowest position at which the first of them can begin.
-    bound: Position,
-    /// Number of them that are not processed.
+    /// Lowest position at which its first record can start.
+    start_min: Position,
+    /// Number of its records that are not processed.
     records: usize,
 }
 
 impl InFlight {
-    /// These are about to be handed over; `end`: where the log ended before that, so that all of
-    /// them begin there or behind it.
-    pub fn hand_over(&mut self, end: Position, jobs: &[Append]) {
-        if !jobs.is_empty() {
-            self.turns.push_back(Turn { bound: end, records: jobs.len() });
-            self.adoptions += jobs.iter().filter(|job| job.kind == RecordKind::Truncate).count();
+    /// Notes that these records are about to be handed over. `end`: end of the log before that;
+    /// every record starts there or behind it.
+    pub fn record_appends(&mut self, end: Position, appends: &[Append]) {
+        if !appends.is_empty() {
+            self.turns.push_back(Turn { start_min: end, records: appends.len() });
+            self.adoptions += appends.iter().filter(|job| job.kind == RecordKind::Truncate).count();
         }
     }
 
-    /// The oldest of them is processed.
-    pub fn processed(&mut self, done: &LoggedRecord) {
+    /// Notes that the oldest record was processed.
+    pub fn mark_processed(&mut self, record: &AppendCompletion) {
         let Some(turn) = self.turns.front_mut() else { return };
         turn.records -= 1;
         if turn.records == 0 {
             self.turns.pop_front();
         }
-        self.adoptions -= usize::from(done.kind == RecordKind::Truncate);
+        self.adoptions -= usize::from(record.kind == RecordKind::Truncate);
     }
 
-    /// Returns the lowest position at which the oldest may begin. `None`: nothing is in flight.
+    /// Returns the lowest position at which the oldest record may start. `None`: nothing is in
+    /// flight.
     pub fn oldest(&self) -> Option<Position> {
-        let turn = self.turns.front().filter(|_| !Mutant::TruncatesUnprocessed.is_active());
-        turn.map(|turn| turn.bound)
+        let turn = self.turns.front().filter(|_| !Mutant::TruncateUnprocessedRecords.is_active());
+        turn.map(|turn| turn.start_min)
     }
 
-    /// Returns true if an adoption is on its way: its record stands behind the staged entries it
-    /// makes count, and a replay that finds the one without the others refuses the log.
-    pub fn adopts(&self) -> bool {
-        self.adoptions > 0 && !Mutant::TruncatesUnprocessed.is_active()
+    /// Returns true if an adoption is in flight. Its record stands behind the staged entries that
+    /// it accepts, and a replay that finds the record without the entries refuses the log.
+    pub fn has_adoption(&self) -> bool {
+        self.adoptions > 0 && !Mutant::TruncateUnprocessedRecords.is_active()
     }
 }
 
@@ -77,15 +78,15 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_turn_counts_until_its_last_record_is_processed() {
+    fn oldest_position_holds_until_its_turn_is_fully_processed() {
         let mut flight = InFlight::default();
-        flight.hand_over(Position(5), &[]);
+        flight.record_appends(Position(5), &[]);
         assert_eq!(flight.oldest(), None, "nothing was handed over");
         let (first, second) = ([entry(1), entry(2)], [entry(3)]);
-        flight.hand_over(Position(10), &first);
-        flight.hand_over(Position(30), &second);
+        flight.record_appends(Position(10), &first);
+        flight.record_appends(Position(30), &second);
         let mut processed = |job: &Append| {
-            flight.processed(&job.done(Position(0)));
+            flight.mark_processed(&job.completion(Position(0)));
             flight.oldest()
         };
         assert_eq!(processed(&first[0]), Some(Position(10)));
@@ -94,15 +95,15 @@ mod tests {
     }
 
     #[test]
-    fn an_adoption_is_on_its_way_until_it_is_processed() {
+    fn adoption_is_in_flight_until_its_record_is_processed() {
         let mut flight = InFlight::default();
         let (ballot, from, upto) = (Ballot::default(), LogIndex(0), LogIndex(1));
-        let jobs = [stage(GROUP, ballot, upto, Bytes::new()), adopt(GROUP, ballot, from, upto)];
-        flight.hand_over(Position(10), &jobs);
-        assert!(flight.adopts());
-        flight.processed(&jobs[0].done(Position(10)));
-        assert!(flight.adopts());
-        flight.processed(&jobs[1].done(Position(20)));
-        assert!(!flight.adopts());
+        let appends = [stage(GROUP, ballot, upto, Bytes::new()), adopt(GROUP, ballot, from, upto)];
+        flight.record_appends(Position(10), &appends);
+        assert!(flight.has_adoption());
+        flight.mark_processed(&appends[0].completion(Position(10)));
+        assert!(flight.has_adoption());
+        flight.mark_processed(&appends[1].completion(Position(20)));
+        assert!(!flight.has_adoption());
     }
 }

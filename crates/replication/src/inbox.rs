@@ -1,11 +1,11 @@
-//! Inbox of a group: messages of other members, from bytes to what consensus understands.
+//! Inbox of a group: messages of other members, from bytes to the messages of consensus.
 
 use base::codec::{Malformed, Reader};
 use base::limits::LOG_RECORD_BYTES_MAX;
 use base::{LogIndex, NodeId};
 use bytes::{Buf, Bytes};
 use logic::consensus::Message;
-use runtime::complaint::Complaint;
+use runtime::warning_limiter::WarningLimiter;
 
 /// Maximum number of bytes of queued messages with entries.
 const INBOX_BYTES_MAX: usize = 64 << 20;
@@ -13,60 +13,64 @@ const INBOX_BYTES_MAX: usize = 64 << 20;
 /// senders.
 const INBOX_MESSAGES_MAX: usize = 8_192;
 
-/// Messages of other members that the driver has not looked at yet.
+/// Messages of other members that the driver has not processed yet.
 ///
-/// Messages come as fast as the network brings them, and a driver may stall: its disk is slow, or
-/// it installs a snapshot. Messages that exceed the bound are dropped, which consensus tolerates.
-/// Entries are dropped first, because the messages that keep the group's master are small.
+/// Messages arrive as fast as the network delivers them, and a driver may stall: its disk is slow,
+/// or it installs a snapshot. Messages that exceed the bound are dropped, which consensus
+/// tolerates. Entries are dropped first, because the messages that keep the group's master are
+/// small.
 pub struct Inbox {
-    came: Vec<InboxMessage>,
+    messages: Vec<InboxMessage>,
     /// Bytes of the messages with entries.
     bytes: usize,
     bytes_max: usize,
-    /// Warning about members whose messages break the protocol, and the last one of them.
-    unsound: Complaint,
+    /// Rate limit of warnings about members whose messages violate the protocol.
+    unsound: WarningLimiter,
+    /// Sender of the last such message.
     unsound_from: Option<NodeId>,
 }
 
 /// A message of another member.
 pub struct InboxMessage {
-    /// Member that sent it.
+    /// Sender of the message.
     pub(super) from: NodeId,
     /// The message itself.
     pub(super) message: Message,
-    /// Entries that it brings.
+    /// Entries that it carries.
     pub(super) entries: IndexedEntries,
-    /// Its size.
+    /// Size of the message in bytes.
     pub(super) bytes: usize,
 }
 
 impl Inbox {
-    /// Makes an empty one; a group with little memory takes fewer bytes.
+    /// Creates an empty inbox. A group with little memory accepts fewer bytes.
     pub(super) fn new(undecided_bytes_max: usize) -> Inbox {
         let bytes_max = INBOX_BYTES_MAX.min(undecided_bytes_max);
-        let unsound = Complaint::default();
-        Inbox { came: Vec::new(), bytes: 0, bytes_max, unsound, unsound_from: None }
+        let unsound = WarningLimiter::default();
+        Inbox { messages: Vec::new(), bytes: 0, bytes_max, unsound, unsound_from: None }
     }
 
-    /// Takes a message unless that would be too many; one with entries is taken if it is alone.
-    pub(super) fn push(&mut self, came: InboxMessage) -> bool {
-        let brings = !came.entries.is_empty();
-        let overflows = brings && self.bytes > 0 && self.bytes + came.bytes > self.bytes_max;
-        if overflows || self.came.len() >= INBOX_MESSAGES_MAX {
+    /// Adds a message unless the inbox is full. Returns false if it is. One message with entries
+    /// always fits, however large.
+    pub(super) fn push(&mut self, message: InboxMessage) -> bool {
+        let has_entries = !message.entries.is_empty();
+        let overflows =
+            has_entries && self.bytes > 0 && self.bytes + message.bytes > self.bytes_max;
+        if overflows || self.messages.len() >= INBOX_MESSAGES_MAX {
             return false;
         }
-        if brings {
-            self.bytes += came.bytes;
+        if has_entries {
+            self.bytes += message.bytes;
         }
-        self.came.push(came);
+        self.messages.push(message);
         true
     }
 
     /// Counts a message that violates the protocol. Returns the number of suppressed warnings, if
     /// one is due.
-    pub(super) fn complain(&mut self, from: NodeId) -> Option<u64> {
+    pub(super) fn on_unsound_message(&mut self, from: NodeId) -> Option<u64> {
         self.unsound_from = Some(from);
-        self.unsound.due()
+        self.unsound.try_acquire()
     }
 
     /// Returns a member whose messages broke the protocol within the last minute.
@@ -81,13 +85,13 @@ impl Inbox {
 
     /// Returns how many messages wait, and the bytes of those with entries.
     pub fn size(&self) -> (usize, usize) {
-        (self.came.len(), self.bytes)
+        (self.messages.len(), self.bytes)
     }
 
-    /// Takes all messages.
+    /// Removes and returns all messages.
     pub(super) fn take(&mut self) -> Vec<InboxMessage> {
         self.bytes = 0;
-        std::mem::take(&mut self.came)
+        std::mem::take(&mut self.messages)
     }
 }
 
@@ -99,12 +103,12 @@ pub(super) fn read(mut payload: Bytes) -> Result<(Message, IndexedEntries), Malf
     let message = Message::read(&mut reader)?;
     let head_bytes = payload.len() - reader.rest().len();
     payload.advance(head_bytes);
-    let Some((after, upto)) = message.body.values() else {
+    let Some((after, last)) = message.body.entry_range() else {
         return if payload.is_empty() { Ok((message, Vec::new())) } else { Err(Malformed("end")) };
     };
     let mut entries = Vec::new();
     let mut index = after;
-    while index < upto {
+    while index < last {
         let length = Reader::new(&payload).u32("value length")? as usize;
         payload.advance(4);
         if length > LOG_RECORD_BYTES_MAX || length > payload.len() {
@@ -123,53 +127,53 @@ mod tests {
     use base::{Ballot, ConfigurationId};
     use logic::consensus::Body;
 
-    fn accept(upto: u64) -> Vec<u8> {
-        let (after, upto) = (LogIndex(3), LogIndex(upto));
-        let body = Body::Accept { after, upto, decided: LogIndex(2) };
+    fn accept(last: u64) -> Vec<u8> {
+        let (after, last) = (LogIndex(3), LogIndex(last));
+        let body = Body::Accept { after, last, decided: LogIndex(2) };
         let ballot = Ballot { round: 7, node: NodeId(1) };
         let mut bytes = Vec::new();
         Message { configuration: ConfigurationId(0), ballot, body }.write(&mut bytes);
         bytes
     }
 
-    fn came(entries: u64, bytes: usize) -> InboxMessage {
+    fn incoming(entries: u64, bytes: usize) -> InboxMessage {
         let message = Message::read(&mut Reader::new(&accept(5))).expect("well formed");
         let entries = (0..entries).map(|index| (LogIndex(index), Bytes::new())).collect();
         InboxMessage { from: NodeId(1), message, entries, bytes }
     }
 
     #[test]
-    fn an_inbox_drops_values_beyond_its_bytes_and_goes_on_taking_what_is_small() {
+    fn inbox_beyond_its_bytes_drops_entries_and_accepts_the_rest() {
         let mut inbox = Inbox::new(100);
-        assert!(inbox.push(came(1, 200)), "a large one is taken if it is alone");
+        assert!(inbox.push(incoming(1, 200)), "a large one is taken if it is alone");
         for _ in 0..3 {
-            assert!(!inbox.push(came(1, 1)), "there is no room for values");
-            assert!(inbox.push(came(0, 1_000)), "what brings none is taken");
+            assert!(!inbox.push(incoming(1, 1)), "there is no room for values");
+            assert!(inbox.push(incoming(0, 1_000)), "what brings none is taken");
         }
         assert_eq!(inbox.take().len(), 4);
-        assert!((0..4).all(|_| inbox.push(came(2, 25))), "all is room again");
-        assert!(!inbox.push(came(2, 1)));
+        assert!((0..4).all(|_| inbox.push(incoming(2, 25))), "all is room again");
+        assert!(!inbox.push(incoming(2, 1)));
         assert_eq!(inbox.take().len(), 4);
     }
 
     #[test]
-    fn an_inbox_ends_at_its_number_of_messages() {
+    fn inbox_rejects_messages_beyond_its_message_limit() {
         let mut inbox = Inbox::new(100);
         for _ in 0..INBOX_MESSAGES_MAX {
-            assert!(inbox.push(came(0, 64)));
+            assert!(inbox.push(incoming(0, 64)));
         }
-        assert!(!inbox.push(came(0, 64)) && !inbox.push(came(1, 64)));
+        assert!(!inbox.push(incoming(0, 64)) && !inbox.push(incoming(1, 64)));
         assert_eq!(inbox.take().len(), INBOX_MESSAGES_MAX);
-        assert!(inbox.push(came(0, 64)));
+        assert!(inbox.push(incoming(0, 64)));
     }
 
     #[test]
-    fn a_message_brings_exactly_the_values_it_names() {
+    fn accept_message_carries_exactly_the_entries_it_names() {
         let mut bytes = accept(5);
         bytes.put_string(b"one");
         bytes.put_string(b"");
         let (message, entries) = read(bytes.clone().into()).expect("well formed");
-        assert!(message.body.values().is_some());
+        assert!(message.body.entry_range().is_some());
         let entries: Vec<_> = entries.iter().map(|(index, value)| (index.0, &value[..])).collect();
         assert_eq!(entries, [(4, &b"one"[..]), (5, &b""[..])]);
         bytes.push(0);
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_bytes_nothing_panics() {
+    fn truncated_or_oversized_message_is_malformed_without_panic() {
         let mut bytes = accept(5);
         bytes.put_string(b"one");
         bytes.put_string(b"two");

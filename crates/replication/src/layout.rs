@@ -8,8 +8,8 @@
 //!   session    session u64 BE                     -> session
 //!   outcome    session u64 BE | number u64 BE     -> index u64, outcome, [digest 16 bytes]
 //!   configuration (nothing)                       -> base index u64, configuration
-//!   swept      (nothing)                          -> where the expiry sweep goes on
-//!   kept       index u64 BE                       -> value; on a witness only
+//!   swept      (nothing)                          -> position of the expiry sweep
+//!   witness    index u64 BE                       -> entry; on a witness only
 //!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
 //! session    = last used u64 | highest number u64 | [bucket digest u64]
@@ -26,7 +26,7 @@ use logic::consensus::Configuration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Space {
-    /// Mark of the last value that is applied.
+    /// Mark of the last applied entry.
     Mark = 0,
     /// Rows of clients' keys.
     Row = 1,
@@ -34,14 +34,14 @@ pub enum Space {
     Expiry = 2,
     /// Sessions.
     Session = 3,
-    /// Outcomes of requests, kept for retries.
+    /// Outcomes of requests, stored for retries.
     Outcome = 4,
     /// Configurations of the group.
     Configuration = 5,
     /// Entries that a witness keeps in place of rows.
-    Kept = 6,
+    WitnessEntry = 6,
     /// Key in the index of expiries at which the sweep continues.
-    Swept = 7,
+    SweepPosition = 7,
     /// State of the comparison between replicas.
     Comparison = 16,
 }
@@ -53,7 +53,7 @@ pub const ROW_PREFIX_BYTES: usize = 9;
 
 const HAS_EXPIRY: u8 = 1;
 
-fn space(group: GroupId, space: Space, key: &mut Vec<u8>) {
+fn write_prefix(group: GroupId, space: Space, key: &mut Vec<u8>) {
     key.clear();
     key.extend_from_slice(&group.0.to_be_bytes());
     key.push(space as u8);
@@ -61,35 +61,35 @@ fn space(group: GroupId, space: Space, key: &mut Vec<u8>) {
 
 /// Writes the key of a group's applied mark into `key`.
 pub fn mark_key(group: GroupId, key: &mut Vec<u8>) {
-    space(group, Space::Mark, key);
+    write_prefix(group, Space::Mark, key);
 }
 
 /// Writes the key of a group's configuration into `key`.
 pub fn configuration_key(group: GroupId, key: &mut Vec<u8>) {
-    space(group, Space::Configuration, key);
+    write_prefix(group, Space::Configuration, key);
 }
 
-/// The key of a value that a witness keeps.
-pub fn kept_key(group: GroupId, index: LogIndex) -> Bytes {
+/// Returns the key of an entry in a witness's log.
+pub fn witness_entry_key(group: GroupId, index: LogIndex) -> Bytes {
     let mut key = Vec::with_capacity(13);
-    space(group, Space::Kept, &mut key);
+    write_prefix(group, Space::WitnessEntry, &mut key);
     key.extend_from_slice(&index.0.to_be_bytes());
     key.into()
 }
 
-/// Behind all of them.
-pub fn kept_end(group: GroupId) -> Bytes {
+/// Returns the end of the keys of these entries.
+pub fn witness_entries_end(group: GroupId) -> Bytes {
     let mut key = Vec::with_capacity(5);
-    space(group, Space::Kept, &mut key);
+    write_prefix(group, Space::WitnessEntry, &mut key);
     base::range::prefix_end(&key).expect("a space is not all 0xFF").into()
 }
 
-/// The index in such a key.
-pub fn read_kept_key(key: &[u8]) -> Option<LogIndex> {
+/// Returns the index in the key of such an entry.
+pub fn read_witness_entry_key(key: &[u8]) -> Option<LogIndex> {
     Some(LogIndex(u64::from_be_bytes(key.get(5..)?.try_into().ok()?)))
 }
 
-/// A configuration and the index of the stop-sign it began with, as they are stored.
+/// Encodes a configuration and the index of the stop-sign with which it began.
 pub fn write_configuration(base: LogIndex, configuration: &Configuration) -> Bytes {
     let mut bytes = base.0.to_le_bytes().to_vec();
     configuration.write(&mut bytes);
@@ -108,19 +108,19 @@ pub fn read_configuration(bytes: &[u8]) -> Result<(LogIndex, Configuration), Mal
 /// Writes a row's tree key into `key`.
 #[inline]
 pub fn row_key(group: GroupId, bucket: BucketId, name: &[u8], key: &mut Vec<u8>) {
-    space(group, Space::Row, key);
+    write_prefix(group, Space::Row, key);
     key.extend_from_slice(&bucket.0.to_be_bytes());
     key.extend_from_slice(name);
 }
 
 /// Writes the prefix of all tree keys of one space into `key`.
-pub fn space_key(group: GroupId, which: Space, key: &mut Vec<u8>) {
-    space(group, which, key);
+pub fn space_key(group: GroupId, space: Space, key: &mut Vec<u8>) {
+    write_prefix(group, space, key);
 }
 
 /// Writes an expiry hint's tree key into `key`.
 pub fn expiry_key(group: GroupId, expires: u64, bucket: BucketId, name: &[u8], key: &mut Vec<u8>) {
-    space(group, Space::Expiry, key);
+    write_prefix(group, Space::Expiry, key);
     key.extend_from_slice(&expires.to_be_bytes());
     key.extend_from_slice(&bucket.0.to_be_bytes());
     key.extend_from_slice(name);
@@ -135,13 +135,13 @@ pub fn read_expiry_key(key: &Bytes) -> Option<(u64, BucketId, Bytes)> {
 
 /// Writes a session's tree key into `key`.
 pub fn session_key(group: GroupId, session: SessionId, key: &mut Vec<u8>) {
-    space(group, Space::Session, key);
+    write_prefix(group, Space::Session, key);
     key.extend_from_slice(&session.0.to_be_bytes());
 }
 
 /// Writes an outcome's tree key into `key`.
 pub fn outcome_key(group: GroupId, session: SessionId, number: u64, key: &mut Vec<u8>) {
-    space(group, Space::Outcome, key);
+    write_prefix(group, Space::Outcome, key);
     key.extend_from_slice(&session.0.to_be_bytes());
     key.extend_from_slice(&number.to_be_bytes());
 }
@@ -160,11 +160,11 @@ pub struct StoredRow {
 impl StoredRow {
     /// Appends the bytes of a row in front of its value.
     #[inline]
-    pub fn write_head(version: Version, expires: Option<u64>, into: &mut Vec<u8>) {
-        into.push(if expires.is_some() { HAS_EXPIRY } else { 0 });
-        into.extend_from_slice(&version.0.to_le_bytes());
+    pub fn write_head(version: Version, expires: Option<u64>, out: &mut Vec<u8>) {
+        out.push(if expires.is_some() { HAS_EXPIRY } else { 0 });
+        out.extend_from_slice(&version.0.to_le_bytes());
         if let Some(expires) = expires {
-            into.extend_from_slice(&expires.to_le_bytes());
+            out.extend_from_slice(&expires.to_le_bytes());
         }
     }
 
@@ -189,9 +189,9 @@ impl StoredRow {
         Ok(StoredRow { version, expires, value })
     }
 
-    /// Returns true if it is gone by this group time.
+    /// Returns true if the row has expired by this group time.
     #[inline]
-    pub fn expired(&self, now: u64) -> bool {
+    pub fn is_expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 }
@@ -203,8 +203,9 @@ pub struct StoredSession {
     pub used: u64,
     /// The highest number of its requests.
     pub highest: u64,
-    /// The bucket it was opened in, the only one it can be used in. None where a version wrote the
-    /// row that knew of no such bond: then it can be used in every bucket of its group.
+    /// Bucket in which it was opened, the only one in which it can be used. `None`: an earlier
+    /// version wrote the row without a bucket; the session can be used in every bucket of its
+    /// group.
     pub bucket: Option<BucketDigest>,
 }
 
@@ -233,7 +234,7 @@ impl StoredSession {
         Ok(StoredSession { used, highest, bucket })
     }
 
-    /// Group time from which on it has expired, milliseconds.
+    /// Returns the group time at which it expires, in milliseconds.
     pub fn expires(&self) -> u64 {
         self.used.saturating_add(SESSION_TTL_MS)
     }
@@ -242,11 +243,11 @@ impl StoredSession {
 /// Applied mark of a group. It is written in the same batch as the effects that it covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// The last applied value.
+    /// Index of the last applied entry.
     pub applied: u64,
-    /// The group's time in it, milliseconds.
+    /// Group time of that entry, in milliseconds.
     pub time: u64,
-    /// The next version to give.
+    /// Version of the next update.
     pub next_version: u64,
 }
 
@@ -254,8 +255,8 @@ impl Mark {
     /// Encodes it for the store.
     pub fn write(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(24);
-        for word in [self.applied, self.time, self.next_version] {
-            bytes.extend_from_slice(&word.to_le_bytes());
+        for field in [self.applied, self.time, self.next_version] {
+            bytes.extend_from_slice(&field.to_le_bytes());
         }
         Bytes::from(bytes)
     }
@@ -278,10 +279,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_read_back_and_those_of_the_version_before_are_bound_to_no_bucket() {
+    fn stored_session_round_trips_and_older_format_is_unbound() {
         let bound = StoredSession { used: 7, highest: 9, bucket: Some(BucketDigest(u64::MAX)) };
         assert_eq!(StoredSession::read(&bound.write()), Ok(bound));
-        // Two words, as they were written until sessions were bound.
+        // Two fields, as they were written until sessions were bound to buckets.
         let before = [7_u64.to_le_bytes(), 9_u64.to_le_bytes()].concat();
         let unbound = StoredSession { bucket: None, ..bound };
         assert_eq!(StoredSession::read(&before), Ok(unbound));

@@ -25,18 +25,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::Trees;
 use tokio::sync::watch;
 
-/// Leadership of a group, as far as this node knows.
+/// Leadership of a group, as reported to this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
     /// `Master` once this node has applied all that was decided before it.
     pub role: Option<Role>,
-    /// The master; none: it is not known.
+    /// Master of the group. `None`: unknown.
     pub master: Option<NodeId>,
-    /// Time of the last change of master, in this node's milliseconds; 0: none since it started.
+    /// Time of the last change of master, in milliseconds of this node's clock. 0: none since its
+    /// start.
     pub since_ms: u64,
     /// True if a member of a later configuration said that the group continues without this node.
     /// This node's own configuration is outdated until it has caught up.
-    pub dismissed: bool,
+    pub is_removed: bool,
 }
 
 /// Leadership of one group on this node. Readers take no lock; steps into and out of mastership are
@@ -48,10 +49,10 @@ pub struct LeadershipState {
     master: AtomicBool,
     /// Number of times it has become master.
     epochs: AtomicU64,
-    /// The last of these times in which its directory was known to be as clients left it.
+    /// Last epoch in which the directory was known to be as clients left it.
     informed: AtomicU64,
-    /// End of the time in which it may answer reads by itself, as milliseconds of monotonic time;
-    /// 0: not now.
+    /// End of the time in which it may answer reads by itself, in milliseconds of monotonic time.
+    /// 0: it may not.
     lease_until: AtomicU64,
     /// True if this node is a member by its own configuration.
     member: AtomicBool,
@@ -88,61 +89,61 @@ impl LeadershipState {
 
     /// Returns true if, in this leadership epoch, the directory was known to be as clients left it.
     #[inline]
-    pub fn is_informed(&self, epoch: u64) -> bool {
+    pub fn is_directory_current(&self, epoch: u64) -> bool {
         self.informed.load(Ordering::Acquire) == epoch
     }
 
     /// Notes that the directory is as clients left it, in this leadership epoch.
-    pub fn inform(&self, epoch: u64) {
+    pub fn mark_directory_current(&self, epoch: u64) {
         self.informed.store(epoch, Ordering::Release);
     }
 
     /// Returns true if this node may answer a consistent read from its applied rows. If it is true
     /// before the read *and* after it, the answer is consistent.
     #[inline]
-    pub fn readable(&self) -> bool {
-        if Mutant::ReadWithoutLease.is_active() || Mutant::MasterWithoutLease.is_active() {
+    pub fn can_read(&self) -> bool {
+        if Mutant::ReadWithoutLease.is_active() || Mutant::KeepMastershipWithoutLease.is_active() {
             return self.is_master();
         }
         match self.lease_until.load(Ordering::Acquire) {
             u64::MAX => true,
-            // A part of a millisecond counts as a whole one that has passed.
+            // A fraction of a millisecond counts as a full one that has passed.
             until => world::milliseconds() + 1 < until,
         }
     }
 
     /// Returns the leadership, and every change of it.
-    pub fn standing(&self) -> watch::Receiver<Leadership> {
+    pub fn subscribe(&self) -> watch::Receiver<Leadership> {
         self.standing.subscribe()
     }
 
     /// Resolves when another node is known to be master.
-    pub async fn led_elsewhere(&self) {
-        let mut standing = self.standing();
-        let other = |master: NodeId| master != self.node;
+    pub async fn wait_for_other_master(&self) {
+        let mut standing = self.subscribe();
+        let is_other = |master: NodeId| master != self.node;
         // The sender exists as long as the group.
-        let _ = standing.wait_for(|now| now.dismissed || now.master.is_some_and(other)).await;
+        let _ = standing.wait_for(|now| now.is_removed || now.master.is_some_and(is_other)).await;
     }
 
-    /// Returns true if this node is a member of the group. One that was away while it was taken out
-    /// learns that from the others.
-    pub fn has_part(&self) -> bool {
-        let dismissed = self.standing.borrow().dismissed && !Mutant::RemovedKeepsPart.is_active();
+    /// Returns true if this node is a member of the group. A node that was down while it was
+    /// removed learns it from the other members.
+    pub fn is_member(&self) -> bool {
+        let dismissed = self.standing.borrow().is_removed && !Mutant::KeepRemovedMember.is_active();
         self.member.load(Ordering::Acquire) && !dismissed
     }
 
-    /// Names the master, where a simulation stands in for the group's other members.
-    pub fn follows(&self, master: NodeId) {
+    /// Sets the master, where a simulation replaces the group's other members.
+    pub fn set_master(&self, master: NodeId) {
         self.publish(Some(Role::Follower), Some(master));
     }
 
     /// Sets whether updates are evaluated here, in a test that replaces consensus.
-    pub fn overrule(&self, is_master: bool) {
+    pub fn set_master_for_test(&self, is_master: bool) {
         self.master.store(is_master, Ordering::Release);
     }
 
     /// Applies a change of this replica's role in consensus.
-    pub(super) fn role_changed(
+    pub(super) fn on_role_changed(
         &self,
         state: &mut GroupState,
         applied: &Applied,
@@ -151,19 +152,19 @@ impl LeadershipState {
     ) {
         tracing::debug!(target: "consensus", group = self.group.0, ?role, ?master, "role");
         if role == Role::Master {
-            state.mastership.waits_for = Some(state.replica.decided());
+            state.mastership.required_index = Some(state.replica.decided());
             return;
         }
         let master = master.filter(|master| *master != self.node);
-        if master.is_none() && Mutant::MasterWithoutLease.is_active() {
+        if master.is_none() && Mutant::KeepMastershipWithoutLease.is_active() {
             return;
         }
         self.resign(state, applied, role);
         self.publish(Some(role), master);
     }
 
-    /// Becomes master, if everything before is applied: from here on updates are evaluated here.
-    /// Returns true if it did.
+    /// Becomes master if all earlier entries are applied: from here on this node evaluates updates.
+    /// Returns true if it became master.
     pub(super) fn become_master(
         &self,
         state: &mut GroupState,
@@ -174,21 +175,21 @@ impl LeadershipState {
         if !state.mastership.is_due(applied.index()) || state.replica.role() != Role::Master {
             return Ok(false);
         }
-        state.mastership.waits_for = None;
-        // Nobody else wrote in between if the next free index is still its own: what waits in the
-        // queue was evaluated on exactly this state.
-        let goes_on = state.queue.unproposed() == Some(state.replica.next());
-        if !goes_on {
-            state.end_term(applied);
+        state.mastership.required_index = None;
+        // If the next free index is still that of the first queued entry, no other master has
+        // written in between: the queue was evaluated on exactly this state.
+        let is_unchanged = state.queue.first_unproposed() == Some(state.replica.next());
+        if !is_unchanged {
+            state.end_epoch(applied);
             state.queue.restart(state.progress.mark);
             state.master.load(self.group, trees, seals.all().sealed)?;
         }
-        state.mastership.held = true;
+        state.mastership.is_held = true;
         self.publish_lease(&state.mastership, &state.replica);
         // Before the flag: a reader that sees a master reads the epoch next, and must not find
         // itself `informed` by the last one.
         self.epochs.fetch_add(1, Ordering::AcqRel);
-        self.master.store(!state.life.is_retiring(), Ordering::Release);
+        self.master.store(!state.lifecycle.is_retiring(), Ordering::Release);
         tracing::info!(target: "consensus", group = self.group.0, "this node is master");
         self.publish(Some(Role::Master), Some(self.node));
         Ok(true)
@@ -196,34 +197,34 @@ impl LeadershipState {
 
     /// Stops being master, or becoming one.
     fn resign(&self, state: &mut GroupState, applied: &Applied, role: Role) {
-        state.mastership.waits_for = None;
+        state.mastership.required_index = None;
         self.stop();
-        if std::mem::take(&mut state.mastership.held) {
+        if std::mem::take(&mut state.mastership.is_held) {
             let group = self.group.0;
             tracing::info!(target: "consensus", group, "this node is master no longer");
         }
-        // A candidate may lead again without another master in between: it keeps what it has not
-        // proposed.
+        // A candidate may lead again without another master in between: it keeps entries that it
+        // has not proposed.
         if role != Role::Candidate || state.queue.has_in_flight(state.replica.decided()) {
-            state.end_term(applied);
+            state.end_epoch(applied);
         }
     }
 
-    /// Takes no new updates. Taken updates are still proposed as master.
+    /// Stops accepting updates. Accepted ones are still proposed as master.
     pub(super) fn retire(&self) {
         self.master.store(false, Ordering::Release);
     }
 
-    /// Answers neither updates nor reads any more.
+    /// Stops answering updates and reads.
     pub(super) fn stop(&self) {
-        // The lease first: a read that ends meanwhile asks `readable` again, and is not answered.
+        // The lease first: a read that ends meanwhile checks `can_read` again, and is not answered.
         self.lease_until.store(0, Ordering::Release);
         self.master.store(false, Ordering::Release);
     }
 
     /// Publishes what the lease allows, after every step.
     pub(super) fn publish_lease(&self, mastership: &Mastership, replica: &Replica) {
-        let until = replica.lease_until().filter(|_| mastership.held);
+        let until = replica.lease_until().filter(|_| mastership.is_held);
         self.lease_until.store(until.map_or(0, |until| until.0), Ordering::Release);
     }
 
@@ -233,12 +234,12 @@ impl LeadershipState {
                 true => standing.since_ms,
                 false => world::milliseconds(),
             };
-            let news = Leadership { role, master, since_ms, ..*standing };
-            std::mem::replace(standing, news) != news
+            let updated = Leadership { role, master, since_ms, ..*standing };
+            std::mem::replace(standing, updated) != updated
         });
     }
 
-    /// Forgets the master: the group has failed here.
+    /// Removes the master: the group has failed here.
     pub(super) fn forget_master(&self) {
         self.standing.send_modify(|standing| {
             (standing.role, standing.master) = (Some(Role::Follower), None);
@@ -249,16 +250,16 @@ impl LeadershipState {
     /// Notes that the group continues without this node.
     pub(super) fn dismiss(&self) {
         self.standing
-            .send_if_modified(|standing| !std::mem::replace(&mut standing.dismissed, true));
+            .send_if_modified(|standing| !std::mem::replace(&mut standing.is_removed, true));
         let group = self.group.0;
         tracing::info!(target: "consensus", group, "no part in this group, yet or any more");
     }
 
     /// Notes that another configuration is in force. A dismissal referred to it, or to an earlier
     /// one.
-    pub(super) fn reconfigured(&self, replica: &Replica) {
+    pub(super) fn on_reconfigured(&self, replica: &Replica) {
         let member = replica.configuration().part(self.node).is_some();
         self.member.store(member, Ordering::Release);
-        self.standing.send_modify(|standing| standing.dismissed = false);
+        self.standing.send_modify(|standing| standing.is_removed = false);
     }
 }

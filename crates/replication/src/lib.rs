@@ -68,6 +68,6 @@ mod wait;
 mod witness;
 mod witness_log;
 
-pub use compare::Comparing;
+pub use compare::GroupComparison;
 pub use evaluate::Weight;
 pub use witness_log::append_entry;

@@ -7,26 +7,27 @@ use base::LogIndex;
 
 /// See the head of this file.
 pub struct LogProgress {
-    /// Index up to which everything is decided, and applied as soon as the store takes it.
+    /// Index up to which all entries are decided. They are applied as soon as the store accepts
+    /// them.
     pub decided: LogIndex,
-    /// Mark that the last applied entry left.
+    /// Mark of the last applied entry.
     pub(super) mark: Mark,
 }
 
 impl LogProgress {
-    /// Begins behind the last applied entry.
+    /// Creates the watermarks behind the last applied entry.
     pub(super) fn new(mark: Mark) -> LogProgress {
         LogProgress { decided: LogIndex(mark.applied), mark }
     }
 
-    /// Notes that everything up to here is decided.
-    pub(super) fn decide(&mut self, upto: LogIndex) {
-        self.decided = self.decided.max(upto);
+    /// Notes that all entries up to `index` are decided.
+    pub(super) fn decide(&mut self, index: LogIndex) {
+        self.decided = self.decided.max(index);
     }
 
-    /// Notes that a snapshot replaced everything up to its mark.
-    pub(super) fn install(&mut self, mark: Mark, upto: LogIndex) {
+    /// Notes that a snapshot replaced all entries up to `index`.
+    pub(super) fn install(&mut self, mark: Mark, index: LogIndex) {
         self.mark = mark;
-        self.decide(upto);
+        self.decide(index);
     }
 }

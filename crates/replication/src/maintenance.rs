@@ -11,11 +11,12 @@ use store::Position;
 /// Progress of applying a group's entries on this node.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyProgress {
-    /// The last entry that is applied here.
+    /// Index of the last entry that is applied here.
     pub applied: LogIndex,
-    /// A master's epoch, and the last entry it has taken.
-    pub leads: Option<(u64, LogIndex)>,
-    /// Last entry decided by the master, where another is known to be it.
+    /// Epoch of this master, and the last entry with an accepted update. `None`: this node is not
+    /// master.
+    pub last_accepted: Option<(u64, LogIndex)>,
+    /// Last index that another master reported as decided. `None`: no other master is known.
     pub decided: Option<LogIndex>,
 }
 
@@ -23,49 +24,51 @@ impl Group {
     /// Returns the position of the first record that a restart would still need.
     pub fn log_needed_from(&self) -> Option<Position> {
         let state = self.state();
-        let (replica, applied, flight) =
+        let (replica, applied, in_flight) =
             (&state.replica, self.applied.index(), &state.entries.in_flight);
         let ballots = [Some(replica.promised()), replica.staging()];
-        let known = state.entries.positions.needed(applied, ballots, flight.adopts());
-        known.into_iter().chain(flight.oldest()).min()
+        let needed = state.entries.positions.needed(applied, ballots, in_flight.has_adoption());
+        needed.into_iter().chain(in_flight.oldest()).min()
     }
 
-    /// Returns true if it wrote since the last call.
+    /// Returns true if a record was written since the last call.
     pub fn has_written(&self) -> bool {
-        std::mem::take(&mut self.state().output.statement.wrote)
+        std::mem::take(&mut self.state().output.head_request.has_new_records)
     }
 
-    /// Asks the driver to log again the state that exists only in the log.
-    pub fn state_again(&self) {
-        self.state().output.statement.asked = true;
+    /// Requests that the driver logs again the state that exists only in the log.
+    pub fn request_log_head(&self) {
+        self.state().output.head_request.is_requested = true;
         self.driver.wake();
     }
 
-    /// Asks the driver to log, at the log's head, the state that exists only in the log. The
-    /// receiver is notified when that is handed to the log writer. `None`: the driver has ended.
-    pub fn copy_to_head(&self) -> Result<Option<Receiver<()>>> {
-        let (done, handed) = std::sync::mpsc::sync_channel(1);
+    /// Requests that the driver logs, at the log's head, the state that exists only in the log. The
+    /// receiver is notified when the log writer has the records. `None`: the driver has ended.
+    pub fn request_head_copy(&self) -> Result<Option<Receiver<()>>> {
+        let (head_copied, receiver) = std::sync::mpsc::sync_channel(1);
         {
             let mut state = self.state();
-            state.life.check()?;
-            if state.life.has_ended() {
+            state.lifecycle.check()?;
+            if state.lifecycle.has_ended() {
                 return Ok(None);
             }
-            state.output.statement.copy = Some(done);
+            state.output.head_request.head_copied = Some(head_copied);
         }
         self.driver.wake();
-        Ok(Some(handed))
+        Ok(Some(receiver))
     }
 
-    /// Returns how far entries are applied, and the last that may hold an update taken until now.
+    /// Returns how far entries are applied, and the last entry that may hold an update accepted
+    /// until now.
     pub fn apply_progress(&self) -> ApplyProgress {
-        // Before what may be applied: as of one moment, or a little later.
-        let leads = self.leadership.is_master();
+        // Read before the applied index: the result is as of one moment, or a little later.
+        let is_master = self.leadership.is_master();
         let state = self.state();
         let (epoch, applied) = (self.applied.epoch(), self.applied.index());
-        let taken = state.queue.last().unwrap_or(applied);
-        let other = state.replica.master().filter(|master| *master != self.shared.node);
-        let decided = other.map(|_| state.replica.heard_decided());
-        ApplyProgress { applied, leads: leads.then_some((epoch, taken)), decided }
+        let last_accepted = state.queue.last().unwrap_or(applied);
+        let other_master = state.replica.master().filter(|master| *master != self.shared.node);
+        let decided = other_master.map(|_| state.replica.reported_decided());
+        let last_accepted = is_master.then_some((epoch, last_accepted));
+        ApplyProgress { applied, last_accepted, decided }
     }
 }

@@ -1,13 +1,13 @@
-//! State of a group's master beyond the log entries: facts about rows that it does not look up for
+//! State of a group's master beyond the log entries: facts about rows that are not looked up for
 //! every update.
 //!
-//! It is loaded from the store when this node becomes master, and updated with every entry that is
-//! laid out: it covers all taken updates, decided or not. A candidate that becomes master again
-//! without another in between keeps it. While another node is master it is stale and unused.
+//! It is loaded from the store when this node becomes master, and updated with every update: it
+//! covers all accepted updates, decided or not. A candidate that becomes master again without
+//! another in between keeps it. While another node is master it is stale and unused.
 
 use super::expiry_sweep::ExpirySweep;
 use super::layout::{self, Space};
-use super::seals::sealed;
+use super::seals::bucket_moved_error;
 use crate::bucket::Bucket;
 use base::limits::SESSIONS_MAX;
 use base::{BucketId, Error, GroupId, Reason, Result};
@@ -20,16 +20,16 @@ use store::Trees;
 /// See the head of this file.
 #[derive(Default)]
 pub struct MasterState {
-    /// Number of sessions with an outcome kept.
+    /// Number of open sessions.
     pub sessions: u64,
-    /// Buckets with a proposed seal: decided, or in front of everything that is evaluated now.
+    /// Buckets with a seal, decided or not: later updates are evaluated behind it.
     sealed: BTreeSet<BucketId>,
-    /// Collection of expired rows.
+    /// Sweep of expired rows.
     pub(super) sweep: ExpirySweep,
 }
 
 impl MasterState {
-    /// Makes it of the seals that are applied.
+    /// Creates the state from the applied seals.
     pub(super) fn new(sealed: BTreeSet<BucketId>) -> MasterState {
         MasterState { sealed, ..MasterState::default() }
     }
@@ -47,25 +47,29 @@ impl MasterState {
         Ok(())
     }
 
-    /// Refuses an update of a bucket that does not live here any more, as it was looked up.
+    /// Refuses an update of a bucket that was changed since it was looked up, or has left this
+    /// group.
     #[inline]
-    pub(super) fn serves(&self, bucket: &Bucket) -> Result<()> {
+    pub(super) fn check_bucket(&self, bucket: &Bucket) -> Result<()> {
         if bucket.is_retired() {
-            return Err(Error::new(Reason::Moved, "the bucket was changed meanwhile: repeat"));
+            return Err(Error::new(
+                Reason::Moved,
+                "the bucket was changed in the meantime: try again",
+            ));
         }
         let sealed_here = !self.sealed.is_empty() && self.sealed.contains(&bucket.id);
-        if sealed_here && !Mutant::EvaluatesBehindSeals.is_active() {
-            return Err(sealed());
+        if sealed_here && !Mutant::EvaluateSealedBuckets.is_active() {
+            return Err(bucket_moved_error());
         }
         Ok(())
     }
 
-    /// The seal of a bucket is laid out.
+    /// Adds the seal of a bucket.
     pub(super) fn seal(&mut self, bucket: BucketId) {
         self.sealed.insert(bucket);
     }
 
-    /// The seal of a bucket is taken away.
+    /// Removes the seal of a bucket.
     pub(super) fn unseal(&mut self, bucket: BucketId) {
         self.sealed.remove(&bucket);
     }
@@ -75,7 +79,7 @@ impl MasterState {
         if self.sessions >= SESSIONS_MAX as u64 {
             return Err(Error::new(
                 Reason::TooMany,
-                format!("{SESSIONS_MAX} sessions are open (sessions_max): close some"),
+                format!("{SESSIONS_MAX} sessions are open, the maximum (sessions_max): close some"),
             ));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Mastership of a group on this node, as its driver keeps it under the group's lock: this node's
-//! way in and out. `leadership.rs` makes the steps.
+//! Mastership of a group on this node, as its driver keeps it under the group's lock.
+//! `leadership.rs` makes the steps into and out of it.
 
 use base::{Error, LogIndex, NodeId, Reason};
 use logic::consensus::Refusal;
@@ -7,26 +7,27 @@ use logic::consensus::Refusal;
 /// See the head of this file.
 #[derive(Default)]
 pub struct Mastership {
-    /// Index up to which it has to apply everything before it becomes master; none: it does not
-    /// lead, or has become master.
-    pub(super) waits_for: Option<LogIndex>,
-    /// True if it is master.
-    pub(super) held: bool,
-    /// Index behind which torn logs may have held entries; it went on without them.
-    pub(super) may_lack: Option<LogIndex>,
-    /// Reason why the last hand-over was refused.
-    pub(super) refused: Option<Refusal>,
+    /// Index up to which this node must apply entries before it becomes master. `None`: it does not
+    /// lead, or is master.
+    pub(super) required_index: Option<LogIndex>,
+    /// True if this node is master.
+    pub(super) is_held: bool,
+    /// Index behind which torn logs may have held acknowledged entries that this node leads
+    /// without.
+    pub(super) possible_loss_after: Option<LogIndex>,
+    /// Refusal of the last hand-over.
+    pub(super) refusal: Option<Refusal>,
 }
 
 impl Mastership {
-    /// Returns true if it may be taken, where this much is applied.
+    /// Returns true if this node may become master, with entries up to `applied` applied.
     pub(super) fn is_due(&self, applied: LogIndex) -> bool {
-        self.waits_for.is_some_and(|index| applied >= index)
+        self.required_index.is_some_and(|index| applied >= index)
     }
 }
 
-/// Another node must answer: this one, as far as is known.
-pub fn not_master(master: Option<NodeId>) -> Error {
+/// Returns the error of a request that only the master can answer. It names the master, if known.
+pub fn not_master_error(master: Option<NodeId>) -> Error {
     let master = master.map_or_else(|| "None".into(), |node| node.to_string());
     Error::new(Reason::NotMaster, master)
 }

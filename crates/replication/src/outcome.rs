@@ -1,4 +1,4 @@
-//! Outcomes as bytes, kept with a session so that a retry gets the answer of the first attempt.
+//! Outcomes as bytes, stored with a session so that a retry gets the answer of the first attempt.
 
 use base::codec::{Malformed, Reader, Writer};
 use base::{Error, LogIndex, Outcome, Reason, Result, UpdateDigest, limits};
@@ -17,10 +17,10 @@ const STEPS: u8 = 9;
 const APPLIED_AT: u8 = 10;
 const FAILED: u8 = 11;
 
-/// Outcome of an update in a session, kept for its retries.
+/// Outcome of an update in a session, stored for its retries.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KeptOutcome {
-    /// Index of the value that holds its effects.
+pub struct StoredOutcome {
+    /// Index of the entry that holds its effects.
     pub index: LogIndex,
     /// The outcome, or the error.
     pub outcome: Result<Outcome>,
@@ -29,13 +29,13 @@ pub struct KeptOutcome {
     pub digest: Option<UpdateDigest>,
 }
 
-/// The bytes to keep: the index, then the outcome, or only that it was applied where it is too
-/// large or holds what a read showed, then the digest.
+/// Encodes an outcome for the store: the index, the outcome, the digest. An outcome that is too
+/// large, or holds the result of a read, is replaced by the fact that it was applied.
 pub fn write(index: LogIndex, outcome: &Result<Outcome>, digest: Option<UpdateDigest>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(48);
     bytes.put_u64(index.0);
-    let whole = write_result(outcome, &mut bytes);
-    if whole.is_none() || bytes.len() > limits::SESSION_OUTCOME_BYTES_MAX {
+    let encoded = write_result(outcome, &mut bytes);
+    if encoded.is_none() || bytes.len() > limits::SESSION_OUTCOME_BYTES_MAX {
         bytes.truncate(8);
         bytes.put_u8(APPLIED_AT);
         bytes.put_u64(index.0);
@@ -46,9 +46,9 @@ pub fn write(index: LogIndex, outcome: &Result<Outcome>, digest: Option<UpdateDi
     bytes
 }
 
-impl KeptOutcome {
-    /// Decodes a kept outcome. `Malformed` if the bytes are none.
-    pub fn read(bytes: &[u8]) -> std::result::Result<KeptOutcome, Malformed> {
+impl StoredOutcome {
+    /// Decodes a stored outcome. `Malformed` if the bytes are none.
+    pub fn read(bytes: &[u8]) -> std::result::Result<StoredOutcome, Malformed> {
         let mut reader = Reader::new(bytes);
         let index = LogIndex(reader.u64("outcome index")?);
         let outcome = read_result(&mut reader, 0)?;
@@ -57,7 +57,7 @@ impl KeptOutcome {
             Some((digest, [])) => Some(UpdateDigest(*digest)),
             _ => return Err(Malformed("outcome")),
         };
-        Ok(KeptOutcome { index, outcome, digest })
+        Ok(StoredOutcome { index, outcome, digest })
     }
 }
 
@@ -66,7 +66,7 @@ fn write_result(outcome: &Result<Outcome>, bytes: &mut Vec<u8>) -> Option<()> {
         Ok(outcome) => write_outcome(outcome, bytes)?,
         Err(error) => {
             bytes.put_u8(FAILED);
-            bytes.put_string(error.reason.word().as_bytes());
+            bytes.put_string(error.reason.name().as_bytes());
             bytes.put_string(&error.detail);
         }
     }
@@ -78,9 +78,9 @@ fn write_outcome(outcome: &Outcome, bytes: &mut Vec<u8>) -> Option<()> {
         bytes.put_u8(tag);
         bytes.put_u8(u8::from(flag));
     };
-    let word = |tag: u8, word: u64, bytes: &mut Vec<u8>| {
+    let tagged_u64 = |tag: u8, value: u64, bytes: &mut Vec<u8>| {
         bytes.put_u8(tag);
-        bytes.put_u64(word);
+        bytes.put_u64(value);
     };
     match outcome {
         Outcome::Done => bytes.put_u8(DONE),
@@ -94,10 +94,10 @@ fn write_outcome(outcome: &Outcome, bytes: &mut Vec<u8>) -> Option<()> {
             flag(SWAPPED, *written, bytes);
             write_option(old.as_ref(), bytes);
         }
-        Outcome::Count(count) => word(COUNT, *count, bytes),
-        Outcome::Number(number) => word(NUMBER, *number as u64, bytes),
-        Outcome::Length(length) => word(LENGTH, *length, bytes),
-        Outcome::AppliedAt(index) => word(APPLIED_AT, index.0, bytes),
+        Outcome::Count(count) => tagged_u64(COUNT, *count, bytes),
+        Outcome::Number(number) => tagged_u64(NUMBER, *number as u64, bytes),
+        Outcome::Length(length) => tagged_u64(LENGTH, *length, bytes),
+        Outcome::AppliedAt(index) => tagged_u64(APPLIED_AT, index.0, bytes),
         Outcome::Text(text) => {
             bytes.put_u8(TEXT);
             bytes.put_string(text);
@@ -123,12 +123,12 @@ fn write_option(value: Option<&Bytes>, bytes: &mut Vec<u8>) {
 
 /// Returns the outcome for another group, in which it stands at `index`. An outcome that can't be
 /// decoded is copied as it is, and reported as damaged when a retry reads it.
-pub fn moved(bytes: &[u8], index: LogIndex) -> Vec<u8> {
-    match KeptOutcome::read(bytes) {
-        Ok(KeptOutcome { outcome: Ok(Outcome::AppliedAt(_)), digest, .. }) => {
+pub fn rebase(bytes: &[u8], index: LogIndex) -> Vec<u8> {
+    match StoredOutcome::read(bytes) {
+        Ok(StoredOutcome { outcome: Ok(Outcome::AppliedAt(_)), digest, .. }) => {
             write(index, &Ok(Outcome::AppliedAt(index)), digest)
         }
-        Ok(KeptOutcome { outcome, digest, .. }) => write(index, &outcome, digest),
+        Ok(StoredOutcome { outcome, digest, .. }) => write(index, &outcome, digest),
         Err(_) => bytes.to_vec(),
     }
 }
@@ -162,8 +162,8 @@ fn read_result(
             Outcome::Steps(steps)
         }
         FAILED => {
-            let word = reader.string(64, "reason")?;
-            let known = Reason::ALL.iter().find(|reason| reason.word().as_bytes() == word);
+            let name = reader.string(64, "reason")?;
+            let known = Reason::ALL.iter().find(|reason| reason.name().as_bytes() == name);
             let reason = *known.ok_or(Malformed("reason"))?;
             let detail = Bytes::copy_from_slice(reader.string(max, "detail")?);
             return Ok(Err(Error { reason, detail }));
@@ -195,16 +195,16 @@ mod tests {
 
     const DIGEST: UpdateDigest = UpdateDigest([0xD1; UpdateDigest::BYTES]);
 
-    fn kept(outcome: Result<Outcome>, digest: Option<UpdateDigest>) -> KeptOutcome {
-        KeptOutcome { index: LogIndex(9), outcome, digest }
+    fn stored(outcome: Result<Outcome>, digest: Option<UpdateDigest>) -> StoredOutcome {
+        StoredOutcome { index: LogIndex(9), outcome, digest }
     }
 
-    fn written(outcome: Result<Outcome>, digest: Option<UpdateDigest>) -> Vec<u8> {
+    fn encoded(outcome: Result<Outcome>, digest: Option<UpdateDigest>) -> Vec<u8> {
         write(LogIndex(9), &outcome, digest)
     }
 
     #[test]
-    fn outcomes_read_back_and_large_ones_are_kept_by_index() {
+    fn outcomes_round_trip_and_large_ones_are_kept_by_index() {
         let value = Bytes::from_static(b"v");
         let failed = Error::key(Reason::AssertionFailed, &value);
         for outcome in [
@@ -215,43 +215,43 @@ mod tests {
             Ok(Outcome::Steps(vec![Ok(Outcome::Count(2)), Err(failed.clone())])),
             Err(failed),
         ] {
-            let bytes = written(outcome.clone(), Some(DIGEST));
-            assert_eq!(KeptOutcome::read(&bytes), Ok(kept(outcome.clone(), Some(DIGEST))));
+            let bytes = encoded(outcome.clone(), Some(DIGEST));
+            assert_eq!(StoredOutcome::read(&bytes), Ok(stored(outcome.clone(), Some(DIGEST))));
             let bare = bytes.len() - UpdateDigest::BYTES;
             for end in (0..bytes.len()).filter(|end| *end != bare) {
-                assert!(KeptOutcome::read(&bytes[..end]).is_err(), "{outcome:?} to {end}");
+                assert!(StoredOutcome::read(&bytes[..end]).is_err(), "{outcome:?} to {end}");
             }
-            assert!(KeptOutcome::read(&[&bytes[..], &[0]].concat()).is_err(), "{outcome:?}");
+            assert!(StoredOutcome::read(&[&bytes[..], &[0]].concat()).is_err(), "{outcome:?}");
         }
         for outcome in [Outcome::Applied(true), Outcome::Existed(false), Outcome::Old(None)] {
-            let mut bytes = written(Ok(outcome), None);
+            let mut bytes = encoded(Ok(outcome), None);
             *bytes.last_mut().expect("a flag") = 2;
-            assert_eq!(KeptOutcome::read(&bytes), Err(Malformed("flag")), "neither yes nor no");
+            assert_eq!(StoredOutcome::read(&bytes), Err(Malformed("flag")), "neither yes nor no");
         }
         let large = Ok(Outcome::Old(Some(Bytes::from(vec![0; 5000]))));
-        let read = KeptOutcome::read(&written(large, Some(DIGEST)));
-        assert_eq!(read, Ok(kept(Ok(Outcome::AppliedAt(LogIndex(9))), Some(DIGEST))));
+        let read = StoredOutcome::read(&encoded(large, Some(DIGEST)));
+        assert_eq!(read, Ok(stored(Ok(Outcome::AppliedAt(LogIndex(9))), Some(DIGEST))));
     }
 
     #[test]
-    fn outcomes_of_the_version_before_are_read_and_have_no_digest() {
+    fn outcome_of_older_format_is_read_without_digest() {
         // The index, a number of 64 bits.
         let before = [&9_u64.to_le_bytes()[..], &[6], &5_u64.to_le_bytes()].concat();
-        let number = kept(Ok(Outcome::Number(5)), None);
-        assert_eq!(KeptOutcome::read(&before), Ok(number.clone()));
-        assert_eq!(written(Ok(Outcome::Number(5)), None), before);
-        let moved = KeptOutcome::read(&moved(&before, LogIndex(3)));
-        assert_eq!(moved, Ok(KeptOutcome { index: LogIndex(3), ..number }));
+        let number = stored(Ok(Outcome::Number(5)), None);
+        assert_eq!(StoredOutcome::read(&before), Ok(number.clone()));
+        assert_eq!(encoded(Ok(Outcome::Number(5)), None), before);
+        let moved = StoredOutcome::read(&rebase(&before, LogIndex(3)));
+        assert_eq!(moved, Ok(StoredOutcome { index: LogIndex(3), ..number }));
     }
 
     #[test]
-    fn an_outcome_that_moves_keeps_its_digest() {
+    fn moved_outcome_takes_new_index_and_keeps_its_digest() {
         for outcome in [Outcome::Done, Outcome::AppliedAt(LogIndex(9))] {
-            let moved = moved(&written(Ok(outcome), Some(DIGEST)), LogIndex(3));
-            let moved = KeptOutcome::read(&moved).expect("it is sound");
+            let moved = rebase(&encoded(Ok(outcome), Some(DIGEST)), LogIndex(3));
+            let moved = StoredOutcome::read(&moved).expect("it is sound");
             assert_eq!((moved.index, moved.digest), (LogIndex(3), Some(DIGEST)));
-            let told = [Ok(Outcome::Done), Ok(Outcome::AppliedAt(LogIndex(3)))];
-            assert!(told.contains(&moved.outcome), "{moved:?}");
+            let expected = [Ok(Outcome::Done), Ok(Outcome::AppliedAt(LogIndex(3)))];
+            assert!(expected.contains(&moved.outcome), "{moved:?}");
         }
     }
 }

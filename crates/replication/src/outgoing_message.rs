@@ -1,4 +1,4 @@
-//! Message of consensus on its way out, with the entries that it names.
+//! Outgoing message of consensus, with the entries that it names.
 
 use base::{LogIndex, NodeId};
 use bytes::Bytes;
@@ -6,14 +6,14 @@ use logic::consensus::{Body, Message};
 
 /// Message that is to be sent.
 pub struct OutgoingMessage {
-    /// Member it is for.
+    /// Member that receives it.
     pub(super) to: NodeId,
     /// The message itself.
     pub(super) message: Message,
     /// Entries that it names.
     pub(super) entries: MessageEntries,
-    /// Index up to which the member has acknowledged what it was sent.
-    pub(super) done: LogIndex,
+    /// Index up to which the member has acknowledged entries.
+    pub(super) acknowledged: LogIndex,
 }
 
 /// Entries of a message.
@@ -21,17 +21,17 @@ pub(super) enum MessageEntries {
     /// The message names none.
     None,
     /// The entries are in memory.
-    Here(Vec<Bytes>),
+    InMemory(Vec<Bytes>),
     /// The entries are read back from the log.
     InLog,
 }
 
-/// Copy of a message that is about a part of its entries.
-pub(super) fn stretch(body: Body, after: LogIndex, upto: LogIndex) -> Body {
+/// Returns a copy of a message body that names the entries behind `after` up to `last`.
+pub(super) fn with_range(body: Body, after: LogIndex, last: LogIndex) -> Body {
     match body {
-        Body::Accept { decided, .. } => Body::Accept { after, upto, decided },
-        Body::Learn { end, .. } => Body::Learn { after, upto, end },
-        Body::Fetched { .. } => Body::Fetched { after, upto },
+        Body::Accept { decided, .. } => Body::Accept { after, last, decided },
+        Body::Learn { end, .. } => Body::Learn { after, last, end },
+        Body::Fetched { .. } => Body::Fetched { after, last },
         other => other,
     }
 }

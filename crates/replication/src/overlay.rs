@@ -3,7 +3,7 @@
 //!
 //! Promises: a later update sees the effects of every earlier one, decided or not. So the master
 //! evaluates conditions once, when it proposes.
-//! Never: shows rows that are expired by the open entry's group time.
+//! Never: returns rows that are expired by the open entry's group time.
 
 use super::budget::Budget;
 use super::layout::{self, StoredRow, StoredSession};
@@ -17,89 +17,91 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use store::{Snapshot, StoreError, Trees};
 
-/// The store under the undecided values, and the value being made on top.
+/// View of the store, the undecided entries above it, and the open entry on top.
 pub struct Overlay<'a> {
     /// Group that is read.
     pub group: GroupId,
-    /// Rows that are applied.
+    /// Applied rows.
     pub store: StoreSource<'a>,
     /// Entries that are not applied yet, oldest first.
     pub pending: &'a VecDeque<PendingEntry>,
-    /// The value that is being made.
+    /// Open entry, which the update is written into.
     pub open: &'a mut PendingEntry,
-    /// Budget of the present update.
+    /// Budget of the current update.
     pub budget: Budget,
-    /// True if a row was treated as gone because it has expired.
+    /// True if a row was treated as absent because it has expired.
     pub saw_expired: bool,
-    /// A buffer for tree keys, so that looking costs no allocation.
+    /// Buffer for tree keys, so that lookups allocate nothing.
     pub scratch: &'a mut Vec<u8>,
 }
 
 /// View of the store.
 #[derive(Clone, Copy)]
 pub enum StoreSource<'a> {
-    /// Rows as they are now. Only under the group's lock they are the same from read to read.
-    Now(&'a dyn Trees),
-    /// Rows at one moment.
-    Then(&'a dyn Snapshot),
+    /// Current rows. Reads repeat only under the group's lock.
+    Live(&'a dyn Trees),
+    /// Rows as of one moment.
+    Snapshot(&'a dyn Snapshot),
 }
 
 impl StoreSource<'_> {
     fn get(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
         match self {
-            StoreSource::Now(trees) => trees.get(key),
-            StoreSource::Then(snapshot) => snapshot.get(key),
+            StoreSource::Live(trees) => trees.get(key),
+            StoreSource::Snapshot(snapshot) => snapshot.get(key),
         }
     }
 
-    fn get_to_write(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
+    fn get_for_update(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
         match self {
-            StoreSource::Now(trees) => trees.get_to_write(key),
-            StoreSource::Then(snapshot) => snapshot.get(key),
+            StoreSource::Live(trees) => trees.get_for_update(key),
+            StoreSource::Snapshot(snapshot) => snapshot.get(key),
         }
     }
 }
 
 impl Overlay<'_> {
     /// Returns the row under the tree key in `scratch`.
-    pub(super) fn raw(&mut self) -> Result<Option<Bytes>> {
+    pub(super) fn get_raw(&mut self) -> Result<Option<Bytes>> {
         self.find(|store, key| store.get(key))
     }
 
     fn find(
         &mut self,
-        stored: impl Fn(&StoreSource<'_>, &[u8]) -> std::result::Result<Option<Bytes>, StoreError>,
+        lookup: impl Fn(&StoreSource<'_>, &[u8]) -> std::result::Result<Option<Bytes>, StoreError>,
     ) -> Result<Option<Bytes>> {
         let key = &self.scratch[..];
-        let pending = || self.pending.iter().rev().find_map(|batch| batch.get(key));
+        let pending = || self.pending.iter().rev().find_map(|entry| entry.get(key));
         let found = match self.open.get(key).or_else(pending) {
             Some(found) => found,
-            None => stored(&self.store, key).map_err(store_error)?,
+            None => lookup(&self.store, key).map_err(store_error)?,
         };
-        self.budget.look(found.as_ref().map_or(0, Bytes::len))?;
+        self.budget.count_row(found.as_ref().map_or(0, Bytes::len))?;
         Ok(found)
     }
 
-    /// The row of a key, if it is there and not expired.
+    /// Returns the row of a key. `None`: it is absent or has expired.
     pub fn row(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<StoredRow>> {
         layout::row_key(self.group, bucket, key, self.scratch);
-        let Some(bytes) = self.raw()? else { return Ok(None) };
+        let Some(bytes) = self.get_raw()? else { return Ok(None) };
         let row = StoredRow::read(&bytes).map_err(corrupt)?;
-        let expired = row.expired(self.open.time);
+        let expired = row.is_expired(self.open.time);
         self.saw_expired |= expired;
         Ok((!expired).then_some(row))
     }
 
-    /// The expiry, expired or not, of a row that is about to be written.
+    /// Returns the expiry of a row that is about to be written, expired or not.
     pub fn expires_at(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<u64>> {
         layout::row_key(self.group, bucket, key, self.scratch);
-        let Some(bytes) = self.find(|store, key| store.get_to_write(key))? else { return Ok(None) };
+        let Some(bytes) = self.find(|store, key| store.get_for_update(key))? else {
+            return Ok(None);
+        };
         Ok(StoredRow::read(&bytes).map_err(corrupt)?.expires)
     }
 
-    /// Writes a row; its value may come in parts. `expires` is a point of group time. The hint of a
-    /// row that expires replaces the former one. If the new row never expires, the former row is
-    /// not read: its hint, if it has one, is checked when it is due.
+    /// Writes a row; its value may consist of parts. `expires`: group time. The hint of a row that
+    /// expires replaces the former one. If the new row never expires, the former row is not read:
+    /// its hint, if it has one, is checked when it is due.
     pub fn put(
         &mut self,
         bucket: BucketId,
@@ -108,19 +110,19 @@ impl Overlay<'_> {
         parts: &[&[u8]],
     ) -> Result<()> {
         if let Some(expires) = expires {
-            let before = self.expires_at(bucket, key)?;
-            self.forget_hint(bucket, key, before.filter(|before| *before != expires));
+            let previous = self.expires_at(bucket, key)?;
+            self.forget_hint(bucket, key, previous.filter(|previous| *previous != expires));
             self.put_hint(expires, bucket, key);
         }
         layout::row_key(self.group, bucket, key, self.scratch);
-        let written = self.open.value_bytes();
+        let bytes_before = self.open.payload_bytes();
         self.open.put(self.scratch, self.open.version(), expires, parts);
-        self.budget.write(self.open.value_bytes() - written);
+        self.budget.count_written(self.open.payload_bytes() - bytes_before);
         Ok(())
     }
 
-    /// Writes a row that has its version already.
-    pub fn put_as(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) {
+    /// Writes a row with the version that it has already.
+    pub fn put_versioned(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) {
         layout::row_key(self.group, bucket, key, self.scratch);
         self.open.put(self.scratch, row.version, row.expires, &[&row.value]);
         if let Some(expires) = row.expires {
@@ -128,28 +130,28 @@ impl Overlay<'_> {
         }
     }
 
-    /// Deletes a row that expires then, and its hint.
+    /// Deletes a row and its hint. `expires`: expiry of the row.
     pub fn remove(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) {
         self.forget_hint(bucket, key, expires);
         self.remove_row(bucket, key);
     }
 
-    /// Deletes a row whose hint was looked at.
+    /// Deletes a row, and leaves its hint to the caller.
     pub fn remove_row(&mut self, bucket: BucketId, key: &[u8]) {
         layout::row_key(self.group, bucket, key, self.scratch);
         self.open.remove(self.scratch);
-        self.budget.write(EFFECT_HEAD_BYTES + self.scratch.len());
+        self.budget.count_written(EFFECT_HEAD_BYTES + self.scratch.len());
     }
 
-    /// The version the present update gives to the rows it writes.
+    /// Returns the version of the rows that the current update writes.
     pub fn version(&self) -> Version {
         self.open.version()
     }
 
-    /// A session, expired or not.
+    /// Returns a session, expired or not.
     pub fn session(&mut self, session: SessionId) -> Result<Option<StoredSession>> {
         layout::session_key(self.group, session, self.scratch);
-        let Some(bytes) = self.raw()? else { return Ok(None) };
+        let Some(bytes) = self.get_raw()? else { return Ok(None) };
         StoredSession::read(&bytes).map(Some).map_err(corrupt)
     }
 
@@ -159,39 +161,39 @@ impl Overlay<'_> {
         self.open.put_raw(self.scratch, &stored.write());
     }
 
-    /// Forgets a session and every outcome it kept; `highest` is its highest number.
+    /// Removes a session and its stored outcomes. `highest`: its highest request number.
     pub fn remove_session(&mut self, session: SessionId, highest: u64) -> Result<()> {
-        self.forget_outcomes(session, oldest_kept(highest), u64::MAX)?;
+        self.remove_outcomes(session, oldest_outcome(highest), u64::MAX)?;
         layout::session_key(self.group, session, self.scratch);
         self.open.remove(self.scratch);
         Ok(())
     }
 
-    /// Makes the session's expiry be looked at when group time reaches `expires`.
+    /// Adds the session's expiry hint, which is due when group time reaches `expires`.
     pub fn put_session_expiry(&mut self, session: SessionId, expires: u64) {
-        let name = session.0.to_be_bytes();
-        self.put_hint(expires, layout::SESSION_BUCKET, &name);
+        let key = session.0.to_be_bytes();
+        self.put_hint(expires, layout::SESSION_BUCKET, &key);
     }
 
-    /// A kept outcome.
+    /// Returns a stored outcome.
     pub fn outcome(&mut self, session: SessionId, number: u64) -> Result<Option<Bytes>> {
         layout::outcome_key(self.group, session, number, self.scratch);
-        self.raw()
+        self.get_raw()
     }
 
-    /// Keeps an outcome.
+    /// Stores an outcome.
     pub fn put_outcome(&mut self, session: SessionId, number: u64, outcome: &[u8]) {
         layout::outcome_key(self.group, session, number, self.scratch);
         self.open.put_raw(self.scratch, outcome);
     }
 
-    /// Forgets the outcomes that a session's window leaves behind when its highest number goes up:
-    /// those below were forgotten before.
+    /// Removes the outcomes that leave a session's window when its highest number rises from `from`
+    /// to `to`. Earlier ones were removed before.
     pub fn slide_window(&mut self, session: SessionId, from: u64, to: u64) -> Result<()> {
-        self.forget_outcomes(session, oldest_kept(from), oldest_kept(to))
+        self.remove_outcomes(session, oldest_outcome(from), oldest_outcome(to))
     }
 
-    fn forget_outcomes(&mut self, session: SessionId, from: u64, to: u64) -> Result<()> {
+    fn remove_outcomes(&mut self, session: SessionId, from: u64, to: u64) -> Result<()> {
         layout::outcome_key(self.group, session, from, self.scratch);
         let low = Bytes::copy_from_slice(self.scratch);
         layout::outcome_key(self.group, session, to, self.scratch);
@@ -205,22 +207,22 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// Walks the rows of a bucket between two keys until `each` returns false.
+    /// Walks the rows of a bucket between two keys until `visit` returns false.
     pub fn rows(
         &mut self,
         bucket: BucketId,
         range: &base::Range,
-        mut each: impl FnMut(Key, StoredRow) -> Result<bool>,
+        mut visit: impl FnMut(Key, StoredRow) -> Result<bool>,
     ) -> Result<()> {
         let (low, high) = row_bounds(self.group, bucket, range);
         let (now, mut saw_expired) = (self.open.time, false);
         let walked = self.walk(low, high, range.direction, |key, bytes| {
             let row = StoredRow::read(bytes).map_err(corrupt)?;
-            if row.expired(now) {
+            if row.is_expired(now) {
                 saw_expired = true;
                 return Ok(true);
             }
-            each(key.slice(layout::ROW_PREFIX_BYTES..), row)
+            visit(key.slice(layout::ROW_PREFIX_BYTES..), row)
         });
         self.saw_expired |= saw_expired;
         walked
@@ -231,45 +233,45 @@ impl Overlay<'_> {
         low: Bound<Bytes>,
         high: Bound<Bytes>,
         direction: Direction,
-        mut each: impl FnMut(&Bytes, &Bytes) -> Result<bool>,
+        mut visit: impl FnMut(&Bytes, &Bytes) -> Result<bool>,
     ) -> Result<()> {
-        if is_empty(&low, &high) {
+        if is_empty_range(&low, &high) {
             return Ok(());
         }
         let budget = &mut self.budget;
-        budget.walk()?;
-        let mut over = BTreeMap::new();
-        // Oldest first: the row of a later entry replaces that of an earlier one.
-        for batch in self.pending.iter().chain(std::iter::once(&*self.open)) {
-            budget.pass(batch.rows())?;
-            for (key, row) in batch.select(|key| within(key, &low, &high)) {
-                budget.look(row.as_ref().map_or(0, Bytes::len))?;
-                over.insert(key, row);
+        budget.count_seek()?;
+        let mut newer = BTreeMap::new();
+        // Oldest entry first: rows of later entries replace those of earlier ones.
+        for entry in self.pending.iter().chain(std::iter::once(&*self.open)) {
+            budget.count_skipped(entry.rows())?;
+            for (key, row) in entry.select(|key| is_within(key, &low, &high)) {
+                budget.count_row(row.as_ref().map_or(0, Bytes::len))?;
+                newer.insert(key, row);
             }
         }
-        let taken;
+        let live_snapshot;
         let snapshot = match self.store {
-            StoreSource::Now(trees) => {
-                taken = trees.snapshot();
-                &*taken
+            StoreSource::Live(trees) => {
+                live_snapshot = trees.snapshot();
+                &*live_snapshot
             }
-            StoreSource::Then(snapshot) => snapshot,
+            StoreSource::Snapshot(snapshot) => snapshot,
         };
         let reverse = direction == Direction::Descending;
-        let mut under = snapshot.range(low, high, reverse).peekable();
-        let mut over: Box<dyn Iterator<Item = (Bytes, Option<Bytes>)>> =
-            if reverse { Box::new(over.into_iter().rev()) } else { Box::new(over.into_iter()) };
-        let mut above = over.next();
+        let mut stored_rows = snapshot.range(low, high, reverse).peekable();
+        let mut newer: Box<dyn Iterator<Item = (Bytes, Option<Bytes>)>> =
+            if reverse { Box::new(newer.into_iter().rev()) } else { Box::new(newer.into_iter()) };
+        let mut next_newer = newer.next();
         loop {
-            let below = match under.peek() {
+            let next_stored = match stored_rows.peek() {
                 Some(Ok((key, _))) => Some(key),
                 Some(Err(_)) => {
-                    let Some(Err(error)) = under.next() else { return Ok(()) };
+                    let Some(Err(error)) = stored_rows.next() else { return Ok(()) };
                     return Err(store_error(error));
                 }
                 None => None,
             };
-            let order = match (&above, below) {
+            let order = match (&next_newer, next_stored) {
                 (None, None) => return Ok(()),
                 (Some(_), None) => std::cmp::Ordering::Less,
                 (None, Some(_)) => std::cmp::Ordering::Greater,
@@ -278,18 +280,18 @@ impl Overlay<'_> {
             };
             if order.is_le() {
                 if order.is_eq() {
-                    under.next();
-                    budget.look(0)?;
+                    stored_rows.next();
+                    budget.count_row(0)?;
                 }
-                if let Some((key, Some(row))) = &above
-                    && !each(key, row)?
+                if let Some((key, Some(row))) = &next_newer
+                    && !visit(key, row)?
                 {
                     return Ok(());
                 }
-                above = over.next();
-            } else if let Some(Ok((key, row))) = under.next() {
-                budget.look(row.len())?;
-                if !each(&key, &row)? {
+                next_newer = newer.next();
+            } else if let Some(Ok((key, row))) = stored_rows.next() {
+                budget.count_row(row.len())?;
+                if !visit(&key, &row)? {
                     return Ok(());
                 }
             }
@@ -297,13 +299,13 @@ impl Overlay<'_> {
     }
 }
 
-/// Returns the lowest number whose outcome is kept in a session with this highest one.
-fn oldest_kept(highest: u64) -> u64 {
+/// Returns the lowest number whose outcome is stored for a session with this highest number.
+fn oldest_outcome(highest: u64) -> u64 {
     highest.saturating_sub(limits::SESSION_WINDOW - 1)
 }
 
 /// Returns true if no key can lie between these bounds, which some iterators do not accept.
-pub fn is_empty(low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
+pub fn is_empty_range(low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
     match (low, high) {
         (Bound::Included(low), Bound::Included(high)) => low > high,
         (Bound::Included(low) | Bound::Excluded(low), Bound::Excluded(high))
@@ -312,7 +314,7 @@ pub fn is_empty(low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
     }
 }
 
-fn within(key: &[u8], low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
+fn is_within(key: &[u8], low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
     (match low {
         Bound::Included(low) => key >= &low[..],
         Bound::Excluded(low) => key > &low[..],
@@ -324,7 +326,7 @@ fn within(key: &[u8], low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
     })
 }
 
-/// The tree's bounds for a range of a bucket's rows.
+/// Returns the tree's bounds for a range of a bucket's rows.
 pub fn row_bounds(
     group: GroupId,
     bucket: BucketId,

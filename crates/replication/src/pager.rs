@@ -1,20 +1,20 @@
-//! Cuts a walk over rows into pages, by rows and by bytes.
+//! Pages of a range read, bounded by rows and by bytes.
 
-use base::range::{Extent, Want};
+use base::range::{Extent, RowContent};
 use base::{Entry, Error, Page, Range, Reason, Result, limits};
 
 /// Collects one page.
 pub struct Pager {
     rows_max: usize,
     bytes_max: usize,
-    want: Want,
+    want: RowContent,
     extent: Extent,
     bytes: usize,
     page: Page,
 }
 
 impl Pager {
-    /// Pages with a range's limits, which never exceed the server's.
+    /// Creates a pager with a range's limits, which never exceed the server's.
     pub fn new(range: &Range) -> Pager {
         let (rows_max, bytes_max) = match range.extent {
             Extent::Whole => (range.rows_max.unwrap_or(usize::MAX), limits::WHOLE_RANGE_BYTES_MAX),
@@ -34,7 +34,7 @@ impl Pager {
         }
     }
 
-    /// Takes a row; `false` means the page is full and this row is for the next one.
+    /// Adds a row. Returns false if the page is full: the row belongs to the next one.
     pub fn push(&mut self, mut entry: Entry) -> bool {
         let full = self.page.entries.len() >= self.rows_max
             || (self.bytes >= self.bytes_max && !self.page.entries.is_empty());
@@ -42,7 +42,7 @@ impl Pager {
             self.page.more = self.rows_max > 0;
             return false;
         }
-        if self.want == Want::Keys {
+        if self.want == RowContent::Keys {
             entry.row = None;
         }
         self.bytes += entry.key.len() + entry.row.as_ref().map_or(0, |row| row.value.len());
@@ -61,14 +61,14 @@ impl Pager {
         }
     }
 
-    /// The page; a range that was wanted whole and does not fit is `too_large`.
+    /// Returns the page. `TooLarge`: the whole range was requested and does not fit.
     pub fn page(self) -> Result<Page> {
-        let cut = self.page.more && self.page.entries.len() < self.rows_max;
-        if self.extent == Extent::Whole && cut {
+        let is_cut = self.page.more && self.page.entries.len() < self.rows_max;
+        if self.extent == Extent::Whole && is_cut {
             let max = limits::WHOLE_RANGE_BYTES_MAX;
             let text = format!(
-                "the range has more than {max} bytes of keys and values \
-                 (whole_range_bytes_max): ask for it in parts"
+                "the range has more than {max} bytes of keys and values (whole_range_bytes_max): \
+                 read it in pages"
             );
             return Err(Error::new(Reason::TooLarge, text));
         }

@@ -10,7 +10,7 @@
 //! effect  = 1 u8 | key length u32 | row length u32 | tree key | row        put
 //!         | 0 u8 | key length u32 | 0 u32          | tree key              remove
 //! ```
-//! The second is a stop-sign, behind which other members agree.
+//! The second is a stop-sign, behind which the next configuration decides.
 //!
 //! The table maps a tree key to the offset of its latest effect, and holds no key: undecided
 //! entries are an overlay over the store, and putting a row into the overlay must cost next to
@@ -29,9 +29,9 @@ pub(super) const HEAD_BYTES: usize = 21;
 pub(super) const EFFECT_HEAD_BYTES: usize = 9;
 pub(super) const PUT: u8 = 1;
 pub(super) const REMOVE: u8 = 0;
-/// Maximum buffer kept for the next entry: the memory of a busy moment is released.
-const ROOM_BYTES_MAX: usize = 1 << 20;
-const ROOM_ROWS_MAX: usize = 8_192;
+/// Maximum capacity that is reused for the next entry: a burst's larger buffers are freed.
+const REUSED_BYTES_MAX: usize = 1 << 20;
+const REUSED_ROWS_MAX: usize = 8_192;
 
 struct RowSlot {
     hash: u64,
@@ -43,7 +43,7 @@ enum Payload {
     Closed(Bytes),
 }
 
-/// An entry with its table.
+/// Entry with its table of effects.
 pub struct PendingEntry {
     /// Index of the entry in its group's log.
     pub index: LogIndex,
@@ -53,11 +53,11 @@ pub struct PendingEntry {
     pub first_version: u64,
     /// Number of its updates.
     pub updates: u32,
-    /// True if a client waits for it to be synced.
+    /// True if a client waits for its sync.
     pub sync: bool,
-    /// The soonest point of group time at which a row of it expires.
+    /// Earliest group time at which one of its rows expires.
     pub earliest_expiry: u64,
-    /// The next configuration, if this is a stop-sign.
+    /// Next configuration, if this is a stop-sign.
     pub sign: Option<Configuration>,
     payload: Payload,
     table: HashTable<RowSlot>,
@@ -66,10 +66,10 @@ pub struct PendingEntry {
     salt: u64,
 }
 
-/// Buffers that earlier entries leave to the next. It is laid out in their buffer, which has its
-/// size and is still in the processor's caches, and the payload is copied out of it. That costs
-/// less than the slack of a buffer of its own, because payloads stay in memory until they are
-/// flushed. Only a large entry takes its buffer with it.
+/// Buffers that a closed entry passes to the next one. The next entry is built in the same buffer,
+/// which is large enough and still in the processor's caches, and its payload is copied out at the
+/// close. The copy costs less than the slack of a buffer of its own, because payloads stay in
+/// memory until they are flushed. Only a large entry keeps its buffer.
 #[derive(Default)]
 pub struct EntryBuffers {
     bytes: Vec<u8>,
@@ -77,24 +77,24 @@ pub struct EntryBuffers {
     rows: usize,
 }
 
-/// A place to come back to.
+/// State of an open entry to which [`PendingEntry::undo`] returns.
 #[derive(Clone, Copy)]
 pub struct Savepoint {
-    /// Number of bytes that the entry held then.
+    /// Number of bytes of the entry at that time.
     pub bytes: usize,
     journal: usize,
 }
 
 impl PendingEntry {
-    /// An empty entry. `salt` keys the table's hashes.
+    /// Creates an empty entry. `salt` keys the table's hashes.
     pub fn new(
         index: LogIndex,
         time: u64,
         first_version: u64,
         salt: u64,
-        room: EntryBuffers,
+        buffers: EntryBuffers,
     ) -> PendingEntry {
-        let EntryBuffers { mut bytes, journal, rows } = room;
+        let EntryBuffers { mut bytes, journal, rows } = buffers;
         bytes.resize(HEAD_BYTES, 0); // filled in when it is closed
         PendingEntry {
             index,
@@ -111,7 +111,7 @@ impl PendingEntry {
         }
     }
 
-    /// A stop-sign.
+    /// Creates a stop-sign.
     pub fn sign(
         index: LogIndex,
         time: u64,
@@ -133,12 +133,12 @@ impl PendingEntry {
         }
     }
 
-    /// Number of bytes of the entry so far.
-    pub fn value_bytes(&self) -> usize {
+    /// Returns the number of bytes of the entry so far.
+    pub fn payload_bytes(&self) -> usize {
         self.bytes().len()
     }
 
-    /// Version of the next update.
+    /// Returns the version of the next update.
     pub fn version(&self) -> Version {
         Version(self.first_version + u64::from(self.updates))
     }
@@ -157,7 +157,7 @@ impl PendingEntry {
         }
     }
 
-    /// Adds: this row now stands under this tree key.
+    /// Adds the put of a row under a tree key.
     #[inline]
     pub fn put(&mut self, key: &[u8], version: Version, expires: Option<u64>, row: &[&[u8]]) {
         let value_bytes: usize = row.iter().map(|part| part.len()).sum();
@@ -173,10 +173,10 @@ impl PendingEntry {
         for part in row {
             bytes.extend_from_slice(part);
         }
-        self.note(key, offset);
+        self.index_effect(key, offset);
     }
 
-    /// Adds: these bytes (no row) now stand under this tree key.
+    /// Adds the put of bytes that are no row under a tree key.
     pub fn put_raw(&mut self, key: &[u8], value: &[u8]) {
         let bytes = self.open();
         let offset = bytes.len();
@@ -185,7 +185,7 @@ impl PendingEntry {
         bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value);
-        self.note(key, offset);
+        self.index_effect(key, offset);
     }
 
     /// Adds the removal of a tree key.
@@ -196,16 +196,16 @@ impl PendingEntry {
         bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&0u32.to_le_bytes());
         bytes.extend_from_slice(key);
-        self.note(key, offset);
+        self.index_effect(key, offset);
     }
 
     #[inline]
-    fn note(&mut self, key: &[u8], offset: usize) {
+    fn index_effect(&mut self, key: &[u8], offset: usize) {
         let hash = codec::checksum(key, self.salt);
         let offset = offset as u32;
         let Payload::Open(bytes) = &self.payload else { return };
-        let same = |slot: &RowSlot| slot.hash == hash && key_at(bytes, slot.offset) == key;
-        let replaced = match self.table.find_mut(hash, same) {
+        let is_same_key = |slot: &RowSlot| slot.hash == hash && key_at(bytes, slot.offset) == key;
+        let replaced = match self.table.find_mut(hash, is_same_key) {
             Some(slot) => Some(std::mem::replace(&mut slot.offset, offset)),
             None => {
                 self.table.insert_unique(hash, RowSlot { hash, offset }, |slot| slot.hash);
@@ -238,39 +238,39 @@ impl PendingEntry {
         })
     }
 
-    /// Number of tree keys that it changes.
+    /// Returns the number of tree keys that it changes.
     pub fn rows(&self) -> usize {
         self.table.len()
     }
 
-    /// Returns the entry's effects on the wanted tree keys, in no order.
+    /// Returns the entry's effects on the selected tree keys, in no order.
     pub fn select<'a>(
         &'a self,
-        wanted: impl Fn(&[u8]) -> bool + 'a,
+        is_selected: impl Fn(&[u8]) -> bool + 'a,
     ) -> impl Iterator<Item = (Bytes, Option<Bytes>)> + 'a {
         let bytes = self.bytes();
         self.table.iter().filter_map(move |slot| {
             let key = key_at(bytes, slot.offset);
-            wanted(key).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
+            is_selected(key).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
         })
     }
 
-    /// A place to come back to if what follows fails.
+    /// Returns the current state, for [`Self::undo`] if a later effect must not stay.
     #[inline]
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { bytes: self.value_bytes(), journal: self.journal.len() }
+        Savepoint { bytes: self.payload_bytes(), journal: self.journal.len() }
     }
 
-    /// Undoes every effect since.
+    /// Undoes every effect since the savepoint.
     pub fn undo(&mut self, savepoint: Savepoint) {
         while self.journal.len() > savepoint.journal {
             let Some((offset, replaced)) = self.journal.pop() else { break };
             let Payload::Open(bytes) = &self.payload else { break };
             let hash = codec::checksum(key_at(bytes, offset), self.salt);
             match replaced {
-                Some(before) => {
+                Some(previous) => {
                     if let Some(slot) = self.table.find_mut(hash, |slot| slot.offset == offset) {
-                        slot.offset = before;
+                        slot.offset = previous;
                     }
                 }
                 None => {
@@ -283,39 +283,39 @@ impl PendingEntry {
         self.open().truncate(savepoint.bytes);
     }
 
-    /// No more effects: gives the payload of the log record. The table stays usable.
+    /// Closes the entry and returns the payload of its log record. The table stays usable.
     pub fn close(&mut self) -> Bytes {
-        self.leave_room();
+        self.close_for_reuse();
         match &self.payload {
             Payload::Closed(bytes) => bytes.clone(),
             Payload::Open(_) => unreachable!("it was closed above"),
         }
     }
 
-    /// Closes it, and gives what the next entry can use.
-    pub fn leave_room(&mut self) -> EntryBuffers {
+    /// Closes the entry, and returns the buffers that the next entry can reuse.
+    pub fn close_for_reuse(&mut self) -> EntryBuffers {
         let Payload::Open(bytes) = &mut self.payload else { return EntryBuffers::default() };
         let mut bytes = std::mem::take(bytes);
         bytes[0] = FORMAT;
         bytes[1..9].copy_from_slice(&self.time.to_le_bytes());
         bytes[9..17].copy_from_slice(&self.first_version.to_le_bytes());
         bytes[17..21].copy_from_slice(&self.updates.to_le_bytes());
-        let mut room = EntryBuffers {
+        let mut buffers = EntryBuffers {
             bytes: Vec::new(),
             journal: std::mem::take(&mut self.journal),
-            rows: self.table.len().max(self.table.capacity() / 2).min(ROOM_ROWS_MAX),
+            rows: self.table.len().max(self.table.capacity() / 2).min(REUSED_ROWS_MAX),
         };
-        room.journal.clear();
-        room.journal.shrink_to(ROOM_ROWS_MAX);
-        self.payload = Payload::Closed(if bytes.capacity() > ROOM_BYTES_MAX {
+        buffers.journal.clear();
+        buffers.journal.shrink_to(REUSED_ROWS_MAX);
+        self.payload = Payload::Closed(if bytes.capacity() > REUSED_BYTES_MAX {
             Bytes::from(bytes)
         } else {
             let payload = Bytes::copy_from_slice(&bytes);
             bytes.clear();
-            room.bytes = bytes;
+            buffers.bytes = bytes;
             payload
         });
-        room
+        buffers
     }
 }
 
@@ -330,9 +330,9 @@ fn ranges_at(
     bytes: &[u8],
     offset: usize,
 ) -> (bool, std::ops::Range<usize>, std::ops::Range<usize>) {
-    let word =
+    let length_at =
         |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
     let key_start = offset + EFFECT_HEAD_BYTES;
-    let row_start = key_start + word(offset + 1);
-    (bytes[offset] == PUT, key_start..row_start, row_start..row_start + word(offset + 5))
+    let row_start = key_start + length_at(offset + 1);
+    (bytes[offset] == PUT, key_start..row_start, row_start..row_start + length_at(offset + 5))
 }

@@ -7,7 +7,7 @@
 //! Invariants: entries stand in the order of their indexes; the first `proposed` of `pending` are
 //! proposed, and the others and the open one follow each other without gaps; versions and times
 //! rise from entry to entry. An entry is closed once, and no update enters it afterwards.
-//! Never: knows whether this node is master; hands an entry to consensus (`driver.rs` does).
+//! Never: checks whether this node is master; passes an entry to consensus (`driver.rs` does).
 
 use super::batching::BatchingPolicy;
 use super::budget::Budget;
@@ -28,15 +28,15 @@ use store::Trees;
 /// See the head of this file.
 pub struct ProposalQueue {
     group: GroupId,
-    /// The open entry. `None` until an update comes.
+    /// Open entry. `None`: no update since the last close.
     open: Option<PendingEntry>,
-    /// Closed entries: proposed or about to be, and not yet applied.
+    /// Closed entries that are not applied yet, proposed or not.
     pending: VecDeque<PendingEntry>,
     /// Number of entries at the front of `pending` that are proposed.
     proposed: usize,
     /// Rule for closing the open entry.
     batching: BatchingPolicy,
-    /// Group time, which the next entry is dated with.
+    /// Group time. The next entry carries its current value.
     pub clock: GroupClock,
     /// Version of the next entry's first update.
     next_version: u64,
@@ -44,12 +44,12 @@ pub struct ProposalQueue {
     bytes_max: usize,
     /// Buffer for tree keys.
     scratch: Vec<u8>,
-    /// Buffers that the last closed entry left to the next one.
-    room: EntryBuffers,
+    /// Buffers of the last closed entry, reused for the next one.
+    buffers: EntryBuffers,
 }
 
 impl ProposalQueue {
-    /// Makes an empty queue behind the last applied entry.
+    /// Creates an empty queue behind the last applied entry.
     pub(super) fn new(group: GroupId, mark: Mark, bytes_max: usize) -> ProposalQueue {
         ProposalQueue {
             group,
@@ -57,38 +57,41 @@ impl ProposalQueue {
             pending: VecDeque::new(),
             proposed: 0,
             batching: BatchingPolicy::default(),
-            clock: GroupClock::from(mark.time),
+            clock: GroupClock::starting_at(mark.time),
             next_version: mark.next_version.max(1),
             bytes_max,
             scratch: Vec::new(),
-            room: EntryBuffers::default(),
+            buffers: EntryBuffers::default(),
         }
     }
 
-    /// Restarts behind the last applied entry, which another master may have made.
+    /// Restarts behind the last applied entry, which another master may have proposed.
     pub(super) fn restart(&mut self, mark: Mark) {
-        self.clock = GroupClock::from(mark.time);
+        self.clock = GroupClock::starting_at(mark.time);
         self.next_version = mark.next_version.max(1);
     }
 
-    /// Makes sure an entry is open. Gives whether it holds no update yet, and how long it is.
+    /// Opens an entry unless one is open. Returns true if it holds no update yet, and its length in
+    /// bytes.
     pub fn begin(&mut self, replica: &Replica) -> (bool, usize) {
-        let room = match &self.open {
-            Some(open) if open.updates > 0 => return (false, open.value_bytes()),
-            // The last update failed. The next may fail as well, and needs no buffers of others.
+        let buffers = match &self.open {
+            Some(open) if open.updates > 0 => return (false, open.payload_bytes()),
+            // The last update failed and left the entry empty. The next may fail as well, so no
+            // buffers are reserved for it.
             Some(_) => EntryBuffers::default(),
-            None => std::mem::take(&mut self.room),
+            None => std::mem::take(&mut self.buffers),
         };
         let (now, salt) = (self.clock.now(), world::salt() ^ u64::from(self.group.0));
-        let fresh = PendingEntry::new(self.next_index(replica), now, self.next_version, salt, room);
-        (true, self.open.insert(fresh).value_bytes())
+        let entry =
+            PendingEntry::new(self.next_index(replica), now, self.next_version, salt, buffers);
+        (true, self.open.insert(entry).payload_bytes())
     }
 
-    /// Returns what an update sees.
+    /// Returns the overlay on which an update is evaluated.
     pub(super) fn overlay<'a>(&'a mut self, trees: &'a dyn Trees) -> Overlay<'a> {
         Overlay {
             group: self.group,
-            store: StoreSource::Now(trees),
+            store: StoreSource::Live(trees),
             pending: &self.pending,
             open: self.open.as_mut().expect("`begin` was called"),
             budget: Budget::unbounded(),
@@ -97,29 +100,31 @@ impl ProposalQueue {
         }
     }
 
-    /// Counts one more update of the open entry, which was `fresh` when the update came, and closes
-    /// it if it is full. Returns the entry's index, and true if the driver should look at it now.
+    /// Counts one more update of the open entry, and closes the entry if it is full. `is_first`:
+    /// the entry held no update before. Returns the entry's index, and true if the driver must run
+    /// now.
     #[inline]
-    pub fn add(&mut self, fresh: bool, sync: bool) -> (LogIndex, bool) {
+    pub fn add(&mut self, is_first: bool, sync: bool) -> (LogIndex, bool) {
         let open = self.open.as_mut().expect("an update was just written into it");
         open.updates += 1;
         open.sync |= sync;
         let index = open.index;
         let full =
-            open.value_bytes() >= VALUE_BATCH_BYTES || open.updates as usize >= VALUE_UPDATES_MAX;
-        let is_due = full || fresh || self.batching.is_complete(open.updates);
+            open.payload_bytes() >= VALUE_BATCH_BYTES || open.updates as usize >= VALUE_UPDATES_MAX;
+        let is_due = full || is_first || self.batching.is_complete(open.updates);
         if full {
             self.close();
         }
         (index, is_due)
     }
 
-    /// Returns true if something was written into the open entry since `begin` gave this length.
-    pub(super) fn changed(&self, begun: usize) -> bool {
-        self.open.as_ref().is_some_and(|open| open.value_bytes() > begun)
+    /// Returns true if something was written into the open entry since `begin` returned this
+    /// length.
+    pub(super) fn changed(&self, begun_bytes: usize) -> bool {
+        self.open.as_ref().is_some_and(|open| open.payload_bytes() > begun_bytes)
     }
 
-    /// Version of the update that is being evaluated.
+    /// Returns the version of the update that is being evaluated.
     pub(super) fn version(&self) -> Option<Version> {
         self.open.as_ref().map(PendingEntry::version)
     }
@@ -132,11 +137,12 @@ impl ProposalQueue {
         }
     }
 
-    /// Closes the open entry if it should wait no longer; `decided`: what consensus has decided.
+    /// Closes the open entry if it need not wait for more updates. `decided`: the last decided
+    /// index.
     pub(super) fn close_if_due(&mut self, decided: LogIndex, now: Millis) {
         let in_flight = self.pending.iter().take(self.proposed);
         let undecided =
-            in_flight.filter(|batch| batch.index > decided).map(|batch| batch.updates).sum();
+            in_flight.filter(|entry| entry.index > decided).map(|entry| entry.updates).sum();
         let open = self.open.as_ref().map_or(0, |open| open.updates);
         if self.batching.is_due(open, undecided, now.0) {
             self.close();
@@ -152,13 +158,13 @@ impl ProposalQueue {
     /// Closes the open entry, if it holds an update.
     pub(super) fn close(&mut self) {
         let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
-        self.room = open.leave_room();
+        self.buffers = open.close_for_reuse();
         self.next_version = open.first_version + u64::from(open.updates);
         self.pending.push_back(open);
     }
 
-    /// Adds a stop-sign behind everything taken so far. Returns its index.
-    pub(super) fn lay_out_sign(&mut self, replica: &Replica, next: Configuration) -> LogIndex {
+    /// Appends a stop-sign behind all accepted updates. Returns its index.
+    pub(super) fn append_sign(&mut self, replica: &Replica, next: Configuration) -> LogIndex {
         self.close();
         let (index, time) = (self.next_index(replica), self.clock.now());
         self.pending.push_back(PendingEntry::sign(index, time, self.next_version, next));
@@ -167,16 +173,16 @@ impl ProposalQueue {
 
     /// Returns true if a stop-sign waits to be applied.
     pub(super) fn has_sign(&self) -> bool {
-        self.pending.iter().any(|own| own.sign.is_some())
+        self.pending.iter().any(|entry| entry.sign.is_some())
     }
 
-    /// The index of the next entry, behind those that wait to be proposed.
+    /// Returns the index of the next entry, behind those that wait to be proposed.
     fn next_index(&self, replica: &Replica) -> LogIndex {
         let ahead = (self.pending.len() - self.proposed) as u64;
         LogIndex(replica.next().0 + ahead)
     }
 
-    /// The closed entry that is proposed next.
+    /// Returns the closed entry that is proposed next.
     pub(super) fn next_proposal(&self) -> Option<&PendingEntry> {
         self.pending.get(self.proposed)
     }
@@ -191,15 +197,16 @@ impl ProposalQueue {
         self.proposed == self.pending.len()
     }
 
-    /// The bytes of the entry that is being proposed, and whether a client waits for its sync.
+    /// Returns the payload of the entry that is being proposed, and true if a client waits for its
+    /// sync.
     pub(super) fn payload(&mut self, index: LogIndex) -> (Bytes, bool) {
-        let own = self.pending.get_mut(self.proposed).filter(|own| own.index == index);
-        let own = own.expect("a value is logged when it comes or when it is proposed");
-        (own.close(), own.sync)
+        let entry = self.pending.get_mut(self.proposed).filter(|entry| entry.index == index);
+        let entry = entry.expect("a value is logged when it comes or when it is proposed");
+        (entry.close(), entry.sync)
     }
 
-    /// The index of the first own entry that is not proposed yet.
-    pub(super) fn unproposed(&self) -> Option<LogIndex> {
+    /// Returns the index of the first own entry that is not proposed yet.
+    pub(super) fn first_unproposed(&self) -> Option<LogIndex> {
         self.next_proposal().or(self.open.as_ref()).map(|first| first.index)
     }
 
@@ -211,10 +218,11 @@ impl ProposalQueue {
 
     /// Returns true if a proposed entry is not decided.
     pub(super) fn has_in_flight(&self, decided: LogIndex) -> bool {
-        self.pending.iter().take(self.proposed).any(|own| own.index > decided)
+        self.pending.iter().take(self.proposed).any(|entry| entry.index > decided)
     }
 
-    /// Last entry with an update, not applied yet. `None`: all are applied.
+    /// Returns the index of the last entry with an update that is not applied yet. `None`: all are
+    /// applied.
     #[inline]
     pub(super) fn last(&self) -> Option<LogIndex> {
         let open = self.open.as_ref().filter(|open| open.updates > 0);
@@ -228,34 +236,34 @@ impl ProposalQueue {
         (index > applied.index()).then(|| Ticket { group, index, epoch: applied.epoch() })
     }
 
-    /// The last of the entries that were begun before this point of group time.
+    /// Returns the index of the last entry that was begun before this group time.
     pub(super) fn last_before(&self, time: u64) -> Option<LogIndex> {
-        let late = self.pending.partition_point(|batch| batch.time < time);
-        let last = late.checked_sub(1).and_then(|last| self.pending.get(last));
+        let count = self.pending.partition_point(|entry| entry.time < time);
+        let last = count.checked_sub(1).and_then(|last| self.pending.get(last));
         last.map(|last| last.index)
     }
 
     /// Releases entries up to an applied index.
-    pub(super) fn landed(&mut self, upto: LogIndex) {
-        while self.pending.front().is_some_and(|batch| batch.index <= upto) {
+    pub(super) fn release_applied(&mut self, applied: LogIndex) {
+        while self.pending.front().is_some_and(|entry| entry.index <= applied) {
             self.pending.pop_front();
             self.proposed = self.proposed.saturating_sub(1);
         }
     }
 
-    /// Ends the epoch: own entries that are not decided are none of this node's any more.
-    pub(super) fn end_term(&mut self, decided: LogIndex, applied: &Applied) {
+    /// Ends the epoch: drops this node's entries that are not decided, and fails their tickets.
+    pub(super) fn end_epoch(&mut self, decided: LogIndex, applied: &Applied) {
         // An unproposed entry was never decided, whatever entry stands at its index.
-        let unproposed = self.unproposed();
-        let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
-        let decided = unproposed.map_or(decided, |first| decided.min(before(first)));
+        let unproposed = self.first_unproposed();
+        let previous = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
+        let decided = unproposed.map_or(decided, |first| decided.min(previous(first)));
         if unproposed.is_none() && self.pending.back().is_none_or(|last| last.index <= decided) {
-            return; // Nobody holds a ticket for anything beyond.
+            return; // No ticket names a later index.
         }
         let proposed = self.pending.iter().take(self.proposed).last().map(|last| last.index);
         let proposed = proposed.map_or(decided, |proposed| proposed.max(decided));
-        applied.end_term(decided, proposed);
-        self.pending.retain(|own| own.index <= decided);
+        applied.end_epoch(decided, proposed);
+        self.pending.retain(|entry| entry.index <= decided);
         self.proposed = self.pending.len();
         self.open = None;
     }
@@ -268,7 +276,7 @@ impl ProposalQueue {
             return Err(Error::new(
                 Reason::Overloaded,
                 format!(
-                    "{updates} updates of {bytes} bytes wait for the disk already \
+                    "{updates} updates of {bytes} bytes already wait for the disk \
                      (undecided_updates_max, undecided_bytes_max): retry later"
                 ),
             ));
@@ -279,8 +287,8 @@ impl ProposalQueue {
     /// Updates and bytes that are not applied yet.
     pub fn undecided(&self) -> (u64, usize) {
         let all = self.pending.iter().chain(self.open.as_ref());
-        all.fold((0, 0), |(updates, bytes), batch| {
-            (updates + u64::from(batch.updates), bytes + batch.value_bytes())
+        all.fold((0, 0), |(updates, bytes), entry| {
+            (updates + u64::from(entry.updates), bytes + entry.payload_bytes())
         })
     }
 
@@ -289,7 +297,7 @@ impl ProposalQueue {
         self.pending.iter()
     }
 
-    /// Most undecided bytes, here and in messages of other members.
+    /// Returns the maximum of undecided bytes, in this queue and in messages of other members.
     pub(super) fn bytes_max(&self) -> usize {
         self.bytes_max
     }
@@ -299,12 +307,13 @@ impl ProposalQueue {
 mod tests {
     use super::*;
     use base::{Ballot, ConfigurationId, NodeId};
-    use logic::consensus::{LeaseClock, Restored};
+    use logic::consensus::{LeaseClock, RestoredState};
     use store::MemoryTrees;
 
     fn replica() -> Replica {
-        let configuration = Configuration::alone(ConfigurationId(0), NodeId(1)).expect("a voter");
-        let restored = Restored {
+        let configuration =
+            Configuration::single_member(ConfigurationId(0), NodeId(1)).expect("a voter");
+        let restored = RestoredState {
             node: NodeId(1),
             configuration,
             base: LogIndex(0),
@@ -324,22 +333,22 @@ mod tests {
         ProposalQueue::new(GroupId(1), mark, 100)
     }
 
-    /// Takes an update of these bytes; returns its index.
-    fn take(queue: &mut ProposalQueue, value: &[u8]) -> LogIndex {
+    /// Adds an update of these bytes; returns its index.
+    fn add(queue: &mut ProposalQueue, value: &[u8]) -> LogIndex {
         let trees = MemoryTrees::new(1 << 20);
-        let (fresh, begun) = queue.begin(&replica());
+        let (is_first, begun_bytes) = queue.begin(&replica());
         queue.overlay(&trees).open.put_raw(b"key", value);
-        assert!(queue.changed(begun));
-        queue.add(fresh, true).0
+        assert!(queue.changed(begun_bytes));
+        queue.add(is_first, true).0
     }
 
     #[test]
-    fn updates_share_the_open_value_and_later_ones_stand_behind_it() {
+    fn updates_share_the_open_entry_and_later_ones_join_the_next() {
         let mut queue = queue();
-        assert_eq!((take(&mut queue, b"1"), take(&mut queue, b"2")), (LogIndex(1), LogIndex(1)));
+        assert_eq!((add(&mut queue, b"1"), add(&mut queue, b"2")), (LogIndex(1), LogIndex(1)));
         queue.close();
-        assert_eq!(take(&mut queue, b"3"), LogIndex(2));
-        assert_eq!(queue.unproposed(), Some(LogIndex(1)));
+        assert_eq!(add(&mut queue, b"3"), LogIndex(2));
+        assert_eq!(queue.first_unproposed(), Some(LogIndex(1)));
         assert!(queue.has_unproposed() && !queue.is_proposed());
         assert_eq!(queue.undecided().0, 3);
         let versions: Vec<_> = queue.pending().map(|closed| closed.first_version).collect();
@@ -347,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_without_an_update_is_made_anew_and_never_closed() {
+    fn empty_open_entry_is_recreated_and_never_closed() {
         let mut queue = queue();
         assert!(queue.begin(&replica()).0 && queue.begin(&replica()).0);
         queue.close();
@@ -357,34 +366,34 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_refuses_updates_until_its_values_are_applied() {
+    fn full_queue_rejects_updates_until_its_entries_are_applied() {
         let mut queue = queue();
         queue.check_room().expect("it is empty");
-        take(&mut queue, &[0; 100]);
+        add(&mut queue, &[0; 100]);
         let refused = queue.check_room().expect_err("it is full");
         assert_eq!(refused.reason, Reason::Overloaded);
         queue.close();
         queue.mark_proposed();
-        queue.landed(LogIndex(1));
+        queue.release_applied(LogIndex(1));
         queue.check_room().expect("there is room");
         assert!(queue.is_proposed());
     }
 
     #[test]
-    fn what_is_not_decided_when_the_term_ends_is_forgotten() {
+    fn undecided_entries_are_dropped_when_the_term_ends() {
         let (mut queue, applied) = (queue(), Applied::default());
         for value in [b"1", b"2", b"3"] {
-            take(&mut queue, value);
+            add(&mut queue, value);
             queue.close();
         }
         queue.mark_proposed();
         queue.mark_proposed();
         assert!(queue.has_in_flight(LogIndex(1)) && !queue.has_in_flight(LogIndex(2)));
         let epoch = applied.epoch();
-        queue.end_term(LogIndex(1), &applied);
+        queue.end_epoch(LogIndex(1), &applied);
         assert_eq!(applied.epoch(), epoch + 1);
-        assert_eq!((queue.pending().count(), queue.unproposed()), (1, None));
-        queue.end_term(LogIndex(1), &applied);
+        assert_eq!((queue.pending().count(), queue.first_unproposed()), (1, None));
+        queue.end_epoch(LogIndex(1), &applied);
         assert_eq!(applied.epoch(), epoch + 1, "nobody holds a ticket for anything beyond");
     }
 }

@@ -3,7 +3,7 @@
 use super::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use super::group::Group;
 use super::layout::{self, StoredRow};
-use super::overlay::{is_empty, row_bounds};
+use super::overlay::{is_empty_range, row_bounds};
 use super::pager::Pager;
 use crate::bucket::Bucket;
 use base::error::{corrupt, shutting_down};
@@ -19,11 +19,12 @@ use std::cell::Cell;
 use std::time::Duration;
 use store::Snapshot;
 
-/// Several values are read where the request came in up to so many bytes together, and one more: a
-/// few of the largest take longer than thousands of small ones.
+/// Maximum bytes of values that a read of several keys takes on the thread that received the
+/// request; the last value may exceed it. A few of the largest take longer than thousands of small
+/// ones.
 pub const BYTES_AT_ONCE: usize = 256 << 10;
 
-/// True for a read that belongs on a thread that may wait, whatever it finds.
+/// Returns true for a read that belongs on a thread that may block, whatever it finds.
 pub fn is_long(read: &Read) -> bool {
     match read {
         Read::Range(range) => range.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
@@ -48,13 +49,14 @@ pub fn read_at_once(group: &Group, bucket: &Bucket, read: &Read) -> Option<Resul
     }
     let reader = RowReader::new(group, bucket, BYTES_AT_ONCE);
     let reply = reader.answer(read);
-    (!reader.is_cut.get()).then_some(reply)
-}
-fn holds(held: bool, key: &Key) -> Result<Body> {
-    if held { Ok(Body::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
+    (!reader.is_truncated.get()).then_some(reply)
 }
 
-fn shown(row: StoredRow, now: u64) -> Row {
+fn check_assertion(holds: bool, key: &Key) -> Result<Body> {
+    if holds { Ok(Body::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
+}
+
+fn to_row(row: StoredRow, now: u64) -> Row {
     Row {
         value: row.value,
         version: row.version,
@@ -65,35 +67,35 @@ fn shown(row: StoredRow, now: u64) -> Row {
 struct RowReader<'a> {
     group: &'a Group,
     bucket: &'a Bucket,
-    /// Index that is not behind anything that was read.
+    /// Index at or above that of every row read so far.
     index: Cell<LogIndex>,
     now: u64,
-    /// Bytes of values that may still be read.
-    room: Cell<usize>,
-    /// True if the read ended because `room` was used up: the result is incomplete.
-    is_cut: Cell<bool>,
+    /// Remaining bytes of values that may be read.
+    bytes_left: Cell<usize>,
+    /// True if the read ended because `bytes_left` was used up: the result is incomplete.
+    is_truncated: Cell<bool>,
 }
 
 impl<'a> RowReader<'a> {
     fn new(group: &'a Group, bucket: &'a Bucket, bytes: usize) -> RowReader<'a> {
-        // Both before the rows.
+        // Both are read before the rows.
         let index = Cell::new(group.applied.index());
-        let (now, room) = (group.applied.time(), Cell::new(bytes));
-        RowReader { group, bucket, index, now, room, is_cut: Cell::new(false) }
+        let (now, bytes_left) = (group.applied.time(), Cell::new(bytes));
+        RowReader { group, bucket, index, now, bytes_left, is_truncated: Cell::new(false) }
     }
 
     fn answer(&self, read: &Read) -> Result<Reply> {
         let body = match read {
-            Read::Get(key) => Body::Row(self.get(key)?.map(|row| shown(row, self.now))),
+            Read::Get(key) => Body::Row(self.get(key)?.map(|row| to_row(row, self.now))),
             Read::Assert { key, expected } => {
                 let value = self.get(key)?.map(|row| row.value);
-                holds(value == *expected, key)?
+                check_assertion(value == *expected, key)?
             }
-            Read::AssertExists(key) => holds(self.get(key)?.is_some(), key)?,
+            Read::AssertExists(key) => check_assertion(self.get(key)?.is_some(), key)?,
             Read::Exists(keys) => Body::Count(self.count(keys)?),
-            Read::MultiGet(keys) => Body::Rows(self.many(keys)?),
+            Read::MultiGet(keys) => Body::Rows(self.multi_get(keys)?),
             Read::MultiGetAll(keys) => {
-                let rows = self.many(keys)?;
+                let rows = self.multi_get(keys)?;
                 if let Some(missing) = rows.iter().position(Option::is_none) {
                     return Err(Error::key(Reason::NotFound, &keys[missing]));
                 }
@@ -102,7 +104,9 @@ impl<'a> RowReader<'a> {
             Read::Range(range) => {
                 let mut pager = Pager::new(range);
                 let now = self.now;
-                self.walk(range, |key, row| pager.push(Entry { key, row: Some(shown(row, now)) }))?;
+                self.walk(range, |key, row| {
+                    pager.push(Entry { key, row: Some(to_row(row, now)) })
+                })?;
                 Body::Page(pager.page()?)
             }
             Read::KeyCount => {
@@ -117,17 +121,18 @@ impl<'a> RowReader<'a> {
         Ok(Reply::new(self.index.get(), body))
     }
 
-    /// Takes the bytes of a row, expired or not, from `room`. Returns true if more may be read.
-    fn goes_on_after(&self, bytes: usize) -> bool {
-        match self.room.get().checked_sub(bytes) {
-            Some(left) => self.room.set(left),
-            None => self.is_cut.set(true),
+    /// Charges the bytes of a row, expired or not, to `bytes_left`. Returns true if more may be
+    /// read.
+    fn charge(&self, bytes: usize) -> bool {
+        match self.bytes_left.get().checked_sub(bytes) {
+            Some(rest) => self.bytes_left.set(rest),
+            None => self.is_truncated.set(true),
         }
-        !self.is_cut.get()
+        !self.is_truncated.get()
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<StoredRow>> {
-        // Keys are short as a rule: theirs are built on the stack.
+        // Most keys are short: their tree keys are built on the stack.
         let length = layout::ROW_PREFIX_BYTES + key.len();
         let mut short = [0; 128];
         if let Some(tree_key) = short.get_mut(..length) {
@@ -144,85 +149,85 @@ impl<'a> RowReader<'a> {
 
     fn row(&self, tree_key: &[u8]) -> Result<Option<StoredRow>> {
         let row = self.group.shared.trees.get(tree_key).map_err(store_error)?;
-        self.index.set(self.group.applied.shown());
-        self.live(row)
+        self.index.set(self.group.applied.visible_index());
+        self.decode_unexpired(row)
     }
 
     /// Takes a snapshot of the applied rows, at an entry's boundary.
     fn snapshot(&self) -> Box<dyn Snapshot> {
         let snapshot = self.group.shared.trees.snapshot();
-        self.index.set(self.group.applied.shown());
+        self.index.set(self.group.applied.visible_index());
         snapshot
     }
 
-    fn live(&self, bytes: Option<Bytes>) -> Result<Option<StoredRow>> {
+    fn decode_unexpired(&self, bytes: Option<Bytes>) -> Result<Option<StoredRow>> {
         let Some(bytes) = bytes else { return Ok(None) };
         let row = StoredRow::read(&bytes).map_err(corrupt)?;
-        Ok((!row.expired(self.now)).then_some(row))
+        Ok((!row.is_expired(self.now)).then_some(row))
     }
 
-    /// Several keys as of one moment.
-    fn many(&self, keys: &[Key]) -> Result<Vec<Option<Row>>> {
+    /// Returns the rows of several keys as of one moment.
+    fn multi_get(&self, keys: &[Key]) -> Result<Vec<Option<Row>>> {
         if let [key] = keys {
-            return Ok(vec![self.get(key)?.map(|row| shown(row, self.now))]);
+            return Ok(vec![self.get(key)?.map(|row| to_row(row, self.now))]);
         }
         let mut rows = Vec::with_capacity(keys.len());
         let mut bytes = 0;
-        self.each(keys, |row| {
+        self.for_each_key(keys, |row| {
             bytes += row.as_ref().map_or(0, |row| row.value.len());
-            rows.push(row.map(|row| shown(row, self.now)));
+            rows.push(row.map(|row| to_row(row, self.now)));
             check::values(bytes)
         })?;
         Ok(rows)
     }
 
-    /// Counts the keys that exist, at one moment.
+    /// Returns the number of keys that exist at one moment.
     fn count(&self, keys: &[Key]) -> Result<u64> {
         if let [key] = keys {
             return Ok(u64::from(self.get(key)?.is_some()));
         }
         let mut count = 0;
-        self.each(keys, |row| {
+        self.for_each_key(keys, |row| {
             count += u64::from(row.is_some());
             Ok(())
         })?;
         Ok(count)
     }
 
-    fn each(
+    fn for_each_key(
         &self,
         keys: &[Key],
-        mut take: impl FnMut(Option<StoredRow>) -> Result<()>,
+        mut visit: impl FnMut(Option<StoredRow>) -> Result<()>,
     ) -> Result<()> {
         let snapshot = self.snapshot();
         let mut tree_key = Vec::new();
-        for (at, key) in keys.iter().enumerate() {
+        for (position, key) in keys.iter().enumerate() {
             layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
             let bytes = snapshot.get(&tree_key).map_err(store_error)?;
-            let is_last = at + 1 == keys.len();
-            let goes_on = is_last || self.goes_on_after(bytes.as_ref().map_or(0, Bytes::len));
-            take(self.live(bytes)?)?;
-            if !goes_on {
+            let is_last = position + 1 == keys.len();
+            let may_continue = is_last || self.charge(bytes.as_ref().map_or(0, Bytes::len));
+            visit(self.decode_unexpired(bytes)?)?;
+            if !may_continue {
                 break;
             }
         }
         Ok(())
     }
 
-    fn walk(&self, range: &Range, mut each: impl FnMut(Key, StoredRow) -> bool) -> Result<()> {
+    fn walk(&self, range: &Range, mut visit: impl FnMut(Key, StoredRow) -> bool) -> Result<()> {
         let (low, high) = row_bounds(self.group.id, self.bucket.id, range);
-        if is_empty(&low, &high) {
+        if is_empty_range(&low, &high) {
             return Ok(());
         }
         let snapshot = self.snapshot();
         let reverse = range.direction == base::range::Direction::Descending;
         for row in snapshot.range(low, high, reverse) {
             let (key, bytes) = row.map_err(store_error)?;
-            if !self.goes_on_after(bytes.len()) {
+            if !self.charge(bytes.len()) {
                 break;
             }
-            let Some(row) = self.live(Some(bytes))? else { continue };
-            if !each(key.slice(layout::ROW_PREFIX_BYTES..), row) {
+            let Some(row) = self.decode_unexpired(Some(bytes))? else { continue };
+            if !visit(key.slice(layout::ROW_PREFIX_BYTES..), row) {
                 break;
             }
         }
@@ -249,12 +254,12 @@ impl Group {
 
 /// Confirms by a majority that this node is master, and waits until it has applied all that was
 /// decided before.
-pub async fn still_master(group: &Group) -> Result<()> {
-    let asking = async {
+pub async fn confirm_master(group: &Group) -> Result<()> {
+    let confirmation = async {
         let index = group.read_index().await?;
-        group.applied.reached(index).await
+        group.applied.wait_reached(index).await
     };
-    timeout(Duration::from_millis(FORWARD_MS_MAX), asking).await.unwrap_or_else(|| {
+    timeout(Duration::from_millis(FORWARD_MS_MAX), confirmation).await.unwrap_or_else(|| {
         let text = format!(
             "no majority of group {} confirmed that this node is its master: try again",
             group.id

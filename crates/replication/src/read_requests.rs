@@ -10,12 +10,12 @@ use tokio::sync::oneshot;
 #[derive(Default)]
 pub struct ReadRequests {
     waiting: BTreeMap<ReadToken, oneshot::Sender<Result<LogIndex>>>,
-    /// Token of the next read that asks the others.
+    /// Token of the next read.
     next: u64,
 }
 
 impl ReadRequests {
-    /// Adds a request. Consensus gets it under the returned token.
+    /// Adds a request. The caller submits it to consensus under the returned token.
     pub(super) fn begin(&mut self) -> (ReadToken, oneshot::Receiver<Result<LogIndex>>) {
         let (sender, answer) = oneshot::channel();
         let token = ReadToken(self.next);
@@ -24,14 +24,14 @@ impl ReadRequests {
         (token, answer)
     }
 
-    /// Answers one.
+    /// Answers a request.
     pub(super) fn answer(&mut self, token: ReadToken, answer: Result<LogIndex>) {
         if let Some(reader) = self.waiting.remove(&token) {
-            let _ = reader.send(answer); // It may have given up.
+            let _ = reader.send(answer); // The reader may have given up.
         }
     }
 
-    /// Fails all of them: the node stops.
+    /// Fails all requests.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
     }

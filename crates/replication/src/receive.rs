@@ -8,52 +8,54 @@ use base::codec::Malformed;
 use base::{Millis, NodeId};
 use bytes::Bytes;
 use logic::consensus::{Body, Event};
-use runtime::log_writer::LoggedRecord;
+use runtime::log_writer::AppendCompletion;
 use store::RecordKind;
 
-/// While accepted entries of this many bytes wait to be applied, more are not taken: the master
-/// sends them again later, and memory stays bounded. A group with little memory takes fewer.
+/// Maximum bytes of accepted entries that wait to be applied. Further entries are dropped: the
+/// master sends them again later, and memory stays bounded. A group with little memory accepts
+/// fewer.
 const UNAPPLIED_BYTES_MAX: usize = 64 << 20;
 
 impl Group {
-    /// A message of another member arrived.
-    pub fn arrived(&self, from: NodeId, payload: Bytes) {
+    /// Handles a message of another member: decodes it and adds it to the inbox.
+    pub fn on_message(&self, from: NodeId, payload: Bytes) {
         let (group, bytes) = (self.id.0, payload.len());
         let (message, entries) = match read(payload) {
             Ok(read) => read,
             Err(Malformed(field)) => {
-                tracing::warn!(target: "consensus", group, %from, "a bad message: {field}");
+                tracing::warn!(target: "consensus", group, %from, "a malformed message: {field}");
                 return;
             }
         };
         let mut inbox = self.driver.inbox();
         if !message.is_sound() {
-            if let Some(left_out) = inbox.complain(from) {
+            if let Some(left_out) = inbox.on_unsound_message(from) {
                 tracing::warn!(
                     target: "consensus", group, %from, left_out,
-                    "a member says what none can say: {message:?}"
+                    "a member sends a message that violates the protocol: {message:?}"
                 );
             }
             return;
         }
-        let taken = inbox.push(InboxMessage { from, message, entries, bytes });
+        let is_accepted = inbox.push(InboxMessage { from, message, entries, bytes });
         drop(inbox);
-        if !taken {
+        if !is_accepted {
             tracing::debug!(target: "consensus", group, %from, bytes, "a full inbox");
         }
         self.driver.wake();
     }
 
-    /// Gives a message to consensus.
-    pub(super) fn receive(&self, state: &mut GroupState, came: InboxMessage, now: Millis) {
-        let InboxMessage { from, message, entries, .. } = came;
-        let overflows = || self.witness_log().is_some_and(|witness_log| witness_log.overflows());
+    /// Passes a message to consensus.
+    pub(super) fn receive(&self, state: &mut GroupState, received: InboxMessage, now: Millis) {
+        let InboxMessage { from, message, entries, .. } = received;
+        let overflows =
+            || self.witness_log().is_some_and(|witness_log| witness_log.is_overflowing());
         let bytes_max = UNAPPLIED_BYTES_MAX.min(state.queue.bytes_max());
-        let full = state.entries.waiting_bytes() > bytes_max || overflows();
-        // A full node does not answer which entries are here, or they would be sent again and
-        // dropped again.
-        let asked = matches!(message.body, Body::Sent { .. });
-        if full && (asked || !entries.is_empty()) {
+        let full = state.entries.unapplied_bytes() > bytes_max || overflows();
+        // A full node does not answer the query for entries that it has, or the master would send
+        // the others again, only for them to be dropped.
+        let is_query = matches!(message.body, Body::Sent { .. });
+        if full && (is_query || !entries.is_empty()) {
             return;
         }
         let mut signs = Vec::new();
@@ -63,7 +65,9 @@ impl Group {
                 Ok(None) => {}
                 Err(Malformed(field)) => {
                     let group = self.id.0;
-                    tracing::warn!(target: "consensus", group, %from, "a bad stop-sign: {field}");
+                    tracing::warn!(
+                        target: "consensus", group, %from, "a malformed stop-sign: {field}"
+                    );
                     return;
                 }
             }
@@ -72,16 +76,16 @@ impl Group {
     }
 
     /// Processes a record that is as durable as it required.
-    pub(super) fn written(&self, state: &mut GroupState, done: LoggedRecord) {
-        state.snapshot.note_written(&done);
+    pub(super) fn on_written(&self, state: &mut GroupState, record: AppendCompletion) {
+        state.snapshot.note_written(&record);
         // Under the same lock as `positions.record`: maintenance always finds the record in one of
-        // the two, and keeps the log from there on.
-        state.entries.in_flight.processed(&done);
-        let LoggedRecord { kind, ballot, index, decided, start, .. } = done;
+        // the two, and retains the log from there on.
+        state.entries.in_flight.mark_processed(&record);
+        let AppendCompletion { kind, ballot, index, decided, start, .. } = record;
         state.entries.positions.record(kind, ballot, index, decided, start);
         let event = match kind {
             RecordKind::Promise => Event::PromiseSaved { ballot },
-            RecordKind::Accept | RecordKind::Truncate => Event::Saved { ballot, upto: index },
+            RecordKind::Accept | RecordKind::Truncate => Event::Saved { ballot, last: index },
             // Staged entries count once the adoption is written; the others change nothing in
             // consensus.
             _ => return,

@@ -1,4 +1,4 @@
-//! Log records of consensus: encodes what it wants saved.
+//! Log records of consensus: encodes its durable state.
 //!
 //! A truncate's `decided` field holds the number of staged entries that follow the kept ones: 0 if
 //! nothing was staged, as in every log older than staging. A promise's `decided` field holds the
@@ -22,26 +22,26 @@ pub struct LogHead {
 }
 
 /// Reasons for the log to write its head again.
-pub struct Statement {
-    /// Sender that is dropped once the head is with the log writer: a collapse may then drop the
-    /// earlier copy. `None`: nobody waits for it.
-    pub(super) copy: Option<SyncSender<()>>,
+pub struct LogHeadRequest {
+    /// Sender that is dropped once the log writer has the head: a collapse may then drop the
+    /// earlier copy. `None`: there is no waiter.
+    pub(super) head_copied: Option<SyncSender<()>>,
     /// True if the head is to be written in the next turn.
-    pub asked: bool,
+    pub is_requested: bool,
     /// True if another record was written since maintenance last checked.
-    pub(super) wrote: bool,
+    pub(super) has_new_records: bool,
 }
 
-impl Statement {
+impl LogHeadRequest {
     /// A statement that is due, as at the beginning of a run.
-    pub fn due() -> Statement {
-        Statement { copy: None, asked: false, wrote: true }
+    pub fn due() -> LogHeadRequest {
+        LogHeadRequest { head_copied: None, is_requested: false, has_new_records: true }
     }
 }
 
 impl LogHead {
-    /// Takes it from a replica as it is now.
-    pub fn of(replica: &Replica) -> LogHead {
+    /// Creates the head from the current state of a replica.
+    pub fn from_replica(replica: &Replica) -> LogHead {
         LogHead {
             promised: replica.promised(),
             accepted: replica.accepted_ballot(),
@@ -52,48 +52,49 @@ impl LogHead {
     }
 
     /// Records that repeat the head: if a hole lies before them in the log, only entries can be
-    /// missing there. Their sync is not awaited unless the caller does: all of it is logged
-    /// already, as durably as it required.
+    /// missing there. They are synced only if the caller requires it: the state is already logged,
+    /// as durably as required.
     pub fn records(&self, group: GroupId, sync: bool) -> [Append; 3] {
-        let again = [
+        let records = [
             promise(group, self.promised, self.tear),
             adopt(group, self.accepted, self.last, self.last),
             decided(group, self.decided, sync),
         ];
-        again.map(|job| Append { sync, ..job })
+        records.map(|record| Append { sync, ..record })
     }
 }
 
-/// A promise, and which tear of the log is not made good yet.
+/// Record of a promise, and of the tear of the log that is not repaired yet.
 pub fn promise(group: GroupId, ballot: Ballot, tear: Option<Tear>) -> Append {
     let decided = LogIndex(tear.map_or(0, |tear| tear.0));
     Append { ballot, decided, ..empty(group, RecordKind::Promise, true) }
 }
 
-/// Record that staged entries `from`..=`upto` are accepted under a ballot.
-pub fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, upto: LogIndex) -> Append {
-    let staged = LogIndex(upto.0 - from.0);
-    Append { ballot, index: upto, decided: staged, ..empty(group, RecordKind::Truncate, true) }
+/// Record that the staged entries behind `from`, up to `last`, are accepted under a ballot.
+pub fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, last: LogIndex) -> Append {
+    let staged = LogIndex(last.0 - from.0);
+    Append { ballot, index: last, decided: staged, ..empty(group, RecordKind::Truncate, true) }
 }
 
-/// Record that all entries up to `upto` are decided.
-pub fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Append {
-    Append { decided: upto, ..empty(group, RecordKind::Decided, sync) }
+/// Record that all entries up to `index` are decided.
+pub fn decided(group: GroupId, index: LogIndex, sync: bool) -> Append {
+    Append { decided: index, ..empty(group, RecordKind::Decided, sync) }
 }
 
-/// Stands before a snapshot of everything up to `index`, which is installed once this is written:
-/// everything before it is on disk then. Its index (not 0) distinguishes it from others. It tells
-/// the next start that entries up to there are the snapshot's.
-pub fn firm(group: GroupId, upto: LogIndex, index: LogIndex) -> Append {
-    Append { index, ..decided(group, upto, true) }
+/// Record that precedes a snapshot of all entries up to `index`. The snapshot is installed once
+/// this record is written, because the log before it is on disk then. Its index (not 0)
+/// distinguishes it from other records: at the next start, entries up to the index belong to the
+/// snapshot.
+pub fn before_install(group: GroupId, decided_index: LogIndex, index: LogIndex) -> Append {
+    Append { index, ..decided(group, decided_index, true) }
 }
 
-/// Stands behind such a snapshot.
-pub fn superseded(group: GroupId, index: LogIndex) -> Append {
+/// Record that follows such a snapshot.
+pub fn after_install(group: GroupId, index: LogIndex) -> Append {
     Append { index, ..decided(group, LogIndex(0), false) }
 }
 
-/// Record of a staged entry. It is not synced itself: the `adopt` behind it is, and covers it.
+/// Record of a staged entry. It is not synced itself: the sync of the `adopt` behind it covers it.
 pub fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) -> Append {
     Append { ballot, index, payload, ..empty(group, RecordKind::Stage, false) }
 }
@@ -115,22 +116,22 @@ fn empty(group: GroupId, kind: RecordKind, sync: bool) -> Append {
     Append { kind, group, ballot, index, decided, payload: Bytes::new(), sync }
 }
 
-/// Shows a record to the replay of its group.
-pub fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
+/// Passes a record to the replay of its group.
+pub fn add_to_replay(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
     let (round, node) = record.ballot;
     let ballot = Ballot { round, node: NodeId(node) };
     let (index, decided) = (LogIndex(record.index), LogIndex(record.decided));
     match record.kind {
         RecordKind::Accept => {
-            replay.accepted(index, ballot, decided, record.payload).map_err(contradiction)
+            replay.replay_accepted(index, ballot, decided, record.payload).map_err(replay_error)
         }
         RecordKind::Stage => {
-            replay.staged(index, ballot, record.payload);
+            replay.replay_staged(index, ballot, record.payload);
             Ok(())
         }
         RecordKind::Promise => {
-            replay.promised(ballot);
-            replay.states((decided.0 > 0).then_some(Tear(decided.0)));
+            replay.replay_promise(ballot);
+            replay.replay_open_tear((decided.0 > 0).then_some(Tear(decided.0)));
             Ok(())
         }
         RecordKind::Truncate => {
@@ -138,10 +139,10 @@ pub fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
                 let text = "the log contradicts itself: more values were staged than adopted";
                 Error::new(Reason::Corrupt, text)
             })?;
-            replay.adopted(ballot, LogIndex(from), index).map_err(contradiction)
+            replay.replay_adoption(ballot, LogIndex(from), index).map_err(replay_error)
         }
         RecordKind::Decided => {
-            replay.decided(decided);
+            replay.replay_decided(decided);
             Ok(())
         }
         RecordKind::Vnode | RecordKind::Reset | RecordKind::Checkpoint => Err(Error::new(
@@ -151,8 +152,8 @@ pub fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
     }
 }
 
-/// Converts a replay's refusal into `Corrupt`, with what to do about it.
-pub fn contradiction(error: ReplayError) -> Error {
+/// Converts an error of the replay into `Corrupt`, with the remedy.
+pub fn replay_error(error: ReplayError) -> Error {
     let text = format!("the log contradicts itself: {error}; restore from a checkpoint or a peer");
     Error::new(Reason::Corrupt, text)
 }

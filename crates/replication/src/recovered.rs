@@ -1,4 +1,4 @@
-//! State of a group, as it was found on the disk when the node started.
+//! State of a group as recovered from the disk at the node's start.
 
 use super::entries::LogPositions;
 use super::layout::Mark;
@@ -7,18 +7,18 @@ use bytes::Bytes;
 use logic::consensus::Replica;
 use std::collections::BTreeMap;
 
-/// State of a group that a node begins with.
+/// Recovered state of a group.
 pub struct RecoveredGroup {
     /// Number of the group.
     pub id: GroupId,
-    /// The protocol's state as it was promised and accepted.
+    /// State of the protocol, as promised and accepted.
     pub replica: Replica,
     /// Mark of the last entry that is applied in the store.
     pub mark: Mark,
     /// Accepted entries behind the mark, not known to be decided.
     pub tail: BTreeMap<LogIndex, Bytes>,
-    /// Places of entries in the log.
-    pub runs: LogPositions,
-    /// True if this node keeps no rows of it.
-    pub bare: bool,
+    /// Positions of entries in the log.
+    pub positions: LogPositions,
+    /// True if this node keeps no rows of the group.
+    pub is_witness_replica: bool,
 }

@@ -4,7 +4,7 @@ use super::group::Group;
 use super::layout::{self, StoredRow};
 use super::master_state::MasterState;
 use super::overlay::Overlay;
-use super::seals::{OWN, SEALED, Seal, seal_key, sealed};
+use super::seals::{BOOKKEEPING_BUCKET, SEALED, Seal, bucket_moved_error, seal_key};
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
@@ -16,45 +16,46 @@ impl Group {
     /// Refuses the answer to a read of a sealed bucket. Called *after* the rows were read.
     #[inline]
     pub fn check_seal(&self, bucket: &Bucket) -> Result<()> {
-        let holds = self.seals.hold(bucket.id) && !Mutant::ReadsBehindSeals.is_active();
-        if holds { Err(sealed()) } else { Ok(()) }
+        let is_sealed = self.seals.is_sealed(bucket.id) && !Mutant::ReadSealedBuckets.is_active();
+        if is_sealed { Err(bucket_moved_error()) } else { Ok(()) }
     }
 
     /// Returns the seal of a bucket, if it is applied here.
-    pub fn seal_of(&self, bucket: BucketId) -> Result<Option<Seal>> {
+    pub fn find_seal(&self, bucket: BucketId) -> Result<Option<Seal>> {
         let mut key = Vec::new();
-        layout::row_key(self.id, OWN, &seal_key(bucket), &mut key);
+        layout::row_key(self.id, BOOKKEEPING_BUCKET, &seal_key(bucket), &mut key);
         let row = self.shared.trees.get(&key).map_err(store_error)?;
         let Some(row) = row else { return Ok(None) };
         let value = StoredRow::read(&row).map_err(corrupt)?.value;
         Seal::read(&value).map(Some).map_err(corrupt)
     }
 
-    /// Seals a bucket: behind everything that was taken before.
+    /// Seals a bucket, behind all updates that were accepted before.
     pub fn seal(&self, bucket: BucketId) -> Result<Ticket> {
         let seal = |overlay: &mut Overlay| {
             let seal = Seal { time: overlay.open.time, version: overlay.version().0 };
-            overlay.put(OWN, &seal_key(bucket), None, &[&seal.write()])
+            overlay.put(BOOKKEEPING_BUCKET, &seal_key(bucket), None, &[&seal.write()])
         };
-        let (ticket, ()) = self.write_own(0, seal, |master| master.seal(bucket))?;
+        let (ticket, ()) = self.write_bookkeeping(0, seal, |master| master.seal(bucket))?;
         Ok(ticket.expect("a seal is a value"))
     }
 
-    /// Takes a seal away, or any other row of the group's own, on grounds found in this
-    /// leadership epoch: another master may have found others since.
-    pub fn forget_own(&self, key: &[u8], epoch: u64) -> Result<Option<Ticket>> {
+    /// Removes a seal, or any other row of the group's own. `epoch`: the leadership epoch in which
+    /// the caller decided it. `Changed`: that epoch has ended, and another master may have decided
+    /// otherwise.
+    pub fn remove_bookkeeping(&self, key: &[u8], epoch: u64) -> Result<Option<Ticket>> {
         let forget = |overlay: &mut Overlay| {
             if self.leadership.epoch() != epoch {
                 return Err(Error::new(Reason::Changed, "this node was not master all the time"));
             }
-            if let Some(row) = overlay.row(OWN, key)? {
-                overlay.remove(OWN, key, row.expires);
+            if let Some(row) = overlay.row(BOOKKEEPING_BUCKET, key)? {
+                overlay.remove(BOOKKEEPING_BUCKET, key, row.expires);
             }
             Ok(())
         };
         let unsealed = key.strip_prefix(&[SEALED]).and_then(|number| number.try_into().ok());
         let bucket = unsealed.map(|number| BucketId(u32::from_be_bytes(number)));
-        let forgotten = self.write_own(0, forget, |master| {
+        let forgotten = self.write_bookkeeping(0, forget, |master| {
             if let Some(bucket) = bucket {
                 master.unseal(bucket);
             }
@@ -63,18 +64,18 @@ impl Group {
     }
 
     /// Writes rows of the group's own, atomically. Raises the next version to `version` at least.
-    /// `then` runs before anything else is evaluated.
-    pub fn write_own<T>(
+    /// `on_written` runs before any other update is evaluated.
+    pub fn write_bookkeeping<T>(
         &self,
         version: u64,
         write: impl FnOnce(&mut Overlay) -> Result<T>,
-        then: impl FnOnce(&mut MasterState),
+        on_written: impl FnOnce(&mut MasterState),
     ) -> Result<(Option<Ticket>, T)> {
         let mut guard = self.state();
         let state = &mut *guard;
         self.admit(state)?;
         state.queue.raise_version(version);
-        let (before, begun) = state.queue.begin(&state.replica);
+        let (is_first, begun_bytes) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
         let savepoint = overlay.open.savepoint();
         let written = write(&mut overlay);
@@ -83,9 +84,9 @@ impl Group {
             overlay.open.undo(savepoint);
         }
         let written = written?;
-        then(&mut state.master);
-        if state.queue.changed(begun) {
-            self.take(state, before, true);
+        on_written(&mut state.master);
+        if state.queue.changed(begun_bytes) {
+            self.add_update(state, is_first, true);
         }
         Ok((state.queue.ticket(&self.applied), written))
     }

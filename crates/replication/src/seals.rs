@@ -2,13 +2,13 @@
 //! neither reads nor writes them.
 //!
 //! A seal is a row of the group's own bookkeeping (bucket 0), written by an entry like any other,
-//! so every replica and every later master knows of it. Evaluation honours it from the moment it is
-//! laid out, because later updates stand behind it in the log. A read checks once more after it has
-//! read the rows, because a bucket is served elsewhere only when its seal is applied here.
+//! so every replica and every later master has it. Evaluation honours it from the moment it is in
+//! the open entry, because later updates stand behind it in the log. A read checks once more after
+//! it has read the rows, because a bucket is served elsewhere only when its seal is applied here.
 //!
 //! ```text
-//! s | bucket u32 BE -> form u8 (1) | group time u64 | version u64    the bucket is sealed
-//! i | bucket u32 BE -> form u8 (1) | see ../transfer/intake.rs       rows of a bucket come in
+//! s | bucket u32 BE -> format u8 (1) | group time u64 | version u64    the bucket is sealed
+//! i | bucket u32 BE -> format u8 (1) | see ../transfer/intake.rs   the bucket is copied in
 //! ```
 
 use super::layout;
@@ -22,19 +22,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Chunk, Trees};
 
-/// A group's own bookkeeping.
-pub const OWN: BucketId = BucketId(0);
+/// Bucket of a group's own bookkeeping.
+pub const BOOKKEEPING_BUCKET: BucketId = BucketId(0);
 pub(super) const SEALED: u8 = b's';
 const INTAKE: u8 = b'i';
-const FORM: u8 = 1;
+const VERSION: u8 = 1;
 
 /// Buckets that leave or join a group, by its applied rows.
 #[derive(Default)]
 pub struct Seals {
-    /// True if some bucket is sealed. Most groups, most of the time, have none, and check no
-    /// further.
-    any: AtomicBool,
-    noted: Mutex<BucketMarks>,
+    /// True if some bucket is sealed. Most groups have none, and check only this flag.
+    any_sealed: AtomicBool,
+    marks: Mutex<BucketMarks>,
 }
 
 /// Sets of marked buckets, by number.
@@ -46,16 +45,16 @@ pub struct BucketMarks {
     pub intakes: BTreeSet<BucketId>,
 }
 
-/// Content of a seal, for readers that come later.
+/// Content of a seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// Group time of the seal: rows that expired by then were never seen later.
+    /// Group time of the seal: rows that had expired by then were never visible afterwards.
     pub time: u64,
-    /// Upper bound of the versions of the bucket's rows; no row has a version as high.
+    /// Exclusive upper bound of the versions of the bucket's rows.
     pub version: u64,
 }
 
-/// The key of a seal's row.
+/// Returns the key of a seal's row.
 pub fn seal_key(bucket: BucketId) -> Bytes {
     own_key(SEALED, bucket)
 }
@@ -74,7 +73,7 @@ fn own_key(kind: u8, bucket: BucketId) -> Bytes {
 impl Seal {
     /// Encodes it for the store.
     pub fn write(self) -> Vec<u8> {
-        let mut bytes = vec![FORM];
+        let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&self.time.to_le_bytes());
         bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes
@@ -83,7 +82,7 @@ impl Seal {
     /// Decodes what the store holds.
     pub fn read(bytes: &Value) -> std::result::Result<Seal, Malformed> {
         let mut reader = Reader::new(bytes);
-        if reader.u8("seal")? != FORM {
+        if reader.u8("seal")? != VERSION {
             return Err(Malformed("seal"));
         }
         Ok(Seal { time: reader.u64("seal")?, version: reader.u64("seal")? })
@@ -95,7 +94,7 @@ impl Seals {
     pub fn load(group: GroupId, trees: &dyn Trees) -> Result<Seals> {
         let seals = Seals::default();
         let mut prefix = Vec::new();
-        layout::row_key(group, OWN, &[], &mut prefix);
+        layout::row_key(group, BOOKKEEPING_BUCKET, &[], &mut prefix);
         let all =
             Chunk::read(&*trees.snapshot(), &prefix, None, usize::MAX).map_err(store_error)?;
         for (key, row) in &all.rows {
@@ -106,17 +105,17 @@ impl Seals {
 
     /// Returns true if this bucket is sealed here.
     #[inline]
-    pub fn hold(&self, bucket: BucketId) -> bool {
-        self.any.load(Ordering::Acquire) && self.noted().sealed.contains(&bucket)
+    pub fn is_sealed(&self, bucket: BucketId) -> bool {
+        self.any_sealed.load(Ordering::Acquire) && self.marks().sealed.contains(&bucket)
     }
 
-    /// All that is noted.
+    /// Returns all marks.
     pub fn all(&self) -> BucketMarks {
-        self.noted().clone()
+        self.marks().clone()
     }
 
-    fn noted(&self) -> std::sync::MutexGuard<'_, BucketMarks> {
-        self.noted.lock().expect("no one panics while holding it")
+    fn marks(&self) -> std::sync::MutexGuard<'_, BucketMarks> {
+        self.marks.lock().expect("no one panics while holding it")
     }
 }
 
@@ -125,22 +124,22 @@ impl Observer for Seals {
         let Some((kind, number)) = key.split_first() else { return };
         let Ok(number) = <[u8; 4]>::try_from(number) else { return };
         let bucket = BucketId(u32::from_be_bytes(number));
-        let mut noted = self.noted();
+        let mut marks = self.marks();
         let set = match *kind {
-            SEALED => &mut noted.sealed,
-            INTAKE => &mut noted.intakes,
+            SEALED => &mut marks.sealed,
+            INTAKE => &mut marks.intakes,
             _ => return,
         };
         match row {
             Some(_) => set.insert(bucket),
             None => set.remove(&bucket),
         };
-        let any = !noted.sealed.is_empty();
-        self.any.store(any, Ordering::Release);
+        let any_sealed = !marks.sealed.is_empty();
+        self.any_sealed.store(any_sealed, Ordering::Release);
     }
 }
 
 /// Returns the error of a request for a bucket that has left this group.
-pub fn sealed() -> Error {
-    Error::new(Reason::Moved, "the bucket moves to another group: repeat")
+pub fn bucket_moved_error() -> Error {
+    Error::new(Reason::Moved, "the bucket is moving to another group: try again")
 }

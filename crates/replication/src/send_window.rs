@@ -21,40 +21,41 @@ pub struct SendWindows(BTreeMap<NodeId, SendWindow>);
 
 #[derive(Default)]
 struct SendWindow {
-    /// The last index of each message, and its bytes.
+    /// Last index and bytes of each message in flight.
     sent: VecDeque<(LogIndex, usize)>,
     bytes: usize,
 }
 
 impl SendWindows {
     /// Returns true if entries behind `after` may be sent to a follower that has acknowledged those
-    /// up to `done`. One message may always, however large.
-    pub(super) fn has_room(&mut self, to: NodeId, after: LogIndex, done: LogIndex) -> bool {
-        let flight = self.0.entry(to).or_default();
-        flight.remove(|last| last <= done || last > after);
-        flight.bytes < FLIGHT_BYTES_MAX
+    /// up to `acknowledged`. If none are in flight a message may be sent, however large.
+    pub(super) fn has_room(&mut self, to: NodeId, after: LogIndex, acknowledged: LogIndex) -> bool {
+        let window = self.0.entry(to).or_default();
+        window.remove(|last| last <= acknowledged || last > after);
+        window.bytes < FLIGHT_BYTES_MAX
     }
 
-    /// Notes that entries up to an index were sent, of so many bytes.
-    pub(super) fn sent(&mut self, to: NodeId, upto: LogIndex, bytes: usize) {
-        let flight = self.0.entry(to).or_default();
-        flight.sent.push_back((upto, bytes));
-        flight.bytes += bytes;
+    /// Notes that entries up to `last` were sent. `bytes`: their size.
+    pub(super) fn note_sent(&mut self, to: NodeId, last: LogIndex, bytes: usize) {
+        let window = self.0.entry(to).or_default();
+        window.sent.push_back((last, bytes));
+        window.bytes += bytes;
     }
 
     /// Drops the windows of nodes that are no members any more.
-    pub(super) fn keep(&mut self, members: &Configuration) {
+    pub(super) fn retain_members(&mut self, members: &Configuration) {
         self.0.retain(|node, _| members.part(*node).is_some());
     }
 }
 
 impl SendWindow {
-    /// Messages are sent in the order of their indexes, so those that go stand at either end.
-    fn remove(&mut self, goes: impl Fn(LogIndex) -> bool) {
-        while let Some((_, bytes)) = self.sent.pop_front_if(|(last, _)| goes(*last)) {
+    /// Removes messages by their last index. Messages are sent in the order of their indexes, so
+    /// those to remove are at either end.
+    fn remove(&mut self, is_done: impl Fn(LogIndex) -> bool) {
+        while let Some((_, bytes)) = self.sent.pop_front_if(|(last, _)| is_done(*last)) {
             self.bytes -= bytes;
         }
-        while let Some((_, bytes)) = self.sent.pop_back_if(|(last, _)| goes(*last)) {
+        while let Some((_, bytes)) = self.sent.pop_back_if(|(last, _)| is_done(*last)) {
             self.bytes -= bytes;
         }
     }
@@ -74,18 +75,18 @@ mod tests {
         let mut windows = SendWindows::default();
         for index in 1..=4 {
             assert!(windows.has_room(NODE, LogIndex(index - 1), LogIndex(0)));
-            windows.sent(NODE, LogIndex(index), PART);
+            windows.note_sent(NODE, LogIndex(index), PART);
         }
         windows
     }
 
     #[test]
-    fn values_wait_until_others_are_acknowledged() {
+    fn full_send_window_has_room_once_entries_are_acknowledged() {
         let mut windows = full();
         assert!(!windows.has_room(NODE, LogIndex(4), LogIndex(0)));
         assert!(windows.has_room(NodeId(4), LogIndex(4), LogIndex(0)), "another is on his own");
         assert!(windows.has_room(NODE, LogIndex(4), LogIndex(1)));
-        windows.sent(NODE, LogIndex(5), 100 * PART);
+        windows.note_sent(NODE, LogIndex(5), 100 * PART);
         assert!(
             !windows.has_room(NODE, LogIndex(5), LogIndex(4)),
             "one message is never too large"
@@ -95,26 +96,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_again_is_bounded_like_what_was_said() {
+    fn resent_entries_are_bounded_by_the_send_window() {
         let mut windows = full();
         assert!(windows.has_room(NODE, LogIndex(2), LogIndex(0)), "two are taken for lost");
         assert_eq!(windows.0[&NODE].bytes, 2 * PART);
-        windows.sent(NODE, LogIndex(3), PART);
-        windows.sent(NODE, LogIndex(4), PART);
+        windows.note_sent(NODE, LogIndex(3), PART);
+        windows.note_sent(NODE, LogIndex(4), PART);
         assert!(!windows.has_room(NODE, LogIndex(4), LogIndex(0)));
         assert!(windows.has_room(NODE, LogIndex(0), LogIndex(0)), "all are");
         let member = Member { node: NodeId(4), part: Part::Voter };
         let others = Configuration::new(ConfigurationId(1), vec![member]).expect("a voter");
-        windows.keep(&others);
+        windows.retain_members(&others);
         assert!(windows.0.is_empty());
     }
 
     #[test]
-    fn window_of_a_member_that_left_during_a_turn_goes_at_its_end() {
+    fn send_window_of_a_removed_member_is_dropped_at_end_of_turn() {
         let mut output = TurnOutput::new();
         output.flow_control.windows = full();
         let used = std::mem::take(&mut output.flow_control);
-        let others = Configuration::alone(ConfigurationId(1), NodeId(4)).expect("a voter");
+        let others = Configuration::single_member(ConfigurationId(1), NodeId(4)).expect("a voter");
         output.return_flow_control(used, &others);
         assert!(output.flow_control.windows.0.is_empty());
     }

@@ -7,13 +7,13 @@
 //!
 //! Promises: no client can guess the id of a session; a session works only in the bucket in which
 //! it was opened; an outcome answers only the update that caused it.
-//! Rows of earlier versions hold no bucket and no digest. Sessions and outcomes in them work as
-//! they did there: in every bucket of the group, for every update under the number.
+//! Rows of earlier versions hold no bucket and no digest. Their sessions and outcomes work as in
+//! those versions: in every bucket of the group, for every update under the number.
 
 use super::evaluate::evaluate;
 use super::group::Group;
 use super::layout::StoredSession;
-use super::outcome::{self, KeptOutcome};
+use super::outcome::{self, StoredOutcome};
 use super::overlay::Overlay;
 use crate::bucket::Bucket;
 use base::error::corrupt;
@@ -33,26 +33,27 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// An attempt at this update. Hashes all of it: not to be made under the group's lock.
+    /// Creates an attempt at this update. Hashes the whole update: never called under the group's
+    /// lock.
     pub fn new(retry: RetryId, update: &Update) -> Attempt {
         Attempt { retry, digest: update.digest() }
     }
 }
 
 /// Outcome of an update with a retry id.
-pub enum Retried {
-    /// Result of this attempt, which is the first.
-    Now(Result<Outcome>),
+pub enum RetryResult {
+    /// Result of this attempt, the first one.
+    Evaluated(Result<Outcome>),
     /// Result of an earlier attempt, applied at this index.
-    Before(LogIndex, Result<Outcome>),
+    Stored(LogIndex, Result<Outcome>),
 }
 
-/// Opens a session of a bucket. Its id is drawn here, once, and stands in the log with the row.
-fn open(overlay: &mut Overlay, bucket: &Bucket) -> Result<SessionId> {
+/// Creates a session of a bucket. Its random id is chosen here, once, and logged with the row.
+fn create_session(overlay: &mut Overlay, bucket: &Bucket) -> Result<SessionId> {
     let session = loop {
-        let drawn = SessionId(world::chance());
-        if overlay.session(drawn)?.is_none() {
-            break drawn;
+        let candidate = SessionId(world::random_u64());
+        if overlay.session(candidate)?.is_none() {
+            break candidate;
         }
     };
     let stored = StoredSession { used: overlay.open.time, highest: 0, bucket: Some(bucket.digest) };
@@ -69,21 +70,25 @@ fn check_bucket(session: SessionId, stored: &StoredSession, bucket: &Bucket) -> 
     Err(Error::new(
         Reason::SessionExpired,
         format!(
-            "session {session} was opened in another bucket, and nothing was done: use it there, \
-             and open one in this bucket"
+            "session {session} was opened in another bucket; nothing was done: open a session in \
+             this bucket"
         ),
     ))
 }
 
-/// The session, if it has not expired and was opened in this bucket.
-fn usable(overlay: &mut Overlay, bucket: &Bucket, session: SessionId) -> Result<StoredSession> {
+/// Returns the session. An error if it has expired, or was opened in another bucket.
+fn live_session(
+    overlay: &mut Overlay,
+    bucket: &Bucket,
+    session: SessionId,
+) -> Result<StoredSession> {
     let now = overlay.open.time;
     let Some(stored) = overlay.session(session)?.filter(|stored| stored.expires() > now) else {
         return Err(Error::new(
             Reason::SessionExpired,
             format!(
                 "session {session} has expired or was never opened: open a new one, and read \
-                 before you repeat an update whose outcome you do not know"
+                 before you repeat an update whose outcome is unknown"
             ),
         ));
     };
@@ -91,83 +96,83 @@ fn usable(overlay: &mut Overlay, bucket: &Bucket, session: SessionId) -> Result<
     Ok(stored)
 }
 
-/// Evaluates an update unless an earlier attempt did.
-pub fn once(
+/// Evaluates an update, or returns the stored result of an earlier attempt.
+pub fn evaluate_once(
     overlay: &mut Overlay,
     bucket: &Bucket,
     update: &Update,
     attempt: Attempt,
-) -> Result<Retried> {
+) -> Result<RetryResult> {
     let Attempt { retry: RetryId { session, number }, digest } = attempt;
-    let stored = usable(overlay, bucket, session)?;
+    let stored = live_session(overlay, bucket, session)?;
     let before = stored.highest;
-    let kept = overlay.outcome(session, number)?;
-    if let Some(kept) = kept.filter(|_| !Mutant::RetriesApplyAgain.is_active()) {
-        let kept = KeptOutcome::read(&kept).map_err(corrupt)?;
-        if kept.digest.is_some_and(|applied| applied != digest) {
+    let earlier = overlay.outcome(session, number)?;
+    if let Some(earlier) = earlier.filter(|_| !Mutant::ForgetSessionOutcomes.is_active()) {
+        let earlier = StoredOutcome::read(&earlier).map_err(corrupt)?;
+        if earlier.digest.is_some_and(|applied| applied != digest) {
             return Err(Error::new(
                 Reason::RetryMismatch,
                 format!(
-                    "request {number} of session {session} was another update, and nothing was \
-                     done: send a retry as it was sent first, and each new update under a number \
-                     of its own"
+                    "request {number} of session {session} was another update; nothing was done: \
+                     send a retry unchanged, and each new update with a new number"
                 ),
             ));
         }
-        return Ok(Retried::Before(kept.index, kept.outcome));
+        return Ok(RetryResult::Stored(earlier.index, earlier.outcome));
     }
     if number.saturating_add(limits::SESSION_WINDOW) <= before {
         return Err(Error::new(
             Reason::RequestExpired,
             format!(
-                "request {number} is more than {} behind the session's highest, {before}: \
-                     its outcome is forgotten",
+                "request {number} is more than {} below the session's highest number, {before}: \
+                 its outcome is no longer stored",
                 limits::SESSION_WINDOW
             ),
         ));
     }
     let result = evaluate(overlay, bucket, update);
-    let definite = match &result {
+    let is_final = match &result {
         Ok(_) => true,
         Err(error) => error.kind() == Kind::Conflict,
     };
-    // Another error did nothing, and a retry may do better. Kept is what each retry must get again.
-    if definite {
+    // After any other error nothing was done, and a retry may succeed. A final result is stored:
+    // every retry must get the same.
+    if is_final {
         let (used, highest) = (overlay.open.time, before.max(number));
         overlay.put_session(session, StoredSession { used, highest, ..stored });
-        let kept = outcome::write(overlay.open.index, &result, Some(digest));
-        overlay.put_outcome(session, number, &kept);
+        let encoded = outcome::write(overlay.open.index, &result, Some(digest));
+        overlay.put_outcome(session, number, &encoded);
         overlay.slide_window(session, before, highest)?;
     }
-    Ok(Retried::Now(result))
+    Ok(RetryResult::Evaluated(result))
 }
 
 impl Group {
     /// Opens a session of this bucket.
     pub fn open_session(&self, bucket: &Bucket) -> Result<(Ticket, SessionId)> {
-        let mut guard = self.serving(bucket)?;
+        let mut guard = self.lock_for_update(bucket)?;
         let state = &mut *guard;
         state.master.check_sessions()?;
-        let (before, _) = state.queue.begin(&state.replica);
-        let session = open(&mut state.queue.overlay(&*self.shared.trees), bucket)?;
+        let (is_first, _) = state.queue.begin(&state.replica);
+        let session = create_session(&mut state.queue.overlay(&*self.shared.trees), bucket)?;
         state.master.sessions += 1;
-        let ticket = self.take(state, before, true);
+        let ticket = self.add_update(state, is_first, true);
         Ok((ticket, session))
     }
 
-    /// Closes a session of this bucket; one that is not open is closed already.
+    /// Closes a session of this bucket. Does nothing if the session is not open.
     pub fn close_session(&self, bucket: &Bucket, session: SessionId) -> Result<Option<Ticket>> {
-        let mut guard = self.serving(bucket)?;
+        let mut guard = self.lock_for_update(bucket)?;
         let state = &mut *guard;
-        let (before, begun) = state.queue.begin(&state.replica);
+        let (is_first, begun_bytes) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
         if let Some(stored) = overlay.session(session)? {
             check_bucket(session, &stored, bucket)?;
             overlay.remove_session(session, stored.highest)?;
             state.master.sessions = state.master.sessions.saturating_sub(1);
         }
-        if state.queue.changed(begun) {
-            self.take(state, before, true);
+        if state.queue.changed(begun_bytes) {
+            self.add_update(state, is_first, true);
         }
         Ok(state.queue.ticket(&self.applied))
     }

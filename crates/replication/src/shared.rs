@@ -1,4 +1,4 @@
-//! Things that all groups of a node share, and the observer of rows that their values change.
+//! Handles that all groups of a node share, and the observer of rows that applied entries change.
 
 use super::comparison::Comparisons;
 use super::snapshot::Snapshots;
@@ -14,25 +14,25 @@ use std::sync::{Arc, OnceLock};
 use store::{LogReader, Trees};
 use transport::Peers;
 
-/// Undecided updates may take this part of the store's memory, on top of it.
+/// Part of the store's memory that undecided updates may take in addition to it.
 const UNDECIDED_PART: u64 = 4;
 
-/// Things that all groups of a node share.
+/// Handles that all groups of a node share.
 #[derive(Clone)]
 pub struct Shared {
     /// Id of this node.
     pub node: NodeId,
     /// Store of the rows.
     pub trees: Arc<dyn Trees>,
-    /// Queue in front of the log's writer.
+    /// Queue of the log writer.
     pub log_writer: Arc<LogWriterHandle>,
     /// Reader of the log.
     pub reader: LogReader,
     /// Counters of this node.
     pub metrics: Arc<Metrics>,
-    /// Rung when the store wants to be flushed.
+    /// Signal that the store must be flushed.
     pub maintenance: Arc<MaintenanceSignal>,
-    /// The other nodes; a node that takes none never has any.
+    /// Connections to the other nodes. Never set on a node that accepts no peers.
     pub peers: Arc<OnceLock<Peers>>,
     /// Snapshots that are sent and received.
     pub snapshots: Arc<Snapshots>,
@@ -40,10 +40,10 @@ pub struct Shared {
     pub comparisons: Arc<Comparisons>,
     /// Bounds of memory, time and traffic.
     pub limits: GroupLimits,
-    /// Parent of the requests' work that blocks.
+    /// Parent of blocking tasks of requests.
     pub tasks: TaskScope,
     /// True if this node is a witness: it keeps rows of the directory only.
-    pub witness: bool,
+    pub is_witness: bool,
     /// Id of the only node that may become master of groups in which it votes. 0: any voter may.
     pub forced_master: Arc<AtomicU64>,
 }
@@ -51,18 +51,18 @@ pub struct Shared {
 /// Bounds that a node's settings give to each of its groups.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupLimits {
-    /// Bytes of the store's memory, of which undecided values may take a part on top.
+    /// Bytes of the store's memory. Undecided entries may take a part of as much in addition.
     pub memory_bytes_max: u64,
     /// Duration of a master's lease, milliseconds.
     pub lease_ms: u64,
-    /// Rate at which missing values are sent to a member, bytes a second.
+    /// Rate at which missing entries are sent to a member, in bytes a second.
     pub catch_up_bytes_per_second: u64,
     /// Bytes of one group's entries at which a witness is full.
     pub kept_bytes_max: u64,
 }
 
 impl GroupLimits {
-    /// Most undecided bytes of one group.
+    /// Returns the maximum of undecided bytes of one group.
     pub(super) fn undecided_bytes_max(&self) -> usize {
         let part = self.memory_bytes_max / UNDECIDED_PART;
         usize::try_from(part).unwrap_or(usize::MAX).min(UNDECIDED_BYTES_MAX)
@@ -72,6 +72,6 @@ impl GroupLimits {
 /// Observer of the rows of bucket 0 that applied entries change. It is called in the order of the
 /// log, before the rows count as applied.
 pub trait Observer: Send + Sync {
-    /// Reports a row's new bytes. `None`: the row is gone.
+    /// Reports a row's new bytes. `None`: the row was removed.
     fn changed(&self, key: &[u8], row: Option<&Bytes>);
 }

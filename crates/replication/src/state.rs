@@ -1,7 +1,7 @@
 //! State of a group on this node: what its driver and the threads that evaluate updates change.
 //!
 //! It stands behind one lock (`gate.rs`), which is never held across a wait. Each part has its own
-//! file, its own invariants, and knows nothing of the others.
+//! file and its own invariants, and depends on none of the others.
 
 use super::entries::Entries;
 use super::lifecycle::Lifecycle;
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub struct GroupState {
     /// The protocol's own state.
     pub replica: Replica,
-    /// Entries of this master, from the first update in them until they are applied.
+    /// Entries of this master, from their first update until they are applied.
     pub queue: ProposalQueue,
     /// Mastership state of this node.
     pub(super) mastership: Mastership,
@@ -45,30 +45,30 @@ pub struct GroupState {
     /// Timers.
     pub(super) ticks: Ticks,
     /// Lifecycle of the driver.
-    pub life: Lifecycle,
+    pub lifecycle: Lifecycle,
 }
 
 impl GroupState {
     /// Restores the state from the log and the store, with the applied seals.
     pub(super) fn restored(
-        found: RecoveredGroup,
+        recovered: RecoveredGroup,
         sealed: BTreeSet<BucketId>,
         undecided_bytes_max: usize,
         failed: Option<Error>,
     ) -> GroupState {
-        let RecoveredGroup { id, replica, mark, tail, runs, .. } = found;
+        let RecoveredGroup { id, replica, mark, tail, positions, .. } = recovered;
         GroupState {
             replica,
             queue: ProposalQueue::new(id, mark, undecided_bytes_max),
             mastership: Mastership::default(),
             master: MasterState::new(sealed),
-            entries: Entries::restored(LogIndex(mark.applied), tail.into_values(), runs),
+            entries: Entries::restore(LogIndex(mark.applied), tail.into_values(), positions),
             progress: LogProgress::new(mark),
             output: TurnOutput::new(),
             reads: ReadRequests::default(),
             snapshot: PendingSnapshot::default(),
             ticks: Ticks::default(),
-            life: Lifecycle::new(failed),
+            lifecycle: Lifecycle::new(failed),
         }
     }
 
@@ -77,45 +77,49 @@ impl GroupState {
         self.replica.configuration().members().len() == 1
     }
 
-    /// Returns the bytes of an entry that is to be logged, and whether it must be synced: it came
-    /// with the message, or it is the one being proposed.
-    pub(super) fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {
-        if let Some((_, payload)) = came.iter().find(|(at, _)| *at == index) {
-            return (payload.clone(), !Mutant::AcceptedUnsynced.is_active());
+    /// Returns the payload of an entry that is to be logged, and true if it must be synced. The
+    /// entry is one of those received with the message, or the one being proposed.
+    pub(super) fn payload(
+        &mut self,
+        index: LogIndex,
+        received: &[(LogIndex, Bytes)],
+    ) -> (Bytes, bool) {
+        if let Some((_, payload)) = received.iter().find(|(at, _)| *at == index) {
+            return (payload.clone(), !Mutant::SkipAcceptSync.is_active());
         }
-        // Where others count on this log, an accepted entry must not be forgotten: a voter that
-        // loses one may help to decide another in its place.
-        let shared = !self.is_alone() && !Mutant::AcceptedUnsynced.is_active();
+        // In a group with several members, an accepted entry must be durable: a voter that loses
+        // one may help to decide another in its place.
+        let shared = !self.is_alone() && !Mutant::SkipAcceptSync.is_active();
         let (payload, sync) = self.queue.payload(index);
         (payload, sync || shared)
     }
 
-    /// Notes that entries up to here are decided, and will be applied.
-    pub(super) fn decided(&mut self, upto: LogIndex, applied: &Applied) {
-        self.progress.decide(upto);
-        // A candidate keeps what it has not proposed, because it may lead again without another
-        // master in between. Here another master led: its entries take these indexes.
-        if self.queue.unproposed().is_some_and(|first| first <= upto) {
-            self.end_term(applied);
+    /// Notes that entries up to `last` are decided, and will be applied.
+    pub(super) fn decided(&mut self, last: LogIndex, applied: &Applied) {
+        self.progress.decide(last);
+        // A candidate keeps entries that it has not proposed, because it may lead again without
+        // another master in between. Here another master led: its entries have these indexes.
+        if self.queue.first_unproposed().is_some_and(|first| first <= last) {
+            self.end_epoch(applied);
         }
     }
 
-    /// Ends the epoch: own entries that are not decided are none of this node's any more.
-    pub(super) fn end_term(&mut self, applied: &Applied) {
-        self.queue.end_term(self.replica.decided(), applied);
+    /// Ends the epoch: drops this node's entries that are not decided.
+    pub(super) fn end_epoch(&mut self, applied: &Applied) {
+        self.queue.end_epoch(self.replica.decided(), applied);
     }
 
-    /// Releases everything up to an applied index.
-    pub(super) fn landed(&mut self, upto: LogIndex) {
-        self.queue.landed(upto);
-        self.entries.land(upto, self.is_alone());
+    /// Releases all entries up to an applied index.
+    pub(super) fn release_applied(&mut self, applied: LogIndex) {
+        self.queue.release_applied(applied);
+        self.entries.release_applied(applied, self.is_alone());
     }
 
     /// Returns the time for which there is nothing to do, unless a message comes.
     pub(super) fn sleep(&self, now: Millis) -> Duration {
         let tick = self.ticks.sleep(now);
         let tick = self.queue.pause().map_or(tick, |pause| tick.min(Duration::from_millis(pause)));
-        if !self.mastership.held {
+        if !self.mastership.is_held {
             return tick;
         }
         self.master.sweep.sleep(self.queue.clock.now()).map_or(tick, |sweep| sweep.min(tick))

@@ -1,16 +1,16 @@
 //! Submission: evaluates updates into the open entry.
 
 use super::budget::Budget;
-use super::evaluate::evaluate_within;
+use super::evaluate::evaluate_with_budget;
 use super::group::Group;
 use super::heavy::Turn;
 use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
 use super::read::{BYTES_AT_ONCE, is_long};
-use super::session::{self, Attempt, Retried};
+use super::session::{self, Attempt, RetryResult};
 use crate::bucket::Bucket;
 use base::error::shutting_down;
-use base::request::Steps;
+use base::request::SequenceMode;
 use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update, Version};
 use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
@@ -24,22 +24,23 @@ pub type Submission = (Option<Ticket>, Stamp, Result<Outcome>);
 /// The place of an update in its group's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Index of the entry that holds it. If it wrote nothing: an index that is not behind anything
-    /// it saw.
+    /// Index of the entry that holds it. If it wrote nothing: an index at or above that of every
+    /// row it read.
     pub index: LogIndex,
-    /// The version of the rows that it wrote; none if it wrote none, or if an earlier attempt did.
+    /// Version of the rows that it wrote. `None`: it wrote none, or an earlier attempt did.
     pub version: Option<Version>,
 }
 
 impl Stamp {
-    /// The stamp of what only reads.
-    pub fn of_read(index: LogIndex) -> Stamp {
+    /// Returns the stamp of a request that only reads.
+    pub fn for_read(index: LogIndex) -> Stamp {
         Stamp { index, version: None }
     }
 }
 
 impl Turn<'_> {
-    /// Evaluates an update: once away from the lock, then, if its budget sufficed, in earnest.
+    /// Evaluates an update: first a dry run without the lock, then, if the budget sufficed, under
+    /// the lock.
     pub async fn submit(
         &mut self,
         group: &Arc<Group>,
@@ -50,10 +51,10 @@ impl Turn<'_> {
         let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
         let tasks = group.shared.tasks.clone();
         let evaluated = tasks.run_blocking(move || {
-            // A retry may be answered with what the first attempt came to, whatever it would cost
-            // now.
+            // A retry may be answered with the stored outcome of the first attempt, whatever an
+            // evaluation would cost now.
             if retry.is_none() {
-                group.rehearse(&bucket, &update)?;
+                group.dry_run(&bucket, &update)?;
             }
             let began = world::milliseconds();
             let submission = group.submit(&bucket, &update, retry)?;
@@ -61,20 +62,20 @@ impl Turn<'_> {
         });
         let stopping = || Err(shutting_down());
         let (submission, held_ms) = evaluated.await.unwrap_or_else(stopping)?;
-        self.ended(held_ms);
+        self.end(held_ms);
         Ok(submission)
     }
 }
 
 impl Group {
-    /// Evaluates an update into the open value.
+    /// Evaluates an update into the open entry.
     pub fn submit(
         &self,
         bucket: &Bucket,
         update: &Update,
         retry: Option<RetryId>,
     ) -> Result<Submission> {
-        self.submit_within(bucket, update, retry, Budget::of_update())
+        self.submit_within(bucket, update, retry, Budget::for_update())
     }
 
     /// Evaluates a read, or a sequence of reads, on undecided entries. `None` if it takes so long
@@ -82,13 +83,13 @@ impl Group {
     pub fn submit_read(&self, bucket: &Bucket, update: &Update) -> Result<Option<Submission>> {
         let budget = match update {
             Update::Read(read) if is_long(read) => return Ok(None),
-            // One value is never too large.
-            Update::Read(Read::Get(_)) => Budget::of_update(),
-            _ => Budget::of_short_read(BYTES_AT_ONCE),
+            // A single value is never too large.
+            Update::Read(Read::Get(_)) => Budget::for_update(),
+            _ => Budget::for_short_read(BYTES_AT_ONCE),
         };
         let submission = self.submit_within(bucket, update, None, budget)?;
-        let is_cut = |error: &Error| error.reason == Reason::TooLarge;
-        Ok(Some(submission).filter(|(_, _, outcome)| !outcome.as_ref().is_err_and(is_cut)))
+        let is_too_large = |error: &Error| error.reason == Reason::TooLarge;
+        Ok(Some(submission).filter(|(_, _, outcome)| !outcome.as_ref().is_err_and(is_too_large)))
     }
 
     fn submit_within(
@@ -100,41 +101,42 @@ impl Group {
     ) -> Result<Submission> {
         // Before the lock is taken: a value of megabytes takes milliseconds to hash.
         let attempt = retry.map(|retry| Attempt::new(retry, update));
-        // One lock from here to the ticket: the mastership, the rows seen and the index are of one
-        // epoch.
-        let mut guard = self.serving(bucket)?;
+        // One lock from here to the ticket: the mastership, the rows read and the index belong to
+        // one epoch.
+        let mut guard = self.lock_for_update(bucket)?;
         let state = &mut *guard;
-        let (before, begun) = state.queue.begin(&state.replica);
+        let (is_first, begun_bytes) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
-        let (result, earlier) = match attempt {
-            None => (evaluate_within(&mut overlay, bucket, update, budget), None),
-            Some(attempt) => match session::once(&mut overlay, bucket, update, attempt)? {
-                Retried::Now(result) => (result, None),
-                Retried::Before(index, result) => (result, Some(index)),
+        let (result, earlier_index) = match attempt {
+            None => (evaluate_with_budget(&mut overlay, bucket, update, budget), None),
+            Some(attempt) => match session::evaluate_once(&mut overlay, bucket, update, attempt)? {
+                RetryResult::Evaluated(result) => (result, None),
+                RetryResult::Stored(index, result) => (result, Some(index)),
             },
         };
         // A row that has expired must stay expired under another master, whose time continues from
         // the last entry's: so the entry records the time.
-        let dated = overlay.saw_expired;
-        let wrote = state.queue.changed(begun);
-        let versioned = wrote && earlier.is_none() && result.is_ok();
+        let needs_time = overlay.saw_expired;
+        let wrote = state.queue.changed(begun_bytes);
+        let versioned = wrote && earlier_index.is_none() && result.is_ok();
         let version = if versioned { state.queue.version() } else { None };
-        let logged = wrote || dated || (*update == Update::Nop && result.is_ok());
+        let logged = wrote || needs_time || (*update == Update::Nop && result.is_ok());
         // An update that changes nothing is like a read: it needs a lease, or an entry to wait for
         // that a majority accepts from now on; an empty one, if there is no other. An entry that
         // was proposed already proves nothing: a majority may have accepted it before this machine
         // stalled, and another master may have led since.
-        let sure = self.leadership.readable() || Mutant::OutcomeWithoutLease.is_active();
-        if logged || !(sure || state.queue.has_unproposed()) {
-            let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
-            let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
-            self.take(state, before, sync);
+        let has_lease = self.leadership.can_read() || Mutant::AnswerNoOpWithoutLease.is_active();
+        if logged || !(has_lease || state.queue.has_unproposed()) {
+            let sync_requested =
+                matches!(update, Update::Sequence { mode: SequenceMode::Synced, .. });
+            let sync = sync_requested || bucket.properties.sync == SyncPolicy::Sync;
+            self.add_update(state, is_first, sync);
         }
-        // Also for an update that wrote nothing: entries that it saw may be undecided, and its
-        // answer must not show what another master could void.
+        // Also for an update that wrote nothing: entries that it read may be undecided, and its
+        // answer must not contain rows that another master could void.
         let ticket = state.queue.ticket(&self.applied);
-        let index = earlier.or(ticket.map(|ticket| ticket.index));
-        let index = index.unwrap_or_else(|| self.applied.shown());
+        let index = earlier_index.or(ticket.map(|ticket| ticket.index));
+        let index = index.unwrap_or_else(|| self.applied.visible_index());
         Ok((ticket, Stamp { index, version }, result))
     }
 
@@ -144,9 +146,10 @@ impl Group {
     ///
     /// The applied rows are as good for this as the undecided ones: an update that is too expensive
     /// now may be refused, though another update might make it cheaper in the next moment.
-    pub(super) fn rehearse(&self, bucket: &Bucket, update: &Update) -> Result<()> {
-        let budget = Budget::of_rehearsal();
-        match self.evaluate_aside(bucket, update, StoreSource::Now(&*self.shared.trees), budget) {
+    pub(super) fn dry_run(&self, bucket: &Bucket, update: &Update) -> Result<()> {
+        let budget = Budget::for_dry_run();
+        match self.evaluate_unlocked(bucket, update, StoreSource::Live(&*self.shared.trees), budget)
+        {
             Err(error) if error.reason == Reason::TooLarge => Err(error),
             _ => Ok(()),
         }
@@ -156,12 +159,12 @@ impl Group {
     /// index that is not behind anything read.
     pub fn read_steps(&self, bucket: &Bucket, update: &Update) -> (LogIndex, Result<Outcome>) {
         let snapshot = self.shared.trees.snapshot();
-        let index = self.applied.shown();
-        let store = StoreSource::Then(&*snapshot);
-        (index, self.evaluate_aside(bucket, update, store, Budget::of_reads()))
+        let index = self.applied.visible_index();
+        let store = StoreSource::Snapshot(&*snapshot);
+        (index, self.evaluate_unlocked(bucket, update, store, Budget::for_reads()))
     }
 
-    fn evaluate_aside(
+    fn evaluate_unlocked(
         &self,
         bucket: &Bucket,
         update: &Update,
@@ -180,6 +183,6 @@ impl Group {
             saw_expired: false,
             scratch: &mut Vec::new(),
         };
-        evaluate_within(&mut overlay, bucket, update, budget)
+        evaluate_with_budget(&mut overlay, bucket, update, budget)
     }
 }

@@ -3,14 +3,14 @@
 //!
 //! A node that joined as a witness stays one, in every group but the directory, whose rows every
 //! node needs. Its store holds for each other group the applied mark, the configuration in force,
-//! and the kept entries by index. So the log may collapse as anybody's does, and the size of the
-//! entries is known exactly. From [`WitnessLog::is_full`] on the master takes nothing new from
-//! clients (`logic` tells it). Entries under way are still kept, up to a fixed excess, and none
-//! beyond that.
+//! and the kept entries by index. So the log may collapse as on any node, and the size of the
+//! entries is known exactly. From [`WitnessLog::is_full`] on the master refuses updates of clients
+//! (`logic` reports it). Entries in flight are still kept, up to a fixed excess, and none beyond
+//! that.
 //!
 //! Promises: an entry that this node helped to decide is kept until every voter that holds the data
 //! has it on disk.
-//! Never: answers a read; gives a snapshot.
+//! Never: answers a read; sends a snapshot.
 
 use super::group::Group;
 use super::layout::{self, Mark};
@@ -25,17 +25,18 @@ use std::sync::MutexGuard;
 use store::RowChange;
 
 /// Maximum number of entries dropped in one turn.
-const TURN_VALUES_MAX: usize = 1_024;
+const TURN_ENTRIES_MAX: usize = 1_024;
 
 impl Group {
     /// Returns true if this node keeps no rows of the group.
-    pub fn is_bare(&self) -> bool {
+    pub fn is_witness_replica(&self) -> bool {
         self.witness_log.is_some()
     }
 
-    /// Applies an entry as a witness does.
-    pub(super) fn keep(&self, index: LogIndex, payload: &Bytes) -> Result<Mark> {
-        let is_needed = index > self.state().replica.kept();
+    /// Applies an entry on a witness: stores the mark, and the entry itself while a member with
+    /// data may lack it.
+    pub(super) fn append_to_witness_log(&self, index: LogIndex, payload: &Bytes) -> Result<Mark> {
+        let is_needed = index > self.state().replica.reported_saved_by_all();
         let mark = append_entry(self.id, &*self.shared.trees, index, payload, is_needed)?;
         if is_needed && let Some(mut witness_log) = self.witness_log() {
             witness_log.push(index, payload.len());
@@ -49,52 +50,54 @@ impl Group {
         Some(witness_log.lock().expect("no one panics while holding it"))
     }
 
-    /// Drops entries that all members with data have by now, some each turn. Returns true if there
-    /// are more.
-    pub(super) fn let_go(&self) -> Result<bool> {
-        if !self.is_bare() {
+    /// Drops entries that all members with data have saved, a bounded number in each turn. Returns
+    /// true if there are more.
+    pub(super) fn drop_saved_entries(&self) -> Result<bool> {
+        if !self.is_witness_replica() {
             return Ok(false);
         }
-        let kept = self.state().replica.kept();
-        self.let_go_upto(kept, TURN_VALUES_MAX)
+        let saved_by_all = self.state().replica.reported_saved_by_all();
+        self.drop_entries(saved_by_all, TURN_ENTRIES_MAX)
     }
 
-    /// Drops all entries: a bare mark replaced what was missed, and the entries no longer lead up
-    /// to it.
-    pub(super) fn let_go_all(&self) -> Result<()> {
-        self.let_go_upto(LogIndex(u64::MAX), usize::MAX).map(|_| ())
+    /// Drops all entries: a mark without rows replaced the missed ones, so the entries no longer
+    /// reach up to it.
+    pub(super) fn drop_all_entries(&self) -> Result<()> {
+        self.drop_entries(LogIndex(u64::MAX), usize::MAX).map(|_| ())
     }
 
-    fn let_go_upto(&self, upto: LogIndex, most: usize) -> Result<bool> {
+    /// Drops entries up to `last`, at most `entries_max` of them, and reports it to the replica.
+    /// Returns true if there are more.
+    fn drop_entries(&self, last: LogIndex, entries_max: usize) -> Result<bool> {
         let Some(mut witness_log) = self.witness_log() else { return Ok(false) };
-        let mut gone = Vec::new();
-        while gone.len() < most && witness_log.first <= upto {
+        let mut removals = Vec::new();
+        while removals.len() < entries_max && witness_log.first <= last {
             let Some(bytes) = witness_log.sizes.pop_front() else { break };
-            gone.push(RowChange::Remove(layout::kept_key(self.id, witness_log.first)));
+            removals.push(RowChange::Remove(layout::witness_entry_key(self.id, witness_log.first)));
             witness_log.bytes -= u64::from(bytes);
             witness_log.first = witness_log.first.next();
         }
-        let more = witness_log.first <= upto && !witness_log.sizes.is_empty();
-        let full = witness_log.is_full();
-        let news = std::mem::replace(&mut witness_log.told_full, full) != full;
-        // Out of the list before they leave the store: no reader looks for one that is being
-        // removed.
+        let has_more = witness_log.first <= last && !witness_log.sizes.is_empty();
+        let is_full = witness_log.is_full();
+        let is_changed = std::mem::replace(&mut witness_log.reported_full, is_full) != is_full;
+        // Removed from the list before they are removed from the store: no reader looks up an entry
+        // that is being removed.
         drop(witness_log);
-        let any = !gone.is_empty();
-        if any {
-            self.shared.trees.apply(&mut gone.into_iter()).map_err(store_error)?;
+        let has_removals = !removals.is_empty();
+        if has_removals {
+            self.shared.trees.apply(&mut removals.into_iter()).map_err(store_error)?;
         }
-        if any || news {
+        if has_removals || is_changed {
             let mut guard = self.state();
             let state = &mut *guard;
             let floor = self.floor(state);
-            self.step(state, Event::Collapsed { upto: floor }, &[]);
-            self.step(state, Event::Full { full }, &[]);
+            self.step(state, Event::LogTruncated { last: floor }, &[]);
+            self.step(state, Event::WitnessFull { is_full }, &[]);
         }
-        Ok(more)
+        Ok(has_more)
     }
 
-    /// Last index whose entry is gone.
+    /// Returns the last index whose entry is in neither the log, memory nor the witness log.
     pub(super) fn floor(&self, state: &GroupState) -> LogIndex {
         let logged = state.entries.floor();
         match self.witness_log() {
@@ -105,12 +108,13 @@ impl Group {
         }
     }
 
-    /// Kept entries behind `after`, as many as go into one message; none: they are not kept here.
-    pub(super) fn kept_values(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
+    /// Returns entries of the witness log behind `after`, as many as fit one message. Empty: they
+    /// are not here.
+    pub(super) fn witness_entries(&self, after: LogIndex, last: LogIndex) -> Result<Vec<Bytes>> {
         let Some(witness_log) = self.witness_log() else { return Ok(Vec::new()) };
         let (mut entries, mut bytes, mut index) = (Vec::new(), 0, after.next());
-        while index <= upto && bytes < VALUE_BATCH_BYTES && witness_log.holds(index) {
-            let key = layout::kept_key(self.id, index);
+        while index <= last && bytes < VALUE_BATCH_BYTES && witness_log.contains(index) {
+            let key = layout::witness_entry_key(self.id, index);
             let Some(entry) = self.shared.trees.get(&key).map_err(store_error)? else { break };
             bytes += entry.len();
             entries.push(entry);
@@ -119,12 +123,12 @@ impl Group {
         Ok(entries)
     }
 
-    /// Checks that new updates can be taken from clients. `OutOfSpace`: a witness keeps all it may.
+    /// Checks that updates can be accepted from clients. `OutOfSpace`: a witness's log is full.
     pub fn witness_has_room(&self, state: &GroupState) -> Result<()> {
-        let Some(witness) = state.replica.waits_for() else { return Ok(()) };
+        let Some(witness) = state.replica.blocking_witness() else { return Ok(()) };
         let text = format!(
-            "the witness {witness} of group {} keeps all it may (its log_bytes_max) for a voter \
-             that is away: start that one, or `credenza cluster replace` it",
+            "the witness {witness} of group {} has reached its log_bytes_max for a voter that is \
+             unreachable: start that voter, or run `credenza cluster replace` for it",
             self.id
         );
         Err(Error::new(Reason::OutOfSpace, text))

@@ -1,4 +1,4 @@
-//! Entries that a witness keeps of a group in place of rows.
+//! Log of a witness: the entries that it keeps of a group in place of rows.
 
 use super::entry::{EntryHead, read_entry};
 use super::layout::{self, Mark};
@@ -13,32 +13,39 @@ use std::ops::Bound;
 use std::sync::Mutex;
 use store::{RowChange, Trees};
 
-/// Bytes that may come once a witness is full: those that its master had under way.
+/// Bytes that may arrive once a witness is full: those that the master had in flight.
 const OVERFLOW_BYTES: u64 = 2 * UNDECIDED_BYTES_MAX as u64;
+
 /// Entries that a witness keeps of one group: consecutive, up to the last applied one.
 pub struct WitnessLog {
-    /// The index of the first one.
+    /// Index of the first entry.
     pub(super) first: LogIndex,
-    /// The size of each.
+    /// Size of each entry in bytes.
     pub(super) sizes: VecDeque<u32>,
     pub(super) bytes: u64,
-    /// Bytes from which on the witness is full.
+    /// Number of bytes at which the witness is full.
     bytes_max: u64,
-    /// True if the replica knows that the log is full.
-    pub(super) told_full: bool,
+    /// True if the replica was last notified that the log is full.
+    pub(super) reported_full: bool,
 }
 
 impl WitnessLog {
-    /// Loads them from the store.
+    /// Loads the entries from the store.
     pub fn load(group: GroupId, shared: &Shared) -> Result<Mutex<WitnessLog>> {
         let (empty, bytes_max) = (VecDeque::new(), shared.limits.kept_bytes_max);
-        let mut witness_log =
-            WitnessLog { first: LogIndex(0), sizes: empty, bytes: 0, bytes_max, told_full: false };
-        let (low, high) = (layout::kept_key(group, LogIndex(0)), layout::kept_end(group));
+        let mut witness_log = WitnessLog {
+            first: LogIndex(0),
+            sizes: empty,
+            bytes: 0,
+            bytes_max,
+            reported_full: false,
+        };
+        let (low, high) =
+            (layout::witness_entry_key(group, LogIndex(0)), layout::witness_entries_end(group));
         let snapshot = shared.trees.snapshot();
         for row in snapshot.range(Bound::Included(low), Bound::Excluded(high), false) {
             let (key, value) = row.map_err(store_error)?;
-            let index = layout::read_kept_key(&key).ok_or_else(|| {
+            let index = layout::read_witness_entry_key(&key).ok_or_else(|| {
                 Error::new(Reason::Corrupt, format!("a kept value of group {group} has no index"))
             })?;
             witness_log.push(index, value.len());
@@ -54,9 +61,9 @@ impl WitnessLog {
         self.bytes += bytes as u64;
     }
 
-    pub(super) fn holds(&self, index: LogIndex) -> bool {
-        let place = index.0.checked_sub(self.first.0);
-        place.is_some_and(|place| place < self.sizes.len() as u64)
+    pub(super) fn contains(&self, index: LogIndex) -> bool {
+        let offset = index.0.checked_sub(self.first.0);
+        offset.is_some_and(|offset| offset < self.sizes.len() as u64)
     }
 
     /// Number of bytes of the kept entries.
@@ -69,14 +76,14 @@ impl WitnessLog {
         self.sizes.len()
     }
 
-    /// Returns true if it is as much as should be.
+    /// Returns true if the log is full.
     pub fn is_full(&self) -> bool {
         self.bytes >= self.bytes_max
     }
 
-    /// Returns true if the log exceeds even the excess for entries that were under way when it was
-    /// full.
-    pub fn overflows(&self) -> bool {
+    /// Returns true if the log exceeds its bound by more than the entries that may have been in
+    /// flight when it became full.
+    pub fn is_overflowing(&self) -> bool {
         self.bytes >= self.bytes_max.saturating_add(OVERFLOW_BYTES)
     }
 }
@@ -93,7 +100,8 @@ pub fn append_entry(
     let (EntryHead { time, first_version, updates, sign }, _) =
         read_entry(payload).map_err(corrupt)?;
     let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
-    let kept = is_needed.then(|| RowChange::Put(layout::kept_key(group, index), payload.clone()));
+    let kept =
+        is_needed.then(|| RowChange::Put(layout::witness_entry_key(group, index), payload.clone()));
     let configured = sign.map(|configuration| {
         let mut key = Vec::new();
         layout::configuration_key(group, &mut key);

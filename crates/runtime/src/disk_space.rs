@@ -21,7 +21,7 @@ pub struct DiskSpace {
     /// True if writes are refused.
     full: AtomicBool,
     /// True if inodes, not bytes, are lacking.
-    lacks_files: AtomicBool,
+    is_short_of_inodes: AtomicBool,
     free_bytes: AtomicU64,
     total_bytes: AtomicU64,
     free_files: AtomicU64,
@@ -31,7 +31,7 @@ pub struct DiskSpace {
 
 /// Figures that a file system reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct DiskFigures {
     /// Bytes that a process without privileges may still write.
     pub free_bytes: u64,
     /// Total bytes.
@@ -51,72 +51,73 @@ pub struct Files {
 
 impl Default for DiskSpace {
     fn default() -> DiskSpace {
-        let (unknown, all) = (|| AtomicU64::new(0), || AtomicU64::new(u64::MAX));
-        let no = || AtomicBool::new(false);
+        let (zero, unlimited) = (|| AtomicU64::new(0), || AtomicU64::new(u64::MAX));
+        let unset = || AtomicBool::new(false);
         DiskSpace {
-            full: no(),
-            lacks_files: no(),
-            free_bytes: all(),
-            total_bytes: unknown(),
-            free_files: all(),
-            reserve_bytes: unknown(),
+            full: unset(),
+            is_short_of_inodes: unset(),
+            free_bytes: unlimited(),
+            total_bytes: zero(),
+            free_files: unlimited(),
+            reserve_bytes: zero(),
         }
     }
 }
 
-impl Figures {
+impl DiskFigures {
     /// Returns the figures of the file system under a directory. `None`: the system call failed.
-    pub fn of(directory: &Path) -> Option<Figures> {
+    pub fn measure(directory: &Path) -> Option<DiskFigures> {
         let disk = rustix::fs::statvfs(directory).ok()?;
         // File systems that create inodes on demand (Btrfs, ZFS) report a total of 0.
         let files = Files { free: disk.f_favail, total: disk.f_files };
-        Some(Figures {
+        Some(DiskFigures {
             free_bytes: disk.f_bavail * disk.f_frsize,
             total_bytes: disk.f_blocks * disk.f_frsize,
             files: Some(files).filter(|files| files.total > 0),
         })
     }
 
-    /// Returns the bytes to hold in reserve: the wanted number, or on a small disk a part of its
-    /// size.
-    pub fn reserve_bytes(&self, wanted: u64) -> u64 {
-        wanted.min(self.total_bytes / RESERVE_PART)
+    /// Returns the bytes to hold in reserve: the configured number, or on a small disk a fixed part
+    /// of its size.
+    pub fn reserve_bytes(&self, configured: u64) -> u64 {
+        configured.min(self.total_bytes / RESERVE_PART)
     }
 
-    /// Returns whether too few bytes, and whether too few files, are free. `full`: writes were
-    /// refused before, so slightly more than the reserve must be free before they go on.
-    fn lacks(&self, wanted: u64, full: bool) -> (bool, bool) {
-        let line = |reserve: u64| if full { reserve + reserve / 8 } else { reserve };
-        let files = self
-            .files
-            .is_some_and(|files| files.free < line(RESERVE_FILES.min(files.total / RESERVE_PART)));
-        (self.free_bytes < line(self.reserve_bytes(wanted)), files)
+    /// Returns true for a shortage of bytes, and for one of inodes. `full`: writes are refused now;
+    /// to accept them again, slightly more than the reserve must be free (hysteresis).
+    fn shortage(&self, configured: u64, full: bool) -> (bool, bool) {
+        let threshold = |reserve: u64| if full { reserve + reserve / 8 } else { reserve };
+        let files = self.files.is_some_and(|files| {
+            files.free < threshold(RESERVE_FILES.min(files.total / RESERVE_PART))
+        });
+        (self.free_bytes < threshold(self.reserve_bytes(configured)), files)
     }
 }
 
 impl DiskSpace {
     /// Stores new figures. `failed`: the log's last allocation found the disk full.
-    pub fn see(&self, figures: &Figures, wanted: u64, failed: bool) {
+    pub fn update(&self, figures: &DiskFigures, configured: u64, failed: bool) {
         let free_files = figures.files.map_or(u64::MAX, |files| files.free);
         self.free_bytes.store(figures.free_bytes, Ordering::Relaxed);
         self.total_bytes.store(figures.total_bytes, Ordering::Relaxed);
         self.free_files.store(free_files, Ordering::Relaxed);
-        self.reserve_bytes.store(figures.reserve_bytes(wanted), Ordering::Relaxed);
-        let before = self.is_full();
-        let (bytes, files) = figures.lacks(wanted, before);
+        self.reserve_bytes.store(figures.reserve_bytes(configured), Ordering::Relaxed);
+        let was_full = self.is_full();
+        let (bytes, files) = figures.shortage(configured, was_full);
         let full = bytes || files || failed;
-        self.lacks_files.store(files, Ordering::Relaxed);
-        if full == before {
+        self.is_short_of_inodes.store(files, Ordering::Relaxed);
+        if full == was_full {
             return;
         }
         self.full.store(full, Ordering::Relaxed);
         let free = figures.free_bytes;
         match full {
             true => tracing::warn!(
-                target: "store", free, free_files, "nearly full disk: writes are refused"
+                target: "store", free, free_files, "the disk is nearly full: writes are refused"
             ),
             false => tracing::info!(
-                target: "store", free, free_files, "the disk has room again: writes go on"
+                target: "store", free, free_files,
+                "the disk has free space again: writes are accepted"
             ),
         }
     }
@@ -127,35 +128,35 @@ impl DiskSpace {
     }
 
     /// Returns true if writes are refused because too few inodes are free.
-    pub fn lacks_files(&self) -> bool {
-        self.lacks_files.load(Ordering::Relaxed)
+    pub fn is_short_of_inodes(&self) -> bool {
+        self.is_short_of_inodes.load(Ordering::Relaxed)
     }
 
     /// Returns the text that names what is lacking.
-    pub fn lack(&self) -> &'static str {
-        match self.lacks_files() {
+    pub fn shortage_text(&self) -> &'static str {
+        match self.is_short_of_inodes() {
             true => "the disk has nearly no inodes left",
             false => "the disk is nearly full",
         }
     }
 
     /// Returns the error of a write that is refused for lack of space: `out_of_space`.
-    pub fn refusal(&self) -> Error {
-        let text = match self.lacks_files() {
+    pub fn refusal_error(&self) -> Error {
+        let text = match self.is_short_of_inodes() {
             false => {
-                "the disk is nearly full: deletes and reads go on; free some space, or lower \
-                 disk_reserve_bytes"
+                "the disk is nearly full: only deletes and reads are accepted; free some space, or \
+                 lower disk_reserve_bytes"
             }
             true => {
-                "the disk has nearly no inodes left (df -i): deletes and reads go on; remove \
-                 files that are not needed"
+                "the disk has nearly no inodes left (df -i): only deletes and reads are accepted; \
+                 remove files that are not needed"
             }
         };
         Error::new(Reason::OutOfSpace, text)
     }
 
     /// Returns true if writes go on and less than twice the reserve is free.
-    pub fn fills_up(&self) -> bool {
+    pub fn is_nearly_full(&self) -> bool {
         !self.is_full() && self.free_bytes() < self.reserve_bytes().saturating_mul(2)
     }
 
@@ -184,58 +185,58 @@ impl DiskSpace {
 mod tests {
     use super::*;
 
-    const WANTED: u64 = 64 << 20;
+    const RESERVE: u64 = 64 << 20;
 
-    fn figures(free_bytes: u64, free: u64, total: u64) -> Figures {
-        Figures { free_bytes, total_bytes: 10 << 30, files: Some(Files { free, total }) }
+    fn figures(free_bytes: u64, free: u64, total: u64) -> DiskFigures {
+        DiskFigures { free_bytes, total_bytes: 10 << 30, files: Some(Files { free, total }) }
     }
 
     #[test]
-    fn a_disk_without_inodes_is_as_full_as_one_without_blocks() {
+    fn disk_is_full_if_blocks_or_inodes_fall_below_reserve() {
         let space = DiskSpace::default();
-        let full = |figures: Figures| {
-            space.see(&figures, WANTED, false);
+        let full = |figures: DiskFigures| {
+            space.update(&figures, RESERVE, false);
             space.is_full()
         };
         assert!(!full(figures(1 << 30, 64, 100_000)));
         assert!(full(figures(1 << 30, 63, 100_000)));
         assert!(full(figures(1 << 30, 71, 100_000)), "a little more than the reserve");
         assert!(!full(figures(1 << 30, 72, 100_000)));
-        assert!(full(figures(WANTED - 1, 72, 100_000)));
-        assert!(full(figures(WANTED + WANTED / 8 - 1, 72, 100_000)));
-        assert!(!full(figures(WANTED + WANTED / 8, 72, 100_000)));
+        assert!(full(figures(RESERVE - 1, 72, 100_000)));
+        assert!(full(figures(RESERVE + RESERVE / 8 - 1, 72, 100_000)));
+        assert!(!full(figures(RESERVE + RESERVE / 8, 72, 100_000)));
     }
 
     #[test]
-    fn a_disk_that_fills_up_is_seen_before_writes_are_refused() {
+    fn filling_disk_is_reported_before_writes_are_refused() {
         let space = DiskSpace::default();
-        assert!(!space.fills_up(), "nothing is known yet");
+        assert!(!space.is_nearly_full(), "nothing is known yet");
         let fills = |free_bytes| {
-            space.see(&figures(free_bytes, 72, 100_000), WANTED, false);
-            (space.fills_up(), space.is_full())
+            space.update(&figures(free_bytes, 72, 100_000), RESERVE, false);
+            (space.is_nearly_full(), space.is_full())
         };
-        assert_eq!(fills(2 * WANTED), (false, false));
-        assert_eq!(fills(2 * WANTED - 1), (true, false));
-        assert_eq!(fills(WANTED - 1), (false, true), "then that is said");
+        assert_eq!(fills(2 * RESERVE), (false, false));
+        assert_eq!(fills(2 * RESERVE - 1), (true, false));
+        assert_eq!(fills(RESERVE - 1), (false, true), "then that is said");
     }
 
     #[test]
-    fn of_a_small_disk_a_part_is_kept_and_where_inodes_are_made_on_demand_none() {
+    fn reserve_is_a_share_of_a_small_disk_and_ignores_dynamic_inodes() {
         let space = DiskSpace::default();
-        space.see(&figures(1 << 30, 25, 200), WANTED, false);
+        space.update(&figures(1 << 30, 25, 200), RESERVE, false);
         assert!(!space.is_full(), "an eighth of 200");
-        space.see(&figures(1 << 30, 24, 200), WANTED, false);
-        assert!(space.is_full() && space.lacks_files());
+        space.update(&figures(1 << 30, 24, 200), RESERVE, false);
+        assert!(space.is_full() && space.is_short_of_inodes());
         assert_eq!(space.free_files(), Some(24));
-        let without = Figures { files: None, ..figures(1 << 30, 0, 0) };
-        space.see(&without, WANTED, false);
+        let no_inode_limit = DiskFigures { files: None, ..figures(1 << 30, 0, 0) };
+        space.update(&no_inode_limit, RESERVE, false);
         assert!(!space.is_full());
         assert_eq!(space.free_files(), None);
-        let small = Figures { total_bytes: 64 << 20, files: None, free_bytes: 8 << 20 };
-        assert_eq!(small.reserve_bytes(WANTED), 8 << 20);
-        space.see(&small, WANTED, false);
+        let small_disk = DiskFigures { total_bytes: 64 << 20, files: None, free_bytes: 8 << 20 };
+        assert_eq!(small_disk.reserve_bytes(RESERVE), 8 << 20);
+        space.update(&small_disk, RESERVE, false);
         assert!(!space.is_full());
-        space.see(&small, WANTED, true);
+        space.update(&small_disk, RESERVE, true);
         assert!(space.is_full(), "the log could not get a block");
     }
 }

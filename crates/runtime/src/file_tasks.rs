@@ -20,23 +20,24 @@ pub struct FileTask(
 impl FileTasks {
     /// Begins a task. Errors: `shutting_down`.
     pub fn begin(&self) -> Result<FileTask> {
-        // It counts before it looks: a concurrent close waits for it, or is seen here.
+        // The token is taken before the check: a concurrent `close` waits for it or is visible
+        // here.
         let task = FileTask(self.0.token());
         if self.0.is_closed() { Err(shutting_down()) } else { Ok(task) }
     }
 
-    /// Refuses new tasks from now on.
+    /// Refuses new tasks.
     pub fn close(&self) {
         self.0.close();
     }
 
     /// Returns true if a task is running.
-    pub fn any(&self) -> bool {
+    pub fn has_running(&self) -> bool {
         !self.0.is_empty()
     }
 
     /// Resolves when none is running and none can begin.
-    pub async fn ended(&self) {
+    pub async fn wait_all(&self) {
         self.0.wait().await;
     }
 }

@@ -3,10 +3,9 @@
 //!
 //! Promises: all code takes time, random numbers and tasks from here, so a simulation replaces all
 //! of them at once; every task has a parent (`tasks.rs`).
-//! Never: knows a group, a vnode or a peer.
+//! Never: depends on groups, vnodes or peers.
 //! Read next: `world.rs`.
 
-pub mod complaint;
 pub mod disk_space;
 pub mod file_tasks;
 pub mod log_writer;
@@ -17,9 +16,9 @@ pub mod sample;
 pub mod submit;
 pub mod sync;
 pub mod tasks;
+pub mod warning_limiter;
 pub mod world;
 
-pub use complaint::Complaint;
 pub use disk_space::DiskSpace;
 pub use file_tasks::{FileTask, FileTasks};
 pub use maintenance_signal::MaintenanceSignal;
@@ -27,3 +26,4 @@ pub use metrics::Metrics;
 pub use sample::{Sample, SampleKind};
 pub use tasks::TaskScope;
 pub use tokio_util::sync::CancellationToken;
+pub use warning_limiter::WarningLimiter;

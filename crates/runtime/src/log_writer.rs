@@ -6,8 +6,8 @@
 //! report success for lost data (LWN, *PostgreSQL's fsync surprise*).
 //!
 //! Promises: records are written in the order they were submitted; completion is reported after
-//! they are as durable as they asked to be; the time for which the disk has not answered is known
-//! meanwhile.
+//! they are written, and synced if one of them requires it; the time for which the disk has not
+//! answered is available meanwhile.
 //! Never: retries a sync; interprets a payload.
 //! Read next: `log_writer/rounds.rs`, what the thread does, step by step.
 
@@ -32,14 +32,14 @@ const FULL_PAUSE: Duration = Duration::from_millis(50);
 
 /// Number of leases after which a disk that has not answered counts as hung. With less, a write of
 /// 64 MiB to a slow disk would count; with more, groups whose master is here would wait longer.
-const HANGS_LEASES: u64 = 2;
+const HUNG_AFTER_LEASES: u64 = 2;
 
 /// Receiver of the log writer's completions.
 pub trait AppendSink: Send + Sync {
-    /// Reports records that are as durable as they asked to be.
-    fn done(&self, done: &[LoggedRecord]);
+    /// Reports records that are written, and synced if they require it.
+    fn on_completions(&self, completions: &[AppendCompletion]);
     /// Reports that the log failed: nothing more will be written.
-    fn failed(&self, error: Error);
+    fn on_log_failure(&self, error: Error);
 }
 
 /// One record to write.
@@ -60,9 +60,9 @@ pub struct Append {
     pub sync: bool,
 }
 
-/// Record that is as durable as it asked to be.
+/// Record that is written, and synced if it requires it.
 #[derive(Clone, Copy, Debug)]
-pub struct LoggedRecord {
+pub struct AppendCompletion {
     /// Kind of the record.
     pub kind: RecordKind,
     /// Group of the record.
@@ -82,29 +82,29 @@ impl Append {
     /// Returns true for records on which other nodes rely: a promise, or the mark of an adopted
     /// log. They count only once the log states that they are durable, so a torn tail never held
     /// one that was reported.
-    pub fn must_be_stated(&self) -> bool {
+    pub fn must_be_marked_durable(&self) -> bool {
         self.sync
             && matches!(self.kind, RecordKind::Promise | RecordKind::Truncate)
-            && !Mutant::Unstated.is_active()
+            && !Mutant::ReportPromiseEarly.is_active()
     }
 
     /// Returns the completion of this record, which begins at `start`.
-    pub fn done(&self, start: Position) -> LoggedRecord {
+    pub fn completion(&self, start: Position) -> AppendCompletion {
         let Append { kind, group, ballot, index, decided, .. } = *self;
-        LoggedRecord { kind, group, ballot, index, decided, start }
+        AppendCompletion { kind, group, ballot, index, decided, start }
     }
 }
 
 struct Queue {
     appends: VecDeque<Append>,
-    collapse: Option<Position>,
+    keep_from: Option<Position>,
     stopping: bool,
     stopped: bool,
 }
 
 impl Queue {
     fn has_work(&self) -> bool {
-        !self.appends.is_empty() || self.collapse.is_some() || self.stopping
+        !self.appends.is_empty() || self.keep_from.is_some() || self.stopping
     }
 }
 
@@ -115,29 +115,29 @@ pub struct LogWriterHandle {
     end: AtomicU64,
     start: AtomicU64,
     segments: AtomicU64,
-    no_space: AtomicBool,
+    waits_for_space: AtomicBool,
     /// Time since which the writer waits for the disk, in nanoseconds. 0: it does not wait.
-    works_since: AtomicU64,
+    busy_since: AtomicU64,
     /// Signals new work to a simulation, which has no thread to wake.
     #[cfg(debug_assertions)]
-    pub given: tokio::sync::Notify,
+    pub work_submitted: tokio::sync::Notify,
 }
 
 impl LogWriterHandle {
     /// Makes an empty queue.
     pub fn new() -> Arc<LogWriterHandle> {
         let queue =
-            Queue { appends: VecDeque::new(), collapse: None, stopping: false, stopped: false };
+            Queue { appends: VecDeque::new(), keep_from: None, stopping: false, stopped: false };
         Arc::new(LogWriterHandle {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
             end: AtomicU64::new(0),
             start: AtomicU64::new(0),
             segments: AtomicU64::new(0),
-            no_space: AtomicBool::new(false),
-            works_since: AtomicU64::new(0),
+            waits_for_space: AtomicBool::new(false),
+            busy_since: AtomicU64::new(0),
             #[cfg(debug_assertions)]
-            given: tokio::sync::Notify::new(),
+            work_submitted: tokio::sync::Notify::new(),
         })
     }
 
@@ -148,23 +148,23 @@ impl LogWriterHandle {
     /// Submits records, to be written in this order.
     pub fn write(&self, appends: impl IntoIterator<Item = Append>) {
         let mut queue = self.queue();
-        let idle = queue.appends.is_empty();
+        let was_empty = queue.appends.is_empty();
         queue.appends.extend(appends);
-        let fresh = idle && !queue.appends.is_empty();
-        // Woken under the lock, the thread would find it held and sleep again.
+        let must_wake = was_empty && !queue.appends.is_empty();
+        // Notified while the lock is held, the thread would block on it at once.
         drop(queue);
         #[cfg(debug_assertions)]
-        self.given.notify_one();
-        // A queue that already held work has been signalled.
-        if fresh {
+        self.work_submitted.notify_one();
+        // A queue that was not empty has been signalled already.
+        if must_wake {
             self.wake.notify_one();
         }
     }
 
-    /// Lets the log drop whole segments below this position, after everything submitted before is
-    /// written.
+    /// Requests truncation of the segments below this position, once all records submitted before
+    /// are written.
     pub fn collapse(&self, keep_from: Position) {
-        self.queue().collapse = Some(keep_from);
+        self.queue().keep_from = Some(keep_from);
         self.wake.notify_one();
     }
 
@@ -173,8 +173,8 @@ impl LogWriterHandle {
         let mut queue = self.queue();
         queue.stopping = true;
         self.wake.notify_one();
-        // Both sides wait on `wake`. The writer never does once `stopping` is set, so no wake-up
-        // meant for it is lost here.
+        // Both sides wait on `wake`. The writer does not wait once `stopping` is set, so this wait
+        // consumes no wake-up meant for the writer.
         while !queue.stopped {
             queue = self.wake.wait(queue).expect("no one panics while holding it");
         }
@@ -193,14 +193,14 @@ impl LogWriterHandle {
     }
 
     /// Takes all submitted work: appends the records to `appends`; returns the position below which
-    /// the log may be dropped, and whether the node stops.
-    fn take_into(&self, appends: &mut VecDeque<Append>) -> (Option<Position>, bool) {
+    /// the log may be truncated, and true if the node stops.
+    fn drain_into(&self, appends: &mut VecDeque<Append>) -> (Option<Position>, bool) {
         let mut queue = self.queue();
         match appends.is_empty() {
             true => std::mem::swap(&mut queue.appends, appends),
             false => appends.append(&mut queue.appends),
         }
-        (queue.collapse.take(), queue.stopping)
+        (queue.keep_from.take(), queue.stopping)
     }
 
     /// Returns true if work was submitted: for a simulation, which runs the writer itself.
@@ -209,9 +209,9 @@ impl LogWriterHandle {
     }
 
     /// Waits until work is submitted, or for at most `pause`.
-    fn rest(&self, pause: Option<Duration>) {
+    fn wait_for_work(&self, pause: Option<Duration>) {
         let queue = self.queue();
-        // Checked under the lock that `write` takes: no wake-up since the last step is missed.
+        // Checked under the lock that `write` holds: no wake-up since the last step is lost.
         if queue.has_work() {
             return;
         }
@@ -224,7 +224,7 @@ impl LogWriterHandle {
     }
 
     /// Waits before a full disk is tried again, unless the node stops.
-    fn rest_full(&self) {
+    fn wait_for_space(&self) {
         let queue = self.queue();
         if !queue.stopping {
             drop(
@@ -234,22 +234,22 @@ impl LogWriterHandle {
     }
 
     /// Runs the writer, one step after another, until the stop or a failure.
-    pub fn run(&self, writer: &mut LogWriter, mailbox: &dyn AppendSink) -> Result<(), StoreError> {
-        let ended = loop {
-            match writer.step(mailbox) {
-                Ok(WriterStep::Went) => {}
-                Ok(WriterStep::Idle(pause)) => self.rest(pause),
-                Ok(WriterStep::Full) => self.rest_full(),
-                Ok(WriterStep::Ended) => break Ok(()),
+    pub fn run(&self, writer: &mut LogWriter, sink: &dyn AppendSink) -> Result<(), StoreError> {
+        let result = loop {
+            match writer.step(sink) {
+                Ok(WriterStep::Progress) => {}
+                Ok(WriterStep::Idle(pause)) => self.wait_for_work(pause),
+                Ok(WriterStep::Full) => self.wait_for_space(),
+                Ok(WriterStep::Stopped) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
-        self.works_since(0);
-        ended
+        self.set_busy_since(0);
+        result
     }
 
     /// Marks the thread as ended and wakes callers of [`LogWriterHandle::stop`].
-    pub fn has_stopped(&self) {
+    pub fn mark_stopped(&self) {
         self.queue().stopped = true;
         self.wake.notify_all();
     }
@@ -260,26 +260,26 @@ impl LogWriterHandle {
 
     /// Sets the time since which the writer waits for the disk, in nanoseconds; 0: it does not
     /// wait.
-    fn works_since(&self, now: u64) {
-        self.works_since.store(now, Ordering::Release);
+    fn set_busy_since(&self, now: u64) {
+        self.busy_since.store(now, Ordering::Release);
     }
 
     /// Returns true if the disk hangs: it has not finished a request of the writer for two leases,
     /// by this node's clock. A full disk counts too: nothing is saved either way.
-    pub fn hangs(&self, lease_ms: u64) -> bool {
-        self.unanswered_ms() >= lease_ms.saturating_mul(HANGS_LEASES)
+    pub fn is_hung(&self, lease_ms: u64) -> bool {
+        self.unanswered_ms() >= lease_ms.saturating_mul(HUNG_AFTER_LEASES)
     }
 
     /// Returns the time for which the disk has not finished the writer's request, in milliseconds.
     pub fn unanswered_ms(&self) -> u64 {
-        match self.works_since.load(Ordering::Acquire) {
+        match self.busy_since.load(Ordering::Acquire) {
             0 => 0,
             since => world::nanoseconds().saturating_sub(since) / 1_000_000,
         }
     }
 
     /// Returns the position at which the log begins; everything before was truncated.
-    pub fn begin(&self) -> Position {
+    pub fn start_position(&self) -> Position {
         Position(self.start.load(Ordering::Acquire))
     }
 
@@ -294,8 +294,8 @@ impl LogWriterHandle {
     }
 
     /// Returns true if the log waits for disk space.
-    pub fn no_space(&self) -> bool {
-        self.no_space.load(Ordering::Acquire)
+    pub fn waits_for_space(&self) -> bool {
+        self.waits_for_space.load(Ordering::Acquire)
     }
 
     /// Starts the thread.
@@ -303,40 +303,40 @@ impl LogWriterHandle {
         self: &Arc<LogWriterHandle>,
         log: Log,
         interval: Duration,
-        mailbox: Arc<dyn AppendSink>,
+        sink: Arc<dyn AppendSink>,
         metrics: Arc<Metrics>,
     ) -> Result<(), Error> {
         let mut writer = LogWriter::new(log, self.clone(), metrics, interval);
-        let log_writer = self.clone();
+        let handle = self.clone();
         std::thread::Builder::new()
             .name("log-writer".into())
             .spawn(move || {
-                let ended = log_writer.run(&mut writer, &*mailbox);
-                // The log is closed, and its own thread ended, before the end of this one is
-                // reported.
-                if let Err(error) = ended.and_then(|()| writer.close()) {
-                    mailbox.failed(store_error(error));
+                let result = handle.run(&mut writer, &*sink);
+                // The log is closed, and its spare worker has ended, before this thread reports its
+                // own end.
+                if let Err(error) = result.and_then(|()| writer.close()) {
+                    sink.on_log_failure(store_error(error));
                 }
-                log_writer.has_stopped();
+                handle.mark_stopped();
             })
             .map(|_| ())
             .map_err(|error| {
-                let text = format!("the log's thread can't be started: {error}");
+                let text = format!("can't start the log's thread: {error}");
                 Error::new(Reason::StartFailed, text)
             })
     }
 }
 
 /// Returns the log record of a submitted append.
-pub fn record(job: &Append) -> Record<'_> {
+pub fn record(append: &Append) -> Record<'_> {
     Record {
-        kind: job.kind,
-        owner: Owner { group: job.group.0, generation: 0 },
+        kind: append.kind,
+        owner: Owner { group: append.group.0, generation: 0 },
         configuration: 0,
-        ballot: (job.ballot.round, job.ballot.node.0),
-        index: job.index.0,
-        decided: job.decided.0,
-        payload: &job.payload,
+        ballot: (append.ballot.round, append.ballot.node.0),
+        index: append.index.0,
+        decided: append.decided.0,
+        payload: &append.payload,
     }
 }
 

@@ -4,16 +4,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Number of syncs whose durations are kept for the percentiles.
-const SYNCS_REMEMBERED: usize = 512;
-/// Average duration of a sync above which the disk counts as slow, microseconds: some 30 syncs a
+const RECENT_SYNCS: usize = 512;
+/// Average duration of a sync above which the disk counts as slow, microseconds: about 30 syncs a
 /// second.
 const SLOW_US: u64 = 30_000;
 /// Average below which the disk counts as fast again, microseconds.
-const QUICK_US: u64 = 20_000;
-/// Most microseconds that one sync adds to the average: a single long one is a hiccup.
-const HICCUP_US: u64 = 200_000;
+const FAST_US: u64 = 20_000;
+/// Most microseconds that one sync adds to the average, so that a single long one does not count
+/// as a slow disk.
+const SAMPLE_US_MAX: u64 = 200_000;
 /// Number of syncs in the moving average.
-const AVERAGED: u64 = 16;
+const AVERAGE_SYNCS: u64 = 16;
 
 /// Counters of a node.
 #[derive(Default)]
@@ -52,8 +53,8 @@ pub struct Metrics {
     pub may_lack: AtomicU64,
     /// Counters of available buckets.
     pub available: AvailableCounters,
-    sync_us: Mutex<Times>,
-    /// Moving average of sync durations: microseconds times [`AVERAGED`].
+    sync_us: Mutex<SyncTimes>,
+    /// Moving average of sync durations: microseconds times [`AVERAGE_SYNCS`].
     sync_mean: AtomicU64,
     slow: AtomicBool,
 }
@@ -89,10 +90,12 @@ pub struct AvailableCounters {
     pub failure_detector_transitions: AtomicU64,
 }
 
+/// Durations of the last [`RECENT_SYNCS`] syncs: a ring buffer.
 #[derive(Default)]
-struct Times {
-    last: Vec<u32>,
-    next: usize,
+struct SyncTimes {
+    recent_us: Vec<u32>,
+    /// Slot of the next sync: the oldest one.
+    next_slot: usize,
 }
 
 impl Metrics {
@@ -103,33 +106,33 @@ impl Metrics {
     }
 
     /// Records a sync of this many records that took this long.
-    pub fn synced(&self, microseconds: u64, records: u64) {
+    pub fn record_sync(&self, microseconds: u64, records: u64) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.records.fetch_add(records, Ordering::Relaxed);
-        self.average(microseconds.min(HICCUP_US));
+        self.update_average(microseconds.min(SAMPLE_US_MAX));
         let microseconds = u32::try_from(microseconds).unwrap_or(u32::MAX);
         let mut times = self.sync_us.lock().expect("no one panics while holding it");
-        if times.last.len() < SYNCS_REMEMBERED {
-            times.last.push(microseconds);
+        if times.recent_us.len() < RECENT_SYNCS {
+            times.recent_us.push(microseconds);
         } else {
-            let next = times.next;
-            times.last[next] = microseconds;
-            times.next = (next + 1) % SYNCS_REMEMBERED;
+            let slot = times.next_slot;
+            times.recent_us[slot] = microseconds;
+            times.next_slot = (slot + 1) % RECENT_SYNCS;
         }
     }
 
-    /// Updates the moving average; only the log's thread calls it.
-    fn average(&self, microseconds: u64) {
-        let before = self.sync_mean.load(Ordering::Relaxed);
-        let mean = before - before / AVERAGED + microseconds;
+    /// Updates the moving average, without a lock: only the log's thread calls it.
+    fn update_average(&self, microseconds: u64) {
+        let previous = self.sync_mean.load(Ordering::Relaxed);
+        let mean = previous - previous / AVERAGE_SYNCS + microseconds;
         self.sync_mean.store(mean, Ordering::Relaxed);
-        let line = if self.is_slow() { QUICK_US } else { SLOW_US };
-        let slow = mean >= line * AVERAGED;
+        let threshold = if self.is_slow() { FAST_US } else { SLOW_US };
+        let slow = mean >= threshold * AVERAGE_SYNCS;
         if self.slow.swap(slow, Ordering::Relaxed) != slow {
-            let sync_us = mean / AVERAGED;
+            let sync_us = mean / AVERAGE_SYNCS;
             match slow {
                 true => tracing::warn!(target: "log", sync_us, "the disk is slow"),
-                false => tracing::info!(target: "log", sync_us, "the disk is quick again"),
+                false => tracing::info!(target: "log", sync_us, "the disk is fast again"),
             }
         }
     }
@@ -141,18 +144,19 @@ impl Metrics {
 
     /// Returns the moving average of sync durations, microseconds.
     pub fn sync_mean_us(&self) -> u64 {
-        self.sync_mean.load(Ordering::Relaxed) / AVERAGED
+        self.sync_mean.load(Ordering::Relaxed) / AVERAGE_SYNCS
     }
 
     /// Returns the median and the 99th percentile of the last syncs, microseconds.
     pub fn sync_percentiles(&self) -> (u64, u64) {
-        let mut times = self.sync_us.lock().expect("no one panics while holding it").last.clone();
+        let mut times =
+            self.sync_us.lock().expect("no one panics while holding it").recent_us.clone();
         if times.is_empty() {
             return (0, 0);
         }
         times.sort_unstable();
-        let at = |percent: usize| u64::from(times[(times.len() - 1) * percent / 100]);
-        (at(50), at(99))
+        let percentile = |percent: usize| u64::from(times[(times.len() - 1) * percent / 100]);
+        (percentile(50), percentile(99))
     }
 }
 
@@ -161,12 +165,12 @@ mod tests {
     use super::*;
 
     fn slow_after(metrics: &Metrics, syncs: &[u64]) -> bool {
-        syncs.iter().for_each(|took_us| metrics.synced(*took_us, 1));
+        syncs.iter().for_each(|took_us| metrics.record_sync(*took_us, 1));
         metrics.is_slow()
     }
 
     #[test]
-    fn a_disk_is_slow_when_it_goes_on_being_slow_and_quick_when_it_clearly_is() {
+    fn slow_disk_state_changes_with_hysteresis() {
         let metrics = Metrics::default();
         assert!(!slow_after(&metrics, &[500; 1_000]));
         assert!(!slow_after(&metrics, &[3_000_000, 3_000_000]), "hiccups");

@@ -16,10 +16,10 @@ pub struct Ticket {
 }
 
 /// Result of a submitted request.
-pub enum Submitted {
+pub enum SubmitResult {
     /// Answer that is valid now.
     Ready(Result<Reply>),
-    /// Answer that is valid once the ticket is decided; until then nobody may see it. If `decided`
+    /// Answer that is valid once the ticket is decided, and must not be sent before. If `decided`
     /// fails, its error is the answer. An error may depend on undecided updates too (an assertion
     /// that fails because of one), so it waits like any answer.
     Pending(Ticket, Result<Reply>),

@@ -1,7 +1,7 @@
 //! Task scopes: parents of everything that runs in the background.
 //!
 //! A [`TaskScope`] owns the tasks and threads of one part of a program: the groups of a node, its
-//! connections. Scopes form a tree, as the parts do. To stop a part, its owner cancels the scope,
+//! connections. Scopes form a tree, like the parts. To stop a part, its owner cancels the scope,
 //! which the part's loops watch, and awaits it.
 //!
 //! A loop has a name, and takes a lock when it begins and ends. A request's task has none, and
@@ -42,12 +42,12 @@ struct NumberedNames {
     running: BTreeMap<u64, String>,
 }
 
-/// Entry of a running task among the names; dropping it takes it out.
+/// Registration of a running task's name; dropping it removes the name.
 struct NameEntry {
     names: Arc<TaskNames>,
     number: u64,
-    /// Dropped last: a task that counts no more has no name.
-    _counted: TaskTrackerToken,
+    /// Declared last, so dropped last: a task loses its name before it leaves the count.
+    _token: TaskTrackerToken,
 }
 
 impl TaskNames {
@@ -91,11 +91,11 @@ impl TaskScope {
         name: &str,
         task: F,
     ) -> impl Future<Output = F::Output> + use<F> {
-        let entry = self.enter(name.into());
+        let entry = self.register(name.into());
         async move {
-            let ended = task.await;
+            let output = task.await;
             drop(entry);
-            ended
+            output
         }
     }
 
@@ -106,37 +106,37 @@ impl TaskScope {
 
     /// Begins a thread.
     ///
-    /// Errors: the system has none to give.
+    /// Errors: the system can't create one.
     pub fn start_thread(
         &self,
         name: &'static str,
-        life: impl FnOnce() + Send + 'static,
+        body: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<()> {
-        let entry = self.enter(name.into());
-        let life = move || {
-            life();
+        let entry = self.register(name.into());
+        let body = move || {
+            body();
             drop(entry);
         };
-        std::thread::Builder::new().name(name.into()).spawn(life).map(drop)
+        std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
     }
 
     /// Runs long work on a thread that may block. `None`: the program is ending. The work counts
-    /// until it is done, even if nobody waits for it any more.
+    /// until it is done, even after the caller stopped waiting.
     pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        let counted = self.0.tracker.token();
+        let token = self.0.tracker.token();
         let work = move || {
-            let done = work();
-            drop(counted);
-            done
+            let result = work();
+            drop(token);
+            result
         };
         world::run_blocking(work).await
     }
 
     /// Returns the token that is cancelled when this scope is to end.
-    pub fn stop(&self) -> &CancellationToken {
+    pub fn cancellation_token(&self) -> &CancellationToken {
         &self.0.stop
     }
 
@@ -152,37 +152,37 @@ impl TaskScope {
 
     /// Returns the number of tasks that have not ended, here and in the scopes within.
     pub fn count(&self) -> usize {
-        let within = self.within();
-        self.0.tracker.len() + within.iter().map(TaskScope::count).sum::<usize>()
+        let children = self.child_scopes();
+        self.0.tracker.len() + children.iter().map(TaskScope::count).sum::<usize>()
     }
 
     /// Cancels the scope and waits for its tasks, for at most `bound`. Returns the names of those
     /// that had not ended by then.
-    pub async fn end(&self, bound: Duration) -> Vec<String> {
+    pub async fn cancel_and_wait(&self, timeout: Duration) -> Vec<String> {
         self.cancel();
-        let ended = async {
-            // Again: a task that ended may have begun another before.
+        let all_idle = async {
+            // Repeated: a task that ended may have spawned another before.
             while self.count() > 0 {
-                self.ended().await;
+                self.wait_until_idle().await;
             }
         };
-        match world::timeout(bound, ended).await {
+        match world::timeout(timeout, all_idle).await {
             Some(()) => Vec::new(),
-            None => self.unended(),
+            None => self.running_names(),
         }
     }
 
-    /// Resolves when each scope has been without a task once.
-    async fn ended(&self) {
+    /// Resolves once each scope has been without tasks at some moment.
+    async fn wait_until_idle(&self) {
         self.0.tracker.close();
         self.0.tracker.wait().await;
-        for child in self.within() {
-            Box::pin(child.ended()).await;
+        for child in self.child_scopes() {
+            Box::pin(child.wait_until_idle()).await;
         }
     }
 
     /// Returns the names of the tasks that have not ended.
-    pub fn unended(&self) -> Vec<String> {
+    pub fn running_names(&self) -> Vec<String> {
         let own = self.0.name;
         let names = self.0.names.lock();
         let mut all: Vec<_> = names.running.values().map(|name| format!("{own}: {name}")).collect();
@@ -191,24 +191,24 @@ impl TaskScope {
         if short > 0 {
             all.push(format!("{own}: {short} without a name"));
         }
-        all.extend(self.within().iter().flat_map(TaskScope::unended));
+        all.extend(self.child_scopes().iter().flat_map(TaskScope::running_names));
         all
     }
 
-    fn enter(&self, name: String) -> NameEntry {
-        let _counted = self.0.tracker.token();
+    fn register(&self, name: String) -> NameEntry {
+        let _token = self.0.tracker.token();
         let mut names = self.0.names.lock();
         let number = names.next;
         names.next += 1;
         names.running.insert(number, name);
-        NameEntry { names: self.0.names.clone(), number, _counted }
+        NameEntry { names: self.0.names.clone(), number, _token }
     }
 
     fn children(&self) -> MutexGuard<'_, Vec<TaskScope>> {
         self.0.children.lock().expect("no one panics while holding it")
     }
 
-    fn within(&self) -> Vec<TaskScope> {
+    fn child_scopes(&self) -> Vec<TaskScope> {
         self.children().clone()
     }
 }
@@ -223,84 +223,84 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_scope_ends_when_its_loops_have_looked_at_its_token() {
+    async fn scope_ends_once_its_loops_observe_cancellation() {
         let node = TaskScope::new("node");
         let groups = node.child("groups");
-        let stop = groups.stop().clone();
+        let stop = groups.cancellation_token().clone();
         groups.spawn("group 1", async move { stop.cancelled().await });
         node.spawn_short(async {});
         assert!(node.count() > 0, "they run");
-        assert_eq!(node.end(LONG).await, Vec::<String>::new());
+        assert_eq!(node.cancel_and_wait(LONG).await, Vec::<String>::new());
         assert_eq!(node.count(), 0);
     }
 
     #[tokio::test]
-    async fn tasks_that_hang_are_named_with_their_scope() {
+    async fn hanging_tasks_are_named_with_their_scope() {
         let node = TaskScope::new("node");
         let groups = node.child("groups");
         groups.spawn("group 7", pending());
         groups.spawn("group 1", async {});
         node.spawn_short(pending());
-        assert_eq!(node.end(SOON).await, ["node: 1 without a name", "groups: group 7"]);
+        assert_eq!(node.cancel_and_wait(SOON).await, ["node: 1 without a name", "groups: group 7"]);
         assert_eq!(node.count(), 2);
     }
 
     #[tokio::test]
-    async fn a_child_ends_alone_and_its_parent_goes_on() {
+    async fn child_scope_ends_without_its_parent() {
         let node = TaskScope::new("node");
         let (groups, peers) = (node.child("groups"), node.child("peers"));
         for scope in [&groups, &peers] {
-            let stop = scope.stop().clone();
+            let stop = scope.cancellation_token().clone();
             scope.spawn("loop", async move { stop.cancelled().await });
         }
-        assert!(groups.end(LONG).await.is_empty());
-        assert_eq!(node.unended(), ["peers: loop"]);
+        assert!(groups.cancel_and_wait(LONG).await.is_empty());
+        assert_eq!(node.running_names(), ["peers: loop"]);
         assert!(!peers.is_cancelled());
-        assert!(node.end(LONG).await.is_empty());
+        assert!(node.cancel_and_wait(LONG).await.is_empty());
     }
 
     #[tokio::test]
-    async fn a_task_that_is_dropped_or_panics_counts_no_more() {
+    async fn dropped_or_panicked_task_is_no_longer_counted() {
         let scope = TaskScope::new("node");
         drop(scope.track("dropped", pending::<()>()));
         let ended = tokio::spawn(scope.track("panics", async { panic!("on purpose") }));
         assert!(ended.await.is_err());
-        assert_eq!((scope.count(), scope.unended()), (0, Vec::new()));
+        assert_eq!((scope.count(), scope.running_names()), (0, Vec::new()));
     }
 
     #[tokio::test]
-    async fn a_task_that_begins_while_others_end_is_awaited_too() {
+    async fn task_started_during_shutdown_is_awaited_too() {
         let node = TaskScope::new("node");
         let (first, second) = (node.child("first"), node.child("second"));
-        let stop = second.stop().clone();
+        let stop = second.cancellation_token().clone();
         second.spawn("begets", async move {
             stop.cancelled().await;
             first.spawn("late", world::sleep(SOON));
         });
-        assert!(node.end(LONG).await.is_empty());
+        assert!(node.cancel_and_wait(LONG).await.is_empty());
         assert_eq!(node.count(), 0);
     }
 
     #[tokio::test]
-    async fn blocking_work_counts_until_it_is_done() {
+    async fn blocking_work_is_counted_until_done() {
         let scope = TaskScope::new("node");
         let (go, wait) = oneshot::channel::<()>();
         let work = scope.run_blocking(move || wait.blocking_recv().is_ok());
-        // Nobody waits for it any more.
+        // The caller gives up waiting.
         assert!(world::timeout(SOON, work).await.is_none());
         assert_eq!(scope.count(), 1);
-        assert_eq!(scope.end(SOON).await, ["node: 1 without a name"]);
+        assert_eq!(scope.cancel_and_wait(SOON).await, ["node: 1 without a name"]);
         go.send(()).expect("it waits");
-        assert!(scope.end(LONG).await.is_empty());
+        assert!(scope.cancel_and_wait(LONG).await.is_empty());
     }
 
     #[tokio::test]
-    async fn a_thread_counts_until_it_returns() {
+    async fn thread_is_counted_until_return() {
         let scope = TaskScope::new("node");
         let (go, wait) = oneshot::channel::<()>();
         scope.start_thread("merger", move || drop(wait.blocking_recv())).expect("a thread");
-        assert_eq!(scope.end(SOON).await, ["node: merger"]);
+        assert_eq!(scope.cancel_and_wait(SOON).await, ["node: merger"]);
         drop(go);
-        assert!(scope.end(LONG).await.is_empty());
+        assert!(scope.cancel_and_wait(LONG).await.is_empty());
     }
 }

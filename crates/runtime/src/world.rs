@@ -1,4 +1,4 @@
-//! World: time, randomness and tasks. No other code asks the system for them.
+//! World: time, randomness and tasks. No other code takes them from the system.
 //!
 //! A simulation enters a [`World`] of its own on its thread, as a program enters a Tokio runtime.
 //! On every other thread the machine's clocks, its entropy and Tokio answer. The check for an
@@ -22,7 +22,7 @@ pub trait World {
     /// Resolves after this time by that node's clock.
     fn sleep(&self, time: Duration) -> Task;
     /// Returns a pseudo-random number.
-    fn chance(&self) -> u64;
+    fn random_u64(&self) -> u64;
     /// Returns the wall clock of that node, milliseconds since 1970.
     fn unix_ms(&self) -> u64;
 }
@@ -30,9 +30,9 @@ pub trait World {
 thread_local! {
     /// Monotonic time of this thread in nanoseconds. `None`: no simulation sets it.
     static TIME_NS: Cell<Option<u64>> = const { Cell::new(None) };
-    /// True if [`ENTERED`] is set: a flag without a destructor, for the hot path.
+    /// True if [`CURRENT_WORLD`] is set: a flag without a destructor, for the hot path.
     static IS_ENTERED: Cell<bool> = const { Cell::new(false) };
-    static ENTERED: RefCell<Option<Rc<dyn World>>> = const { RefCell::new(None) };
+    static CURRENT_WORLD: RefCell<Option<Rc<dyn World>>> = const { RefCell::new(None) };
 }
 
 /// Sets this thread's monotonic time, in nanoseconds. `None`: returns to the machine's clock.
@@ -41,19 +41,19 @@ pub fn set_time(nanoseconds: Option<u64>) {
 }
 
 /// Returns the time that [`set_time`] set on this thread.
-pub fn thread_time() -> Option<u64> {
+pub fn simulated_time() -> Option<u64> {
     TIME_NS.get()
 }
 
 /// Enters a world on this thread. `None`: leaves it.
-pub fn enter(world: Option<Rc<dyn World>>) {
+pub fn set_current(world: Option<Rc<dyn World>>) {
     IS_ENTERED.set(world.is_some());
-    ENTERED.set(world);
+    CURRENT_WORLD.set(world);
 }
 
 #[inline]
-fn entered() -> Option<Rc<dyn World>> {
-    if IS_ENTERED.get() { ENTERED.with_borrow(Option::clone) } else { None }
+fn current_world() -> Option<Rc<dyn World>> {
+    if IS_ENTERED.get() { CURRENT_WORLD.with_borrow(Option::clone) } else { None }
 }
 
 /// Returns monotonic nanoseconds, which also advance while the machine sleeps (`CLOCK_BOOTTIME`).
@@ -71,9 +71,9 @@ pub fn milliseconds() -> u64 {
 }
 
 /// Returns the wall clock, milliseconds since 1970. It is for display; decisions use it only where
-/// a bucket's properties ask for it.
+/// a bucket's properties require it.
 pub fn unix_ms() -> u64 {
-    if let Some(world) = entered() {
+    if let Some(world) = current_world() {
         return world.unix_ms();
     }
     if let Some(now) = TIME_NS.get() {
@@ -93,9 +93,9 @@ pub fn salt() -> u64 {
 }
 
 /// Returns an unguessable random number.
-pub fn chance() -> u64 {
-    match entered() {
-        Some(world) => world.chance(),
+pub fn random_u64() -> u64 {
+    match current_world() {
+        Some(world) => world.random_u64(),
         None => rand::random(),
     }
 }
@@ -107,7 +107,7 @@ pub fn secret<const BYTES: usize>() -> [u8; BYTES] {
 
 /// Spawns a task. Its parent is a [`TaskScope`](crate::TaskScope), which alone calls this.
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
-    match entered() {
+    match current_world() {
         Some(world) => world.spawn(Box::pin(task)),
         None => drop(tokio::spawn(task)),
     }
@@ -115,15 +115,15 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
 
 /// Resolves after this time.
 pub async fn sleep(time: Duration) {
-    let asleep = entered().map(|world| world.sleep(time));
-    match asleep {
-        Some(asleep) => asleep.await,
+    let sleeping = current_world().map(|world| world.sleep(time));
+    match sleeping {
+        Some(sleeping) => sleeping.await,
         None => tokio::time::sleep(time).await,
     }
 }
 
 /// Resolves after this time, or at once when the token is cancelled.
-pub async fn rest(stop: &CancellationToken, time: Duration) {
+pub async fn sleep_or_cancelled(stop: &CancellationToken, time: Duration) {
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
@@ -135,7 +135,7 @@ pub async fn rest(stop: &CancellationToken, time: Duration) {
 pub async fn timeout<T>(time: Duration, task: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
-        done = task => Some(done),
+        output = task => Some(output),
         () = sleep(time) => None,
     }
 }

@@ -10,46 +10,49 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Names that are accepted in `Host`.
 pub struct AccessControl {
     hosts: Vec<String>,
-    any: bool,
+    allows_any: bool,
 }
 
 impl AccessControl {
-    /// Accepts these names beside `localhost` and plain addresses; `*` accepts any name.
+    /// Accepts these names in addition to `localhost` and plain addresses; `*` accepts any name.
     pub fn new(hosts: &[String]) -> AccessControl {
-        let any = hosts.iter().any(|host| host == "*");
-        AccessControl { hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(), any }
+        let allows_any = hosts.iter().any(|host| host == "*");
+        AccessControl {
+            hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            allows_any,
+        }
     }
 
     /// Returns true if a `Host` header (with or without a port) names this server.
-    pub fn knows_host(&self, host: &[u8]) -> bool {
+    pub fn allows_host(&self, host: &[u8]) -> bool {
         let Ok(host) = std::str::from_utf8(host) else { return false };
-        if self.any {
+        if self.allows_any {
             return true;
         }
         if let Some(rest) = host.strip_prefix('[') {
             let Some((address, port)) = rest.split_once(']') else { return false };
-            return address.parse::<Ipv6Addr>().is_ok() && is_port_or_nothing(port);
+            return address.parse::<Ipv6Addr>().is_ok() && is_optional_port(port);
         }
         let (name, port) = match host.find(':') {
             Some(colon) => host.split_at(colon),
             None => (host, ""),
         };
-        is_port_or_nothing(port)
+        is_optional_port(port)
             && (name.parse::<Ipv4Addr>().is_ok()
                 || name.eq_ignore_ascii_case("localhost")
-                || self.hosts.iter().any(|known| name.eq_ignore_ascii_case(known)))
+                || self.hosts.iter().any(|allowed| name.eq_ignore_ascii_case(allowed)))
     }
 
     /// Returns true if a web page of this origin may write: it was served under the same name and
     /// port that the request was sent to.
-    pub fn trusts_origin(&self, origin: &[u8], host: &[u8]) -> bool {
+    pub fn allows_origin(&self, origin: &[u8], host: &[u8]) -> bool {
         let authority =
             origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
         authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
     }
 }
 
-fn is_port_or_nothing(text: &str) -> bool {
+fn is_optional_port(text: &str) -> bool {
     match text.strip_prefix(':') {
         Some(port) => port.parse::<u16>().is_ok() && port.bytes().all(|b| b.is_ascii_digit()),
         None => text.is_empty(),
@@ -61,8 +64,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_addresses_and_known_names_are_served_and_nothing_else() {
-        let guard = AccessControl::new(&["db.example".into()]);
+    fn host_is_allowed_only_if_ip_address_localhost_or_configured() {
+        let access_control = AccessControl::new(&["db.example".into()]);
         for good in [
             "localhost",
             "LOCALHOST:7711",
@@ -74,7 +77,7 @@ mod tests {
             "db.example",
             "DB.example:1",
         ] {
-            assert!(guard.knows_host(good.as_bytes()), "{good}");
+            assert!(access_control.allows_host(good.as_bytes()), "{good}");
         }
         for bad in [
             "",
@@ -92,22 +95,22 @@ mod tests {
             "db.example@evil",
             "\u{e9}",
         ] {
-            assert!(!guard.knows_host(bad.as_bytes()), "{bad}");
+            assert!(!access_control.allows_host(bad.as_bytes()), "{bad}");
         }
-        assert!(!guard.knows_host(b"\xff"));
-        assert!(AccessControl::new(&["*".into()]).knows_host(b"evil.example"));
+        assert!(!access_control.allows_host(b"\xff"));
+        assert!(AccessControl::new(&["*".into()]).allows_host(b"evil.example"));
     }
 
     #[test]
-    fn only_pages_of_this_server_may_write() {
-        let guard = AccessControl::new(&[]);
+    fn origin_is_trusted_only_if_equal_to_the_host() {
+        let access_control = AccessControl::new(&[]);
         let host = b"127.0.0.1:7711";
-        assert!(guard.trusts_origin(b"http://127.0.0.1:7711", host));
-        assert!(guard.trusts_origin(b"https://127.0.0.1:7711", host));
+        assert!(access_control.allows_origin(b"http://127.0.0.1:7711", host));
+        assert!(access_control.allows_origin(b"https://127.0.0.1:7711", host));
         for bad in
             ["null", "", "http://127.0.0.1:80", "http://evil.example", "file://", "127.0.0.1:7711"]
         {
-            assert!(!guard.trusts_origin(bad.as_bytes(), host), "{bad}");
+            assert!(!access_control.allows_origin(bad.as_bytes(), host), "{bad}");
         }
     }
 }

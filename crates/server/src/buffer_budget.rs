@@ -24,29 +24,29 @@ pub struct BufferBudget<const FREE_BYTES: usize> {
 pub type AnswerBudget = BufferBudget<{ 1024 * 1024 }>;
 /// Memory for a request that is still arriving.
 pub type InputBudget = BufferBudget<{ 64 * 1024 }>;
-/// Memory for queued commands, which a client may leave queued for as long as it likes.
+/// Memory for queued commands, which a client may leave queued without a time limit.
 pub type QueueBudget = BufferBudget<{ 64 * 1024 }>;
 
 impl<const FREE_BYTES: usize> BufferBudget<FREE_BYTES> {
     /// Returns true if the connection may hold this many bytes. They count until `release`.
     #[inline]
-    pub fn holds(&mut self, bytes: usize, shared: &Shared) -> bool {
+    pub fn try_reserve(&mut self, bytes: usize, shared: &Shared) -> bool {
         bytes <= FREE_BYTES.max(self.bytes) || self.grow(bytes, shared)
     }
 
     #[cold]
     fn grow(&mut self, bytes: usize, shared: &Shared) -> bool {
         let bytes = bytes.next_multiple_of(STEP_BYTES);
-        let Some(more) = shared.reserve(bytes - self.bytes) else { return false };
+        let Some(added) = shared.reserve(bytes - self.bytes) else { return false };
         match &mut self.share {
-            Some(share) => share.merge(more),
-            None => self.share = Some(more),
+            Some(share) => share.merge(added),
+            None => self.share = Some(added),
         }
         self.bytes = bytes;
         true
     }
 
-    /// Gives the share back: the bytes were sent or dropped.
+    /// Releases the share: the bytes were sent or dropped.
     #[inline]
     pub fn release(&mut self) {
         if self.share.is_some() {
@@ -58,7 +58,7 @@ impl<const FREE_BYTES: usize> BufferBudget<FREE_BYTES> {
 /// Returns the error for an answer that does not fit into the common buffer memory. The request
 /// must not have changed anything.
 pub fn overloaded() -> Error {
-    let text = "too many large answers are on their way (buffer_bytes_max): ask for less at a \
-                time, or later";
+    let text = "too many large answers are in progress (buffer_bytes_max): ask for less at a time, \
+                or try again later";
     Error::new(Reason::Overloaded, text)
 }

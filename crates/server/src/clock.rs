@@ -16,11 +16,11 @@ pub enum Clock {
 impl Clock {
     /// Returns milliseconds since 1970.
     pub fn unix_ms(self) -> u64 {
-        self.since_1970().as_millis() as u64
+        self.unix_time().as_millis() as u64
     }
 
     /// Returns the time since 1970.
-    pub fn since_1970(self) -> Duration {
+    pub fn unix_time(self) -> Duration {
         match self {
             // A clock before 1970 was never set: it counts as 1970.
             Clock::Wall => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Connection as a listener hands it to a protocol's front-end: stream, listener, and the request
+//! Connection as a listener passes it to a protocol's front-end: stream, listener, and the request
 //! to close.
 
 use bytes::BytesMut;
@@ -11,7 +11,7 @@ pub struct Connection {
     pub stream: TcpStream,
     /// Bytes read so far; never empty.
     pub first: BytesMut,
-    /// Listener that took it.
+    /// Kind of the listener that accepted it.
     pub kind: ListenerKind,
 }
 
@@ -26,13 +26,13 @@ pub enum ListenerKind {
     Operators,
     /// Arakoon's protocol only.
     Arakoon,
-    /// Riak's HTTP interface only: every HTTP request is taken as Riak's.
+    /// Riak's HTTP interface only: every HTTP request is treated as Riak's.
     Riak,
 }
 
 impl ListenerKind {
     /// Returns the name that the node's status shows.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             ListenerKind::Both => "clients and operators",
             ListenerKind::Clients => "clients",
@@ -54,12 +54,12 @@ impl Shutdown {
     }
 
     /// Returns true if the server is closing.
-    pub fn is_called(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         *self.0.borrow()
     }
 
     /// Resolves when the server begins to close. Cancel-safe.
-    pub async fn called(&mut self) {
+    pub async fn wait(&mut self) {
         // An error means that the front-ends are gone: the server has closed.
         let _ = self.0.wait_for(|called| *called).await;
     }

@@ -1,9 +1,9 @@
-//! Places of connections: limits on how many may be open at a time.
+//! Limits on the number of open connections.
 //!
-//! All clients share one number of places, and one address gets only a part of them, so that a
-//! single client can't exclude the others. A 64-bit IPv6 network counts as one address, because
-//! each of its hosts owns all of its addresses. The operators' listener has places of its own, so a
-//! node still shows its status when its clients use up theirs.
+//! All clients share one limit, and one address gets only a part of it, so that a single client
+//! can't exclude the others. A 64-bit IPv6 network counts as one address, because each of its hosts
+//! owns all of its addresses. The operators' listener has a separate limit, so a node still shows
+//! its status when its clients exhaust theirs.
 
 use crate::connection::ListenerKind;
 use base::limits::OPERATORS_MAX;
@@ -35,77 +35,77 @@ pub struct ConnectionLimits {
 
 /// Limit that a refused connection exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum ExceededLimit {
     /// The limit of all clients.
-    All(usize),
+    Total(usize),
     /// The limit of one address.
-    OfAddress(usize),
+    PerAddress(usize),
 }
 
-impl Full {
+impl ExceededLimit {
     /// Returns the limit in connections.
     pub fn limit(self) -> usize {
-        let (Full::All(limit) | Full::OfAddress(limit)) = self;
+        let (ExceededLimit::Total(limit) | ExceededLimit::PerAddress(limit)) = self;
         limit
     }
 }
 
-/// Place that a connection occupies; dropping it frees the place.
+/// Permit of one open connection; dropping it releases the permit.
 #[derive(Debug)]
 pub struct ConnectionPermit {
-    all: Arc<ConnectionLimiter>,
+    limiter: Arc<ConnectionLimiter>,
     kind: ListenerKind,
     address: IpAddr,
 }
 
 impl ConnectionLimiter {
-    /// Takes a place for a connection from this address. Fails if a limit is reached.
-    pub fn take(
+    /// Acquires a permit for a connection from this address. Fails if a limit is reached.
+    pub fn acquire(
         self: &Arc<ConnectionLimiter>,
         kind: ListenerKind,
         address: IpAddr,
         limits: ConnectionLimits,
-    ) -> Result<ConnectionPermit, Full> {
+    ) -> Result<ConnectionPermit, ExceededLimit> {
         let address = address_or_network(address);
-        let mut taken = self.taken();
+        let mut counts = self.lock_counts();
         if kind == ListenerKind::Operators {
-            if taken.operators >= OPERATORS_MAX {
-                return Err(Full::All(OPERATORS_MAX));
+            if counts.operators >= OPERATORS_MAX {
+                return Err(ExceededLimit::Total(OPERATORS_MAX));
             }
-            taken.operators += 1;
+            counts.operators += 1;
         } else {
-            if taken.clients >= limits.clients {
-                return Err(Full::All(limits.clients));
+            if counts.clients >= limits.clients {
+                return Err(ExceededLimit::Total(limits.clients));
             }
             if !address.is_loopback() {
-                let here = taken.addresses.get(&address).copied().unwrap_or(0);
-                if here >= limits.per_address {
-                    return Err(Full::OfAddress(limits.per_address));
+                let from_address = counts.addresses.get(&address).copied().unwrap_or(0);
+                if from_address >= limits.per_address {
+                    return Err(ExceededLimit::PerAddress(limits.per_address));
                 }
-                taken.addresses.insert(address, here + 1);
+                counts.addresses.insert(address, from_address + 1);
             }
-            taken.clients += 1;
+            counts.clients += 1;
         }
-        Ok(ConnectionPermit { all: self.clone(), kind, address })
+        Ok(ConnectionPermit { limiter: self.clone(), kind, address })
     }
 
-    fn taken(&self) -> MutexGuard<'_, ConnectionCounts> {
+    fn lock_counts(&self) -> MutexGuard<'_, ConnectionCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut taken = self.all.taken();
+        let mut counts = self.limiter.lock_counts();
         if self.kind == ListenerKind::Operators {
-            taken.operators -= 1;
+            counts.operators -= 1;
             return;
         }
-        taken.clients -= 1;
-        if let Some(here) = taken.addresses.get_mut(&self.address) {
-            *here -= 1;
-            if *here == 0 {
-                taken.addresses.remove(&self.address);
+        counts.clients -= 1;
+        if let Some(from_address) = counts.addresses.get_mut(&self.address) {
+            *from_address -= 1;
+            if *from_address == 0 {
+                counts.addresses.remove(&self.address);
             }
         }
     }
@@ -133,53 +133,59 @@ mod tests {
     }
 
     #[test]
-    fn an_address_takes_its_part_and_leaves_the_others() {
-        let places = Arc::<ConnectionLimiter>::default();
-        let take = |last| places.take(ListenerKind::Clients, address(last), LIMITS);
-        let first: Vec<_> = (0..2).map(|_| take(1).expect("a place")).collect();
-        assert_eq!(take(1).expect_err("it has two"), Full::OfAddress(2));
+    fn connection_limit_applies_per_address_and_in_total() {
+        let limiter = Arc::<ConnectionLimiter>::default();
+        let acquire = |last| limiter.acquire(ListenerKind::Clients, address(last), LIMITS);
+        let first: Vec<_> = (0..2).map(|_| acquire(1).expect("a place")).collect();
+        assert_eq!(acquire(1).expect_err("it has two"), ExceededLimit::PerAddress(2));
         // The same address as an IPv4-mapped one, from a dual-stack listener.
         let mapped = "::ffff:192.0.2.1".parse().expect("an address");
-        let mapped = places.take(ListenerKind::Clients, mapped, LIMITS);
-        assert_eq!(mapped.expect_err("it has two"), Full::OfAddress(2));
-        let others: Vec<_> = (2..4).map(|last| take(last).expect("a place")).collect();
-        assert_eq!(take(4).expect_err("all are taken"), Full::All(4));
+        let mapped = limiter.acquire(ListenerKind::Clients, mapped, LIMITS);
+        assert_eq!(mapped.expect_err("it has two"), ExceededLimit::PerAddress(2));
+        let others: Vec<_> = (2..4).map(|last| acquire(last).expect("a place")).collect();
+        assert_eq!(acquire(4).expect_err("all are taken"), ExceededLimit::Total(4));
         drop(first);
-        assert!(take(1).is_ok());
+        assert!(acquire(1).is_ok());
         drop(others);
-        let taken = places.taken();
+        let taken = limiter.lock_counts();
         assert!(taken.addresses.is_empty() && taken.clients == 0, "{taken:?}");
     }
 
     #[test]
-    fn hosts_of_one_ipv6_network_share_one_part() {
-        let places = Arc::<ConnectionLimiter>::default();
-        let take = |address: &str| {
+    fn hosts_of_a_64_bit_ipv6_network_share_an_address_limit() {
+        let limiter = Arc::<ConnectionLimiter>::default();
+        let acquire = |address: &str| {
             let address = address.parse().expect("an address");
-            places.take(ListenerKind::Clients, address, LIMITS)
+            limiter.acquire(ListenerKind::Clients, address, LIMITS)
         };
-        let taken = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2"].map(take);
-        assert_eq!(taken.iter().filter(|place| place.is_ok()).count(), 2);
-        assert_eq!(take("2001:db8:0:1::3").expect_err("it has two"), Full::OfAddress(2));
-        let other = take("2001:db8:0:2::1");
-        assert!(other.is_ok() && take("::1").is_ok());
-        drop((taken, other));
-        assert!(places.taken().addresses.is_empty());
+        let permits = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2"].map(acquire);
+        assert_eq!(permits.iter().filter(|permit| permit.is_ok()).count(), 2);
+        assert_eq!(
+            acquire("2001:db8:0:1::3").expect_err("it has two"),
+            ExceededLimit::PerAddress(2)
+        );
+        let other = acquire("2001:db8:0:2::1");
+        assert!(other.is_ok() && acquire("::1").is_ok());
+        drop((permits, other));
+        assert!(limiter.lock_counts().addresses.is_empty());
     }
 
     #[test]
-    fn operators_and_this_machine_are_not_kept_out_by_others() {
-        let places = Arc::<ConnectionLimiter>::default();
-        let here = IpAddr::from([127, 0, 0, 1]);
-        let take = |kind, address| places.take(kind, address, LIMITS);
+    fn loopback_and_operators_are_exempt_from_the_address_limit() {
+        let limiter = Arc::<ConnectionLimiter>::default();
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        let acquire = |kind, address| limiter.acquire(kind, address, LIMITS);
         let clients: Vec<_> =
-            (0..4).map(|_| take(ListenerKind::Both, here).expect("a place")).collect();
-        assert_eq!(take(ListenerKind::Both, here).expect_err("all are taken"), Full::All(4));
-        let operators = (0..OPERATORS_MAX).map(|_| take(ListenerKind::Operators, address(1)));
-        let operators: Vec<_> = operators.map(|taken| taken.expect("their own")).collect();
-        assert!(take(ListenerKind::Operators, here).is_err());
+            (0..4).map(|_| acquire(ListenerKind::Both, loopback).expect("a place")).collect();
+        assert_eq!(
+            acquire(ListenerKind::Both, loopback).expect_err("all are taken"),
+            ExceededLimit::Total(4)
+        );
+        let operators = (0..OPERATORS_MAX).map(|_| acquire(ListenerKind::Operators, address(1)));
+        let operators: Vec<_> = operators.map(|permit| permit.expect("their own")).collect();
+        assert!(acquire(ListenerKind::Operators, loopback).is_err());
         drop((clients, operators));
-        let taken = places.taken();
-        assert_eq!((taken.clients, taken.operators), (0, 0));
+        let counts = limiter.lock_counts();
+        assert_eq!((counts.clients, counts.operators), (0, 0));
     }
 }

@@ -10,13 +10,13 @@ use base64::engine::general_purpose::{GeneralPurpose, URL_SAFE_NO_PAD};
 use base64::engine::{DecodePaddingMode, GeneralPurposeConfig};
 
 /// Decoder of URL-safe base64, with padding or without.
-const READER: GeneralPurpose = GeneralPurpose::new(
+const DECODER: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
 /// Returns a context as text.
-pub(crate) fn text_of(context: &Context) -> String {
+pub(crate) fn encode(context: &Context) -> String {
     URL_SAFE_NO_PAD.encode(&context.0)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn read(text: &[u8]) -> Option<Context> {
         other => *other,
     };
     let text: Vec<u8> = text.iter().map(url_safe).collect();
-    READER.decode(text).ok().map(|bytes| Context(bytes.into()))
+    DECODER.decode(text).ok().map(|bytes| Context(bytes.into()))
 }
 
 #[cfg(test)]
@@ -39,12 +39,12 @@ mod tests {
     use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
 
     #[test]
-    fn contexts_of_every_alphabet_are_read() {
+    fn context_is_decoded_from_every_base64_alphabet() {
         for length in 0..40 {
             // 0xfb 0xef 0xbe is `++++`, 0xff is `/`.
             let bytes: Vec<u8> = [0xfb, 0xef, 0xbe, 0xff, 0xff].repeat(8)[..length].to_vec();
             let context = Context(bytes.clone().into());
-            let text = text_of(&context);
+            let text = encode(&context);
             assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
             let standard = STANDARD.encode(&bytes);
             let unescaped = standard.replace('+', " ");
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_base64_is_no_context() {
+    fn context_with_invalid_base64_is_rejected() {
         for text in ["A", "AB", "A===", "AA=A", "?", "\u{e9}", "AQ%3D"] {
             assert_eq!(read(text.as_bytes()), None, "{text}");
         }

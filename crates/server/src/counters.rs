@@ -1,6 +1,6 @@
 //! Counters of the front-ends: requests by operation and verdict, latencies by class, connections.
 
-use crate::minute::Minute;
+use crate::minute::MinuteCounter;
 use base::{Error, Kind};
 use node::{Sample, SampleKind};
 use std::array;
@@ -53,23 +53,23 @@ pub enum OperationKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Success; a read of an absent key counts as one.
-    Fine,
+    Success,
     /// Error of this kind.
     Failed(Kind),
 }
 
 impl Verdict {
     /// Returns the verdict on a result.
-    pub fn of<T>(result: &Result<T, Error>) -> Verdict {
+    pub fn from_result<T>(result: &Result<T, Error>) -> Verdict {
         match result {
-            Ok(_) => Verdict::Fine,
+            Ok(_) => Verdict::Success,
             Err(error) => Verdict::Failed(error.kind()),
         }
     }
 
-    fn place(self) -> usize {
+    fn index(self) -> usize {
         match self {
-            Verdict::Fine => 0,
+            Verdict::Success => 0,
             Verdict::Failed(Kind::Invalid) => 1,
             Verdict::Failed(Kind::Denied) => 2,
             Verdict::Failed(Kind::Conflict) => 3,
@@ -146,12 +146,12 @@ impl Latency {
     /// Returns the bucket's upper bound of this percentile in microseconds; 0 without requests.
     pub fn percentile_us(&self, percent: u64) -> u64 {
         let total: u64 = self.counts.iter().sum();
-        let mut left = (total * percent).div_ceil(100);
+        let mut remaining = (total * percent).div_ceil(100);
         for (at, count) in self.counts.iter().enumerate() {
-            if left > 0 && *count >= left {
+            if remaining > 0 && *count >= remaining {
                 return BOUNDS_US.get(at).copied().unwrap_or(2 * BOUNDS_US[BOUNDS_US.len() - 1]);
             }
-            left -= (*count).min(left);
+            remaining -= (*count).min(remaining);
         }
         0
     }
@@ -180,7 +180,7 @@ pub struct Counters {
     requests: [PerOperation; PROTOCOLS.len()],
     latencies: [[Histogram; CLASSES.len()]; PROTOCOLS.len()],
     /// Requests per second of the last minute, of Riak's clients only.
-    minutes: [Minute; CLASSES.len()],
+    riak_minutes: [MinuteCounter; CLASSES.len()],
     open: [AtomicU64; PROTOCOLS.len()],
     accepted: AtomicU64,
     refused: AtomicU64,
@@ -192,7 +192,7 @@ impl Default for Counters {
         Counters {
             requests: array::from_fn(|_| array::from_fn(|_| array::from_fn(|_| 0.into()))),
             latencies: Default::default(),
-            minutes: Default::default(),
+            riak_minutes: Default::default(),
             open: Default::default(),
             accepted: 0.into(),
             refused: 0.into(),
@@ -208,9 +208,9 @@ impl Counters {
         protocol: ClientProtocol,
         operation: OperationKind,
         verdict: Verdict,
-        took: Duration,
+        elapsed: Duration,
     ) {
-        self.observe_many(protocol, operation, verdict, took, 1);
+        self.observe_many(protocol, operation, verdict, elapsed, 1);
     }
 
     /// Counts several answered requests of one kind, each with this latency.
@@ -219,12 +219,12 @@ impl Counters {
         protocol: ClientProtocol,
         operation: OperationKind,
         verdict: Verdict,
-        took: Duration,
+        elapsed: Duration,
         requests: u64,
     ) {
         let counts = &self.requests[protocol as usize][operation as usize];
-        counts[verdict.place()].fetch_add(requests, Relaxed);
-        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        counts[verdict.index()].fetch_add(requests, Relaxed);
+        let us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         let histogram = &self.latencies[protocol as usize][operation.class() as usize];
         let bucket = BOUNDS_US.partition_point(|&bound| bound < us);
         histogram.counts[bucket].fetch_add(requests, Relaxed);
@@ -232,13 +232,13 @@ impl Counters {
     }
 
     /// Counts a request of a Riak client in this Unix second.
-    pub fn note_second(&self, operation: OperationKind, second: u64) {
-        self.minutes[operation.class() as usize].note(second);
+    pub fn record_second(&self, operation: OperationKind, second: u64) {
+        self.riak_minutes[operation.class() as usize].record(second);
     }
 
     /// Returns the number of Riak requests of a class in the minute that ends with this second.
     pub fn last_minute(&self, class: Class, second: u64) -> u64 {
-        self.minutes[class as usize].sum(second)
+        self.riak_minutes[class as usize].sum(second)
     }
 
     /// Returns the requests of this kind answered since the start, over one protocol.
@@ -257,22 +257,22 @@ impl Counters {
     }
 
     /// Counts an accepted connection.
-    pub fn accepted(&self) {
+    pub fn count_accepted(&self) {
         self.accepted.fetch_add(1, Relaxed);
     }
 
     /// Counts a connection refused because of a limit.
-    pub fn refused(&self) {
+    pub fn count_refused(&self) {
         self.refused.fetch_add(1, Relaxed);
     }
 
     /// Counts a connection whose protocol is not served.
-    pub fn unknown_protocol(&self) {
+    pub fn count_unknown_protocol(&self) {
         self.unknown_protocol.fetch_add(1, Relaxed);
     }
 
     /// Counts a connection of this protocol as open until the returned guard is dropped.
-    pub fn open(&self, protocol: ClientProtocol) -> OpenConnection<'_> {
+    pub fn open_connection(&self, protocol: ClientProtocol) -> OpenConnection<'_> {
         let open = &self.open[protocol as usize];
         open.fetch_add(1, Relaxed);
         OpenConnection(open)
@@ -319,7 +319,7 @@ impl Counters {
         for (protocol, open) in PROTOCOLS.iter().zip(&self.open) {
             samples.push(Sample {
                 name: "credenza_connections",
-                help: "Client connections open now, by protocol.",
+                help: "Open client connections, by protocol.",
                 kind: SampleKind::Gauge,
                 labels: vec![("protocol", protocol.to_string())],
                 value: open.load(Relaxed) as f64,
@@ -334,17 +334,17 @@ impl Counters {
         };
         samples.push(plain(
             "credenza_connections_accepted_total",
-            "Client connections accepted since the start.",
+            "Client connections accepted.",
             &self.accepted,
         ));
         samples.push(plain(
             "credenza_connections_refused_total",
-            "Client connections refused for being too many.",
+            "Client connections refused by a connection limit.",
             &self.refused,
         ));
         samples.push(plain(
             "credenza_connections_unknown_protocol_total",
-            "Client connections closed because their protocol is not served.",
+            "Client connections closed because of an unsupported protocol.",
             &self.unknown_protocol,
         ));
         samples
@@ -354,7 +354,7 @@ impl Counters {
     pub fn write_latencies(&self, text: &mut String) {
         use std::fmt::Write;
         let name = "credenza_request_seconds";
-        let _ = writeln!(text, "# HELP {name} Time from a request read to its answer ready.");
+        let _ = writeln!(text, "# HELP {name} Seconds from a request read to its answer ready.");
         let _ = writeln!(text, "# TYPE {name} histogram");
         for (protocol, classes) in PROTOCOLS.iter().zip(&self.latencies) {
             for (class, histogram) in CLASSES.iter().zip(classes) {
@@ -384,16 +384,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_the_bounds_they_fall_under() {
+    fn latency_percentile_is_the_upper_bound_of_its_bucket() {
         let counters = Counters::default();
         assert_eq!(counters.latency(ClientProtocol::Riak, Class::Read).percentile_us(50), 0);
         for us in [10, 60, 60, 6_000_000] {
-            let took = Duration::from_micros(us);
-            counters.observe(ClientProtocol::Riak, OperationKind::Get, Verdict::Fine, took);
+            let elapsed = Duration::from_micros(us);
+            counters.observe(ClientProtocol::Riak, OperationKind::Get, Verdict::Success, elapsed);
         }
         let latency = counters.latency(ClientProtocol::Riak, Class::Read);
-        let told = [1, 25, 26, 75, 76, 100].map(|percent| latency.percentile_us(percent));
-        assert_eq!(told, [50, 50, 100, 100, 10_000_000, 10_000_000]);
+        let percentiles = [1, 25, 26, 75, 76, 100].map(|percent| latency.percentile_us(percent));
+        assert_eq!(percentiles, [50, 50, 100, 100, 10_000_000, 10_000_000]);
         assert_eq!(counters.total(ClientProtocol::Riak, OperationKind::Get), 4);
         assert_eq!(latency.mean_us, (10 + 60 + 60 + 6_000_000) / 4);
     }

@@ -3,8 +3,8 @@
 
 use crate::buffer_budget::InputBudget;
 use crate::connection::Shutdown;
-use crate::http::{BodyFraming, Chunks, Decoded, Refused, StatusCode};
-use crate::read_buffer::LAST_WORDS_MS;
+use crate::http::{BodyFraming, Chunks, Decoded, RequestRefusal, StatusCode};
+use crate::read_buffer::CLOSE_GRACE_MS;
 use crate::shared::Shared;
 use base::limits::REQUEST_READ_MS_MAX;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -26,36 +26,36 @@ pub struct Input {
     searched: usize,
     /// Length at which the head is parsed although its end has not arrived: it may be too large, or
     /// no head at all.
-    look_again_at: usize,
+    reparse_bytes: usize,
     /// Time by which the request at the beginning of `bytes` must be complete. `None`: no request
     /// has begun.
     deadline: Option<Instant>,
     /// Share of the common memory for a large head or body.
-    room: InputBudget,
+    budget: InputBudget,
 }
 
 /// Reason why reading a request failed. The connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
-    /// The socket is dead.
-    Dead,
+pub enum HttpReadError {
+    /// The connection is closed or reset.
+    Disconnected,
     /// The bytes are not an HTTP request.
-    Refused(Refused),
+    Refused(RequestRefusal),
     /// The body is larger than this many bytes.
     TooLarge(usize),
     /// The common memory for large requests is used up.
     Overloaded,
 }
 
-impl From<io::Error> for Unread {
-    fn from(_: io::Error) -> Unread {
-        Unread::Dead
+impl From<io::Error> for HttpReadError {
+    fn from(_: io::Error) -> HttpReadError {
+        HttpReadError::Disconnected
     }
 }
 
-impl From<Refused> for Unread {
-    fn from(refused: Refused) -> Unread {
-        Unread::Refused(refused)
+impl From<RequestRefusal> for HttpReadError {
+    fn from(refused: RequestRefusal) -> HttpReadError {
+        HttpReadError::Refused(refused)
     }
 }
 
@@ -65,9 +65,9 @@ impl Input {
         Input {
             bytes: first,
             searched: 0,
-            look_again_at: 0,
+            reparse_bytes: 0,
             deadline: None,
-            room: InputBudget::default(),
+            budget: InputBudget::default(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Input {
     }
 
     /// Returns true if a request has begun.
-    fn has_begun(&self) -> bool {
+    fn has_request(&self) -> bool {
         !self.bytes.is_empty()
     }
 
@@ -88,28 +88,29 @@ impl Input {
 
     /// Returns true if parsing may find a whole head or an error in it. So a head that arrives byte
     /// by byte is not parsed at each byte.
-    pub fn may_hold_head(&mut self) -> bool {
+    pub fn has_head_candidate(&mut self) -> bool {
         self.skip_blank_lines();
         let length = self.bytes.len();
-        let fresh = &self.bytes[self.searched.saturating_sub(2)..];
-        let may_end = self.searched == 0 || has_empty_line(fresh);
+        let unsearched = &self.bytes[self.searched.saturating_sub(2)..];
+        let may_end = self.searched == 0 || has_empty_line(unsearched);
         self.searched = length;
-        if length == 0 || (!may_end && length < self.look_again_at) {
+        if length == 0 || (!may_end && length < self.reparse_bytes) {
             return false;
         }
-        self.look_again_at = 2 * length;
+        self.reparse_bytes = 2 * length;
         true
     }
 
     /// Removes the blank lines that a client may send before a request (RFC 9112, section 2.2).
-    /// Left in place they would be searched again with each piece, and take unlimited memory.
+    /// If they stayed, each piece would be searched from the beginning, and memory use would be
+    /// unlimited.
     fn skip_blank_lines(&mut self) {
         let blank = self.bytes.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
         if blank == 0 {
             return;
         }
         self.bytes.advance(2 * blank);
-        (self.searched, self.look_again_at) = (0, 0);
+        (self.searched, self.reparse_bytes) = (0, 0);
         if self.bytes.is_empty() {
             // No request has begun.
             self.deadline = None;
@@ -126,37 +127,37 @@ impl Input {
             self.bytes.advance(used);
         }
         self.searched = 0;
-        self.look_again_at = 0;
+        self.reparse_bytes = 0;
     }
 
     /// Ends a request: the next one has its own deadline and memory.
     pub fn finish_request(&mut self) {
         self.deadline = None;
-        self.room.release();
+        self.budget.release();
     }
 
     /// Waits for more bytes. Returns false if the connection has ended. When the server closes, a
-    /// client may still send for `LAST_WORDS_MS`; its request is answered as the last one.
-    pub async fn listen(
+    /// client may still send for `CLOSE_GRACE_MS`; its request is answered as the last one.
+    pub async fn wait_for_input(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
         shutdown: &mut Shutdown,
-    ) -> Result<bool, Unread> {
-        if self.has_begun() {
+    ) -> Result<bool, HttpReadError> {
+        if self.has_request() {
             return self.fill(stream, shared).await;
         }
         let idle = Duration::from_millis(shared.settings.http_idle_ms_max);
-        let heard = tokio::select! {
+        let received = tokio::select! {
             biased;
-            heard = timeout(idle, self.wait(stream)) => heard,
-            () = shutdown.called() => {
-                let last = idle.min(Duration::from_millis(LAST_WORDS_MS));
-                timeout(last, self.wait(stream)).await
+            received = timeout(idle, self.read_some(stream)) => received,
+            () = shutdown.wait() => {
+                let last = idle.min(Duration::from_millis(CLOSE_GRACE_MS));
+                timeout(last, self.read_some(stream)).await
             }
         };
-        match heard {
-            Ok(heard) => Ok(heard? > 0),
+        match received {
+            Ok(received) => Ok(received? > 0),
             Err(_) => Ok(false),
         }
     }
@@ -166,7 +167,7 @@ impl Input {
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
-    ) -> Result<bool, Unread> {
+    ) -> Result<bool, HttpReadError> {
         self.reserve(shared, self.bytes.len())?;
         self.bytes.reserve(READ_BYTES);
         let deadline = self.deadline();
@@ -175,7 +176,7 @@ impl Input {
     }
 
     /// Reads at least one byte, without a time limit. Cancel-safe.
-    async fn wait(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+    async fn read_some(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
         self.bytes.reserve(READ_BYTES);
         stream.read_buf(&mut self.bytes).await
     }
@@ -196,32 +197,32 @@ impl Input {
     }
 
     /// Reads a body of at most `bytes_max` bytes.
-    pub async fn body(
+    pub async fn read_body(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
         body: BodyFraming,
         bytes_max: usize,
-    ) -> Result<Bytes, Unread> {
+    ) -> Result<Bytes, HttpReadError> {
         match body {
             BodyFraming::None => Ok(Bytes::new()),
             BodyFraming::Length(length) => {
                 let length = usize::try_from(length).ok().filter(|&length| length <= bytes_max);
-                let length = length.ok_or(Unread::TooLarge(bytes_max))?;
-                self.plain_body(stream, shared, length).await
+                let length = length.ok_or(HttpReadError::TooLarge(bytes_max))?;
+                self.sized_body(stream, shared, length).await
             }
             BodyFraming::Chunked => self.chunked_body(stream, shared, bytes_max).await,
         }
     }
 
-    async fn plain_body(
+    async fn sized_body(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
         length: usize,
-    ) -> Result<Bytes, Unread> {
+    ) -> Result<Bytes, HttpReadError> {
         if self.bytes.len() >= length {
-            // Copy the value: a slice would keep the whole buffer alive.
+            // Copy the value: a slice would pin the whole buffer.
             let body = Bytes::copy_from_slice(&self.bytes[..length]);
             self.bytes.advance(length);
             return Ok(body);
@@ -239,7 +240,7 @@ impl Input {
             let mut rest = (&mut body).limit(missing);
             let read = timeout_at(deadline, stream.read_buf(&mut rest)).await;
             if read.map_err(|_| too_slow())?? == 0 {
-                return Err(Unread::Dead);
+                return Err(HttpReadError::Disconnected);
             }
         }
         Ok(body.into())
@@ -250,7 +251,7 @@ impl Input {
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
         bytes_max: usize,
-    ) -> Result<Bytes, Unread> {
+    ) -> Result<Bytes, HttpReadError> {
         let mut chunks = Chunks::default();
         let mut body = Vec::new();
         self.deadline();
@@ -258,7 +259,7 @@ impl Input {
             match chunks.step(&self.bytes)? {
                 Decoded::Data(bytes, used) => {
                     if body.len() + bytes.len() > bytes_max {
-                        return Err(Unread::TooLarge(bytes_max));
+                        return Err(HttpReadError::TooLarge(bytes_max));
                     }
                     body.extend_from_slice(bytes);
                     self.bytes.advance(used);
@@ -268,7 +269,7 @@ impl Input {
                 Decoded::End => return Ok(body.into()),
                 Decoded::More => {
                     if !self.fill(stream, shared).await? {
-                        return Err(Unread::Dead);
+                        return Err(HttpReadError::Disconnected);
                     }
                 }
             }
@@ -276,21 +277,21 @@ impl Input {
     }
 
     /// Counts a large buffer against the memory that all connections share.
-    fn reserve(&mut self, shared: &Shared, bytes: usize) -> Result<(), Unread> {
-        if self.room.holds(bytes, shared) { Ok(()) } else { Err(Unread::Overloaded) }
+    fn reserve(&mut self, shared: &Shared, bytes: usize) -> Result<(), HttpReadError> {
+        if self.budget.try_reserve(bytes, shared) { Ok(()) } else { Err(HttpReadError::Overloaded) }
     }
 }
 
 /// Returns true if an empty line is in `bytes`: it ends a head.
 fn has_empty_line(bytes: &[u8]) -> bool {
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-    ends.map(|(place, _)| &bytes[place + 1..])
+    ends.map(|(at, _)| &bytes[at + 1..])
         .any(|rest| rest.starts_with(b"\n") || rest.starts_with(b"\r\n"))
 }
 
-fn too_slow() -> Unread {
+fn too_slow() -> HttpReadError {
     let status = StatusCode::RequestTimeout;
-    Refused { status, detail: "the request did not arrive within 30 seconds" }.into()
+    RequestRefusal { status, detail: "the request did not arrive within 30 seconds" }.into()
 }
 
 #[cfg(test)]
@@ -299,41 +300,41 @@ mod tests {
 
     /// Parsing a long head again at each byte would slow down other connections.
     #[test]
-    fn a_head_that_comes_byte_by_byte_is_looked_at_a_few_times() {
+    fn head_arriving_byte_by_byte_triggers_few_parse_attempts() {
         let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: y\r\n".repeat(50_000));
         let mut input = Input::new(BytesMut::new());
         let mut looks = 0;
         for byte in head.bytes() {
             input.bytes.put_u8(byte);
-            looks += usize::from(input.may_hold_head());
+            looks += usize::from(input.has_head_candidate());
         }
         assert!(looks < 30, "{looks}");
-        assert!(!input.may_hold_head(), "nothing new came");
+        assert!(!input.has_head_candidate(), "nothing new came");
         // The parser finds the end of a head wherever the pieces are cut.
         let short = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
         for cut in 1..short.len() {
             let mut input = Input::new(BytesMut::from(&short[..cut]));
-            input.may_hold_head();
+            input.has_head_candidate();
             input.bytes.extend_from_slice(&short[cut..]);
-            assert!(input.may_hold_head(), "cut at {cut}");
+            assert!(input.has_head_candidate(), "cut at {cut}");
         }
     }
 
     #[test]
-    fn blank_lines_before_a_request_take_no_memory_and_are_searched_once() {
+    fn blank_lines_before_a_request_are_discarded_as_they_arrive() {
         let mut input = Input::new(BytesMut::new());
         for piece in [&b"\r\n"[..], b"\r", b"\n\r\n\r", b"\n"].iter().cycle().take(100_000) {
             input.bytes.extend_from_slice(piece);
             assert!(input.bytes.len() < 8, "they are kept");
-            assert!(!input.may_hold_head() || input.bytes == b"\r"[..], "they are no head");
+            assert!(!input.has_head_candidate() || input.bytes == b"\r"[..], "they are no head");
         }
-        assert!(input.bytes.is_empty() && !input.has_begun());
+        assert!(input.bytes.is_empty() && !input.has_request());
         input.bytes.extend_from_slice(b"\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n");
-        assert!(input.may_hold_head() && input.bytes.starts_with(b"GET"));
+        assert!(input.has_head_candidate() && input.bytes.starts_with(b"GET"));
     }
 
     #[test]
-    fn the_buffer_of_a_large_head_goes_with_it() {
+    fn buffer_of_a_large_head_is_released_when_consumed() {
         let mut input = Input::new(BytesMut::with_capacity(700_000));
         input.bytes.extend_from_slice(&[b'x'; 300_000]);
         input.bytes.extend_from_slice(b"GET");

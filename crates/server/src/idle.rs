@@ -1,4 +1,5 @@
-//! Idle connections: when all places are taken and another client comes, the idlest one is ended.
+//! Idle connections: when the connection limit is reached and a client connects, the connection
+//! that has been idle for longest is ended.
 //!
 //! Connections of Redis and Arakoon may stay silent for as long as they like, as clients of both
 //! expect. HTTP connections time out by themselves (`http_idle_ms_max`) and are not listed here.
@@ -17,7 +18,7 @@ const SEARCH_PAUSE_MS: u64 = 50;
 pub struct Activity {
     last_ms: AtomicU64,
     ending: AtomicBool,
-    go: Notify,
+    end_signal: Notify,
 }
 
 impl Activity {
@@ -26,7 +27,7 @@ impl Activity {
         Activity {
             last_ms: AtomicU64::new(now_ms),
             ending: AtomicBool::new(false),
-            go: Notify::new(),
+            end_signal: Notify::new(),
         }
     }
 
@@ -36,33 +37,33 @@ impl Activity {
     }
 
     /// Records a request at this time.
-    pub fn touch(&self, now_ms: u64) {
+    pub fn record_request(&self, now_ms: u64) {
         self.last_ms.store(now_ms, Relaxed);
     }
 
-    /// Tells the connection to end.
+    /// Signals the connection to end.
     pub fn end(&self) {
         self.ending.store(true, Relaxed);
-        self.go.notify_one();
+        self.end_signal.notify_one();
     }
 
-    /// Waits until the connection is told to end.
+    /// Waits until `end` is called.
     async fn wait_for_end(&self) {
         while !self.ending.load(Relaxed) {
-            self.go.notified().await;
+            self.end_signal.notified().await;
         }
     }
 
     /// Waits until the connection must end. Returns true if the reason is that the server closes.
-    pub async fn ended(self: Arc<Activity>, mut shutdown: Shutdown) -> bool {
+    pub async fn wait_for_end_or_shutdown(self: Arc<Activity>, mut shutdown: Shutdown) -> bool {
         tokio::select! {
             biased;
             () = self.wait_for_end() => false,
-            () = shutdown.called() => true,
+            () = shutdown.wait() => true,
         }
     }
 
-    /// True if the connection was told to end.
+    /// Returns true if `end` was called.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Relaxed)
     }
@@ -80,16 +81,16 @@ pub struct IdleConnections {
 /// Registration of a connection; dropping it removes the connection from the list.
 #[derive(Debug)]
 pub struct IdleEntry {
-    all: Arc<IdleConnections>,
+    list: Arc<IdleConnections>,
     number: u64,
 }
 
 impl IdleConnections {
     /// Registers a connection.
-    pub fn enter(self: &Arc<IdleConnections>, activity: Arc<Activity>) -> IdleEntry {
+    pub fn register(self: &Arc<IdleConnections>, activity: Arc<Activity>) -> IdleEntry {
         let number = self.next.fetch_add(1, Relaxed);
         self.connections().insert(number, activity);
-        IdleEntry { all: self.clone(), number }
+        IdleEntry { list: self.clone(), number }
     }
 
     /// Ends the connection that has been idle for longest, if for at least `least_ms`. Does nothing
@@ -99,8 +100,8 @@ impl IdleConnections {
             return;
         }
         let connections = self.connections();
-        let waiting = connections.values().filter(|activity| !activity.is_ending());
-        let idlest = waiting.min_by_key(|activity| activity.last_ms());
+        let candidates = connections.values().filter(|activity| !activity.is_ending());
+        let idlest = candidates.min_by_key(|activity| activity.last_ms());
         let is_idle = |idlest: &&Arc<Activity>| now_ms.saturating_sub(idlest.last_ms()) >= least_ms;
         if let Some(idlest) = idlest.filter(is_idle) {
             idlest.end();
@@ -114,7 +115,7 @@ impl IdleConnections {
 
 impl Drop for IdleEntry {
     fn drop(&mut self) {
-        self.all.connections().remove(&self.number);
+        self.list.connections().remove(&self.number);
     }
 }
 
@@ -123,24 +124,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_idle_connection_ends_if_it_was_idle_for_long() {
-        let all = Arc::<IdleConnections>::default();
+    fn longest_idle_connection_is_ended_once_past_the_threshold() {
+        let list = Arc::<IdleConnections>::default();
         let now_ms = 1_000_000;
         let idle = |idle_ms| Arc::new(Activity::new(now_ms - idle_ms));
         let activities = [0, 90_000, 70_000].map(idle);
-        let entries = activities.each_ref().map(|activity| all.enter(activity.clone()));
-        let told = || activities.each_ref().map(|activity| activity.is_ending());
-        all.end_idlest(now_ms, 100_000);
-        assert_eq!(told(), [false; 3], "none is idle for so long");
-        all.end_idlest(now_ms + 1, 60_000);
-        assert_eq!(told(), [false; 3], "it has just searched");
-        all.end_idlest(now_ms + 100, 60_000);
-        assert_eq!(told(), [false, true, false]);
-        all.end_idlest(now_ms + 200, 60_000);
-        assert_eq!(told(), [false, true, true]);
-        all.end_idlest(now_ms + 300, 60_000);
-        assert_eq!(told(), [false, true, true]);
+        let entries = activities.each_ref().map(|activity| list.register(activity.clone()));
+        let ending_flags = || activities.each_ref().map(|activity| activity.is_ending());
+        list.end_idlest(now_ms, 100_000);
+        assert_eq!(ending_flags(), [false; 3], "none is idle for so long");
+        list.end_idlest(now_ms + 1, 60_000);
+        assert_eq!(ending_flags(), [false; 3], "it has just searched");
+        list.end_idlest(now_ms + 100, 60_000);
+        assert_eq!(ending_flags(), [false, true, false]);
+        list.end_idlest(now_ms + 200, 60_000);
+        assert_eq!(ending_flags(), [false, true, true]);
+        list.end_idlest(now_ms + 300, 60_000);
+        assert_eq!(ending_flags(), [false, true, true]);
         drop(entries);
-        assert!(all.connections().is_empty());
+        assert!(list.connections().is_empty());
     }
 }

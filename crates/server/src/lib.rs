@@ -1,10 +1,10 @@
 //! Front-ends of the client protocols, one folder each; they only translate.
 //!
-//! One port, many protocols: `listener/` tells the protocol of a connection by its first bytes and
-//! hands the connection to that protocol's front-end.
+//! One port, many protocols: `listener/` detects the protocol of a connection by its first bytes
+//! and passes the connection to that protocol's front-end.
 //!
 //! Promises: every front-end enforces the limits of `base::limits` before it allocates.
-//! Never: imports `logic` or `store`; keeps state beyond a connection (counters apart); does more
+//! Never: imports `logic` or `store`; keeps state beyond a connection (except counters); does more
 //! than translate.
 //! Read next: `listener/mod.rs`, then `native/mod.rs`, `resp/mod.rs`, `arakoon/mod.rs` and
 //! `riak/mod.rs`.

@@ -4,9 +4,9 @@ use base::Result;
 
 /// Levels of the log, one per section (`log`, `store`, `consensus`, `node`, `front-ends`, ...).
 ///
-/// `cli` hands an implementation to the front-ends; the native front-end shows and changes it.
+/// `cli` passes an implementation to the front-ends; the native front-end shows and changes it.
 pub trait LogLevels: Send + Sync {
-    /// Returns every section with the word of its level (`off error warn info debug trace`), in the
+    /// Returns every section with the name of its level (`off error warn info debug trace`), in the
     /// order of the sections.
     fn levels(&self) -> Vec<(String, String)>;
 

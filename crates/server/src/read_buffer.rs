@@ -17,12 +17,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// Size of one read in bytes, at first and at most. It doubles when a read fills it.
 const READ_BYTES: (usize, usize) = (4 * 1024, 64 * 1024);
 /// A slow client has `REQUEST_READ_MS_MAX` for each part of a request of this size.
-const PATIENCE_BYTES: usize = 1024 * 1024;
+const PART_BYTES: usize = 1024 * 1024;
 /// Time for which a connection still reads when the server closes. A request that arrives within it
-/// is answered with a refusal, because its client can't know that the server is closing.
-pub const LAST_WORDS_MS: u64 = 500;
+/// is answered with a refusal, because its client may have sent it before the close.
+pub const CLOSE_GRACE_MS: u64 = 500;
 /// Pause between two attempts to get memory that other requests hold.
-const ROOM_PAUSE_MS: u64 = 5;
+const BUDGET_RETRY_MS: u64 = 5;
 
 /// Requests of a connection as they arrive.
 pub struct ReadBuffer {
@@ -34,13 +34,13 @@ pub struct ReadBuffer {
     share_bytes: usize,
     /// Deadline of a half-sent request, and the length in bytes at which it is extended. `None`: no
     /// request has begun.
-    patience: Option<(Instant, usize)>,
+    part_deadline: Option<(Instant, usize)>,
     /// Maximum time without bytes between two requests. `None`: no maximum.
     idle: Option<Duration>,
-    /// True if the client waits for answers, so that it does not count as idle.
-    pub answers_follow: bool,
+    /// True if answers are still due to the client, so that it does not count as idle.
+    pub expects_answers: bool,
     /// Time until which the client is still read from. `None`: the server is not closing.
-    last_words: Option<Instant>,
+    grace_end: Option<Instant>,
 }
 
 impl ReadBuffer {
@@ -51,57 +51,61 @@ impl ReadBuffer {
             read_bytes: READ_BYTES.0,
             share: None,
             share_bytes: 0,
-            patience: None,
+            part_deadline: None,
             idle: None,
-            answers_follow: false,
-            last_words: None,
+            expects_answers: false,
+            grace_end: None,
         }
     }
 
     /// Returns true if the server is closing: later requests are refused, and the connection ends.
-    pub fn is_last(&self) -> bool {
-        self.last_words.is_some()
+    pub fn is_closing(&self) -> bool {
+        self.grace_end.is_some()
     }
 
     /// Sets the time in milliseconds after which an idle connection is closed. `None`: never.
-    pub fn closing_idle(self, idle_ms_max: Option<u64>) -> ReadBuffer {
+    pub fn with_idle_timeout(self, idle_ms_max: Option<u64>) -> ReadBuffer {
         ReadBuffer { idle: idle_ms_max.map(Duration::from_millis), ..self }
     }
 
-    /// Makes space for a request of this size. A request beyond a usual buffer takes a share of the
-    /// memory budget and waits for it. Returns false if none became free in time. The buffer itself
-    /// holds at most twice the bytes that have arrived.
+    /// Makes space for a request of this size. A request beyond a usual buffer acquires a share of
+    /// the memory budget, and waits for it. Returns false if none became free in time. The buffer
+    /// itself holds at most twice the bytes that have arrived.
     pub async fn reserve(&mut self, needed: usize, shared: &Shared) -> bool {
         let arrived = self.input.len();
         if self.share.is_some() && needed <= READ_BYTES.1 {
             self.release();
         }
-        let usual = arrived + self.read_bytes;
-        let wanted = if needed > READ_BYTES.1 { needed.min(2 * arrived).max(usual) } else { usual };
-        if wanted > 2 * READ_BYTES.1
-            && wanted > self.share_bytes
-            && !self.take_share(wanted, shared).await
+        let usual_capacity = arrived + self.read_bytes;
+        let capacity = if needed > READ_BYTES.1 {
+            needed.min(2 * arrived).max(usual_capacity)
+        } else {
+            usual_capacity
+        };
+        if capacity > 2 * READ_BYTES.1
+            && capacity > self.share_bytes
+            && !self.acquire_share(capacity, shared).await
         {
             return false;
         }
         let spare = self.input.capacity() - arrived;
-        if spare < self.read_bytes / 2 || self.input.capacity() < wanted {
-            self.input.reserve(wanted - arrived);
+        if spare < self.read_bytes / 2 || self.input.capacity() < capacity {
+            self.input.reserve(capacity - arrived);
         }
         true
     }
 
-    /// Gives a large request's share back, and frees its buffer: the bytes behind the request move
-    /// to a new buffer. Otherwise a silent connection would keep memory that no budget counts.
+    /// Releases a large request's share and its buffer: the bytes behind the request move to a new
+    /// buffer. Otherwise a silent connection would hold memory that no budget counts.
     fn release(&mut self) {
         (self.share, self.share_bytes) = (None, 0);
         self.input = BytesMut::from(&self.input[..]);
     }
 
-    async fn take_share(&mut self, wanted: usize, shared: &Shared) -> bool {
+    async fn acquire_share(&mut self, capacity: usize, shared: &Shared) -> bool {
         let deadline = Instant::now() + Duration::from_millis(REQUEST_READ_MS_MAX);
         // A vector at least doubles its capacity when it grows.
-        let bytes = wanted.next_power_of_two().min(2 * FRAME_BYTES_MAX);
+        let bytes = capacity.next_power_of_two().min(2 * FRAME_BYTES_MAX);
         while Instant::now() < deadline {
             // The old share is released first: two waiting requests could otherwise block each
             // other.
@@ -110,44 +114,44 @@ impl ReadBuffer {
                 (self.share, self.share_bytes) = (Some(share), bytes);
                 return true;
             }
-            sleep(Duration::from_millis(ROOM_PAUSE_MS)).await;
+            sleep(Duration::from_millis(BUDGET_RETRY_MS)).await;
         }
         false
     }
 
     /// Reads available bytes. Returns false if the connection has ended, must end, or was too slow.
     /// `ended` resolves when it must end: true if the server closes, so that the client may still
-    /// send for `LAST_WORDS_MS`.
+    /// send for `CLOSE_GRACE_MS`.
     pub async fn read(
         &mut self,
         stream: &mut TcpStream,
         mut ended: Pin<&mut impl Future<Output = bool>>,
     ) -> bool {
         let arrived = self.input.len();
-        self.patience = match self.patience {
+        self.part_deadline = match self.part_deadline {
             _ if arrived == 0 => None,
             Some((deadline, mark)) if arrived < mark => Some((deadline, mark)),
             _ => {
                 let wait = Duration::from_millis(REQUEST_READ_MS_MAX);
-                Some((Instant::now() + wait, arrived + PATIENCE_BYTES))
+                Some((Instant::now() + wait, arrived + PART_BYTES))
             }
         };
         let spare = self.input.capacity() - arrived;
-        let until = match self.patience {
+        let until = match self.part_deadline {
             Some((deadline, _)) => Some(deadline),
-            None if self.answers_follow => None,
+            None if self.expects_answers => None,
             None => self.idle.map(|idle| Instant::now() + idle),
         };
         let read = loop {
-            let until = [until, self.last_words].into_iter().flatten().min();
+            let until = [until, self.grace_end].into_iter().flatten().min();
             let read = stream.read_buf(&mut self.input);
             tokio::select! {
                 biased;
-                may_speak = ended.as_mut(), if self.last_words.is_none() => {
-                    if !may_speak {
+                is_server_closing = ended.as_mut(), if self.grace_end.is_none() => {
+                    if !is_server_closing {
                         return false;
                     }
-                    self.last_words = Some(Instant::now() + Duration::from_millis(LAST_WORDS_MS));
+                    self.grace_end = Some(Instant::now() + Duration::from_millis(CLOSE_GRACE_MS));
                 }
                 read = async move {
                     match until {
@@ -169,14 +173,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_buffer_of_a_large_request_goes_with_its_share() {
+    fn read_buffer_shrinks_after_a_large_request() {
         let mut read_buffer = ReadBuffer::new(BytesMut::with_capacity(4 << 20));
         read_buffer.input.extend_from_slice(&vec![b'x'; 3 << 20]);
         read_buffer.input.extend_from_slice(b"PING");
         drop(read_buffer.input.split_to(3 << 20).freeze());
         read_buffer.release();
         assert_eq!(read_buffer.input, b"PING"[..]);
-        // No other handle to the old buffer exists: had it been kept, `reserve` would reclaim it.
+        // No other handle to the old buffer exists: `reserve` would reclaim a retained one.
         read_buffer.input.reserve(READ_BYTES.1);
         assert!(read_buffer.input.capacity() < 1 << 20, "{}", read_buffer.input.capacity());
     }

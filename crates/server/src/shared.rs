@@ -9,7 +9,7 @@ use crate::idle::IdleConnections;
 use crate::settings::ServerSettings;
 use base::{Error, Reason};
 use bytes::Bytes;
-use node::{Complaint, Node};
+use node::{Node, WarningLimiter};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -29,18 +29,18 @@ pub struct Shared {
     /// Wall clock, for clients that use absolute times.
     pub(crate) clock: Clock,
     /// Check of the `Host` and `Origin` headers.
-    pub(crate) guard: AccessControl,
-    /// Places of connections, over all listeners.
-    pub(crate) places: Arc<ConnectionLimiter>,
+    pub(crate) access_control: AccessControl,
+    /// Connection limits, over all listeners.
+    pub(crate) connection_limiter: Arc<ConnectionLimiter>,
     /// Connections that may be ended in favour of new ones.
     pub(crate) idle: Arc<IdleConnections>,
-    /// Rate limit of warnings about refused connections; `complained` is the last warning.
-    complaint: Complaint,
-    complained: Mutex<String>,
+    /// Rate limit of warnings about events that any client can cause, and the last of them.
+    warning_limiter: WarningLimiter,
+    last_warning: Mutex<String>,
     /// Purpose and address of each listener; set when they start.
     listeners: OnceLock<Vec<(&'static str, SocketAddr)>>,
     /// OpenAPI document of the native front-end, built once.
-    pub(crate) document: OnceLock<Bytes>,
+    pub(crate) openapi_document: OnceLock<Bytes>,
     budget: Arc<Semaphore>,
     closing: AtomicBool,
 }
@@ -52,14 +52,14 @@ impl Shared {
         Shared {
             node,
             clock: Clock::Wall,
-            guard: AccessControl::new(&settings.allowed_hosts),
+            access_control: AccessControl::new(&settings.allowed_hosts),
             counters: Counters::default(),
-            places: Arc::default(),
+            connection_limiter: Arc::default(),
             idle: Arc::default(),
-            complaint: Complaint::default(),
-            complained: Mutex::default(),
+            warning_limiter: WarningLimiter::default(),
+            last_warning: Mutex::default(),
             listeners: OnceLock::new(),
-            document: OnceLock::new(),
+            openapi_document: OnceLock::new(),
             budget: Arc::new(Semaphore::new(units)),
             settings,
             closing: AtomicBool::new(false),
@@ -67,7 +67,7 @@ impl Shared {
     }
 
     /// Marks the server as closing; health checks then fail.
-    pub(crate) fn begin_to_close(&self) {
+    pub(crate) fn start_closing(&self) {
         self.closing.store(true, Ordering::Release);
     }
 
@@ -76,23 +76,23 @@ impl Shared {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Logs a warning about an event that strangers can provoke, at a limited rate.
-    pub(crate) fn complain(&self, words: impl FnOnce() -> String) {
-        if let Some(left_out) = self.complaint.due() {
-            let words = words();
-            tracing::warn!(target: "server", left_out, "{words}");
-            *self.complained.lock().expect("no one panics while holding it") = words;
+    /// Logs a warning about an event that any client can cause, at a limited rate.
+    pub(crate) fn warn_limited(&self, text: impl FnOnce() -> String) {
+        if let Some(left_out) = self.warning_limiter.try_acquire() {
+            let text = text();
+            tracing::warn!(target: "server", left_out, "{text}");
+            *self.last_warning.lock().expect("no one panics while holding it") = text;
         }
     }
 
     /// Returns the last such warning while it is recent.
-    pub(crate) fn complained(&self) -> Option<String> {
-        let words = || self.complained.lock().expect("no one panics while holding it").clone();
-        self.complaint.is_recent().then(words).filter(|words| !words.is_empty())
+    pub(crate) fn recent_warning(&self) -> Option<String> {
+        let text = || self.last_warning.lock().expect("no one panics while holding it").clone();
+        self.warning_limiter.is_recent().then(text).filter(|text| !text.is_empty())
     }
 
     /// Sets the listeners' purposes and addresses.
-    pub(crate) fn listen_at(&self, listeners: Vec<(&'static str, SocketAddr)>) {
+    pub(crate) fn set_listeners(&self, listeners: Vec<(&'static str, SocketAddr)>) {
         let _ = self.listeners.set(listeners); // The listeners start only once.
     }
 
@@ -101,8 +101,8 @@ impl Shared {
         self.listeners.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Takes a share of the memory for large buffers. Returns `None` if that much is not free now.
-    /// Dropping the share gives it back.
+    /// Reserves a share of the memory for large buffers. Returns `None` if that much is not free.
+    /// Dropping the share releases it.
     pub fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES)).ok()?;
         self.budget.clone().try_acquire_many_owned(units).ok()
@@ -110,6 +110,6 @@ impl Shared {
 }
 
 /// Returns the answer to a request that arrives while the server closes.
-pub(crate) fn closing() -> Error {
+pub(crate) fn shutting_down_error() -> Error {
     Error::new(Reason::ShuttingDown, "the node is stopping: nothing was done; ask another node")
 }

@@ -19,7 +19,7 @@ pub trait Pieces {
 /// Pieces handed over in one system call.
 const PIECES_MAX: usize = 64;
 /// Size of a part that a client must read within `ANSWER_WRITE_MS_MAX`.
-const PATIENCE_BYTES: usize = 1024 * 1024;
+const PART_BYTES: usize = 1024 * 1024;
 /// Most bytes that are still read from a client after an error ended its connection.
 const REST_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest time for which they are read.
@@ -29,9 +29,9 @@ const REST_MS_MAX: u64 = 1_000;
 pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result<()> {
     let mut pieces = out.pieces();
     let first = pieces.next().unwrap_or_default();
-    let more = pieces.next().is_some();
+    let has_more = pieces.next().is_some();
     let mut sent = 0;
-    if !more {
+    if !has_more {
         match stream.try_write(first) {
             Ok(bytes) if bytes == first.len() => return Ok(()),
             Ok(bytes) => sent = bytes,
@@ -39,11 +39,11 @@ pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result
             Err(error) => return Err(error),
         }
     }
-    let patience = Duration::from_millis(ANSWER_WRITE_MS_MAX);
+    let part_timeout = Duration::from_millis(ANSWER_WRITE_MS_MAX);
     while sent < out.len() {
-        let goal = (sent + PATIENCE_BYTES).min(out.len());
+        let part_end = (sent + PART_BYTES).min(out.len());
         let piece = async {
-            while sent < goal {
+            while sent < part_end {
                 match write_some(stream, out, sent).await? {
                     0 => return Err(Error::from(ErrorKind::WriteZero)),
                     bytes => sent += bytes,
@@ -51,7 +51,7 @@ pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result
             }
             Ok(())
         };
-        timeout(patience, piece).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;
+        timeout(part_timeout, piece).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;
     }
     Ok(())
 }
@@ -79,16 +79,16 @@ async fn write_some(
 
 /// Sends bytes. Fails with `TimedOut` if the client does not read a part of them in time.
 pub async fn write_bytes(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<()> {
-    write_patiently(stream, bytes, Duration::from_millis(ANSWER_WRITE_MS_MAX)).await
+    write_with_timeout(stream, bytes, Duration::from_millis(ANSWER_WRITE_MS_MAX)).await
 }
 
-async fn write_patiently(
+async fn write_with_timeout(
     stream: &mut (impl AsyncWrite + Unpin),
     bytes: &[u8],
-    patience: Duration,
+    part_timeout: Duration,
 ) -> Result<()> {
-    for piece in bytes.chunks(PATIENCE_BYTES) {
-        let written = timeout(patience, stream.write_all(piece)).await;
+    for piece in bytes.chunks(PART_BYTES) {
+        let written = timeout(part_timeout, stream.write_all(piece)).await;
         written.map_err(|_| Error::from(ErrorKind::TimedOut))??;
     }
     Ok(())
@@ -96,15 +96,15 @@ async fn write_patiently(
 
 /// Ends a connection so that the client sees the last answer. Discards further input for a moment,
 /// because closing with unread input would send a reset.
-pub async fn hang_up(stream: &mut TcpStream) {
+pub async fn close_after_answer(stream: &mut TcpStream) {
     let rest = async {
         stream.shutdown().await?;
-        let mut taken = 0;
+        let mut discarded = 0;
         let mut buffer = [0; 4096];
-        while taken < REST_BYTES_MAX {
+        while discarded < REST_BYTES_MAX {
             match stream.read(&mut buffer).await? {
                 0 => break,
-                bytes => taken += bytes,
+                bytes => discarded += bytes,
             }
         }
         Ok::<(), Error>(())
@@ -119,24 +119,25 @@ mod tests {
     use std::time::Instant;
 
     #[tokio::test]
-    async fn a_client_that_reads_slowly_is_served_and_one_that_does_not_read_is_given_up() {
+    async fn slow_reader_is_served_and_stalled_reader_times_out() {
         const PIECES: usize = 5;
-        let patience = Duration::from_secs(2);
-        let bytes = vec![b'x'; PIECES * PATIENCE_BYTES];
+        let part_timeout = Duration::from_secs(2);
+        let bytes = vec![b'x'; PIECES * PART_BYTES];
         let (mut own, mut client) = tokio::io::duplex(64 * 1024);
         let slow = tokio::spawn(async move {
-            let mut piece = vec![0; PATIENCE_BYTES];
+            let mut piece = vec![0; PART_BYTES];
             for _ in 0..PIECES {
-                tokio::time::sleep(patience / 4).await;
+                tokio::time::sleep(part_timeout / 4).await;
                 client.read_exact(&mut piece).await.expect("it is written");
             }
             client
         });
         let began = Instant::now();
-        write_patiently(&mut own, &bytes, patience).await.expect("each piece was in time");
-        assert!(began.elapsed() > patience, "together they took longer than one may");
+        write_with_timeout(&mut own, &bytes, part_timeout).await.expect("each piece was in time");
+        assert!(began.elapsed() > part_timeout, "together they took longer than one may");
         let _silent = slow.await.expect("it ends");
-        let error = write_patiently(&mut own, &bytes, patience).await.expect_err("nobody reads");
+        let error =
+            write_with_timeout(&mut own, &bytes, part_timeout).await.expect_err("nobody reads");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     }
 }

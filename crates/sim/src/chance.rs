@@ -35,7 +35,7 @@ impl Chance {
     }
 
     /// Draws a boolean that is true with this probability, per mille.
-    pub fn often(&mut self, per_mille: u64) -> bool {
+    pub fn draw_bool(&mut self, per_mille: u64) -> bool {
         self.below(1_000) < per_mille
     }
 }

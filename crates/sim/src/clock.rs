@@ -12,7 +12,7 @@ pub struct SimClock {
     /// Rate of the monotonic clock, in microseconds per simulated second.
     pub rate: u64,
     /// Error of the wall clock, in milliseconds.
-    pub wall_off_ms: i64,
+    pub wall_offset_ms: i64,
     /// End of the node's pause, in microseconds of simulated time: it does nothing before.
     pub paused_until: u64,
 }
@@ -20,13 +20,13 @@ pub struct SimClock {
 impl SimClock {
     /// Returns a clock with this lead in microseconds, this rate and an exact wall clock.
     pub fn new(ahead_us: u64, rate: u64) -> SimClock {
-        SimClock { ahead_ns: ahead_us * 1_000, rate, wall_off_ms: 0, paused_until: 0 }
+        SimClock { ahead_ns: ahead_us * 1_000, rate, wall_offset_ms: 0, paused_until: 0 }
     }
 
     /// Returns the reading of the monotonic clock, in nanoseconds.
     pub fn monotonic_ns(&self, now_us: u64) -> u64 {
-        let run = u128::from(now_us) * u128::from(self.rate) / u128::from(RATE / 1_000);
-        self.ahead_ns + run as u64
+        let elapsed = u128::from(now_us) * u128::from(self.rate) / u128::from(RATE / 1_000);
+        self.ahead_ns + elapsed as u64
     }
 
     /// Returns the simulated microseconds in which the monotonic clock advances by `own_us`,
@@ -36,16 +36,16 @@ impl SimClock {
     }
 
     /// Sets the monotonic clock back by the length of a pause, as a suspended virtual machine does.
-    pub fn stand_still(&mut self, time_us: u64) {
+    pub fn suspend(&mut self, time_us: u64) {
         self.ahead_ns = self.ahead_ns.saturating_sub(time_us * self.rate / RATE * 1_000);
     }
 
     /// Changes the rate of the monotonic clock from now on; its reading does not jump.
     pub fn set_rate(&mut self, now_us: u64, rate: u64) {
-        let shows = self.monotonic_ns(now_us);
+        let reading = self.monotonic_ns(now_us);
         self.rate = rate;
         self.ahead_ns = 0;
-        self.ahead_ns = shows - self.monotonic_ns(now_us);
+        self.ahead_ns = reading - self.monotonic_ns(now_us);
     }
 
     /// Sets this thread's clock to the reading of the monotonic clock.

@@ -20,7 +20,7 @@ pub struct FaultSchedule {
 /// Simulation into which faults are injected.
 pub trait FaultTarget {
     /// Returns true while faults may still be injected.
-    fn is_troubled(&self) -> bool;
+    fn injects_faults(&self) -> bool;
     /// Draws the node that the next fault hits.
     fn victim(&self) -> usize;
     /// Injects a fault of this kind into a node for `time_us` microseconds. Returns the fault's
@@ -31,19 +31,19 @@ pub trait FaultTarget {
 }
 
 impl FaultSchedule {
-    /// Injects faults until the target is no longer troubled.
+    /// Injects faults until the target injects no more faults.
     pub async fn run<T: FaultTarget>(self, target: Rc<T>) {
         let scheduler = Scheduler::current();
         let between =
             |(low, high): (u64, u64)| move |chance: &mut Chance| chance.between(low, high);
         scheduler.sleep_us(self.first_us).await;
-        while target.is_troubled() {
+        while target.injects_faults() {
             let node = target.victim();
             let time = scheduler.draw(between(self.length_us));
             let kind = scheduler.draw(|chance| chance.below(self.kinds));
             let name = target.inject(kind, node, time);
-            let told = || format!("fault: {name} {node} for {time} us");
-            target.journal().tell(scheduler.now(), told);
+            let text = || format!("fault: {name} {node} for {time} us");
+            target.journal().trace(scheduler.now(), text);
             target.journal().count(name);
             scheduler.sleep_us(scheduler.draw(between(self.pause_us))).await;
         }

@@ -1,5 +1,5 @@
 //! Journal of one history: counts of events, a digest of all observations, and a printed trace of
-//! every event if `CREDENZA_TOLD` is set.
+//! every event if `CREDENZA_TRACE` is set.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,58 +10,58 @@ pub type Counts = BTreeMap<&'static str, u64>;
 
 /// Journal of one history; see the head of this file.
 pub struct Journal {
-    pages: Mutex<Pages>,
-    is_told: bool,
+    state: Mutex<JournalState>,
+    is_traced: bool,
 }
 
 #[derive(Default)]
-struct Pages {
+struct JournalState {
     counts: Counts,
     digest: DefaultHasher,
 }
 
 impl Default for Journal {
     fn default() -> Journal {
-        let is_told = std::env::var_os("CREDENZA_TOLD").is_some();
-        Journal { pages: Mutex::default(), is_told }
+        let is_traced = std::env::var_os("CREDENZA_TRACE").is_some();
+        Journal { state: Mutex::default(), is_traced }
     }
 }
 
 impl Journal {
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().expect("one thread")
+    fn state(&self) -> MutexGuard<'_, JournalState> {
+        self.state.lock().expect("one thread")
     }
 
     /// Counts one occurrence of an event.
-    pub fn count(&self, what: &'static str) {
-        self.add(what, 1);
+    pub fn count(&self, event: &'static str) {
+        self.add(event, 1);
     }
 
     /// Counts `many` occurrences of an event.
-    pub fn add(&self, what: &'static str, many: u64) {
-        *self.pages().counts.entry(what).or_default() += many;
+    pub fn add(&self, event: &'static str, count: u64) {
+        *self.state().counts.entry(event).or_default() += count;
     }
 
     /// Returns the number of occurrences of an event.
-    pub fn counted(&self, what: &str) -> u64 {
-        self.pages().counts.get(what).copied().unwrap_or(0)
+    pub fn count_of(&self, event: &str) -> u64 {
+        self.state().counts.get(event).copied().unwrap_or(0)
     }
 
     /// Adds an observation to the digest, by which two histories are compared.
-    pub fn note(&self, what: impl Hash) {
-        what.hash(&mut self.pages().digest);
+    pub fn record(&self, event: impl Hash) {
+        event.hash(&mut self.state().digest);
     }
 
     /// Returns the digest and all counts.
     pub fn outcome(&self) -> (u64, Counts) {
-        let pages = self.pages();
-        (pages.digest.finish(), pages.counts.clone())
+        let state = self.state();
+        (state.digest.finish(), state.counts.clone())
     }
 
     /// Prints an event with its time if tracing is on; `what` is not evaluated otherwise.
-    pub fn tell(&self, now: u64, what: impl FnOnce() -> String) {
-        if self.is_told {
-            eprintln!("{now:>10} {}", what());
+    pub fn trace(&self, now: u64, event: impl FnOnce() -> String) {
+        if self.is_traced {
+            eprintln!("{now:>10} {}", event());
         }
     }
 }

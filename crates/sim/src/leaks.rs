@@ -12,10 +12,10 @@ thread_local! {
     static WATCHED: RefCell<Vec<(&'static str, HolderCount)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Watches an object: nobody may hold it when this thread's history is over.
-pub fn watch<T: 'static>(what: &'static str, one: &Arc<T>) {
-    let one = Arc::downgrade(one);
-    WATCHED.with_borrow_mut(|all| all.push((what, Box::new(move || one.strong_count()))));
+/// Watches an object: it must be released by the end of this thread's history.
+pub fn watch<T: 'static>(name: &'static str, object: &Arc<T>) {
+    let object = Arc::downgrade(object);
+    WATCHED.with_borrow_mut(|all| all.push((name, Box::new(move || object.strong_count()))));
 }
 
 /// Clears the watch list: a history starts, or was aborted and may have left something.
@@ -23,11 +23,11 @@ pub fn forget_watched() {
     WATCHED.take();
 }
 
-/// Asserts that nobody holds a watched object any more.
+/// Asserts that all watched objects are released.
 pub(crate) fn assert_none_left() {
     let mut left = BTreeMap::<_, usize>::new();
-    for (what, _) in WATCHED.take().iter().filter(|(_, holders)| holders() > 0) {
-        *left.entry(*what).or_default() += 1;
+    for (name, _) in WATCHED.take().iter().filter(|(_, holders)| holders() > 0) {
+        *left.entry(*name).or_default() += 1;
     }
     assert!(left.is_empty(), "a history has ended, and something holds {left:?}");
 }

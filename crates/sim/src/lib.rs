@@ -30,7 +30,7 @@ pub use journal::{Counts, Journal};
 pub use leaks::{forget_watched, watch};
 pub use mutation::{MutationCheck, panic_text};
 pub use network::{FaultyNetwork, Inbox, NetworkEnd, NetworkLink, Posting};
-pub use profile::{Cuts, FaultProfile, ways_between, ways_from, ways_to};
+pub use profile::{Cuts, FaultProfile, directions_between, directions_from, directions_to};
 pub use queue::{EventKey, EventQueue};
 pub use scheduler::Scheduler;
 pub use suite::{History, Suite, is_long, run_seeds};

@@ -46,17 +46,17 @@ impl FaultProfile {
 
     /// Draws the number of copies of a message, before losses.
     pub fn copies(&self, chance: &mut Chance) -> u64 {
-        1 + u64::from(chance.often(self.duplicates))
+        1 + u64::from(chance.draw_bool(self.duplicates))
     }
 
     /// Draws the delay of a copy (0 is the original), and whether the copy is stale.
     pub fn delay(&self, copy: u64, chance: &mut Chance) -> (u64, bool) {
         let mut delay = chance.between(self.delay.0, self.delay.1);
-        let is_stale = copy > 0 && self.stale > 0 && chance.often(self.stale);
+        let is_stale = copy > 0 && self.stale > 0 && chance.draw_bool(self.stale);
         if is_stale {
             delay += chance.between(self.stale_age.0, self.stale_age.1);
         }
-        if self.stragglers > 0 && chance.often(self.stragglers) {
+        if self.stragglers > 0 && chance.draw_bool(self.stragglers) {
             delay += chance.between(self.straggler_delay.0, self.straggler_delay.1);
         }
         (delay, is_stale)
@@ -91,18 +91,18 @@ impl Cuts {
 }
 
 /// Returns the directions from a node to all, itself included.
-pub fn ways_from(node: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+pub fn directions_from(node: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..count).map(move |other| (node, other))
 }
 
 /// Returns the directions to a node from all, itself included.
-pub fn ways_to(node: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+pub fn directions_to(node: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..count).map(move |other| (other, node))
 }
 
 /// Returns the directions between two sides. `half`: bit mask of the nodes on one side.
-pub fn ways_between(half: u64, count: usize) -> impl Iterator<Item = (usize, usize)> {
+pub fn directions_between(half: u64, count: usize) -> impl Iterator<Item = (usize, usize)> {
     let side = move |node: usize| half >> node & 1;
-    let ways = (0..count).flat_map(move |from| ways_from(from, count));
+    let ways = (0..count).flat_map(move |from| directions_from(from, count));
     ways.filter(move |(from, to)| side(*from) != side(*to))
 }

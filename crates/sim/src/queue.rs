@@ -10,13 +10,13 @@ pub type EventKey = (u64, u64);
 /// Queue of future events, with the current time. The user chooses the unit of time.
 pub struct EventQueue<E> {
     now: u64,
-    planned: u64,
+    scheduled: u64,
     events: BTreeMap<EventKey, E>,
 }
 
 impl<E> Default for EventQueue<E> {
     fn default() -> EventQueue<E> {
-        EventQueue { now: 0, planned: 0, events: BTreeMap::new() }
+        EventQueue { now: 0, scheduled: 0, events: BTreeMap::new() }
     }
 }
 
@@ -27,22 +27,22 @@ impl<E> EventQueue<E> {
     }
 
     /// Schedules an event at a time.
-    pub fn at(&mut self, time: u64, event: E) -> EventKey {
-        self.planned += 1;
-        let key = (time, self.planned);
+    pub fn schedule_at(&mut self, time: u64, event: E) -> EventKey {
+        self.scheduled += 1;
+        let key = (time, self.scheduled);
         self.events.insert(key, event);
         key
     }
 
     /// Schedules an event after a delay.
-    pub fn after(&mut self, delay: u64, event: E) -> EventKey {
-        self.at(self.now + delay, event)
+    pub fn schedule_after(&mut self, delay: u64, event: E) -> EventKey {
+        self.schedule_at(self.now + delay, event)
     }
 
     /// Moves the next event behind all others of its instant.
     pub fn postpone_first(&mut self) {
         if let Some(((time, _), event)) = self.events.pop_first() {
-            self.at(time, event);
+            self.schedule_at(time, event);
         }
     }
 

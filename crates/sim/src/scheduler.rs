@@ -34,12 +34,12 @@ type WokenTasks = Arc<Mutex<BTreeSet<u64>>>;
 
 struct SchedulerState {
     timers: EventQueue<Waker>,
-    begun: u64,
+    started: u64,
     tasks: BTreeMap<u64, SimTask>,
     /// Tasks to be polled in this round.
     round: BTreeSet<u64>,
     /// Runnable tasks of paused nodes.
-    held: Vec<(usize, u64)>,
+    paused_tasks: Vec<(usize, u64)>,
     /// Node whose task is being polled.
     current: Option<usize>,
     clocks: Vec<SimClock>,
@@ -69,18 +69,18 @@ thread_local! {
 }
 
 impl Scheduler {
-    /// Installs a new scheduler as the world of this thread, until [`Scheduler::leave`].
-    pub fn enter(seed: u64, clocks: Vec<SimClock>) -> Rc<Scheduler> {
+    /// Installs a new scheduler as the world of this thread, until [`Scheduler::uninstall`].
+    pub fn install(seed: u64, clocks: Vec<SimClock>) -> Rc<Scheduler> {
         // An aborted history has left its scheduler installed.
         if let Some(before) = ENTERED.with_borrow(Option::clone) {
-            before.leave();
+            before.uninstall();
         }
         let state = SchedulerState {
             timers: EventQueue::default(),
-            begun: 0,
+            started: 0,
             tasks: BTreeMap::new(),
             round: BTreeSet::new(),
-            held: Vec::new(),
+            paused_tasks: Vec::new(),
             current: None,
             clocks,
             chance: Chance::new(seed.wrapping_add(0x57A6E)),
@@ -88,7 +88,7 @@ impl Scheduler {
         let state = RefCell::new(state);
         let scheduler = Rc::new(Scheduler { state, woken: WokenTasks::default() });
         ENTERED.set(Some(Rc::clone(&scheduler)));
-        world::enter(Some(Rc::clone(&scheduler) as Rc<dyn world::World>));
+        world::set_current(Some(Rc::clone(&scheduler) as Rc<dyn world::World>));
         scheduler
     }
 
@@ -98,11 +98,11 @@ impl Scheduler {
     }
 
     /// Ends all tasks and uninstalls the scheduler from its thread.
-    pub fn leave(&self) {
+    pub fn uninstall(&self) {
         let tasks = std::mem::take(&mut self.state.borrow_mut().tasks);
         drop(tasks);
         ENTERED.set(None);
-        world::enter(None);
+        world::set_current(None);
         world::set_time(None);
     }
 
@@ -127,19 +127,19 @@ impl Scheduler {
     }
 
     /// Starts a task of a node. `None`: a task of the simulation itself.
-    pub fn begin(&self, node: Option<usize>, task: impl Future<Output = ()> + 'static) {
+    pub fn spawn(&self, node: Option<usize>, task: impl Future<Output = ()> + 'static) {
         let mut state = self.state.borrow_mut();
-        state.begun += 1;
-        let id = state.begun;
+        state.started += 1;
+        let id = state.started;
         let waker = Arc::new(TaskWaker { id, woken: self.woken.clone() });
         state.tasks.insert(id, SimTask { node, task: Box::pin(task), waker });
         self.woken.lock().expect("one thread").insert(id);
     }
 
     /// Starts a task of the simulation itself after `delay_us` microseconds.
-    pub fn begin_after(self: &Rc<Scheduler>, delay_us: u64, act: impl FnOnce() + 'static) {
+    pub fn spawn_after(self: &Rc<Scheduler>, delay_us: u64, act: impl FnOnce() + 'static) {
         let scheduler = Rc::clone(self);
-        self.begin(None, async move {
+        self.spawn(None, async move {
             scheduler.sleep_us(delay_us).await;
             act();
         });
@@ -148,22 +148,22 @@ impl Scheduler {
     /// Ends all tasks of a node whose process has ended.
     pub fn kill(&self, node: usize) {
         let mut state = self.state.borrow_mut();
-        let gone: Vec<_> = state.tasks.extract_if(.., |_, it| it.node == Some(node)).collect();
-        state.held.retain(|(of, _)| *of != node);
+        let ended: Vec<_> = state.tasks.extract_if(.., |_, it| it.node == Some(node)).collect();
+        state.paused_tasks.retain(|(of, _)| *of != node);
         drop(state);
-        drop(gone);
+        drop(ended);
     }
 
     /// Runs a function immediately on behalf of a node.
-    pub fn run_as<T>(&self, node: usize, act: impl FnOnce() -> T) -> T {
-        let before = self.turn(Some(node));
+    pub fn run_as_node<T>(&self, node: usize, act: impl FnOnce() -> T) -> T {
+        let before = self.switch_to(Some(node));
         let done = act();
-        self.turn(before);
+        self.switch_to(before);
         done
     }
 
     /// Makes a node current, and sets its clock on this thread. Returns the previous current node.
-    fn turn(&self, node: Option<usize>) -> Option<usize> {
+    fn switch_to(&self, node: Option<usize>) -> Option<usize> {
         let mut state = self.state.borrow_mut();
         let now = state.timers.now();
         match node {
@@ -204,16 +204,16 @@ impl Scheduler {
         let Some(mut task) = state.tasks.remove(&id) else { return };
         if let Some(node) = task.node.filter(|node| state.is_paused(*node)) {
             state.tasks.insert(id, task);
-            if !state.held.contains(&(node, id)) {
-                state.held.push((node, id));
+            if !state.paused_tasks.contains(&(node, id)) {
+                state.paused_tasks.push((node, id));
             }
             return;
         }
         drop(state);
         let waker = Waker::from(Arc::clone(&task.waker));
-        let before = self.turn(task.node);
+        let before = self.switch_to(task.node);
         let polled = task.task.as_mut().poll(&mut Context::from_waker(&waker));
-        self.turn(before);
+        self.switch_to(before);
         if polled.is_pending() {
             self.state.borrow_mut().tasks.insert(id, task);
         }
@@ -224,7 +224,7 @@ impl Scheduler {
         let until = self.now() + microseconds;
         self.clock(node, |clock| clock.paused_until = until);
         let scheduler = Rc::clone(self);
-        self.begin_after(microseconds, move || scheduler.resume(node));
+        self.spawn_after(microseconds, move || scheduler.resume(node));
     }
 
     /// Resumes the tasks of a paused node, unless a longer pause is in force.
@@ -233,8 +233,8 @@ impl Scheduler {
         if state.is_paused(node) {
             return;
         }
-        let awake: Vec<_> = state.held.extract_if(.., |(of, _)| *of == node).collect();
-        self.woken.lock().expect("one thread").extend(awake.into_iter().map(|(_, id)| id));
+        let resumed: Vec<_> = state.paused_tasks.extract_if(.., |(of, _)| *of == node).collect();
+        self.woken.lock().expect("one thread").extend(resumed.into_iter().map(|(_, id)| id));
     }
 
     /// Ends all pauses of a node.
@@ -258,7 +258,7 @@ impl SchedulerState {
 impl world::World for Scheduler {
     fn spawn(&self, task: Task) {
         let node = self.state.borrow().current;
-        self.begin(node, task);
+        self.spawn(node, task);
     }
 
     fn sleep(&self, time: Duration) -> Task {
@@ -269,13 +269,13 @@ impl world::World for Scheduler {
         Box::pin(SimSleep { until: state.timers.now() + real_us, timer: None })
     }
 
-    fn chance(&self) -> u64 {
+    fn random_u64(&self) -> u64 {
         self.draw(Chance::next_u64)
     }
 
     fn unix_ms(&self) -> u64 {
         let state = self.state.borrow();
-        let off = state.current.map_or(0, |node| state.clocks[node].wall_off_ms);
+        let off = state.current.map_or(0, |node| state.clocks[node].wall_offset_ms);
         (EPOCH_MS + state.timers.now() / 1_000).saturating_add_signed(off)
     }
 }
@@ -296,7 +296,7 @@ impl Future for SimSleep {
             return Poll::Ready(());
         }
         if self.timer.is_none() {
-            self.timer = Some(state.timers.at(self.until, context.waker().clone()));
+            self.timer = Some(state.timers.schedule_at(self.until, context.waker().clone()));
         }
         Poll::Pending
     }

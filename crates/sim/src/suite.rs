@@ -2,8 +2,8 @@
 //!
 //! Environment variables choose the seeds: `CREDENZA_SEED=N` repeats one history,
 //! `CREDENZA_SEEDS=M` runs this many, from seed N on if both are set (to run a long suite in
-//! parts). `CREDENZA_TEST_LONG` runs as many as the long tests. `CREDENZA_TOLD` prints every event.
-//! `./check seed N` repeats one seed in all suites.
+//! parts). `CREDENZA_TEST_LONG` runs as many as the long tests. `CREDENZA_TRACE` prints every
+//! event. `./check seed N` repeats one seed in all suites.
 
 use crate::journal::Counts;
 use crate::leaks;
@@ -27,31 +27,32 @@ pub struct Suite {
     /// Function that runs one history.
     pub history: History,
     /// Events that must occur at least once in a whole run.
-    pub must_happen: &'static [&'static str],
+    pub required_events: &'static [&'static str],
 }
 
 impl Suite {
     /// Runs the suite's histories and prints their counts. If a history fails, it prints the
     /// command that repeats it. Returns the number of histories, and their total counts.
     pub fn run(&self) -> (u64, Counts) {
-        let seeds = self.chosen();
+        let seeds = self.selected_seeds();
         let count = seeds.end - seeds.start;
         let (digest, all) = run_seeds(seeds, self.threads, self.history);
         println!("{count} histories, {}: digest {digest:016x}, {all:?}", self.name);
         if count >= self.seeds {
-            for name in self.must_happen {
-                assert!(all.get(name).is_some_and(|many| *many > 0), "never: {name}");
+            for name in self.required_events {
+                assert!(all.get(name).is_some_and(|occurrences| *occurrences > 0), "never: {name}");
             }
         }
         (count, all)
     }
 
     /// Returns the seeds of this run.
-    fn chosen(&self) -> Range<u64> {
-        let named = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-        match (named("CREDENZA_SEED"), named("CREDENZA_SEEDS")) {
-            (Some(seed), many) => seed..seed + many.unwrap_or(1),
-            (None, Some(many)) => 0..many,
+    fn selected_seeds(&self) -> Range<u64> {
+        let variable =
+            |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        match (variable("CREDENZA_SEED"), variable("CREDENZA_SEEDS")) {
+            (Some(seed), count) => seed..seed + count.unwrap_or(1),
+            (None, Some(count)) => 0..count,
             (None, None) => 0..if is_long() { self.seeds_long } else { self.seeds },
         }
     }
@@ -73,11 +74,11 @@ pub fn is_long() -> bool {
 /// Runs histories. Returns the digest of all of them, which does not depend on the threads, and
 /// their total counts.
 pub fn run_seeds(seeds: Range<u64>, threads: u64, history: History) -> (u64, Counts) {
-    let share = |which: u64| {
+    let run_share = |first: u64| {
         let (mut all, mut counted) = (0_u64, Counts::new());
-        for seed in seeds.clone().skip(which as usize).step_by(threads as usize) {
-            let lived = catch_unwind(|| run_one(seed, history));
-            let (digest, counts) = lived.unwrap_or_else(|_| {
+        for seed in seeds.clone().skip(first as usize).step_by(threads as usize) {
+            let outcome = catch_unwind(|| run_one(seed, history));
+            let (digest, counts) = outcome.unwrap_or_else(|_| {
                 panic!("the history of seed {seed} fails: `./check seed {seed}` repeats it")
             });
             let mut hasher = DefaultHasher::new();
@@ -89,7 +90,8 @@ pub fn run_seeds(seeds: Range<u64>, threads: u64, history: History) -> (u64, Cou
     };
     let (mut digest, mut all) = (0_u64, Counts::new());
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|which| scope.spawn(move || share(which))).collect();
+        let threads: Vec<_> =
+            (0..threads).map(|first| scope.spawn(move || run_share(first))).collect();
         for thread in threads {
             let (one, counts) = thread.join().expect("no seed failed");
             digest = digest.wrapping_add(one);
@@ -102,11 +104,11 @@ pub fn run_seeds(seeds: Range<u64>, threads: u64, history: History) -> (u64, Cou
 /// Runs one history, and asserts that it left nothing in memory.
 fn run_one(seed: u64, history: History) -> (u64, Counts) {
     leaks::forget_watched();
-    let lived = history(seed);
+    let outcome = history(seed);
     leaks::assert_none_left();
-    lived
+    outcome
 }
 
 fn add(all: &mut Counts, counts: Counts) {
-    counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
+    counts.into_iter().for_each(|(name, count)| *all.entry(name).or_default() += count);
 }

@@ -1,8 +1,8 @@
-//! The data directory: one process at a time, one format, ids that last.
+//! The data directory: one process at a time, one format, permanent ids.
 //!
-//! `docs/inside/file-format.md` draws its files. Opening makes what is missing at first start, and
-//! refuses what is not its own: a directory with strangers' files, a foreign format, a link planted
-//! among its entries.
+//! `docs/inside/file-format.md` draws its files. Opening creates missing files at the first start,
+//! and refuses a directory with foreign files, a foreign format, and a symbolic link among its
+//! entries.
 
 use crate::StoreError;
 use crate::disk::{Disk, FileDisk};
@@ -32,17 +32,17 @@ mod staging;
 pub use checkpoints::{StoredCheckpoint, checkpoints, remove_checkpoint};
 pub use joiner::{Joiner, Opening};
 pub use quarantine::Rejoin;
-pub use staging::StagedFile;
+pub use staging::StagingFolder;
 use staging::is_unfinished;
 
-/// Version of everything that this program writes into a data directory. Version 2 packs large
+/// Format version of all that this program writes into a data directory. Version 2 packs large
 /// values in the trees.
 pub const FORMAT: u32 = 2;
-/// The first version that it reads; it makes the present one of it.
+/// First version that it reads, and upgrades to the current one.
 const FORMAT_FIRST: u32 = 1;
 
 const LOCK: &str = "LOCK";
-/// More than a process id takes.
+/// More bytes than a process id takes.
 const LOCK_BYTES_MAX: usize = 64;
 const FOLDERS: [&str; 3] = ["log", "store", "crash"];
 
@@ -56,7 +56,7 @@ pub struct DataDir {
     /// The node's durable id, never 0.
     pub node: u64,
     /// True if this call created the directory.
-    pub fresh: bool,
+    pub is_fresh: bool,
     directory: OwnedFd,
     _lock: Lock,
 }
@@ -76,103 +76,103 @@ impl DataDir {
     pub fn is_fresh(path: &Path) -> Result<bool, StoreError> {
         refuse_unfinished(path)?;
         let directory = make_or_open(path)?;
-        let at = OpenDirectory { path, directory: &directory };
-        let _lock = at.enter()?;
-        Ok(at.read_identity()?.is_none() && joiner::read(&at.disk()?, path)?.is_none())
+        let dir = OpenDirectory { path, directory: &directory };
+        let _lock = dir.acquire_lock()?;
+        Ok(dir.read_identity()?.is_none() && joiner::read(&dir.disk()?, path)?.is_none())
     }
 
-    /// Opens a data directory of a node that is to join a cluster. If there is nothing, an empty
-    /// directory, or one whose joining was cut short, it gets only the node's id.
+    /// Opens a data directory of a node that is to join a cluster. An absent or empty directory, or
+    /// one whose join was interrupted, gets only the node's id.
     pub fn open_or_join(path: &Path) -> Result<Opening, StoreError> {
         refuse_unfinished(path)?;
         let directory = make_or_open(path)?;
-        let at = OpenDirectory { path, directory: &directory };
-        let lock = at.enter()?;
-        if at.read_identity()?.is_some() {
-            // It is opened as any other.
+        let dir = OpenDirectory { path, directory: &directory };
+        let lock = dir.acquire_lock()?;
+        if dir.read_identity()?.is_some() {
+            // It is opened like any other directory.
             drop((lock, directory));
             return DataDir::open(path).map(Opening::Open);
         }
-        let node = joiner::begin(&at.disk()?, path)?;
+        let node = joiner::begin(&dir.disk()?, path)?;
         Ok(Opening::Joining(Joiner { path: path.to_owned(), node, directory, lock }))
     }
 
-    /// Reads the members that this node last knew. `None`: it never had peers. A node that joined a
+    /// Reads the last known members. `None`: this node never had peers. A node that joined a
     /// cluster always has such a list, so a missing list is `Corrupt`.
     pub fn members(&self) -> Result<Option<ClusterDescription>, StoreError> {
         let disk = self.disk()?;
-        let known = members::read(&disk, &self.path)?;
-        if known.is_none() && joiner::read(&disk, &self.path)?.is_some() {
-            return Err(members::lost(&self.path));
+        let description = members::read(&disk, &self.path)?;
+        if description.is_none() && joiner::read(&disk, &self.path)?.is_some() {
+            return Err(members::missing_list(&self.path));
         }
-        Ok(known)
+        Ok(description)
     }
 
-    /// The highest group number that this node has ever known. 0: it knew no group.
-    pub fn made_upto(&self) -> Result<GroupId, StoreError> {
-        members::made_upto(&self.disk()?, &self.path)
+    /// Returns the highest group number that this node ever recorded. 0: none.
+    pub fn highest_group(&self) -> Result<GroupId, StoreError> {
+        members::highest_group(&self.disk()?, &self.path)
     }
 
     /// Writes the list of known members, durably.
-    pub fn write_members(&self, known: &ClusterDescription) -> Result<(), StoreError> {
-        members::write(&self.disk()?, &self.path, known)
+    pub fn write_members(&self, description: &ClusterDescription) -> Result<(), StoreError> {
+        members::write(&self.disk()?, &self.path, description)
     }
 
     /// Creates a data directory of the same cluster and node, for a checkpoint. Only one of the two
     /// may serve. The copy counts its incarnations from the beginning.
-    pub fn twin(&self, path: &Path) -> Result<DataDir, StoreError> {
-        let identity = Identity::of(self.cluster, self.node);
-        let twin = DataDir::open_as(path, Some(identity))?;
-        if let Some(known) = self.members()? {
-            twin.write_members(&known)?;
+    pub fn copy_identity_to(&self, path: &Path) -> Result<DataDir, StoreError> {
+        let identity = Identity::new(self.cluster, self.node);
+        let copy = DataDir::open_as(path, Some(identity))?;
+        if let Some(description) = self.members()? {
+            copy.write_members(&description)?;
         }
         if let Some((secret, is_required)) = self.secret()? {
-            twin.write_secret(&secret, is_required)?;
+            copy.write_secret(&secret, is_required)?;
         }
         if let Some(node) = joiner::read(&self.disk()?, &self.path)? {
-            joiner::write(&twin.disk()?, path, node)?;
+            joiner::write(&copy.disk()?, path, node)?;
         }
-        Ok(twin)
+        Ok(copy)
     }
 
     fn open_as(path: &Path, new: Option<Identity>) -> Result<DataDir, StoreError> {
         let directory = make_or_open(path)?;
-        let at = OpenDirectory { path, directory: &directory };
-        let lock = at.enter()?;
-        let known = at.read_identity()?;
-        let fresh = known.is_none();
-        if fresh && joiner::read(&at.disk()?, path)?.is_some() {
-            let why = "this directory was to join a cluster and has not yet: name a member with \
-                       --join again, or remove the directory";
-            return Err(at.refused(joiner::FILE.name, why));
+        let dir = OpenDirectory { path, directory: &directory };
+        let lock = dir.acquire_lock()?;
+        let stored = dir.read_identity()?;
+        let is_fresh = stored.is_none();
+        if is_fresh && joiner::read(&dir.disk()?, path)?.is_some() {
+            let reason = "this directory was created to join a cluster, but has not joined yet: \
+                       repeat --join with the address of a member, or remove the directory";
+            return Err(dir.refused(joiner::FILE.name, reason));
         }
-        let identity = match known {
+        let identity = match stored {
             Some(identity) if identity.format == FORMAT => identity,
-            // Before anything is written that an earlier program would read wrongly.
+            // Upgraded before anything is written that an earlier program would read wrongly.
             Some(Identity { cluster, node, .. }) => {
-                at.write_identity(Identity::of(cluster, node))?
+                dir.write_identity(Identity::new(cluster, node))?
             }
-            None => at.write_identity(match new {
+            None => dir.write_identity(match new {
                 Some(identity) => identity,
-                None => Identity::of(chance()?, chance()?),
+                None => Identity::new(random_id()?, random_id()?),
             })?,
         };
-        at.folders()?;
-        if fresh {
+        dir.create_folders()?;
+        if is_fresh {
             reach(Point::FirstStartAfter);
         }
-        Ok(DataDir::of(path.to_owned(), identity, fresh, directory, lock))
+        Ok(DataDir::of(path.to_owned(), identity, is_fresh, directory, lock))
     }
 
     fn of(
         path: PathBuf,
         identity: Identity,
-        fresh: bool,
+        is_fresh: bool,
         directory: OwnedFd,
         lock: Lock,
     ) -> DataDir {
         let Identity { cluster, node, .. } = identity;
-        DataDir { path, cluster, node, fresh, directory, _lock: lock }
+        DataDir { path, cluster, node, is_fresh, directory, _lock: lock }
     }
 
     fn disk(&self) -> Result<FileDisk, StoreError> {
@@ -182,23 +182,23 @@ impl DataDir {
     /// Begins the next incarnation of this node. Returns its number, 1 for the first, once that is
     /// durable. The caller opens the log first, see `check_log`. `Corrupt` if the stored number is
     /// damaged.
-    pub fn begin_life(&self) -> Result<u64, StoreError> {
-        incarnation::raise(&self.disk()?, &self.path)
+    pub fn increment_incarnation(&self) -> Result<u64, StoreError> {
+        incarnation::increment(&self.disk()?, &self.path)
     }
 
     /// Checks that the log which earlier incarnations wrote is present. Without it the node would
     /// start empty under its old id and break its promises to the group: `Corrupt`.
     pub fn check_log(&self) -> Result<(), StoreError> {
-        let at = OpenDirectory { path: &self.path, directory: &self.directory };
+        let dir = OpenDirectory { path: &self.path, directory: &self.directory };
         let failed = |error| StoreError::io(format!("can't list {}", self.log().display()), error);
         let files = FileDisk::open(&self.log())?.list().map_err(failed)?;
-        if incarnation::begun(&at.disk()?, &self.path)? == 0 || !files.is_empty() {
+        if incarnation::last_number(&dir.disk()?, &self.path)? == 0 || !files.is_empty() {
             return Ok(());
         }
-        let what = "this node has lived, and its log is gone: put the log back, or begin with an \
-                    empty data directory (as a member of a cluster: replace this one)";
+        let text = "this node has run before, but its log is missing: restore the log, or start \
+                    with an empty data directory (in a cluster: replace this member)";
         let file = self.log().display().to_string();
-        Err(StoreError::Corrupt { file, offset: 0, what: what.into() })
+        Err(StoreError::Corrupt { file, offset: 0, description: text.into() })
     }
 
     /// Path of the transaction log.
@@ -221,11 +221,12 @@ fn refuse_unfinished(path: &Path) -> Result<(), StoreError> {
     if !is_unfinished(path) {
         return Ok(());
     }
-    let what = format!("{} is refused", path.display());
-    let why = "it is a copy that was cut short, and can be removed";
-    Err(StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why)))
+    let description = format!("{} is refused", path.display());
+    let reason = "it is an incomplete copy, and can be removed";
+    Err(StoreError::io(description, io::Error::new(io::ErrorKind::InvalidInput, reason)))
 }
 
+/// An open directory and its path, which need not be locked yet.
 struct OpenDirectory<'a> {
     path: &'a Path,
     directory: &'a OwnedFd,
@@ -233,17 +234,20 @@ struct OpenDirectory<'a> {
 
 fn make_or_open(path: &Path) -> Result<OwnedFd, StoreError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let failed = |what: &str, error: Errno| {
-        StoreError::io(format!("can't {what} the data directory {}", path.display()), error.into())
+    let failed = |description: &str, error: Errno| {
+        StoreError::io(
+            format!("can't {description} the data directory {}", path.display()),
+            error.into(),
+        )
     };
     match fs::mkdir(path, Mode::RWXU) {
         Ok(()) => {
-            // The name of the new directory must last as long as what is acknowledged inside it.
-            let above = match path.parent() {
-                Some(above) if !above.as_os_str().is_empty() => above,
+            // The name of the new directory must be as durable as the data acknowledged inside it.
+            let parent = match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
                 _ => Path::new("."),
             };
-            fs::open(above, flags, Mode::empty())
+            fs::open(parent, flags, Mode::empty())
                 .and_then(fs::fsync)
                 .map_err(|error| failed("make the name durable of", error))?;
         }
@@ -255,40 +259,44 @@ fn make_or_open(path: &Path) -> Result<OwnedFd, StoreError> {
 
 impl OpenDirectory<'_> {
     fn failed(&self, verb: &str, name: &str) -> impl Fn(Errno) -> StoreError + use<> {
-        let what = format!("can't {verb} {}", self.path.join(name).display());
-        move |error| StoreError::io(what.clone(), error.into())
+        let description = format!("can't {verb} {}", self.path.join(name).display());
+        move |error| StoreError::io(description.clone(), error.into())
     }
 
-    fn refused(&self, name: &str, why: &str) -> StoreError {
-        let what = format!("{} is refused", self.path.join(name).display());
-        StoreError::Io { what, source: io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()) }
+    fn refused(&self, name: &str, reason: &str) -> StoreError {
+        let description = format!("{} is refused", self.path.join(name).display());
+        StoreError::Io {
+            description,
+            source: io::Error::new(io::ErrorKind::InvalidInput, reason.to_owned()),
+        }
     }
 
     /// Refuses a directory with files and without a lock: it was never a data directory. Changes
     /// nothing there, not even permissions.
-    fn refuse_strangers(&self) -> Result<(), StoreError> {
-        let mut ours = false;
-        let mut others = false;
+    fn refuse_foreign(&self) -> Result<(), StoreError> {
+        let mut is_data_dir = false;
+        let mut has_other_files = false;
         let failed = self.failed("list", "");
         for entry in fs::Dir::read_from(self.directory).map_err(&failed)? {
             match entry.map_err(&failed)?.file_name().to_bytes() {
                 b"." | b".." | b"lost+found" => {}
-                b"LOCK" | b"IDENTITY" => ours = true,
-                _ => others = true,
+                b"LOCK" | b"IDENTITY" => is_data_dir = true,
+                _ => has_other_files = true,
             }
         }
-        if others && !ours {
-            let why = "it holds other files and is no data directory; name an empty or new one";
-            return Err(self.refused("", why));
+        if has_other_files && !is_data_dir {
+            let reason = "it holds other files and is not a data directory; choose an empty or new \
+                       one";
+            return Err(self.refused("", reason));
         }
         Ok(())
     }
 
     /// Locks the directory, after checks that it is a data directory. `Locked` if another process
     /// has it.
-    fn enter(&self) -> Result<Lock, StoreError> {
-        self.refuse_strangers()?;
-        let lock = Lock::take(self)?;
+    fn acquire_lock(&self) -> Result<Lock, StoreError> {
+        self.refuse_foreign()?;
+        let lock = Lock::acquire(self)?;
         fs::fchmod(self.directory, Mode::RWXU)
             .map_err(self.failed("set the permissions of", ""))?;
         Ok(lock)
@@ -309,15 +317,15 @@ impl OpenDirectory<'_> {
         Ok(file)
     }
 
-    /// Makes the folders within, durably.
-    fn folders(&self) -> Result<(), StoreError> {
+    /// Creates the folders within, durably.
+    fn create_folders(&self) -> Result<(), StoreError> {
         for folder in FOLDERS {
-            self.folder(folder)?;
+            self.create_folder(folder)?;
         }
         fs::fsync(self.directory).map_err(self.failed("sync", ""))
     }
 
-    fn folder(&self, name: &str) -> Result<(), StoreError> {
+    fn create_folder(&self, name: &str) -> Result<(), StoreError> {
         match fs::mkdirat(self.directory, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(self.failed("make", name)(error)),
@@ -326,21 +334,21 @@ impl OpenDirectory<'_> {
         match fs::openat(self.directory, name, flags, Mode::empty()) {
             Ok(folder) => fs::fchmod(folder, Mode::RWXU).map_err(self.failed("set up", name)),
             Err(Errno::LOOP | Errno::NOTDIR) => {
-                Err(self.refused(name, "it is a symbolic link or no directory"))
+                Err(self.refused(name, "it is a symbolic link, or not a directory"))
             }
             Err(error) => Err(self.failed("open", name)(error)),
         }
     }
 
-    /// None: this is a first start.
+    /// Reads the identity. `None`: this is a first start.
     fn read_identity(&self) -> Result<Option<Identity>, StoreError> {
-        let known = Identity::read(&self.disk()?, self.path)?;
-        // A first start that was cut short left no log; anything else has lost its identity.
-        let begun = fs::statat(self.directory, "log", AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        if known.is_none() && begun {
+        let identity = Identity::read(&self.disk()?, self.path)?;
+        // An interrupted first start leaves no log; a directory with a log has lost its identity.
+        let has_log = fs::statat(self.directory, "log", AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if identity.is_none() && has_log {
             return Err(damaged(self.path, "it is missing, though the directory was in use"));
         }
-        Ok(known)
+        Ok(identity)
     }
 
     fn write_identity(&self, identity: Identity) -> Result<Identity, StoreError> {
@@ -349,28 +357,28 @@ impl OpenDirectory<'_> {
     }
 
     fn disk(&self) -> Result<FileDisk, StoreError> {
-        let same = self.directory.try_clone();
+        let descriptor = self.directory.try_clone();
         let failed = |error| StoreError::io(format!("can't open {}", self.path.display()), error);
-        Ok(FileDisk::of(same.map_err(failed)?))
+        Ok(FileDisk::from_descriptor(descriptor.map_err(failed)?))
     }
 }
 
-fn read(file: impl AsFd) -> Result<Vec<u8>, Errno> {
+fn read_lock_file(file: impl AsFd) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; LOCK_BYTES_MAX];
-    let given = rustix::io::pread(file, &mut bytes, 0)?;
-    bytes.truncate(given);
+    let count = rustix::io::pread(file, &mut bytes, 0)?;
+    bytes.truncate(count);
     Ok(bytes)
 }
 
-/// A number of the system's chance, not 0.
-fn chance() -> Result<u64, StoreError> {
+/// Draws a random id other than 0 from the operating system.
+fn random_id() -> Result<u64, StoreError> {
     let mut bytes = [0; 8];
     loop {
         let flags = rustix::rand::GetRandomFlags::empty();
-        let given = rustix::rand::getrandom(&mut bytes, flags)
+        let count = rustix::rand::getrandom(&mut bytes, flags)
             .map_err(|error| StoreError::io("can't draw an id", error.into()))?;
         let number = u64::from_le_bytes(bytes);
-        if given == bytes.len() && number != 0 {
+        if count == bytes.len() && number != 0 {
             return Ok(number);
         }
     }

@@ -5,33 +5,32 @@ use std::io;
 /// Reasons for which a call of the store fails.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system refused; the store is not to be trusted further until it is opened
-    /// again.
-    #[error("{what}: {source}")]
+    /// The operating system refused. The state of the store is unknown until it is opened again.
+    #[error("{description}: {source}")]
     Io {
         /// The operation that was tried, with the file's name.
-        what: String,
+        description: String,
         /// The error of the operating system.
         source: io::Error,
     },
     /// Bytes on disk are not the ones that were written.
-    #[error("{file} is damaged at byte {offset}: {what}")]
+    #[error("{file} is damaged at byte {offset}: {description}")]
     Corrupt {
         /// The damaged file.
         file: String,
         /// Offset of the first bad byte or block in the file, in bytes.
         offset: u64,
         /// Description of the damage.
-        what: String,
+        description: String,
     },
     /// The disk is full. Nothing was lost; calls succeed again once there is space.
     #[error("the disk is full")]
     Full,
     /// Another process holds the data directory.
-    #[error("the data directory is in use by {by}")]
+    #[error("the data directory is in use by {holder}")]
     Locked {
         /// Process that holds the lock, as it describes itself in the lock file.
-        by: String,
+        holder: String,
     },
     /// The files were written in a format that this program does not know.
     #[error("the data is in format {found}, this program knows format {known}")]
@@ -47,11 +46,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// An error of the system, with what was tried; a full disk becomes `Full`.
-    pub fn io(what: impl Into<String>, source: io::Error) -> StoreError {
+    /// Converts an error of the operating system; `description` names the operation. A full disk
+    /// becomes `Full`.
+    pub fn io(description: impl Into<String>, source: io::Error) -> StoreError {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full,
-            _ => StoreError::Io { what: what.into(), source },
+            _ => StoreError::Io { description: description.into(), source },
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Places where a test lets the process die, to see that what is left can be opened again.
+//! Places where a test lets the process die, to check that the files it leaves can be opened again.
 //!
-//! A point costs one relaxed load and a branch that is never taken. The program that starts the
-//! process arms a point once, before anything runs (`CREDENZA_FAILPOINT=NAME=abort`, or
-//! `NAME=abort@7` for the seventh time it is reached; `panic` instead of `abort` makes the thread
-//! panic there). This crate reads no environment.
+//! A point costs one relaxed load and a branch that is never taken. The main program arms a point
+//! once, at its start (`CREDENZA_FAILPOINT=NAME=abort`, or `NAME=abort@7` for the seventh time it
+//! is reached; `panic` instead of `abort` makes the thread panic there). This crate reads no
+//! environment.
 //!
-//! A process that dies here ends with an exit code that nothing else has, so that a test never
-//! takes a panic, an abort or a signal for a death at the place it armed.
+//! A process that dies here ends with an exit code of its own, so that a test never mistakes a
+//! panic, an abort or a signal for a death at the armed point.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -18,17 +18,17 @@ macro_rules! points {
             $($(#[$doc])* $point,)+
         }
 
-        /// Every place, by its name; a test dies once at each of them.
+        /// Every point with its name; a test lets a process die once at each.
         pub const POINTS: &[(Point, &str)] = &[$((Point::$point, $name),)+];
     };
 }
 
 points! {
-    /// First start: the identity is written and synced, under a name beside its own.
+    /// First start: the identity is written and synced, under a temporary name.
     FirstStartWritten = "first_start.identity.written",
     /// First start: the identity has its name; the directory is not synced.
     FirstStartNamed = "first_start.identity.named",
-    /// First start: the directory and its folders are there, nothing else.
+    /// First start: the directory and its folders exist, nothing else.
     FirstStartAfter = "first_start.after",
     /// A record is about to be put into the log's buffer.
     AppendBefore = "log.append.before",
@@ -62,7 +62,7 @@ points! {
     ApplyBefore = "apply.before",
     /// The batch is in the trees and visible.
     ApplyAfter = "apply.after",
-    /// A row was read from a table on disk, within the section that takes a panic for damage.
+    /// A row was read from a table on disk, within a section in which a panic means damage.
     RowRead = "row.read",
     /// The active table was sealed; nothing of it is on disk.
     RotateAfter = "rotate.after",
@@ -78,19 +78,19 @@ points! {
     DropAfter = "drop.after",
     /// A table of rows that come from another node is on disk; no list names it.
     InstallWritten = "install.written",
-    /// All of them are; the old content is still in force.
+    /// All such tables are on disk; the old content is still in force.
     InstallBefore = "install.before",
     /// The list names the tables: the new content is in force, and not reported yet.
     InstallAfter = "install.after",
     /// A checkpoint's tables are linked, its list is not yet named.
     CheckpointLinked = "checkpoint.linked",
-    /// A checkpoint of the trees is whole.
+    /// A checkpoint of the trees is complete.
     CheckpointAfter = "checkpoint.after",
     /// A checkpoint of the whole node has its name, and is not reported yet.
     CheckpointNamed = "checkpoint.named",
 }
 
-/// Exit code of a process that died at its armed place, and of no other.
+/// Exit code of a process that died at its armed point, and of no other.
 pub const EXIT_CODE: i32 = 86;
 
 /// Value of `ARMED` if no point is armed.
@@ -98,29 +98,29 @@ const NONE: usize = 0;
 
 /// One more than the armed point's number.
 static ARMED: AtomicUsize = AtomicUsize::new(NONE);
-/// Number of times that the armed point is still passed unharmed.
-static SPARED: AtomicU64 = AtomicU64::new(0);
+/// Number of times that the process still passes the armed point.
+static PASSES_LEFT: AtomicU64 = AtomicU64::new(0);
 /// True if the thread panics at the point. False: the process dies without a message.
 static PANICS: AtomicBool = AtomicBool::new(false);
 
-/// Arms one point: `NAME=abort`, `NAME=abort@7` or `NAME=panic`. An error lists the points if the
-/// words are none of these.
+/// Arms one point: `NAME=abort`, `NAME=abort@7` or `NAME=panic`. Any other text is an error, which
+/// lists the points.
 pub fn arm(words: &str) -> Result<(), String> {
     let (name, action) = words.split_once('=').unwrap_or((words, ""));
     let (action, nth) = action.split_once('@').unwrap_or((action, "1"));
-    let known = matches!(action, "abort" | "panic");
-    let nth = nth.parse::<u64>().ok().filter(|nth| known && *nth > 0);
-    let at = POINTS.iter().position(|(_, known)| *known == name);
+    let is_known_action = matches!(action, "abort" | "panic");
+    let nth = nth.parse::<u64>().ok().filter(|nth| is_known_action && *nth > 0);
+    let at = POINTS.iter().position(|(_, point)| *point == name);
     let (Some(at), Some(nth)) = (at, nth) else {
         let names: Vec<_> = POINTS.iter().map(|(_, name)| *name).collect();
         return Err(format!(
-            "`{words}` is no failpoint: NAME=abort, NAME=panic or NAME=abort@N is wanted, NAME one \
-             of {}",
+            "invalid failpoint `{words}`: expected NAME=abort, NAME=panic or NAME=abort@N, where \
+             NAME is one of {}",
             names.join(" ")
         ));
     };
     PANICS.store(action == "panic", Ordering::Relaxed);
-    SPARED.store(nth - 1, Ordering::Relaxed);
+    PASSES_LEFT.store(nth - 1, Ordering::Relaxed);
     ARMED.store(at + 1, Ordering::Relaxed);
     Ok(())
 }
@@ -130,17 +130,19 @@ pub fn arm(words: &str) -> Result<(), String> {
 pub fn reach(point: Point) {
     let armed = ARMED.load(Ordering::Relaxed);
     if armed != NONE {
-        reached(point, armed);
+        trigger(point, armed);
     }
 }
 
 /// Ends the process with `EXIT_CODE`, without unwinding: no file is written or synced, no
-/// destructor runs. Or lets the thread panic once, as a broken invariant would.
+/// destructor runs. Or makes the thread panic once, as a broken invariant would.
 #[cold]
-fn reached(point: Point, armed: usize) {
+fn trigger(point: Point, armed: usize) {
     let is_armed = POINTS.get(armed - 1).is_some_and(|(known, _)| *known == point);
-    let spared = |left: u64| left.checked_sub(1);
-    if is_armed && SPARED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spared).is_err() {
+    let decrement = |left: u64| left.checked_sub(1);
+    if is_armed
+        && PASSES_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_err()
+    {
         if PANICS.load(Ordering::Relaxed) {
             ARMED.store(NONE, Ordering::Relaxed);
             panic!("a test wanted a panic here");
@@ -154,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_known_once_and_others_are_refused_in_words() {
+    fn failpoint_names_are_unique_and_invalid_specifications_rejected() {
         let mut names: Vec<_> = POINTS.iter().map(|(_, name)| *name).collect();
         names.sort_unstable();
         names.dedup();
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happens_where_nothing_is_armed() {
+    fn unarmed_failpoint_does_nothing() {
         for (point, _) in POINTS {
             reach(*point);
         }

@@ -17,14 +17,14 @@ pub mod trees;
 
 pub use check::{Damage, TreeReport, check_trees};
 pub use datadir::{
-    DataDir, FORMAT, Joiner, Opening, Rejoin, StagedFile, StoredCheckpoint, checkpoints,
+    DataDir, FORMAT, Joiner, Opening, Rejoin, StagingFolder, StoredCheckpoint, checkpoints,
     remove_checkpoint,
 };
 pub use disk::{Disk, DiskCall, FileDisk, Honesty, MemoryDisk};
 pub use error::StoreError;
 pub use log::{
-    Ahead, Hole, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner, Position,
-    ReadError, Record, RecordKind, Recovered, Replay,
+    Hole, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner, Position,
+    ReadError, Record, RecordKind, RecoverySummary, Replay, SpareWorker,
 };
 pub use trees::{
     Chunk, Ingest, LsmTrees, MemoryTrees, RowChange, Snapshot, TreeRow, TreeSettings, Trees,

@@ -3,11 +3,11 @@
 base::mutants! {
     /// A rule of the store that tests break.
     pub enum StoreMutant {
-        /// A sync of the log answers, and nothing is synced.
-        SyncsNothing,
-        /// A frame of the log is taken as it is, whatever its checksum says.
-        BelievesFrames,
-        /// Range reads walk over stretches of which they know that no row is left there.
-        WalksOverDeadSpans,
+        /// A sync of the log reports success and syncs nothing.
+        SkipSyncs,
+        /// A frame of the log is accepted without a check of its checksum.
+        AcceptInvalidFrames,
+        /// Range reads walk over known dead spans instead of jumping over them.
+        IgnoreDeadSpans,
     }
 }

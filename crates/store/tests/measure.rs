@@ -1,8 +1,9 @@
 //! Measurement of the cost of the log and the trees on this machine, and of their memory. Not run
 //! by default: `cargo test --release -p store --test measure -- --ignored --nocapture [NAME]`.
 //!
-//! Only memory is asserted. Times are of this thread on a processor where that is said, so that a
-//! busy machine disturbs little. `ROWS` and `DIR` in the environment say how many and where.
+//! Only memory is asserted. Where the output says so, times are processor time of this thread, so
+//! that a busy machine has little influence. `ROWS` and `DIR` in the environment set the number of
+//! rows and the directory.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use rustix::time::{ClockId, clock_gettime};
@@ -32,83 +33,87 @@ fn ten_million_rows_are_served_within_a_gibibyte() {
     let rows = rows(10_000_000);
     let folder = folder();
     let trees = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
-    let begun = Instant::now();
+    let started = Instant::now();
     with_background(&trees, || load(&trees, rows, 64));
-    println!("loaded {rows} rows in {:.1?}, {}", begun.elapsed(), memory());
+    println!("loaded {rows} rows in {:.1?}, {}", started.elapsed(), memory_text());
     println!("{:?}", trees.statistics());
     for turn in 1..=3 {
-        let begun = Instant::now();
+        let started = Instant::now();
         for n in 0..READS * 5 {
             let found = trees.get(&key(number(n * 7_919 + turn, rows))).expect("reads");
             assert_eq!(found.map(|value| value.len()), Some(VALUE_BYTES));
         }
-        let rate = (READS * 5) as f64 / begun.elapsed().as_secs_f64() / 1_000.0;
-        println!("turn {turn}: {rate:.0} k random gets/s, {}", memory());
+        let rate = (READS * 5) as f64 / started.elapsed().as_secs_f64() / 1_000.0;
+        println!("turn {turn}: {rate:.0} k random gets/s, {}", memory_text());
     }
     println!("{:?}", trees.statistics());
-    assert!(resident("VmHWM") <= 1 << 20, "at most a gibibyte: {}", memory());
+    assert!(resident("VmHWM") <= 1 << 20, "at most a gibibyte: {}", memory_text());
 }
 
 #[test]
 #[ignore = "a measurement"]
-fn what_a_batch_costs_in_the_trees() {
+fn tree_batch_apply_and_get_costs_are_measured() {
     let rows = rows(2_000_000);
     for batch in [1, 16, 200, 1_000] {
         let folder = folder();
         let trees = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
         // One table that is never flushed: the cost of `apply` alone.
         let few = rows.min(400_000);
-        let took = load(&trees, few, batch);
-        each(&format!("apply by {batch}, new rows"), few, took);
-        let took = load(&trees, few, batch);
-        each(&format!("apply by {batch}, second versions"), few, took);
-        let took = read_then_write(&trees, few, batch);
-        each(&format!("get, then apply by {batch}"), few, took);
+        let elapsed = load(&trees, few, batch);
+        print_each(&format!("apply by {batch}, new rows"), few, elapsed);
+        let elapsed = load(&trees, few, batch);
+        print_each(&format!("apply by {batch}, second versions"), few, elapsed);
+        let elapsed = read_then_write(&trees, few, batch);
+        print_each(&format!("get, then apply by {batch}"), few, elapsed);
     }
     let folder = folder();
     let trees = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
-    let took = with_background(&trees, || load(&trees, rows, 200));
-    each("apply by 200, flushed and merged", rows, took);
+    let elapsed = with_background(&trees, || load(&trees, rows, 200));
+    print_each("apply by 200, flushed and merged", rows, elapsed);
     gets("get, any row", &trees, |n| key(number(n * 7_919, rows)));
     gets("get, any row, again", &trees, |n| key(number(n * 7_919, rows)));
     gets("get, absent", &trees, |n| key(rows + n));
     gets("get, row cache", &trees, |n| key(number(n % 10_000, rows)));
     let snapshot = trees.snapshot();
-    let begun = processor_time();
+    let started = processor_time();
     let all = snapshot.range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded, false);
-    each("range, all rows", all.inspect(|row| assert!(row.is_ok())).count() as u64, since(begun));
-    println!("{}", memory());
+    print_each(
+        "range, all rows",
+        all.inspect(|row| assert!(row.is_ok())).count() as u64,
+        since(started),
+    );
+    println!("{}", memory_text());
 }
 
 /// Reads ten rows from anywhere, after every small batch: the rows in memory are sorted in between.
 #[test]
 #[ignore = "a measurement"]
-fn what_a_short_range_costs() {
+fn short_range_cost_between_small_batches_is_measured() {
     for rows in [10_000, rows(300_000)] {
         let folder = folder();
         let trees = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
         load(&trees, rows, 200);
-        let (mut took, mut longest) = (Duration::ZERO, Duration::ZERO);
+        let (mut elapsed, mut longest) = (Duration::ZERO, Duration::ZERO);
         let (turns, batch) = (20_000, 4);
         for turn in 0..turns {
             let batch = changes(turn * batch..(turn + 1) * batch);
             trees.apply(&mut batch.into_iter()).expect("applies");
             let from = Bytes::copy_from_slice(&key(number(turn, rows)));
-            let begun = processor_time();
+            let started = processor_time();
             let snapshot = trees.snapshot();
             let low = std::ops::Bound::Included(from);
             black_box(snapshot.range(low, std::ops::Bound::Unbounded, false).take(10).count());
-            let once = since(begun);
-            (took, longest) = (took + once, longest.max(once));
+            let once = since(started);
+            (elapsed, longest) = (elapsed + once, longest.max(once));
         }
-        each(&format!("ten rows of {rows}, between small batches"), turns, took);
-        each("  the longest", 1, longest);
+        print_each(&format!("ten rows of {rows}, between small batches"), turns, elapsed);
+        print_each("  the longest", 1, longest);
     }
 }
 
 #[test]
 #[ignore = "a measurement"]
-fn what_exchanging_a_prefix_costs() {
+fn prefix_install_rate_is_measured() {
     let rows = rows(1_000_000);
     let (folder, other) = (folder(), folder());
     let from = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
@@ -116,9 +121,9 @@ fn what_exchanging_a_prefix_costs() {
     let trees = Arc::new(LsmTrees::open(TreeSettings::new(other.path())).expect("opens"));
     for what in ["into nothing", "over as much", "over as much again"] {
         let snapshot = from.snapshot();
-        let face: Arc<dyn Trees> = trees.clone();
-        let (begun, mut after) = (Instant::now(), None);
-        let mut install = face.begin_install(b"").expect("begins");
+        let shared_trees: Arc<dyn Trees> = trees.clone();
+        let (started, mut after) = (Instant::now(), None);
+        let mut install = shared_trees.begin_install(b"").expect("begins");
         loop {
             let chunk = Chunk::read(&*snapshot, b"", after.as_ref(), 256 << 10).expect("reads");
             install.put(chunk.rows).expect("takes");
@@ -128,44 +133,48 @@ fn what_exchanging_a_prefix_costs() {
             }
         }
         install.complete().expect("completes");
-        let (staged, begun) = (begun.elapsed(), Instant::now());
+        let (staged, started) = (started.elapsed(), Instant::now());
         assert!(install.switch().expect("switches"));
         let rate = rows as f64 / staged.as_secs_f64() / 1_000.0;
-        println!("{what}: {rate:.0} k rows/s, switched in {:.1?}, {}", begun.elapsed(), memory());
+        println!(
+            "{what}: {rate:.0} k rows/s, switched in {:.1?}, {}",
+            started.elapsed(),
+            memory_text()
+        );
     }
 }
 
 #[test]
 #[ignore = "a measurement"]
-fn what_the_log_costs() {
+fn log_append_replay_and_sync_costs_are_measured() {
     let records = rows(1_000_000);
     for (payload_bytes, batch) in [(130, 1), (130, 16), (2_080, 1), (13_000, 1)] {
         let folder = folder();
         let count = records * 130 / payload_bytes as u64;
         let mut log = open_log(folder.path());
-        let (begun, processor) = (Instant::now(), processor_time());
+        let (started, processor) = (Instant::now(), processor_time());
         append(&mut log, count, payload_bytes, batch, false);
         let bytes = log.end().0;
-        each(&format!("append {payload_bytes} bytes by {batch}"), count, since(processor));
-        println!("  {:.0} MB/s of wall time", bytes as f64 / 1e6 / begun.elapsed().as_secs_f64());
+        print_each(&format!("append {payload_bytes} bytes by {batch}"), count, since(processor));
+        println!("  {:.0} MB/s of wall time", bytes as f64 / 1e6 / started.elapsed().as_secs_f64());
         log.close().expect("closes");
-        let (begun, processor) = (Instant::now(), processor_time());
+        let (started, processor) = (Instant::now(), processor_time());
         let replayed = replay(folder.path());
         assert_eq!(replayed, count);
-        each("  replayed", count, since(processor));
-        println!("  {:.0} MB/s of wall time", bytes as f64 / 1e6 / begun.elapsed().as_secs_f64());
+        print_each("  replayed", count, since(processor));
+        println!("  {:.0} MB/s of wall time", bytes as f64 / 1e6 / started.elapsed().as_secs_f64());
         let mut log = open_log(folder.path());
-        let (syncs, begun, processor) = (500, Instant::now(), processor_time());
+        let (syncs, started, processor) = (500, Instant::now(), processor_time());
         append(&mut log, syncs, payload_bytes, 1, true);
-        each("  synced commit", syncs, since(processor));
-        each("  the same, wall time", syncs, begun.elapsed());
+        print_each("  synced commit", syncs, since(processor));
+        print_each("  the same, wall time", syncs, started.elapsed());
     }
 }
 
 /// Measures a start: reads the log and applies every record to the trees.
 #[test]
 #[ignore = "a measurement"]
-fn what_a_million_puts_in_the_log_cost_at_start() {
+fn replay_time_of_a_million_puts_is_measured() {
     let (rows, folder) = (rows(1_000_000), folder());
     let (log, store) = (folder.path().join("log"), folder.path().join("store"));
     std::fs::create_dir(&log).expect("ours to make");
@@ -173,11 +182,11 @@ fn what_a_million_puts_in_the_log_cost_at_start() {
     append(&mut writer, rows / 16, 16 * ROW_BYTES, 1, false);
     writer.commit(true).expect("commits");
     drop(writer);
-    let (begun, processor, mut flushing) = (Instant::now(), processor_time(), Duration::ZERO);
+    let (started, processor, mut flushing) = (Instant::now(), processor_time(), Duration::ZERO);
     let trees = LsmTrees::open(TreeSettings::new(&store)).expect("opens");
     let disk = Arc::new(FileDisk::open(&log).expect("opens"));
     let (_log, records) = Log::open(disk, LogSettings::default()).expect("opens");
-    println!("opened after {:.2?}", begun.elapsed());
+    println!("opened after {:.2?}", started.elapsed());
     for record in records {
         let (_, record) = record.expect("sound");
         let at = |n: usize| (n * ROW_BYTES, n * ROW_BYTES + KEY_BYTES, (n + 1) * ROW_BYTES);
@@ -186,13 +195,13 @@ fn what_a_million_puts_in_the_log_cost_at_start() {
             RowChange::Put(record.payload.slice(key..value), record.payload.slice(value..end))
         };
         trees.apply(&mut (0..16).map(put)).expect("applies");
-        if trees.pressure().rotate_is_due() {
-            let begun = processor_time();
+        if trees.pressure().is_rotation_due() {
+            let started = processor_time();
             trees.rotate().and_then(|_| trees.flush()).expect("flushes");
-            flushing += since(begun);
+            flushing += since(started);
         }
     }
-    println!("{rows} puts replayed after {:.2?}, {}", begun.elapsed(), memory());
+    println!("{rows} puts replayed after {:.2?}, {}", started.elapsed(), memory_text());
     println!("on a processor {:.2?}, of it {flushing:.2?} flushing", since(processor));
 }
 
@@ -209,7 +218,7 @@ fn replay(path: &Path) -> u64 {
     replay.finish().expect("sound").records
 }
 
-/// Appends rows as payloads; the time of making them is in it, and small.
+/// Appends rows as payloads. The time includes their construction, which is short.
 fn append(log: &mut Log, count: u64, payload_bytes: usize, batch: u64, sync: bool) {
     let mut payload = Vec::with_capacity(payload_bytes + ROW_BYTES);
     for index in 1..=count {
@@ -235,35 +244,35 @@ fn append(log: &mut Log, count: u64, payload_bytes: usize, batch: u64, sync: boo
 
 /// Reads each row before it is overwritten, as a node does.
 fn read_then_write(trees: &LsmTrees, rows: u64, batch: u64) -> Duration {
-    let mut took = Duration::ZERO;
+    let mut elapsed = Duration::ZERO;
     for from in (0..rows).step_by(batch as usize) {
         let changes = changes(from..rows.min(from + batch));
-        let begun = processor_time();
+        let started = processor_time();
         for change in &changes {
             black_box(trees.get(change.key()).expect("reads"));
         }
         trees.apply(&mut changes.into_iter()).expect("applies");
-        took += since(begun);
+        elapsed += since(started);
     }
-    took
+    elapsed
 }
 
-/// Applies rows, whose keys are scattered; the time does not include making them.
+/// Applies rows with scattered keys. The time does not include their construction.
 fn load(trees: &LsmTrees, rows: u64, batch: u64) -> Duration {
-    let mut took = Duration::ZERO;
+    let mut elapsed = Duration::ZERO;
     for from in (0..rows).step_by(batch as usize) {
         let changes = changes(from..rows.min(from + batch));
-        let begun = processor_time();
+        let started = processor_time();
         trees.apply(&mut changes.into_iter()).expect("applies");
-        if trees.pressure().rotate_is_due() && rows > 400_000 {
+        if trees.pressure().is_rotation_due() && rows > 400_000 {
             trees.rotate().expect("rotates");
         }
         while trees.pressure().must_wait() {
             std::thread::sleep(Duration::from_micros(200));
         }
-        took += since(begun);
+        elapsed += since(started);
     }
-    took
+    elapsed
 }
 
 fn changes(numbers: Range<u64>) -> Vec<RowChange> {
@@ -306,11 +315,11 @@ fn with_background<T>(trees: &LsmTrees, work: impl FnOnce() -> T) -> T {
 }
 
 fn gets(what: &str, trees: &LsmTrees, key: impl Fn(u64) -> [u8; KEY_BYTES]) {
-    let begun = processor_time();
+    let started = processor_time();
     for n in 0..READS {
         black_box(trees.get(&key(n)).expect("reads"));
     }
-    each(what, READS, since(begun));
+    print_each(what, READS, since(started));
 }
 
 fn key(n: u64) -> [u8; KEY_BYTES] {
@@ -320,7 +329,7 @@ fn key(n: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Some number below `rows`.
+/// Returns a pseudo-random number below `rows`.
 fn number(n: u64, rows: u64) -> u64 {
     noise(n) % rows
 }
@@ -330,8 +339,8 @@ fn noise(n: u64) -> u64 {
     (n ^ (n >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (n >> 32)
 }
 
-fn each(what: &str, times: u64, took: Duration) {
-    println!("{what:<40}{:>9.0} ns", took.as_nanos() as f64 / times as f64);
+fn print_each(what: &str, times: u64, elapsed: Duration) {
+    println!("{what:<40}{:>9.0} ns", elapsed.as_nanos() as f64 / times as f64);
 }
 
 fn processor_time() -> Duration {
@@ -339,27 +348,27 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn since(begun: Duration) -> Duration {
-    processor_time() - begun
+fn since(started: Duration) -> Duration {
+    processor_time() - started
 }
 
-fn rows(usual: u64) -> u64 {
-    std::env::var("ROWS").map_or(usual, |rows| rows.parse().expect("a number"))
+fn rows(default: u64) -> u64 {
+    std::env::var("ROWS").map_or(default, |rows| rows.parse().expect("a number"))
 }
 
 fn folder() -> tempfile::TempDir {
-    let above = std::env::var_os("DIR").map_or_else(std::env::temp_dir, Into::into);
-    tempfile::tempdir_in(above).expect("a directory")
+    let parent = std::env::var_os("DIR").map_or_else(std::env::temp_dir, Into::into);
+    tempfile::tempdir_in(parent).expect("a directory")
 }
 
-/// Kibibytes, as the system counts them.
+/// Returns a figure of `/proc/self/status`, in KiB.
 fn resident(what: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with(what)).expect("it is there");
-    line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a number")
+    line.split_whitespace().nth(1).and_then(|value| value.parse().ok()).expect("a number")
 }
 
-fn memory() -> String {
+fn memory_text() -> String {
     let (now, most) = (resident("VmRSS") / 1024, resident("VmHWM") / 1024);
     format!("{now} MiB resident, at most {most}")
 }

@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 const LANES: u32 = 10;
 /// Time between two requests of a lane.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Time that a lane waits for an answer before it connects anew.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Time that a lane waits for an answer before it reconnects.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause of a lane that could not connect.
-const REST: Duration = Duration::from_millis(20);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 /// Most refusals that a lane records.
 const REFUSALS_MAX: usize = 10_000;
 /// Most characters of a refusal that are recorded.
-const REFUSAL_LETTERS_MAX: usize = 60;
+const REFUSAL_CHARS_MAX: usize = 60;
 
 /// The running probes.
 pub struct Probes {
@@ -36,14 +36,14 @@ pub struct Probes {
 #[derive(Clone, Copy, Debug)]
 struct AckedProbe {
     due: Duration,
-    at: Duration,
+    acked_at: Duration,
 }
 
 /// A probe that was not acknowledged: refused, or not answered.
 #[derive(Clone, Debug)]
 struct RefusedProbe {
-    at: Duration,
-    why: String,
+    refused_at: Duration,
+    reason: String,
 }
 
 /// Answers that one lane got.
@@ -55,7 +55,7 @@ struct Lane {
 
 /// Acknowledgements of all probes.
 #[derive(Clone, Debug, Default)]
-pub struct Acknowledged {
+pub struct ProbeResults {
     /// Acknowledgements by node, counted from 0; each in the order of time.
     nodes: Vec<Vec<AckedProbe>>,
     /// Refusals by node, likewise.
@@ -77,12 +77,12 @@ impl Probes {
     /// Starts the probes; their keys are `probe-NODE-LANE` of the default bucket.
     pub fn start(nodes: &[SocketAddr]) -> Probes {
         let (clock, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
-        let begin = |(node, lane): (usize, u32)| {
+        let spawn = |(node, lane): (usize, u32)| {
             let (address, stop) = (nodes[node], stop.clone());
             std::thread::spawn(move || (node, probe(address, (node, lane), clock, &stop)))
         };
         let lanes = (0..nodes.len()).flat_map(|node| (0..LANES).map(move |lane| (node, lane)));
-        let lanes = lanes.map(begin).collect();
+        let lanes = lanes.map(spawn).collect();
         Probes { clock, stop, lanes }
     }
 
@@ -92,19 +92,19 @@ impl Probes {
     }
 
     /// Stops the probes and returns their acknowledgements.
-    pub fn stop(self) -> Acknowledged {
+    pub fn stop(self) -> ProbeResults {
         self.stop.store(true, Ordering::SeqCst);
-        let mut all = Acknowledged::default();
+        let mut results = ProbeResults::default();
         for lane in self.lanes {
             let (node, lane) = lane.join().expect("a probe does not panic");
-            let nodes = all.nodes.len().max(node + 1);
-            all.nodes.resize(nodes, Vec::new());
-            all.refusals.resize(nodes, Vec::new());
-            all.nodes[node].extend(lane.answers);
-            all.refusals[node].extend(lane.refusals);
+            let nodes = results.nodes.len().max(node + 1);
+            results.nodes.resize(nodes, Vec::new());
+            results.refusals.resize(nodes, Vec::new());
+            results.nodes[node].extend(lane.answers);
+            results.refusals[node].extend(lane.refusals);
         }
-        all.nodes.iter_mut().for_each(|answers| answers.sort_by_key(|answer| answer.at));
-        all
+        results.nodes.iter_mut().for_each(|answers| answers.sort_by_key(|answer| answer.acked_at));
+        results
     }
 }
 
@@ -115,7 +115,7 @@ fn probe(
     stop: &AtomicBool,
 ) -> Lane {
     let key = format!("probe-{node}-{lane}");
-    let (mut told, mut connection) = (Lane::default(), None);
+    let (mut results, mut connection) = (Lane::default(), None);
     let mut due = lane * PERIOD / LANES;
     while !stop.load(Ordering::SeqCst) {
         let now = clock.elapsed();
@@ -124,56 +124,57 @@ fn probe(
             continue;
         }
         if connection.is_none() {
-            connection = Resp::with_patience(address, PATIENCE).ok();
+            connection = Resp::with_timeout(address, ANSWER_TIMEOUT).ok();
         }
-        let said = connection.as_mut().map(|redis| redis.say(&format!("SET {key} {due:?}")));
-        match said {
+        let reply = connection.as_mut().map(|redis| redis.call_line(&format!("SET {key} {due:?}")));
+        match reply {
             Some(Ok(word)) if word.outcome() == CallOutcome::Acknowledged(()) => {
-                told.answers.push(AckedProbe { due, at: clock.elapsed() });
+                results.answers.push(AckedProbe { due, acked_at: clock.elapsed() });
             }
-            // A refusal is an answer: the lane's next turn comes in time.
-            Some(Ok(word)) => told.refuse(clock.elapsed(), &format!("{word:?}")),
+            // A refusal is an answer: the lane keeps its schedule.
+            Some(Ok(word)) => results.record_refusal(clock.elapsed(), &format!("{word:?}")),
             Some(Err(error)) => {
-                told.refuse(clock.elapsed(), &error.to_string());
+                results.record_refusal(clock.elapsed(), &error.to_string());
                 connection = None;
-                std::thread::sleep(REST);
+                std::thread::sleep(RECONNECT_PAUSE);
             }
-            None => std::thread::sleep(REST),
+            None => std::thread::sleep(RECONNECT_PAUSE),
         }
-        // Turns that passed meanwhile were due on other lanes, too.
+        // Probes that were due meanwhile are skipped: other lanes were due then, too.
         while due <= clock.elapsed() {
             due += PERIOD;
         }
     }
-    told
+    results
 }
 
 impl Lane {
-    fn refuse(&mut self, at: Duration, why: &str) {
+    fn record_refusal(&mut self, refused_at: Duration, reason: &str) {
         if self.refusals.len() < REFUSALS_MAX {
-            let why = why.chars().take(REFUSAL_LETTERS_MAX).collect();
-            self.refusals.push(RefusedProbe { at, why });
+            let reason = reason.chars().take(REFUSAL_CHARS_MAX).collect();
+            self.refusals.push(RefusedProbe { refused_at, reason });
         }
     }
 }
 
-impl Acknowledged {
+impl ProbeResults {
     /// Returns the refusals at a pause's node during the pause, each with its number.
     pub fn refusals(&self, pause: &Pause) -> BTreeMap<&str, usize> {
-        let mut all = BTreeMap::new();
+        let mut counts = BTreeMap::new();
         let span = pause.from..=pause.from + pause.length;
         let node = self.refusals.get(pause.node.wrapping_sub(1)).into_iter().flatten();
-        for refused in node.filter(|refused| span.contains(&refused.at)) {
-            *all.entry(refused.why.as_str()).or_default() += 1;
+        for refusal in node.filter(|refusal| span.contains(&refusal.refused_at)) {
+            *counts.entry(refusal.reason.as_str()).or_default() += 1;
         }
-        all
+        counts
     }
 
     /// Returns the longest pause between two moments at these nodes (from 1), each node for itself.
     pub fn longest(&self, nodes: &[usize], (from, to): (Duration, Duration)) -> Pause {
         let each = nodes.iter().map(|node| {
             let answers = self.nodes.get(node - 1).map_or(&[][..], Vec::as_slice);
-            let within = answers.iter().map(|one| one.at).filter(|at| (from..to).contains(at));
+            let within =
+                answers.iter().map(|answer| answer.acked_at).filter(|at| (from..to).contains(at));
             let moments: Vec<_> = [from].into_iter().chain(within).chain([to]).collect();
             let pauses = moments.windows(2).map(|pair| Pause {
                 length: pair[1] - pair[0],
@@ -192,13 +193,14 @@ impl Acknowledged {
         &self,
         nodes: &[usize],
         (from, to): (Duration, Duration),
-        thousandth: usize,
+        per_mille: usize,
     ) -> Duration {
         let answers = nodes.iter().filter_map(|node| self.nodes.get(node - 1)).flatten();
-        let due = answers.filter(|one| (from..to).contains(&one.due));
-        let mut times: Vec<_> = due.map(|one| one.at.saturating_sub(one.due)).collect();
+        let due = answers.filter(|answer| (from..to).contains(&answer.due));
+        let mut times: Vec<_> =
+            due.map(|answer| answer.acked_at.saturating_sub(answer.due)).collect();
         times.sort_unstable();
-        times.get(times.len() * thousandth / 1000).copied().unwrap_or_default()
+        times.get(times.len() * per_mille / 1000).copied().unwrap_or_default()
     }
 
     /// Returns the number of acknowledgements.
@@ -215,15 +217,15 @@ mod tests {
         Duration::from_secs_f64(number)
     }
 
-    fn told(nodes: &[&[f64]]) -> Acknowledged {
-        let answer = |at: &f64| AckedProbe { due: seconds(at - 0.01), at: seconds(*at) };
+    fn probe_results(nodes: &[&[f64]]) -> ProbeResults {
+        let answer = |at: &f64| AckedProbe { due: seconds(at - 0.01), acked_at: seconds(*at) };
         let nodes = nodes.iter().map(|times| times.iter().map(answer).collect());
-        Acknowledged { nodes: nodes.collect(), refusals: Vec::new() }
+        ProbeResults { nodes: nodes.collect(), refusals: Vec::new() }
     }
 
     #[test]
-    fn the_longest_pause_is_found_at_the_ends_between_answers_and_where_there_is_none() {
-        let all = told(&[&[1.0, 1.1, 3.0, 3.1], &[1.0, 2.0, 3.0]]);
+    fn longest_pause_spans_gaps_tail_and_nodes_without_acknowledgements() {
+        let all = probe_results(&[&[1.0, 1.1, 3.0, 3.1], &[1.0, 2.0, 3.0]]);
         let span = (seconds(0.5), seconds(4.0));
         let pause = all.longest(&[1, 2], span);
         assert_eq!((pause.length, pause.from, pause.node), (seconds(1.9), seconds(1.1), 1));
@@ -234,19 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn latencies_count_from_the_intended_start() {
-        let all = told(&[&[1.0, 2.0, 3.0]]);
+    fn probe_latency_counts_from_its_due_time() {
+        let all = probe_results(&[&[1.0, 2.0, 3.0]]);
         let found = all.latency(&[1], (seconds(0.0), seconds(9.0)), 990);
         assert!(found.as_millis().abs_diff(10) <= 1, "{found:?}");
         assert_eq!(all.latency(&[2], (seconds(0.0), seconds(9.0)), 990), Duration::ZERO);
     }
 
     #[test]
-    fn refusals_of_a_pause_are_those_at_its_node_while_it_lasted() {
-        let refused = |at: f64, why: &str| RefusedProbe { at: seconds(at), why: why.into() };
-        let first = vec![refused(0.5, "early"), refused(1.5, "busy"), refused(2.0, "busy")];
-        let refusals = vec![first, vec![refused(1.7, "elsewhere")]];
-        let all = Acknowledged { refusals, ..told(&[&[1.0, 3.0], &[1.0]]) };
+    fn pause_refusals_are_those_of_its_node_within_its_span() {
+        let refusal =
+            |at: f64, reason: &str| RefusedProbe { refused_at: seconds(at), reason: reason.into() };
+        let first = vec![refusal(0.5, "early"), refusal(1.5, "busy"), refusal(2.0, "busy")];
+        let refusals = vec![first, vec![refusal(1.7, "elsewhere")]];
+        let all = ProbeResults { refusals, ..probe_results(&[&[1.0, 3.0], &[1.0]]) };
         let pause = all.longest(&[1], (seconds(1.0), seconds(3.0)));
         assert_eq!(all.refusals(&pause), BTreeMap::from([("busy", 2)]));
         assert_eq!(all.refusals(&Pause::default()), BTreeMap::new());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 pub struct Figures {
     name: String,
-    begun: Instant,
+    started: Instant,
     /// Number of calls that were acknowledged.
     pub ok: u64,
     /// Number of calls that certainly had no effect.
@@ -25,10 +25,10 @@ pub struct Figures {
 
 impl Figures {
     /// Starts the figures of an experiment, whose time counts from here.
-    pub fn begin(name: &str) -> Figures {
+    pub fn start(name: &str) -> Figures {
         Figures {
             name: name.into(),
-            begun: Instant::now(),
+            started: Instant::now(),
             ok: 0,
             fail: 0,
             info: 0,
@@ -44,13 +44,13 @@ impl Figures {
     }
 
     /// Adds a figure that only this experiment has.
-    pub fn also(&mut self, name: &str, value: impl ToString) {
+    pub fn add(&mut self, name: &str, value: impl ToString) {
         self.extra.push((name.into(), value.to_string()));
     }
 
     /// Returns the milliseconds since the start.
     pub fn milliseconds(&self) -> u128 {
-        self.begun.elapsed().as_millis()
+        self.started.elapsed().as_millis()
     }
 
     /// Prints the line, past the test harness' capture: the figures of a passing run matter too.
@@ -62,17 +62,17 @@ impl Figures {
         for (name, value) in &self.extra {
             let _ = write!(line, " {name}={value}");
         }
-        let _ = write!(line, " seconds={:.1}", self.begun.elapsed().as_secs_f64());
-        say(&line);
+        let _ = write!(line, " seconds={:.1}", self.started.elapsed().as_secs_f64());
+        print_line(&line);
     }
 }
 
 /// Checks a measurement against its upper bound and prints the result. In the long form, which runs
 /// alone on its machine, a broken bound fails the test.
-pub fn bound(what: &str, measured: f64, limit: f64) {
+pub fn check_bound(name: &str, measured: f64, limit: f64) {
     let mut checks = BoundChecks::default();
-    checks.hold(what, measured, limit);
-    checks.must_be_kept();
+    checks.check(name, measured, limit);
+    checks.assert_bounds();
 }
 
 /// Several bounds: all are checked before one that is broken fails the test.
@@ -83,25 +83,25 @@ pub struct BoundChecks {
 
 impl BoundChecks {
     /// Checks a measurement against its upper bound and prints the result.
-    pub fn hold(&mut self, what: &str, measured: f64, limit: f64) {
-        let (kept, line) = held(what, measured, limit);
-        say(&line);
-        if !kept {
+    pub fn check(&mut self, name: &str, measured: f64, limit: f64) {
+        let (is_kept, line) = evaluate_bound(name, measured, limit);
+        print_line(&line);
+        if !is_kept {
             self.broken.push(line);
         }
     }
 
     /// Fails the test in its long form if a bound was broken.
-    pub fn must_be_kept(self) {
-        assert!(self.broken.is_empty() || !long(), "{:#?}", self.broken);
+    pub fn assert_bounds(self) {
+        assert!(self.broken.is_empty() || !is_long_form(), "{:#?}", self.broken);
     }
 }
 
-/// Returns true if a bound is kept, and the line that says so. NaN breaks every bound.
-fn held(what: &str, measured: f64, limit: f64) -> (bool, String) {
-    let kept = measured <= limit;
-    let verdict = if kept { "kept" } else { "BROKEN" };
-    (kept, format!("bound {verdict}: {what}: {measured:.3} of {limit:.3}"))
+/// Returns true if a bound is kept, and the line to print. NaN breaks every bound.
+fn evaluate_bound(name: &str, measured: f64, limit: f64) -> (bool, String) {
+    let is_kept = measured <= limit;
+    let verdict = if is_kept { "kept" } else { "BROKEN" };
+    (is_kept, format!("bound {verdict}: {name}: {measured:.3} of {limit:.3}"))
 }
 
 /// Returns the time during a fault divided by the time before; NaN if nothing was measured before.
@@ -110,7 +110,7 @@ pub fn ratio(during: Duration, before: Duration) -> f64 {
 }
 
 /// Prints a line past the test harness' capture.
-pub fn say(line: &str) {
+pub fn print_line(line: &str) {
     write_line(&mut std::io::stderr().lock(), line);
 }
 
@@ -123,11 +123,11 @@ fn write_line(out: &mut impl std::io::Write, line: &str) {
 
 /// Prints that an experiment did not run, and why. In the long form a skip fails the test, except
 /// one that `.ci/skips` lists.
-pub fn skipped(name: &str, why: &str) {
-    let line = skip_line(name, why);
-    say(&line);
+pub fn skipped(name: &str, reason: &str) {
+    let line = skip_line(name, reason);
+    print_line(&line);
     assert!(
-        !long() || may_be_skipped(&line),
+        !is_long_form() || may_be_skipped(&line),
         "{line}\nThe long form needs all its rigs: install what is missing (as root `./check long` \
          does), or list the skip in .ci/skips with its reason."
     );
@@ -139,25 +139,25 @@ fn may_be_skipped(line: &str) -> bool {
     command.args(["skips", "/dev/stdin"]).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("bash runs");
     let mut pipe = child.stdin.take().expect("stdin is piped");
-    // A script that ended early accepts no more input; its exit code tells the result.
+    // A script that ended early accepts no more input; the exit code is its result.
     let _ = writeln!(pipe, "{line}");
     drop(pipe);
     child.wait().expect("a child can be waited for").success()
 }
 
 /// Returns the line of a skip, in the form by which `./check` finds it.
-pub fn skip_line(name: &str, why: &str) -> String {
-    format!("{name}: skipped: {why}")
+pub fn skip_line(name: &str, reason: &str) -> String {
+    format!("{name}: skipped: {reason}")
 }
 
 /// Returns true if the long form is requested (`make test-long`).
-pub fn long() -> bool {
-    std::env::var("CREDENZA_TEST_LONG").is_ok_and(|word| word == "1")
+pub fn is_long_form() -> bool {
+    std::env::var("CREDENZA_TEST_LONG").is_ok_and(|value| value == "1")
 }
 
 /// Returns the short count, or the long one in the long form.
-pub fn times(short: usize, long_count: usize) -> usize {
-    if long() { long_count } else { short }
+pub fn short_or_long(short: usize, long_count: usize) -> usize {
+    if is_long_form() { long_count } else { short }
 }
 
 #[cfg(test)]
@@ -165,31 +165,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_is_kept_up_to_its_limit_and_by_nothing_that_is_no_number() {
-        assert!(held("gap, s", 5.0, 5.0).0);
-        assert!(held("gap, s", 0.0, 5.0).0);
-        assert!(!held("gap, s", 5.001, 5.0).0);
-        assert!(!held("gap, s", f64::NAN, 5.0).0);
-        assert_eq!(held("gap, s", 6.0, 5.0).1, "bound BROKEN: gap, s: 6.000 of 5.000");
+    fn bound_holds_up_to_its_limit_and_rejects_nan() {
+        assert!(evaluate_bound("gap, s", 5.0, 5.0).0);
+        assert!(evaluate_bound("gap, s", 0.0, 5.0).0);
+        assert!(!evaluate_bound("gap, s", 5.001, 5.0).0);
+        assert!(!evaluate_bound("gap, s", f64::NAN, 5.0).0);
+        assert_eq!(evaluate_bound("gap, s", 6.0, 5.0).1, "bound BROKEN: gap, s: 6.000 of 5.000");
     }
 
     #[test]
-    fn a_broken_bound_hides_no_other() {
+    fn bound_checks_collect_every_broken_bound() {
         let mut checks = BoundChecks::default();
-        for (what, measured) in [("gap, s", 6.0), ("p99, s", 5.0), ("rate", f64::NAN)] {
-            checks.hold(what, measured, 5.0);
+        for (name, measured) in [("gap, s", 6.0), ("p99, s", 5.0), ("rate", f64::NAN)] {
+            checks.check(name, measured, 5.0);
         }
         let broken: Vec<_> = checks.broken.iter().map(|line| line.contains("BROKEN")).collect();
         assert_eq!(broken, [true, true]);
     }
 
     #[test]
-    fn a_ratio_of_nothing_keeps_no_bound() {
+    fn ratio_to_zero_baseline_is_nan_and_breaks_bounds() {
         let (one, two) = (Duration::from_millis(1), Duration::from_millis(2));
         assert_eq!(ratio(two, one), 2.0);
         assert!(ratio(two, Duration::ZERO).is_nan());
-        // No answer came, neither before nor during the fault.
-        assert!(!held("p99", ratio(Duration::ZERO, Duration::ZERO), 2.0).0);
+        // No call was answered before or during the fault.
+        assert!(!evaluate_bound("p99", ratio(Duration::ZERO, Duration::ZERO), 2.0).0);
     }
 
     /// A writer that records the bytes of each call.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_and_its_end_are_one_call() {
+    fn report_line_and_newline_are_one_write_call() {
         let mut calls = Calls::default();
         write_line(&mut calls, "F-1: skipped: takes its time");
         assert_eq!(calls.0, [b"F-1: skipped: takes its time\n".to_vec()]);

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Longest wait for the ready line, on a busy machine.
-const READY_MAX: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Environment variable with the rule that servers break, when a test of these tests has built them
 /// for it (F-59).
-pub const MUTANT: &str = "CREDENZA_MUTANT";
+pub const MUTANT_VARIABLE: &str = "CREDENZA_MUTANT";
 
 /// Setup of a server's start.
 #[derive(Clone, Debug, Default)]
@@ -23,10 +23,10 @@ pub struct Setup {
     /// Value of `--listen`; empty: any free port of loopback.
     pub listen: String,
     /// Further arguments of the command line.
-    pub words: Vec<String>,
+    pub args: Vec<String>,
     /// Further environment.
     pub environment: Vec<(String, String)>,
-    /// Command that runs the server (`strace ...`): its words precede the server's.
+    /// Command that runs the server (`strace ...`): its arguments precede the server's.
     pub wrapper: Vec<String>,
     /// True if neither `--data` nor `--listen` is passed: a file among the arguments sets both.
     pub from_file: bool,
@@ -36,24 +36,24 @@ pub struct Setup {
 
 impl Setup {
     /// Returns a setup with this data directory and the product's defaults.
-    pub fn on(data: &Path) -> Setup {
+    pub fn new(data: &Path) -> Setup {
         Setup { data: data.into(), ..Setup::default() }
     }
 
     /// Returns a setup by a configuration file, which sets this data directory.
     pub fn from_file(data: &Path) -> Setup {
-        Setup { from_file: true, ..Setup::on(data) }
+        Setup { from_file: true, ..Setup::new(data) }
     }
 
     /// Adds flags of the command line, each with its value; an earlier one of the same name is
     /// replaced.
-    pub fn with(mut self, words: &[&str]) -> Setup {
-        for pair in words.chunks(2) {
-            let before = self.words.iter().position(|word| word == pair[0]);
-            if let Some(at) = before {
-                self.words.drain(at..(at + 2).min(self.words.len()));
+    pub fn with_args(mut self, args: &[&str]) -> Setup {
+        for pair in args.chunks(2) {
+            let position = self.args.iter().position(|arg| arg == pair[0]);
+            if let Some(at) = position {
+                self.args.drain(at..(at + 2).min(self.args.len()));
             }
-            self.words.extend(pair.iter().map(|word| word.to_string()));
+            self.args.extend(pair.iter().map(|arg| arg.to_string()));
         }
         self
     }
@@ -65,34 +65,34 @@ impl Setup {
     }
 
     /// Sets the command that runs the server.
-    pub fn under(mut self, wrapper: &[&str]) -> Setup {
-        self.wrapper = wrapper.iter().map(|word| word.to_string()).collect();
+    pub fn with_wrapper(mut self, wrapper: &[&str]) -> Setup {
+        self.wrapper = wrapper.iter().map(|arg| arg.to_string()).collect();
         self
     }
 
     /// Returns true if a failpoint makes the server panic.
-    fn panics(&self) -> bool {
-        let panics = |(name, words): &(String, String)| {
-            name == "CREDENZA_FAILPOINT" && words.contains("=panic")
+    fn has_panic_failpoint(&self) -> bool {
+        let is_panic = |(name, value): &(String, String)| {
+            name == "CREDENZA_FAILPOINT" && value.contains("=panic")
         };
-        self.environment.iter().any(panics)
+        self.environment.iter().any(is_panic)
     }
 
     fn command(&self) -> Command {
         let listen = if self.listen.is_empty() { "127.0.0.1:0" } else { &self.listen };
-        let mut words: Vec<std::ffi::OsString> =
+        let mut args: Vec<std::ffi::OsString> =
             self.wrapper.iter().map(std::ffi::OsString::from).collect();
-        words.push(self.program.as_deref().unwrap_or_else(|| binary()).into());
-        words.push("serve".into());
+        args.push(self.program.as_deref().unwrap_or_else(|| binary()).into());
+        args.push("serve".into());
         if !self.from_file {
-            words.extend(["--data".into(), self.data.clone().into_os_string()]);
-            words.extend(["--listen".into(), listen.into()]);
+            args.extend(["--data".into(), self.data.clone().into_os_string()]);
+            args.extend(["--listen".into(), listen.into()]);
         }
-        words.extend(self.words.iter().map(std::ffi::OsString::from));
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]);
-        let ours = |name: &str| name.starts_with("CREDENZA_") && name != MUTANT;
-        for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
+        args.extend(self.args.iter().map(std::ffi::OsString::from));
+        let mut command = Command::new(&args[0]);
+        command.args(&args[1..]);
+        let is_inherited = |name: &str| name.starts_with("CREDENZA_") && name != MUTANT_VARIABLE;
+        for (name, _) in std::env::vars().filter(|(name, _)| is_inherited(name)) {
             command.env_remove(name);
         }
         command.envs(self.environment.iter().cloned());
@@ -106,7 +106,7 @@ impl Setup {
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    wrapped: bool,
+    is_wrapped: bool,
     /// Address that it listens on.
     pub address: SocketAddr,
     /// Setup of its start.
@@ -120,47 +120,47 @@ impl Server {
     /// Starts it and waits for the ready line. Fails with its output and exit code.
     pub fn start(setup: &Setup) -> Result<Server, StartRefusal> {
         binary(); // building it is no part of starting
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut child = setup.command().spawn().map_err(|error| StartRefusal {
             code: None,
-            words: format!("{}: {error}", binary().display()),
+            output: format!("{}: {error}", binary().display()),
         })?;
         let lines = Arc::new(Mutex::new(Vec::new()));
         let pipe = child.stderr.take().expect("stderr is piped");
-        let kept = lines.clone();
+        let collected = lines.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                kept.lock().expect("no panic holds it").push(line);
+                collected.lock().expect("no panic holds it").push(line);
             }
         });
         loop {
-            let said = lines.lock().expect("no panic holds it").clone();
-            if let Some(address) = said.iter().find_map(|line| ready_address(line)) {
-                let ready_after = begun.elapsed();
-                let wrapped = !setup.wrapper.is_empty();
+            let output = lines.lock().expect("no panic holds it").clone();
+            if let Some(address) = output.iter().find_map(|line| ready_address(line)) {
+                let ready_after = started.elapsed();
+                let is_wrapped = !setup.wrapper.is_empty();
                 let setup = setup.clone();
-                return Ok(Server { child, wrapped, address, setup, ready_after, lines });
+                return Ok(Server { child, is_wrapped, address, setup, ready_after, lines });
             }
-            let ended = child.try_wait().expect("a child can be waited for");
-            if ended.is_some() || begun.elapsed() > READY_MAX {
+            let exit_status = child.try_wait().expect("a child can be waited for");
+            if exit_status.is_some() || started.elapsed() > READY_TIMEOUT {
                 let _ = child.kill();
                 let status = child.wait().expect("a child can be waited for");
                 std::thread::sleep(Duration::from_millis(50)); // the last lines are on their way
-                let words = lines.lock().expect("no panic holds it").join("\n");
-                return Err(StartRefusal { code: status.code(), words });
+                let output = lines.lock().expect("no panic holds it").join("\n");
+                return Err(StartRefusal { code: status.code(), output });
             }
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
     /// Starts it; fails the test with its output if it does not become ready.
-    pub fn must(setup: &Setup) -> Server {
+    pub fn must_start(setup: &Setup) -> Server {
         Server::start(setup).unwrap_or_else(|refusal| panic!("the server did not start: {refusal}"))
     }
 
     /// Returns the server's own process id, not its wrapper's.
     pub fn pid(&self) -> u32 {
-        if self.wrapped { child_of(self.child.id()) } else { self.child.id() }
+        if self.is_wrapped { child_of(self.child.id()) } else { self.child.id() }
     }
 
     /// Kills it with SIGKILL, as a crash would.
@@ -170,20 +170,20 @@ impl Server {
     }
 
     /// Sends SIGTERM and waits. `None`: it does not end within the time.
-    pub fn stop(&mut self, within: Duration) -> Option<ExitStatus> {
+    pub fn stop(&mut self, timeout: Duration) -> Option<ExitStatus> {
         signal(self.pid(), rustix::process::Signal::TERM);
-        self.wait(within)
+        self.wait(timeout)
     }
 
     /// Waits for its end. `None`: it does not end within the time.
-    pub fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
-        let until = Instant::now() + within;
+    pub fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
                 std::thread::sleep(Duration::from_millis(20)); // its last lines are on their way
                 return Some(status);
             }
-            if Instant::now() > until {
+            if Instant::now() > deadline {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -191,29 +191,31 @@ impl Server {
     }
 
     /// Returns true if the process still runs.
-    pub fn alive(&mut self) -> bool {
+    pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Fails the test unless the process runs and none of its threads has panicked.
-    pub fn must_be_unhurt(&mut self) {
-        let said = self.said();
-        assert!(!tells_of_panic(&said), "a thread panicked: {said}");
-        assert!(self.alive(), "it died: {said}");
+    pub fn must_be_healthy(&mut self) {
+        let output = self.stderr_text();
+        assert!(!reports_panic(&output), "a thread panicked: {output}");
+        assert!(self.is_alive(), "it died: {output}");
     }
 
     /// Waits for its end, and fails the test unless it died at the failpoint it was armed with, and
     /// not by a panic before it.
-    pub fn must_have_died_armed(&mut self, within: Duration) {
-        let status = self.wait(within);
-        let refusal =
-            StartRefusal { code: status.and_then(|status| status.code()), words: self.said() };
+    pub fn must_have_died_at_failpoint(&mut self, timeout: Duration) {
+        let status = self.wait(timeout);
+        let refusal = StartRefusal {
+            code: status.and_then(|status| status.code()),
+            output: self.stderr_text(),
+        };
         assert!(status.is_some(), "it lives on: {refusal}");
-        refusal.must_have_died_armed();
+        refusal.must_have_died_at_failpoint();
     }
 
     /// Returns its output on stderr so far.
-    pub fn said(&self) -> String {
+    pub fn stderr_text(&self) -> String {
         self.lines.lock().expect("no panic holds it").join("\n")
     }
 
@@ -223,8 +225,8 @@ impl Server {
     }
 
     /// Returns a command of the tool with this server's address.
-    pub fn tool(&self, words: &[&str]) -> Command {
-        let mut command = tool(words);
+    pub fn tool(&self, args: &[&str]) -> Command {
+        let mut command = tool(args);
         command.args(["--url", &self.url()]);
         command
     }
@@ -232,21 +234,22 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end();
-        // A program that breaks a rule may panic because of it; the checkers decide whether that
+        self.kill_if_running();
+        // A program built to break a rule may panic because of it; the checkers decide whether that
         // was noticed.
-        let wanted = self.setup.panics() || std::env::var_os(MUTANT).is_some();
-        if !wanted && !std::thread::panicking() {
-            let said = self.said();
-            assert!(!tells_of_panic(&said), "a thread panicked: {said}");
+        let is_panic_expected =
+            self.setup.has_panic_failpoint() || std::env::var_os(MUTANT_VARIABLE).is_some();
+        if !is_panic_expected && !std::thread::panicking() {
+            let output = self.stderr_text();
+            assert!(!reports_panic(&output), "a thread panicked: {output}");
         }
     }
 }
 
 impl Server {
-    fn end(&mut self) {
-        if self.alive() {
-            if self.wrapped && self.pid() != self.child.id() {
+    fn kill_if_running(&mut self) {
+        if self.is_alive() {
+            if self.is_wrapped && self.pid() != self.child.id() {
                 signal(self.pid(), rustix::process::Signal::KILL);
             }
             let _ = self.child.kill();
@@ -261,38 +264,38 @@ pub struct StartRefusal {
     /// Its exit code. `None`: it did not end by itself.
     pub code: Option<i32>,
     /// Its output.
-    pub words: String,
+    pub output: String,
 }
 
 impl StartRefusal {
     /// Fails the test if one of its threads panicked.
     pub fn must_not_panic(&self) {
-        assert!(!tells_of_panic(&self.words), "a thread panicked: {self}");
+        assert!(!reports_panic(&self.output), "a thread panicked: {self}");
     }
 
     /// Fails the test unless it died at the failpoint it was armed with.
-    pub fn must_have_died_armed(&self) {
+    pub fn must_have_died_at_failpoint(&self) {
         self.must_not_panic();
-        let wanted = Some(store::failpoint::EXIT_CODE);
-        assert_eq!(self.code, wanted, "no death at the armed place: {self}");
+        let expected = Some(store::failpoint::EXIT_CODE);
+        assert_eq!(self.code, expected, "no death at the armed place: {self}");
     }
 }
 
 /// Returns true if the output reports a panic, by the node's own hook or by Rust's.
-pub fn tells_of_panic(said: &str) -> bool {
-    said.contains("panic in thread ") || said.contains("panicked at ")
+pub fn reports_panic(output: &str) -> bool {
+    output.contains("panic in thread ") || output.contains("panicked at ")
 }
 
 impl std::fmt::Display for StartRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "exit {:?}: {}", self.code, self.words)
+        write!(f, "exit {:?}: {}", self.code, self.output)
     }
 }
 
 /// Returns a command of the tool without an address.
-pub fn tool(words: &[&str]) -> Command {
+pub fn tool(args: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    command.args(words).stdin(Stdio::null());
+    command.args(args).stdin(Stdio::null());
     command
 }
 
@@ -337,8 +340,8 @@ fn build() -> PathBuf {
     if profile.file_name().is_some_and(|name| name == "release") {
         command.arg("--release");
     }
-    let built = command.current_dir(crate::tidy::root()).output().expect("cargo runs");
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "the binary does not build: {said}");
+    let output = command.current_dir(crate::tidy::root()).output().expect("cargo runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the binary does not build: {stderr}");
     profile.join("credenza")
 }

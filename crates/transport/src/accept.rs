@@ -2,7 +2,7 @@
 //! task.
 
 use super::admission::admit;
-use super::greet::{self, Unread};
+use super::greet::{self, GreetingError};
 use super::handshake::{Greeting, Received};
 use super::peer::{Caller, PeerCall};
 use super::peer_table::PeerTable;
@@ -23,38 +23,38 @@ use tokio::time::{sleep, timeout};
 /// doubles.
 const ACCEPT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// Number of connections whose handshake is in progress, by address.
+/// Limit of concurrent handshakes: counts those in progress, by address.
 #[derive(Default)]
-struct Greetings(Mutex<BTreeMap<IpAddr, usize>>);
+struct HandshakeLimit(Mutex<BTreeMap<IpAddr, usize>>);
 
 /// Permit of a handshake in progress; returned when dropped.
-struct GreetingPlace {
-    all: Arc<Greetings>,
+struct HandshakePermit {
+    limit: Arc<HandshakeLimit>,
     address: IpAddr,
 }
 
-impl Greetings {
-    fn enter(self: &Arc<Greetings>, address: IpAddr) -> Option<GreetingPlace> {
-        let mut greeting = self.0.lock().expect("no one panics while holding it");
-        if greeting.values().sum::<usize>() >= PEER_GREETINGS_MAX {
+impl HandshakeLimit {
+    fn acquire(self: &Arc<HandshakeLimit>, address: IpAddr) -> Option<HandshakePermit> {
+        let mut counts = self.0.lock().expect("no one panics while holding it");
+        if counts.values().sum::<usize>() >= PEER_GREETINGS_MAX {
             return None;
         }
-        let here = greeting.entry(address).or_default();
-        if *here >= PEER_GREETINGS_PER_ADDRESS_MAX {
+        let count = counts.entry(address).or_default();
+        if *count >= PEER_GREETINGS_PER_ADDRESS_MAX {
             return None;
         }
-        *here += 1;
-        Some(GreetingPlace { all: self.clone(), address })
+        *count += 1;
+        Some(HandshakePermit { limit: self.clone(), address })
     }
 }
 
-impl Drop for GreetingPlace {
+impl Drop for HandshakePermit {
     fn drop(&mut self) {
-        let mut greeting = self.all.0.lock().expect("no one panics while holding it");
-        if let Some(here) = greeting.get_mut(&self.address) {
-            *here -= 1;
-            if *here == 0 {
-                greeting.remove(&self.address);
+        let mut counts = self.limit.0.lock().expect("no one panics while holding it");
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
             }
         }
     }
@@ -62,7 +62,7 @@ impl Drop for GreetingPlace {
 
 /// Accepts connections until the node stops.
 pub(super) async fn accept(table: Arc<PeerTable>, listener: TcpListener, stop: CancellationToken) {
-    let (greetings, mut tasks) = (Arc::<Greetings>::default(), JoinSet::new());
+    let (limit, mut tasks) = (Arc::<HandshakeLimit>::default(), JoinSet::new());
     let mut pause = ACCEPT_PAUSE.0;
     loop {
         tokio::select! {
@@ -72,14 +72,14 @@ pub(super) async fn accept(table: Arc<PeerTable>, listener: TcpListener, stop: C
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
                     pause = ACCEPT_PAUSE.0;
-                    // Without a permit the connection is closed unread: it costs us nothing, and a
+                    // Without a permit the connection is closed unread: cheap for this node, and a
                     // peer retries.
-                    if let Some(place) = greetings.enter(from.ip()) {
-                        tasks.spawn(hear(table.clone(), stream, place));
+                    if let Some(permit) = limit.acquire(from.ip()) {
+                        tasks.spawn(read_call(table.clone(), stream, permit));
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(target: "peers", "no connection can be accepted: {error}");
+                    tracing::warn!(target: "peers", "can't accept a peer connection: {error}");
                     sleep(pause).await;
                     pause = (pause * 2).min(ACCEPT_PAUSE.1);
                 }
@@ -90,28 +90,30 @@ pub(super) async fn accept(table: Arc<PeerTable>, listener: TcpListener, stop: C
 }
 
 /// Reads the greeting of one caller, within its time limit, and passes the call on or refuses it.
-async fn hear(table: Arc<PeerTable>, mut stream: TcpStream, _place: GreetingPlace) {
-    let patience = Duration::from_millis(PEER_GREETING_MS_MAX);
-    if greet::prepare(&stream).is_err() {
+async fn read_call(table: Arc<PeerTable>, mut stream: TcpStream, _permit: HandshakePermit) {
+    let time_limit = Duration::from_millis(PEER_GREETING_MS_MAX);
+    if greet::set_socket_options(&stream).is_err() {
         return;
     }
     let transcript = Transcript::new(table.endpoint.credential());
-    let (mut refused, refusal) = match timeout(patience, greet::read(&mut stream)).await {
-        Ok(Ok(received)) => match call(&table, Caller { stream, transcript }, received).await {
-            Some(refused) => refused,
-            None => return,
-        },
-        Ok(Err(Unread::Refused(refusal))) => (Caller { stream, transcript }, refusal),
-        Ok(Err(Unread::Socket(_))) | Err(_) => return,
+    let (mut refused, refusal) = match timeout(time_limit, greet::read(&mut stream)).await {
+        Ok(Ok(received)) => {
+            match pass_to_peer(&table, Caller { stream, transcript }, received).await {
+                Some(refused) => refused,
+                None => return,
+            }
+        }
+        Ok(Err(GreetingError::Refused(refusal))) => (Caller { stream, transcript }, refusal),
+        Ok(Err(GreetingError::Socket(_))) | Err(_) => return,
     };
-    tracing::debug!(target: "peers", "a caller is refused: {refusal}");
+    tracing::debug!(target: "peers", "a peer connection is refused: {refusal}");
     let Caller { stream, transcript } = &mut refused;
-    let _ = timeout(patience, greet::refuse(stream, transcript, &refusal)).await;
+    let _ = timeout(time_limit, greet::refuse(stream, transcript, &refusal)).await;
 }
 
-/// Passes the call to the peer's task. Returns it with the refusal if it is refused. No field of a
-/// hello is believed, and no id of this node revealed, before its MAC is verified.
-async fn call(
+/// Passes the call to the peer's task. Returns it with the refusal if it is refused. Before its MAC
+/// is verified, no field of a hello is trusted and no id of this node is revealed.
+async fn pass_to_peer(
     table: &PeerTable,
     mut caller: Caller,
     received: Received,
@@ -120,14 +122,14 @@ async fn call(
     let Greeting::Hello(hello) = received.greeting else {
         return Some((caller, Refusal::Malformed("kind")));
     };
-    let peer = table.peer(hello.speaker.node);
+    let peer = table.peer(hello.identity.node);
     let known = peer.as_ref().map(|peer| peer.known());
-    if let Err(refusal) = verified.and_then(|()| admit(&table.endpoint.speaker(), &hello, known)) {
+    if let Err(refusal) = verified.and_then(|()| admit(&table.endpoint.identity(), &hello, known)) {
         return Some((caller, refusal));
     }
     let calls = &peer?.calls;
-    let (back, refused) = oneshot::channel();
-    match calls.try_send(PeerCall { caller, hello, back }) {
+    let (on_refusal, refused) = oneshot::channel();
+    match calls.try_send(PeerCall { caller, hello, on_refusal }) {
         // An error of `refused` means that the call was accepted.
         Ok(()) => refused.await.ok(),
         Err(full) => Some((full.into_inner().caller, Refusal::Busy)),

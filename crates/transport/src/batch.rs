@@ -1,21 +1,21 @@
 //! Frames on their way into a socket: heads and small messages in one reused buffer, large pieces
 //! in place, all with as few system calls as possible.
 
-use super::frame::{ConnectionWord, Encoder};
+use super::frame::{ControlFrame, Encoder};
 use super::outbox::{COPY_BYTES_MAX, Piece};
 use bytes::Bytes;
 use std::io::{self, ErrorKind, IoSlice};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// Bytes that make a batch full; a later message waits no longer than these take to write.
+/// Size at which a batch is full, in bytes. It bounds the wait of a later message.
 pub(super) const BATCH_BYTES: usize = 64 * 1024;
-/// Most slices per system call.
+/// Maximum number of slices per system call.
 const SLICES: usize = 32;
 
 /// Part of a batch.
-enum Stretch {
-    /// The own buffer up to this offset.
-    Own { upto: usize },
+enum BatchPart {
+    /// Bytes of the batch's own buffer, to this end offset.
+    Buffered { end_offset: usize },
     /// Bytes of a shared buffer.
     Shared(Bytes),
 }
@@ -24,10 +24,10 @@ enum Stretch {
 #[derive(Default)]
 pub(super) struct FrameBatch {
     buffer: Vec<u8>,
-    stretches: Vec<Stretch>,
+    parts: Vec<BatchPart>,
     bytes: usize,
-    /// Number of bytes already written, so that an interrupted write can go on.
-    done: usize,
+    /// Number of bytes already written, so that an interrupted write can continue.
+    written: usize,
 }
 
 impl FrameBatch {
@@ -41,35 +41,35 @@ impl FrameBatch {
         self.bytes >= BATCH_BYTES
     }
 
-    /// Adds a control word of the connection.
-    pub(super) fn word(&mut self, encoder: &mut Encoder, word: &ConnectionWord) {
-        let before = self.buffer.len();
-        encoder.word(&mut self.buffer, word);
-        self.own(before);
+    /// Adds a control frame of the connection.
+    pub(super) fn control(&mut self, encoder: &mut Encoder, control: &ControlFrame) {
+        let start = self.buffer.len();
+        encoder.control(&mut self.buffer, control);
+        self.push_buffered(start);
     }
 
     /// Adds a piece of a message.
     pub(super) fn piece(&mut self, encoder: &mut Encoder, piece: Piece) {
         let Piece { lane, group, total, head, body, .. } = piece;
-        let before = self.buffer.len();
+        let start = self.buffer.len();
         if !head.bytes().is_empty() || body.len() <= COPY_BYTES_MAX {
             let parts = [head.bytes(), &body[..]];
             encoder.copied(&mut self.buffer, lane, group, total, parts);
-            self.own(before);
+            self.push_buffered(start);
         } else {
             encoder.head(&mut self.buffer, lane, group, total, &body);
-            self.own(before);
+            self.push_buffered(start);
             self.bytes += body.len();
-            self.stretches.push(Stretch::Shared(body));
+            self.parts.push(BatchPart::Shared(body));
         }
     }
 
-    fn own(&mut self, before: usize) {
-        self.bytes += self.buffer.len() - before;
+    fn push_buffered(&mut self, start: usize) {
+        self.bytes += self.buffer.len() - start;
         let end = self.buffer.len();
-        match self.stretches.last_mut() {
-            Some(Stretch::Own { upto }) => *upto = end,
-            _ => self.stretches.push(Stretch::Own { upto: end }),
+        match self.parts.last_mut() {
+            Some(BatchPart::Buffered { end_offset }) => *end_offset = end,
+            _ => self.parts.push(BatchPart::Buffered { end_offset: end }),
         }
     }
 
@@ -78,28 +78,30 @@ impl FrameBatch {
         &mut self,
         socket: &mut W,
     ) -> io::Result<()> {
-        while self.done < self.bytes {
+        while self.written < self.bytes {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let count = self.slices(&mut slices);
             let written = socket.write_vectored(&slices[..count]).await?;
             if written == 0 {
                 return Err(ErrorKind::WriteZero.into());
             }
-            self.done += written;
+            self.written += written;
         }
         self.buffer.clear();
-        self.stretches.clear();
-        (self.bytes, self.done) = (0, 0);
+        self.parts.clear();
+        (self.bytes, self.written) = (0, 0);
         Ok(())
     }
 
     /// Fills `slices` with the first parts not written yet; returns their number.
     fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        let (mut count, mut from, mut done) = (0, 0, self.done);
-        for stretch in &self.stretches {
-            let bytes = match stretch {
-                Stretch::Own { upto } => &self.buffer[std::mem::replace(&mut from, *upto)..*upto],
-                Stretch::Shared(bytes) => &bytes[..],
+        let (mut count, mut from, mut done) = (0, 0, self.written);
+        for part in &self.parts {
+            let bytes = match part {
+                BatchPart::Buffered { end_offset } => {
+                    &self.buffer[std::mem::replace(&mut from, *end_offset)..*end_offset]
+                }
+                BatchPart::Shared(bytes) => &bytes[..],
             };
             if done >= bytes.len() {
                 done -= bytes.len();

@@ -38,7 +38,7 @@ impl CallKind {
 
     /// Returns the kind of a payload. `None`: it is empty, or of a kind that this node does not
     /// know.
-    pub fn of(payload: &[u8]) -> Option<CallKind> {
+    pub fn from_payload(payload: &[u8]) -> Option<CallKind> {
         let first = payload.first()?;
         CallKind::ALL.into_iter().find(|kind| kind.byte() == *first)
     }
@@ -49,12 +49,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_is_of_the_kind_that_its_first_byte_says() {
+    fn call_kind_is_decoded_from_the_first_payload_byte() {
         for kind in CallKind::ALL {
-            assert_eq!(CallKind::of(&[kind.byte(), 0]), Some(kind));
+            assert_eq!(CallKind::from_payload(&[kind.byte(), 0]), Some(kind));
         }
-        let known = (0..=u8::MAX).filter(|byte| CallKind::of(&[*byte]).is_some());
+        let known = (0..=u8::MAX).filter(|byte| CallKind::from_payload(&[*byte]).is_some());
         assert_eq!(known.collect::<Vec<_>>(), [1, 2, 3, 7, 8, 9, 16], "as older nodes know them");
-        assert_eq!(CallKind::of(&[]), None);
+        assert_eq!(CallKind::from_payload(&[]), None);
     }
 }

@@ -37,28 +37,28 @@ pub struct PeerStatus {
     pub incarnation_id: Option<IncarnationId>,
     /// Text of the peer's refusal, if it refuses this node for running on an old copy of its
     /// directory.
-    pub outdates: Option<String>,
+    pub old_copy_text: Option<String>,
     /// Id of the connection, the same on both sides. 0: there is none.
     pub link: u64,
     /// Number of connections so far.
     pub links: u64,
     /// Milliseconds since anything was received on the current connection. `None`: there is none.
-    pub heard_ms_ago: Option<u64>,
+    pub received_ms_ago: Option<u64>,
     /// Milliseconds without a connection: since the last one ended, or since this node knows the
     /// peer. `None`: connected.
-    pub away_ms: Option<u64>,
+    pub disconnected_ms: Option<u64>,
     /// Moving mean of the round-trip time by ping, in microseconds. 0: not measured yet.
     pub rtt_us: u64,
     /// Counters of the lanes, by lane number.
     pub lanes: [LaneStatus; 4],
     /// Messages replaced by a newer one of the same slot.
-    pub replaced: u64,
+    pub replaced_messages: u64,
     /// Messages refused because their lane was full.
-    pub full: u64,
+    pub refused_messages: u64,
     /// Reason why the last connection ended. `None`: none has ended.
-    pub broken: Option<String>,
+    pub last_disconnect: Option<String>,
     /// Reason why the last attempt to connect failed. `None`: it succeeded.
-    pub failed: Option<String>,
+    pub last_failure: Option<String>,
 }
 
 /// Counters over all connections with a peer.
@@ -82,7 +82,7 @@ impl Counters {
     }
 
     /// Records the round-trip time of a ping. Only the connection's task calls it.
-    pub(super) fn measured(&self, nanoseconds: u64) {
+    pub(super) fn record_rtt(&self, nanoseconds: u64) {
         let mean = match self.rtt_ns.load(Relaxed) {
             0 => nanoseconds,
             mean => mean - mean / 8 + nanoseconds / 8,

@@ -1,8 +1,7 @@
-//! Local end of the connections to peers: settings, receiver, credential, the node's own
-//! introduction.
+//! Local end of the connections to peers: settings, receiver, credential, the node's own identity.
 
 use super::credential::Credential;
-use super::handshake::Speaker;
+use super::handshake::PeerIdentity;
 use super::network::Sink;
 use super::settings::PeerSettings;
 use runtime::world;
@@ -19,18 +18,18 @@ pub(super) struct Endpoint {
 impl Endpoint {
     pub(super) fn new(settings: PeerSettings, sink: Arc<dyn Sink>) -> Endpoint {
         let credential = RwLock::new(settings.credential.clone());
-        Endpoint { settings, sink, process: world::chance(), credential }
+        Endpoint { settings, sink, process: world::random_u64(), credential }
     }
 
-    /// Returns this node's introduction, with a nonce for one connection.
-    pub(super) fn speaker(&self) -> Speaker {
+    /// Returns this node's identity, with a new nonce for one connection.
+    pub(super) fn identity(&self) -> PeerIdentity {
         let settings = &self.settings;
-        Speaker {
+        PeerIdentity {
             cluster: settings.cluster,
             node: settings.node,
             incarnation: settings.incarnation,
             process: self.process,
-            nonce: world::chance(),
+            nonce: world::random_u64(),
             name: settings.name.clone(),
             address: settings.advertise.clone(),
             incarnations: settings.incarnations.clone(),
@@ -44,7 +43,7 @@ impl Endpoint {
 
     /// Sets the credential for connections that begin from now on.
     pub(super) fn set_credential(&self, credential: Credential) {
-        let mut known = self.credential.write().expect("no one panics while holding it");
-        *known = Some(credential);
+        let mut current = self.credential.write().expect("no one panics while holding it");
+        *current = Some(credential);
     }
 }

@@ -7,15 +7,15 @@
 //! ```text
 //!   0  u64  checksum   xxh3 of the piece, seeded by the xxh3 of bytes 8..28 under the salt
 //!   8  u32  length     of the piece that follows the head
-//!  12  u32  lane       0 control, 1 data, 2 call, 3 bulk, 4 the connection's own words
-//!  16  u32  group      (of the connection's own words: which)
+//!  12  u32  lane       0 control, 1 data, 2 call, 3 bulk, 4 control frames of the connection
+//!  16  u32  group      (of a control frame: its kind)
 //!  20  u32  total      bytes of the whole message
 //!  24  u32  number     counts the frames of this direction, from 0, wrapping
 //!  28       piece
 //! ```
 //!
-//! The salt is drawn for each connection and direction: a frame of another connection, or one that
-//! is repeated, left out or exchanged, fails the check.
+//! Each connection and direction has its own salt: a frame of another connection, or one that is
+//! repeated, omitted or reordered, fails the check.
 
 use super::message::Lane;
 use base::GroupId;
@@ -29,12 +29,12 @@ pub(super) const HEAD_BYTES: usize = 28;
 /// Largest message that is copied out of the read buffer: a small message that is kept must not
 /// retain a large buffer. The copy costs no more than reference counting would.
 const COPY_BYTES_MAX: usize = 4 * 1024;
-/// Most bytes allocated for a message in pieces before its bytes have arrived.
-const ROOM_FIRST_BYTES: usize = 256 * 1024;
-/// Longest text of a goodbye.
+/// Maximum number of bytes allocated for a message in pieces before its bytes have arrived.
+const FIRST_ALLOCATION_BYTES: usize = 256 * 1024;
+/// Maximum length of a close text, in bytes.
 pub(super) const CLOSE_BYTES_MAX: usize = 512;
-/// Lane number of the connection's own control words.
-const OWN: u32 = 4;
+/// Lane number of the connection's control frames.
+const CONTROL_FRAME_LANE: u32 = 4;
 
 /// Reason why bytes are not a frame of this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +43,9 @@ pub enum FrameError {
     Checksum,
     /// Wrong number: a frame was lost, repeated or exchanged.
     Number,
-    /// The piece is longer than the limit, or than its message still lacks.
+    /// The piece is longer than the limit, or than the missing rest of its message.
     Length,
-    /// No such lane, or no such control word.
+    /// No such lane, or no such control frame.
     Lane,
     /// The message is longer than its lane allows.
     TooLarge,
@@ -58,21 +58,21 @@ pub enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            FrameError::Checksum => "its checksum does not hold",
-            FrameError::Number => "it is not the next one",
+            FrameError::Checksum => "its checksum does not match",
+            FrameError::Number => "it is out of order",
             FrameError::Length => "its piece is too long",
-            FrameError::Lane => "it names no known lane",
+            FrameError::Lane => "its lane is unknown",
             FrameError::TooLarge => "its message is larger than the lane allows",
             FrameError::Mixed => "its piece does not continue the open message",
-            FrameError::Credit => "it gives back more bytes than were sent",
+            FrameError::Credit => "it acknowledges more bytes than were sent",
         })
     }
 }
 
-/// Control word of the connection itself.
+/// Control frame: message of the connection itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ConnectionWord {
-    /// Requests a sign of life; the number is returned.
+pub(super) enum ControlFrame {
+    /// Requests a pong; the number is returned.
     Ping(u64),
     /// Answers a ping.
     Pong(u64),
@@ -82,24 +82,24 @@ pub(super) enum ConnectionWord {
     Close(String),
 }
 
-impl ConnectionWord {
-    fn number(&self) -> u32 {
+impl ControlFrame {
+    fn code(&self) -> u32 {
         match self {
-            ConnectionWord::Ping(_) => 1,
-            ConnectionWord::Pong(_) => 2,
-            ConnectionWord::Consumed(_) => 3,
-            ConnectionWord::Close(_) => 4,
+            ControlFrame::Ping(_) => 1,
+            ControlFrame::Pong(_) => 2,
+            ControlFrame::Consumed(_) => 3,
+            ControlFrame::Close(_) => 4,
         }
     }
 }
 
-/// Decoded frame: a complete message or a control word.
+/// Result of decoding: a complete message or a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FrameEvent {
     /// A complete message.
     Message { lane: Lane, group: GroupId, payload: Bytes },
-    /// A control word of the connection.
-    Word(ConnectionWord),
+    /// A control frame of the connection.
+    Control(ControlFrame),
 }
 
 /// Encoder of the frames of one direction.
@@ -134,21 +134,27 @@ impl Encoder {
         total: usize,
         piece: &[u8],
     ) {
-        let head = self.sealed(lane as u32, group.0, total, piece);
+        let head = self.build_head(lane as u32, group.0, total, piece);
         out.extend_from_slice(&head);
     }
 
-    /// Appends a control word.
-    pub(super) fn word(&mut self, out: &mut Vec<u8>, word: &ConnectionWord) {
-        match word {
-            ConnectionWord::Ping(number)
-            | ConnectionWord::Pong(number)
-            | ConnectionWord::Consumed(number) => {
-                self.frame(out, OWN, word.number(), 8, [&number.to_le_bytes(), &[]]);
+    /// Appends a control frame.
+    pub(super) fn control(&mut self, out: &mut Vec<u8>, control: &ControlFrame) {
+        match control {
+            ControlFrame::Ping(number)
+            | ControlFrame::Pong(number)
+            | ControlFrame::Consumed(number) => {
+                self.frame(
+                    out,
+                    CONTROL_FRAME_LANE,
+                    control.code(),
+                    8,
+                    [&number.to_le_bytes(), &[]],
+                );
             }
-            ConnectionWord::Close(words) => {
-                let words = &words.as_bytes()[..words.len().min(CLOSE_BYTES_MAX)];
-                self.frame(out, OWN, word.number(), words.len(), [words, &[]]);
+            ControlFrame::Close(text) => {
+                let text = &text.as_bytes()[..text.len().min(CLOSE_BYTES_MAX)];
+                self.frame(out, CONTROL_FRAME_LANE, control.code(), text.len(), [text, &[]]);
             }
         }
     }
@@ -158,15 +164,21 @@ impl Encoder {
         out.extend_from_slice(&[0; HEAD_BYTES]);
         parts.iter().for_each(|part| out.extend_from_slice(part));
         let (front, piece) = out.split_at_mut(start + HEAD_BYTES);
-        front[start..].copy_from_slice(&self.sealed(lane, group, total, piece));
+        front[start..].copy_from_slice(&self.build_head(lane, group, total, piece));
     }
 
-    fn sealed(&mut self, lane: u32, group: u32, total: usize, piece: &[u8]) -> [u8; HEAD_BYTES] {
+    fn build_head(
+        &mut self,
+        lane: u32,
+        group: u32,
+        total: usize,
+        piece: &[u8],
+    ) -> [u8; HEAD_BYTES] {
         assert!(piece.len() <= PEER_PIECE_BYTES_MAX && piece.len() <= total, "a piece is a piece");
         let mut head = [0; HEAD_BYTES];
-        let words = [piece.len() as u32, lane, group, total as u32, self.number];
-        for (place, word) in head[8..].chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
+        let fields = [piece.len() as u32, lane, group, total as u32, self.number];
+        for (bytes, field) in head[8..].chunks_exact_mut(4).zip(fields) {
+            bytes.copy_from_slice(&field.to_le_bytes());
         }
         let sum = checksum(piece, checksum(&head[8..], self.salt));
         head[..8].copy_from_slice(&sum.to_le_bytes());
@@ -175,7 +187,7 @@ impl Encoder {
     }
 }
 
-/// Message of which pieces are missing.
+/// Message with missing pieces.
 struct OpenMessage {
     group: u32,
     total: usize,
@@ -195,22 +207,22 @@ impl Decoder {
         Decoder { salt, number: 0, open: [None, None, None, None] }
     }
 
-    /// Bytes held for incomplete messages.
+    /// Returns the bytes buffered for incomplete messages.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         self.open.iter().flatten().map(|open| open.bytes.capacity()).sum()
     }
 
-    /// Returns the next message or control word. `None`: more bytes are needed.
+    /// Returns the next message or control frame. `None`: more bytes are needed.
     pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<FrameEvent>, FrameError> {
         loop {
             let Some(head) = buffer.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
-            let word = |at: usize| {
+            let field = |at: usize| {
                 u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
             };
             let (length, lane, group, total) =
-                (word(8) as usize, word(12), word(16), word(20) as usize);
-            // Checked before the rest is awaited: a false length must not cause a wait or an
+                (field(8) as usize, field(12), field(16), field(20) as usize);
+            // Checked before the rest is awaited: a forged length must not cause a wait or an
             // allocation.
             if length > PEER_PIECE_BYTES_MAX {
                 return Err(FrameError::Length);
@@ -222,27 +234,27 @@ impl Decoder {
             if head[..8] != sum.to_le_bytes() {
                 return Err(FrameError::Checksum);
             }
-            if word(24) != self.number {
+            if field(24) != self.number {
                 return Err(FrameError::Number);
             }
             self.number = self.number.wrapping_add(1);
-            if lane == OWN {
-                let word = own_word(group, piece)?;
+            if lane == CONTROL_FRAME_LANE {
+                let control = read_control(group, piece)?;
                 buffer.advance(HEAD_BYTES + length);
-                return Ok(Some(FrameEvent::Word(word)));
+                return Ok(Some(FrameEvent::Control(control)));
             }
             let lane = *Lane::ALL.get(lane as usize).ok_or(FrameError::Lane)?;
             if total > lane.bytes_max() {
                 return Err(FrameError::TooLarge);
             }
-            if let Some(payload) = self.join(lane, group, total, length, buffer)? {
+            if let Some(payload) = self.append_piece(lane, group, total, length, buffer)? {
                 return Ok(Some(FrameEvent::Message { lane, group: GroupId(group), payload }));
             }
         }
     }
 
-    /// Takes the piece out of the buffer. Returns the message if it is complete now.
-    fn join(
+    /// Moves the piece out of the buffer. Returns the message if it is complete.
+    fn append_piece(
         &mut self,
         lane: Lane,
         group: u32,
@@ -250,8 +262,8 @@ impl Decoder {
         length: usize,
         buffer: &mut BytesMut,
     ) -> Result<Option<Bytes>, FrameError> {
-        let place = &mut self.open[lane as usize];
-        if place.is_none() && length == total {
+        let open_message = &mut self.open[lane as usize];
+        if open_message.is_none() && length == total {
             if length > COPY_BYTES_MAX {
                 buffer.advance(HEAD_BYTES);
                 return Ok(Some(buffer.split_to(length).freeze()));
@@ -260,37 +272,39 @@ impl Decoder {
             buffer.advance(HEAD_BYTES + length);
             return Ok(Some(payload));
         }
-        let open = place.get_or_insert_with(|| OpenMessage { group, total, bytes: Vec::new() });
+        let open =
+            open_message.get_or_insert_with(|| OpenMessage { group, total, bytes: Vec::new() });
         if open.group != group || open.total != total {
             return Err(FrameError::Mixed);
         }
-        // Empty pieces could continue a message for ever.
+        // Empty pieces could continue a message without end.
         if length == 0 || length > total - open.bytes.len() {
             return Err(FrameError::Length);
         }
         if open.bytes.capacity() - open.bytes.len() < length {
-            // The allocation grows with what has arrived, so that a claim alone costs little.
-            let lacking = total - open.bytes.len();
-            open.bytes.reserve_exact(lacking.min(open.bytes.len().max(ROOM_FIRST_BYTES)));
+            // The allocation grows with the bytes received, so that a forged total alone costs
+            // little.
+            let missing = total - open.bytes.len();
+            open.bytes.reserve_exact(missing.min(open.bytes.len().max(FIRST_ALLOCATION_BYTES)));
         }
         open.bytes.extend_from_slice(&buffer[HEAD_BYTES..HEAD_BYTES + length]);
         buffer.advance(HEAD_BYTES + length);
-        let whole = open.bytes.len() == total;
-        Ok(if whole { place.take().map(|open| Bytes::from(open.bytes)) } else { None })
+        let is_complete = open.bytes.len() == total;
+        Ok(if is_complete { open_message.take().map(|open| Bytes::from(open.bytes)) } else { None })
     }
 }
 
-fn own_word(number: u32, piece: &[u8]) -> Result<ConnectionWord, FrameError> {
-    let told = || {
+fn read_control(number: u32, piece: &[u8]) -> Result<ControlFrame, FrameError> {
+    let value = || {
         let bytes: [u8; 8] = piece.try_into().map_err(|_| FrameError::Length)?;
         Ok(u64::from_le_bytes(bytes))
     };
     match number {
-        1 => told().map(ConnectionWord::Ping),
-        2 => told().map(ConnectionWord::Pong),
-        3 => told().map(ConnectionWord::Consumed),
+        1 => value().map(ControlFrame::Ping),
+        2 => value().map(ControlFrame::Pong),
+        3 => value().map(ControlFrame::Consumed),
         4 if piece.len() > CLOSE_BYTES_MAX => Err(FrameError::Length),
-        4 => Ok(ConnectionWord::Close(base::codec::printable(piece))),
+        4 => Ok(ControlFrame::Close(base::codec::printable(piece))),
         _ => Err(FrameError::Lane),
     }
 }

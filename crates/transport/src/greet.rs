@@ -2,9 +2,9 @@
 
 use super::admission::{KnownIncarnations, accept};
 use super::endpoint::Endpoint;
-use super::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker};
+use super::handshake::{ENVELOPE_BYTES, Greeting, Hello, LinkKeys, PeerIdentity, Received};
 use super::link::Terms;
-use super::network::{Failed, Member};
+use super::network::{ConnectFailure, Member};
 use super::refusal::Refusal;
 use super::transcript::Transcript;
 use super::versions::VERSIONS;
@@ -15,46 +15,46 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Most unsent bytes that the system may hold: urgent messages can't overtake them.
+/// Maximum number of unsent bytes that the system may buffer: urgent messages can't overtake them.
 const UNSENT_BYTES: u32 = 64 * 1024;
 
 /// Connection after a completed handshake.
-pub(super) struct Greeted {
+pub(super) struct NewLink {
     pub(super) stream: TcpStream,
     pub(super) terms: Terms,
-    pub(super) speaker: Speaker,
+    pub(super) identity: PeerIdentity,
 }
 
 /// Sets the socket options: small writes leave at once, and the system buffers little.
-pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
+pub(super) fn set_socket_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES)
 }
 
-/// Failure to read a greeting.
-pub(super) enum Unread {
+/// Error while a greeting is read.
+pub(super) enum GreetingError {
     Socket(io::Error),
     Refused(Refusal),
 }
 
-impl From<io::Error> for Unread {
-    fn from(error: io::Error) -> Unread {
-        Unread::Socket(error)
+impl From<io::Error> for GreetingError {
+    fn from(error: io::Error) -> GreetingError {
+        GreetingError::Socket(error)
     }
 }
 
-/// Reads one greeting and not a byte more.
-pub(super) async fn read(stream: &mut TcpStream) -> Result<Received, Unread> {
+/// Reads exactly one greeting.
+pub(super) async fn read(stream: &mut TcpStream) -> Result<Received, GreetingError> {
     let mut envelope = [0; ENVELOPE_BYTES];
     stream.read_exact(&mut envelope).await?;
-    let length = Greeting::body_bytes(&envelope).map_err(Unread::Refused)?;
+    let length = Greeting::body_bytes(&envelope).map_err(GreetingError::Refused)?;
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
-    Greeting::decode(&envelope, &body, VERSIONS).map_err(Unread::Refused)
+    Greeting::decode(&envelope, &body, VERSIONS).map_err(GreetingError::Refused)
 }
 
 /// Sends a greeting, signed if this node holds the cluster's secret.
-pub(super) async fn say(
+pub(super) async fn send_greeting(
     stream: &mut TcpStream,
     transcript: &mut Transcript,
     greeting: &Greeting,
@@ -62,93 +62,96 @@ pub(super) async fn say(
     stream.write_all(&transcript.sign(greeting)).await
 }
 
-/// Sends a refusal; best effort, the closed socket says the rest.
+/// Sends a refusal; best effort, the socket is closed in any case.
 pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, refusal: &Refusal) {
-    let words = match transcript.proven() {
+    let text = match transcript.proven() {
         Some(_) => refusal.to_string(),
-        None => refusal.words_for_strangers(),
+        None => refusal.redacted_text(),
     };
-    let refused = Greeting::Refused { code: refusal.code(), words };
-    if say(stream, transcript, &refused).await.is_ok() {
+    let refused = Greeting::Refused { code: refusal.code(), text };
+    if send_greeting(stream, transcript, &refused).await.is_ok() {
         // An orderly shutdown, so that unread bytes do not make the system discard the text.
         let _ = stream.shutdown().await;
     }
 }
 
-/// Dials a member. `known` returns what is known of its incarnations when it answers; `said`
-/// becomes true when the other side may have received the hello.
+/// Dials a member. `known` returns its known incarnations at the time of the answer; `hello_sent`
+/// becomes true once the other side may have received the hello.
 pub(super) async fn dial(
     endpoint: &Endpoint,
     member: Member,
     known: impl Fn() -> KnownIncarnations,
     previous: u64,
-    said: &AtomicBool,
-) -> Result<Greeted, Failed> {
-    let patience = endpoint.settings.dial;
-    let late = |what: &str| Failed::Unreachable(format!("{}: {what}", member.address));
-    let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", member.address));
-    let connecting = timeout(patience, TcpStream::connect(&member.address)).await;
-    let mut stream = connecting.map_err(|_| late("no answer"))?.map_err(failed)?;
-    prepare(&stream).map_err(failed)?;
+    hello_sent: &AtomicBool,
+) -> Result<NewLink, ConnectFailure> {
+    let time_limit = endpoint.settings.dial_timeout;
+    let timed_out = |what: &str| ConnectFailure::Unreachable(format!("{}: {what}", member.address));
+    let failed =
+        |error: io::Error| ConnectFailure::Unreachable(format!("{}: {error}", member.address));
+    let connecting = timeout(time_limit, TcpStream::connect(&member.address)).await;
+    let mut stream = connecting.map_err(|_| timed_out("no answer"))?.map_err(failed)?;
+    set_socket_options(&stream).map_err(failed)?;
     let hello =
-        Hello { versions: VERSIONS, speaker: endpoint.speaker(), wanted: member.node, previous };
-    // Before it is written: after an error nobody knows how much of it arrived.
-    said.store(true, Relaxed);
+        Hello { versions: VERSIONS, identity: endpoint.identity(), target: member.node, previous };
+    // Before it is written: after an error an unknown part of it may have arrived.
+    hello_sent.store(true, Relaxed);
     let mut transcript = Transcript::new(endpoint.credential());
     let greeting = async {
-        say(&mut stream, &mut transcript, &Greeting::Hello(hello.clone())).await?;
+        send_greeting(&mut stream, &mut transcript, &Greeting::Hello(hello.clone())).await?;
         read(&mut stream).await
     };
-    let answer = timeout(patience, greeting).await.map_err(|_| late("no greeting came"))?;
+    let answer = timeout(time_limit, greeting).await.map_err(|_| timed_out("no greeting came"))?;
     let refusal = match answer {
-        Ok(received) => match answered(&mut transcript, received, &hello, &known()) {
-            Ok(speaker) => {
-                return go(stream, transcript, &hello.speaker, speaker).await.map_err(failed);
+        Ok(received) => match check_answer(&mut transcript, received, &hello, &known()) {
+            Ok(identity) => {
+                return send_go(stream, transcript, &hello.identity, identity)
+                    .await
+                    .map_err(failed);
             }
-            Err(Failed::Refuses(refusal)) => refusal,
+            Err(ConnectFailure::RefusedLocally(refusal)) => refusal,
             Err(refused) => return Err(refused),
         },
-        Err(Unread::Refused(refusal)) => refusal,
-        Err(Unread::Socket(error)) => return Err(failed(error)),
+        Err(GreetingError::Refused(refusal)) => refusal,
+        Err(GreetingError::Socket(error)) => return Err(failed(error)),
     };
-    let _ = timeout(patience, refuse(&mut stream, &mut transcript, &refusal)).await;
-    Err(Failed::Refuses(refusal))
+    let _ = timeout(time_limit, refuse(&mut stream, &mut transcript, &refusal)).await;
+    Err(ConnectFailure::RefusedLocally(refusal))
 }
 
-/// Returns the introduction of the node that answered the hello, if it is the one that was dialled.
-fn answered(
+/// Returns the identity of the node that answered the hello, if it is the dialled one.
+fn check_answer(
     transcript: &mut Transcript,
     received: Received,
     hello: &Hello,
     known: &KnownIncarnations,
-) -> Result<Speaker, Failed> {
+) -> Result<PeerIdentity, ConnectFailure> {
     match &received.greeting {
-        Greeting::Welcome { version, speaker } => {
-            let (me, wanted) = (&hello.speaker, hello.wanted);
+        Greeting::Welcome { version, identity } => {
+            let (local, target) = (&hello.identity, hello.target);
             let accepted = transcript
                 .verify(&received)
-                .and_then(|()| accept(me, wanted, *version, speaker, *known, VERSIONS));
-            accepted.map(|()| speaker.clone()).map_err(Failed::Refuses)
+                .and_then(|()| accept(local, target, *version, identity, *known, VERSIONS));
+            accepted.map(|()| identity.clone()).map_err(ConnectFailure::RefusedLocally)
         }
-        Greeting::Refused { code, words } => {
-            let (code, words) = (*code, words.clone());
-            Err(Failed::Refused { code, words, is_trusted: transcript.trusts(&received) })
+        Greeting::Refused { code, text } => {
+            let (code, text) = (*code, text.clone());
+            Err(ConnectFailure::Refused { code, text, is_trusted: transcript.trusts(&received) })
         }
-        _ => Err(Failed::Refuses(Refusal::Malformed("kind"))),
+        _ => Err(ConnectFailure::RefusedLocally(Refusal::Malformed("kind"))),
     }
 }
 
-async fn go(
+async fn send_go(
     mut stream: TcpStream,
     mut transcript: Transcript,
-    me: &Speaker,
-    speaker: Speaker,
-) -> io::Result<Greeted> {
-    let bond = Bond::new(me, &speaker, transcript.proven());
-    say(&mut stream, &mut transcript, &Greeting::Go { link: bond.link }).await?;
-    let salts = (bond.dialler, bond.dialled);
-    let terms = terms(&speaker, bond.link, salts, &transcript);
-    Ok(Greeted { stream, terms, speaker })
+    local: &PeerIdentity,
+    identity: PeerIdentity,
+) -> io::Result<NewLink> {
+    let link_keys = LinkKeys::new(local, &identity, transcript.proven());
+    send_greeting(&mut stream, &mut transcript, &Greeting::Go { link: link_keys.link }).await?;
+    let salts = (link_keys.dialler_salt, link_keys.dialled_salt);
+    let terms = terms(&identity, link_keys.link, salts, &transcript);
+    Ok(NewLink { stream, terms, identity })
 }
 
 /// Welcomes an accepted caller, and waits for its `Go`. `transcript`: that of its hello.
@@ -157,49 +160,64 @@ pub(super) async fn welcome(
     mut stream: TcpStream,
     hello: Hello,
     mut transcript: Transcript,
-) -> Result<Greeted, Failed> {
-    let me = endpoint.speaker();
-    let caller = hello.speaker;
-    let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", caller.address));
+) -> Result<NewLink, ConnectFailure> {
+    let local = endpoint.identity();
+    let caller = hello.identity;
+    let failed =
+        |error: io::Error| ConnectFailure::Unreachable(format!("{}: {error}", caller.address));
     // `accept` only accepts callers with a common version.
     let version = VERSIONS.common(hello.versions).unwrap_or(VERSIONS.lowest);
-    let bond = Bond::new(&caller, &me, transcript.proven());
+    let link_keys = LinkKeys::new(&caller, &local, transcript.proven());
     let greeting = async {
-        say(&mut stream, &mut transcript, &Greeting::Welcome { version, speaker: me }).await?;
+        send_greeting(
+            &mut stream,
+            &mut transcript,
+            &Greeting::Welcome { version, identity: local },
+        )
+        .await?;
         read(&mut stream).await
     };
-    let received = match timeout(endpoint.settings.dial, greeting).await {
+    let received = match timeout(endpoint.settings.dial_timeout, greeting).await {
         Ok(Ok(received)) => received,
-        Ok(Err(Unread::Refused(refusal))) => return Err(Failed::Refuses(refusal)),
-        Ok(Err(Unread::Socket(error))) => return Err(failed(error)),
-        Err(_) => return Err(Failed::Unreachable(format!("{}: no go came", caller.address))),
+        Ok(Err(GreetingError::Refused(refusal))) => {
+            return Err(ConnectFailure::RefusedLocally(refusal));
+        }
+        Ok(Err(GreetingError::Socket(error))) => return Err(failed(error)),
+        Err(_) => {
+            return Err(ConnectFailure::Unreachable(format!("{}: no go came", caller.address)));
+        }
     };
     match &received.greeting {
-        Greeting::Go { link } if *link == bond.link => {
-            transcript.verify(&received).map_err(Failed::Refuses)?;
-            let salts = (bond.dialled, bond.dialler);
-            let terms = terms(&caller, bond.link, salts, &transcript);
-            Ok(Greeted { stream, terms, speaker: caller })
+        Greeting::Go { link } if *link == link_keys.link => {
+            transcript.verify(&received).map_err(ConnectFailure::RefusedLocally)?;
+            let salts = (link_keys.dialled_salt, link_keys.dialler_salt);
+            let terms = terms(&caller, link_keys.link, salts, &transcript);
+            Ok(NewLink { stream, terms, identity: caller })
         }
-        Greeting::Refused { code, words } => {
-            let (code, words) = (*code, words.clone());
-            Err(Failed::Refused { code, words, is_trusted: transcript.trusts(&received) })
+        Greeting::Refused { code, text } => {
+            let (code, text) = (*code, text.clone());
+            Err(ConnectFailure::Refused { code, text, is_trusted: transcript.trusts(&received) })
         }
-        _ => Err(Failed::Refuses(Refusal::Malformed("go"))),
+        _ => Err(ConnectFailure::RefusedLocally(Refusal::Malformed("go"))),
     }
 }
 
-fn terms(speaker: &Speaker, id: u64, (ours, theirs): (u64, u64), transcript: &Transcript) -> Terms {
-    let Speaker { node, incarnation, incarnations, .. } = speaker;
+fn terms(
+    identity: &PeerIdentity,
+    id: u64,
+    (send_salt, receive_salt): (u64, u64),
+    transcript: &Transcript,
+) -> Terms {
+    let PeerIdentity { node, incarnation, incarnations, .. } = identity;
     let (node, incarnation, incarnations) = (*node, *incarnation, incarnations.clone());
     let is_proven = transcript.proven().is_some();
-    Terms { id, node, incarnation, incarnations, ours, theirs, is_proven }
+    Terms { id, node, incarnation, incarnations, send_salt, receive_salt, is_proven }
 }
 
-/// Returns the pause before a dial: half to all of `most`, at random, so that nodes that lost each
-/// other at the same moment do not keep dialling at the same moment.
-pub(super) fn pause(most: std::time::Duration) -> std::time::Duration {
-    let half = most / 2;
-    let parts = (world::chance() % 1_024) as u32;
+/// Returns the pause before a dial: half to all of `longest`, at random, so that nodes that lost
+/// each other at the same moment do not keep dialling at the same moment.
+pub(super) fn random_pause(longest: std::time::Duration) -> std::time::Duration {
+    let half = longest / 2;
+    let parts = (world::random_u64() % 1_024) as u32;
     half + half * parts / 1_024
 }

@@ -8,7 +8,7 @@
 //!   8  u32      length     of the body, at most PEER_GREETING_BYTES_MAX
 //!  12  u64      checksum   xxh3 of the body
 //!  20           body       u8 kind, then
-//!      hello    u32 lowest, u32 highest version; u64 cluster, node, wanted node, incarnation,
+//!      hello    u32 lowest, u32 highest version; u64 cluster, node, target node, incarnation,
 //!               process, nonce, previous link; string name; string address; lives; mac
 //!      welcome  u32 version; u64 cluster, node, incarnation, process, nonce; string name, address;
 //!               lives; mac
@@ -17,11 +17,10 @@
 //! ```
 //!
 //! `incarnations`, u32 how many and for each u64 number, u64 token, was added later: a node without
-//! any omits it, unless a MAC follows.
-//! `mac`, u8 1 and 32 bytes, was added after those: a node without the cluster's secret omits it.
-//! `transcript.rs` says what it covers.
+//! any omits it, unless a MAC follows. `mac`, u8 1 and 32 bytes, was added after those: a node
+//! without the cluster's secret omits it. `transcript.rs` describes the bytes that it covers.
 //!
-//! A later version may append to a body and must not change what is there: bytes after the known
+//! A later version may append to a body and must not change existing fields: bytes after the known
 //! fields are skipped. The magic, the envelope, `refused` and the two versions never change.
 
 use super::incarnation::Incarnation;
@@ -36,17 +35,17 @@ use base::{ClusterId, ClusterSecret, IncarnationId, NodeId};
 const MAGIC: &[u8; 8] = b"CRDZPEER";
 /// Size of the envelope before a body.
 pub(super) const ENVELOPE_BYTES: usize = 20;
-/// Longest text of a refusal.
-const WORDS_BYTES_MAX: usize = 512;
+/// Maximum length of a refusal's text, in bytes.
+const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 /// MAC of a greeting: proves that its sender holds the cluster's secret.
 pub(super) type Mac = [u8; ClusterSecret::BYTES];
 
-/// Introduction of the node that sends a greeting.
+/// Identity of the node that sends a greeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Speaker {
+pub(super) struct PeerIdentity {
     pub(super) cluster: ClusterId,
     pub(super) node: NodeId,
-    /// Number of its incarnation; see [`Incarnation`].
+    /// Number of its current incarnation; see [`Incarnation`].
     pub(super) incarnation: Incarnation,
     /// Random id of the process: distinguishes two processes on copies of one directory.
     pub(super) process: u64,
@@ -64,9 +63,9 @@ pub(super) struct Speaker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) versions: Versions,
-    pub(super) speaker: Speaker,
-    /// Id of the node that it dials.
-    pub(super) wanted: NodeId,
+    pub(super) identity: PeerIdentity,
+    /// Id of the node that is dialled.
+    pub(super) target: NodeId,
     /// Id of the last link that this process had with that node; 0: none. It distinguishes a dial
     /// made after a link was lost from one made before the link began.
     pub(super) previous: u64,
@@ -78,7 +77,7 @@ pub(super) struct Received {
     pub(super) greeting: Greeting,
     /// Bytes that its MAC covers, or would cover.
     pub(super) signed: Vec<u8>,
-    /// MAC. `None`: its sender holds no secret, or is of a version before MACs.
+    /// Its MAC. `None`: the sender holds no secret, or is of a version before MACs.
     pub(super) mac: Option<Mac>,
 }
 
@@ -86,9 +85,9 @@ pub(super) struct Received {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
     Hello(Hello),
-    Welcome { version: u16, speaker: Speaker },
+    Welcome { version: u16, identity: PeerIdentity },
     Go { link: u64 },
-    Refused { code: u8, words: String },
+    Refused { code: u8, text: String },
 }
 
 impl Greeting {
@@ -112,29 +111,29 @@ impl Greeting {
                 body.put_u8(1);
                 body.put_u32(u32::from(hello.versions.lowest));
                 body.put_u32(u32::from(hello.versions.highest));
-                body.put_u64(hello.speaker.cluster.0);
-                body.put_u64(hello.speaker.node.0);
-                body.put_u64(hello.wanted.0);
-                put_life(&mut body, &hello.speaker);
+                body.put_u64(hello.identity.cluster.0);
+                body.put_u64(hello.identity.node.0);
+                body.put_u64(hello.target.0);
+                put_incarnation(&mut body, &hello.identity);
                 body.put_u64(hello.previous);
-                put_names(&mut body, &hello.speaker, signed);
+                put_names(&mut body, &hello.identity, signed);
             }
-            Greeting::Welcome { version, speaker } => {
+            Greeting::Welcome { version, identity } => {
                 body.put_u8(2);
                 body.put_u32(u32::from(*version));
-                body.put_u64(speaker.cluster.0);
-                body.put_u64(speaker.node.0);
-                put_life(&mut body, speaker);
-                put_names(&mut body, speaker, signed);
+                body.put_u64(identity.cluster.0);
+                body.put_u64(identity.node.0);
+                put_incarnation(&mut body, identity);
+                put_names(&mut body, identity, signed);
             }
             Greeting::Go { link } => {
                 body.put_u8(3);
                 body.put_u64(*link);
             }
-            Greeting::Refused { code, words } => {
+            Greeting::Refused { code, text } => {
                 body.put_u8(4);
                 body.put_u8(*code);
-                body.put_string(&words.as_bytes()[..words.len().min(WORDS_BYTES_MAX)]);
+                body.put_string(&text.as_bytes()[..text.len().min(REFUSAL_TEXT_BYTES_MAX)]);
             }
         }
         body
@@ -156,12 +155,12 @@ impl Greeting {
         read(&mut reader).map_err(|Malformed(field)| Refusal::Malformed(field))
     }
 
-    /// Decodes a body. A `Hello` whose versions have none in common with `ours` is refused before
-    /// the rest is read: its fields may differ.
+    /// Decodes a body. A `Hello` whose versions have none in common with `supported` is refused
+    /// before the rest is read: its fields may differ.
     pub(super) fn decode(
         envelope: &[u8; ENVELOPE_BYTES],
         body: &[u8],
-        ours: Versions,
+        supported: Versions,
     ) -> Result<Received, Refusal> {
         let malformed = |Malformed(field)| Refusal::Malformed(field);
         let mut sum = Reader::new(&envelope[12..]);
@@ -171,19 +170,19 @@ impl Greeting {
         let mut reader = Reader::new(body);
         let greeting = match reader.u8("kind").map_err(malformed)? {
             1 => {
-                let versions = versions(&mut reader).map_err(malformed)?;
-                if ours.common(versions).is_none() {
-                    return Err(Refusal::versions(ours, versions));
+                let versions = read_versions(&mut reader).map_err(malformed)?;
+                if supported.common(versions).is_none() {
+                    return Err(Refusal::versions(supported, versions));
                 }
-                hello(&mut reader, versions).map_err(malformed)?
+                read_hello(&mut reader, versions).map_err(malformed)?
             }
-            2 => welcome(&mut reader).map_err(malformed)?,
+            2 => read_welcome(&mut reader).map_err(malformed)?,
             3 => Greeting::Go { link: reader.u64("link").map_err(malformed)? },
-            4 => refused(&mut reader).map_err(malformed)?,
+            4 => read_refused(&mut reader).map_err(malformed)?,
             _ => return Err(Refusal::Malformed("kind")),
         };
         let signed = body[..body.len() - reader.rest().len()].to_vec();
-        let mac = mac(&mut reader).map_err(malformed)?;
+        let mac = read_mac(&mut reader).map_err(malformed)?;
         Ok(Received { greeting, signed, mac })
     }
 }
@@ -197,81 +196,81 @@ fn enveloped(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn put_life(body: &mut Vec<u8>, speaker: &Speaker) {
-    body.put_u64(speaker.incarnation.0);
-    body.put_u64(speaker.process);
-    body.put_u64(speaker.nonce);
+fn put_incarnation(body: &mut Vec<u8>, identity: &PeerIdentity) {
+    body.put_u64(identity.incarnation.0);
+    body.put_u64(identity.process);
+    body.put_u64(identity.nonce);
 }
 
-fn put_names(body: &mut Vec<u8>, speaker: &Speaker, signed: bool) {
-    body.put_string(speaker.name.as_bytes());
-    body.put_string(speaker.address.as_bytes());
-    if signed || !speaker.incarnations.is_empty() {
-        body.put_u32(speaker.incarnations.len() as u32);
-        for incarnation_id in &speaker.incarnations {
+fn put_names(body: &mut Vec<u8>, identity: &PeerIdentity, signed: bool) {
+    body.put_string(identity.name.as_bytes());
+    body.put_string(identity.address.as_bytes());
+    if signed || !identity.incarnations.is_empty() {
+        body.put_u32(identity.incarnations.len() as u32);
+        for incarnation_id in &identity.incarnations {
             body.put_u64(incarnation_id.number);
             body.put_u64(incarnation_id.token);
         }
     }
 }
 
-fn version(reader: &mut Reader) -> Result<u16, Malformed> {
+fn read_version(reader: &mut Reader) -> Result<u16, Malformed> {
     u16::try_from(reader.u32("version")?).map_err(|_| Malformed("version"))
 }
 
-fn versions(reader: &mut Reader) -> Result<Versions, Malformed> {
-    let (lowest, highest) = (version(reader)?, version(reader)?);
+fn read_versions(reader: &mut Reader) -> Result<Versions, Malformed> {
+    let (lowest, highest) = (read_version(reader)?, read_version(reader)?);
     if lowest > highest {
         return Err(Malformed("versions"));
     }
     Ok(Versions { lowest, highest })
 }
 
-fn hello(reader: &mut Reader, versions: Versions) -> Result<Greeting, Malformed> {
+fn read_hello(reader: &mut Reader, versions: Versions) -> Result<Greeting, Malformed> {
     let cluster = ClusterId(reader.u64("cluster")?);
-    let node = node(reader)?;
-    let wanted = self::node(reader)?;
-    let (incarnation, process, nonce) = life(reader)?;
+    let node = read_node(reader)?;
+    let target = self::read_node(reader)?;
+    let (incarnation, process, nonce) = read_incarnation(reader)?;
     let previous = reader.u64("previous")?;
-    let (name, address) = names(reader)?;
-    let incarnations = incarnations(reader)?;
-    let speaker =
-        Speaker { cluster, node, incarnation, process, nonce, name, address, incarnations };
-    Ok(Greeting::Hello(Hello { versions, speaker, wanted, previous }))
+    let (name, address) = read_names(reader)?;
+    let incarnations = read_incarnations(reader)?;
+    let identity =
+        PeerIdentity { cluster, node, incarnation, process, nonce, name, address, incarnations };
+    Ok(Greeting::Hello(Hello { versions, identity, target, previous }))
 }
 
-fn welcome(reader: &mut Reader) -> Result<Greeting, Malformed> {
-    let version = version(reader)?;
+fn read_welcome(reader: &mut Reader) -> Result<Greeting, Malformed> {
+    let version = read_version(reader)?;
     let cluster = ClusterId(reader.u64("cluster")?);
-    let node = node(reader)?;
-    let (incarnation, process, nonce) = life(reader)?;
-    let (name, address) = names(reader)?;
-    let incarnations = incarnations(reader)?;
-    let speaker =
-        Speaker { cluster, node, incarnation, process, nonce, name, address, incarnations };
-    Ok(Greeting::Welcome { version, speaker })
+    let node = read_node(reader)?;
+    let (incarnation, process, nonce) = read_incarnation(reader)?;
+    let (name, address) = read_names(reader)?;
+    let incarnations = read_incarnations(reader)?;
+    let identity =
+        PeerIdentity { cluster, node, incarnation, process, nonce, name, address, incarnations };
+    Ok(Greeting::Welcome { version, identity })
 }
 
-fn refused(reader: &mut Reader) -> Result<Greeting, Malformed> {
+fn read_refused(reader: &mut Reader) -> Result<Greeting, Malformed> {
     let code = reader.u8("code")?;
-    let words = base::codec::printable(reader.string(WORDS_BYTES_MAX, "words")?);
-    Ok(Greeting::Refused { code, words })
+    let text = base::codec::printable(reader.string(REFUSAL_TEXT_BYTES_MAX, "words")?);
+    Ok(Greeting::Refused { code, text })
 }
 
-fn node(reader: &mut Reader) -> Result<NodeId, Malformed> {
+fn read_node(reader: &mut Reader) -> Result<NodeId, Malformed> {
     match reader.u64("node")? {
         0 => Err(Malformed("node")),
         id => Ok(NodeId(id)),
     }
 }
 
-fn life(reader: &mut Reader) -> Result<(Incarnation, u64, u64), Malformed> {
+fn read_incarnation(reader: &mut Reader) -> Result<(Incarnation, u64, u64), Malformed> {
     let incarnation = Incarnation(reader.u64("incarnation")?);
     Ok((incarnation, reader.u64("process")?, reader.u64("nonce")?))
 }
 
 /// Reads name and address. Both go into logs and status, so anything but plain text is refused.
-fn names(reader: &mut Reader) -> Result<(String, String), Malformed> {
+fn read_names(reader: &mut Reader) -> Result<(String, String), Malformed> {
     let text = |bytes: &[u8], field| {
         let text = std::str::from_utf8(bytes).map_err(|_| Malformed(field))?;
         let plain = !text.contains(char::is_control);
@@ -283,7 +282,7 @@ fn names(reader: &mut Reader) -> Result<(String, String), Malformed> {
 }
 
 /// Reads the listed incarnations; the greeting of an older version ends before them.
-fn incarnations(reader: &mut Reader) -> Result<Vec<IncarnationId>, Malformed> {
+fn read_incarnations(reader: &mut Reader) -> Result<Vec<IncarnationId>, Malformed> {
     if reader.rest().is_empty() {
         return Ok(Vec::new());
     }
@@ -304,7 +303,7 @@ fn incarnations(reader: &mut Reader) -> Result<Vec<IncarnationId>, Malformed> {
 }
 
 /// Reads the MAC; the greeting of a version before MACs ends before it.
-fn mac(reader: &mut Reader) -> Result<Option<Mac>, Malformed> {
+fn read_mac(reader: &mut Reader) -> Result<Option<Mac>, Malformed> {
     if reader.rest().is_empty() {
         return Ok(None);
     }
@@ -318,36 +317,36 @@ fn mac(reader: &mut Reader) -> Result<Option<Mac>, Malformed> {
     }
 }
 
-/// Shared state after the handshake: the link's id, and a salt for each direction.
+/// Keys of a link after the handshake: its id, and a salt for each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bond {
+pub(super) struct LinkKeys {
     pub(super) link: u64,
-    /// Salt of the frames of the side that dialled.
-    pub(super) dialler: u64,
-    /// Salt of the frames of the side that was dialled.
-    pub(super) dialled: u64,
+    /// Salt of the frames that the dialling side sends.
+    pub(super) dialler_salt: u64,
+    /// Salt of the frames that the dialled side sends.
+    pub(super) dialled_salt: u64,
 }
 
-impl Bond {
-    /// Derives the state from both introductions, with their nonces and ids. `secret`: the
-    /// cluster's, if both sides have proven that they hold it; then a reader of the greetings does
-    /// not know the salts, and cannot forge a frame of this connection from the greetings alone.
+impl LinkKeys {
+    /// Derives the keys from both identities, with their nonces and ids. `secret`: the cluster's,
+    /// if both sides have proven that they hold it; then the salts can't be derived from the
+    /// greetings, so that a reader of the greetings alone can't forge a frame.
     pub(super) fn new(
-        dialler: &Speaker,
-        dialled: &Speaker,
+        dialler: &PeerIdentity,
+        dialled: &PeerIdentity,
         secret: Option<&ClusterSecret>,
-    ) -> Bond {
-        let mut words = Vec::with_capacity(64);
+    ) -> LinkKeys {
+        let mut material = Vec::with_capacity(64);
         for side in [dialler, dialled] {
-            words.put_u64(side.node.0);
-            put_life(&mut words, side);
+            material.put_u64(side.node.0);
+            put_incarnation(&mut material, side);
         }
         // 0 stands for "no link yet".
-        let link = checksum(&words, 0).max(1);
+        let link = checksum(&material, 0).max(1);
         let salt = |seed| match secret {
-            Some(secret) => checksum(&secret.mac(&[b"frames", &words]), seed),
-            None => checksum(&words, seed),
+            Some(secret) => checksum(&secret.mac(&[b"frames", &material]), seed),
+            None => checksum(&material, seed),
         };
-        Bond { link, dialler: salt(1), dialled: salt(2) }
+        LinkKeys { link, dialler_salt: salt(1), dialled_salt: salt(2) }
     }
 }

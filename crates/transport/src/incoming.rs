@@ -4,7 +4,7 @@
 //! lane has no space keeps its permit until it is sent, so that no more calls are admitted than
 //! answers leave.
 
-use super::{IncomingCall, Peers, Sending};
+use super::{IncomingCall, Peers, SendOutcome};
 use base::GroupId;
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
@@ -27,7 +27,7 @@ pub struct CallAdmission {
     tasks: TaskScope,
 }
 
-/// Permit of a call in progress; dropping it ends the call's share of the bound.
+/// Permit of a call in progress; dropping it returns the call's share of the bound.
 pub struct CallPermit {
     tasks: TaskScope,
     _call: OwnedSemaphorePermit,
@@ -63,10 +63,10 @@ impl CallAdmission {
     }
 
     /// Admits a call, or declines it if too much is in progress.
-    pub fn admit_or_decline(&self, peers: &Peers, asked: &IncomingCall) -> Option<CallPermit> {
-        let permit = self.admit(asked.payload.len());
+    pub fn admit_or_decline(&self, peers: &Peers, call: &IncomingCall) -> Option<CallPermit> {
+        let permit = self.admit(call.payload.len());
         if permit.is_none() {
-            peers.decline(asked);
+            peers.decline(call);
         }
         permit
     }
@@ -76,22 +76,22 @@ impl CallAdmission {
     pub fn serve<A>(
         &self,
         peers: &Peers,
-        asked: IncomingCall,
+        call: IncomingCall,
         what: &'static str,
         answer: impl FnOnce(GroupId, Bytes) -> A + Send + 'static,
     ) -> bool
     where
         A: Future<Output = Result<Bytes, Malformed>> + Send,
     {
-        let Some(permit) = self.admit_or_decline(peers, &asked) else { return false };
+        let Some(permit) = self.admit_or_decline(peers, &call) else { return false };
         let peers = peers.clone();
         self.tasks.spawn_short(async move {
-            // The caller reads no answer after this time.
-            let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
+            // The caller ignores an answer after this time.
+            let within = call.timeout.min(Duration::from_millis(FORWARD_MS_MAX));
             let served = async {
-                match answer(asked.group, asked.payload.clone()).await {
-                    Ok(answer) => send(&peers, &asked, &answer).await,
-                    Err(Malformed(field)) => malformed(&peers, &asked, what, field),
+                match answer(call.group, call.payload.clone()).await {
+                    Ok(answer) => send(&peers, &call, &answer).await,
+                    Err(Malformed(field)) => report_malformed(&peers, &call, what, field),
                 }
             };
             let _ = timeout(within, served).await;
@@ -102,28 +102,28 @@ impl CallAdmission {
 }
 
 /// Answers at once. If the lane is full, the answer waits and keeps the permit.
-pub fn reply(permit: CallPermit, peers: &Peers, asked: IncomingCall, answer: Bytes) {
-    if let Ok(Sending::Full) = peers.answer(&asked, answer.clone()) {
+pub fn reply(permit: CallPermit, peers: &Peers, call: IncomingCall, answer: Bytes) {
+    if let Ok(SendOutcome::Full) = peers.answer(&call, answer.clone()) {
         let (peers, tasks) = (peers.clone(), permit.tasks.clone());
         tasks.spawn_short(async move {
-            let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
-            let _ = timeout(within, send(&peers, &asked, &answer)).await;
+            let within = call.timeout.min(Duration::from_millis(FORWARD_MS_MAX));
+            let _ = timeout(within, send(&peers, &call, &answer)).await;
             drop(permit);
         });
     }
 }
 
 /// Declines a call that can't be decoded.
-pub fn malformed(peers: &Peers, asked: &IncomingCall, what: &str, field: &str) {
-    let from = format_args!("{:016x}", asked.from.0);
+pub fn report_malformed(peers: &Peers, call: &IncomingCall, what: &str, field: &str) {
+    let from = format_args!("{:016x}", call.from.0);
     tracing::warn!(target: "node", %from, "{what} is malformed: {field}");
-    peers.decline(asked);
+    peers.decline(call);
 }
 
 /// Sends the answer as soon as the lane has space.
-async fn send(peers: &Peers, asked: &IncomingCall, answer: &Bytes) {
-    // Without a link, the caller gets its error from its own side.
-    while let Ok(Sending::Full) = peers.answer(asked, answer.clone()) {
+async fn send(peers: &Peers, call: &IncomingCall, answer: &Bytes) {
+    // Without a link, the caller's own node reports the error.
+    while let Ok(SendOutcome::Full) = peers.answer(call, answer.clone()) {
         sleep(PAUSE).await;
     }
 }

@@ -5,17 +5,17 @@
 //! `Data` (log entries), `Call` (requests and their answers), `Bulk` (snapshots).
 //! `docs/inside/peers.md` draws the frames and the handshake, and gives the reasons.
 //!
-//! Promises: messages of one lane arrive in the order they were sent, or the connection breaks and
-//! both sides learn it; control traffic waits for at most one piece of other traffic that is not in
-//! the system's buffer yet, which is small; memory per peer is bounded, and a full lane is reported
-//! to the sender; a message may be lost, but never arrives altered, twice, or at another cluster,
-//! node or incarnation; `connected` precedes the first message of a connection and `broken` follows
-//! its last. A greeting proves that its node holds the cluster's secret (`transcript.rs`).
-//! Never: encrypts, or authenticates each frame (a checksum finds accidents, not forgers who see
-//! the traffic: private networks only); resends a lost message (consensus and the caller decide
-//! that); interprets a message; delivers a message of an ended connection.
+//! Promises: messages of one lane arrive in the order they were sent, or the connection breaks,
+//! which is reported on both sides; control traffic waits for at most one piece of other traffic
+//! that is not in the system's buffer yet, which is small; memory per peer is bounded, and a full
+//! lane is reported to the sender; a message may be lost, but never arrives altered, twice, or at
+//! another cluster, node or incarnation; `connected` precedes the first message of a connection and
+//! `broken` follows its last. A greeting proves that its node holds the cluster's secret
+//! (`transcript.rs`).
+//! Never: encrypts, or authenticates each frame (a checksum detects accidents, not forgery by an
+//! attacker who reads the traffic: private networks only); resends a lost message (consensus and
+//! the caller decide that); interprets a message; delivers a message of an ended connection.
 //! Read next: `network.rs` (the interface), `frame.rs`, `handshake.rs`, `admission.rs`, then
-//! `stories/two_dials.txt`.
 //! `stories/two_dials.txt`.
 
 mod accept;
@@ -50,8 +50,8 @@ pub use counters::{LaneStatus, PeerStatus};
 pub use credential::Credential;
 pub use frame::FrameError;
 pub use incarnation::Incarnation;
-pub use message::{Lane, Message, MessageHead, Receipt, Sending};
-pub use network::{Boxed, Broken, Credit, Creditor, IncomingMessage, Member, Network, Sink};
+pub use message::{Lane, Message, MessageHead, Receipt, SendOutcome};
+pub use network::{Boxed, Broken, Credit, CreditSource, IncomingMessage, Member, Network, Sink};
 pub use refusal::Refusal;
 pub use rpc::{CallError, IncomingCall, Peers, Receiver};
 pub use settings::{LaneLimits, PeerSettings};

@@ -3,10 +3,10 @@
 
 use super::batch::FrameBatch;
 use super::counters::Counters;
-use super::frame::{ConnectionWord, Decoder, Encoder, FrameError, FrameEvent};
+use super::frame::{ControlFrame, Decoder, Encoder, FrameError, FrameEvent};
 use super::incarnation::Incarnation;
-use super::message::{Lane, Message, Sending};
-use super::network::{Broken, Credit, Creditor, IncomingMessage, Sink};
+use super::message::{Lane, Message, SendOutcome};
+use super::network::{Broken, Credit, CreditSource, IncomingMessage, Sink};
 use super::outbox::{Dropped, Next, Outbox};
 use super::rate::Rate;
 use super::settings::PeerSettings;
@@ -26,9 +26,9 @@ use tokio::time::{sleep, timeout};
 
 /// Size of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// Bytes read without a pause after which the writing half gets its turn.
-const READ_TURN_BYTES: usize = 256 * 1024;
-/// Longest time that a goodbye may take.
+/// Bytes read without a pause after which the reading half yields to the writing half.
+const READ_YIELD_BYTES: usize = 256 * 1024;
+/// Maximum duration of a goodbye.
 const GOODBYE: Duration = Duration::from_millis(100);
 
 /// Properties of a connection that are fixed when it begins.
@@ -39,9 +39,9 @@ pub(super) struct Terms {
     pub(super) incarnation: Incarnation,
     /// Incarnations of the peer that the cluster may have on record, as the peer lists them.
     pub(super) incarnations: Vec<IncarnationId>,
-    /// Salts of our frames and of theirs.
-    pub(super) ours: u64,
-    pub(super) theirs: u64,
+    /// Salts of the frames of this node and of the peer.
+    pub(super) send_salt: u64,
+    pub(super) receive_salt: u64,
     /// True if both sides have proven that they hold the cluster's secret.
     pub(super) is_proven: bool,
 }
@@ -60,14 +60,14 @@ impl Terms {
 pub(super) struct Link {
     pub(super) terms: Terms,
     outbox: Mutex<Outbox>,
-    /// Signals the writing half that there is something to send.
+    /// Signals the writing half that frames may be queued.
     wake: Notify,
     /// Signals that the bulk lane may have space again, or that the connection ended.
     room: Notify,
     counters: Arc<Counters>,
-    /// Time at which anything was last received, and time since which a ping is unanswered (0: none
+    /// Time at which data was last received, and time since which a ping is unanswered (0: none
     /// is).
-    heard_at: AtomicU64,
+    received_at: AtomicU64,
     unanswered_since: AtomicU64,
     /// Total bytes of bulk consumed here.
     consumed: AtomicU64,
@@ -83,30 +83,30 @@ impl Link {
             wake: Notify::new(),
             room: Notify::new(),
             counters,
-            heard_at: AtomicU64::new(now),
+            received_at: AtomicU64::new(now),
             unanswered_since: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
         })
     }
 
     /// Queues a message.
-    pub(super) fn send(&self, message: Message) -> Sending {
+    pub(super) fn send(&self, message: Message) -> SendOutcome {
         let sending = self.outbox().put(message);
-        if sending == Sending::Sent {
+        if sending == SendOutcome::Sent {
             self.wake.notify_one();
         }
         sending
     }
 
     /// Waits until the bulk lane has space or the connection ends.
-    pub(super) async fn bulk_room(&self) -> Sending {
+    pub(super) async fn bulk_room(&self) -> SendOutcome {
         let mut changed = pin!(self.room.notified());
         loop {
             // Registered before the check, so that no change is missed in between.
             changed.as_mut().enable();
             let room = self.outbox().bulk_room();
             match room {
-                Sending::Full => changed.as_mut().await,
+                SendOutcome::Full => changed.as_mut().await,
                 other => return other,
             }
             changed.set(self.room.notified());
@@ -114,13 +114,13 @@ impl Link {
     }
 
     /// Returns the waiting messages and bytes by lane, and the counts of messages not sent.
-    pub(super) fn standing(&self) -> ([(usize, usize); 4], Dropped) {
+    pub(super) fn queue_status(&self) -> ([(usize, usize); 4], Dropped) {
         let outbox = self.outbox();
         (outbox.waiting(), outbox.dropped())
     }
 
-    pub(super) fn heard_ms_ago(&self) -> u64 {
-        world::nanoseconds().saturating_sub(self.heard_at.load(Relaxed)) / 1_000_000
+    pub(super) fn silent_ms(&self) -> u64 {
+        world::nanoseconds().saturating_sub(self.received_at.load(Relaxed)) / 1_000_000
     }
 
     /// Accepts no more messages, and wakes tasks that wait for space.
@@ -139,17 +139,17 @@ impl Link {
         self.outbox.lock().expect("no one panics while holding it")
     }
 
-    fn say(&self, word: ConnectionWord) {
-        self.outbox().say(word);
+    fn queue_control(&self, control: ControlFrame) {
+        self.outbox().queue_control(control);
         self.wake.notify_one();
     }
 }
 
-impl Creditor for Link {
+impl CreditSource for Link {
     fn consumed(&self, bytes: u64) {
         self.consumed.fetch_add(bytes, Relaxed);
-        // The wake-up orders the total before the next look at it: no second word says that it
-        // grew.
+        // Orders the new total before the writer's next check of it: nothing else reports the
+        // growth.
         self.wake.notify_one();
     }
 }
@@ -158,12 +158,12 @@ impl Creditor for Link {
 struct FrameWriter {
     encoder: Encoder,
     batch: FrameBatch,
-    /// Total bytes of bulk consumed here, as the peer was last told.
-    told: u64,
+    /// Total bytes of consumed bulk, as last reported to the peer.
+    consumed_sent: u64,
 }
 
-/// Carries messages both ways until the connection ends, on its own or because `ended` resolves;
-/// calls the sink when it begins and when it has ended.
+/// Transfers messages in both directions until the connection ends, by itself or because `ended`
+/// resolves; calls the sink at the begin and after the end.
 pub(super) async fn run(
     link: &Arc<Link>,
     mut stream: TcpStream,
@@ -173,87 +173,92 @@ pub(super) async fn run(
 ) -> Broken {
     let (mut from, mut to) = stream.split();
     let mut writer = FrameWriter {
-        encoder: Encoder::new(link.terms.ours),
+        encoder: Encoder::new(link.terms.send_salt),
         batch: FrameBatch::default(),
-        told: 0,
+        consumed_sent: 0,
     };
     sink.connected(link.terms.node, link.terms.incarnation);
-    // Reading comes before watching: data that has arrived counts as received before silence is
+    // Reading comes before `keep_alive`: data that has arrived counts as received before silence is
     // judged, also after the whole process was suspended.
     let broken = tokio::select! {
         biased;
         broken = ended => broken,
-        broken = listen(link, &mut from, sink) => broken,
-        error = speak(link, &mut writer, &mut to) => Broken::Socket(error.to_string()),
-        broken = watch(link, settings) => broken,
+        broken = read_frames(link, &mut from, sink) => broken,
+        error = write_frames(link, &mut writer, &mut to) => Broken::Socket(error.to_string()),
+        broken = keep_alive(link, settings) => broken,
     };
-    // First: a sender from here on gets `NoLink`, and fills no queue that nobody empties.
+    // Closed first: later senders get `NoLink` and do not fill a queue that is never emptied.
     link.close();
     goodbye(&mut writer, &mut to, &broken).await;
     sink.broken(link.terms.node, &broken);
     broken
 }
 
-/// Reads until the end, and delivers what arrives.
-async fn listen<R: AsyncRead + Unpin>(link: &Arc<Link>, socket: &mut R, sink: &dyn Sink) -> Broken {
-    let mut decoder = Decoder::new(link.terms.theirs);
+/// Reads frames until the end, and delivers them.
+async fn read_frames<R: AsyncRead + Unpin>(
+    link: &Arc<Link>,
+    socket: &mut R,
+    sink: &dyn Sink,
+) -> Broken {
+    let mut decoder = Decoder::new(link.terms.receive_salt);
     let mut buffer = BytesMut::new();
-    let mut turn = 0;
+    let mut read_bytes = 0;
     loop {
         buffer.reserve(READ_BYTES);
         match socket.read_buf(&mut buffer).await {
             Ok(0) => return Broken::Ended,
-            Ok(read) => turn += read,
+            Ok(read) => read_bytes += read,
             Err(error) => return Broken::Socket(error.to_string()),
         }
-        link.heard_at.store(world::nanoseconds(), Relaxed);
+        link.received_at.store(world::nanoseconds(), Relaxed);
         loop {
             match decoder.next(&mut buffer) {
                 Ok(None) => break,
-                Ok(Some(heard)) => {
-                    if let Some(broken) = link.hear(heard, sink) {
+                Ok(Some(event)) => {
+                    if let Some(broken) = link.on_frame(event, sink) {
                         return broken;
                     }
                 }
                 Err(error) => return Broken::Frame(error),
             }
         }
-        // One task has both halves: a peer that sends without a pause would keep this one silent.
-        if turn >= READ_TURN_BYTES {
-            turn = 0;
+        // One task runs both halves: a peer that sends without a pause would starve the writing
+        // half.
+        if read_bytes >= READ_YIELD_BYTES {
+            read_bytes = 0;
             tokio::task::yield_now().await;
         }
     }
 }
 
 impl Link {
-    /// Handles a decoded frame. Returns the reason if the connection ends by it.
-    fn hear(self: &Arc<Link>, heard: FrameEvent, sink: &dyn Sink) -> Option<Broken> {
-        match heard {
+    /// Handles a decoded frame. Returns the reason if it ends the connection.
+    fn on_frame(self: &Arc<Link>, event: FrameEvent, sink: &dyn Sink) -> Option<Broken> {
+        match event {
             FrameEvent::Message { lane, group, payload } => {
                 self.counters.received(lane, payload.len());
                 let credit = match lane {
-                    Lane::Bulk => Credit::of(self.clone(), payload.len() as u64),
+                    Lane::Bulk => Credit::new(self.clone(), payload.len() as u64),
                     _ => Credit::none(),
                 };
                 let Terms { node: from, incarnation, .. } = self.terms;
                 sink.deliver(IncomingMessage { from, incarnation, lane, group, payload, credit });
             }
-            FrameEvent::Word(ConnectionWord::Ping(number)) => {
-                self.say(ConnectionWord::Pong(number))
+            FrameEvent::Control(ControlFrame::Ping(number)) => {
+                self.queue_control(ControlFrame::Pong(number))
             }
-            FrameEvent::Word(ConnectionWord::Pong(sent_at)) => {
-                // The pong returns the time that we sent: a false one only spoils the statistics.
-                self.counters.measured(world::nanoseconds().saturating_sub(sent_at));
+            FrameEvent::Control(ControlFrame::Pong(sent_at)) => {
+                // The pong returns the ping's time: a forged one only distorts the statistics.
+                self.counters.record_rtt(world::nanoseconds().saturating_sub(sent_at));
                 self.unanswered_since.store(0, Relaxed);
             }
-            FrameEvent::Word(ConnectionWord::Consumed(bytes)) => {
+            FrameEvent::Control(ControlFrame::Consumed(bytes)) => {
                 if !self.outbox().consumed(bytes) {
                     return Some(Broken::Frame(FrameError::Credit));
                 }
                 self.wake.notify_one();
             }
-            FrameEvent::Word(ConnectionWord::Close(words)) => return Some(Broken::Closed(words)),
+            FrameEvent::Control(ControlFrame::Close(text)) => return Some(Broken::Closed(text)),
         }
         None
     }
@@ -263,18 +268,18 @@ impl Link {
         let now = world::nanoseconds();
         let mut room = false;
         let mut outbox = self.outbox();
-        // The total so far, not each amount: one word stands for all that were not sent.
+        // The total, not each amount: one control frame covers all amounts not reported yet.
         let consumed = self.consumed.load(Relaxed);
-        if consumed != writer.told {
-            writer.told = consumed;
-            outbox.say(ConnectionWord::Consumed(consumed));
+        if consumed != writer.consumed_sent {
+            writer.consumed_sent = consumed;
+            outbox.queue_control(ControlFrame::Consumed(consumed));
         }
         let wait = loop {
             if writer.batch.is_full() {
                 break 0;
             }
             match outbox.next(now) {
-                Next::Word(word) => writer.batch.word(&mut writer.encoder, &word),
+                Next::Control(control) => writer.batch.control(&mut writer.encoder, &control),
                 Next::Piece(piece) => {
                     if piece.last {
                         self.counters.sent(piece.lane, piece.total);
@@ -294,7 +299,7 @@ impl Link {
 }
 
 /// Writes waiting frames until the socket fails.
-async fn speak<W: AsyncWrite + Unpin>(
+async fn write_frames<W: AsyncWrite + Unpin>(
     link: &Link,
     writer: &mut FrameWriter,
     socket: &mut W,
@@ -316,38 +321,38 @@ async fn speak<W: AsyncWrite + Unpin>(
 }
 
 /// Sends pings; returns when they stay unanswered or nothing is received for too long.
-async fn watch(link: &Link, settings: &PeerSettings) -> Broken {
+async fn keep_alive(link: &Link, settings: &PeerSettings) -> Broken {
     loop {
-        sleep(settings.ping).await;
+        sleep(settings.ping_interval).await;
         let now = world::nanoseconds();
-        let past =
-            |since: u64, most: Duration| u128::from(now.saturating_sub(since)) > most.as_nanos();
-        if past(link.heard_at.load(Relaxed), settings.silence) {
+        let exceeds =
+            |since: u64, limit: Duration| u128::from(now.saturating_sub(since)) > limit.as_nanos();
+        if exceeds(link.received_at.load(Relaxed), settings.silence_timeout) {
             // After the whole process was suspended, the reading half gets one more turn first.
             tokio::task::yield_now().await;
-            if past(link.heard_at.load(Relaxed), settings.silence) {
+            if exceeds(link.received_at.load(Relaxed), settings.silence_timeout) {
                 return Broken::Silent;
             }
         }
         let unanswered = link.unanswered_since.load(Relaxed);
-        // Only the oldest counts: each ping would else begin the wait anew.
+        // Only the oldest unanswered ping counts: otherwise each ping would restart the wait.
         if unanswered == 0 {
             link.unanswered_since.store(now, Relaxed);
-        } else if past(unanswered, settings.unanswered) {
-            return Broken::Unanswering;
+        } else if exceeds(unanswered, settings.answer_timeout) {
+            return Broken::Unresponsive;
         }
-        link.say(ConnectionWord::Ping(now));
+        link.queue_control(ControlFrame::Ping(now));
     }
 }
 
 /// Sends the reason for closing, if the other side still reads: after the frame in progress, so
-/// that it decodes as a frame.
+/// that it can be decoded.
 async fn goodbye<W: AsyncWrite + Unpin>(writer: &mut FrameWriter, socket: &mut W, why: &Broken) {
     if matches!(why, Broken::Closed(_) | Broken::Ended | Broken::Socket(_)) {
         return;
     }
-    writer.batch.word(&mut writer.encoder, &ConnectionWord::Close(why.to_string()));
-    // Best effort: the closed socket says the rest.
-    let told = timeout(GOODBYE, writer.batch.write_to(socket)).await;
-    tracing::trace!(told = told.is_ok(), "said goodbye");
+    writer.batch.control(&mut writer.encoder, &ControlFrame::Close(why.to_string()));
+    // Best effort: the socket is closed in any case.
+    let sent = timeout(GOODBYE, writer.batch.write_to(socket)).await;
+    tracing::trace!(told = sent.is_ok(), "said goodbye");
 }

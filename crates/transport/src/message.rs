@@ -28,7 +28,7 @@ impl Lane {
     pub const ALL: [Lane; 4] = [Lane::Control, Lane::Data, Lane::Call, Lane::Bulk];
 
     /// Returns the lane's name, for status and metrics.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         ["control", "data", "call", "bulk"][self as usize]
     }
 
@@ -45,7 +45,7 @@ impl Lane {
 
 /// Outcome of an attempt to send a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sending {
+pub enum SendOutcome {
     /// Queued in its lane: sent unless the connection breaks first.
     Sent,
     /// Its lane is full: nothing was queued.
@@ -101,7 +101,8 @@ pub struct Message {
     /// Slot: a queued message replaces a waiting one of the same group and slot. `None`: it
     /// replaces none.
     pub slot: Option<u32>,
-    /// Receipt by which the sender learns whether the message left, and takes it back until then.
+    /// Receipt: records whether the message has left, and allows the sender to take it back until
+    /// then.
     pub receipt: Option<Receipt>,
 }
 
@@ -118,7 +119,7 @@ impl Message {
 
     /// Returns the message with a slot: it replaces a waiting message in `slot` (heartbeats) and
     /// goes to the end of the lane. In a full lane, messages with a slot are dropped first.
-    pub fn replacing(self, slot: u32) -> Message {
+    pub fn with_slot(self, slot: u32) -> Message {
         Message { slot: Some(slot), ..self }
     }
 
@@ -128,7 +129,7 @@ impl Message {
     }
 }
 
-const WAITS: u8 = 0;
+const WAITING: u8 = 0;
 const LEFT: u8 = 1;
 const TAKEN_BACK: u8 = 2;
 
@@ -139,16 +140,16 @@ pub struct Receipt(Arc<AtomicU8>);
 
 impl Receipt {
     /// Marks the message as leaving; the network calls it before the first byte. False: the message
-    /// was taken back, and must not leave.
-    pub fn leave(&self) -> bool {
-        let before = self.0.compare_exchange(WAITS, LEFT, Ordering::AcqRel, Ordering::Acquire);
+    /// was taken back, and must not be sent.
+    pub fn mark_leaving(&self) -> bool {
+        let before = self.0.compare_exchange(WAITING, LEFT, Ordering::AcqRel, Ordering::Acquire);
         before.is_ok()
     }
 
     /// Takes the message back. False: it left already.
-    pub fn take_back(&self) -> bool {
+    pub fn revoke(&self) -> bool {
         let before =
-            self.0.compare_exchange(WAITS, TAKEN_BACK, Ordering::AcqRel, Ordering::Acquire);
+            self.0.compare_exchange(WAITING, TAKEN_BACK, Ordering::AcqRel, Ordering::Acquire);
         !matches!(before, Err(LEFT))
     }
 }

@@ -5,7 +5,7 @@ use super::counters::PeerStatus;
 use super::credential::Credential;
 use super::frame::FrameError;
 use super::incarnation::Incarnation;
-use super::message::{Lane, Message, Sending};
+use super::message::{Lane, Message, SendOutcome};
 use super::refusal::Refusal;
 use base::{GroupId, IncarnationId, NodeId};
 use bytes::Bytes;
@@ -44,14 +44,14 @@ pub enum Broken {
     Frame(FrameError),
     /// No data was received for too long.
     Silent,
-    /// Data arrives, but pings stay unanswered: the peer does not receive us.
-    Unanswering,
+    /// Data arrives, but pings stay unanswered: the peer does not receive from this node.
+    Unresponsive,
     /// A new connection of the same node, which lost this one, replaces it.
     Replaced,
     /// The cluster has an incarnation of the node on record from which this one does not descend.
-    Outlived,
+    Superseded,
     /// The cluster's secret became required, and the node did not prove that it holds it.
-    Unproven,
+    Unauthenticated,
     /// The node was removed from the members.
     Removed,
     /// Stop of this node.
@@ -61,25 +61,27 @@ pub enum Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::Closed(words) => write!(f, "the other side closed it: {words}"),
-            Broken::Ended => f.write_str("the other side ended it without a word"),
+            Broken::Closed(words) => write!(f, "the other node closed it: {words}"),
+            Broken::Ended => f.write_str("the other node ended it without a reason"),
             Broken::Socket(words) => write!(f, "the socket failed: {words}"),
-            Broken::Frame(error) => write!(f, "a bad frame came: {error}"),
-            Broken::Silent => f.write_str("nothing was heard for too long"),
-            Broken::Unanswering => f.write_str("it speaks but does not answer pings"),
-            Broken::Replaced => f.write_str("the node came back by a new connection"),
-            Broken::Outlived => f.write_str("a later life of the node is on record"),
-            Broken::Unproven => f.write_str(
-                "greetings must prove from now on that their node holds the cluster's secret",
-            ),
-            Broken::Removed => f.write_str("the node is no member any more"),
+            Broken::Frame(error) => write!(f, "an invalid frame was received: {error}"),
+            Broken::Silent => f.write_str("nothing was received for too long"),
+            Broken::Unresponsive => {
+                f.write_str("the other node sends data but does not answer pings")
+            }
+            Broken::Replaced => f.write_str("the node made a new connection"),
+            Broken::Superseded => f.write_str("a later incarnation of the node is on record"),
+            Broken::Unauthenticated => {
+                f.write_str("greetings must now prove that the node has the cluster's secret")
+            }
+            Broken::Removed => f.write_str("the node is not a member any more"),
             Broken::Stopping => f.write_str("this node is stopping"),
         }
     }
 }
 
 /// Sender's credit: returns send credit once a bulk message is consumed.
-pub trait Creditor: Send + Sync {
+pub trait CreditSource: Send + Sync {
     /// Reports this many bytes as consumed.
     fn consumed(&self, bytes: u64);
 }
@@ -88,7 +90,7 @@ pub trait Creditor: Send + Sync {
 /// lets the sender send more. So a slow receiver bounds its own memory, and control traffic still
 /// flows.
 pub struct Credit {
-    from: Option<Arc<dyn Creditor>>,
+    from: Option<Arc<dyn CreditSource>>,
     bytes: u64,
 }
 
@@ -99,7 +101,7 @@ impl Credit {
     }
 
     /// Returns a credit that reports to `from` when it is dropped.
-    pub fn of(from: Arc<dyn Creditor>, bytes: u64) -> Credit {
+    pub fn new(from: Arc<dyn CreditSource>, bytes: u64) -> Credit {
         Credit { from: Some(from), bytes }
     }
 }
@@ -146,19 +148,19 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Network between the nodes of one cluster.
 pub trait Network: Send + Sync + 'static {
     /// Queues a message; never waits. `message` must be within its lane's limit.
-    fn send(&self, to: NodeId, message: Message) -> Sending;
+    fn send(&self, to: NodeId, message: Message) -> SendOutcome;
 
     /// Returns true if there is a connection to that node now: a message sent without one is lost.
-    fn linked(&self, to: NodeId) -> bool;
+    fn is_linked(&self, to: NodeId) -> bool;
 
     /// Returns the time since anything was received from that node, in milliseconds. `None`: no
     /// connection.
     fn silent_ms(&self, to: NodeId) -> Option<u64> {
-        self.linked(to).then_some(0)
+        self.is_linked(to).then_some(0)
     }
 
     /// Waits until the bulk lane has space (`Sent`) or there is no connection (`NoLink`).
-    fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending>;
+    fn wait_bulk_space(&self, to: NodeId) -> Boxed<'_, SendOutcome>;
 
     /// Sets the members of the cluster; this node may be among them. Connections to nodes that are
     /// not listed are closed.
@@ -182,46 +184,48 @@ pub trait Network: Send + Sync + 'static {
 
 /// Reason why the last attempt to connect failed, for status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failed {
+pub(super) enum ConnectFailure {
     /// The address did not answer, or not in time.
     Unreachable(String),
     /// The other side refused, with this text. `is_trusted`: the refusal is signed with the
     /// cluster's secret, or this node has none to verify it by.
-    Refused { code: u8, words: String, is_trusted: bool },
-    /// Own refusal: this node refused the other.
-    Refuses(Refusal),
+    Refused { code: u8, text: String, is_trusted: bool },
+    /// This node refused the other.
+    RefusedLocally(Refusal),
 }
 
-impl Failed {
+impl ConnectFailure {
     /// Returns true if the failure is transient and not worth a log line.
-    pub(super) fn passes(&self) -> bool {
-        matches!(self, Failed::Refused { code, .. } if Refusal::passes(*code))
+    pub(super) fn is_transient(&self) -> bool {
+        matches!(self, ConnectFailure::Refused { code, .. } if Refusal::is_transient(*code))
     }
 
-    /// Returns the other side's text, if it says that this node runs on an old copy of its
+    /// Returns the other side's text if it refused this node for running on an old copy of its
     /// directory.
-    pub(super) fn outdates(&self) -> Option<String> {
+    pub(super) fn old_copy_text(&self) -> Option<String> {
         match self {
-            // Anybody at a member's address could claim that this node's directory is an old copy.
-            Failed::Refused { code, words, is_trusted: true } if Refusal::outdates(*code) => {
-                Some(words.clone())
+            // Only if trusted: any process at a member's address could claim that.
+            ConnectFailure::Refused { code, text, is_trusted: true }
+                if Refusal::reports_old_copy(*code) =>
+            {
+                Some(text.clone())
             }
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failed::Unreachable(words) => write!(f, "not reached: {words}"),
-            Failed::Refused { words, is_trusted: true, .. } => {
-                write!(f, "refused by the other side: {words}")
+            ConnectFailure::Unreachable(words) => write!(f, "not reached: {words}"),
+            ConnectFailure::Refused { text: words, is_trusted: true, .. } => {
+                write!(f, "refused by the other node: {words}")
             }
-            Failed::Refused { words, .. } => {
-                write!(f, "refused by the other side, which did not prove to be a member: {words}")
+            ConnectFailure::Refused { text: words, .. } => {
+                write!(f, "refused by the other node, which did not prove to be a member: {words}")
             }
-            Failed::Refuses(refusal) => write!(f, "refused by this node: {refusal}"),
+            ConnectFailure::RefusedLocally(refusal) => write!(f, "refused by this node: {refusal}"),
         }
     }
 }

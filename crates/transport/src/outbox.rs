@@ -1,11 +1,11 @@
 //! Send queues of one peer, and the scheduling rule that chooses the next frame. Pure.
 //!
-//! The connection's control words go first, then the control lane, then the other lanes in turn, a
+//! The connection's control frames go first, then the control lane, then the other lanes in turn, a
 //! piece each, so that a large entry or a snapshot delays the others by one piece at most. Bulk has
 //! one turn in eight while other lanes have messages: it is slow, but does not starve.
 
-use super::frame::ConnectionWord;
-use super::message::{Lane, Message, MessageHead, Receipt, Sending};
+use super::frame::ControlFrame;
+use super::message::{Lane, Message, MessageHead, Receipt, SendOutcome};
 use super::rate::Rate;
 use super::settings::LaneLimits;
 use base::GroupId;
@@ -26,11 +26,11 @@ const TURNS: [Lane; 8] = {
 /// Next item to send.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// A control word of the connection.
-    Word(ConnectionWord),
+    /// A control frame of the connection.
+    Control(ControlFrame),
     /// A piece of a message.
     Piece(Piece),
-    /// Wait for this many nanoseconds, unless something new is queued.
+    /// Nothing to send for this many nanoseconds, unless something new is queued.
     Wait(u64),
 }
 
@@ -50,7 +50,7 @@ struct Queue {
     limits: LaneLimits,
     messages: VecDeque<Message>,
     bytes: usize,
-    /// Bytes of the first message that have left. `None`: none of it has.
+    /// Bytes of the first message that were sent. `None`: it has not begun.
     begun: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Dropped {
 /// Lanes of one connection.
 pub(super) struct Outbox {
     queues: [Queue; 4],
-    words: VecDeque<ConnectionWord>,
+    control_frames: VecDeque<ControlFrame>,
     turn: usize,
     rate: Rate,
     bulk_begun: u64,
@@ -82,7 +82,7 @@ impl Outbox {
         let queue = |limits| Queue { limits, messages: VecDeque::new(), bytes: 0, begun: None };
         Outbox {
             queues: lanes.map(queue),
-            words: VecDeque::new(),
+            control_frames: VecDeque::new(),
             turn: 0,
             rate,
             bulk_begun: 0,
@@ -93,33 +93,33 @@ impl Outbox {
     }
 
     /// Queues a message. Returns `Full` or `NoLink` if it was not queued.
-    pub(super) fn put(&mut self, message: Message) -> Sending {
+    pub(super) fn put(&mut self, message: Message) -> SendOutcome {
         if self.closed {
-            return Sending::NoLink;
+            return SendOutcome::NoLink;
         }
         let queue = &mut self.queues[message.lane as usize];
         if message.slot.is_some() && queue.replace(&message) {
             self.dropped.replaced += 1;
         }
-        // Only a message with a slot is worth dropping another one with a slot for.
+        // Only a message with a slot may push out another one with a slot.
         while !queue.has_room(message.size()) {
             if message.slot.is_none() || !queue.drop_oldest_replaceable() {
                 self.dropped.full += 1;
-                return Sending::Full;
+                return SendOutcome::Full;
             }
             self.dropped.replaced += 1;
         }
         queue.bytes += message.size();
         queue.messages.push_back(message);
-        Sending::Sent
+        SendOutcome::Sent
     }
 
-    /// Queues a control word; it replaces an older one of its kind.
-    pub(super) fn say(&mut self, word: ConnectionWord) {
-        let kind = std::mem::discriminant(&word);
-        // Each says all that the older one said, so a peer that does not read can't make them many.
-        self.words.retain(|waiting| std::mem::discriminant(waiting) != kind);
-        self.words.push_back(word);
+    /// Queues a control frame; it replaces an older one of its kind.
+    pub(super) fn queue_control(&mut self, control: ControlFrame) {
+        let kind = std::mem::discriminant(&control);
+        // Each supersedes the older one, so a peer that does not read can't make them accumulate.
+        self.control_frames.retain(|waiting| std::mem::discriminant(waiting) != kind);
+        self.control_frames.push_back(control);
     }
 
     /// Records the total bytes of bulk that the peer consumed. Returns false if that is more than
@@ -129,29 +129,29 @@ impl Outbox {
         self.bulk_consumed <= self.bulk_begun
     }
 
-    /// Returns the outcome that any bulk message would have now, even the largest.
-    pub(super) fn bulk_room(&self) -> Sending {
+    /// Returns the outcome that the largest bulk message would have now.
+    pub(super) fn bulk_room(&self) -> SendOutcome {
         let queue = &self.queues[Lane::Bulk as usize];
         match () {
-            () if self.closed => Sending::NoLink,
-            () if queue.has_room(PEER_BULK_BYTES_MAX) => Sending::Sent,
-            () => Sending::Full,
+            () if self.closed => SendOutcome::NoLink,
+            () if queue.has_room(PEER_BULK_BYTES_MAX) => SendOutcome::Sent,
+            () => SendOutcome::Full,
         }
     }
 
     /// Returns the next item to send.
     pub(super) fn next(&mut self, now: u64) -> Next {
-        if let Some(word) = self.words.pop_front() {
-            return Next::Word(word);
+        if let Some(control) = self.control_frames.pop_front() {
+            return Next::Control(control);
         }
-        if self.ready(Lane::Control) {
-            return Next::Piece(self.cut(Lane::Control));
+        if self.has_next(Lane::Control) {
+            return Next::Piece(self.next_piece(Lane::Control));
         }
         for _ in 0..TURNS.len() {
             let lane = TURNS[self.turn];
             self.turn = (self.turn + 1) % TURNS.len();
-            if (lane != Lane::Bulk || self.bulk_wait(now) == 0) && self.ready(lane) {
-                return Next::Piece(self.cut(lane));
+            if (lane != Lane::Bulk || self.bulk_wait(now) == 0) && self.has_next(lane) {
+                return Next::Piece(self.next_piece(lane));
             }
         }
         Next::Wait(self.bulk_wait(now))
@@ -179,36 +179,36 @@ impl Outbox {
         self.dropped
     }
 
-    /// Returns true if the lane has something to send; drops messages that were taken back. The
-    /// first message counts as leaving from here on: it can't be taken back any more.
-    fn ready(&mut self, lane: Lane) -> bool {
+    /// Returns true if the lane has something to send; drops messages that were taken back. From
+    /// here on the first message can't be taken back.
+    fn has_next(&mut self, lane: Lane) -> bool {
         let queue = &mut self.queues[lane as usize];
         while queue.begun.is_none() {
             let Some(first) = queue.messages.front() else { return false };
-            if first.receipt.as_ref().is_none_or(Receipt::leave) {
+            if first.receipt.as_ref().is_none_or(Receipt::mark_leaving) {
                 queue.begun = Some(0);
                 self.bulk_begun += if lane == Lane::Bulk { first.size() as u64 } else { 0 };
             } else {
-                queue.forget_first();
+                queue.remove_first();
                 self.dropped.taken_back += 1;
             }
         }
         true
     }
 
-    /// Returns the nanoseconds until bulk may go on: it needs a message, credit for all of it, and
-    /// its rate. `u64::MAX`: not before something changes.
+    /// Returns the nanoseconds until bulk may be sent: it needs a message, credit for all of it,
+    /// and its rate. `u64::MAX`: not before something changes.
     fn bulk_wait(&mut self, now: u64) -> u64 {
         let queue = &self.queues[Lane::Bulk as usize];
         let Some(first) = queue.messages.front() else { return u64::MAX };
         let used = self.bulk_begun - self.bulk_consumed;
         let credit = used + first.size() as u64 <= PEER_BULK_WINDOW_BYTES as u64;
-        // One that has begun was counted whole when it did, and must not stop in its midst.
+        // Credit was taken for a whole message when it began; it must not stop in the middle.
         if queue.begun.is_some() || credit { self.rate.wait(now) } else { u64::MAX }
     }
 
-    fn cut(&mut self, lane: Lane) -> Piece {
-        let piece = self.queues[lane as usize].cut(lane);
+    fn next_piece(&mut self, lane: Lane) -> Piece {
+        let piece = self.queues[lane as usize].next_piece(lane);
         if lane == Lane::Bulk {
             self.rate.spend(piece.head.bytes().len() + piece.body.len());
         }
@@ -217,14 +217,14 @@ impl Outbox {
 }
 
 impl Queue {
-    /// Returns true if a message of this size fits; an empty lane takes any one message.
+    /// Returns true if a message of this size fits; an empty lane accepts any one message.
     fn has_room(&self, bytes: usize) -> bool {
         let fits = self.bytes + bytes <= self.limits.bytes || self.messages.is_empty();
         fits && self.messages.len() < self.limits.messages
     }
 
     /// Returns the number of messages at the front that have begun to leave, and can't be dropped.
-    fn fixed(&self) -> usize {
+    fn begun_messages(&self) -> usize {
         usize::from(self.begun.is_some())
     }
 
@@ -238,41 +238,41 @@ impl Queue {
         self.drop_first(|old| old.slot.is_some())
     }
 
-    fn drop_first(&mut self, which: impl Fn(&Message) -> bool) -> bool {
-        let fixed = self.fixed();
-        let Some(at) = self.messages.iter().skip(fixed).position(which) else { return false };
-        let dropped = self.messages.remove(fixed + at);
+    fn drop_first(&mut self, matches: impl Fn(&Message) -> bool) -> bool {
+        let begun = self.begun_messages();
+        let Some(at) = self.messages.iter().skip(begun).position(matches) else { return false };
+        let dropped = self.messages.remove(begun + at);
         self.bytes -= dropped.map_or(0, |dropped| dropped.size());
         true
     }
 
-    fn forget_first(&mut self) {
+    fn remove_first(&mut self) {
         self.begun = None;
         self.bytes -= self.messages.pop_front().map_or(0, |first| first.size());
     }
 
     /// Returns the next piece of the first message, which has begun.
-    fn cut(&mut self, lane: Lane) -> Piece {
+    fn next_piece(&mut self, lane: Lane) -> Piece {
         let first = self.messages.front().expect("a lane that is ready has a message");
-        let left = self.begun.expect("a lane that is ready has begun");
+        let sent = self.begun.expect("a lane that is ready has begun");
         let (total, head_bytes) = (first.size(), first.head.bytes().len());
         // A large message sends its head alone, and then its body from its own buffer.
         let small = total <= COPY_BYTES_MAX;
-        let head = if left == 0 { first.head } else { MessageHead::EMPTY };
-        let body = match left {
+        let head = if sent == 0 { first.head } else { MessageHead::EMPTY };
+        let body = match sent {
             0 if small => first.body.clone(),
             0 if head_bytes > 0 => Bytes::new(),
             _ => {
-                let from = left - head_bytes;
+                let from = sent - head_bytes;
                 first.body.slice(from..first.body.len().min(from + PEER_PIECE_BYTES_MAX))
             }
         };
-        let left = left + head.bytes().len() + body.len();
-        let piece = Piece { lane, group: first.group, total, head, body, last: left == total };
+        let sent = sent + head.bytes().len() + body.len();
+        let piece = Piece { lane, group: first.group, total, head, body, last: sent == total };
         if piece.last {
-            self.forget_first();
+            self.remove_first();
         } else {
-            self.begun = Some(left);
+            self.begun = Some(sent);
         }
         piece
     }

@@ -1,14 +1,14 @@
-//! Peer: for as long as a node is a member, one task dials it, takes its calls, and runs the single
+//! Peer: as long as a node is a member, one task dials it, accepts its calls, and runs the single
 //! connection with it.
 
 use super::admission::{KnownIncarnations, admit};
-use super::arbitrate::{Own, arbitrate};
+use super::arbitrate::{Phase, arbitrate};
 use super::counters::{Counters, PeerStatus};
 use super::endpoint::Endpoint;
-use super::greet::{self, Greeted};
-use super::handshake::{Hello, Speaker};
+use super::greet::{self, NewLink};
+use super::handshake::{Hello, PeerIdentity};
 use super::link::{self, Link, Terms};
-use super::network::{Broken, Failed, Member};
+use super::network::{Broken, ConnectFailure, Member};
 use super::refusal::Refusal;
 use super::transcript::Transcript;
 use runtime::world;
@@ -23,7 +23,7 @@ use tokio::time::sleep;
 /// Time after which a connection counts as good: the next dial then follows without a long pause.
 const GOOD_LINK_NS: u64 = 1_000_000_000;
 
-/// Incoming connection, and what was said on it.
+/// Incoming connection, with the transcript of its greetings.
 pub(super) struct Caller {
     pub(super) stream: TcpStream,
     pub(super) transcript: Transcript,
@@ -33,151 +33,160 @@ pub(super) struct Caller {
 pub(super) struct PeerCall {
     pub(super) caller: Caller,
     pub(super) hello: Hello,
-    /// Channel on which the call is returned if it is refused.
-    pub(super) back: oneshot::Sender<(Caller, Refusal)>,
+    /// Channel on which a refused call is returned.
+    pub(super) on_refusal: oneshot::Sender<(Caller, Refusal)>,
 }
 
 /// Peer, as the rest of the node sees it.
 pub(super) struct Peer {
-    plain: Mutex<Plain>,
+    state: Mutex<PeerState>,
     pub(super) counters: Arc<Counters>,
     pub(super) calls: mpsc::Sender<PeerCall>,
     pub(super) stop: watch::Sender<Option<Broken>>,
-    /// Signals that more is known of the peer's incarnations than when the current connection
-    /// began.
-    news: Notify,
+    /// Signals that the current connection must be checked again: known incarnations or the
+    /// credential have changed.
+    changed: Notify,
 }
 
 /// State behind the lock.
-struct Plain {
+struct PeerState {
     member: Member,
     known: KnownIncarnations,
     link: Option<Arc<Link>>,
     /// Time since which there is no connection, in this node's milliseconds: the end of the last
     /// one, or when the peer became known. `None` while there is one.
-    away_since_ms: Option<u64>,
+    disconnected_since_ms: Option<u64>,
     broken: Option<Broken>,
-    failed: Option<Failed>,
+    failed: Option<ConnectFailure>,
 }
 
 impl Peer {
     pub(super) fn new(member: Member, calls: mpsc::Sender<PeerCall>) -> Peer {
         let Member { incarnation, incarnation_id, .. } = member;
         let known = KnownIncarnations { incarnation, incarnation_id, process: None };
-        let away_since_ms = Some(world::milliseconds());
-        let plain = Plain { member, known, link: None, away_since_ms, broken: None, failed: None };
+        let disconnected_since_ms = Some(world::milliseconds());
+        let state = PeerState {
+            member,
+            known,
+            link: None,
+            disconnected_since_ms,
+            broken: None,
+            failed: None,
+        };
         Peer {
-            plain: Mutex::new(plain),
+            state: Mutex::new(state),
             counters: Arc::default(),
             calls,
             stop: watch::Sender::new(None),
-            news: Notify::new(),
+            changed: Notify::new(),
         }
     }
 
     /// Updates the member's name, address or recorded incarnation.
     pub(super) fn update(&self, member: Member) {
-        let mut plain = self.plain();
-        if member.incarnation > plain.known.incarnation {
-            plain.known.incarnation = member.incarnation;
-            // Known of an earlier incarnation, and no evidence against a process of this one.
-            plain.known.process = None;
+        let mut state = self.state();
+        if member.incarnation > state.known.incarnation {
+            state.known.incarnation = member.incarnation;
+            // The known process belongs to an earlier incarnation.
+            state.known.process = None;
         }
-        // An incarnation below the recorded number can't go on record any more, so what this
-        // process saw of those no longer counts.
-        let seen = plain.known.incarnation_id.map_or(0, |incarnation_id| incarnation_id.number);
+        // An incarnation below the recorded number can't be recorded any more, so those seen by
+        // this process are irrelevant.
+        let seen = state.known.incarnation_id.map_or(0, |incarnation_id| incarnation_id.number);
         if member.incarnation_id.is_some() && member.incarnation.0 >= seen {
-            plain.known.incarnation_id = member.incarnation_id;
+            state.known.incarnation_id = member.incarnation_id;
         }
-        plain.member = member;
-        drop(plain);
-        self.news.notify_one();
+        state.member = member;
+        drop(state);
+        self.changed.notify_one();
     }
 
-    /// Re-checks the current connection: it may have to prove more than when it began.
-    pub(super) fn renew(&self) {
-        self.news.notify_one();
+    /// Requests a check of the current connection: the credential may have become required.
+    pub(super) fn recheck(&self) {
+        self.changed.notify_one();
     }
 
     /// Resolves when the current connection would no longer be accepted: its incarnation is refused
-    /// by now, or it lacks a proof that is required by now. This node may have known less when it
-    /// began.
-    async fn outdated(&self, endpoint: &Endpoint) -> Broken {
+    /// by now, or it lacks a proof that is required by now.
+    async fn wait_outdated(&self, endpoint: &Endpoint) -> Broken {
         loop {
-            self.news.notified().await;
+            self.changed.notified().await;
             let is_required = endpoint.credential().is_some_and(|known| known.is_required);
-            let plain = self.plain();
-            let terms = plain.link.as_ref().map(|link| &link.terms);
-            let follows = |terms: &Terms| {
-                plain.known.follows((terms.node, terms.incarnation), &terms.incarnations).is_ok()
+            let state = self.state();
+            let terms = state.link.as_ref().map(|link| &link.terms);
+            let descends = |terms: &Terms| {
+                state
+                    .known
+                    .check_descent((terms.node, terms.incarnation), &terms.incarnations)
+                    .is_ok()
             };
-            if !terms.is_none_or(follows) {
-                return Broken::Outlived;
+            if !terms.is_none_or(descends) {
+                return Broken::Superseded;
             }
             if is_required && terms.is_some_and(|terms| !terms.is_proven) {
-                return Broken::Unproven;
+                return Broken::Unauthenticated;
             }
         }
     }
 
     pub(super) fn member(&self) -> Member {
-        self.plain().member.clone()
+        self.state().member.clone()
     }
 
     pub(super) fn known(&self) -> KnownIncarnations {
-        self.plain().known
+        self.state().known
     }
 
     /// Returns the current connection.
     pub(super) fn link(&self) -> Option<Arc<Link>> {
-        self.plain().link.clone()
+        self.state().link.clone()
     }
 
     pub(super) fn status(&self) -> PeerStatus {
-        let plain = self.plain();
+        let state = self.state();
         let now = world::milliseconds();
         let (waiting, dropped) =
-            plain.link.as_ref().map(|link| link.standing()).unwrap_or_default();
+            state.link.as_ref().map(|link| link.queue_status()).unwrap_or_default();
         let counters = &self.counters;
         PeerStatus {
-            node: plain.member.node,
-            name: plain.member.name.clone(),
-            address: plain.member.address.clone(),
-            connected: plain.link.as_ref().map(|link| link.terms.incarnation),
-            incarnation_id: plain.link.as_ref().and_then(|link| link.terms.incarnation_id()),
-            outdates: plain.failed.as_ref().and_then(Failed::outdates),
-            link: plain.link.as_ref().map_or(0, |link| link.terms.id),
+            node: state.member.node,
+            name: state.member.name.clone(),
+            address: state.member.address.clone(),
+            connected: state.link.as_ref().map(|link| link.terms.incarnation),
+            incarnation_id: state.link.as_ref().and_then(|link| link.terms.incarnation_id()),
+            old_copy_text: state.failed.as_ref().and_then(ConnectFailure::old_copy_text),
+            link: state.link.as_ref().map_or(0, |link| link.terms.id),
             links: counters.links.load(Relaxed),
-            heard_ms_ago: plain.link.as_ref().map(|link| link.heard_ms_ago()),
-            away_ms: plain.away_since_ms.map(|since| now.saturating_sub(since)),
+            received_ms_ago: state.link.as_ref().map(|link| link.silent_ms()),
+            disconnected_ms: state.disconnected_since_ms.map(|since| now.saturating_sub(since)),
             rtt_us: counters.rtt_us(),
             lanes: counters.lanes(waiting),
-            replaced: counters.replaced.load(Relaxed) + dropped.replaced,
-            full: counters.full.load(Relaxed) + dropped.full,
-            broken: plain.broken.as_ref().map(ToString::to_string),
-            failed: plain.failed.as_ref().map(ToString::to_string),
+            replaced_messages: counters.replaced.load(Relaxed) + dropped.replaced,
+            refused_messages: counters.full.load(Relaxed) + dropped.full,
+            last_disconnect: state.broken.as_ref().map(ToString::to_string),
+            last_failure: state.failed.as_ref().map(ToString::to_string),
         }
     }
 
-    fn plain(&self) -> MutexGuard<'_, Plain> {
-        self.plain.lock().expect("no one panics while holding it")
+    fn state(&self) -> MutexGuard<'_, PeerState> {
+        self.state.lock().expect("no one panics while holding it")
     }
 
     /// Records a failed attempt; logs it once, and again when the reason changes.
-    fn note(&self, failed: Failed) {
-        let (news, name) = {
-            let mut plain = self.plain();
-            let news = plain.failed.as_ref() != Some(&failed) && !failed.passes();
-            let name = plain.member.name.clone();
-            plain.failed = Some(failed.clone());
-            (news, name)
+    fn record_failure(&self, failed: ConnectFailure) {
+        let (is_new, name) = {
+            let mut state = self.state();
+            let is_new = state.failed.as_ref() != Some(&failed) && !failed.is_transient();
+            let name = state.member.name.clone();
+            state.failed = Some(failed.clone());
+            (is_new, name)
         };
-        match (news, &failed) {
-            // Anybody can send such texts, and different ones each time.
-            (true, Failed::Refused { is_trusted: false, .. }) => {
+        match (is_new, &failed) {
+            // Debug level: any process can send such texts, and different ones each time.
+            (true, ConnectFailure::Refused { is_trusted: false, .. }) => {
                 tracing::debug!(target: "peers", peer = name, "no connection: {failed}");
             }
-            (true, Failed::Unreachable(_)) => {
+            (true, ConnectFailure::Unreachable(_)) => {
                 tracing::info!(target: "peers", peer = name, "no connection: {failed}");
             }
             (true, _) => tracing::warn!(target: "peers", peer = name, "no connection: {failed}"),
@@ -185,31 +194,31 @@ impl Peer {
         }
     }
 
-    fn begins(&self, speaker: &Speaker, link: &Arc<Link>) {
-        let mut plain = self.plain();
-        plain.known = KnownIncarnations {
-            incarnation: plain.known.incarnation.max(speaker.incarnation),
-            incarnation_id: link.terms.incarnation_id().or(plain.known.incarnation_id),
-            process: Some(speaker.process),
+    fn on_connected(&self, identity: &PeerIdentity, link: &Arc<Link>) {
+        let mut state = self.state();
+        state.known = KnownIncarnations {
+            incarnation: state.known.incarnation.max(identity.incarnation),
+            incarnation_id: link.terms.incarnation_id().or(state.known.incarnation_id),
+            process: Some(identity.process),
         };
-        (plain.link, plain.failed) = (Some(link.clone()), None);
-        plain.away_since_ms = None;
+        (state.link, state.failed) = (Some(link.clone()), None);
+        state.disconnected_since_ms = None;
         self.counters.links.fetch_add(1, Relaxed);
         tracing::info!(
             target: "peers",
-            peer = plain.member.name,
-            node = %speaker.node,
-            incarnation = speaker.incarnation.0,
-            says_it_is = speaker.name,
+            peer = state.member.name,
+            node = %identity.node,
+            incarnation = identity.incarnation.0,
+            says_it_is = identity.name,
             "connected"
         );
     }
 
-    fn ends(&self, broken: Broken) {
-        let mut plain = self.plain();
-        tracing::info!(target: "peers", peer = plain.member.name, "connection ended: {broken}");
-        (plain.link, plain.broken) = (None, Some(broken));
-        plain.away_since_ms = Some(world::milliseconds());
+    fn on_disconnected(&self, broken: Broken) {
+        let mut state = self.state();
+        tracing::info!(target: "peers", peer = state.member.name, "connection ended: {broken}");
+        (state.link, state.broken) = (None, Some(broken));
+        state.disconnected_since_ms = Some(world::milliseconds());
     }
 }
 
@@ -224,44 +233,45 @@ pub(super) struct PeerTask {
 impl PeerTask {
     /// Keeps a connection with the peer until the node stops or the peer is no longer a member.
     pub(super) async fn run(mut self) {
-        let (mut previous, mut taken) = (0, None);
-        let (shortest, longest) = self.endpoint.settings.pause;
+        let (mut previous, mut replacement) = (0, None);
+        let (shortest, longest) = self.endpoint.settings.redial_pause;
         let mut pause = shortest;
-        while let Some(greeted) = self.greet(previous, taken.take(), &mut pause).await {
-            // Named in the next hello: a peer that still holds this link learns that it is lost.
-            previous = greeted.terms.id;
+        while let Some(new_link) = self.connect(previous, replacement.take(), &mut pause).await {
+            // Sent in the next hello: a peer that still has this link then knows that it is lost.
+            previous = new_link.terms.id;
             let began = world::nanoseconds();
-            taken = self.connected(greeted).await;
-            let good = world::nanoseconds().saturating_sub(began) >= GOOD_LINK_NS;
-            pause = if good { shortest } else { (pause * 2).min(longest) };
+            replacement = self.run_link(new_link).await;
+            let is_good = world::nanoseconds().saturating_sub(began) >= GOOD_LINK_NS;
+            pause = if is_good { shortest } else { (pause * 2).min(longest) };
         }
     }
 
-    /// Runs one connection from beginning to end. Returns the call that replaces it, if one does.
-    async fn connected(&mut self, greeted: Greeted) -> Option<PeerCall> {
+    /// Runs one connection from beginning to end. Returns the call that replaces it, if there is
+    /// one.
+    async fn run_link(&mut self, new_link: NewLink) -> Option<PeerCall> {
         let PeerTask { endpoint, peer, calls, stop } = self;
-        let Greeted { stream, terms, speaker } = greeted;
+        let NewLink { stream, terms, identity } = new_link;
         // The secret may have become required since the handshake began.
         let is_required = endpoint.credential().is_some_and(|known| known.is_required);
         if is_required && !terms.is_proven {
-            peer.note(Failed::Refuses(Refusal::Unproven));
+            peer.record_failure(ConnectFailure::RefusedLocally(Refusal::Unauthenticated));
             return None;
         }
-        let own = Own::Connected { link: terms.id, incarnation: terms.incarnation };
+        let own = Phase::Connected { link: terms.id, incarnation: terms.incarnation };
         let link = Link::new(terms, &endpoint.settings, peer.counters.clone());
-        peer.begins(&speaker, &link);
-        // Or since the line before: a task told to re-check then found the former connection.
-        peer.renew();
-        let mut taken = None;
+        peer.on_connected(&identity, &link);
+        // Or since the line before: a check requested before `on_connected` found no connection.
+        peer.recheck();
+        let mut replacement = None;
         let ended = async {
             loop {
                 tokio::select! {
                     biased;
                     broken = stopped(stop) => return broken,
-                    broken = peer.outdated(endpoint) => return broken,
+                    broken = peer.wait_outdated(endpoint) => return broken,
                     Some(call) = calls.recv() => {
-                        taken = judge(endpoint, peer, own, call);
-                        if taken.is_some() {
+                        replacement = admit_call(endpoint, peer, own, call);
+                        if replacement.is_some() {
                             return Broken::Replaced;
                         }
                     }
@@ -269,28 +279,28 @@ impl PeerTask {
             }
         };
         let broken = link::run(&link, stream, &endpoint.settings, &*endpoint.sink, ended).await;
-        peer.ends(broken);
-        taken
+        peer.on_disconnected(broken);
+        replacement
     }
 
-    /// Dials and takes calls until a handshake succeeds. `None`: the task is to end.
-    async fn greet(
+    /// Dials and accepts calls until a handshake succeeds. `None`: the task must end.
+    async fn connect(
         &mut self,
         previous: u64,
         mut call: Option<PeerCall>,
         pause: &mut Duration,
-    ) -> Option<Greeted> {
-        let longest = self.endpoint.settings.pause.1;
+    ) -> Option<NewLink> {
+        let longest = self.endpoint.settings.redial_pause.1;
         loop {
-            let (greeted, next) = match call.take() {
+            let (new_link, next) = match call.take() {
                 Some(call) => self.welcome(call).await?,
                 None => self.dial(previous, *pause).await?,
             };
             call = next;
-            match greeted {
-                Some(Ok(greeted)) => return Some(greeted),
+            match new_link {
+                Some(Ok(new_link)) => return Some(new_link),
                 Some(Err(failed)) => {
-                    self.peer.note(failed);
+                    self.peer.record_failure(failed);
                     *pause = (*pause * 2).min(longest);
                 }
                 None => {}
@@ -298,71 +308,71 @@ impl PeerTask {
         }
     }
 
-    /// Waits a while and dials, unless a call arrives that takes precedence. `None`: the task is to
-    /// end.
+    /// Pauses and dials, unless a call arrives that takes precedence. `None`: the task must end.
     async fn dial(&mut self, previous: u64, pause: Duration) -> Option<Attempt> {
         let PeerTask { endpoint, peer, calls, stop } = self;
-        let said = AtomicBool::new(false);
+        let sent = AtomicBool::new(false);
         let mut dial = pin!(async {
-            sleep(greet::pause(pause)).await;
-            greet::dial(endpoint, peer.member(), || peer.known(), previous, &said).await
+            sleep(greet::random_pause(pause)).await;
+            greet::dial(endpoint, peer.member(), || peer.known(), previous, &sent).await
         });
         loop {
             tokio::select! {
                 biased;
                 _ = stopped(stop) => return None,
                 Some(call) = calls.recv() => {
-                    // Until its hello is out nobody can have accepted this dial, and the call wins.
-                    let own = if said.load(Relaxed) { Own::Dialling } else { Own::Waiting };
-                    if let Some(call) = judge(endpoint, peer, own, call) {
+                    // Before its hello is sent the other side can't have accepted this dial, and
+                    // the call wins.
+                    let own = if sent.load(Relaxed) { Phase::Dialling } else { Phase::Waiting };
+                    if let Some(call) = admit_call(endpoint, peer, own, call) {
                         return Some((None, Some(call)));
                     }
                 }
-                greeted = &mut dial => return Some((Some(greeted), None)),
+                new_link = &mut dial => return Some((Some(new_link), None)),
             }
         }
     }
 
-    /// Welcomes a call, unless a newer one of the same peer arrives. `None`: the task is to end.
+    /// Welcomes a call, unless a newer one of the same peer arrives. `None`: the task must end.
     async fn welcome(&mut self, call: PeerCall) -> Option<Attempt> {
         let PeerTask { endpoint, peer, calls, stop } = self;
-        let PeerCall { caller: Caller { stream, transcript }, hello, back: _ } = call;
+        let PeerCall { caller: Caller { stream, transcript }, hello, on_refusal: _ } = call;
         let mut welcome = pin!(greet::welcome(endpoint, stream, hello, transcript));
         loop {
             tokio::select! {
                 biased;
                 _ = stopped(stop) => return None,
                 Some(call) = calls.recv() => {
-                    if let Some(call) = judge(endpoint, peer, Own::Welcoming, call) {
+                    if let Some(call) = admit_call(endpoint, peer, Phase::Welcoming, call) {
                         return Some((None, Some(call)));
                     }
                 }
-                greeted = &mut welcome => return Some((Some(greeted), None)),
+                new_link = &mut welcome => return Some((Some(new_link), None)),
             }
         }
     }
 }
 
 /// Outcome of an attempt, if it ended, and the call that continues in its place.
-type Attempt = (Option<Result<Greeted, Failed>>, Option<PeerCall>);
+type Attempt = (Option<Result<NewLink, ConnectFailure>>, Option<PeerCall>);
 
 /// Returns the call if it is accepted; else sends it back with the refusal. Admission is checked
-/// again, since the call may have waited here while another incarnation of its node came and went.
-fn judge(endpoint: &Endpoint, peer: &Peer, own: Own, call: PeerCall) -> Option<PeerCall> {
-    let me = endpoint.speaker();
-    let verdict = admit(&me, &call.hello, Some(peer.known()))
-        .and_then(|()| arbitrate(me.node, own, &call.hello));
+/// again, since another incarnation of its node may have connected while the call waited.
+fn admit_call(endpoint: &Endpoint, peer: &Peer, own: Phase, call: PeerCall) -> Option<PeerCall> {
+    let local = endpoint.identity();
+    let verdict = admit(&local, &call.hello, Some(peer.known()))
+        .and_then(|()| arbitrate(local.node, own, &call.hello));
     match verdict {
         Ok(()) => Some(call),
         Err(refusal) => {
-            // If no task waits for it, the call was given up: dropping it closes it.
-            let _ = call.back.send((call.caller, refusal));
+            // If no task awaits it, the call was abandoned: dropping it closes the socket.
+            let _ = call.on_refusal.send((call.caller, refusal));
             None
         }
     }
 }
 
-/// Waits until this peer's task is to end; returns the reason.
+/// Waits until this peer's task must end; returns the reason.
 async fn stopped(stop: &mut watch::Receiver<Option<Broken>>) -> Broken {
     match stop.wait_for(Option::is_some).await {
         Ok(why) => why.clone().unwrap_or(Broken::Stopping),

@@ -8,16 +8,16 @@ const BURST_MS: u64 = 50;
 pub(super) struct Rate {
     /// Limit. 0: unlimited.
     bytes_per_second: u64,
-    /// Bytes that may be sent now. May be negative: a piece is sent whole, and the next one waits
+    /// Bytes that may be sent now. May be negative: a piece is never split, and the next one waits
     /// longer.
-    left: i64,
-    filled_at: u64,
+    tokens: i64,
+    refilled_at: u64,
 }
 
 impl Rate {
     pub(super) fn new(bytes_per_second: u64, now: u64) -> Rate {
-        let mut rate = Rate { bytes_per_second, left: 0, filled_at: now };
-        rate.left = rate.burst();
+        let mut rate = Rate { bytes_per_second, tokens: 0, refilled_at: now };
+        rate.tokens = rate.burst();
         rate
     }
 
@@ -32,26 +32,26 @@ impl Rate {
         if self.bytes_per_second == 0 {
             return 0;
         }
-        let passed = now.saturating_sub(self.filled_at);
-        let gained = u128::from(passed) * u128::from(self.bytes_per_second) / 1_000_000_000;
+        let elapsed_ns = now.saturating_sub(self.refilled_at);
+        let gained = u128::from(elapsed_ns) * u128::from(self.bytes_per_second) / 1_000_000_000;
         let gained = i64::try_from(gained).unwrap_or(i64::MAX);
-        // Time worth less than a byte is not lost: the clock only advances with a gain.
+        // Fractions of a byte are not lost: `refilled_at` only advances with a gain.
         if gained > 0 {
-            self.left = self.left.saturating_add(gained).min(self.burst());
-            self.filled_at = now;
+            self.tokens = self.tokens.saturating_add(gained).min(self.burst());
+            self.refilled_at = now;
         }
-        if self.left > 0 {
+        if self.tokens > 0 {
             return 0;
         }
-        let lacking = u128::from(self.left.unsigned_abs()) + 1;
-        let nanoseconds = lacking * 1_000_000_000 / u128::from(self.bytes_per_second) + 1;
+        let missing = u128::from(self.tokens.unsigned_abs()) + 1;
+        let nanoseconds = missing * 1_000_000_000 / u128::from(self.bytes_per_second) + 1;
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
 
     /// Deducts sent bytes.
     pub(super) fn spend(&mut self, bytes: usize) {
         if self.bytes_per_second > 0 {
-            self.left = self.left.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
+            self.tokens = self.tokens.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
         }
     }
 }

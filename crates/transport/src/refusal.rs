@@ -11,23 +11,23 @@ pub enum Refusal {
     /// Both sides know versions of the protocol, but none in common.
     NoCommonVersion {
         /// Lowest and highest version of the refusing side.
-        ours: (u16, u16),
+        local: (u16, u16),
         /// Lowest and highest version of the other side.
-        theirs: (u16, u16),
+        remote: (u16, u16),
     },
     /// Nodes of different clusters.
     ForeignCluster {
         /// Cluster of the refusing side.
-        ours: ClusterId,
+        local: ClusterId,
         /// Cluster of the other side.
-        theirs: ClusterId,
+        remote: ClusterId,
     },
-    /// A node has reached itself.
-    Oneself,
+    /// A node has dialled itself.
+    SelfConnection,
     /// Another node answers at that address.
     OtherNode {
         /// Node that was dialled.
-        wanted: NodeId,
+        target: NodeId,
         /// Node that answered.
         found: NodeId,
     },
@@ -38,24 +38,24 @@ pub enum Refusal {
         /// The caller.
         node: NodeId,
         /// Incarnation that it claims.
-        said: Incarnation,
+        claimed: Incarnation,
         /// Highest incarnation seen.
-        seen: Incarnation,
+        highest_seen: Incarnation,
     },
     /// Two processes claim the same incarnation of the same node.
     TwoProcesses(NodeId),
     /// The two nodes are connected already.
     Connected,
-    /// The refusing side is dialling itself, and its dial takes precedence.
+    /// The refusing side is dialling the caller at the same time, and its dial takes precedence.
     Dialling,
     /// Too many handshakes are in progress.
     Busy,
     /// The caller does not list the incarnation accepted last: it descends from an earlier one.
-    Copied {
+    OldCopy {
         /// The caller.
         node: NodeId,
         /// Incarnation that it claims.
-        said: Incarnation,
+        claimed: Incarnation,
         /// Incarnation that it does not list.
         incarnation_id: Incarnation,
     },
@@ -65,23 +65,23 @@ pub enum Refusal {
         /// The caller.
         node: NodeId,
         /// Incarnation that it claims.
-        said: Incarnation,
+        claimed: Incarnation,
         /// Highest incarnation seen.
-        seen: Incarnation,
+        highest_seen: Incarnation,
     },
     /// Its greeting does not prove that it holds the cluster's secret.
-    Unproven,
+    Unauthenticated,
     /// Malformed greeting; the text names the field.
     Malformed(&'static str),
 }
 
 impl Refusal {
-    /// Returns its number on the wire; it never changes once released.
+    /// Returns its number on the wire, which never changes once released.
     pub(super) fn code(&self) -> u8 {
         match self {
             Refusal::NoCommonVersion { .. } => 1,
             Refusal::ForeignCluster { .. } => 2,
-            Refusal::Oneself => 3,
+            Refusal::SelfConnection => 3,
             Refusal::OtherNode { .. } => 4,
             Refusal::NotAMember(_) => 5,
             Refusal::Outdated { .. } => 6,
@@ -90,114 +90,118 @@ impl Refusal {
             Refusal::Dialling => 9,
             Refusal::Busy => 10,
             Refusal::Malformed(_) => 11,
-            Refusal::Copied { .. } => 12,
-            Refusal::Unproven => 13,
+            Refusal::OldCopy { .. } => 12,
+            Refusal::Unauthenticated => 13,
             Refusal::FarAhead { .. } => 14,
         }
     }
 
     /// Returns true if the refusal is transient and not worth a log line.
-    pub(super) fn passes(code: u8) -> bool {
+    pub(super) fn is_transient(code: u8) -> bool {
         (8..=10).contains(&code)
     }
 
-    /// Returns true if it says that the refused node runs on an old copy of its directory.
-    pub(super) fn outdates(code: u8) -> bool {
+    /// Returns true if the reason is that the refused node runs on an old copy of its directory.
+    pub(super) fn reports_old_copy(code: u8) -> bool {
         matches!(code, 6 | 12)
     }
 
     /// Returns the text for a caller that has not proven to be a member: without the ids of this
-    /// cluster and this node, with which a stranger could impersonate one.
-    pub(super) fn words_for_strangers(&self) -> String {
-        let words = match self {
+    /// cluster and this node, which would help to impersonate a member.
+    pub(super) fn redacted_text(&self) -> String {
+        let text = match self {
             Refusal::ForeignCluster { .. } => {
-                "another cluster than this node's; give the right address, or join the node to \
-                 this cluster with an empty data directory"
+                "different clusters: this node belongs to another; correct the address, or join \
+                 the node to this cluster with an empty data directory"
             }
             Refusal::OtherNode { .. } => {
-                "another node than the one looked for lives here; correct the member's address"
+                "another node has this address; correct the member's address"
             }
-            others => return others.to_string(),
+            other => return other.to_string(),
         };
-        words.into()
+        text.into()
     }
 
-    pub(super) fn versions(ours: Versions, theirs: Versions) -> Refusal {
+    pub(super) fn versions(local: Versions, remote: Versions) -> Refusal {
         let pair = |versions: Versions| (versions.lowest, versions.highest);
-        Refusal::NoCommonVersion { ours: pair(ours), theirs: pair(theirs) }
+        Refusal::NoCommonVersion { local: pair(local), remote: pair(remote) }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NoCommonVersion { ours, theirs } => write!(
+            Refusal::NoCommonVersion { local, remote } => write!(
                 f,
                 "no common version of the peer protocol: this node speaks {} to {}, the other {} \
                  to {}; upgrade the older one, one release at a time",
-                ours.0, ours.1, theirs.0, theirs.1
+                local.0, local.1, remote.0, remote.1
             ),
-            Refusal::ForeignCluster { ours, theirs } => write!(
+            Refusal::ForeignCluster { local, remote } => write!(
                 f,
-                "another cluster: this node belongs to {:016x}, the other to {:016x}; give the \
-                 right address, or join the node to this cluster with an empty data directory",
-                ours.0, theirs.0
+                "different clusters: this node belongs to {:016x}, the other to {:016x}; correct \
+                 the address, or join the node to this cluster with an empty data directory",
+                local.0, remote.0
             ),
-            Refusal::Oneself => f.write_str(
-                "a node reached itself: the address of another member points here; correct that \
+            Refusal::SelfConnection => f.write_str(
+                "the node connected to itself: the address of another member points to this node; \
+                 correct that member's address",
+            ),
+            Refusal::OtherNode { target, found } => write!(
+                f,
+                "expected node {:016x} at this address, but node {:016x} has it; correct the \
                  member's address",
-            ),
-            Refusal::OtherNode { wanted, found } => write!(
-                f,
-                "node {:016x} was looked for, but node {:016x} lives here; correct the member's \
-                 address",
-                wanted.0, found.0
+                target.0, found.0
             ),
             Refusal::NotAMember(node) => write!(
                 f,
-                "node {:016x} is no member of the cluster; add it first, and if it was removed, \
-                 join it with an empty data directory under a new id",
+                "node {:016x} is not a member of the cluster; add it first, or if it was removed, \
+                 join it with an empty data directory as a new node",
                 node.0
             ),
-            Refusal::Outdated { node, said, seen } => write!(
+            Refusal::Outdated { node, claimed, highest_seen } => write!(
                 f,
-                "node {:016x} says it is in its life {said}, but its life {seen} was seen: its \
-                 data directory was wiped, restored or copied, so it may have forgotten its votes; \
-                 remove the member, and join with an empty data directory under a new id",
+                "node {:016x} has incarnation {claimed}, but its incarnation {highest_seen} was \
+                 seen: its data directory was wiped, restored or copied, so it may have lost its \
+                 votes; remove the member, and join with an empty data directory as a new node",
                 node.0
             ),
             Refusal::TwoProcesses(node) => write!(
                 f,
-                "two processes say they are node {:016x}: stop the one that runs on a copy of the \
-                 data directory, and delete that copy",
+                "two processes have the id of node {:016x}: stop the one that runs on a copy of \
+                 the data directory, and delete that copy",
                 node.0
             ),
-            Refusal::Copied { node, said, incarnation_id } => write!(
+            Refusal::OldCopy { node, claimed, incarnation_id } => write!(
                 f,
-                "node {:016x} says it is in its life {said}, and does not know its own life \
-                 {incarnation_id}, which was let in: its data directory is an old copy, so it may \
-                 have forgotten its votes; put the newest one back, or replace the member and \
-                 start it with an empty one",
+                "node {:016x} has incarnation {claimed}, and does not know its own incarnation \
+                 {incarnation_id}, which was admitted: its data directory is an old copy, so it \
+                 may have lost its votes; restore the newest one, or replace the member and start \
+                 it with an empty one",
                 node.0
             ),
-            Refusal::FarAhead { node, said, seen } => far_ahead(f, *node, *said, *seen),
-            Refusal::Unproven => f.write_str(UNPROVEN),
+            Refusal::FarAhead { node, claimed, highest_seen } => {
+                far_ahead(f, *node, *claimed, *highest_seen)
+            }
+            Refusal::Unauthenticated => f.write_str(UNPROVEN),
             Refusal::Connected => f.write_str("connected already; try again"),
-            Refusal::Dialling => f.write_str("a dial of this node is under way; wait for it"),
-            Refusal::Busy => f.write_str("too many connections are being greeted; try again"),
+            Refusal::Dialling => f.write_str(
+                "this node is already connecting to the other; wait for that connection",
+            ),
+            Refusal::Busy => f.write_str("too many connections are in their handshake; try again"),
             Refusal::Malformed(field) => write!(
                 f,
-                "no greeting of a peer ({field}); the peer address is for nodes only, clients have \
-                 an address of their own"
+                "not a peer's greeting ({field}); the peer address is for nodes only, clients must \
+                 use the client address"
             ),
         }
     }
 }
 
-const UNPROVEN: &str = "the greeting does not prove that its sender holds the cluster's secret: a \
-                        node of an older version is upgraded; one without the file SECRET in its \
-                        data directory, as one that joined with an older version, is replaced and \
-                        joins anew; a stranger is not let in";
+const UNPROVEN: &str = "the greeting does not prove that its sender has the cluster's secret: \
+                        upgrade a node of an older version; replace a node without the file SECRET \
+                        in its data directory (one that joined with an older version), so that it \
+                        joins again";
 
 fn far_ahead(
     f: &mut fmt::Formatter<'_>,
@@ -207,9 +211,9 @@ fn far_ahead(
 ) -> fmt::Result {
     write!(
         f,
-        "node {:016x} says it is in its life {said}, and the last one seen was {seen}: no node \
-         starts so often; if its INCARNATION file was changed, replace the member and start it \
-         with an empty data directory",
+        "node {:016x} has incarnation {said}, but the last one seen was {seen}: no node starts so \
+         often; if its INCARNATION file was changed, replace the member and start it with an empty \
+         data directory",
         node.0
     )
 }

@@ -1,4 +1,4 @@
-//! Requests from node to node: a token leads each answer to its caller, and every caller gets an
+//! Requests from node to node: a token matches each answer to its caller, and every caller gets an
 //! answer or the right kind of error, in bounded time.
 //!
 //! A request that never left did not happen (`Unavailable`: retry elsewhere). A request that left
@@ -8,7 +8,7 @@
 
 use super::credential::Credential;
 use super::incarnation::Incarnation;
-use super::message::{Lane, Message, Receipt, Sending};
+use super::message::{Lane, Message, Receipt, SendOutcome};
 use super::network::{Broken, IncomingMessage, Member, Network, Sink};
 use super::settings::PeerSettings;
 use super::{counters::PeerStatus, tcp::TcpNetwork};
@@ -24,8 +24,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Size of the head of a request or an answer: kind, token, milliseconds that the caller still
-/// waits.
+/// Size of the head of a request or an answer: kind, token, remaining timeout of the caller in
+/// milliseconds.
 const HEAD_BYTES: usize = 13;
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
@@ -42,46 +42,47 @@ pub enum CallError {
     TooLarge,
     /// The connection broke, or the deadline passed, before it was sent.
     NotSent(NodeId),
-    /// The node took the request and declined it: nothing happened.
+    /// The node received the request and declined it: nothing happened.
     Declined(NodeId),
     /// The connection broke after it was sent.
     Broken(NodeId),
     /// The deadline passed after it was sent.
-    Late(NodeId),
+    TimedOut(NodeId),
 }
 
 impl From<CallError> for Error {
     fn from(why: CallError) -> Error {
-        let say = |reason, node: NodeId, words: &str| {
+        let error_for = |reason, node: NodeId, words: &str| {
             Error::new(reason, format!("node {:016x} {words}", node.0))
         };
         match why {
             CallError::NoLink(node) => {
-                say(Reason::NoQuorum, node, "is not connected: nothing was sent; try again")
+                error_for(Reason::NoQuorum, node, "is not connected: nothing was sent; try again")
             }
             CallError::Full => Error::new(
                 Reason::Overloaded,
-                "too much waits for another node: nothing was sent; try again later",
+                "the send queue to another node is full: nothing was sent; try again later",
             ),
             CallError::TooLarge => Error::new(
                 Reason::TooLarge,
-                format!("a request passed on has at most {PEER_CALL_BYTES_MAX} bytes"),
+                format!("a forwarded request may have at most {PEER_CALL_BYTES_MAX} bytes"),
             ),
             CallError::NotSent(node) => {
-                say(Reason::NoQuorum, node, "was not reached: nothing was sent; try again")
+                error_for(Reason::NoQuorum, node, "was not reached: nothing was sent; try again")
             }
             CallError::Declined(node) => {
-                say(Reason::Overloaded, node, "is too busy and did nothing; try again later")
+                error_for(Reason::Overloaded, node, "is too busy and did nothing; try again later")
             }
-            CallError::Broken(node) => say(
+            CallError::Broken(node) => error_for(
                 Reason::InDoubt,
                 node,
-                "was lost before it answered: it may have happened; read before retrying",
+                "was lost before it answered: the request may have been applied; read before \
+                 retrying",
             ),
-            CallError::Late(node) => say(
+            CallError::TimedOut(node) => error_for(
                 Reason::DeadlinePassed,
                 node,
-                "did not answer in time: it may have happened; read before retrying",
+                "did not answer in time: the request may have been applied; read before retrying",
             ),
         }
     }
@@ -95,8 +96,8 @@ pub struct IncomingCall {
     pub incarnation: Incarnation,
     /// Group to which it is addressed.
     pub group: GroupId,
-    /// Time for which the caller waits from now on; later it reads no answer.
-    pub within: Duration,
+    /// Remaining time for which the caller waits; later it ignores an answer.
+    pub timeout: Duration,
     /// Payload of the request.
     pub payload: Bytes,
     token: u64,
@@ -105,17 +106,17 @@ pub struct IncomingCall {
 /// Receiver of messages, connection events and requests.
 pub trait Receiver: Sink {
     /// Delivers a request. Must hand over and return, like [`Sink::deliver`].
-    fn asked(&self, asked: IncomingCall);
+    fn deliver_call(&self, call: IncomingCall);
 }
 
-/// Request that waits for its answer.
+/// Request that awaits its answer.
 struct WaitingCall {
     to: NodeId,
     receipt: Receipt,
     answer: oneshot::Sender<Result<Bytes, CallError>>,
 }
 
-/// Table of callers that wait for answers. It stands between the network and the receiver.
+/// Table of callers that await answers, between the network and the receiver.
 struct PendingCalls {
     receiver: Arc<dyn Receiver>,
     waiting: Mutex<BTreeMap<u64, WaitingCall>>,
@@ -128,19 +129,19 @@ impl PendingCalls {
         self.waiting.lock().expect("no one panics while holding it")
     }
 
-    fn arrived(&self, message: IncomingMessage) -> Result<(), Malformed> {
+    fn on_call_message(&self, message: IncomingMessage) -> Result<(), Malformed> {
         let IncomingMessage { from, incarnation, group, mut payload, .. } = message;
         let mut reader = Reader::new(&payload);
         let (kind, token) = (reader.u8("kind")?, reader.u64("token")?);
-        let within = Duration::from_millis(u64::from(reader.u32("within")?));
+        let timeout = Duration::from_millis(u64::from(reader.u32("within")?));
         payload.advance(HEAD_BYTES);
         let answer = match kind {
             QUESTION => {
-                self.receiver.asked(IncomingCall {
+                self.receiver.deliver_call(IncomingCall {
                     from,
                     incarnation,
                     group,
-                    within,
+                    timeout,
                     payload,
                     token,
                 });
@@ -150,10 +151,10 @@ impl PendingCalls {
             DECLINED => Err(CallError::Declined(from)),
             _ => return Err(Malformed("kind")),
         };
-        let mut all = self.waiting();
+        let mut calls = self.waiting();
         // Only the node that was asked may answer; a late answer finds no caller.
-        if all.get(&token).is_some_and(|waiting| waiting.to == from)
-            && let Some(waiting) = all.remove(&token)
+        if calls.get(&token).is_some_and(|waiting| waiting.to == from)
+            && let Some(waiting) = calls.remove(&token)
         {
             let _ = waiting.answer.send(answer);
         }
@@ -167,7 +168,7 @@ impl Sink for PendingCalls {
             return self.receiver.deliver(message);
         }
         let from = message.from;
-        if let Err(Malformed(field)) = self.arrived(message) {
+        if let Err(Malformed(field)) = self.on_call_message(message) {
             tracing::warn!(target: "peers", %from, "a request is malformed: {field}");
         }
     }
@@ -178,12 +179,12 @@ impl Sink for PendingCalls {
 
     fn broken(&self, node: NodeId, reason: &Broken) {
         let lost: Vec<_> = {
-            let mut all = self.waiting();
-            let lost = all.extract_if(.., |_, waiting| waiting.to == node);
+            let mut calls = self.waiting();
+            let lost = calls.extract_if(.., |_, waiting| waiting.to == node);
             lost.map(|(_, waiting)| waiting).collect()
         };
         for waiting in lost {
-            let why = match waiting.receipt.take_back() {
+            let why = match waiting.receipt.revoke() {
                 true => CallError::NotSent(node),
                 false => CallError::Broken(node),
             };
@@ -193,18 +194,18 @@ impl Sink for PendingCalls {
     }
 }
 
-/// Guard that removes a request from the table, even if its caller gives up.
-struct Forget<'a> {
-    mailroom: &'a PendingCalls,
+/// Guard that removes a request from the table, even if its caller is dropped.
+struct CallGuard<'a> {
+    pending_calls: &'a PendingCalls,
     token: u64,
     receipt: Receipt,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        // What still waits must not be sent when nobody waits for its answer.
-        self.receipt.take_back();
-        self.mailroom.waiting().remove(&self.token);
+        // A queued request must not be sent once its answer is no longer awaited.
+        self.receipt.revoke();
+        self.pending_calls.waiting().remove(&self.token);
     }
 }
 
@@ -212,7 +213,7 @@ impl Drop for Forget<'_> {
 #[derive(Clone)]
 pub struct Peers {
     network: Arc<dyn Network>,
-    mailroom: Arc<PendingCalls>,
+    pending_calls: Arc<PendingCalls>,
 }
 
 impl Peers {
@@ -227,24 +228,24 @@ impl Peers {
             let network = TcpNetwork::start(settings, listener, sink, tasks);
             Arc::new(network) as Arc<dyn Network>
         };
-        Peers::over(tcp, receiver, world::chance())
+        Peers::with_network(tcp, receiver, world::random_u64())
     }
 
-    /// Starts peers over any network; a simulator enters here in place of sockets. Tokens of
+    /// Starts peers over any network; a simulator passes its own in place of sockets. Tokens of
     /// requests count up from `first_token`, which differs between incarnations, so that an answer
     /// to an earlier incarnation finds no caller.
-    pub fn over(
+    pub fn with_network(
         network: impl FnOnce(Arc<dyn Sink>) -> Arc<dyn Network>,
         receiver: Arc<dyn Receiver>,
         first_token: u64,
     ) -> Peers {
         let token = AtomicU64::new(first_token);
-        let mailroom = Arc::new(PendingCalls { receiver, waiting: Mutex::default(), token });
-        Peers { network: network(mailroom.clone()), mailroom }
+        let pending_calls = Arc::new(PendingCalls { receiver, waiting: Mutex::default(), token });
+        Peers { network: network(pending_calls.clone()), pending_calls }
     }
 
-    /// Queues a message; see [`Network::send`]. For requests use [`Peers::ask`].
-    pub fn send(&self, to: NodeId, message: Message) -> Sending {
+    /// Queues a message; see [`Network::send`]. For requests use [`Peers::call`].
+    pub fn send(&self, to: NodeId, message: Message) -> SendOutcome {
         assert!(message.lane != Lane::Call, "the lane of requests belongs to the mailroom");
         self.network.send(to, message)
     }
@@ -259,9 +260,9 @@ impl Peers {
         self.network.credential()
     }
 
-    /// Returns true if there is a connection to that node now; see [`Network::linked`].
-    pub fn linked(&self, to: NodeId) -> bool {
-        self.network.linked(to)
+    /// Returns true if there is a connection to that node now; see [`Network::is_linked`].
+    pub fn is_linked(&self, to: NodeId) -> bool {
+        self.network.is_linked(to)
     }
 
     /// Returns the time since anything was received from that node; see [`Network::silent_ms`].
@@ -270,21 +271,21 @@ impl Peers {
     }
 
     /// Sends a bulk message; waits for space as long as there is a connection.
-    pub async fn send_bulk(&self, to: NodeId, message: Message) -> Sending {
+    pub async fn send_bulk(&self, to: NodeId, message: Message) -> SendOutcome {
         assert!(message.lane == Lane::Bulk, "only bulk waits for room");
         loop {
             match self.network.send(to, message.clone()) {
-                Sending::Full => {}
+                SendOutcome::Full => {}
                 other => return other,
             }
-            if self.network.bulk_room(to).await == Sending::NoLink {
-                return Sending::NoLink;
+            if self.network.wait_bulk_space(to).await == SendOutcome::NoLink {
+                return SendOutcome::NoLink;
             }
         }
     }
 
     /// Sends a request to a node, and waits for its answer at most `within`.
-    pub async fn ask(
+    pub async fn call(
         &self,
         to: NodeId,
         group: GroupId,
@@ -294,47 +295,48 @@ impl Peers {
         if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
             return Err(CallError::TooLarge);
         }
-        let token = self.mailroom.token.fetch_add(1, Relaxed);
+        let token = self.pending_calls.token.fetch_add(1, Relaxed);
         let (receipt, (sender, answer)) = (Receipt::default(), oneshot::channel());
         {
-            let mut waiting = self.mailroom.waiting();
+            let mut waiting = self.pending_calls.waiting();
             if waiting.len() >= PEER_CALLS_MAX {
                 return Err(CallError::Full);
             }
-            // Registered before it is sent, so that any outcome finds it here.
+            // Registered before it is sent, so that every outcome finds it in the table.
             waiting.insert(token, WaitingCall { to, receipt: receipt.clone(), answer: sender });
         }
-        let forget = Forget { mailroom: &self.mailroom, token, receipt: receipt.clone() };
+        let guard =
+            CallGuard { pending_calls: &self.pending_calls, token, receipt: receipt.clone() };
         let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
-        let mut question = letter(QUESTION, token, within_ms, group, body);
+        let mut question = call_message(QUESTION, token, within_ms, group, body);
         question.receipt = Some(receipt);
         match self.network.send(to, question) {
-            Sending::Sent => {}
-            Sending::Full => return Err(CallError::Full),
-            Sending::NoLink => return Err(CallError::NoLink(to)),
+            SendOutcome::Sent => {}
+            SendOutcome::Full => return Err(CallError::Full),
+            SendOutcome::NoLink => return Err(CallError::NoLink(to)),
         }
         match world::timeout(within, answer).await {
             Some(Ok(answer)) => answer,
-            // The table drops no caller without an outcome, so this is the end of the node.
+            // The table drops no caller without an outcome, so the node is being destroyed.
             Some(Err(_)) => Err(CallError::Broken(to)),
-            None if forget.receipt.take_back() => Err(CallError::NotSent(to)),
-            None => Err(CallError::Late(to)),
+            None if guard.receipt.revoke() => Err(CallError::NotSent(to)),
+            None => Err(CallError::TimedOut(to)),
         }
     }
 
-    /// Answers a request. Errors: too large; nothing is sent then.
-    pub fn answer(&self, asked: &IncomingCall, body: Bytes) -> base::Result<Sending> {
+    /// Answers a request. Errors: the answer is too large; nothing is sent.
+    pub fn answer(&self, call: &IncomingCall, body: Bytes) -> base::Result<SendOutcome> {
         if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
             return Err(Error::from(CallError::TooLarge));
         }
-        let answer = letter(ANSWER, asked.token, 0, asked.group, body);
-        Ok(self.network.send(asked.from, answer))
+        let answer = call_message(ANSWER, call.token, 0, call.group, body);
+        Ok(self.network.send(call.from, answer))
     }
 
     /// Declines a request: nothing was done, and nothing will be.
-    pub fn decline(&self, asked: &IncomingCall) -> Sending {
-        let answer = letter(DECLINED, asked.token, 0, asked.group, Bytes::new());
-        self.network.send(asked.from, answer)
+    pub fn decline(&self, call: &IncomingCall) -> SendOutcome {
+        let answer = call_message(DECLINED, call.token, 0, call.group, Bytes::new());
+        self.network.send(call.from, answer)
     }
 
     /// Sets the members of the cluster; see [`Network::set_members`].
@@ -353,7 +355,7 @@ impl Peers {
     }
 }
 
-fn letter(kind: u8, token: u64, within_ms: u32, group: GroupId, body: Bytes) -> Message {
+fn call_message(kind: u8, token: u64, within_ms: u32, group: GroupId, body: Bytes) -> Message {
     let mut head = [0; HEAD_BYTES];
     head[0] = kind;
     head[1..9].copy_from_slice(&token.to_le_bytes());

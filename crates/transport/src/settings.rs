@@ -34,18 +34,18 @@ pub struct PeerSettings {
     /// Address for its peers, sent to them for their status.
     pub advertise: String,
     /// Interval of pings.
-    pub ping: Duration,
+    pub ping_interval: Duration,
     /// Time without received data after which a connection counts as broken.
-    pub silence: Duration,
+    pub silence_timeout: Duration,
     /// Time of unanswered pings after which a connection counts as broken although data arrives:
     /// long enough for a ping to pass what the system has buffered on a slow line.
-    pub unanswered: Duration,
+    pub answer_timeout: Duration,
     /// Time limit for connecting, and again for the handshake: more than the longest round trip.
     /// With the longest pause it bounds how late a healed network is noticed.
-    pub dial: Duration,
+    pub dial_timeout: Duration,
     /// Shortest and longest pause between two dials; the actual one is half to all of it, at
     /// random.
-    pub pause: (Duration, Duration),
+    pub redial_pause: (Duration, Duration),
     /// Bytes of bulk a second to one peer. 0: unlimited.
     pub bulk_bytes_per_second: u64,
     /// Bounds of the lanes: control, data, call, bulk.
@@ -63,11 +63,11 @@ impl PeerSettings {
             incarnations: Vec::new(),
             credential: None,
             advertise: String::new(),
-            ping: Duration::from_millis(250),
-            silence: Duration::from_millis(1_500),
-            unanswered: Duration::from_millis(6_000),
-            dial: Duration::from_millis(600),
-            pause: (Duration::from_millis(20), Duration::from_millis(400)),
+            ping_interval: Duration::from_millis(250),
+            silence_timeout: Duration::from_millis(1_500),
+            answer_timeout: Duration::from_millis(6_000),
+            dial_timeout: Duration::from_millis(600),
+            redial_pause: (Duration::from_millis(20), Duration::from_millis(400)),
             bulk_bytes_per_second: 64 << 20,
             lanes: [
                 LaneLimits { messages: 4_096, bytes: 4 << 20 },

@@ -4,7 +4,7 @@ use super::accept::accept;
 use super::counters::PeerStatus;
 use super::credential::Credential;
 use super::endpoint::Endpoint;
-use super::message::{Message, Sending};
+use super::message::{Message, SendOutcome};
 use super::network::{Boxed, Broken, Member, Network, Sink};
 use super::peer::{Peer, PeerTask};
 use super::peer_table::PeerTable;
@@ -20,14 +20,14 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Number of calls of one peer that may wait for its task.
-const CALLS: usize = 4;
+/// Maximum number of calls of one peer that wait for its task.
+const CALLS_WAITING_MAX: usize = 4;
 
 /// Longest wait of a stop for the tasks of all peers.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
-/// Tasks of peers, also of those that left: a peer that comes back waits for its former task, so
-/// that `broken` is reported before `connected`.
+/// Tasks of peers, also of removed ones: the task of a peer that is added again waits for its
+/// former task, so that `broken` is reported before `connected`.
 #[derive(Default)]
 struct PeerTasks {
     running: BTreeMap<NodeId, JoinHandle<()>>,
@@ -43,7 +43,7 @@ pub struct TcpNetwork {
 }
 
 impl TcpNetwork {
-    /// Begins to listen (a single node needs no listener); no node is dialled before
+    /// Starts to listen (a single node needs no listener); no node is dialled before
     /// [`Network::set_members`]. Must be called within a Tokio runtime. The scope is the parent of
     /// its tasks.
     pub fn start(
@@ -54,32 +54,32 @@ impl TcpNetwork {
     ) -> TcpNetwork {
         let table = Arc::new(PeerTable::new(Endpoint::new(settings, sink)));
         if let Some(listener) = listener {
-            let stop = scope.stop().clone();
+            let stop = scope.cancellation_token().clone();
             scope.spawn("listener", accept(table.clone(), listener, stop));
         }
         TcpNetwork { table, tasks: Mutex::default(), scope, runtime: Handle::current() }
     }
 
-    fn begin(&self, tasks: &mut PeerTasks, member: Member) -> Arc<Peer> {
-        let (sender, calls) = mpsc::channel(CALLS);
+    fn start_peer(&self, tasks: &mut PeerTasks, member: Member) -> Arc<Peer> {
+        let (sender, calls) = mpsc::channel(CALLS_WAITING_MAX);
         let (node, name) = (member.node, format!("peer {}", member.name));
         let peer = Arc::new(Peer::new(member, sender));
         let stop = peer.stop.subscribe();
         let endpoint = self.table.endpoint.clone();
-        let life = PeerTask { endpoint, peer: peer.clone(), calls, stop };
+        let peer_task = PeerTask { endpoint, peer: peer.clone(), calls, stop };
         let former = tasks.running.remove(&node);
         let task = self.scope.track(&name, async move {
             if let Some(former) = former {
-                // Only that it has ended counts here, well or not.
+                // Only its end matters here, not its result.
                 let _ = former.await;
             }
-            life.run().await;
+            peer_task.run().await;
         });
         tasks.running.insert(node, self.runtime.spawn(task));
         peer
     }
 
-    async fn end(&self) {
+    async fn stop_all(&self) {
         {
             let mut tasks = self.tasks.lock().expect("no one panics while holding it");
             tasks.stopping = true;
@@ -88,9 +88,9 @@ impl TcpNetwork {
                 peer.stop.send_replace(Some(Broken::Stopping));
             }
         }
-        let left = self.scope.end(STOP_WAIT).await;
-        if !left.is_empty() {
-            let tasks = left.join(", ");
+        let unfinished = self.scope.cancel_and_wait(STOP_WAIT).await;
+        if !unfinished.is_empty() {
+            let tasks = unfinished.join(", ");
             tracing::warn!(target: "peers", tasks, "tasks of connections have not ended");
         }
     }
@@ -103,29 +103,29 @@ impl Drop for TcpNetwork {
 }
 
 impl Network for TcpNetwork {
-    fn send(&self, to: NodeId, message: Message) -> Sending {
+    fn send(&self, to: NodeId, message: Message) -> SendOutcome {
         let (size, lane) = (message.size(), message.lane);
-        assert!(size <= lane.bytes_max(), "{size} bytes are too many for {}", lane.word());
+        assert!(size <= lane.bytes_max(), "{size} bytes are too many for {}", lane.name());
         match self.table.peer(to).and_then(|peer| peer.link()) {
             Some(link) => link.send(message),
-            None => Sending::NoLink,
+            None => SendOutcome::NoLink,
         }
     }
 
-    fn linked(&self, to: NodeId) -> bool {
+    fn is_linked(&self, to: NodeId) -> bool {
         self.table.peer(to).is_some_and(|peer| peer.link().is_some())
     }
 
     fn silent_ms(&self, to: NodeId) -> Option<u64> {
         let link = self.table.peer(to)?.link()?;
-        Some(link.heard_ms_ago())
+        Some(link.silent_ms())
     }
 
-    fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending> {
+    fn wait_bulk_space(&self, to: NodeId) -> Boxed<'_, SendOutcome> {
         Box::pin(async move {
             match self.table.peer(to).and_then(|peer| peer.link()) {
                 Some(link) => link.bulk_room().await,
-                None => Sending::NoLink,
+                None => SendOutcome::NoLink,
             }
         })
     }
@@ -149,7 +149,7 @@ impl Network for TcpNetwork {
                     peer.update(member);
                     peer
                 }
-                None => self.begin(&mut tasks, member),
+                None => self.start_peer(&mut tasks, member),
             };
             peers.insert(node, peer);
         }
@@ -163,7 +163,7 @@ impl Network for TcpNetwork {
         // Set before any peer re-checks its connection, which must find it.
         self.table.endpoint.set_credential(credential);
         let peers = self.table.peers.read().expect("no one panics while holding it");
-        peers.values().for_each(|peer| peer.renew());
+        peers.values().for_each(|peer| peer.recheck());
     }
 
     fn credential(&self) -> Option<Credential> {
@@ -176,6 +176,6 @@ impl Network for TcpNetwork {
     }
 
     fn stop(&self) -> Boxed<'_, ()> {
-        Box::pin(self.end())
+        Box::pin(self.stop_all())
     }
 }

@@ -1,9 +1,9 @@
-//! Authentication of greetings: each carries a MAC under the cluster's secret over everything that
-//! was said on its connection so far.
+//! Authentication of greetings: each carries a MAC under the cluster's secret over all greetings of
+//! its connection so far.
 //!
 //! The hello's MAC covers the hello; the welcome's covers hello and welcome; those of go and
-//! refused cover what was said before and themselves. Both sides draw a nonce for each connection,
-//! so a recorded greeting starts no second one: a node that replays a hello can't sign the go.
+//! refused cover all earlier greetings and themselves. Both sides draw a nonce for each connection,
+//! so a recorded greeting can't start a second one: a node that replays a hello can't sign the go.
 //!
 //! Promises: where the secret is required, a connection begins only between two nodes that hold it;
 //! a refusal that stops a node counts only if a holder of the secret sent it.
@@ -20,14 +20,14 @@ use base::ClusterSecret;
 pub(super) struct Transcript {
     /// Secret for signing. `None`: this node or the other side holds none.
     secret: Option<ClusterSecret>,
-    /// True if this node holds a secret, even if the other side has shown none.
+    /// True if this node holds a secret, even if the other side did not sign.
     holds_secret: bool,
     /// True if the other side must sign from here on.
     is_required: bool,
     /// True if the other side has signed a greeting.
     is_proven: bool,
     /// Bytes that the MAC of each greeting covered.
-    said: Vec<Vec<u8>>,
+    covered: Vec<Vec<u8>>,
 }
 
 impl Transcript {
@@ -35,16 +35,16 @@ impl Transcript {
     pub(super) fn new(credential: Option<Credential>) -> Transcript {
         let is_required = credential.as_ref().is_some_and(|credential| credential.is_required);
         let secret = credential.map(|credential| credential.secret);
-        let (holds_secret, is_proven, said) = (secret.is_some(), false, Vec::new());
-        Transcript { secret, holds_secret, is_required, is_proven, said }
+        let (holds_secret, is_proven, covered) = (secret.is_some(), false, Vec::new());
+        Transcript { secret, holds_secret, is_required, is_proven, covered }
     }
 
     /// Returns the bytes of this node's next greeting, signed if it holds the secret.
     pub(super) fn sign(&mut self, greeting: &Greeting) -> Vec<u8> {
         let Some(secret) = &self.secret else { return greeting.encode() };
         let (bytes, signed) =
-            greeting.encode_signed(|signed| secret.mac(&parts(&self.said, signed)));
-        self.said.push(signed);
+            greeting.encode_signed(|signed| secret.mac(&parts(&self.covered, signed)));
+        self.covered.push(signed);
         bytes
     }
 
@@ -52,8 +52,8 @@ impl Transcript {
     pub(super) fn verify(&mut self, received: &Received) -> Result<(), Refusal> {
         let Some(secret) = &self.secret else { return Ok(()) };
         match &received.mac {
-            Some(mac) if secret.verifies(&parts(&self.said, &received.signed), mac) => {
-                self.said.push(received.signed.clone());
+            Some(mac) if secret.verifies(&parts(&self.covered, &received.signed), mac) => {
+                self.covered.push(received.signed.clone());
                 // A side that signed once always signs: an unsigned greeting then comes from
                 // another node.
                 (self.is_required, self.is_proven) = (true, true);
@@ -63,7 +63,7 @@ impl Transcript {
                 self.secret = None;
                 Ok(())
             }
-            _ => Err(Refusal::Unproven),
+            _ => Err(Refusal::Unauthenticated),
         }
     }
 
@@ -71,7 +71,7 @@ impl Transcript {
     /// node holds no secret to verify it by.
     pub(super) fn trusts(&self, received: &Received) -> bool {
         let Some(secret) = &self.secret else { return !self.holds_secret };
-        let covered = parts(&self.said, &received.signed);
+        let covered = parts(&self.covered, &received.signed);
         received.mac.as_ref().is_some_and(|mac| secret.verifies(&covered, mac))
     }
 
@@ -81,6 +81,6 @@ impl Transcript {
     }
 }
 
-fn parts<'a>(said: &'a [Vec<u8>], signed: &'a [u8]) -> Vec<&'a [u8]> {
-    said.iter().map(Vec::as_slice).chain([signed]).collect()
+fn parts<'a>(covered: &'a [Vec<u8>], signed: &'a [u8]) -> Vec<&'a [u8]> {
+    covered.iter().map(Vec::as_slice).chain([signed]).collect()
 }

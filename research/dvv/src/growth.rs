@@ -15,9 +15,9 @@ pub fn curve<K: ClockKind>(kind: &K, clients: u32) -> Vec<[usize; 2]> {
     let mut row = K::Row::default();
     let mut sizes = Vec::new();
     for client in 0..clients {
-        let by = DvvWriter { client, now_ms: u64::from(client) * APART_MS };
+        let writer = DvvWriter { client, now_ms: u64::from(client) * APART_MS };
         let vnode = &mut vnodes[client as usize % replicas(key).len()];
-        row = kind.write(vnode, &row, &K::context(&row), client + 1, by);
+        row = kind.write(vnode, &row, &K::context(&row), client + 1, writer);
         sizes.push([K::term_bytes(&row), K::coded_bytes(&row)]);
     }
     sizes

@@ -27,7 +27,7 @@ mod tests;
 mod truth;
 mod world;
 
-use bench::Wrong;
+use bench::BenchError;
 use clap::CommandFactory;
 use options::StudyArguments;
 use std::process::ExitCode;
@@ -38,12 +38,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let command = StudyArguments::command();
-    program::run("dvv-study", command, |_, _| None, |words: &StudyArguments| words.json, study)
+    program::run(
+        "dvv-study",
+        command,
+        |_, _| None,
+        |arguments: &StudyArguments| arguments.json,
+        study,
+    )
 }
 
-fn study(words: StudyArguments) -> Result<(), Wrong> {
+fn study(arguments: StudyArguments) -> Result<(), BenchError> {
     // A failed print is ignored: the results are in files.
-    let mut say = |line: &str| drop(bench::print(line));
-    let (folder, text) = run::run(&words.options()?, &mut say)?;
+    let mut print_line = |line: &str| drop(bench::print(line));
+    let (folder, text) = run::run(&arguments.options()?, &mut print_line)?;
     Ok(bench::print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
 }

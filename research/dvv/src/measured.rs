@@ -72,7 +72,7 @@ pub struct Measured {
     /// Number of each object's values.
     pub values: Histogram<u64>,
     /// Errors of the clocks.
-    pub wrong: ClockErrors,
+    pub errors: ClockErrors,
     /// Number of keys that have values at the end, and of their values.
     pub keys: (u64, u64),
     /// Time that the clocks took on this machine, in reads and in writes.
@@ -93,7 +93,7 @@ impl Default for Measured {
             term_bytes: counts(),
             coded_bytes: counts(),
             values: counts(),
-            wrong: ClockErrors::default(),
+            errors: ClockErrors::default(),
             keys: (0, 0),
             work: [Duration::ZERO; 2],
         }

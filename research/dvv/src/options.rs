@@ -1,6 +1,6 @@
 //! Options of the study, and its command line.
 
-use bench::Wrong;
+use bench::BenchError;
 use clap::Parser;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,10 +81,10 @@ pub struct StudyOptions {
 
 impl StudyArguments {
     /// Returns the options. Fails if an argument is out of bounds.
-    pub fn options(self) -> Result<StudyOptions, Wrong> {
+    pub fn options(self) -> Result<StudyOptions, BenchError> {
         let within = |what: &str, number: u64, most: u64| match number {
             number if (1..=most).contains(&number) => Ok(number),
-            _ => Err(Wrong::from(format!("--{what} wants 1 to {most}"))),
+            _ => Err(BenchError::from(format!("--{what} wants 1 to {most}"))),
         };
         let seconds = within("seconds", self.seconds, 86_400)?;
         let seconds = if self.quick { seconds.min(QUICK_SECONDS_MAX) } else { seconds };

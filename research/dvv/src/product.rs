@@ -4,7 +4,7 @@
 use super::options::StudyOptions;
 use super::outcome::Product;
 use super::study::{self, Mix, NODES};
-use bench::{Causality, Collected, Percentiles, Process, Wrong, new_histogram};
+use bench::{BenchError, Causality, Collected, Percentiles, Process, new_histogram};
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 /// Time limit for six nodes to form a cluster.
 const READY_MAX: Duration = Duration::from_secs(120);
 /// Distance between the ports of two nodes of `credenza dev`.
-const PORTS: u16 = 10;
+const PORT_STEP: u16 = 10;
 
 /// Runs every mix with every size of values.
 pub fn run(
     options: &StudyOptions,
     time: Duration,
     folder: &Path,
-    say: &mut dyn FnMut(&str),
-) -> Result<Vec<Product>, Wrong> {
+    report: &mut dyn FnMut(&str),
+) -> Result<Vec<Product>, BenchError> {
     // The limit is raised before the nodes start, which inherit it.
     bench::allow_many_files();
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
-    let (_cluster, port) = cluster(&folder)?;
+    let (_cluster, port) = start_cluster(&folder)?;
     let mut all = Vec::new();
     for value_bytes in &options.value_bytes {
         for mix in study::mixes() {
@@ -32,7 +32,7 @@ pub fn run(
             let settings = settings(options, &mix, *value_bytes, (port, bucket), time);
             let run = bench::measure("the database", &settings)?;
             let product = outcome(&mix, *value_bytes, &run);
-            say(&format!(
+            report(&format!(
                 "{:<15} {value_bytes:>5} bytes  {:<16} {:>6.0}/s  clock {:>6.1}  values {:.3}  \
                  failed {}\n",
                 mix.name,
@@ -49,24 +49,25 @@ pub fn run(
 }
 
 /// Starts six nodes as one cluster; returns their process and the port of the first.
-fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
-    let server = program::beside_this_program("credenza");
+fn start_cluster(folder: &Path) -> Result<(Process, u16), BenchError> {
+    let server = program::sibling_program("credenza");
     let (data, log) = (folder.join("nodes"), folder.join("nodes.log"));
     std::fs::create_dir_all(&data).map_err(|error| error.to_string())?;
     let port = free_ports()?;
-    let words = ["dev", "--nodes", &NODES.to_string(), "--port", &port.to_string(), "--data"];
+    let arguments = ["dev", "--nodes", &NODES.to_string(), "--port", &port.to_string(), "--data"];
     let mut command = vec![server.display().to_string()];
-    command.extend(words.map(String::from));
+    command.extend(arguments.map(String::from));
     command.push(data.display().to_string());
     let mut process = Process::start(&command, None, &data, &log)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     // `credenza dev` prints this when the ring is assigned.
-    let is_ready = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("one cluster"));
+    let is_ready =
+        || std::fs::read_to_string(&log).is_ok_and(|output| output.contains("one cluster"));
     while !is_ready() {
         process.check()?;
-        if begun.elapsed() > READY_MAX {
+        if started.elapsed() > READY_MAX {
             let text = format!("six nodes did not become a cluster; see {}", log.display());
-            return Err(Wrong::unreachable(text));
+            return Err(BenchError::unavailable(text));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -74,21 +75,21 @@ fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
 }
 
 /// Returns a port from which on every node's ports are free.
-fn free_ports() -> Result<u16, Wrong> {
+fn free_ports() -> Result<u16, BenchError> {
     for _ in 0..100 {
         let first = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let first = first.map_err(|error| error.to_string())?.port();
-        let ports = (0..NODES as u16).map(|node| first.checked_add(node * PORTS + 1));
+        let ports = (0..NODES as u16).map(|node| first.checked_add(node * PORT_STEP + 1));
         let free = |port: Option<u16>| {
             let port = port.filter(|port| *port < 65_000);
             port.is_some_and(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
         };
-        let taken = (1..NODES as u16).map(|node| first.checked_add(node * PORTS));
-        if ports.chain(taken).all(free) {
+        let more_ports = (1..NODES as u16).map(|node| first.checked_add(node * PORT_STEP));
+        if ports.chain(more_ports).all(free) {
             return Ok(first);
         }
     }
-    Err(Wrong::unreachable("there are no free ports for six nodes"))
+    Err(BenchError::unavailable("there are no free ports for six nodes"))
 }
 
 /// Returns the load tool's settings of one mix.
@@ -100,7 +101,7 @@ fn settings(
     time: Duration,
 ) -> String {
     let addresses: Vec<_> =
-        (0..NODES as u16).map(|node| format!("127.0.0.1:{}", port + node * PORTS)).collect();
+        (0..NODES as u16).map(|node| format!("127.0.0.1:{}", port + node * PORT_STEP)).collect();
     let [gets, puts, updates] = mix.weights;
     let StudyOptions { clients, keys, seed, .. } = options;
     format!(
@@ -117,15 +118,15 @@ fn settings(
 fn outcome(mix: &Mix, value_bytes: usize, run: &Collected) -> Product {
     let (mut reads, mut writes) = (new_histogram(), new_histogram());
     let mut causality = Causality::default();
-    let same = "all histograms have the same bounds";
+    let same_bounds = "all histograms have the same bounds";
     for operation in &run.operations {
         match operation.label.as_str() {
-            "get" => reads.add(&operation.latency).expect(same),
-            "put" => writes.add(&operation.latency).expect(same),
+            "get" => reads.add(&operation.latency).expect(same_bounds),
+            "put" => writes.add(&operation.latency).expect(same_bounds),
             _ => {}
         }
-        for (all, leg) in [&mut reads, &mut writes].into_iter().zip(&operation.legs) {
-            leg.iter().for_each(|leg| all.add(leg).expect(same));
+        for (all, times) in [&mut reads, &mut writes].into_iter().zip(&operation.call_times) {
+            times.iter().for_each(|times| all.add(times).expect(same_bounds));
         }
         operation.causality.iter().for_each(|counted| causality.add(counted));
     }
@@ -134,8 +135,8 @@ fn outcome(mix: &Mix, value_bytes: usize, run: &Collected) -> Product {
         value_bytes,
         seconds: run.seconds,
         throughput: run.throughput(),
-        reads: Percentiles::of(&reads),
-        writes: Percentiles::of(&writes),
+        reads: Percentiles::from_histogram(&reads),
+        writes: Percentiles::from_histogram(&writes),
         clock_mean: causality.clock_bytes.mean(),
         clock_p99: causality.clock_bytes.value_at_quantile(0.99),
         values: causality.values.mean(),

@@ -5,12 +5,15 @@ use crate::options::StudyOptions;
 use crate::outcome::{LoadOutcome, Study};
 use crate::study::{self, Cost, StudyLoad};
 use crate::{figures, product, tables, world};
-use bench::{Machine, Wrong, progress_bar, time_name};
+use bench::{BenchError, Machine, progress_bar, time_name};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Runs the study and writes its results; returns the folder and the Markdown text.
-pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, String), Wrong> {
+pub fn run(
+    options: &StudyOptions,
+    report: &mut dyn FnMut(&str),
+) -> Result<(PathBuf, String), BenchError> {
     let started = time_name(SystemTime::now());
     let folder = options.results.join(format!("dvv-{started}"));
     std::fs::create_dir_all(&folder)
@@ -18,7 +21,7 @@ pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf
     let mut study = Study {
         started,
         credenza: env!("CARGO_PKG_VERSION").into(),
-        machine: Machine::here(),
+        machine: Machine::current(),
         seconds: options.time.as_secs_f64(),
         clients: options.clients,
         keys: options.keys,
@@ -26,7 +29,8 @@ pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf
         outcomes: Vec::new(),
         product: Vec::new(),
     };
-    let mut known = options.resume.as_deref().map(|file| resumed(file, &study)).transpose()?;
+    let mut known =
+        options.resume.as_deref().map(|file| resumed_outcomes(file, &study)).transpose()?;
     for value_bytes in &options.value_bytes {
         for mix in study::mixes() {
             let load = StudyLoad {
@@ -40,15 +44,15 @@ pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf
             };
             let vectors = Vectors { pruning: Pruning::RIAK };
             let known = &mut known;
-            study.outcomes.push(once(known, vectors, &load, say));
-            study.outcomes.push(once(known, Dotted, &load, say));
-            study.outcomes.push(once(known, Sets, &load, say));
+            study.outcomes.push(run_unless_known(known, vectors, &load, report));
+            study.outcomes.push(run_unless_known(known, Dotted, &load, report));
+            study.outcomes.push(run_unless_known(known, Sets, &load, report));
             // The results are written after every load, so that an interrupted study leaves them.
             write(&folder, "results.json", &study.json()?)?;
         }
     }
     if let Some(time) = options.product {
-        study.product = product::run(options, time, &folder, say)?;
+        study.product = product::run(options, time, &folder, report)?;
     }
     let text = tables::markdown(&study, "");
     write_all(&folder, "dvv.md", &study, &text)?;
@@ -59,38 +63,38 @@ pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf
 }
 
 /// Returns the runs of an interrupted study. Fails if it had other options.
-fn resumed(file: &Path, study: &Study) -> Result<Vec<LoadOutcome>, Wrong> {
-    let cant =
+fn resumed_outcomes(file: &Path, study: &Study) -> Result<Vec<LoadOutcome>, BenchError> {
+    let error_text =
         |error: &dyn std::fmt::Display| format!("can't go on from {}: {error}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|error| cant(&error))?;
-    let found: Study = serde_json::from_str(&text).map_err(|error| cant(&error))?;
+    let text = std::fs::read_to_string(file).map_err(|error| error_text(&error))?;
+    let found: Study = serde_json::from_str(&text).map_err(|error| error_text(&error))?;
     let options = |it: &Study| (it.seconds.to_bits(), it.clients, it.keys, it.seed);
     if options(&found) != options(study) {
         let text = format!(
             "it has --seconds {} --clients {} --keys {} --seed {}; say the same",
             found.seconds, found.clients, found.keys, found.seed
         );
-        return Err(cant(&text).into());
+        return Err(error_text(&text).into());
     }
     Ok(found.outcomes)
 }
 
 /// Runs one load with one kind of clock, unless its result is known.
-fn once<K: ClockKind>(
+fn run_unless_known<K: ClockKind>(
     known: &mut Option<Vec<LoadOutcome>>,
     kind: K,
     load: &StudyLoad,
-    say: &mut dyn FnMut(&str),
+    report: &mut dyn FnMut(&str),
 ) -> LoadOutcome {
     let same = |it: &mut LoadOutcome| {
         (&*it.kind, &*it.mix, it.value_bytes) == (K::NAME, load.mix.name, load.value_bytes)
     };
     let found = known.as_mut().and_then(|known| known.extract_if(.., same).next());
-    found.unwrap_or_else(|| one(kind, load, say))
+    found.unwrap_or_else(|| run_load(kind, load, report))
 }
 
 /// Runs one load with one kind of clock.
-fn one<K: ClockKind>(kind: K, load: &StudyLoad, say: &mut dyn FnMut(&str)) -> LoadOutcome {
+fn run_load<K: ClockKind>(kind: K, load: &StudyLoad, report: &mut dyn FnMut(&str)) -> LoadOutcome {
     let what = format!("{:<15} {:>5} bytes  {:<16}", load.mix.name, load.value_bytes, K::NAME);
     let bar = progress_bar(100);
     let mut progress = |part: f64| {
@@ -100,7 +104,7 @@ fn one<K: ClockKind>(kind: K, load: &StudyLoad, say: &mut dyn FnMut(&str)) -> Lo
     let measured = world::run(kind, load, Cost::STATED, &mut progress);
     bar.finish_and_clear();
     let outcome = LoadOutcome::of(K::NAME, load, &measured);
-    say(&format!("{what} {}\n", outcome.line()));
+    report(&format!("{what} {}\n", outcome.line()));
     outcome
 }
 

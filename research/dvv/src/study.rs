@@ -16,8 +16,8 @@ pub struct Mix {
 pub fn mixes() -> Vec<Mix> {
     let tpc_w = |name, mix| {
         let operations = named_mix(mix).unwrap_or_default();
-        let weight = |wanted: Operation| {
-            let same = operations.iter().filter(|one| one.operation == wanted);
+        let weight = |operation: Operation| {
+            let same = operations.iter().filter(|one| one.operation == operation);
             same.map(|one| one.weight).sum()
         };
         Mix { name, weights: [Operation::Get, Operation::Put, Operation::Update].map(weight) }

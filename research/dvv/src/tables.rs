@@ -23,10 +23,10 @@ const GOAL_BYTES: f64 = 64.0;
 pub fn markdown(study: &Study, charts_in: &str) -> String {
     let [theory, measured] = FILES;
     [
-        about(study),
+        description(study),
         goals(study),
         sizes(study),
-        parts(study),
+        hot_key_table(study),
         causality(study),
         ratios(study),
         latencies(study),
@@ -40,7 +40,7 @@ pub fn markdown(study: &Study, charts_in: &str) -> String {
     .concat()
 }
 
-fn about(study: &Study) -> String {
+fn description(study: &Study) -> String {
     let Study { seconds, clients, keys, seed, machine, credenza, .. } = study;
     format!(
         "# Version vectors, dotted version vectors, DVV sets\n\n\
@@ -81,7 +81,7 @@ fn loads(study: &Study) -> impl Iterator<Item = &[LoadOutcome]> {
         .chunk_by(|one, next| (&one.mix, one.value_bytes) == (&next.mix, next.value_bytes))
 }
 
-fn of<'a>(load: &'a [LoadOutcome], kind: &str) -> Option<&'a LoadOutcome> {
+fn outcome_of<'a>(load: &'a [LoadOutcome], kind: &str) -> Option<&'a LoadOutcome> {
     load.iter().find(|one| one.kind == kind)
 }
 
@@ -109,8 +109,8 @@ fn goals(study: &Study) -> String {
         wrong.to_string(),
         wrong == 0,
     ));
-    let flat = |one: &&LoadOutcome| one.coded.last_tenth / one.coded.mean.max(1e-9);
-    let most = sets.iter().map(flat).fold(0.0, f64::max);
+    let end_ratio = |one: &&LoadOutcome| one.coded.last_tenth / one.coded.mean.max(1e-9);
+    let most = sets.iter().map(end_ratio).fold(0.0, f64::max);
     text.push_str(&row(
         "DVV sets: the last tenth's clocks beside the whole run's, at most 1.1",
         format!("{most:.2}"),
@@ -138,13 +138,13 @@ fn sizes(study: &Study) -> String {
             (SETS, None),
         ] {
             let known = known.map_or(String::new(), |known| format!(" [{known}]"));
-            let cell = of(load, kind).map_or(String::new(), |one| {
+            let cell = outcome_of(load, kind).map_or(String::new(), |one| {
                 format!("{:.0} ({}){known}", one.terms.mean, one.terms.p99)
             });
             text.push_str(&format!(" {cell} |"));
         }
         for kind in [VECTORS, DOTTED, SETS] {
-            let cell = of(load, kind)
+            let cell = outcome_of(load, kind)
                 .map_or(String::new(), |one| format!("{:.1} ({})", one.coded.mean, one.coded.p99));
             text.push_str(&format!(" {cell} |"));
         }
@@ -153,8 +153,8 @@ fn sizes(study: &Study) -> String {
             [(VECTORS, values.map(|of| of[1])), (DOTTED, values.map(|of| of[0])), (SETS, None)]
         {
             let known = known.map_or(String::new(), |known| format!(" [{known}]"));
-            let cell =
-                of(load, kind).map_or(String::new(), |one| format!("{:.3}{known}", one.values));
+            let cell = outcome_of(load, kind)
+                .map_or(String::new(), |one| format!("{:.3}{known}", one.values));
             text.push_str(&format!(" {cell} |"));
         }
         text.push('\n');
@@ -172,7 +172,7 @@ fn sizes(study: &Study) -> String {
 }
 
 /// Formats the table behind the averages: the hot key's part, the run's end, and the extremes.
-fn parts(study: &Study) -> String {
+fn hot_key_table(study: &Study) -> String {
     let mut text = String::from(
         "\nWithout the one hot key, and in the last tenth of the run (V: version vectors as Erlang \
          terms, S: DVV sets written tightly):\n\n\
@@ -181,7 +181,10 @@ fn parts(study: &Study) -> String {
          |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for load in loads(study) {
-        let (Some(vectors), Some(sets)) = (of(load, VECTORS), of(load, SETS)) else { continue };
+        let (Some(vectors), Some(sets)) = (outcome_of(load, VECTORS), outcome_of(load, SETS))
+        else {
+            continue;
+        };
         text.push_str(&format!(
             "| {} | {} | {:.0} | {:.1} | {:.3} | {:.3} | {:.0} | {:.1} | {} | {} |\n",
             vectors.mix,
@@ -247,11 +250,11 @@ fn ratios(study: &Study) -> String {
          |\n|---|--:|---|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for load in loads(study) {
-        let Some(vectors) = of(load, VECTORS) else { continue };
+        let Some(vectors) = outcome_of(load, VECTORS) else { continue };
         for one in load.iter().filter(|one| one.kind != VECTORS) {
             text.push_str(&format!("| {} | {} | {} |", one.mix, one.value_bytes, one.kind));
             for (ours, theirs) in [(&one.reads, &vectors.reads), (&one.writes, &vectors.writes)] {
-                for (our, their) in places(ours).into_iter().zip(places(theirs)) {
+                for (our, their) in quantiles(ours).into_iter().zip(quantiles(theirs)) {
                     text.push_str(&format!(" {:.2} |", our / their.max(1e-9)));
                 }
             }
@@ -261,7 +264,7 @@ fn ratios(study: &Study) -> String {
     text
 }
 
-fn places(of: &Percentiles) -> [f64; 3] {
+fn quantiles(of: &Percentiles) -> [f64; 3] {
     [of.mean, of.p95, of.p99]
 }
 
@@ -272,7 +275,8 @@ fn latencies(study: &Study) -> String {
          | mix | value | kind | operations/s | get | put | clock work, get | clock work, put |\n\
          |---|--:|---|--:|--:|--:|--:|--:|\n",
     );
-    let three = |of: &Percentiles| places(of).map(|us| format!("{:.1}", us / 1000.0)).join(" / ");
+    let three =
+        |of: &Percentiles| quantiles(of).map(|us| format!("{:.1}", us / 1000.0)).join(" / ");
     for one in &study.outcomes {
         text.push_str(&format!(
             "| {} | {} | {} | {} | {} | {} | {:.2} | {:.2} |\n",
@@ -302,7 +306,8 @@ fn growth(study: &Study) -> String {
     let seconds = first.growth.len();
     let shown = [1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 240, 300, 600, 1200];
     for second in shown.into_iter().filter(|second| *second <= seconds) {
-        let at = |kind: &str| of(load, kind).and_then(|one| one.growth.get(second - 1).copied());
+        let at =
+            |kind: &str| outcome_of(load, kind).and_then(|one| one.growth.get(second - 1).copied());
         let [vectors, dotted, sets] =
             [VECTORS, DOTTED, SETS].map(|kind| at(kind).unwrap_or_default());
         text.push_str(&format!(
@@ -328,7 +333,8 @@ fn product(study: &Study) -> String {
          values | objects returned | failed |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         first.seconds, study.machine.cores, study.clients
     );
-    let three = |of: &Percentiles| places(of).map(|us| format!("{:.1}", us / 1000.0)).join(" / ");
+    let three =
+        |of: &Percentiles| quantiles(of).map(|us| format!("{:.1}", us / 1000.0)).join(" / ");
     for one in &study.product {
         text.push_str(&format!(
             "| {} | {} | {} | {} | {} | {:.1} ({}) | {:.3} | {} | {} |\n",

@@ -7,9 +7,9 @@ use super::kinds::Write;
 /// A set of a key's writes: all up to some number, and some above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Writes {
-    upto: Write,
-    /// Writes above `upto`, ascending; `upto + 1` is not among them.
-    beyond: Vec<Write>,
+    through: Write,
+    /// Writes above `through`, ascending; `through + 1` is not among them.
+    above: Vec<Write>,
 }
 
 /// True state of a key at a replica.
@@ -24,38 +24,38 @@ pub struct Truth {
 impl Writes {
     /// Returns true if the set contains a write.
     pub fn contains(&self, write: Write) -> bool {
-        write <= self.upto || self.beyond.binary_search(&write).is_ok()
+        write <= self.through || self.above.binary_search(&write).is_ok()
     }
 
     /// Adds a write.
     pub fn add(&mut self, write: Write) {
-        if let Err(at) = self.beyond.binary_search(&write)
-            && write > self.upto
+        if let Err(at) = self.above.binary_search(&write)
+            && write > self.through
         {
-            self.beyond.insert(at, write);
-            self.close();
+            self.above.insert(at, write);
+            self.compact();
         }
     }
 
     /// Adds all writes of another set.
     pub fn union(&mut self, other: &Writes) {
-        self.upto = self.upto.max(other.upto);
-        self.beyond.extend_from_slice(&other.beyond);
-        self.beyond.sort_unstable();
-        self.beyond.dedup();
-        self.close();
+        self.through = self.through.max(other.through);
+        self.above.extend_from_slice(&other.above);
+        self.above.sort_unstable();
+        self.above.dedup();
+        self.compact();
     }
 
-    fn close(&mut self) {
-        let mut below = 0;
-        for write in &self.beyond {
-            if *write > self.upto + 1 {
+    fn compact(&mut self) {
+        let mut absorbed = 0;
+        for write in &self.above {
+            if *write > self.through + 1 {
                 break;
             }
-            self.upto = self.upto.max(*write);
-            below += 1;
+            self.through = self.through.max(*write);
+            absorbed += 1;
         }
-        self.beyond.drain(..below);
+        self.above.drain(..absorbed);
     }
 }
 
@@ -73,11 +73,11 @@ impl Truth {
     pub fn merge(&self, other: &Truth) -> Truth {
         let mut seen = self.seen.clone();
         seen.union(&other.seen);
-        let stays = |beside: &Truth, write: &Write| {
-            beside.alive.binary_search(write).is_ok() || !beside.seen.contains(*write)
+        let is_kept = |state: &Truth, write: &Write| {
+            state.alive.binary_search(write).is_ok() || !state.seen.contains(*write)
         };
-        let ours = self.alive.iter().filter(|write| stays(other, write));
-        let theirs = other.alive.iter().filter(|write| stays(self, write));
+        let ours = self.alive.iter().filter(|write| is_kept(other, write));
+        let theirs = other.alive.iter().filter(|write| is_kept(self, write));
         let mut alive: Vec<_> = ours.chain(theirs).copied().collect();
         alive.sort_unstable();
         alive.dedup();

@@ -4,13 +4,13 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn study(words: &[&str], results: &Path) -> Output {
+fn study(arguments: &[&str], results: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dvv-study"));
-    command.args(words).arg("-d").arg(results).output().expect("it can be started")
+    command.args(arguments).arg("-d").arg(results).output().expect("it can be started")
 }
 
 #[test]
-fn short_study_finds_dots_exact_and_short() {
+fn short_study_finds_dotted_clocks_exact_and_small() {
     let results = std::env::temp_dir().join(format!("dvv-study-{}", std::process::id()));
     let seconds = if std::env::var_os("CREDENZA_TEST_LONG").is_some() { "20" } else { "2" };
     let done = study(&["--quick", "--seconds", seconds], &results);
@@ -39,14 +39,17 @@ fn short_study_finds_dots_exact_and_short() {
 }
 
 #[test]
-fn unreadable_words_and_bad_numbers_are_one_object_for_programs() {
-    for (words, says) in [
+fn invalid_arguments_yield_json_error_and_exit_code_2() {
+    for (arguments, expected) in [
         (["--quik", "--json"], "unexpected argument '--quik'"),
         (["--clients=0", "--json"], "--clients wants 1 to 10000"),
     ] {
-        let done = study(&words, &std::env::temp_dir());
+        let done = study(&arguments, &std::env::temp_dir());
         let complaint: Value = serde_json::from_slice(&done.stderr).expect("an object");
         assert_eq!((done.status.code(), &complaint["kind"]), (Some(2), &"invalid".into()));
-        assert!(complaint["text"].as_str().is_some_and(|text| text.contains(says)), "{complaint}");
+        assert!(
+            complaint["text"].as_str().is_some_and(|text| text.contains(expected)),
+            "{complaint}"
+        );
     }
 }

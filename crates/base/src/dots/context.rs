@@ -38,10 +38,10 @@ impl<I: Ord + Clone> DotContext<I> {
     }
 
     /// Returns the context of all dots of each actor up to its count: a version vector.
-    pub fn of(counts: impl IntoIterator<Item = (I, u64)>) -> DotContext<I> {
+    pub fn from_counts(counts: impl IntoIterator<Item = (I, u64)>) -> DotContext<I> {
         let mut context = DotContext::empty();
         for (id, count) in counts {
-            if let Some(seen) = CounterSet::upto(count) {
+            if let Some(seen) = CounterSet::up_to(count) {
                 context.add(id, &seen);
             }
         }
@@ -50,7 +50,7 @@ impl<I: Ord + Clone> DotContext<I> {
 
     /// Builds a context from entries that are sorted by actor, without duplicates; panics on
     /// others.
-    pub fn sorted(entries: Vec<(I, CounterSet)>) -> DotContext<I> {
+    pub fn from_sorted(entries: Vec<(I, CounterSet)>) -> DotContext<I> {
         assert!(entries.is_sorted_by(|(one, _), (next, _)| one < next), "actors ascend");
         DotContext { entries }
     }
@@ -58,8 +58,8 @@ impl<I: Ord + Clone> DotContext<I> {
     /// Adds one dot. A client that wrote with this context and did not get the siblings back may
     /// send the result: it replaces what the client had seen and its own write, and no sibling that
     /// it never saw.
-    pub fn and(mut self, id: I, count: u64) -> DotContext<I> {
-        if let Some(seen) = CounterSet::only(count) {
+    pub fn with_dot(mut self, id: I, count: u64) -> DotContext<I> {
+        if let Some(seen) = CounterSet::single(count) {
             self.add(id, &seen);
         }
         self
@@ -75,8 +75,8 @@ impl<I: Ord + Clone> DotContext<I> {
 
     fn add(&mut self, id: I, seen: &CounterSet) {
         match self.entries.binary_search_by(|(known, _)| known.cmp(&id)) {
-            Ok(at) => self.entries[at].1.union(seen),
-            Err(at) => self.entries.insert(at, (id, seen.clone())),
+            Ok(index) => self.entries[index].1.union(seen),
+            Err(index) => self.entries.insert(index, (id, seen.clone())),
         }
     }
 
@@ -92,8 +92,8 @@ impl<I: Ord + Clone> DotContext<I> {
 
     /// Returns the seen counters of an actor.
     pub fn seen(&self, id: &I) -> Option<&CounterSet> {
-        let at = self.entries.binary_search_by(|(known, _)| known.cmp(id)).ok()?;
-        Some(&self.entries[at].1)
+        let index = self.entries.binary_search_by(|(known, _)| known.cmp(id)).ok()?;
+        Some(&self.entries[index].1)
     }
 
     /// Returns true if the dot was seen.
@@ -103,8 +103,8 @@ impl<I: Ord + Clone> DotContext<I> {
 
     /// Returns true if this context contains every dot of the other.
     pub fn covers(&self, other: &DotContext<I>) -> bool {
-        let inside = |(id, seen)| self.seen(id).is_some_and(|own| own.covers(seen));
-        other.entries().all(inside)
+        let is_covered = |(id, seen)| self.seen(id).is_some_and(|own| own.covers(seen));
+        other.entries().all(is_covered)
     }
 }
 
@@ -119,34 +119,34 @@ impl<I: Identity> DotContext<I> {
         out
     }
 
-    /// Drops actors until the context fits into [`DotContext::BYTES_MAX`], but never those that
-    /// `needed` accepts. A write with the result replaces fewer values, never more.
-    pub fn shortened(self, needed: impl Fn(&I) -> bool) -> DotContext<I> {
+    /// Drops actors until the context fits into [`DotContext::BYTES_MAX`], but never those for
+    /// which `needed` returns true. A write with the result replaces fewer values, never more.
+    pub fn shorten(self, needed: impl Fn(&I) -> bool) -> DotContext<I> {
         if self.fits() {
             return self;
         }
-        let (first, others): (Vec<_>, Vec<_>) =
+        let (required, optional): (Vec<_>, Vec<_>) =
             self.entries.into_iter().partition(|(id, _)| needed(id));
-        // Of each node the newest incarnations sort last and are kept: they still mint dots.
-        let with = |count: usize| {
-            let mut entries = first.clone();
-            entries.extend_from_slice(&others[others.len() - count..]);
+        // The newest incarnations of each node sort last and are kept: they still mint dots.
+        let keep_last = |count: usize| {
+            let mut entries = required.clone();
+            entries.extend_from_slice(&optional[optional.len() - count..]);
             entries.sort_unstable();
             DotContext { entries }
         };
-        let (mut fits, mut too_many) = (0, others.len());
+        let (mut fits, mut too_many) = (0, optional.len());
         while too_many - fits > 1 {
             let count = fits + (too_many - fits) / 2;
-            if with(count).fits() { fits = count } else { too_many = count }
+            if keep_last(count).fits() { fits = count } else { too_many = count }
         }
-        with(fits)
+        keep_last(fits)
     }
 
     fn fits(&self) -> bool {
-        let most = |(_, seen): &(I, CounterSet)| {
+        let bytes_max = |(_, seen): &(I, CounterSet)| {
             I::BYTES_MAX + seen.range_count() * CounterSet::RANGE_BYTES_MAX
         };
-        let entries: usize = self.entries.iter().map(most).sum();
+        let entries: usize = self.entries.iter().map(bytes_max).sum();
         // A context so short cannot exceed the limit: no need to encode it.
         2 * entries <= DotContext::<I>::BYTES_MAX
             || self.encode(0).len() <= DotContext::<I>::BYTES_MAX
@@ -155,17 +155,17 @@ impl<I: Identity> DotContext<I> {
     /// Decodes what [`DotContext::encode`] wrote with the same salt, and nothing else.
     pub fn decode(bytes: &[u8], salt: u64) -> Result<DotContext<I>, Malformed> {
         if bytes.len() > DotContext::<I>::BYTES_MAX {
-            return Err(Malformed("a context is longer than any this cluster gives"));
+            return Err(Malformed("the context is longer than any that this cluster returns"));
         }
-        let (told, given) = bytes
+        let (content, stored_sum) = bytes
             .split_last_chunk::<CHECKSUM_BYTES>()
-            .ok_or(Malformed("a context is too short"))?;
-        let mut from = Reader::new(told);
-        if from.u8("a context is too short")? != VERSION {
-            return Err(Malformed("a context of a version this node does not know"));
+            .ok_or(Malformed("the context is too short"))?;
+        let mut from = Reader::new(content);
+        if from.u8("the context is too short")? != VERSION {
+            return Err(Malformed("the context has a version that this node does not know"));
         }
-        if sum(told, salt) != *given {
-            return Err(Malformed("a context that was changed, or belongs to another key"));
+        if sum(content, salt) != *stored_sum {
+            return Err(Malformed("the context was changed, or belongs to another key"));
         }
         let context = DotContext::take(&mut from)?;
         from.end("a context's end")?;
@@ -200,6 +200,7 @@ impl<I: Identity> DotContext<I> {
     }
 }
 
-fn sum(told: &[u8], salt: u64) -> [u8; CHECKSUM_BYTES] {
-    (checksum(told, salt) as u32).to_le_bytes()
+/// Returns the salted checksum of an encoded context.
+fn sum(content: &[u8], salt: u64) -> [u8; CHECKSUM_BYTES] {
+    (checksum(content, salt) as u32).to_le_bytes()
 }

@@ -16,9 +16,11 @@ pub trait Identity: Ord + Clone {
     fn take(previous: Option<&Self>, from: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
 
-/// Highest incarnation that fits beside the two marks below.
+/// Highest incarnation that fits next to the two marks below.
 pub const INCARNATION_MAX: u64 = (1 << 62) - 1;
+/// Mark: the node equals the previous actor's and is omitted.
 const SAME_NODE: u64 = 2;
+/// Mark: the vnode differs from the previous actor's and follows.
 const OTHER_VNODE: u64 = 1;
 
 /// Encodes an actor as its incarnation with two marks, then its node (8 bytes) and its vnode, each
@@ -43,8 +45,8 @@ impl Identity for Actor {
     }
 
     fn take(previous: Option<&Actor>, from: &mut Reader<'_>) -> Result<Actor, Malformed> {
-        let word = varint::take(from, "an actor's incarnation")?;
-        let node = match (word & SAME_NODE != 0, previous) {
+        let head = varint::take(from, "an actor's incarnation")?;
+        let node = match (head & SAME_NODE != 0, previous) {
             (true, Some(previous)) => previous.node,
             (true, None) => return Err(Malformed("the first actor names no node")),
             (false, _) => {
@@ -55,16 +57,16 @@ impl Identity for Actor {
                 node
             }
         };
-        let known = previous.map_or(0, |previous| previous.vnode);
-        let vnode = if word & OTHER_VNODE != 0 {
+        let previous_vnode = previous.map_or(0, |previous| previous.vnode);
+        let vnode = if head & OTHER_VNODE != 0 {
             let vnode = varint::take(from, "an actor's vnode")?;
             match u32::try_from(vnode) {
-                Ok(vnode) if vnode != known => vnode,
+                Ok(vnode) if vnode != previous_vnode => vnode,
                 _ => return Err(Malformed("an actor's vnode")),
             }
         } else {
-            known
+            previous_vnode
         };
-        Ok(Actor { node, vnode, incarnation: word >> 2 })
+        Ok(Actor { node, vnode, incarnation: head >> 2 })
     }
 }

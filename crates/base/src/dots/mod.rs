@@ -1,6 +1,6 @@
 //! Dots: names of single writes, and sets of them.
 //!
-//! A dot is an actor and a counter. The writes that a replica knows, and those that a client has
+//! A dot is an actor and a counter. The writes that a replica has, and those that a client has
 //! seen, are a set of dots: a [`DotContext`], each actor with ranges of counters ([`CounterSet`]).
 //! Its size grows with the number of actors that wrote, not with the writes. Clocks and data types
 //! both use it; clients carry it as the opaque bytes of a context.

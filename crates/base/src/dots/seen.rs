@@ -1,8 +1,8 @@
 //! Set of known counters of one actor: ranges, nearly always one.
 //!
-//! Bytes, as varints, from the highest range down: twice its upper end (of later ranges: how many
-//! counters more than one are missing below the range above), plus one if another range follows;
-//! then the length of the range minus one.
+//! Bytes, as varints, from the highest range down: twice its upper end (of later ranges: the number
+//! of counters missing below the range above, minus one), plus one if another range follows; then
+//! the length of the range minus one.
 
 use crate::codec::{Malformed, Reader};
 use crate::varint;
@@ -23,7 +23,7 @@ struct CounterRange {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CounterSet {
     first: CounterRange,
-    more: Vec<CounterRange>,
+    rest: Vec<CounterRange>,
 }
 
 impl CounterSet {
@@ -33,38 +33,38 @@ impl CounterSet {
     pub const RANGE_BYTES_MAX: usize = 20;
 
     /// Returns the counters from 1 to `count`. `None` if `count` is 0.
-    pub fn upto(count: u64) -> Option<CounterSet> {
-        CounterSet::between(1, count)
+    pub fn up_to(count: u64) -> Option<CounterSet> {
+        CounterSet::range(1, count)
     }
 
     /// Returns the set of one counter.
-    pub fn only(count: u64) -> Option<CounterSet> {
-        CounterSet::between(count, count)
+    pub fn single(count: u64) -> Option<CounterSet> {
+        CounterSet::range(count, count)
     }
 
     /// Returns a range, ends included. `None` if it is empty or leaves `1..=COUNT_MAX`.
-    pub fn between(from: u64, to: u64) -> Option<CounterSet> {
+    pub fn range(from: u64, to: u64) -> Option<CounterSet> {
         let fits = 1 <= from && from <= to && to <= COUNT_MAX;
-        fits.then_some(CounterSet { first: CounterRange { from, to }, more: Vec::new() })
+        fits.then_some(CounterSet { first: CounterRange { from, to }, rest: Vec::new() })
     }
 
-    /// Builds a set from ascending ranges with a gap between any two. `None` if they are not so.
-    pub fn of(ranges: &[(u64, u64)]) -> Option<CounterSet> {
+    /// Builds a set from ascending ranges with a gap between any two. `None` for any other list.
+    pub fn from_ranges(ranges: &[(u64, u64)]) -> Option<CounterSet> {
         let (&(from, to), rest) = ranges.split_first()?;
-        let mut seen = CounterSet::between(from, to)?;
+        let mut seen = CounterSet::range(from, to)?;
         let mut last = to;
         for &(from, to) in rest {
             if from <= last.saturating_add(1) {
                 return None;
             }
-            seen.more.push(CounterSet::between(from, to)?.first);
+            seen.rest.push(CounterSet::range(from, to)?.first);
             last = to;
         }
         Some(seen)
     }
 
     fn spans(&self) -> impl DoubleEndedIterator<Item = CounterRange> + Clone + '_ {
-        std::iter::once(self.first).chain(self.more.iter().copied())
+        std::iter::once(self.first).chain(self.rest.iter().copied())
     }
 
     /// Returns the ranges, ascending.
@@ -74,12 +74,12 @@ impl CounterSet {
 
     /// Returns the number of ranges.
     pub fn range_count(&self) -> usize {
-        1 + self.more.len()
+        1 + self.rest.len()
     }
 
     /// Returns the highest counter.
     pub fn highest(&self) -> u64 {
-        self.more.last().unwrap_or(&self.first).to
+        self.rest.last().unwrap_or(&self.first).to
     }
 
     /// Returns true if the counter is in the set.
@@ -90,9 +90,9 @@ impl CounterSet {
     /// Returns true if the set contains every counter of the other.
     pub fn covers(&self, other: &CounterSet) -> bool {
         // No range of the other can span two of ours: a gap lies between them.
-        let inside =
+        let is_covered =
             |span: CounterRange| self.spans().any(|own| own.from <= span.from && span.to <= own.to);
-        other.spans().all(inside)
+        other.spans().all(is_covered)
     }
 
     /// Adds all counters of the other set.
@@ -100,37 +100,37 @@ impl CounterSet {
         if self.covers(other) {
             return;
         }
-        let mut all: Vec<CounterRange> = self.spans().chain(other.spans()).collect();
-        all.sort_unstable_by_key(|span| span.from);
-        let mut joined: Vec<CounterRange> = Vec::with_capacity(all.len());
-        for span in all {
-            match joined.last_mut() {
+        let mut ranges: Vec<CounterRange> = self.spans().chain(other.spans()).collect();
+        ranges.sort_unstable_by_key(|span| span.from);
+        let mut merged: Vec<CounterRange> = Vec::with_capacity(ranges.len());
+        for span in ranges {
+            match merged.last_mut() {
                 Some(last) if span.from <= last.to + 1 => last.to = last.to.max(span.to),
-                _ => joined.push(span),
+                _ => merged.push(span),
             }
         }
-        self.first = joined.remove(0);
-        self.more = joined;
+        self.first = merged.remove(0);
+        self.rest = merged;
     }
 
     /// Adds one counter; does nothing if it leaves `1..=COUNT_MAX`.
     pub fn add(&mut self, count: u64) {
-        if let Some(one) = CounterSet::only(count) {
-            self.union(&one);
+        if let Some(single) = CounterSet::single(count) {
+            self.union(&single);
         }
     }
 
     /// Appends a set of counters.
     pub fn put(&self, out: &mut Vec<u8>) {
         let mut above = None;
-        let mut left = self.range_count();
+        let mut remaining = self.range_count();
         for (from, to) in self.ranges().rev() {
-            left -= 1;
+            remaining -= 1;
             let end = match above {
                 None => to,
                 Some(above) => above - to - 2,
             };
-            varint::put(end << 1 | u64::from(left > 0), out);
+            varint::put(end << 1 | u64::from(remaining > 0), out);
             varint::put(to - from, out);
             above = Some(from);
         }
@@ -141,20 +141,21 @@ impl CounterSet {
         const FIELD: &str = "counters";
         let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(1);
         loop {
-            let word = varint::take(from, FIELD)?;
+            let head = varint::take(from, FIELD)?;
             let to = match ranges.last() {
-                None => Some(word >> 1),
-                Some((above, _)) => above.checked_sub(2).and_then(|top| top.checked_sub(word >> 1)),
+                None => Some(head >> 1),
+                Some((above, _)) => above.checked_sub(2).and_then(|end| end.checked_sub(head >> 1)),
             };
             let to = to.filter(|to| (1..=COUNT_MAX).contains(to)).ok_or(Malformed(FIELD))?;
-            let lower = varint::take(from, FIELD)?;
-            let first = to.checked_sub(lower).filter(|first| *first > 0).ok_or(Malformed(FIELD))?;
+            let extent = varint::take(from, FIELD)?;
+            let first =
+                to.checked_sub(extent).filter(|first| *first > 0).ok_or(Malformed(FIELD))?;
             ranges.push((first, to));
-            if word & 1 == 0 {
+            if head & 1 == 0 {
                 break;
             }
         }
         ranges.reverse();
-        CounterSet::of(&ranges).ok_or(Malformed(FIELD))
+        CounterSet::from_ranges(&ranges).ok_or(Malformed(FIELD))
     }
 }

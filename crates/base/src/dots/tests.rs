@@ -12,7 +12,7 @@ fn counts(seen: &CounterSet) -> BTreeSet<u64> {
 
 fn seen(counts: &BTreeSet<u64>) -> CounterSet {
     let mut counts = counts.iter();
-    let mut seen = CounterSet::only(*counts.next().expect("never empty")).expect("a counter");
+    let mut seen = CounterSet::single(*counts.next().expect("never empty")).expect("a counter");
     counts.for_each(|count| seen.add(*count));
     seen
 }
@@ -23,7 +23,7 @@ fn some_counts() -> impl Strategy<Value = BTreeSet<u64>> {
 
 proptest! {
     #[test]
-    fn ranges_are_sets_of_counters(one in some_counts(), other in some_counts()) {
+    fn counter_set_matches_plain_set_model(one in some_counts(), other in some_counts()) {
         let (a, b) = (seen(&one), seen(&other));
         prop_assert_eq!(&counts(&a), &one);
         prop_assert_eq!(a.covers(&b), one.is_superset(&other));
@@ -40,28 +40,30 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_of_ranges_have_one_form(bytes in proptest::collection::vec(0..9_u8, 2..12)) {
+    fn decoded_counter_set_reencodes_to_same_bytes(
+        bytes in proptest::collection::vec(0..9_u8, 2..12),
+    ) {
         let mut from = Reader::new(&bytes);
         if let Ok(seen) = CounterSet::take(&mut from) {
-            let mut again = Vec::new();
-            seen.put(&mut again);
-            prop_assert_eq!(&again[..], &bytes[..bytes.len() - from.rest().len()]);
+            let mut reencoded = Vec::new();
+            seen.put(&mut reencoded);
+            prop_assert_eq!(&reencoded[..], &bytes[..bytes.len() - from.rest().len()]);
         }
     }
 }
 
 #[test]
-fn counters_end_at_their_limit() {
-    assert_eq!(CounterSet::only(0), None);
-    assert_eq!(CounterSet::only(COUNT_MAX + 1), None);
-    assert_eq!(CounterSet::upto(0), None);
+fn counter_set_rejects_counters_outside_limits() {
+    assert_eq!(CounterSet::single(0), None);
+    assert_eq!(CounterSet::single(COUNT_MAX + 1), None);
+    assert_eq!(CounterSet::up_to(0), None);
     let mut bytes = Vec::new();
-    CounterSet::upto(COUNT_MAX).expect("fits").put(&mut bytes);
+    CounterSet::up_to(COUNT_MAX).expect("fits").put(&mut bytes);
     assert_eq!(
         CounterSet::take(&mut Reader::new(&bytes)),
-        Ok(CounterSet::upto(COUNT_MAX).expect("fits"))
+        Ok(CounterSet::up_to(COUNT_MAX).expect("fits"))
     );
-    // Twice the end, then how much lower it begins: an end above the limit, a begin below 1.
+    // Twice the end, then the length minus one: an end above the limit, a start below 1.
     for (end, lower) in [(COUNT_MAX + 1, 0), (3, 3), (3, 4), (0, 0)] {
         let mut bytes = Vec::new();
         crate::varint::put(end << 1, &mut bytes);
@@ -71,37 +73,37 @@ fn counters_end_at_their_limit() {
 }
 
 #[test]
-fn a_context_covers_what_it_joined() {
+fn joined_dot_context_covers_both_inputs() {
     let actor = |node| Actor { node: NodeId(node), vnode: 3, incarnation: 1 };
-    let one = DotContext::of([(actor(2), 5), (actor(1), 2), (actor(3), 0)]);
+    let one = DotContext::from_counts([(actor(2), 5), (actor(1), 2), (actor(3), 0)]);
     assert_eq!(one.entries().count(), 2, "no dots, no entry");
-    let other = DotContext::empty().and(actor(2), 7);
+    let other = DotContext::empty().with_dot(actor(2), 7);
     assert!(!one.covers(&other) && !other.covers(&one));
     let both = one.clone().join(&other);
     assert!(both.covers(&one) && both.covers(&other));
     assert!(both.contains(&actor(2), 7) && !both.contains(&actor(2), 6));
-    assert_eq!(both, DotContext::of([(actor(1), 2), (actor(2), 5)]).and(actor(2), 7));
+    assert_eq!(both, DotContext::from_counts([(actor(1), 2), (actor(2), 5)]).with_dot(actor(2), 7));
     assert!(one.covers(&DotContext::empty()) && DotContext::<Actor>::empty().is_empty());
 }
 
 #[test]
-fn a_shortened_context_fits_and_names_first_what_is_needed() {
-    let of = |lives: std::ops::Range<u64>| {
+fn shortened_dot_context_fits_limit_and_keeps_needed_actors() {
+    let context_of = |incarnations: std::ops::Range<u64>| {
         let actor = |incarnation| Actor { node: NodeId(u64::MAX), vnode: 900, incarnation };
-        DotContext::of(lives.map(|life| (actor(life << 32), 1 << 20)))
+        DotContext::from_counts(incarnations.map(|number| (actor(number << 32), 1 << 20)))
     };
     let needed = |actor: &Actor| actor.incarnation >> 32 < 10;
-    let short = of(1..1_000);
-    assert_eq!(short.clone().shortened(needed), short);
-    let long = of(1..10_000);
-    let told = long.clone().shortened(needed);
-    assert!(long.covers(&told) && told.covers(&of(1..10)), "{told:?}");
-    // One more would not fit, and the newest are there.
+    let short = context_of(1..1_000);
+    assert_eq!(short.clone().shorten(needed), short);
+    let long = context_of(1..10_000);
+    let told = long.clone().shorten(needed);
+    assert!(long.covers(&told) && told.covers(&context_of(1..10)), "{told:?}");
+    // One more entry would not fit, and the newest ones are kept.
     let bytes = told.encode(7);
     assert!(
         (DotContext::<Actor>::BYTES_MAX - 20..=DotContext::<Actor>::BYTES_MAX)
             .contains(&bytes.len())
     );
-    assert!(told.covers(&of(9_000..10_000)));
+    assert!(told.covers(&context_of(9_000..10_000)));
     assert_eq!(DotContext::decode(&bytes, 7), Ok(told));
 }

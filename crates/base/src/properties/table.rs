@@ -8,9 +8,9 @@ use crate::quorum::Quorum;
 pub const PROPERTIES: [Property; 21] = [
     Property {
         name: CONSISTENCY,
-        doc: "`consistent` (never a wrong answer) or `available` (always takes the write); fixed \
-              when the bucket is made",
-        of: None,
+        doc: "`consistent` (linearizable) or `available` (accepts writes during failures); fixed \
+              when the bucket is created",
+        consistency: None,
         shape: PropertyShape::Word(&["consistent", "available"]),
         get: |p| match p.consistency {
             Consistency::Consistent => "consistent".into(),
@@ -28,8 +28,8 @@ pub const PROPERTIES: [Property; 21] = [
     Property {
         name: "sync",
         doc: "`sync` (acknowledged after fdatasync) or `interval` (acknowledged when written, \
-              synced a little later)",
-        of: None,
+              synced shortly after)",
+        consistency: None,
         shape: PropertyShape::Word(&["sync", "interval"]),
         get: |p| match p.sync {
             SyncPolicy::Sync => "sync".into(),
@@ -46,16 +46,16 @@ pub const PROPERTIES: [Property; 21] = [
     },
     Property {
         name: "key_bytes_max",
-        doc: "largest key in bytes, 1 to 32768",
-        of: None,
+        doc: "maximum size of a key in bytes, 1 to 32768",
+        consistency: None,
         shape: PropertyShape::Number(1, KEY_BYTES_MAX as u64),
         get: |p| p.key_bytes_max.to_string(),
         set: |p, text| number(text, 1, KEY_BYTES_MAX as u64).map(|n| p.key_bytes_max = n as usize),
     },
     Property {
         name: "value_bytes_max",
-        doc: "largest value in bytes, 1 to 8388608",
-        of: None,
+        doc: "maximum size of a value in bytes, 1 to 8388608",
+        consistency: None,
         shape: PropertyShape::Number(1, VALUE_BYTES_MAX as u64),
         get: |p| p.value_bytes_max.to_string(),
         set: |p, text| {
@@ -64,15 +64,15 @@ pub const PROPERTIES: [Property; 21] = [
     },
     Property {
         name: "ttl_ms",
-        doc: "time to live in milliseconds of rows written without one; 0: for ever",
-        of: None,
+        doc: "default time to live of rows in milliseconds; 0: no expiry",
+        consistency: None,
         shape: PropertyShape::Number(0, TTL_MS_MAX),
         get: |p| p.ttl_ms.to_string(),
         set: |p, text| number(text, 0, TTL_MS_MAX).map(|n| p.ttl_ms = n),
     },
     count(
         "n_val",
-        "replicas of a key, 1 to 16",
+        "number of replicas of a key, 1 to 16",
         (1, REPLICAS_MAX as u64),
         |p| p.replication.n_val.to_string(),
         |p, text| number(text, 1, REPLICAS_MAX as u64).map(|n| p.replication.n_val = n as u8),
@@ -81,41 +81,41 @@ pub const PROPERTIES: [Property; 21] = [
         "r",
         "replicas that must answer a read: one, quorum, all or a number",
         |p| p.replication.r.to_string(),
-        |p, text| take(text).map(|quorum| p.replication.r = quorum),
+        |p, text| parse_quorum(text).map(|quorum| p.replication.r = quorum),
     ),
     quorum(
         "pr",
-        "of those that answer a read, how many must be owners of the key",
+        "owners of the key that must answer a read (primary read quorum)",
         |p| p.replication.pr.to_string(),
-        |p, text| take(text).map(|quorum| p.replication.pr = quorum),
+        |p, text| parse_quorum(text).map(|quorum| p.replication.pr = quorum),
     ),
     quorum(
         "w",
-        "replicas that must take a write",
+        "replicas that must accept a write",
         |p| p.replication.w.to_string(),
-        |p, text| take(text).map(|quorum| p.replication.w = quorum),
+        |p, text| parse_quorum(text).map(|quorum| p.replication.w = quorum),
     ),
     quorum(
         "dw",
-        "replicas that must have synced a write",
+        "replicas that must have synced a write to disk (durable write quorum)",
         |p| p.replication.dw.to_string(),
-        |p, text| take(text).map(|quorum| p.replication.dw = quorum),
+        |p, text| parse_quorum(text).map(|quorum| p.replication.dw = quorum),
     ),
     quorum(
         "pw",
-        "of those that take a write, how many must be owners of the key",
+        "owners of the key that must accept a write (primary write quorum)",
         |p| p.replication.pw.to_string(),
-        |p, text| take(text).map(|quorum| p.replication.pw = quorum),
+        |p, text| parse_quorum(text).map(|quorum| p.replication.pw = quorum),
     ),
     quorum(
         "rw",
-        "what a delete takes for r and w, where they are not said",
+        "default of r and w for deletes",
         |p| p.replication.rw.to_string(),
-        |p, text| take(text).map(|quorum| p.replication.rw = quorum),
+        |p, text| parse_quorum(text).map(|quorum| p.replication.rw = quorum),
     ),
     count(
         "node_confirms",
-        "nodes that must answer, or take a write; 0: as many as it happens",
+        "distinct nodes that must answer a read or accept a write; 0: no minimum",
         (0, REPLICAS_MAX as u64),
         |p| p.replication.node_confirms.to_string(),
         |p, text| {
@@ -124,94 +124,118 @@ pub const PROPERTIES: [Property; 21] = [
     ),
     flag(
         "basic_quorum",
-        "a read gives up as soon as more than half of the replicas have nothing",
+        "a read returns not found as soon as more than half of the replicas have no value",
         |p| p.replication.basic_quorum.to_string(),
-        |p, text| truth(text).map(|yes| p.replication.basic_quorum = yes),
+        |p, text| parse_flag(text).map(|value| p.replication.basic_quorum = value),
     ),
     flag(
         "notfound_ok",
-        "a replica that has nothing counts towards r",
+        "a replica that has no value counts towards r",
         |p| p.replication.notfound_ok.to_string(),
-        |p, text| truth(text).map(|yes| p.replication.notfound_ok = yes),
+        |p, text| parse_flag(text).map(|value| p.replication.notfound_ok = value),
     ),
     flag(
         "allow_mult",
-        "concurrent writes are all kept, as siblings; false keeps the newest and LOSES the others",
+        "concurrent writes are kept as siblings; false keeps the newest and LOSES the others",
         |p| p.replication.allow_mult.to_string(),
-        |p, text| truth(text).map(|yes| p.replication.allow_mult = yes),
+        |p, text| parse_flag(text).map(|value| p.replication.allow_mult = value),
     ),
     flag(
         "last_write_wins",
-        "the newest write replaces everything, whatever it has seen: LOSES concurrent writes",
+        "the newest write replaces all values, regardless of its context: LOSES concurrent writes",
         |p| p.replication.last_write_wins.to_string(),
-        |p, text| truth(text).map(|yes| p.replication.last_write_wins = yes),
+        |p, text| parse_flag(text).map(|value| p.replication.last_write_wins = value),
     ),
     count(
         "siblings_max",
-        "most siblings of a key, 1 to 1000; a write that would make one more is refused",
+        "maximum number of siblings of a key, 1 to 1000; a write that would exceed it is refused",
         (1, SIBLINGS_HARD_MAX as u64),
         |p| p.replication.siblings_max.to_string(),
         |p, text| {
-            let most = number(text, 1, SIBLINGS_HARD_MAX as u64)?;
-            p.replication.siblings_max = most as u16;
+            let max = number(text, 1, SIBLINGS_HARD_MAX as u64)?;
+            p.replication.siblings_max = max as u16;
             Some(())
         },
     ),
     Property {
         name: "datatype",
-        doc: "what values are: none (any bytes), counter, set, gset, map or hll",
-        of: Some(Consistency::Available),
+        doc: "data type of the values: none (any bytes), counter, set, gset, map or hll",
+        consistency: Some(Consistency::Available),
         shape: PropertyShape::Word(&["none", "counter", "set", "gset", "map", "hll"]),
-        get: |p| p.replication.datatype.word().into(),
+        get: |p| p.replication.datatype.name().into(),
         set: |p, text| DataType::parse(text).map(|kind| p.replication.datatype = kind),
     },
     count(
         "hll_precision",
-        "how exact hll is, 4 to 16: 2 to the power of so many registers",
+        "precision of hll, 4 to 16: a sketch has 2^precision registers",
         (4, 16),
         |p| p.replication.hll_precision.to_string(),
         |p, text| number(text, 4, 16).map(|n| p.replication.hll_precision = n as u8),
     ),
     flag(
         "write_once",
-        "keys are meant to be written once: never siblings, of several values the newest is kept; \
-         fixed when the type is made",
+        "keys are written only once: no siblings, the newest of several values is kept; fixed when \
+         the type is created",
         |p| p.replication.write_once.to_string(),
-        |p, text| truth(text).map(|yes| p.replication.write_once = yes),
+        |p, text| parse_flag(text).map(|value| p.replication.write_once = value),
     ),
 ];
 
 type PropertyGetter = fn(&Properties) -> String;
-type Set = fn(&mut Properties, &str) -> Option<()>;
+type PropertySetter = fn(&mut Properties, &str) -> Option<()>;
 
 const fn count(
     name: &'static str,
     doc: &'static str,
-    (least, most): (u64, u64),
+    (min, max): (u64, u64),
     get: PropertyGetter,
-    set: Set,
+    set: PropertySetter,
 ) -> Property {
-    let shape = PropertyShape::Number(least, most);
-    Property { name, doc, of: Some(Consistency::Available), shape, get, set }
+    let shape = PropertyShape::Number(min, max);
+    Property { name, doc, consistency: Some(Consistency::Available), shape, get, set }
 }
 
-const fn quorum(name: &'static str, doc: &'static str, get: PropertyGetter, set: Set) -> Property {
-    Property { name, doc, of: Some(Consistency::Available), shape: PropertyShape::Quorum, get, set }
+const fn quorum(
+    name: &'static str,
+    doc: &'static str,
+    get: PropertyGetter,
+    set: PropertySetter,
+) -> Property {
+    Property {
+        name,
+        doc,
+        consistency: Some(Consistency::Available),
+        shape: PropertyShape::Quorum,
+        get,
+        set,
+    }
 }
 
-const fn flag(name: &'static str, doc: &'static str, get: PropertyGetter, set: Set) -> Property {
-    Property { name, doc, of: Some(Consistency::Available), shape: PropertyShape::Flag, get, set }
+const fn flag(
+    name: &'static str,
+    doc: &'static str,
+    get: PropertyGetter,
+    set: PropertySetter,
+) -> Property {
+    Property {
+        name,
+        doc,
+        consistency: Some(Consistency::Available),
+        shape: PropertyShape::Flag,
+        get,
+        set,
+    }
 }
 
 fn number(text: &str, min: u64, max: u64) -> Option<u64> {
     text.parse().ok().filter(|number| (min..=max).contains(number))
 }
 
-fn take(text: &str) -> Option<Quorum> {
+fn parse_quorum(text: &str) -> Option<Quorum> {
     Quorum::parse(text)
 }
 
-fn truth(text: &str) -> Option<bool> {
+fn parse_flag(text: &str) -> Option<bool> {
     text.parse().ok()
 }
 
@@ -230,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_property_reads_back_what_it_shows() {
+    fn property_texts_round_trip_in_any_order() {
         let properties =
             Properties { ttl_ms: 5, sync: SyncPolicy::Interval, ..Properties::default() };
         assert_eq!(Properties::default().with(&texts(&properties)), Ok(properties));
@@ -254,8 +278,8 @@ mod tests {
         };
         let mut available = Properties { replication, ..Properties::available() };
         assert_eq!(Properties::default().with(&texts(&available)), Ok(available.clone()));
-        // The position of `consistency` does not matter, nor that of `n_val` for properties that
-        // refer to it.
+        // The order does not matter: neither for `consistency`, nor for `n_val` and the properties
+        // that refer to it.
         let mut backwards = texts(&available);
         backwards.reverse();
         assert_eq!(Properties::default().with(&backwards), Ok(available.clone()));
@@ -264,16 +288,20 @@ mod tests {
     }
 
     #[test]
-    fn unknown_properties_and_bad_texts_are_refused_in_words() {
+    fn unknown_property_or_invalid_value_is_rejected() {
         let change =
             |name: &str, text: &str| with(&Properties::default(), name, text).map_err(|e| e.text());
-        assert!(change("colour", "red").expect_err("unknown").contains("no bucket property"));
-        assert!(change("value_bytes_max", "8388609").expect_err("too large").contains("no value"));
+        assert!(change("colour", "red").expect_err("unknown").contains("unknown bucket property"));
+        assert!(
+            change("value_bytes_max", "8388609")
+                .expect_err("too large")
+                .contains("not a valid value")
+        );
         assert!(change("value_bytes_max", "8388608").is_ok());
     }
 
     #[test]
-    fn consistent_buckets_refuse_in_words_what_only_available_ones_have() {
+    fn available_only_property_is_rejected_on_consistent_bucket() {
         let refused = with(&Properties::default(), "n_val", "3").expect_err("consistent");
         assert_eq!(refused.reason, Reason::NotSupported);
         assert!(refused.text().contains("available buckets"), "{refused}");
@@ -285,18 +313,21 @@ mod tests {
     }
 
     #[test]
-    fn promise_is_read_as_another_spelling_of_consistency_and_never_shown() {
+    fn promise_is_input_alias_of_consistency_and_never_listed() {
         let available = with(&Properties::default(), "promise", "available");
         assert_eq!(available, Ok(Properties::available()));
         assert!(Properties::available().texts().iter().all(|(name, _)| *name != "promise"));
         let both = [("promise", "available"), ("consistency", "available")]
             .map(|(name, text)| (name.to_string(), text.to_string()));
         let refused = Properties::default().with(&both.to_vec()).expect_err("one of two spellings");
-        assert_eq!(refused.text(), "`promise` and `consistency` are one property: set one of them");
+        assert_eq!(
+            refused.text(),
+            "`promise` and `consistency` are the same property: set one of them"
+        );
     }
 
     #[test]
-    fn more_replicas_than_there_are_can_not_be_asked_for() {
+    fn invalid_or_conflicting_replication_properties_are_rejected() {
         let available = Properties::available();
         for (name, text, fits) in [
             ("r", "3", true),
@@ -319,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_once_has_no_siblings_and_is_plain() {
+    fn write_once_disables_siblings_and_rejects_conflicts() {
         let once = with(&Properties::available(), "write_once", "true").expect("a type");
         assert_eq!((once.replication.write_once, once.replication.allow_mult), (true, false));
         assert_eq!(with(&once, "n_val", "2").map(|it| it.replication.allow_mult), Ok(false));
@@ -328,7 +359,7 @@ mod tests {
             assert!(error.text().contains("write_once"), "{error}");
         }
         assert!(with(&Properties::default(), "write_once", "true").is_err(), "consistent");
-        // A text from before the property existed.
+        // Rows written before the property existed.
         let mut old = texts(&Properties::available());
         old.retain(|(name, _)| name != "write_once");
         assert_eq!(Properties::default().with(&old), Ok(Properties::available()));

@@ -1,7 +1,7 @@
 //! Codec of calls about members and placement, and of the cluster's description.
 
 use super::WireResult;
-use super::fields::{Fields, Source};
+use super::fields::{FieldReader, FieldWriter};
 use crate::cluster::{
     ClusterCall, ClusterDescription, MemberDescription, Membership, Part, Placement,
 };
@@ -11,94 +11,94 @@ use crate::limits::{
 };
 use crate::{ClusterId, ClusterSecret, GroupId, NodeId, TokenDigest};
 
-/// Number of a call that carries another.
-const SHOWN: u8 = 9;
+/// Number of the call that wraps another.
+const WITH_TOKEN: u8 = 9;
 
-pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
+pub(super) fn put_call<W: FieldWriter>(call: &ClusterCall, out: &mut W) {
     match call {
         ClusterCall::Describe => out.put_u8(0),
         ClusterCall::AddMember { member, part, lease_ms } => {
-            put_member(member, out.byte(1));
-            out.byte(part_number(*part)).word(*lease_ms);
+            put_member(member, out.u8(1));
+            out.u8(part_number(*part)).u64(*lease_ms);
         }
         ClusterCall::UpdateMember { node, name, peer, client } => {
-            out.byte(2).word(node.0).bytes(name.as_bytes());
+            out.u8(2).u64(node.0).bytes(name.as_bytes());
             out.bytes(peer.as_bytes()).bytes(client.as_bytes());
         }
         ClusterCall::RemoveMember { name } => {
-            out.byte(3).bytes(name.as_bytes());
+            out.u8(3).bytes(name.as_bytes());
         }
         ClusterCall::ReplaceMember { name, by } => {
-            out.byte(4).bytes(name.as_bytes()).yes(by.is_some());
+            out.u8(4).bytes(name.as_bytes()).bool(by.is_some());
             if let Some(by) = by {
                 out.bytes(by.as_bytes());
             }
         }
         ClusterCall::SetPart { name, part, group } => {
-            out.byte(5).bytes(name.as_bytes()).yes(part.is_some());
+            out.u8(5).bytes(name.as_bytes()).bool(part.is_some());
             if let Some(part) = part {
-                out.byte(part_number(*part));
+                out.u8(part_number(*part));
             }
-            out.yes(group.is_some());
+            out.bool(group.is_some());
             if let Some(group) = group {
-                out.half(group.0);
+                out.u32(group.0);
             }
         }
         ClusterCall::PlaceGroup { group, members } => {
-            out.byte(6).half(group.0).list(members, |(name, part), out| {
-                out.bytes(name.as_bytes()).byte(part_number(*part));
+            out.u8(6).u32(group.0).list(members, |(name, part), out| {
+                out.bytes(name.as_bytes()).u8(part_number(*part));
             });
         }
         ClusterCall::CreateGroup { replicas, members } => {
-            out.byte(7).yes(replicas.is_some());
+            out.u8(7).bool(replicas.is_some());
             if let Some(replicas) = replicas {
-                out.half(*replicas);
+                out.u32(*replicas);
             }
             out.list(members, |name, out| {
                 out.bytes(name.as_bytes());
             });
         }
         ClusterCall::DropGroup { group } => {
-            out.byte(8).half(group.0);
+            out.u8(8).u32(group.0);
         }
-        ClusterCall::Shown { digest, call } => {
-            out.byte(SHOWN).bytes(&digest.0);
+        ClusterCall::WithToken { digest, call } => {
+            out.u8(WITH_TOKEN).bytes(&digest.0);
             put_call(call, out);
         }
         ClusterCall::AddToken { digest, lifetime_ms } => {
-            out.byte(10).bytes(&digest.0).maybe_word(*lifetime_ms);
+            out.u8(10).bytes(&digest.0).optional_u64(*lifetime_ms);
         }
         ClusterCall::RevokeTokens => out.put_u8(11),
         ClusterCall::MakeSecret => out.put_u8(13),
         ClusterCall::SetQuorum { group, quorum } => {
-            out.byte(12).half(group.0).byte(quorum.unwrap_or(0));
+            out.u8(12).u32(group.0).u8(quorum.unwrap_or(0));
         }
     }
 }
 
-pub(super) fn take_call(from: &mut Source<'_>) -> WireResult<ClusterCall> {
-    let which = from.byte("which cluster call")?;
-    if which != SHOWN {
-        return take_other(which, from);
+pub(super) fn take_call(from: &mut FieldReader<'_>) -> WireResult<ClusterCall> {
+    let kind = from.u8("kind of cluster call")?;
+    if kind != WITH_TOKEN {
+        return take_unwrapped(kind, from);
     }
-    let (digest, which) = (take_digest(from)?, from.byte("which cluster call")?);
-    // One token is enough, and calls must not nest at will.
-    if which == SHOWN {
-        return Err(Malformed("which cluster call"));
+    let (digest, kind) = (take_digest(from)?, from.u8("kind of cluster call")?);
+    // A call is wrapped at most once: recursion must not depend on the bytes.
+    if kind == WITH_TOKEN {
+        return Err(Malformed("kind of cluster call"));
     }
-    Ok(ClusterCall::Shown { digest, call: Box::new(take_other(which, from)?) })
+    Ok(ClusterCall::WithToken { digest, call: Box::new(take_unwrapped(kind, from)?) })
 }
 
-fn take_other(which: u8, from: &mut Source<'_>) -> WireResult<ClusterCall> {
-    Ok(match which {
+fn take_unwrapped(kind: u8, from: &mut FieldReader<'_>) -> WireResult<ClusterCall> {
+    Ok(match kind {
         0 => ClusterCall::Describe,
         1 => ClusterCall::AddMember {
             member: take_member(from)?,
             part: take_part(from)?,
-            lease_ms: from.word("lease")?,
+            lease_ms: from.u64("lease")?,
         },
         2 => ClusterCall::UpdateMember {
-            node: NodeId(from.word("node")?),
+            node: NodeId(from.u64("node")?),
             name: take_name(from)?,
             peer: take_address(from)?,
             client: take_address(from)?,
@@ -106,178 +106,179 @@ fn take_other(which: u8, from: &mut Source<'_>) -> WireResult<ClusterCall> {
         3 => ClusterCall::RemoveMember { name: take_name(from)? },
         4 => ClusterCall::ReplaceMember {
             name: take_name(from)?,
-            by: from.maybe("another or none", take_name)?,
+            by: from.optional("another or none", take_name)?,
         },
         5 => ClusterCall::SetPart {
             name: take_name(from)?,
-            part: from.maybe("part or none", take_part)?,
-            group: from.maybe("group or none", |from| from.half("group").map(GroupId))?,
+            part: from.optional("part or none", take_part)?,
+            group: from.optional("group or none", |from| from.u32("group").map(GroupId))?,
         },
         6 => ClusterCall::PlaceGroup {
-            group: GroupId(from.half("group")?),
-            members: from.list((GROUP_MEMBERS_MAX, 5), "how many members", |from| {
+            group: GroupId(from.u32("group")?),
+            members: from.list((GROUP_MEMBERS_MAX, 5), "number of members", |from| {
                 Ok((take_name(from)?, take_part(from)?))
             })?,
         },
         7 => ClusterCall::CreateGroup {
-            replicas: from.maybe("replicas or none", |from| from.half("replicas"))?,
-            members: from.list((GROUP_MEMBERS_MAX, 4), "how many members", take_name)?,
+            replicas: from.optional("replicas or none", |from| from.u32("replicas"))?,
+            members: from.list((GROUP_MEMBERS_MAX, 4), "number of members", take_name)?,
         },
-        8 => ClusterCall::DropGroup { group: GroupId(from.half("group")?) },
+        8 => ClusterCall::DropGroup { group: GroupId(from.u32("group")?) },
         10 => ClusterCall::AddToken {
             digest: take_digest(from)?,
-            lifetime_ms: from.maybe("lifetime or none", |from| from.word("lifetime"))?,
+            lifetime_ms: from.optional("lifetime or none", |from| from.u64("lifetime"))?,
         },
         11 => ClusterCall::RevokeTokens,
         13 => ClusterCall::MakeSecret,
         12 => ClusterCall::SetQuorum {
-            group: GroupId(from.half("group")?),
-            quorum: Some(from.byte("quorum")?).filter(|quorum| *quorum > 0),
+            group: GroupId(from.u32("group")?),
+            quorum: Some(from.u8("quorum")?).filter(|quorum| *quorum > 0),
         },
-        _ => return Err(Malformed("which cluster call")),
+        _ => return Err(Malformed("kind of cluster call")),
     })
 }
 
-fn take_digest(from: &mut Source<'_>) -> WireResult<TokenDigest> {
+fn take_digest(from: &mut FieldReader<'_>) -> WireResult<TokenDigest> {
     let digest = from.bytes(TokenDigest::BYTES, "digest")?;
     digest[..].try_into().map(TokenDigest).map_err(|_| Malformed("digest"))
 }
 
-pub(super) fn put<W: Fields>(described: &ClusterDescription, out: &mut W) {
-    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups } = described;
-    out.word(cluster.0).word(founder.0).word(*lease_ms).word(*changes);
-    out.list(members, put_member).list(groups, put_wanted);
+pub(super) fn put<W: FieldWriter>(description: &ClusterDescription, out: &mut W) {
+    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups } = description;
+    out.u64(cluster.0).u64(founder.0).u64(*lease_ms).u64(*changes);
+    out.list(members, put_member).list(groups, put_group_members);
 }
 
-fn put_wanted<W: Fields>(placement: &Placement, out: &mut W) {
-    out.half(placement.group.0).list(&placement.members, |(node, part), out| {
-        out.word(node.0).byte(part_number(*part));
+fn put_group_members<W: FieldWriter>(placement: &Placement, out: &mut W) {
+    out.u32(placement.group.0).list(&placement.members, |(node, part), out| {
+        out.u64(node.0).u8(part_number(*part));
     });
 }
 
-/// Returns true if the format of version 1 can express the description: its groups began with the
-/// cluster's founder alone, and take every node that joins.
-pub(super) fn is_plain(described: &ClusterDescription) -> bool {
-    described.groups.iter().all(|group| group.replicas == 0 && group.founders.is_empty())
+/// Returns true if the format of version 1 can express the description: the only initial voter of
+/// each group was the cluster's founder, and each group accepts every node that joins.
+pub(super) fn fits_version_1(description: &ClusterDescription) -> bool {
+    description.groups.iter().all(|group| group.replicas == 0 && group.founders.is_empty())
 }
 
 /// Appends the description with the groups' target sizes and initial voters.
-pub(super) fn put_whole<W: Fields>(described: &ClusterDescription, out: &mut W) {
-    put(described, out);
-    described.groups.iter().for_each(|placement| put_begin(placement, out));
+pub(super) fn put_full<W: FieldWriter>(description: &ClusterDescription, out: &mut W) {
+    put(description, out);
+    description.groups.iter().for_each(|placement| put_founding(placement, out));
 }
 
-pub(super) fn take_whole(from: &mut Source<'_>) -> WireResult<ClusterDescription> {
-    let mut described = take(from)?;
-    for placement in &mut described.groups {
-        take_begin(placement, from)?;
+pub(super) fn take_full(from: &mut FieldReader<'_>) -> WireResult<ClusterDescription> {
+    let mut description = take(from)?;
+    for placement in &mut description.groups {
+        take_founding(placement, from)?;
     }
-    if is_plain(&described) {
-        return Err(Malformed("what groups began with"));
+    if fits_version_1(&description) {
+        return Err(Malformed("founders of groups"));
     }
-    Ok(described)
+    Ok(description)
 }
 
 /// Appends the answer to a node that joins: the secret, then the description in its full format.
-pub(super) fn put_joined<W: Fields>(
-    described: &ClusterDescription,
+pub(super) fn put_joined<W: FieldWriter>(
+    description: &ClusterDescription,
     secret: &ClusterSecret,
     out: &mut W,
 ) {
-    out.bytes(secret.bytes()).yes(is_plain(described));
-    match is_plain(described) {
-        true => put(described, out),
-        false => put_whole(described, out),
+    out.bytes(secret.bytes()).bool(fits_version_1(description));
+    match fits_version_1(description) {
+        true => put(description, out),
+        false => put_full(description, out),
     }
 }
 
 pub(super) fn take_joined(
-    from: &mut Source<'_>,
+    from: &mut FieldReader<'_>,
 ) -> WireResult<(ClusterDescription, ClusterSecret)> {
     let secret = from.bytes(ClusterSecret::BYTES, "secret")?;
     let secret = secret[..].try_into().map_err(|_| Malformed("secret"))?;
-    let described = match from.yes("plain")? {
+    let description = match from.bool("plain")? {
         true => take(from)?,
-        false => take_whole(from)?,
+        false => take_full(from)?,
     };
-    Ok((described, ClusterSecret::new(secret)))
+    Ok((description, ClusterSecret::new(secret)))
 }
 
 /// Appends one group.
-pub(super) fn put_placement<W: Fields>(placement: &Placement, out: &mut W) {
-    put_wanted(placement, out);
-    put_begin(placement, out);
+pub(super) fn put_placement<W: FieldWriter>(placement: &Placement, out: &mut W) {
+    put_group_members(placement, out);
+    put_founding(placement, out);
 }
 
-pub(super) fn take_placement(from: &mut Source<'_>) -> WireResult<Placement> {
-    let mut placement = take_wanted(from)?;
-    take_begin(&mut placement, from)?;
+pub(super) fn take_placement(from: &mut FieldReader<'_>) -> WireResult<Placement> {
+    let mut placement = take_group_members(from)?;
+    take_founding(&mut placement, from)?;
     Ok(placement)
 }
 
-fn put_begin<W: Fields>(placement: &Placement, out: &mut W) {
-    out.half(placement.replicas).list(&placement.founders, |node, out| {
-        out.word(node.0);
+/// Appends a group's target size and initial voters.
+fn put_founding<W: FieldWriter>(placement: &Placement, out: &mut W) {
+    out.u32(placement.replicas).list(&placement.founders, |node, out| {
+        out.u64(node.0);
     });
 }
 
-fn take_begin(placement: &mut Placement, from: &mut Source<'_>) -> WireResult<()> {
-    placement.replicas = from.half("replicas")?;
+fn take_founding(placement: &mut Placement, from: &mut FieldReader<'_>) -> WireResult<()> {
+    placement.replicas = from.u32("replicas")?;
     placement.founders = from
-        .list((GROUP_MEMBERS_MAX, 8), "how many founders", |from| from.word("node").map(NodeId))?;
+        .list((GROUP_MEMBERS_MAX, 8), "number of founders", |from| from.u64("node").map(NodeId))?;
     Ok(())
 }
 
-pub(super) fn take(from: &mut Source<'_>) -> WireResult<ClusterDescription> {
+pub(super) fn take(from: &mut FieldReader<'_>) -> WireResult<ClusterDescription> {
     Ok(ClusterDescription {
-        cluster: ClusterId(from.word("cluster")?),
-        founder: NodeId(from.word("founder")?),
-        lease_ms: from.word("lease")?,
-        changes: from.word("changes")?,
-        members: from.list((PEERS_MAX, 29), "how many members", take_member)?,
-        groups: from.list((GROUPS_MAX, 8), "how many groups", take_wanted)?,
+        cluster: ClusterId(from.u64("cluster")?),
+        founder: NodeId(from.u64("founder")?),
+        lease_ms: from.u64("lease")?,
+        changes: from.u64("changes")?,
+        members: from.list((PEERS_MAX, 29), "number of members", take_member)?,
+        groups: from.list((GROUPS_MAX, 8), "number of groups", take_group_members)?,
     })
 }
 
-fn take_wanted(from: &mut Source<'_>) -> WireResult<Placement> {
-    let group = GroupId(from.half("group")?);
-    let members = from.list((GROUP_MEMBERS_MAX, 9), "how many members", |from| {
-        Ok((NodeId(from.word("node")?), take_part(from)?))
+fn take_group_members(from: &mut FieldReader<'_>) -> WireResult<Placement> {
+    let group = GroupId(from.u32("group")?);
+    let members = from.list((GROUP_MEMBERS_MAX, 9), "number of members", |from| {
+        Ok((NodeId(from.u64("node")?), take_part(from)?))
     })?;
     Ok(Placement { group, members, ..Placement::default() })
 }
 
-fn put_member<W: Fields>(member: &MemberDescription, out: &mut W) {
+fn put_member<W: FieldWriter>(member: &MemberDescription, out: &mut W) {
     let MemberDescription { node, name, peer, client, incarnation, membership } = member;
-    out.word(node.0).bytes(name.as_bytes()).bytes(peer.as_bytes()).bytes(client.as_bytes());
-    out.word(*incarnation).byte(match membership {
+    out.u64(node.0).bytes(name.as_bytes()).bytes(peer.as_bytes()).bytes(client.as_bytes());
+    out.u64(*incarnation).u8(match membership {
         Membership::Member => 0,
         Membership::Leaving => 1,
         Membership::Replaceable => 2,
     });
 }
 
-fn take_member(from: &mut Source<'_>) -> WireResult<MemberDescription> {
+fn take_member(from: &mut FieldReader<'_>) -> WireResult<MemberDescription> {
     Ok(MemberDescription {
-        node: NodeId(from.word("node")?),
+        node: NodeId(from.u64("node")?),
         name: take_name(from)?,
         peer: take_address(from)?,
         client: take_address(from)?,
-        incarnation: from.word("incarnation")?,
-        membership: match from.byte("whether it stays")? {
+        incarnation: from.u64("incarnation")?,
+        membership: match from.u8("membership of a member")? {
             0 => Membership::Member,
             1 => Membership::Leaving,
             2 => Membership::Replaceable,
-            _ => return Err(Malformed("whether it stays")),
+            _ => return Err(Malformed("membership of a member")),
         },
     })
 }
 
-fn take_name(from: &mut Source<'_>) -> WireResult<String> {
+fn take_name(from: &mut FieldReader<'_>) -> WireResult<String> {
     from.text(NAME_BYTES_MAX, "member's name").map(String::from)
 }
 
-fn take_address(from: &mut Source<'_>) -> WireResult<String> {
+fn take_address(from: &mut FieldReader<'_>) -> WireResult<String> {
     from.text(PEER_ADDRESS_BYTES_MAX, "address").map(String::from)
 }
 
@@ -289,8 +290,8 @@ fn part_number(part: Part) -> u8 {
     }
 }
 
-fn take_part(from: &mut Source<'_>) -> WireResult<Part> {
-    Ok(match from.byte("part")? {
+fn take_part(from: &mut FieldReader<'_>) -> WireResult<Part> {
+    Ok(match from.u8("part")? {
         0 => Part::Voter,
         1 => Part::Witness,
         2 => Part::Learner,

@@ -3,7 +3,7 @@
 //! It is computed over the update's wire bytes, so every node and every version computes the same:
 //! the wire format of an update never changes.
 
-use super::fields::Fields;
+use super::fields::FieldWriter;
 use super::update;
 use crate::codec::Writer;
 use crate::request::Update;
@@ -47,14 +47,14 @@ impl Writer for Hasher {
         self.0.update(&value.to_le_bytes());
     }
     fn put_string(&mut self, value: &[u8]) {
-        // The length in front separates neighbours: `k` and `v` are not `kv` and nothing.
+        // The length prefix separates adjacent fields: `k`, `v` and `kv`, `` differ.
         self.put_u32(u32::try_from(value.len()).unwrap_or(u32::MAX));
         self.0.update(value);
     }
 }
 
-impl Fields for Hasher {
-    fn span(&mut self, _: u64) -> &mut Self {
+impl FieldWriter for Hasher {
+    fn ttl_ms(&mut self, _: u64) -> &mut Self {
         self
     }
 }
@@ -62,7 +62,7 @@ impl Fields for Hasher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{Expiry, Steps};
+    use crate::request::{Expiry, SequenceMode};
     use bytes::Bytes;
 
     fn set(key: &'static str, value: &'static str, expiry: Expiry) -> Update {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_that_differ_anywhere_have_digests_that_differ() {
+    fn different_updates_have_different_digests() {
         let plain = || set("k", "v", Expiry::Default);
         let steps = |steps: Vec<Update>, mode| Update::Sequence { steps, mode };
         let updates = [
@@ -85,29 +85,29 @@ mod tests {
             Update::Add { key: Bytes::from("k"), delta: 1 },
             Update::Add { key: Bytes::from("k"), delta: -1 },
             Update::AddFloat { key: Bytes::from("k"), delta: 1.0 },
-            steps(vec![plain()], Steps::AllOrNothing),
-            steps(vec![plain()], Steps::Batch),
-            steps(vec![plain(), plain()], Steps::Batch),
-            steps(vec![steps(vec![plain()], Steps::Batch)], Steps::Batch),
+            steps(vec![plain()], SequenceMode::AllOrNothing),
+            steps(vec![plain()], SequenceMode::Batch),
+            steps(vec![plain(), plain()], SequenceMode::Batch),
+            steps(vec![steps(vec![plain()], SequenceMode::Batch)], SequenceMode::Batch),
             Update::Nop,
         ];
-        for (at, one) in updates.iter().enumerate() {
+        for (index, one) in updates.iter().enumerate() {
             assert_eq!(one.digest(), one.clone().digest());
-            for other in &updates[..at] {
+            for other in &updates[..index] {
                 assert_ne!(one.digest(), other.digest(), "{one:?} and {other:?}");
             }
         }
     }
 
     #[test]
-    fn a_retry_of_an_hour_that_comes_nearer_has_the_digest_of_the_first_attempt() {
+    fn update_digest_ignores_relative_expiry_duration() {
         let (first, retry) = (Expiry::After(5_000), Expiry::After(0));
         assert_eq!(set("k", "v", first).digest(), set("k", "v", retry).digest());
     }
 
     #[test]
-    fn a_digest_is_the_same_in_every_version() {
-        // A node of the next version must know a retry of what one of this version applied.
+    fn update_digest_matches_golden_value() {
+        // A node of the next version must recognise a retry of an update that this version applied.
         let digest = u128::from_be_bytes(set("k", "v", Expiry::Default).digest().0);
         assert_eq!(digest, 0xe8d0_a7d7_2f54_05fa_3a7f_5cb4_55c0_ba39);
     }

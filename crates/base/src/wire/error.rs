@@ -4,28 +4,29 @@
 //! a newer number, and treats the request as one that may have happened.
 
 use super::WireResult;
-use super::fields::{Fields, Source};
+use super::fields::{FieldReader, FieldWriter};
 use crate::codec::Malformed;
 use crate::limits::PEER_DETAIL_BYTES_MAX;
 use crate::{Error, Reason};
 
-pub(super) fn put<W: Fields>(error: &Error, out: &mut W) {
-    out.byte(number(error.reason)).bytes(cut(&error.detail));
+pub(super) fn put<W: FieldWriter>(error: &Error, out: &mut W) {
+    out.u8(number(error.reason)).bytes(truncated_detail(&error.detail));
 }
 
-pub(super) fn take(from: &mut Source<'_>) -> WireResult<Error> {
-    let reason = reason(from.byte("reason")?).ok_or(Malformed("reason"))?;
+pub(super) fn take(from: &mut FieldReader<'_>) -> WireResult<Error> {
+    let reason = reason(from.u8("reason")?).ok_or(Malformed("reason"))?;
     Ok(Error { reason, detail: from.bytes(PEER_DETAIL_BYTES_MAX, "detail")? })
 }
 
 /// Returns the beginning of a detail, cut at a character boundary if it is text.
-fn cut(detail: &[u8]) -> &[u8] {
+fn truncated_detail(detail: &[u8]) -> &[u8] {
     if detail.len() <= PEER_DETAIL_BYTES_MAX {
         return detail;
     }
-    let inside = |at: &usize| detail[*at] & 0b1100_0000 == 0b1000_0000;
-    let back = (0..4).find(|back| !inside(&(PEER_DETAIL_BYTES_MAX - back))).unwrap_or(0);
-    &detail[..PEER_DETAIL_BYTES_MAX - back]
+    let is_continuation = |offset: &usize| detail[*offset] & 0b1100_0000 == 0b1000_0000;
+    let excess =
+        (0..4).find(|excess| !is_continuation(&(PEER_DETAIL_BYTES_MAX - excess))).unwrap_or(0);
+    &detail[..PEER_DETAIL_BYTES_MAX - excess]
 }
 
 fn number(reason: Reason) -> u8 {

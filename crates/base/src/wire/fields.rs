@@ -6,34 +6,34 @@ use crate::limits::{KEY_BYTES_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, VALUE
 use crate::{Key, Value};
 use bytes::Bytes;
 
-/// Encoder of fields, one after the other.
-pub(super) trait Fields: Writer + Sized {
+/// Encoder of consecutive fields.
+pub(super) trait FieldWriter: Writer + Sized {
     /// Appends a small number, usually a variant's.
-    fn byte(&mut self, value: u8) -> &mut Self {
+    fn u8(&mut self, value: u8) -> &mut Self {
         self.put_u8(value);
         self
     }
 
     /// Appends a number of 8 bytes.
-    fn word(&mut self, value: u64) -> &mut Self {
+    fn u64(&mut self, value: u64) -> &mut Self {
         self.put_u64(value);
         self
     }
 
     /// Appends a number of 4 bytes.
-    fn half(&mut self, value: u32) -> &mut Self {
+    fn u32(&mut self, value: u32) -> &mut Self {
         self.put_u32(value);
         self
     }
 
     /// Appends a time to live in milliseconds.
-    fn span(&mut self, ms: u64) -> &mut Self {
-        self.word(ms)
+    fn ttl_ms(&mut self, ms: u64) -> &mut Self {
+        self.u64(ms)
     }
 
     /// Appends a boolean.
-    fn yes(&mut self, yes: bool) -> &mut Self {
-        self.byte(yes.into())
+    fn bool(&mut self, value: bool) -> &mut Self {
+        self.u8(value.into())
     }
 
     /// Appends a key, a value or a text.
@@ -43,26 +43,26 @@ pub(super) trait Fields: Writer + Sized {
     }
 
     /// Appends an optional number.
-    fn maybe_word(&mut self, word: Option<u64>) -> &mut Self {
-        match word {
-            None => self.yes(false),
-            Some(word) => self.yes(true).word(word),
+    fn optional_u64(&mut self, value: Option<u64>) -> &mut Self {
+        match value {
+            None => self.bool(false),
+            Some(value) => self.bool(true).u64(value),
         }
     }
 
     /// Appends an optional value.
-    fn maybe_bytes(&mut self, bytes: Option<&Bytes>) -> &mut Self {
+    fn optional_bytes(&mut self, bytes: Option<&Bytes>) -> &mut Self {
         match bytes {
-            None => self.yes(false),
-            Some(bytes) => self.yes(true).bytes(bytes),
+            None => self.bool(false),
+            Some(bytes) => self.bool(true).bytes(bytes),
         }
     }
 
     /// Appends the length of a list, then each element. A length beyond 32 bits becomes the largest
     /// number, which every reader refuses.
-    fn list<T>(&mut self, all: &[T], each: impl Fn(&T, &mut Self)) -> &mut Self {
-        self.put_u32(u32::try_from(all.len()).unwrap_or(u32::MAX));
-        all.iter().for_each(|one| each(one, self));
+    fn list<T>(&mut self, elements: &[T], put: impl Fn(&T, &mut Self)) -> &mut Self {
+        self.put_u32(u32::try_from(elements.len()).unwrap_or(u32::MAX));
+        elements.iter().for_each(|element| put(element, self));
         self
     }
 
@@ -72,23 +72,23 @@ pub(super) trait Fields: Writer + Sized {
     }
 }
 
-impl Fields for Vec<u8> {}
+impl FieldWriter for Vec<u8> {}
 
-/// Counts the bytes that would be written.
-pub(super) struct Size(usize);
+/// Writer that only counts the bytes.
+pub(super) struct ByteCounter(usize);
 
-impl Size {
+impl ByteCounter {
     /// Returns the number of bytes that `write` appends.
-    pub fn of(write: impl FnOnce(&mut Size)) -> usize {
-        let mut size = Size(0);
-        write(&mut size);
-        size.0
+    pub fn count(write: impl FnOnce(&mut ByteCounter)) -> usize {
+        let mut counter = ByteCounter(0);
+        write(&mut counter);
+        counter.0
     }
 }
 
-impl Fields for Size {}
+impl FieldWriter for ByteCounter {}
 
-impl Writer for Size {
+impl Writer for ByteCounter {
     fn put_u8(&mut self, _: u8) {
         self.0 += 1;
     }
@@ -103,42 +103,42 @@ impl Writer for Size {
     }
 }
 
-/// Decoder of a message from its beginning.
-pub(super) struct Source<'a> {
-    whole: &'a Bytes,
-    rest: Reader<'a>,
-    /// Number of further steps of sequences that it may hold, nested ones counted.
-    steps: usize,
+/// Decoder of the consecutive fields of a message.
+pub(super) struct FieldReader<'a> {
+    message: &'a Bytes,
+    reader: Reader<'a>,
+    /// Number of further steps of sequences that the message may hold, nested ones counted.
+    steps_left: usize,
 }
 
-impl<'a> Source<'a> {
-    pub fn new(whole: &'a Bytes) -> Source<'a> {
-        Source { whole, rest: Reader::new(whole), steps: SEQUENCE_STEPS_MAX }
+impl<'a> FieldReader<'a> {
+    pub fn new(message: &'a Bytes) -> FieldReader<'a> {
+        FieldReader { message, reader: Reader::new(message), steps_left: SEQUENCE_STEPS_MAX }
     }
 
     pub fn end(self, field: &'static str) -> WireResult<()> {
-        self.rest.end(field)
+        self.reader.end(field)
     }
 
-    pub fn byte(&mut self, field: &'static str) -> WireResult<u8> {
-        self.rest.u8(field)
+    pub fn u8(&mut self, field: &'static str) -> WireResult<u8> {
+        self.reader.u8(field)
     }
 
-    pub fn half(&mut self, field: &'static str) -> WireResult<u32> {
-        self.rest.u32(field)
+    pub fn u32(&mut self, field: &'static str) -> WireResult<u32> {
+        self.reader.u32(field)
     }
 
-    pub fn word(&mut self, field: &'static str) -> WireResult<u64> {
-        self.rest.u64(field)
+    pub fn u64(&mut self, field: &'static str) -> WireResult<u64> {
+        self.reader.u64(field)
     }
 
     /// Reads a number that must fit this machine's `usize`.
-    pub fn size(&mut self, field: &'static str) -> WireResult<usize> {
-        usize::try_from(self.word(field)?).map_err(|_| Malformed(field))
+    pub fn usize(&mut self, field: &'static str) -> WireResult<usize> {
+        usize::try_from(self.u64(field)?).map_err(|_| Malformed(field))
     }
 
-    pub fn yes(&mut self, field: &'static str) -> WireResult<bool> {
-        match self.byte(field)? {
+    pub fn bool(&mut self, field: &'static str) -> WireResult<bool> {
+        match self.u8(field)? {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err(Malformed(field)),
@@ -153,27 +153,27 @@ impl<'a> Source<'a> {
         self.bytes(VALUE_BYTES_MAX, "value")
     }
 
-    pub fn maybe_value(&mut self) -> WireResult<Option<Value>> {
-        self.maybe("value or none", Source::value)
+    pub fn optional_value(&mut self) -> WireResult<Option<Value>> {
+        self.optional("value or none", FieldReader::value)
     }
 
     /// Reads a slice of the message.
     pub fn bytes(&mut self, max: usize, field: &'static str) -> WireResult<Bytes> {
-        let bytes = self.rest.string(max, field)?;
-        Ok(self.whole.slice_ref(bytes))
+        let bytes = self.reader.string(max, field)?;
+        Ok(self.message.slice_ref(bytes))
     }
 
     pub fn text(&mut self, max: usize, field: &'static str) -> WireResult<&'a str> {
-        let bytes = self.rest.string(max, field)?;
+        let bytes = self.reader.string(max, field)?;
         std::str::from_utf8(bytes).map_err(|_| Malformed(field))
     }
 
-    pub fn maybe<T>(
+    pub fn optional<T>(
         &mut self,
         field: &'static str,
         take: impl FnOnce(&mut Self) -> WireResult<T>,
     ) -> WireResult<Option<T>> {
-        Ok(if self.yes(field)? { Some(take(self)?) } else { None })
+        Ok(if self.bool(field)? { Some(take(self)?) } else { None })
     }
 
     /// Reads a list of at most `max` elements of at least `bytes_each` bytes each. Refuses a length
@@ -184,20 +184,20 @@ impl<'a> Source<'a> {
         field: &'static str,
         mut take: impl FnMut(&mut Self) -> WireResult<T>,
     ) -> WireResult<Vec<T>> {
-        let count = self.half(field)? as usize;
-        if count > max || count > self.rest.rest().len() / bytes_each {
+        let count = self.u32(field)? as usize;
+        if count > max || count > self.reader.rest().len() / bytes_each {
             return Err(Malformed(field));
         }
-        let mut all = Vec::with_capacity(count);
+        let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
-            all.push(take(self)?);
+            elements.push(take(self)?);
         }
-        Ok(all)
+        Ok(elements)
     }
 
     /// Reads at most `max` keys.
     pub fn keys(&mut self, max: usize) -> WireResult<Vec<Key>> {
-        self.list((max, 4), "how many keys", Source::key)
+        self.list((max, 4), "number of keys", FieldReader::key)
     }
 
     /// Reads the steps of a sequence, or their outcomes, inside `depth` other sequences.
@@ -211,9 +211,9 @@ impl<'a> Source<'a> {
         }
         // All steps of the message share one budget, so these are deducted before nested ones are
         // read.
-        let claimed = self.rest.clone().u32("how many steps")? as usize;
-        let left = self.steps.checked_sub(claimed).ok_or(Malformed("how many steps"))?;
-        self.steps = left;
-        self.list((claimed, 1), "how many steps", |from| take(from, depth + 1))
+        let claimed = self.reader.clone().u32("number of steps")? as usize;
+        let remaining = self.steps_left.checked_sub(claimed).ok_or(Malformed("number of steps"))?;
+        self.steps_left = remaining;
+        self.list((claimed, 1), "number of steps", |from| take(from, depth + 1))
     }
 }

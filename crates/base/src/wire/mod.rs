@@ -36,7 +36,7 @@ use crate::reply::{Body, Outcome, Reply};
 use crate::{AvailableCall, Call, Error, Reason, Request, Result};
 use bytes::Bytes;
 pub use digest::UpdateDigest;
-use fields::{Fields, Size, Source};
+use fields::{ByteCounter, FieldReader, FieldWriter};
 
 type WireResult<T> = std::result::Result<T, Malformed>;
 
@@ -49,12 +49,12 @@ impl Request {
 
     /// Returns the number of bytes that [`Request::write`] appends.
     pub fn wire_bytes(&self) -> usize {
-        Size::of(|size| request::put(self, size))
+        ByteCounter::count(|counter| request::put(self, counter))
     }
 
     /// Reads a request that fills these bytes; its keys and values are slices of them.
     pub fn read(bytes: &Bytes) -> WireResult<Request> {
-        let mut from = Source::new(bytes);
+        let mut from = FieldReader::new(bytes);
         let request = request::take(&mut from)?;
         from.end("request")?;
         Ok(request)
@@ -70,12 +70,12 @@ impl Reply {
 
     /// Returns the number of bytes that [`Reply::write`] appends.
     pub fn wire_bytes(&self) -> usize {
-        Size::of(|size| reply::put(self, size))
+        ByteCounter::count(|counter| reply::put(self, counter))
     }
 
     /// Reads a reply that fills these bytes; its keys and values are slices of them.
     pub fn read(bytes: &Bytes) -> WireResult<Reply> {
-        let mut from = Source::new(bytes);
+        let mut from = FieldReader::new(bytes);
         let reply = reply::take(&mut from)?;
         from.end("reply")?;
         Ok(reply)
@@ -90,7 +90,7 @@ impl Error {
 
     /// Reads an error that fills these bytes.
     pub fn read(bytes: &Bytes) -> WireResult<Error> {
-        let mut from = Source::new(bytes);
+        let mut from = FieldReader::new(bytes);
         let error = error::take(&mut from)?;
         from.end("error")?;
         Ok(error)
@@ -102,20 +102,20 @@ impl Error {
 /// An answer of more than `bytes_max` is replaced by a short one: an update's outcome becomes
 /// [`Outcome::AppliedAt`], since it is applied; anything else becomes `too_large`.
 pub fn write_answer(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
-    write_or(answer, bytes_max, out, Reason::TooLarge);
+    write_bounded(answer, bytes_max, out, Reason::TooLarge);
 }
 
 /// Appends the answer to a forwarded call as [`write_answer`] does, except that a too long answer
 /// to a call that [`changes`] something becomes `in_doubt`: `too_large` would claim that nothing
 /// was changed.
 pub fn write_answer_to(call: &Call, answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
-    let reason = if changes(call) { Reason::InDoubt } else { Reason::TooLarge };
-    write_or(answer, bytes_max, out, reason);
+    let reason = if may_change(call) { Reason::InDoubt } else { Reason::TooLarge };
+    write_bounded(answer, bytes_max, out, reason);
 }
 
 /// Returns true if a call may change rows or sessions. Directory calls count as false: their
 /// answers are short.
-pub fn changes(call: &Call) -> bool {
+pub fn may_change(call: &Call) -> bool {
     match call {
         Call::Read(..) | Call::Directory(_) => false,
         Call::Update(_) | Call::Session(_) => true,
@@ -126,40 +126,40 @@ pub fn changes(call: &Call) -> bool {
     }
 }
 
-fn write_or(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>, reason: Reason) {
+fn write_bounded(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>, reason: Reason) {
     let bytes = answer_bytes(answer);
     if bytes <= bytes_max {
         out.reserve(bytes);
         return put_answer(answer, out);
     }
-    put_answer(&shortened(answer, bytes, bytes_max, reason), out);
+    put_answer(&short_answer(answer, bytes, bytes_max, reason), out);
 }
 
 /// Returns the number of bytes of an encoded answer.
 pub fn answer_bytes(answer: &Result<Reply>) -> usize {
-    Size::of(|size| put_answer(answer, size))
+    ByteCounter::count(|counter| put_answer(answer, counter))
 }
 
 /// Reads an answer that fills these bytes.
 pub fn read_answer(bytes: &Bytes) -> WireResult<Result<Reply>> {
-    let mut from = Source::new(bytes);
-    let answer = match from.byte("which answer")? {
+    let mut from = FieldReader::new(bytes);
+    let answer = match from.u8("kind of answer")? {
         0 => Ok(reply::take(&mut from)?),
         1 => Err(error::take(&mut from)?),
-        _ => return Err(Malformed("which answer")),
+        _ => return Err(Malformed("kind of answer")),
     };
     from.end("answer")?;
     Ok(answer)
 }
 
-fn put_answer<W: Fields>(answer: &Result<Reply>, out: &mut W) {
+fn put_answer<W: FieldWriter>(answer: &Result<Reply>, out: &mut W) {
     match answer {
-        Ok(reply) => reply::put(reply, out.byte(0)),
-        Err(error) => error::put(error, out.byte(1)),
+        Ok(reply) => reply::put(reply, out.u8(0)),
+        Err(error) => error::put(error, out.u8(1)),
     }
 }
 
-fn shortened(
+fn short_answer(
     answer: &Result<Reply>,
     bytes: usize,
     bytes_max: usize,
@@ -173,7 +173,7 @@ fn shortened(
         _ => Err(Error::new(
             reason,
             format!(
-                "an answer of {bytes} bytes; at most {bytes_max} go from node to node \
+                "an answer of {bytes} bytes exceeds {bytes_max}, the limit for forwarding \
                  (peer_call_bytes_max): ask for less, or ask the master"
             ),
         )),

@@ -1,14 +1,14 @@
 //! Codec of updates: number, then fields. A sequence holds its steps, then its mode.
 
 use super::WireResult;
-use super::fields::{Fields, Source};
+use super::fields::{FieldReader, FieldWriter};
 use super::request::{put_read, take_read};
 use crate::Version;
 use crate::codec::Malformed;
-use crate::request::{ExpireWhen, Expiry, Missing, Steps, Update, When};
+use crate::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, Update, When};
 
-pub(super) fn put<W: Fields>(update: &Update, out: &mut W) {
-    out.byte(number(update));
+pub(super) fn put<W: FieldWriter>(update: &Update, out: &mut W) {
+    out.u8(number(update));
     match update {
         Update::Set { key, value, expiry } => put_expiry(*expiry, out.bytes(key).bytes(value)),
         Update::SetIf { key, value, expiry, when } => {
@@ -16,16 +16,16 @@ pub(super) fn put<W: Fields>(update: &Update, out: &mut W) {
             put_when(*when, out);
         }
         Update::Delete { key, missing } => {
-            out.bytes(key).byte(match missing {
-                Missing::Fails => 0,
-                Missing::Skipped => 1,
+            out.bytes(key).u8(match missing {
+                OnMissing::Fail => 0,
+                OnMissing::Skip => 1,
             });
         }
         Update::TestAndSet { key, expected, wanted } => {
-            out.bytes(key).maybe_bytes(expected.as_ref()).maybe_bytes(wanted.as_ref());
+            out.bytes(key).optional_bytes(expected.as_ref()).optional_bytes(wanted.as_ref());
         }
         Update::Replace { key, wanted: value } | Update::Assert { key, expected: value } => {
-            out.bytes(key).maybe_bytes(value.as_ref());
+            out.bytes(key).optional_bytes(value.as_ref());
         }
         Update::Confirm { key, value } | Update::Append { key, value } => {
             out.bytes(key).bytes(value);
@@ -37,16 +37,16 @@ pub(super) fn put<W: Fields>(update: &Update, out: &mut W) {
             out.bytes(prefix).keys(keys);
         }
         Update::AssertVersion { key, version } => {
-            out.bytes(key).maybe_word(version.map(|version| version.0));
+            out.bytes(key).optional_u64(version.map(|version| version.0));
         }
         Update::Add { key, delta } => {
-            out.bytes(key).word(delta.cast_unsigned());
+            out.bytes(key).u64(delta.cast_unsigned());
         }
         Update::AddFloat { key, delta } => {
-            out.bytes(key).word(delta.to_bits());
+            out.bytes(key).u64(delta.to_bits());
         }
         Update::SetRange { key, offset, value } => {
-            out.bytes(key).word(*offset as u64).bytes(value);
+            out.bytes(key).u64(*offset as u64).bytes(value);
         }
         Update::Rename { from, to, when } | Update::Copy { from, to, when } => {
             put_when(*when, out.bytes(from).bytes(to));
@@ -58,11 +58,11 @@ pub(super) fn put<W: Fields>(update: &Update, out: &mut W) {
         Update::Read(read) => put_read(read, out),
         Update::Nop => {}
         Update::Sequence { steps, mode } => {
-            out.list(steps, put).byte(match mode {
-                Steps::AllOrNothing => 0,
-                Steps::Synced => 1,
-                Steps::EachAlone => 2,
-                Steps::Batch => 3,
+            out.list(steps, put).u8(match mode {
+                SequenceMode::AllOrNothing => 0,
+                SequenceMode::Synced => 1,
+                SequenceMode::EachAlone => 2,
+                SequenceMode::Batch => 3,
             });
         }
     }
@@ -96,8 +96,8 @@ fn number(update: &Update) -> u8 {
 }
 
 /// Reads an update inside `depth` sequences.
-pub(super) fn take(from: &mut Source<'_>, depth: usize) -> WireResult<Update> {
-    let number = from.byte("which update")?;
+pub(super) fn take(from: &mut FieldReader<'_>, depth: usize) -> WireResult<Update> {
+    let number = from.u8("kind of update")?;
     if let 18..=20 = number {
         return Ok(match number {
             18 => Update::Read(take_read(from)?),
@@ -114,79 +114,79 @@ pub(super) fn take(from: &mut Source<'_>, depth: usize) -> WireResult<Update> {
         }
         2 => Update::Delete { key, missing: take_missing(from)? },
         3 => {
-            let (expected, wanted) = (from.maybe_value()?, from.maybe_value()?);
+            let (expected, wanted) = (from.optional_value()?, from.optional_value()?);
             Update::TestAndSet { key, expected, wanted }
         }
-        4 => Update::Replace { key, wanted: from.maybe_value()? },
+        4 => Update::Replace { key, wanted: from.optional_value()? },
         5 => Update::Confirm { key, value: from.value()? },
-        6 => Update::Assert { key, expected: from.maybe_value()? },
+        6 => Update::Assert { key, expected: from.optional_value()? },
         7 => Update::AssertExists { key },
         8 => Update::AssertRange { prefix: key, keys: from.keys(usize::MAX)? },
         9 => {
-            let version = from.maybe("version or none", |from| from.word("version"))?;
+            let version = from.optional("version or none", |from| from.u64("version"))?;
             Update::AssertVersion { key, version: version.map(Version) }
         }
         10 => Update::DeletePrefix { prefix: key },
-        11 => Update::Add { key, delta: from.word("delta")?.cast_signed() },
+        11 => Update::Add { key, delta: from.u64("delta")?.cast_signed() },
         12 => Update::AddFloat { key, delta: take_float(from)? },
         13 => Update::Append { key, value: from.value()? },
-        14 => Update::SetRange { key, offset: from.size("offset")?, value: from.value()? },
+        14 => Update::SetRange { key, offset: from.usize("offset")?, value: from.value()? },
         15 => Update::Rename { from: key, to: from.key()?, when: take_when(from)? },
         16 => Update::Copy { from: key, to: from.key()?, when: take_when(from)? },
         17 => {
             let expiry = take_expiry(from)?;
             Update::Expire { key, expiry, when: take_expire_when(from)? }
         }
-        _ => return Err(Malformed("which update")),
+        _ => return Err(Malformed("kind of update")),
     })
 }
 
 /// Reads a finite number: front-ends refuse all others.
-fn take_float(from: &mut Source<'_>) -> WireResult<f64> {
-    let float = f64::from_bits(from.word("delta")?);
+fn take_float(from: &mut FieldReader<'_>) -> WireResult<f64> {
+    let float = f64::from_bits(from.u64("delta")?);
     if float.is_finite() { Ok(float) } else { Err(Malformed("delta")) }
 }
 
-fn put_expiry<W: Fields>(expiry: Expiry, out: &mut W) {
+fn put_expiry<W: FieldWriter>(expiry: Expiry, out: &mut W) {
     match expiry {
-        Expiry::Default => out.byte(0),
-        Expiry::Keep => out.byte(1),
-        Expiry::Never => out.byte(2),
-        Expiry::After(ms) => out.byte(3).span(ms),
+        Expiry::Default => out.u8(0),
+        Expiry::Keep => out.u8(1),
+        Expiry::Never => out.u8(2),
+        Expiry::After(ms) => out.u8(3).ttl_ms(ms),
     };
 }
 
-fn take_expiry(from: &mut Source<'_>) -> WireResult<Expiry> {
-    Ok(match from.byte("expiry")? {
+fn take_expiry(from: &mut FieldReader<'_>) -> WireResult<Expiry> {
+    Ok(match from.u8("expiry")? {
         0 => Expiry::Default,
         1 => Expiry::Keep,
         2 => Expiry::Never,
-        3 => Expiry::After(from.word("expiry")?),
+        3 => Expiry::After(from.u64("expiry")?),
         _ => return Err(Malformed("expiry")),
     })
 }
 
-fn put_when<W: Fields>(when: When, out: &mut W) {
+fn put_when<W: FieldWriter>(when: When, out: &mut W) {
     match when {
-        When::Always => out.byte(0),
-        When::Absent => out.byte(1),
-        When::Present => out.byte(2),
-        When::Unchanged(version) => out.byte(3).word(version.0),
+        When::Always => out.u8(0),
+        When::Absent => out.u8(1),
+        When::Present => out.u8(2),
+        When::Unchanged(version) => out.u8(3).u64(version.0),
     };
 }
 
-fn take_when(from: &mut Source<'_>) -> WireResult<When> {
-    Ok(match from.byte("condition")? {
+fn take_when(from: &mut FieldReader<'_>) -> WireResult<When> {
+    Ok(match from.u8("condition")? {
         0 => When::Always,
         1 => When::Absent,
         2 => When::Present,
-        3 => When::Unchanged(Version(from.word("version")?)),
+        3 => When::Unchanged(Version(from.u64("version")?)),
         _ => return Err(Malformed("condition")),
     })
 }
 
-fn put_expire_when<W: Fields>(when: ExpireWhen, out: &mut W) {
-    out.byte(match when {
+fn put_expire_when<W: FieldWriter>(when: ExpireWhen, out: &mut W) {
+    out.u8(match when {
         ExpireWhen::Always => 0,
         ExpireWhen::HasNone => 1,
         ExpireWhen::HasOne => 2,
@@ -196,8 +196,8 @@ fn put_expire_when<W: Fields>(when: ExpireWhen, out: &mut W) {
     });
 }
 
-fn take_expire_when(from: &mut Source<'_>) -> WireResult<ExpireWhen> {
-    Ok(match from.byte("condition")? {
+fn take_expire_when(from: &mut FieldReader<'_>) -> WireResult<ExpireWhen> {
+    Ok(match from.u8("condition")? {
         0 => ExpireWhen::Always,
         1 => ExpireWhen::HasNone,
         2 => ExpireWhen::HasOne,
@@ -208,20 +208,20 @@ fn take_expire_when(from: &mut Source<'_>) -> WireResult<ExpireWhen> {
     })
 }
 
-fn take_missing(from: &mut Source<'_>) -> WireResult<Missing> {
-    Ok(match from.byte("missing")? {
-        0 => Missing::Fails,
-        1 => Missing::Skipped,
+fn take_missing(from: &mut FieldReader<'_>) -> WireResult<OnMissing> {
+    Ok(match from.u8("missing")? {
+        0 => OnMissing::Fail,
+        1 => OnMissing::Skip,
         _ => return Err(Malformed("missing")),
     })
 }
 
-fn take_mode(from: &mut Source<'_>) -> WireResult<Steps> {
-    Ok(match from.byte("mode")? {
-        0 => Steps::AllOrNothing,
-        1 => Steps::Synced,
-        2 => Steps::EachAlone,
-        3 => Steps::Batch,
+fn take_mode(from: &mut FieldReader<'_>) -> WireResult<SequenceMode> {
+    Ok(match from.u8("mode")? {
+        0 => SequenceMode::AllOrNothing,
+        1 => SequenceMode::Synced,
+        2 => SequenceMode::EachAlone,
+        3 => SequenceMode::Batch,
         _ => return Err(Malformed("mode")),
     })
 }

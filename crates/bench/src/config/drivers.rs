@@ -64,7 +64,7 @@ pub struct RiakConfig {
 /// Settings of `embedded`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddedConfig {
-    /// The data directory; made if it does not exist.
+    /// The data directory; created if it does not exist.
     pub data: PathBuf,
     /// Bucket of the keys; created if it does not exist.
     pub bucket: BucketName,
@@ -84,20 +84,20 @@ pub struct EtcdConfig {
 }
 
 impl DriverConfig {
-    /// Takes `driver` and its keys.
+    /// Reads `driver` and its keys.
     pub(super) fn read(items: &mut Items) -> Result<DriverConfig, String> {
         let names = "wants one of resp, http, riak, embedded, etcd, null";
         let driver = items.need("a run", "driver", |item| {
             let name = item.text()?.to_string();
-            let known =
+            let is_known =
                 ["resp", "http", "riak", "embedded", "etcd", "null"].contains(&name.as_str());
-            if known { Ok(name) } else { Err(item.error(names)) }
+            if is_known { Ok(name) } else { Err(item.error(names)) }
         })?;
         let text = |item: &Item| item.text().map(str::to_string);
         let address = "127.0.0.1:7711".to_string();
         Ok(match driver.as_str() {
             "resp" => DriverConfig::Resp(RespConfig {
-                addresses: items.read("resp_address", vec![address], one_or_some_texts)?,
+                addresses: items.read("resp_address", vec![address], text_or_texts)?,
                 bucket: items.read("resp_bucket", None, |item| bucket_of(item).map(Some))?,
                 database: items.read("resp_database", 0, |item| item.integer(0, 1 << 20))?,
                 password: items.read("resp_password", None, |item| text(item).map(Some))?,
@@ -108,7 +108,7 @@ impl DriverConfig {
                 read_query: items.read("http_read_query", String::new(), text)?,
             }),
             "riak" => DriverConfig::Riak(RiakConfig {
-                addresses: items.read("riak_addresses", vec![address], some_texts)?,
+                addresses: items.read("riak_addresses", vec![address], non_empty_texts)?,
                 path: items.read("riak_path", "/buckets/test/keys".into(), path_of)?,
                 query: items.read("riak_query", String::new(), text)?,
                 read_query: items.read("riak_read_query", String::new(), text)?,
@@ -160,8 +160,8 @@ impl DriverConfig {
     }
 
     /// Returns the server's addresses. `None`: the server is in this process.
-    pub fn place(&self) -> Option<String> {
-        self.server().map(|(_, place)| place)
+    pub fn addresses(&self) -> Option<String> {
+        self.server().map(|(_, addresses)| addresses)
     }
 
     /// Returns the setting that names the server.
@@ -184,7 +184,7 @@ fn properties_of(item: &Item) -> Result<Vec<(String, String)>, String> {
     entries.map(|(name, item)| Ok((name, item.text()?.to_string()))).collect()
 }
 
-fn some_texts(item: &Item) -> Result<Vec<String>, String> {
+fn non_empty_texts(item: &Item) -> Result<Vec<String>, String> {
     match item.texts()? {
         texts if texts.is_empty() => Err(item.error("wants at least one")),
         texts => Ok(texts),
@@ -192,17 +192,17 @@ fn some_texts(item: &Item) -> Result<Vec<String>, String> {
 }
 
 /// Reads a text, or a list of texts.
-fn one_or_some_texts(item: &Item) -> Result<Vec<String>, String> {
+fn text_or_texts(item: &Item) -> Result<Vec<String>, String> {
     match item.text() {
         Ok(text) => Ok(vec![text.to_string()]),
-        Err(_) => some_texts(item),
+        Err(_) => non_empty_texts(item),
     }
 }
 
 fn path_of(item: &Item) -> Result<String, String> {
     let path = item.text()?.trim_end_matches('/');
-    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'?' && byte != b'#';
-    if path.starts_with('/') && path.bytes().all(plain) {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'?' && byte != b'#';
+    if path.starts_with('/') && path.bytes().all(is_plain) {
         return Ok(path.into());
     }
     Err(item.error("wants a path such as \"/buckets/test/keys\""))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Deepest nesting of terms.
 const DEPTH_MAX: usize = 32;
 
-/// A term and where it stands.
+/// A term with its file and line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
     file: Arc<str>,
@@ -39,21 +39,22 @@ impl Located {
         format!("{}:{}: {what}", self.file, self.line)
     }
 
-    /// Returns a setting with this value at the place of this term.
+    /// Returns a setting with this value and the term's file and line.
     pub fn at(&self, value: TomlValue) -> Item {
         Item::new(self.file.clone(), self.line, value)
     }
 
     /// Converts the term to a setting: tuples become lists, atoms become texts.
     pub fn item(&self) -> Item {
-        let all = |terms: &[Located]| TomlValue::List(terms.iter().map(Located::item).collect());
+        let list_of =
+            |terms: &[Located]| TomlValue::List(terms.iter().map(Located::item).collect());
         self.at(match &self.term {
             Term::Atom(name) if name == "true" => TomlValue::Boolean(true),
             Term::Atom(name) if name == "false" => TomlValue::Boolean(false),
             Term::Atom(text) | Term::Text(text) => TomlValue::Text(text.clone()),
             Term::Integer(number) => TomlValue::Integer(*number),
             Term::Float(number) => TomlValue::Float(*number),
-            Term::Tuple(terms) | Term::List(terms) => all(terms),
+            Term::Tuple(terms) | Term::List(terms) => list_of(terms),
         })
     }
 
@@ -76,18 +77,18 @@ pub fn is_erlang(text: &str) -> bool {
 /// Reads `{key, value}.` after `{key, value}.`; of two with one key the later one counts.
 pub fn read(file: &str, text: &str) -> Result<BTreeMap<String, Located>, String> {
     let mut reader = TermReader { file: file.into(), rest: text, line: 1 };
-    let mut all = BTreeMap::new();
+    let mut entries = BTreeMap::new();
     loop {
         reader.skip();
         if reader.rest.is_empty() {
-            return Ok(all);
+            return Ok(entries);
         }
         let entry = reader.term(DEPTH_MAX)?;
-        reader.need(".")?;
+        reader.expect(".")?;
         match &entry.term {
             Term::Tuple(pair) => match &pair[..] {
                 [Located { term: Term::Atom(key), .. }, value] => {
-                    all.insert(key.clone(), value.clone());
+                    entries.insert(key.clone(), value.clone());
                 }
                 _ => return Err(entry.error("wants {key, value}.")),
             },
@@ -103,11 +104,11 @@ struct TermReader<'a> {
 }
 
 impl TermReader<'_> {
-    fn wrong(&self, what: impl std::fmt::Display) -> String {
+    fn error(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
     }
 
-    fn eat(&mut self, bytes: usize) -> String {
+    fn consume(&mut self, bytes: usize) -> String {
         let (eaten, rest) = self.rest.split_at(bytes);
         self.line += eaten.matches('\n').count();
         self.rest = rest;
@@ -118,65 +119,65 @@ impl TermReader<'_> {
     fn skip(&mut self) {
         loop {
             let white = self.rest.len() - self.rest.trim_start().len();
-            self.eat(white);
+            self.consume(white);
             if !self.rest.starts_with('%') {
                 return;
             }
             let comment = self.rest.find('\n').unwrap_or(self.rest.len());
-            self.eat(comment);
+            self.consume(comment);
         }
     }
 
-    fn has(&mut self, mark: &str) -> bool {
+    fn accept(&mut self, mark: &str) -> bool {
         self.skip();
         let found = self.rest.starts_with(mark);
         if found {
-            self.eat(mark.len());
+            self.consume(mark.len());
         }
         found
     }
 
-    fn need(&mut self, mark: &str) -> Result<(), String> {
-        if self.has(mark) {
+    fn expect(&mut self, mark: &str) -> Result<(), String> {
+        if self.accept(mark) {
             return Ok(());
         }
         let found: String = self.rest.chars().take(12).collect();
-        Err(self.wrong(format!("wants `{mark}`, not {found:?}")))
+        Err(self.error(format!("wants `{mark}`, not {found:?}")))
     }
 
     fn term(&mut self, depth: usize) -> Result<Located, String> {
         self.skip();
         if depth == 0 {
-            return Err(self.wrong("too many terms inside each other"));
+            return Err(self.error("too many terms inside each other"));
         }
         let (file, line) = (self.file.clone(), self.line);
-        let term = if self.has("{") {
+        let term = if self.accept("{") {
             Term::Tuple(self.list("}", depth)?)
-        } else if self.has("[") {
+        } else if self.accept("[") {
             Term::List(self.list("]", depth)?)
-        } else if self.has("<<") {
-            let text = if self.has("\"") { self.quoted('"')? } else { String::new() };
-            self.need(">>")?;
+        } else if self.accept("<<") {
+            let text = if self.accept("\"") { self.quoted('"')? } else { String::new() };
+            self.expect(">>")?;
             Term::Text(text)
-        } else if self.has("\"") {
+        } else if self.accept("\"") {
             Term::Text(self.quoted('"')?)
-        } else if self.has("'") {
+        } else if self.accept("'") {
             Term::Atom(self.quoted('\'')?)
         } else {
-            self.word()?
+            self.atom_or_number()?
         };
         Ok(Located { file, line, term })
     }
 
     fn list(&mut self, end: &str, depth: usize) -> Result<Vec<Located>, String> {
         let mut terms = Vec::new();
-        if self.has(end) {
+        if self.accept(end) {
             return Ok(terms);
         }
         loop {
             terms.push(self.term(depth - 1)?);
-            if !self.has(",") {
-                self.need(end)?;
+            if !self.accept(",") {
+                self.expect(end)?;
                 return Ok(terms);
             }
         }
@@ -190,22 +191,22 @@ impl TermReader<'_> {
                 '\\' => text.push(match letters.next().map(|(_, letter)| letter) {
                     Some('n') => '\n',
                     Some('t') => '\t',
-                    Some(same @ ('\\' | '"' | '\'')) => same,
-                    other => return Err(self.wrong(format!("wants no `\\` before {other:?}"))),
+                    Some(escaped @ ('\\' | '"' | '\'')) => escaped,
+                    other => return Err(self.error(format!("wants no `\\` before {other:?}"))),
                 }),
                 letter if letter == end => {
-                    self.eat(at + letter.len_utf8());
+                    self.consume(at + letter.len_utf8());
                     return Ok(text);
                 }
                 letter => text.push(letter),
             }
         }
-        Err(self.wrong(format!("wants a {end} at the end of a text")))
+        Err(self.error(format!("wants a {end} at the end of a text")))
     }
 
     /// Parses an atom or a number.
-    fn word(&mut self) -> Result<Term, String> {
-        let in_word = |letter: char| letter.is_alphanumeric() || "_@+-#".contains(letter);
+    fn atom_or_number(&mut self) -> Result<Term, String> {
+        let is_word_char = |letter: char| letter.is_alphanumeric() || "_@+-#".contains(letter);
         let mut end = 0;
         for (at, letter) in self.rest.char_indices() {
             let after = self.rest[at + letter.len_utf8()..].chars().next();
@@ -213,27 +214,27 @@ impl TermReader<'_> {
                 self.rest[..at].chars().all(|letter| letter.is_ascii_digit() || letter == '-');
             let point =
                 letter == '.' && at > 0 && digits && after.is_some_and(|c| c.is_ascii_digit());
-            if !in_word(letter) && !point {
+            if !is_word_char(letter) && !point {
                 break;
             }
             end = at + letter.len_utf8();
         }
         let found: String = self.rest.chars().take(12).collect();
-        let wrong = self.wrong(format!("wants a term, not {found:?}"));
-        let word = self.eat(end);
-        let first = word.chars().next();
+        let error = self.error(format!("wants a term, not {found:?}"));
+        let text = self.consume(end);
+        let first = text.chars().next();
         if first.is_some_and(|letter| letter.is_ascii_lowercase()) {
-            return Ok(Term::Atom(word));
+            return Ok(Term::Atom(text));
         }
-        if let Some((radix, digits)) = word.split_once('#') {
+        if let Some((radix, digits)) = text.split_once('#') {
             let radix = radix.parse().ok().filter(|radix| (2..=36).contains(radix));
             let number = radix.and_then(|radix| i64::from_str_radix(digits, radix).ok());
-            return number.map(Term::Integer).ok_or(wrong);
+            return number.map(Term::Integer).ok_or(error);
         }
-        match (word.parse(), word.parse()) {
+        match (text.parse(), text.parse()) {
             (Ok(number), _) => Ok(Term::Integer(number)),
-            (_, Ok(number)) if word.contains('.') => Ok(Term::Float(number)),
-            _ => Err(wrong),
+            (_, Ok(number)) if text.contains('.') => Ok(Term::Float(number)),
+            _ => Err(error),
         }
     }
 }

@@ -14,70 +14,75 @@ const DEPTH_MAX: usize = 16;
 
 /// Reads a key generator with all generators nested in it.
 pub fn keys_of(item: &Item) -> Result<KeyGenerator, String> {
-    let keys = inside(item, DEPTH_MAX)?;
+    let keys = nested(item, DEPTH_MAX)?;
     match keys.bytes_max() {
         longest if longest as u64 <= KEY_MAX => Ok(keys),
         longest => Err(item.error(format!("wants keys of at most {KEY_MAX} bytes, not {longest}"))),
     }
 }
 
-fn inside(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
+fn nested(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
     if depth == 0 {
         return Err(item.error("wants fewer generators inside each other"));
     }
     if item.text() == Ok("uuid_v4") {
         return Ok(KeyGenerator::Uuid);
     }
-    let wants = || item.error(WANTS);
-    let list = item.list().map_err(|_| wants())?;
-    let (name, of, rest) = named(list).ok_or_else(wants)?;
-    let inner = |item: &Item| inside(item, depth - 1);
-    Ok(match (name, of, rest) {
+    let error = || item.error(EXPECTED);
+    let list = item.list().map_err(|_| error())?;
+    let (name, name_arguments, rest) = split_name(list).ok_or_else(error)?;
+    let nested_generator = |item: &Item| nested(item, depth - 1);
+    Ok(match (name, name_arguments, rest) {
         ("uuid_v4", [], []) => KeyGenerator::Uuid,
-        ("constant", [], [text]) => KeyGenerator::Same(text.text()?.as_bytes().into()),
+        ("constant", [], [text]) => KeyGenerator::Constant(text.text()?.as_bytes().into()),
         // Texts are bytes here, so Basho Bench's conversions between them do nothing.
-        ("str_to_bin" | "bin_to_str", [], [one]) => inner(one)?,
-        ("int_to_str", [], [one]) => shaped(item, KeyShape::Decimal, one)?,
-        ("int_to_bin_bigendian" | "int_to_bin_littleendian", of, rest) => {
-            let (bits, one) = match (of, rest) {
-                ([], [one]) => (None, one),
-                ([bits], [one]) | ([], [bits, one]) => (Some(bits), one),
-                _ => return Err(wants()),
+        ("str_to_bin" | "bin_to_str", [], [inner_item]) => nested_generator(inner_item)?,
+        ("int_to_str", [], [inner_item]) => number_keys(item, KeyShape::Decimal, inner_item)?,
+        ("int_to_bin_bigendian" | "int_to_bin_littleendian", name_arguments, rest) => {
+            let (bits, inner_item) = match (name_arguments, rest) {
+                ([], [inner_item]) => (None, inner_item),
+                ([bits], [inner_item]) | ([], [bits, inner_item]) => (Some(bits), inner_item),
+                _ => return Err(error()),
             };
             let bytes = bits.map_or(Ok(4), bytes_of)?;
-            let big = name == "int_to_bin_bigendian";
-            let shape =
-                if big { KeyShape::BigEndian { bytes } } else { KeyShape::LittleEndian { bytes } };
-            shaped(item, shape, one)?
+            let is_big_endian = name == "int_to_bin_bigendian";
+            let shape = if is_big_endian {
+                KeyShape::BigEndian { bytes }
+            } else {
+                KeyShape::LittleEndian { bytes }
+            };
+            number_keys(item, shape, inner_item)?
         }
         ("int_to_bin", ..) => {
-            let words = "`int_to_bin` was taken back by Basho Bench, because its bytes do not say \
+            let text = "`int_to_bin` was taken back by Basho Bench, because its bytes do not say \
                          their order; wants int_to_bin_bigendian or int_to_bin_littleendian";
-            return Err(item.error(words));
+            return Err(item.error(text));
         }
-        ("fixed_width", [], [width, prefix, one]) => {
+        ("fixed_width", [], [width, prefix, inner_item]) => {
             let width = width.integer(1, KEY_MAX)? as usize;
             let prefix = prefix.text()?.to_string();
-            shaped(item, KeyShape::FixedWidth { width, prefix }, one)?
+            number_keys(item, KeyShape::FixedWidth { width, prefix }, inner_item)?
         }
-        ("to_str" | "to_binstr", [], [format, one]) => {
-            let known = Format::read(format.text()?);
-            let known = known.ok_or_else(|| {
+        ("to_str" | "to_binstr", [], [format, inner_item]) => {
+            let parsed = Format::read(format.text()?);
+            let parsed = parsed.ok_or_else(|| {
                 format.error("wants a text with one of ~w, ~p, ~B, ~b, as \"key-~8..0B\"")
             })?;
-            shaped(item, KeyShape::Formatted(known), one)?
+            number_keys(item, KeyShape::Formatted(parsed), inner_item)?
         }
-        ("base64", [], [one]) => KeyGenerator::Base64(Box::new(inner(one)?)),
-        ("crypto_hash", [digest], [one]) | ("crypto_hash", [], [digest, one]) => {
-            let known = match digest.text()? {
+        ("base64", [], [inner_item]) => {
+            KeyGenerator::Base64(Box::new(nested_generator(inner_item)?))
+        }
+        ("crypto_hash", [digest], [inner_item]) | ("crypto_hash", [], [digest, inner_item]) => {
+            let parsed = match digest.text()? {
                 "md5" => Digest::Md5,
                 "sha" => Digest::Sha1,
                 _ => return Err(digest.error("wants the digest md5 or sha")),
             };
-            KeyGenerator::Digest(known, Box::new(inner(one)?))
+            KeyGenerator::Digest(parsed, Box::new(nested_generator(inner_item)?))
         }
         ("concat_binary", [], [first, second]) => {
-            KeyGenerator::Joined(Box::new([inner(first)?, inner(second)?]))
+            KeyGenerator::Joined(Box::new([nested_generator(first)?, nested_generator(second)?]))
         }
         ("file_line_bin", [], [path]) => lines_of(path, true)?,
         ("file_line_bin", [], [path, repeat]) => lines_of(path, repeat.text()? == "repeat")?,
@@ -87,7 +92,7 @@ fn inside(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
     })
 }
 
-const WANTS: &str = "wants a key generator: [\"uniform_int\", n], [\"uniform_int\", start, n], \
+const EXPECTED: &str = "wants a key generator: [\"uniform_int\", n], [\"uniform_int\", start, n], \
      [\"sequential_int\", n], [\"partitioned_sequential_int\", n] (or start, n), \
      [\"pareto_int\", n], [\"truncated_pareto_int\", n], \"uuid_v4\", [\"constant\", text], \
      [\"file_line_bin\", path], alone or inside [\"int_to_str\", ..], \
@@ -99,13 +104,13 @@ const FUNCTION: &str = "wants a generator of its own: functions of Erlang module
 
 /// Splits a list into its name, the arguments inside the name's list (`[["name", 64], ..]`), and
 /// the other arguments.
-fn named(list: &[Item]) -> Option<(&str, &[Item], &[Item])> {
+fn split_name(list: &[Item]) -> Option<(&str, &[Item], &[Item])> {
     let (first, rest) = list.split_first()?;
     if let Ok(name) = first.text() {
         return Some((name, &[], rest));
     }
-    let (name, of) = first.list().ok()?.split_first()?;
-    Some((name.text().ok()?, of, rest))
+    let (name, arguments) = first.list().ok()?.split_first()?;
+    Some((name.text().ok()?, arguments, rest))
 }
 
 fn bytes_of(bits: &Item) -> Result<usize, String> {
@@ -117,17 +122,17 @@ fn bytes_of(bits: &Item) -> Result<usize, String> {
 
 fn lines_of(path: &Item, repeats: bool) -> Result<KeyGenerator, String> {
     let file = PathBuf::from(path.text()?);
-    let wrong = |error: std::io::Error| path.error(format!("wants a file: {error}"));
-    let bytes = std::fs::metadata(&file).map_err(wrong)?.len();
+    let io_error = |error: std::io::Error| path.error(format!("wants a file: {error}"));
+    let bytes = std::fs::metadata(&file).map_err(io_error)?.len();
     if !(1..=LINES_BYTES_MAX).contains(&bytes) {
         return Err(path.error(format!("wants a file of 1 to {LINES_BYTES_MAX} bytes")));
     }
-    let text = std::fs::read(&file).map_err(wrong)?;
+    let text = std::fs::read(&file).map_err(io_error)?;
     Ok(KeyGenerator::Lines(Lines::new(file, &text, repeats)))
 }
 
-fn shaped(item: &Item, shape: KeyShape, one: &Item) -> Result<KeyGenerator, String> {
-    let numbers = numbers_of(one)?;
+fn number_keys(item: &Item, shape: KeyShape, numbers_item: &Item) -> Result<KeyGenerator, String> {
+    let numbers = numbers_of(numbers_item)?;
     check_width(item, &shape, &numbers)?;
     Ok(KeyGenerator::Number { numbers, shape })
 }
@@ -149,7 +154,7 @@ fn check_width(item: &Item, shape: &KeyShape, numbers: &Numbers) -> Result<(), S
         }
         KeyShape::Formatted(format) => {
             let needs = format.digits(largest);
-            if format.room().is_some_and(|room| room < needs) {
+            if format.digits_max().is_some_and(|digits_max| digits_max < needs) {
                 return Err(item.error(format!(
                     "wants a width of at least {needs}: the largest number does not fit"
                 )));
@@ -168,14 +173,14 @@ fn check_width(item: &Item, shape: &KeyShape, numbers: &Numbers) -> Result<(), S
 }
 
 fn numbers_of(item: &Item) -> Result<Numbers, String> {
-    let wants = || item.error(WANTS);
-    let list = item.list().map_err(|_| wants())?;
-    let name = list.first().ok_or_else(wants)?.text().map_err(|_| wants())?;
+    let error = || item.error(EXPECTED);
+    let list = item.list().map_err(|_| error())?;
+    let name = list.first().ok_or_else(error)?.text().map_err(|_| error())?;
     let (start, count) = match &list[1..] {
         // Basho Bench's uniform_int counts from 1 when no start is named, the others from 0.
         [count] => (u64::from(name == "uniform_int"), count.integer(1, COUNT_MAX)?),
         [start, count] => (start.integer(0, COUNT_MAX)?, count.integer(1, COUNT_MAX)?),
-        _ => return Err(wants()),
+        _ => return Err(error()),
     };
     match (name, list.len()) {
         ("uniform_int", _) => Ok(Numbers::Uniform { start, count }),
@@ -183,26 +188,26 @@ fn numbers_of(item: &Item) -> Result<Numbers, String> {
         ("sequential_int", 2) => Ok(Numbers::Sequential { count }),
         ("pareto_int", 2) => Ok(Numbers::Pareto { count }),
         ("truncated_pareto_int", 2) => Ok(Numbers::TruncatedPareto { count }),
-        _ => Err(wants()),
+        _ => Err(error()),
     }
 }
 
 /// Reads a value generator.
 pub fn values_of(item: &Item) -> Result<ValueGenerator, String> {
-    let wants = || {
+    let error = || {
         item.error(
             "wants a value generator: [\"fixed_bin\", bytes], [\"fixed_bin\", bytes, byte], \
              [\"fixed_char\", bytes], [\"exponential_bin\", min, mean], \
              [\"uniform_bin\", min, max], [\"uniform_int\", max] or [\"uniform_int\", min, max]",
         )
     };
-    let list = item.list().map_err(|_| wants())?;
-    let name = list.first().ok_or_else(wants)?.text().map_err(|_| wants())?;
+    let list = item.list().map_err(|_| error())?;
+    let name = list.first().ok_or_else(error)?.text().map_err(|_| error())?;
     let bytes = |item: &Item, min| item.integer(min, BYTES_MAX).map(|bytes| bytes as usize);
     Ok(match (name, &list[1..]) {
         ("fixed_bin", [size]) => ValueGenerator::Fixed { bytes: bytes(size, 0)? },
         ("fixed_bin", [size, byte]) => {
-            ValueGenerator::Same { bytes: bytes(size, 0)?, byte: byte.integer(0, 255)? as u8 }
+            ValueGenerator::Repeated { bytes: bytes(size, 0)?, byte: byte.integer(0, 255)? as u8 }
         }
         ("fixed_char", [size]) => ValueGenerator::Characters { bytes: bytes(size, 0)? },
         ("exponential_bin", [min, mean]) => {
@@ -220,6 +225,6 @@ pub fn values_of(item: &Item) -> Result<ValueGenerator, String> {
             ValueGenerator::Integer { min, max: max.integer(min, COUNT_MAX)? }
         }
         ("function", _) => return Err(item.error(FUNCTION)),
-        _ => return Err(wants()),
+        _ => return Err(error()),
     })
 }

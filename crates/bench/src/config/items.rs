@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value and where it stands.
+/// A value with its file and line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     file: Arc<str>,
@@ -32,16 +32,16 @@ pub enum TomlValue {
     Table(BTreeMap<String, Item>),
 }
 
-/// The keys of a table that no reader has taken yet.
+/// Keys of a table that have not been read yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Items {
     items: BTreeMap<String, Item>,
-    /// The keys that were looked up: those that have a meaning.
-    known: BTreeSet<String>,
+    /// Keys that were looked up, which are the known ones.
+    looked_up: BTreeSet<String>,
 }
 
 impl Item {
-    /// Returns a value with its place.
+    /// Returns a value with its file and line.
     pub fn new(file: Arc<str>, line: usize, value: TomlValue) -> Item {
         Item { file, line, value }
     }
@@ -62,20 +62,20 @@ impl Item {
     /// Returns the boolean. Fails if the value is not one.
     pub fn boolean(&self) -> Result<bool, String> {
         match self.value {
-            TomlValue::Boolean(yes) => Ok(yes),
+            TomlValue::Boolean(value) => Ok(value),
             ref other => Err(self.error(format!("wants true or false, not {}", other.kind()))),
         }
     }
 
     /// Returns the whole number. Fails if the value is none from `min` to `max`.
     pub fn integer(&self, min: u64, max: u64) -> Result<u64, String> {
-        let wants = || format!("wants a whole number from {min} to {max}");
+        let expected = || format!("wants a whole number from {min} to {max}");
         match self.value {
             TomlValue::Integer(number) => u64::try_from(number)
                 .ok()
                 .filter(|number| (min..=max).contains(number))
-                .ok_or_else(|| self.error(format!("{}, not {number}", wants()))),
-            ref other => Err(self.error(format!("{}, not {}", wants(), other.kind()))),
+                .ok_or_else(|| self.error(format!("{}, not {number}", expected()))),
+            ref other => Err(self.error(format!("{}, not {}", expected(), other.kind()))),
         }
     }
 
@@ -133,7 +133,7 @@ impl TomlValue {
             TomlValue::Integer(number) => number.to_string(),
             TomlValue::Float(number) => number.to_string(),
             TomlValue::Text(text) => format!("{text:?}"),
-            TomlValue::Boolean(yes) => yes.to_string(),
+            TomlValue::Boolean(value) => value.to_string(),
             TomlValue::List(_) => "a list".into(),
             TomlValue::Table(_) => "a table".into(),
         }
@@ -148,10 +148,10 @@ impl Items {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
             format!("{file}:{line}: {}", error.message())
         })?;
-        Ok(Items { items: tree(&file, text, table.into_inner())?, ..Items::default() })
+        Ok(Items { items: parse_table(&file, text, table.into_inner())?, ..Items::default() })
     }
 
-    /// Lets the keys of `later` replace those of the same name; tables as a whole.
+    /// Replaces keys by those of `later` with the same name; tables as a whole.
     pub fn merge(&mut self, later: Items) {
         self.items.extend(later.items);
     }
@@ -168,11 +168,11 @@ impl Items {
 
     /// Removes a key and returns its value. `None`: absent.
     pub fn take(&mut self, key: &str) -> Option<Item> {
-        self.known.insert(key.into());
+        self.looked_up.insert(key.into());
         self.items.remove(key)
     }
 
-    /// Takes a key out and reads it; `default` if it is absent. Errors name the key.
+    /// Removes a key and reads it; `default` if it is absent. Errors name the key.
     pub fn read<T>(
         &mut self,
         key: &str,
@@ -180,7 +180,7 @@ impl Items {
         read: impl FnOnce(&Item) -> Result<T, String>,
     ) -> Result<T, String> {
         match self.take(key) {
-            Some(item) => read(&item).map_err(|error| named(key, error)),
+            Some(item) => read(&item).map_err(|error| with_key(key, error)),
             None => Ok(default),
         }
     }
@@ -194,7 +194,7 @@ impl Items {
         read: impl FnOnce(&Item) -> Result<T, String>,
     ) -> Result<T, String> {
         let item = self.take(key).ok_or_else(|| format!("{whose} needs the key `{key}`"))?;
-        read(&item).map_err(|error| named(key, error))
+        read(&item).map_err(|error| with_key(key, error))
     }
 
     /// Calls `change` for every text, at all depths.
@@ -202,16 +202,16 @@ impl Items {
         self.items.values_mut().for_each(|item| item.value.each_text(change));
     }
 
-    /// Returns all keys that are left.
+    /// Returns the remaining keys.
     pub fn rest(self) -> BTreeMap<String, Item> {
         self.items
     }
 
-    /// Returns an error for the first key that was not taken; it suggests the known key that is
+    /// Returns an error for the first key that was not read; it suggests the known key that is
     /// nearest in spelling.
-    pub fn end(&self) -> Result<(), String> {
+    pub fn finish(&self) -> Result<(), String> {
         let Some((key, item)) = self.items.iter().next() else { return Ok(()) };
-        let meant = nearest(key, self.known.iter().map(String::as_str));
+        let meant = nearest(key, self.looked_up.iter().map(String::as_str));
         let meant = meant.map_or(String::new(), |meant| format!(", is `{meant}` meant?"));
         Err(item.error(format!("there is no key `{key}` here{meant}")))
     }
@@ -227,41 +227,47 @@ impl Items {
 }
 
 // "file:3: wants ..." becomes "file:3: `key` wants ...".
-fn named(key: &str, error: String) -> String {
+fn with_key(key: &str, error: String) -> String {
     match error.find(": wants ") {
         Some(at) => format!("{}: `{key}`{}", &error[..at], &error[at + 1..]),
         None => error,
     }
 }
 
-fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-fn tree(file: &Arc<str>, text: &str, table: DeTable<'_>) -> Result<BTreeMap<String, Item>, String> {
+fn parse_table(
+    file: &Arc<str>,
+    text: &str,
+    table: DeTable<'_>,
+) -> Result<BTreeMap<String, Item>, String> {
     let entries = table.into_iter();
-    entries.map(|(key, value)| Ok((key.into_inner().into(), item(file, text, value)?))).collect()
+    entries
+        .map(|(key, value)| Ok((key.into_inner().into(), parse_item(file, text, value)?)))
+        .collect()
 }
 
-fn item(file: &Arc<str>, text: &str, value: Spanned<DeValue<'_>>) -> Result<Item, String> {
+fn parse_item(file: &Arc<str>, text: &str, value: Spanned<DeValue<'_>>) -> Result<Item, String> {
     let line = line_of(text, value.span().start);
-    let wrong = |what: String| format!("{file}:{line}: {what}");
+    let invalid = |what: String| format!("{file}:{line}: {what}");
     let value = match value.into_inner() {
         DeValue::String(text) => TomlValue::Text(text.into()),
         DeValue::Integer(number) => {
             let parsed = i64::from_str_radix(number.as_str(), number.radix());
-            TomlValue::Integer(parsed.map_err(|error| wrong(error.to_string()))?)
+            TomlValue::Integer(parsed.map_err(|error| invalid(error.to_string()))?)
         }
         DeValue::Float(number) => {
-            TomlValue::Float(number.as_str().parse().map_err(|_| wrong("no number".into()))?)
+            TomlValue::Float(number.as_str().parse().map_err(|_| invalid("no number".into()))?)
         }
         DeValue::Boolean(yes) => TomlValue::Boolean(yes),
-        DeValue::Datetime(_) => return Err(wrong("a date means nothing here".into())),
+        DeValue::Datetime(_) => return Err(invalid("a date means nothing here".into())),
         DeValue::Array(list) => {
-            let items = list.into_iter().map(|element| item(file, text, element));
+            let items = list.into_iter().map(|element| parse_item(file, text, element));
             TomlValue::List(items.collect::<Result<_, String>>()?)
         }
-        DeValue::Table(table) => TomlValue::Table(tree(file, text, table)?),
+        DeValue::Table(table) => TomlValue::Table(parse_table(file, text, table)?),
     };
     Ok(Item { file: file.clone(), line, value })
 }
@@ -272,7 +278,7 @@ fn toml_text(value: &TomlValue) -> String {
         TomlValue::Integer(number) => number.to_string(),
         TomlValue::Float(number) => format!("{number:?}"),
         TomlValue::Text(text) => toml::Value::String(text.clone()).to_string(),
-        TomlValue::Boolean(yes) => yes.to_string(),
+        TomlValue::Boolean(value) => value.to_string(),
         TomlValue::List(list) => {
             let items: Vec<_> = list.iter().map(|item| toml_text(&item.value)).collect();
             format!("[{}]", items.join(", "))
@@ -287,8 +293,8 @@ fn toml_text(value: &TomlValue) -> String {
 }
 
 fn key_text(key: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if !key.is_empty() && key.bytes().all(plain) {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !key.is_empty() && key.bytes().all(is_plain) {
         return key.to_string();
     }
     toml::Value::String(key.into()).to_string()

@@ -32,11 +32,11 @@ const TPC_W: [Interaction; 14] = [
 
 /// Returns the operations of a mix. `None`: no such mix.
 pub fn named(name: &str) -> Option<Vec<Weighted>> {
-    let mix = NAMES.iter().position(|known| *known == name)?;
+    let mix = NAMES.iter().position(|mix_name| *mix_name == name)?;
     let share = |operation: Operation| {
-        let of =
-            |(_, turned, shares): &Interaction| if *turned == operation { shares[mix] } else { 0 };
-        let weight = TPC_W.iter().map(of).sum();
+        let weight_of =
+            |(_, mapped, shares): &Interaction| if *mapped == operation { shares[mix] } else { 0 };
+        let weight = TPC_W.iter().map(weight_of).sum();
         Weighted { label: operation.name().into(), operation, weight }
     };
     Some([Operation::Get, Operation::Put, Operation::Update].map(share).into())

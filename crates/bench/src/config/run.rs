@@ -17,8 +17,7 @@ const PIPELINE_MAX: u64 = 1_000;
 pub enum Mode {
     /// Closed: every client sends its next request when it has an answer.
     Max,
-    /// Open: this many operations a second in all, started when the schedule says, whatever the
-    /// server does.
+    /// Open: this many operations a second in all, started by the schedule, not by the answers.
     Rate(f64),
 }
 
@@ -44,7 +43,7 @@ pub enum Operation {
     Delete,
     /// A get, then a put of the same key: one operation, timed as one.
     Update,
-    /// Writes a row if it holds the value that this thread expects.
+    /// Writes a row if it holds the value that the thread last read or wrote.
     TestAndSet,
     /// Reads `range_rows` rows from a key on.
     Range,
@@ -111,7 +110,7 @@ impl Operation {
     }
 
     /// Returns true if only the RESP driver supports the operation.
-    pub fn is_of_resp_alone(self) -> bool {
+    pub fn is_resp_only(self) -> bool {
         use Operation::*;
         matches!(self, PutExpiring | Increment | Push | Pop | SessionPut)
     }
@@ -200,7 +199,7 @@ impl Config {
         let config = Config {
             mode: items.read("mode", Mode::Max, |i| terms::mode_of(i, concurrent))?,
             schedule: items.read("schedule", Schedule::Poisson, schedule_of)?,
-            duration: items.read("duration", Some(seconds(300)), terms::end_of)?,
+            duration: items.read("duration", Some(seconds(300)), terms::duration_or_infinite)?,
             warm_up: items.read("warm_up", Duration::ZERO, |i| terms::duration_of(i, 1.0))?,
             concurrent,
             threads: items.read("threads", 1, count(256))?.min(concurrent),
@@ -220,7 +219,7 @@ impl Config {
                 .read("value_generator_blob_file", None, |i| path(i).map(Some))?,
             think_time: items.read("think_time", Duration::ZERO, |i| terms::duration_of(i, 1.0))?,
             report_interval: items.read("report_interval", seconds(10), interval_of)?,
-            rng_seed: items.read("rng_seed", mix(&[42, 23, 12]), seed_of)?,
+            rng_seed: items.read("rng_seed", combine_seed(&[42, 23, 12]), seed_of)?,
             shutdown_on_error: items.read("shutdown_on_error", false, Item::boolean)?,
             test_dir: items.read("test_dir", PathBuf::from("tests"), path)?,
             verify: items.read("verify", false, Item::boolean)?,
@@ -228,13 +227,13 @@ impl Config {
             range_rows: items.read("range_rows", 100, count(100_000))?,
             multi_get_keys: items.read("multi_get_keys", 10, count(10_000))?,
             sequence_steps: items.read("sequence_steps", 10, count(10_000))?,
-            expiry_s: items.read("expiry_s", [1, 30], span_of)?,
+            expiry_s: items.read("expiry_s", [1, 30], seconds_range)?,
             queue: items.read("queue", "queue:".into(), |item| item.text().map(String::from))?,
             disk_dir: items.read("disk_dir", None, |i| path(i).map(Some))?,
             driver: DriverConfig::read(&mut items)?,
             text,
         };
-        items.end()?;
+        items.finish()?;
         config.check()?;
         Ok(config)
     }
@@ -247,15 +246,15 @@ impl Config {
                 self.value_generator.bytes_max()
             ));
         }
-        let key = self.key_generator.bytes_max();
-        let room = match self.value_generator {
+        let key_bytes = self.key_generator.bytes_max();
+        let value_bytes = match self.value_generator {
             ValueGenerator::Integer { .. } => 0,
             ValueGenerator::Fixed { bytes }
-            | ValueGenerator::Same { bytes, .. }
+            | ValueGenerator::Repeated { bytes, .. }
             | ValueGenerator::Characters { bytes } => bytes,
             _ => usize::MAX,
         };
-        if self.verify && room < SEAL_BYTES + key {
+        if self.verify && value_bytes < SEAL_BYTES + key_bytes {
             return Err(format!(
                 "with `verify` a value needs room for its key and {SEAL_BYTES} bytes more"
             ));
@@ -299,7 +298,7 @@ fn cores_of(item: &Item) -> Result<Vec<usize>, String> {
 }
 
 /// Reads `[least, greatest]` seconds.
-fn span_of(item: &Item) -> Result<[u64; 2], String> {
+fn seconds_range(item: &Item) -> Result<[u64; 2], String> {
     let seconds = |item: &Item| item.integer(1, 1_000_000_000);
     match item.list()? {
         [least, greatest] if seconds(least)? <= seconds(greatest)? => {
@@ -320,7 +319,7 @@ fn seed_of(item: &Item) -> Result<u64, String> {
     match &item.value {
         TomlValue::List(list) => {
             let parts = list.iter().map(|item| item.integer(0, i64::MAX as u64));
-            parts.collect::<Result<Vec<_>, _>>().map(|parts| mix(&parts))
+            parts.collect::<Result<Vec<_>, _>>().map(|parts| combine_seed(&parts))
         }
         TomlValue::Text(text) if text == "now" => {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -330,6 +329,6 @@ fn seed_of(item: &Item) -> Result<u64, String> {
     }
 }
 
-fn mix(parts: &[u64]) -> u64 {
+fn combine_seed(parts: &[u64]) -> u64 {
     parts.iter().fold(0, |seed: u64, part| seed.wrapping_mul(0x0100_0000_01B3).wrapping_add(*part))
 }

@@ -32,7 +32,7 @@ pub fn duration_of(item: &Item, unit_s: f64) -> Result<Duration, String> {
 }
 
 /// Reads a duration. `None`: `infinity`.
-pub(super) fn end_of(item: &Item) -> Result<Option<Duration>, String> {
+pub(super) fn duration_or_infinite(item: &Item) -> Result<Option<Duration>, String> {
     match &item.value {
         TomlValue::Text(text) if text == "infinity" => Ok(None),
         _ => duration_of(item, 60.0).map(Some),
@@ -41,17 +41,17 @@ pub(super) fn end_of(item: &Item) -> Result<Option<Duration>, String> {
 
 /// Reads a mode: `"max"`, `["rate", total]`, `["rate_per_worker", each]`.
 pub(super) fn mode_of(item: &Item, concurrent: usize) -> Result<Mode, String> {
-    let wants = "wants \"max\", [\"rate\", operations a second in all] or [\"rate_per_worker\", \
+    let expected = "wants \"max\", [\"rate\", operations a second in all] or [\"rate_per_worker\", \
                  operations a second of each client]";
     if matches!(&item.value, TomlValue::Text(text) if text == "max") {
         return Ok(Mode::Max);
     }
-    let Ok([name, rate]) = item.list() else { return Err(item.error(wants)) };
+    let Ok([name, rate]) = item.list() else { return Err(item.error(expected)) };
     match (name.text(), &rate.value) {
         (Ok("rate"), TomlValue::Text(text)) if text == "max" => Ok(Mode::Max),
         (Ok("rate"), _) => Ok(Mode::Rate(rate.positive()?)),
         (Ok("rate_per_worker"), _) => Ok(Mode::Rate(rate.positive()? * concurrent as f64)),
-        _ => Err(item.error(wants)),
+        _ => Err(item.error(expected)),
     }
 }
 
@@ -64,15 +64,16 @@ pub(super) fn operations_of(item: &Item) -> Result<Vec<Weighted>, String> {
     }
     let mut operations: Vec<Weighted> = Vec::new();
     for entry in item.list()? {
-        let wants = || entry.error("wants [operation, weight] or [label, operation, weight]");
-        let (label, name, weight) = match entry.list().map_err(|_| wants())? {
+        let error = || entry.error("wants [operation, weight] or [label, operation, weight]");
+        let (label, name, weight) = match entry.list().map_err(|_| error())? {
             [name, weight] => (name, name, weight),
             [label, name, weight] => (label, name, weight),
-            _ => return Err(wants()),
+            _ => return Err(error()),
         };
-        let operation = Operation::ALL.into_iter().find(|one| Ok(one.name()) == name.text());
+        let operation =
+            Operation::ALL.into_iter().find(|candidate| Ok(candidate.name()) == name.text());
         let operation = operation.ok_or_else(|| {
-            let names: Vec<_> = Operation::ALL.iter().map(|one| one.name()).collect();
+            let names: Vec<_> = Operation::ALL.iter().map(|candidate| candidate.name()).collect();
             name.error(format!("wants an operation: one of {}", names.join(", ")))
         })?;
         let weight = weight.integer(0, u64::from(u32::MAX))?;

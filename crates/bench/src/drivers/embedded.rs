@@ -3,12 +3,12 @@
 
 use super::{Answer, Call, Driver, Failure, Sink, Target};
 use crate::config::{EmbeddedConfig, Operation};
-use crate::wrong::Wrong;
-use base::request::{Expiry, Missing, Steps};
+use crate::error::BenchError;
+use base::request::{Expiry, OnMissing, SequenceMode};
 use base::{Body, Bound, BucketName, DirectoryCall, Outcome, Range, Read, ReadLevel, Reason};
 use base::{Reply, Request, Update};
 use bytes::Bytes;
-use node::{Flow, Node, NodeSettings, Submitted, Ticket};
+use node::{Flow, Node, NodeSettings, SubmitResult, Ticket};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,19 +25,19 @@ pub struct EmbeddedTarget {
 }
 
 impl EmbeddedTarget {
-    /// Starts the node and makes or changes the bucket.
+    /// Starts the node and creates or changes the bucket.
     pub fn start(config: &EmbeddedConfig) -> Result<EmbeddedTarget, String> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let settings = NodeSettings { data_dir: config.data.clone(), ..NodeSettings::default() };
         let node = runtime.block_on(Node::start(settings)).map_err(|error| error.to_string())?;
         let target = EmbeddedTarget { node, bucket: config.bucket.clone(), runtime };
-        target.make_bucket(&config.properties)?;
+        target.create_bucket(&config.properties)?;
         Ok(target)
     }
 
-    fn make_bucket(&self, properties: &[(String, String)]) -> Result<(), String> {
-        let ask = |call| {
+    fn create_bucket(&self, properties: &[(String, String)]) -> Result<(), String> {
+        let submit = |call| {
             let request = Request {
                 bucket: self.bucket.clone(),
                 call: base::Call::Directory(call),
@@ -45,11 +45,11 @@ impl EmbeddedTarget {
             };
             self.runtime.block_on(self.node.handle(request))
         };
-        match ask(DirectoryCall::CreateBucket(properties.to_vec())) {
+        match submit(DirectoryCall::CreateBucket(properties.to_vec())) {
             Ok(_) => Ok(()),
             Err(error) if error.reason != Reason::AlreadyExists => Err(error.to_string()),
             Err(_) if properties.is_empty() => Ok(()),
-            Err(_) => match ask(DirectoryCall::AlterBucket(properties.to_vec())) {
+            Err(_) => match submit(DirectoryCall::AlterBucket(properties.to_vec())) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(error.to_string()),
             },
@@ -63,10 +63,10 @@ impl Target for EmbeddedTarget {
     }
 
     fn supports(&self, operation: Operation) -> Result<(), String> {
-        super::without_resp("embedded", operation)
+        super::refuse_resp_operation("embedded", operation)
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, BenchError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let calls = Calls {
@@ -74,9 +74,9 @@ impl Target for EmbeddedTarget {
             bucket: self.bucket.clone(),
             clients: (0..clients).map(|_| EmbeddedClient::default()).collect(),
             ready: Vec::new(),
-            waiting: VecDeque::new(),
-            head: None,
-            later: Vec::new(),
+            undecided: VecDeque::new(),
+            first_wait: None,
+            deferred: Vec::new(),
         };
         Ok(Box::new(EmbeddedDriver { runtime, calls }))
     }
@@ -87,14 +87,14 @@ impl Target for EmbeddedTarget {
 }
 
 type EmbeddedResult = base::Result<Reply>;
-type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type PendingAnswer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A client's flow, and the number of times that its calls were forgotten: answers to calls from
-/// before the last time are dropped.
+/// A client's flow, and the number of times that its calls were forgotten: answers to calls of an
+/// older incarnation are dropped.
 #[derive(Default)]
 struct EmbeddedClient {
     flow: Flow,
-    life: u64,
+    incarnation: u64,
 }
 
 struct EmbeddedDriver {
@@ -106,42 +106,44 @@ struct Calls {
     node: Node,
     bucket: BucketName,
     clients: Vec<EmbeddedClient>,
-    /// Answers that have come and are not yet handed over.
+    /// Answers to hand over.
     ready: Vec<(usize, u64, Instant, EmbeddedResult)>,
     /// Answers valid once their ticket is decided, in the order of submission.
-    waiting: VecDeque<(usize, u64, Ticket, EmbeddedResult)>,
-    /// The wait for the first of `waiting`.
-    head: Option<Answering<base::Result<()>>>,
+    undecided: VecDeque<(usize, u64, Ticket, EmbeddedResult)>,
+    /// The wait for the first of `undecided`.
+    first_wait: Option<PendingAnswer<base::Result<()>>>,
     /// Answers of requests that could not be evaluated at once.
-    later: Vec<(usize, u64, Answering<EmbeddedResult>)>,
+    deferred: Vec<(usize, u64, PendingAnswer<EmbeddedResult>)>,
 }
 
 impl Calls {
-    fn head(&mut self) -> Option<&mut Answering<base::Result<()>>> {
-        if self.head.is_none() {
-            let ticket = self.waiting.front()?.2;
+    fn first_wait(&mut self) -> Option<&mut PendingAnswer<base::Result<()>>> {
+        if self.first_wait.is_none() {
+            let ticket = self.undecided.front()?.2;
             let node = self.node.clone();
-            self.head = Some(Box::pin(async move { node.decided(ticket).await }));
+            self.first_wait = Some(Box::pin(async move { node.wait_decided(ticket).await }));
         }
-        self.head.as_mut()
+        self.first_wait.as_mut()
     }
 
     /// Moves all answers that are complete to `ready`; pending while `ready` is empty.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while let Some(head) = self.head() {
-            let Poll::Ready(decided) = head.as_mut().poll(context) else { break };
-            self.head = None;
-            if let Some((client, life, _, reply)) = self.waiting.pop_front() {
-                self.ready.push((client, life, Instant::now(), decided.and(reply)));
+        while let Some(wait) = self.first_wait() {
+            let Poll::Ready(decided) = wait.as_mut().poll(context) else { break };
+            self.first_wait = None;
+            if let Some((client, incarnation, _, reply)) = self.undecided.pop_front() {
+                self.ready.push((client, incarnation, Instant::now(), decided.and(reply)));
             }
         }
         let ready = &mut self.ready;
-        self.later.retain_mut(|(client, life, answer)| match answer.as_mut().poll(context) {
-            Poll::Ready(given) => {
-                ready.push((*client, *life, Instant::now(), given));
-                false
+        self.deferred.retain_mut(|(client, incarnation, answer)| {
+            match answer.as_mut().poll(context) {
+                Poll::Ready(result) => {
+                    ready.push((*client, *incarnation, Instant::now(), result));
+                    false
+                }
+                Poll::Pending => true,
             }
-            Poll::Pending => true,
         });
         if self.ready.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }
@@ -151,15 +153,17 @@ impl Driver for EmbeddedDriver {
     fn begin(&mut self, client: usize, call: &Call<'_>) {
         let calls = &mut self.calls;
         let request = Request { bucket: calls.bucket.clone(), call: call_of(call), retry: None };
-        let EmbeddedClient { flow, life } = &mut calls.clients[client];
-        let life = *life;
+        let EmbeddedClient { flow, incarnation } = &mut calls.clients[client];
+        let incarnation = *incarnation;
         match calls.node.submit(flow, request) {
-            Submitted::Ready(given) => calls.ready.push((client, life, Instant::now(), given)),
-            Submitted::Pending(ticket, reply) => {
-                calls.waiting.push_back((client, life, ticket, reply));
+            SubmitResult::Ready(result) => {
+                calls.ready.push((client, incarnation, Instant::now(), result))
             }
-            Submitted::Later(answer) | Submitted::Independent(_, answer) => {
-                calls.later.push((client, life, answer))
+            SubmitResult::Pending(ticket, reply) => {
+                calls.undecided.push_back((client, incarnation, ticket, reply));
+            }
+            SubmitResult::Later(answer) | SubmitResult::Independent(_, answer) => {
+                calls.deferred.push((client, incarnation, answer))
             }
         }
     }
@@ -168,22 +172,23 @@ impl Driver for EmbeddedDriver {
 
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
         let EmbeddedDriver { runtime, calls } = self;
-        // Waiting answers are polled even when others are ready, or reads would starve writes.
+        // Undecided answers are polled even if others are ready; otherwise reads would starve
+        // writes.
         let timeout = if calls.ready.is_empty() { timeout } else { Duration::ZERO };
-        if !calls.waiting.is_empty() || !calls.later.is_empty() || calls.ready.is_empty() {
+        if !calls.undecided.is_empty() || !calls.deferred.is_empty() || calls.ready.is_empty() {
             let answers = std::future::poll_fn(|context| calls.poll(context));
-            // The result is ignored: `ready` shows whether an answer came.
+            // The result is ignored: `ready` holds the answers.
             let _ = runtime.block_on(async { tokio::time::timeout(timeout, answers).await });
         }
-        for (client, life, at, given) in calls.ready.drain(..) {
-            if calls.clients[client].life == life {
-                sink(client, at, answer_of(&given));
+        for (client, incarnation, at, result) in calls.ready.drain(..) {
+            if calls.clients[client].incarnation == incarnation {
+                sink(client, at, answer_of(&result));
             }
         }
     }
 
     fn forget(&mut self, client: usize) {
-        self.calls.clients[client].life += 1;
+        self.calls.clients[client].incarnation += 1;
     }
 }
 
@@ -208,7 +213,7 @@ fn call_of(call: &Call<'_>) -> base::Call {
             base::Call::Update(set(row, value))
         }
         Call::Delete(row) => {
-            base::Call::Update(Update::Delete { key: key(row), missing: Missing::Skipped })
+            base::Call::Update(Update::Delete { key: key(row), missing: OnMissing::Skip })
         }
         Call::TestAndSet { key: row, expected, wanted } => base::Call::Update(Update::TestAndSet {
             key: key(row),
@@ -217,17 +222,18 @@ fn call_of(call: &Call<'_>) -> base::Call {
         }),
         Call::Sequence(rows) => base::Call::Update(Update::Sequence {
             steps: rows.iter().map(|(row, value)| set(row, value)).collect(),
-            mode: Steps::AllOrNothing,
+            mode: SequenceMode::AllOrNothing,
         }),
         // Unreachable: `supports` refuses these operations.
-        Call::Resp(_) => {
-            base::Call::Update(Update::Sequence { steps: Vec::new(), mode: Steps::AllOrNothing })
-        }
+        Call::Resp(_) => base::Call::Update(Update::Sequence {
+            steps: Vec::new(),
+            mode: SequenceMode::AllOrNothing,
+        }),
     }
 }
 
-fn answer_of(given: &EmbeddedResult) -> Result<Answer<'_>, Failure> {
-    let reply = given.as_ref().map_err(|error| Failure::refused(error.reason.word()))?;
+fn answer_of(result: &EmbeddedResult) -> Result<Answer<'_>, Failure> {
+    let reply = result.as_ref().map_err(|error| Failure::refused(error.reason.name()))?;
     Ok(match &reply.body {
         Body::Row(row) => Answer::Value(row.as_ref().map(|row| &row.value[..])),
         Body::Rows(rows) => Answer::Count(rows.iter().flatten().count() as u64),

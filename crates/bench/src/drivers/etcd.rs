@@ -2,7 +2,7 @@
 
 use super::{Answer, Call, Driver, Failure, Sink, Target};
 use crate::config::{EtcdConfig, Operation};
-use crate::wrong::Wrong;
+use crate::error::BenchError;
 use etcd_client::{
     Client, Compare, CompareOp, ConnectOptions, DeleteOptions, GetOptions, KvClient, Txn, TxnOp,
     TxnOpResponse,
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Most answers taken at once.
+/// Most answers received at once.
 const ANSWERS_MAX: usize = 1_024;
 /// Time limit of connecting.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A cluster that answered.
 pub struct EtcdTarget {
@@ -26,16 +26,16 @@ pub struct EtcdTarget {
 
 impl EtcdTarget {
     /// Connects once and asks for the server's version.
-    pub fn find(config: &EtcdConfig) -> Result<EtcdTarget, Wrong> {
+    pub fn connect(config: &EtcdConfig) -> Result<EtcdTarget, BenchError> {
         let runtime = runtime()?;
         let version = runtime.block_on(async {
             let mut client = connect(config).await?;
-            let asked = tokio::time::timeout(CONNECT_MAX, client.status()).await;
-            let status = asked.map_err(|_| "it does not answer".to_string())?;
+            let reply = tokio::time::timeout(CONNECT_TIMEOUT, client.status()).await;
+            let status = reply.map_err(|_| "it does not answer".to_string())?;
             status.map(|status| status.version().to_string()).map_err(|error| error.to_string())
         });
         let version = version.map_err(|error| {
-            Wrong::unreachable(format!("etcd at {:?}: {error}", config.endpoints))
+            BenchError::unavailable(format!("etcd at {:?}: {error}", config.endpoints))
         })?;
         Ok(EtcdTarget { config: config.clone(), version: format!("etcd {version}") })
     }
@@ -46,7 +46,7 @@ fn runtime() -> Result<Runtime, String> {
 }
 
 async fn connect(config: &EtcdConfig) -> Result<Client, String> {
-    let options = ConnectOptions::new().with_connect_timeout(CONNECT_MAX);
+    let options = ConnectOptions::new().with_connect_timeout(CONNECT_TIMEOUT);
     Client::connect(&config.endpoints, Some(options)).await.map_err(|error| error.to_string())
 }
 
@@ -56,10 +56,10 @@ impl Target for EtcdTarget {
     }
 
     fn supports(&self, operation: Operation) -> Result<(), String> {
-        super::without_resp("etcd", operation)
+        super::refuse_resp_operation("etcd", operation)
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, BenchError> {
         let runtime = runtime()?;
         let connections = runtime.block_on(async {
             let mut connections = Vec::new();
@@ -68,16 +68,16 @@ impl Target for EtcdTarget {
             }
             Ok::<_, String>(connections)
         });
-        let connections = connections.map_err(Wrong::unreachable)?;
+        let connections = connections.map_err(BenchError::unavailable)?;
         let (sender, answers) = unbounded_channel();
         Ok(Box::new(EtcdDriver {
             runtime,
             connections,
-            lives: vec![0; clients],
+            incarnations: vec![0; clients],
             linearizable: self.config.linearizable,
             sender,
             answers,
-            taken: Vec::with_capacity(ANSWERS_MAX),
+            received: Vec::with_capacity(ANSWERS_MAX),
         }))
     }
 
@@ -87,48 +87,48 @@ impl Target for EtcdTarget {
 }
 
 /// An answer: client, its incarnation when the call was sent, time of arrival, result.
-type EtcdResult = (usize, u64, Instant, Result<Owned, Failure>);
+type EtcdResult = (usize, u64, Instant, Result<OwnedAnswer, Failure>);
 
 struct EtcdDriver {
     runtime: Runtime,
     connections: Vec<KvClient>,
     /// Number of times that each client's calls were forgotten; answers of an older incarnation are
     /// dropped.
-    lives: Vec<u64>,
+    incarnations: Vec<u64>,
     linearizable: bool,
     // Each client has one call in flight, so the channel is bounded by the number of clients.
     sender: UnboundedSender<EtcdResult>,
     answers: UnboundedReceiver<EtcdResult>,
-    taken: Vec<EtcdResult>,
+    received: Vec<EtcdResult>,
 }
 
 impl Driver for EtcdDriver {
     fn begin(&mut self, client: usize, call: &Call<'_>) {
         let kv = self.connections[client % self.connections.len()].clone();
-        let (life, sender) = (self.lives[client], self.sender.clone());
-        let asked = EtcdRequest::of(call, self.linearizable);
+        let (incarnation, sender) = (self.incarnations[client], self.sender.clone());
+        let request = EtcdRequest::of(call, self.linearizable);
         self.runtime.spawn(async move {
-            let answer = asked.ask(kv).await.map_err(|error| failure(&error));
+            let answer = request.send(kv).await.map_err(|error| failure(&error));
             // A send fails only when the driver was dropped; the answer is not needed then.
-            let _ = sender.send((client, life, Instant::now(), answer));
+            let _ = sender.send((client, incarnation, Instant::now(), answer));
         });
     }
 
     fn send(&mut self, _client: usize) {}
 
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
-        let received = self.answers.recv_many(&mut self.taken, ANSWERS_MAX);
-        // The result is ignored: `taken` shows whether answers came.
-        let _ = self.runtime.block_on(async { tokio::time::timeout(timeout, received).await });
-        for (client, life, at, given) in self.taken.drain(..) {
-            if self.lives[client] == life {
-                sink(client, at, given.as_ref().map(Owned::answer).map_err(Clone::clone));
+        let receiving = self.answers.recv_many(&mut self.received, ANSWERS_MAX);
+        // The result is ignored: `received` holds the answers.
+        let _ = self.runtime.block_on(async { tokio::time::timeout(timeout, receiving).await });
+        for (client, incarnation, at, result) in self.received.drain(..) {
+            if self.incarnations[client] == incarnation {
+                sink(client, at, result.as_ref().map(OwnedAnswer::answer).map_err(Clone::clone));
             }
         }
     }
 
     fn forget(&mut self, client: usize) {
-        self.lives[client] += 1;
+        self.incarnations[client] += 1;
     }
 }
 
@@ -136,9 +136,9 @@ fn failure(error: &etcd_client::Error) -> Failure {
     let etcd_client::Error::GRpcStatus(status) = error else {
         return Failure::lost("connection_lost");
     };
-    // gRPC's names of its codes, such as `Unavailable`.
+    // The code's name in gRPC, such as `Unavailable`.
     let kind = format!("{:?}", status.code());
-    Failure { lost: kind == "Unavailable", kind: kind.into() }
+    Failure { is_lost: kind == "Unavailable", kind: kind.into() }
 }
 
 enum EtcdRequest {
@@ -148,10 +148,10 @@ enum EtcdRequest {
     Swap(Txn),
     Sequence(Txn),
     Count(Vec<u8>, GetOptions),
-    Many(Txn),
+    MultiGet(Txn),
 }
 
-enum Owned {
+enum OwnedAnswer {
     Done,
     Value(Option<Vec<u8>>),
     Swapped(bool),
@@ -159,14 +159,14 @@ enum Owned {
     Count(u64),
 }
 
-impl Owned {
+impl OwnedAnswer {
     fn answer(&self) -> Answer<'_> {
         match self {
-            Owned::Done => Answer::Done,
-            Owned::Value(value) => Answer::Value(value.as_deref()),
-            Owned::Swapped(written) => Answer::Swapped(*written),
-            Owned::Old(old) => Answer::Old(old.as_deref().map(Cow::Borrowed)),
-            Owned::Count(count) => Answer::Count(*count),
+            OwnedAnswer::Done => Answer::Done,
+            OwnedAnswer::Value(value) => Answer::Value(value.as_deref()),
+            OwnedAnswer::Swapped(written) => Answer::Swapped(*written),
+            OwnedAnswer::Old(old) => Answer::Old(old.as_deref().map(Cow::Borrowed)),
+            OwnedAnswer::Count(count) => Answer::Count(*count),
         }
     }
 }
@@ -189,14 +189,14 @@ impl EtcdRequest {
             }
             Call::MultiGet(keys) => {
                 let gets = keys.iter().map(|key| TxnOp::get(key.as_slice(), Some(read())));
-                EtcdRequest::Many(Txn::new().and_then(gets.collect::<Vec<_>>()))
+                EtcdRequest::MultiGet(Txn::new().and_then(gets.collect::<Vec<_>>()))
             }
             Call::TestAndSet { key, expected, wanted } => {
-                let holds = match expected {
+                let condition = match expected {
                     Some(value) => Compare::value(key, CompareOp::Equal, value),
                     None => Compare::version(key, CompareOp::Equal, 0),
                 };
-                let swap = Txn::new().when([holds]);
+                let swap = Txn::new().when([condition]);
                 let swap = swap.and_then([TxnOp::put(key, wanted, None)]);
                 EtcdRequest::Swap(swap.or_else([TxnOp::get(key, None)]))
             }
@@ -212,40 +212,42 @@ impl EtcdRequest {
         }
     }
 
-    async fn ask(self, mut kv: KvClient) -> Result<Owned, etcd_client::Error> {
+    async fn send(self, mut kv: KvClient) -> Result<OwnedAnswer, etcd_client::Error> {
         Ok(match self {
             EtcdRequest::Get(key, options) => {
-                let mut found = kv.get(key, Some(options)).await?.take_kvs();
-                Owned::Value(found.pop().map(|row| row.into_key_value().1))
+                let mut reply = kv.get(key, Some(options)).await?.take_kvs();
+                OwnedAnswer::Value(reply.pop().map(|row| row.into_key_value().1))
             }
-            EtcdRequest::Put(key, value) => kv.put(key, value, None).await.map(|_| Owned::Done)?,
+            EtcdRequest::Put(key, value) => {
+                kv.put(key, value, None).await.map(|_| OwnedAnswer::Done)?
+            }
             EtcdRequest::Delete(key) => {
-                kv.delete(key, None::<DeleteOptions>).await.map(|_| Owned::Done)?
+                kv.delete(key, None::<DeleteOptions>).await.map(|_| OwnedAnswer::Done)?
             }
             EtcdRequest::Count(key, options) => {
-                let found = kv.get(key, Some(options)).await?;
-                // `count_only` gives no rows; a limited range counts beyond its limit.
-                let rows = found.kvs().len();
-                Owned::Count(if rows > 0 { rows as u64 } else { found.count() as u64 })
+                let reply = kv.get(key, Some(options)).await?;
+                // `count_only` returns no rows; a limited range counts beyond its limit.
+                let rows = reply.kvs().len();
+                OwnedAnswer::Count(if rows > 0 { rows as u64 } else { reply.count() as u64 })
             }
-            EtcdRequest::Sequence(txn) => kv.txn(txn).await.map(|_| Owned::Done)?,
-            EtcdRequest::Many(txn) => {
+            EtcdRequest::Sequence(txn) => kv.txn(txn).await.map(|_| OwnedAnswer::Done)?,
+            EtcdRequest::MultiGet(txn) => {
                 let answers = kv.txn(txn).await?.op_responses();
-                let found = answers.iter().map(|answer| match answer {
-                    TxnOpResponse::Get(found) => found.kvs().len() as u64,
+                let counts = answers.iter().map(|answer| match answer {
+                    TxnOpResponse::Get(reply) => reply.kvs().len() as u64,
                     _ => 0,
                 });
-                Owned::Count(found.sum())
+                OwnedAnswer::Count(counts.sum())
             }
             EtcdRequest::Swap(txn) => {
                 let answer = kv.txn(txn).await?;
                 match answer.op_responses().pop() {
-                    _ if answer.succeeded() => Owned::Swapped(true),
-                    Some(TxnOpResponse::Get(mut found)) => {
-                        let found = found.take_kvs().pop();
-                        Owned::Old(found.map(|row| row.into_key_value().1))
+                    _ if answer.succeeded() => OwnedAnswer::Swapped(true),
+                    Some(TxnOpResponse::Get(mut reply)) => {
+                        let reply = reply.take_kvs().pop();
+                        OwnedAnswer::Old(reply.map(|row| row.into_key_value().1))
                     }
-                    _ => Owned::Swapped(false),
+                    _ => OwnedAnswer::Swapped(false),
                 }
             }
         })

@@ -1,12 +1,12 @@
 //! Driver of Credenza's native HTTP front-end, with a small HTTP/1.1 client: keep-alive, one
 //! connection per client.
 
-use super::http_reply::{body_json, head};
+use super::http_reply::{body_json, parse_http_reply};
 use super::percent::percent;
-use super::sockets::{Parsed, Sockets, WireProtocol, ask, connect, resolve};
+use super::sockets::{Parsed, Sockets, WireProtocol, connect, request_once, resolve};
 use super::{Answer, Call, Driver, Failure, Target};
 use crate::config::{HttpConfig, Operation};
-use crate::wrong::Wrong;
+use crate::error::BenchError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -27,12 +27,12 @@ pub struct Http {
     read_query: String,
 }
 
-/// Facts about a request that its reply is parsed by.
+/// Format of a request's reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expected {
     /// Success alone.
     Status,
-    /// The row's value; 404 is an absent one.
+    /// The row's value; 404 if it is absent.
     Value,
     /// 200 or 404, without a body.
     Head,
@@ -44,7 +44,7 @@ pub enum Expected {
 
 impl HttpTarget {
     /// Connects once and asks for the server's version.
-    pub fn find(config: &HttpConfig) -> Result<HttpTarget, Wrong> {
+    pub fn connect(config: &HttpConfig) -> Result<HttpTarget, BenchError> {
         let address = resolve(&config.address)?;
         let query = config.read_query.trim_start_matches('?');
         let protocol = Http {
@@ -54,8 +54,13 @@ impl HttpTarget {
         };
         let mut stream = connect(&protocol, address)?;
         let request = format!("GET /status HTTP/1.1\r\nhost: {}\r\n\r\n", protocol.host);
-        let version =
-            ask(&protocol, &mut stream, request.as_bytes(), &Expected::Value, version_of)??;
+        let version = request_once(
+            &protocol,
+            &mut stream,
+            request.as_bytes(),
+            &Expected::Value,
+            version_of,
+        )??;
         let version = match version {
             Some(version) => format!("credenza {version}"),
             None => "unknown HTTP server".into(),
@@ -70,10 +75,10 @@ impl Target for HttpTarget {
     }
 
     fn supports(&self, operation: Operation) -> Result<(), String> {
-        super::without_resp("http", operation)
+        super::refuse_resp_operation("http", operation)
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, BenchError> {
         Ok(Box::new(Sockets::connect(self.protocol.clone(), self.address, clients)?))
     }
 
@@ -83,20 +88,20 @@ impl Target for HttpTarget {
 }
 
 impl Http {
-    fn line(&self, method: &str, path: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
+    fn request_line(&self, method: &str, path: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
         let text = format!("{method} {}{path} HTTP/1.1\r\nhost: {}\r\n", self.bucket, self.host);
         out.extend_from_slice(text.as_bytes());
     }
 
     /// Appends a request for one key, without a body.
-    fn about_key(&self, method: &str, key: &[u8], query: &str, out: &mut Vec<u8>) {
-        self.line(method, format_args!("/keys/{}{query}", percent(key)), out);
+    fn key_request(&self, method: &str, key: &[u8], query: &str, out: &mut Vec<u8>) {
+        self.request_line(method, format_args!("/keys/{}{query}", percent(key)), out);
         out.extend_from_slice(b"\r\n");
     }
 
     fn post(&self, path: &str, query: &str, body: &Value, out: &mut Vec<u8>) {
         let body = body.to_string();
-        self.line("POST", format_args!("/{path}{query}"), out);
+        self.request_line("POST", format_args!("/{path}{query}"), out);
         let length = body.len();
         let rest =
             format!("content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
@@ -132,19 +137,19 @@ impl WireProtocol for Http {
         let query = &self.read_query;
         match *call {
             Call::Get(key) => {
-                self.about_key("GET", key, query, out);
+                self.key_request("GET", key, query, out);
                 Expected::Value
             }
             Call::Exists(key) => {
-                self.about_key("HEAD", key, query, out);
+                self.key_request("HEAD", key, query, out);
                 Expected::Head
             }
             Call::Delete(key) => {
-                self.about_key("DELETE", key, "", out);
+                self.key_request("DELETE", key, "", out);
                 Expected::Status
             }
             Call::Put(key, value) | Call::Replace { key, value, .. } => {
-                self.line("PUT", format_args!("/keys/{}", percent(key)), out);
+                self.request_line("PUT", format_args!("/keys/{}", percent(key)), out);
                 let length = format!("content-length: {}\r\n\r\n", value.len());
                 out.extend_from_slice(length.as_bytes());
                 out.extend_from_slice(value);
@@ -153,7 +158,7 @@ impl WireProtocol for Http {
             Call::Range(from, rows) => {
                 let more = query.replacen('?', "&", 1);
                 let (from, limit) = (percent(from), format!("&limit={rows}{more}"));
-                self.line("GET", format_args!("/range?from={from}{limit}"), out);
+                self.request_line("GET", format_args!("/range?from={from}{limit}"), out);
                 out.extend_from_slice(b"\r\n");
                 Expected::List("entries")
             }
@@ -183,29 +188,29 @@ impl WireProtocol for Http {
     }
 
     fn parse<'a>(&self, input: &'a [u8], expected: &Expected) -> Parsed<'a> {
-        let found = match head(input, *expected == Expected::Head) {
+        let reply = match parse_http_reply(input, *expected == Expected::Head) {
             None => return Parsed::Partial,
             Some(Err(_)) => return Parsed::Broken,
-            Some(Ok(found)) => found,
+            Some(Ok(reply)) => reply,
         };
-        let answer = match (found.status, expected) {
-            (404, Expected::Value) if found.reason() != Some("no_such_bucket".into()) => {
+        let answer = match (reply.status, expected) {
+            (404, Expected::Value) if reply.reason() != Some("no_such_bucket".into()) => {
                 Ok(Answer::Value(None))
             }
             (404, Expected::Head) => Ok(Answer::Count(0)),
-            (404, Expected::Status) if found.reason() == Some("not_found".into()) => {
+            (404, Expected::Status) if reply.reason() == Some("not_found".into()) => {
                 Ok(Answer::Done)
             }
             (200..=299, Expected::Status) => Ok(Answer::Done),
-            (200..=299, Expected::Value) => Ok(Answer::Value(Some(found.body))),
+            (200..=299, Expected::Value) => Ok(Answer::Value(Some(reply.body))),
             (200..=299, Expected::Head) => Ok(Answer::Count(1)),
             (200..=299, Expected::List(name)) => {
-                let json = body_json(found.body);
+                let json = body_json(reply.body);
                 let list = json.as_ref().and_then(|json| json.get(name)?.as_array());
                 let present = list.map(|list| list.iter().filter(|row| !row.is_null()).count());
                 present.map(|count| Answer::Count(count as u64)).ok_or_else(unexpected)
             }
-            (200..=299, Expected::Old) => match body_json(found.body).as_ref().map(|b| &b["old"]) {
+            (200..=299, Expected::Old) => match body_json(reply.body).as_ref().map(|b| &b["old"]) {
                 Some(Value::Null) => Ok(Answer::Old(None)),
                 Some(old) => {
                     bytes_of(old).map(|old| Answer::Old(Some(old.into()))).ok_or_else(unexpected)
@@ -213,24 +218,24 @@ impl WireProtocol for Http {
                 None => Err(unexpected()),
             },
             (status, _) => {
-                let reason = found.reason().map_or(String::new(), |reason| format!(" {reason}"));
+                let reason = reply.reason().map_or(String::new(), |reason| format!(" {reason}"));
                 Err(Failure::refused(format!("{status}{reason}")))
             }
         };
-        Parsed::Reply(found.bytes, answer)
+        Parsed::Reply(reply.bytes, answer)
     }
 
-    fn greet(&self, _stream: &mut TcpStream) -> Result<(), Wrong> {
+    fn handshake(&self, _stream: &mut TcpStream) -> Result<(), BenchError> {
         Ok(())
     }
 }
 
 /// Returns the version in the answer to `/status`. `None`: the server is not Credenza.
-fn version_of(answer: Result<Answer<'_>, Failure>) -> Result<Option<String>, Wrong> {
+fn version_of(answer: Result<Answer<'_>, Failure>) -> Result<Option<String>, BenchError> {
     let body = match answer {
         Ok(Answer::Value(Some(body))) => body,
         Err(failure) if failure.kind.starts_with("503") => {
-            return Err(Wrong::unreachable("the server is starting"));
+            return Err(BenchError::unavailable("the server is starting"));
         }
         _ => return Ok(None),
     };

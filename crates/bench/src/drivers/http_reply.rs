@@ -20,18 +20,21 @@ pub struct HttpReply<'a> {
 
 /// Malformed input: not HTTP, or a reply whose end can't be found.
 #[derive(Debug, PartialEq)]
-pub struct NoReply;
+pub struct MalformedReply;
 
-/// Returns the first reply. `None`: it is incomplete. `bodiless`: the request was a HEAD.
-pub fn head(input: &[u8], bodiless: bool) -> Option<Result<HttpReply<'_>, NoReply>> {
+/// Returns the first reply. `None`: it is incomplete. `is_head`: the request was a HEAD.
+pub fn parse_http_reply(
+    input: &[u8],
+    is_head: bool,
+) -> Option<Result<HttpReply<'_>, MalformedReply>> {
     let Some(end) = find(input, b"\r\n\r\n") else {
-        return (input.len() > HEAD_BYTES_MAX).then_some(Err(NoReply));
+        return (input.len() > HEAD_BYTES_MAX).then_some(Err(MalformedReply));
     };
-    let Ok(text) = std::str::from_utf8(&input[..end]) else { return Some(Err(NoReply)) };
+    let Ok(text) = std::str::from_utf8(&input[..end]) else { return Some(Err(MalformedReply)) };
     let mut lines = text.split("\r\n");
     let status =
         lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
-    let Some(status) = status else { return Some(Err(NoReply)) };
+    let Some(status) = status else { return Some(Err(MalformedReply)) };
     let (mut length, mut chunked) = (None, false);
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         if name.eq_ignore_ascii_case("content-length") {
@@ -40,18 +43,18 @@ pub fn head(input: &[u8], bodiless: bool) -> Option<Result<HttpReply<'_>, NoRepl
             chunked = value.trim().eq_ignore_ascii_case("chunked");
         }
     }
-    let from = end + 4;
+    let body_start = end + 4;
     let length = match length {
-        _ if bodiless || status == 204 || status == 304 => 0,
-        _ if chunked => match chunks(&input[from..])? {
+        _ if is_head || status == 204 || status == 304 => 0,
+        _ if chunked => match chunked_length(&input[body_start..])? {
             Ok(bytes) => bytes,
-            Err(NoReply) => return Some(Err(NoReply)),
+            Err(MalformedReply) => return Some(Err(MalformedReply)),
         },
         Some(length) if length <= base::limits::FRAME_BYTES_MAX => length,
-        _ => return Some(Err(NoReply)),
+        _ => return Some(Err(MalformedReply)),
     };
-    let body = input[from..].get(..length)?;
-    Some(Ok(HttpReply { status, head: text, body, bytes: from + length }))
+    let body = input[body_start..].get(..length)?;
+    Some(Ok(HttpReply { status, head: text, body, bytes: body_start + length }))
 }
 
 impl<'a> HttpReply<'a> {
@@ -64,8 +67,8 @@ impl<'a> HttpReply<'a> {
     /// Returns the reason in the body of an error. `None`: the body has none.
     pub fn reason(&self) -> Option<String> {
         let reason = body_json(self.body)?.get("error")?.get("reason")?.as_str()?.to_string();
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-        reason.bytes().all(plain).then_some(reason)
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        reason.bytes().all(is_plain).then_some(reason)
     }
 }
 
@@ -75,14 +78,14 @@ pub fn body_json(body: &[u8]) -> Option<Value> {
 }
 
 /// Returns the length of a chunked body with its last empty chunk, in bytes. `None`: incomplete.
-fn chunks(input: &[u8]) -> Option<Result<usize, NoReply>> {
+fn chunked_length(input: &[u8]) -> Option<Result<usize, MalformedReply>> {
     let mut at = 0;
     loop {
         let line = find(&input[at..], b"\r\n")?;
         let size = std::str::from_utf8(&input[at..at + line]).ok();
         let size = size.and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
         let Some(size) = size.filter(|size| *size <= base::limits::FRAME_BYTES_MAX) else {
-            return Some(Err(NoReply));
+            return Some(Err(MalformedReply));
         };
         at += line + 2 + size + 2;
         if at > input.len() {
@@ -94,6 +97,6 @@ fn chunks(input: &[u8]) -> Option<Result<usize, NoReply>> {
     }
 }
 
-fn find(input: &[u8], wanted: &[u8]) -> Option<usize> {
-    input.windows(wanted.len()).position(|window| window == wanted)
+fn find(input: &[u8], needle: &[u8]) -> Option<usize> {
+    input.windows(needle.len()).position(|window| window == needle)
 }

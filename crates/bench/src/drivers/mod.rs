@@ -23,7 +23,7 @@ mod sockets;
 mod tests;
 
 use crate::config::{DriverConfig, Operation};
-use crate::wrong::Wrong;
+use crate::error::BenchError;
 use base::Kind;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -132,22 +132,22 @@ pub struct Failure {
     /// A short name under which the failure is counted; never contains keys or numbers.
     pub kind: Cow<'static, str>,
     /// True if the connection is lost, so that a retry at once is of no use.
-    pub lost: bool,
+    pub is_lost: bool,
 }
 
 impl Failure {
     /// Returns the failure of a call that the server refused.
     pub fn refused(kind: impl Into<Cow<'static, str>>) -> Failure {
-        Failure { kind: kind.into(), lost: false }
+        Failure { kind: kind.into(), is_lost: false }
     }
 
     /// Returns the failure of a call whose connection is lost.
     pub fn lost(kind: &'static str) -> Failure {
-        Failure { kind: kind.into(), lost: true }
+        Failure { kind: kind.into(), is_lost: true }
     }
 }
 
-/// Receiver of answers: gets the client, the time of arrival and the answer.
+/// Receiver of answers: client, time of arrival, answer.
 pub type Sink<'a> = &'a mut dyn FnMut(usize, Instant, Result<Answer<'_>, Failure>);
 
 /// The clients of one thread.
@@ -174,15 +174,15 @@ pub trait Target: Send + Sync {
     fn supports(&self, operation: Operation) -> Result<(), String>;
 
     /// Connects this many clients, for the calling thread.
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong>;
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, BenchError>;
 
-    /// Stops what was started.
+    /// Stops the node, if one was started.
     fn close(&self) -> Result<(), String>;
 }
 
-/// Returns the answer of `supports` of a driver that is not RESP's.
-fn without_resp(driver: &str, operation: Operation) -> Result<(), String> {
-    match operation.is_of_resp_alone() {
+/// Returns the result of `supports` for a driver other than RESP's.
+fn refuse_resp_operation(driver: &str, operation: Operation) -> Result<(), String> {
+    match operation.is_resp_only() {
         true => Err(format!("the driver `{driver}` has no `{}`: take `resp`", operation.name())),
         false => Ok(()),
     }
@@ -190,24 +190,24 @@ fn without_resp(driver: &str, operation: Operation) -> Result<(), String> {
 
 /// Connects to the server or starts the node. If no server answers, the error names the setting of
 /// its address.
-pub fn prepare(config: &DriverConfig) -> Result<Box<dyn Target>, Wrong> {
-    found(config).map_err(|wrong| match config.setting() {
-        Some(setting) if wrong.kind == Kind::Unavailable => Wrong::unreachable(format!(
-            "{wrong}; start a server there, or name another with `{setting}` (`bench quick`: --url)"
+pub fn prepare(config: &DriverConfig) -> Result<Box<dyn Target>, BenchError> {
+    connect_target(config).map_err(|error| match config.setting() {
+        Some(setting) if error.kind == Kind::Unavailable => BenchError::unavailable(format!(
+            "{error}; start a server there, or name another with `{setting}` (`bench quick`: --url)"
         )),
-        _ => wrong,
+        _ => error,
     })
 }
 
-fn found(config: &DriverConfig) -> Result<Box<dyn Target>, Wrong> {
+fn connect_target(config: &DriverConfig) -> Result<Box<dyn Target>, BenchError> {
     match config {
         DriverConfig::Null => Ok(Box::new(null::NullTarget)),
-        DriverConfig::Resp(config) => Ok(Box::new(resp::RespTarget::find(config)?)),
-        DriverConfig::Http(config) => Ok(Box::new(http::HttpTarget::find(config)?)),
-        DriverConfig::Riak(config) => Ok(Box::new(riak::RiakTarget::find(config)?)),
+        DriverConfig::Resp(config) => Ok(Box::new(resp::RespTarget::connect(config)?)),
+        DriverConfig::Http(config) => Ok(Box::new(http::HttpTarget::connect(config)?)),
+        DriverConfig::Riak(config) => Ok(Box::new(riak::RiakTarget::connect(config)?)),
         DriverConfig::Embedded(config) => Ok(Box::new(embedded::EmbeddedTarget::start(config)?)),
         #[cfg(feature = "etcd")]
-        DriverConfig::Etcd(config) => Ok(Box::new(etcd::EtcdTarget::find(config)?)),
+        DriverConfig::Etcd(config) => Ok(Box::new(etcd::EtcdTarget::connect(config)?)),
         #[cfg(not(feature = "etcd"))]
         DriverConfig::Etcd(_) => Err("this program was built without the driver `etcd`: build it \
                                       with `--features etcd` (needs protoc)"

@@ -2,14 +2,14 @@
 
 use super::{Answer, Call, Driver, Sink, Target};
 use crate::config::Operation;
-use crate::wrong::Wrong;
+use crate::error::BenchError;
 use std::time::{Duration, Instant};
 
 /// Target without a server.
 pub struct NullTarget;
 
 struct NullDriver {
-    begun: Vec<usize>,
+    pending: Vec<usize>,
 }
 
 impl Target for NullTarget {
@@ -21,8 +21,8 @@ impl Target for NullTarget {
         Ok(())
     }
 
-    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, Wrong> {
-        Ok(Box::new(NullDriver { begun: Vec::new() }))
+    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, BenchError> {
+        Ok(Box::new(NullDriver { pending: Vec::new() }))
     }
 
     fn close(&self) -> Result<(), String> {
@@ -32,21 +32,21 @@ impl Target for NullTarget {
 
 impl Driver for NullDriver {
     fn begin(&mut self, client: usize, _call: &Call<'_>) {
-        self.begun.push(client);
+        self.pending.push(client);
     }
 
     fn send(&mut self, _client: usize) {}
 
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
-        if self.begun.is_empty() {
+        if self.pending.is_empty() {
             std::thread::sleep(timeout);
         }
-        for client in self.begun.drain(..) {
+        for client in self.pending.drain(..) {
             sink(client, Instant::now(), Ok(Answer::Done));
         }
     }
 
     fn forget(&mut self, client: usize) {
-        self.begun.retain(|other| *other != client);
+        self.pending.retain(|other| *other != client);
     }
 }

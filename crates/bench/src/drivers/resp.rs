@@ -1,10 +1,10 @@
 //! Driver of RESP servers: Credenza's fast front-end, and Redis.
 
-use super::resp_reply::{Reply, first_bulk, reply};
-use super::sockets::{Addresses, Parsed, WireProtocol, ask, connect};
+use super::resp_reply::{Reply, first_bulk, parse_reply};
+use super::sockets::{Addresses, Parsed, WireProtocol, connect, request_once};
 use super::{Answer, Call, Driver, Failure, RespCall, Target};
 use crate::config::{Operation, RespConfig};
-use crate::wrong::Wrong;
+use crate::error::BenchError;
 use std::io::Write;
 use std::net::TcpStream;
 
@@ -13,19 +13,19 @@ pub struct RespTarget {
     protocol: Resp,
     addresses: Addresses,
     version: String,
-    credenza: bool,
+    is_credenza: bool,
 }
 
 /// The wire protocol, and the commands that open a connection.
 #[derive(Clone, Default)]
 pub struct Resp {
-    greeting: Vec<u8>,
-    greetings: usize,
+    handshake_request: Vec<u8>,
+    handshake_replies: usize,
     /// True if queues are sorted sets (Redis); otherwise they are keys with a prefix (Credenza).
-    redis: bool,
+    is_redis: bool,
 }
 
-/// Facts about a request that its reply is parsed by.
+/// Format of a request's reply.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected {
     /// Any reply that is not an error.
@@ -46,44 +46,56 @@ pub enum Expected {
 
 impl RespTarget {
     /// Connects to the first address and asks for the server's version.
-    pub fn find(config: &RespConfig) -> Result<RespTarget, Wrong> {
+    pub fn connect(config: &RespConfig) -> Result<RespTarget, BenchError> {
         let addresses = Addresses::resolve(&config.addresses)?;
         let mut protocol = Resp::default();
         if let Some(password) = &config.password {
-            command(&[b"AUTH", password.as_bytes()], &mut protocol.greeting);
-            protocol.greetings += 1;
+            command(&[b"AUTH", password.as_bytes()], &mut protocol.handshake_request);
+            protocol.handshake_replies += 1;
         }
         if config.database > 0 {
-            command(&[b"SELECT", config.database.to_string().as_bytes()], &mut protocol.greeting);
-            protocol.greetings += 1;
+            command(
+                &[b"SELECT", config.database.to_string().as_bytes()],
+                &mut protocol.handshake_request,
+            );
+            protocol.handshake_replies += 1;
         }
         if let Some(bucket) = &config.bucket {
-            command(&[b"CREDENZA.BUCKET", bucket.full().as_bytes()], &mut protocol.greeting);
-            protocol.greetings += 1;
+            command(
+                &[b"CREDENZA.BUCKET", bucket.full().as_bytes()],
+                &mut protocol.handshake_request,
+            );
+            protocol.handshake_replies += 1;
         }
         let mut stream = connect(&protocol, addresses.first()?)?;
         let mut request = Vec::new();
         command(&[b"INFO", b"server"], &mut request);
         let info =
-            ask(&protocol, &mut stream, &request, &Expected::Value, |answer| match answer {
-                Ok(Answer::Value(Some(info))) => Ok(String::from_utf8_lossy(info).into_owned()),
-                Err(failure) if failure.kind.starts_with("LOADING") => {
-                    Err(Wrong::unreachable("the server is starting"))
-                }
-                _ => Ok(String::new()),
-            })??;
-        let line = |name: &str| {
+            request_once(
+                &protocol,
+                &mut stream,
+                &request,
+                &Expected::Value,
+                |answer| match answer {
+                    Ok(Answer::Value(Some(info))) => Ok(String::from_utf8_lossy(info).into_owned()),
+                    Err(failure) if failure.kind.starts_with("LOADING") => {
+                        Err(BenchError::unavailable("the server is starting"))
+                    }
+                    _ => Ok(String::new()),
+                },
+            )??;
+        let info_field = |name: &str| {
             let mut lines = info.lines();
             lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
         };
-        let credenza = line("credenza_version").is_some();
-        protocol.redis = !credenza;
-        let version = match (line("credenza_version"), line("redis_version")) {
+        let is_credenza = info_field("credenza_version").is_some();
+        protocol.is_redis = !is_credenza;
+        let version = match (info_field("credenza_version"), info_field("redis_version")) {
             (Some(version), _) => format!("credenza {version}"),
             (None, Some(version)) => format!("redis {version}"),
             (None, None) => "unknown RESP server".into(),
         };
-        Ok(RespTarget { protocol, addresses, version, credenza })
+        Ok(RespTarget { protocol, addresses, version, is_credenza })
     }
 }
 
@@ -94,7 +106,9 @@ impl Target for RespTarget {
 
     fn supports(&self, operation: Operation) -> Result<(), String> {
         match operation {
-            Operation::Range | Operation::TestAndSet | Operation::SessionPut if !self.credenza => {
+            Operation::Range | Operation::TestAndSet | Operation::SessionPut
+                if !self.is_credenza =>
+            {
                 Err(format!(
                     "the driver `resp` can't do `{}` on {}: only Credenza has that command",
                     operation.name(),
@@ -105,7 +119,7 @@ impl Target for RespTarget {
         }
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, BenchError> {
         Ok(Box::new(self.addresses.connect(self.protocol.clone(), clients)?))
     }
 
@@ -115,15 +129,15 @@ impl Target for RespTarget {
 }
 
 /// Appends a command.
-pub fn command(words: &[&[u8]], out: &mut Vec<u8>) {
-    header(b'*', words.len(), out);
-    words.iter().for_each(|word| bulk(word, out));
+pub fn command(arguments: &[&[u8]], out: &mut Vec<u8>) {
+    header(b'*', arguments.len(), out);
+    arguments.iter().for_each(|argument| bulk(argument, out));
 }
 
 #[inline]
-fn bulk(word: &[u8], out: &mut Vec<u8>) {
-    header(b'$', word.len(), out);
-    out.extend_from_slice(word);
+fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    header(b'$', bytes.len(), out);
+    out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -170,9 +184,9 @@ impl WireProtocol for Resp {
                 Expected::Page
             }
             Call::TestAndSet { key, expected: Some(expected), wanted } => {
-                let words: [&[u8]; 6] =
+                let arguments: [&[u8]; 6] =
                     [b"CREDENZA.TAS", key, b"VALUE", expected, b"VALUE", wanted];
-                command(&words, out);
+                command(&arguments, out);
                 Expected::Old
             }
             Call::TestAndSet { key, expected: None, wanted } => {
@@ -193,12 +207,12 @@ impl WireProtocol for Resp {
 
     #[inline]
     fn parse<'a>(&self, input: &'a [u8], expected: &Expected) -> Parsed<'a> {
-        let (mut at, mut failed) = (0, None);
+        let (mut at, mut failure) = (0, None);
         if let Expected::Block(replies) = expected {
             for _ in 0..*replies {
-                match reply(&input[at..]) {
+                match parse_reply(&input[at..]) {
                     Some(Ok((Reply::Error(error), bytes))) => {
-                        failed.get_or_insert(refusal(error));
+                        failure.get_or_insert(refused_by(error));
                         at += bytes;
                     }
                     Some(Ok((_, bytes))) => at += bytes,
@@ -207,27 +221,27 @@ impl WireProtocol for Resp {
                 }
             }
         }
-        let (found, bytes) = match reply(&input[at..]) {
-            Some(Ok(found)) => found,
+        let (reply, bytes) = match parse_reply(&input[at..]) {
+            Some(Ok(reply)) => reply,
             Some(Err(_)) => return Parsed::Broken,
             None => return Parsed::Partial,
         };
-        let answer = match (failed, found, expected) {
+        let answer = match (failure, reply, expected) {
             (Some(failure), ..) => Err(failure),
             (None, Reply::Array { error: None, .. }, Expected::First) => {
                 Ok(Answer::Value(first_bulk(&input[at..at + bytes])))
             }
-            _ => answer_of(found, expected),
+            _ => answer_of(reply, expected),
         };
         Parsed::Reply(at + bytes, answer)
     }
 
-    fn greet(&self, stream: &mut TcpStream) -> Result<(), Wrong> {
-        let lost = |error: std::io::Error| Wrong::unreachable(error.to_string());
-        stream.write_all(&self.greeting).map_err(lost)?;
-        for _ in 0..self.greetings {
+    fn handshake(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+        let unavailable = |error: std::io::Error| BenchError::unavailable(error.to_string());
+        stream.write_all(&self.handshake_request).map_err(unavailable)?;
+        for _ in 0..self.handshake_replies {
             let refused = |failure: Failure| format!("the server refuses: {}", failure.kind);
-            ask(self, stream, b"", &Expected::Status, |answer| answer.map(|_| ()))?
+            request_once(self, stream, b"", &Expected::Status, |answer| answer.map(|_| ()))?
                 .map_err(refused)?;
         }
         Ok(())
@@ -235,16 +249,16 @@ impl WireProtocol for Resp {
 }
 
 impl Resp {
-    /// Returns the protocol as it is spoken to Redis.
+    /// Returns the protocol for Redis.
     #[cfg(test)]
     pub fn of_redis() -> Resp {
-        Resp { redis: true, ..Resp::default() }
+        Resp { is_redis: true, ..Resp::default() }
     }
 
     /// Encodes a request of RESP servers only. A queue is in Redis a sorted set whose members all
     /// have one score, in Credenza the keys with a prefix.
     fn encode_resp(&self, call: &RespCall<'_>, out: &mut Vec<u8>) -> Expected {
-        match (*call, self.redis) {
+        match (*call, self.is_redis) {
             (RespCall::PutExpiring(key, value, seconds), _) => {
                 command(&[b"SET", key, value, b"EX", seconds.to_string().as_bytes()], out);
             }
@@ -253,8 +267,8 @@ impl Resp {
             (RespCall::Push { queue, key, value }, false) => {
                 command(&[b"SET", &[queue, key].concat(), value], out);
             }
-            (RespCall::First(queue), redis) => {
-                match redis {
+            (RespCall::First(queue), is_redis) => {
+                match is_redis {
                     true => command(&[b"ZRANGE", queue, b"0", b"0"], out),
                     false => command(&[b"CREDENZA.PREFIX", queue, b"LIMIT", b"1"], out),
                 }
@@ -277,7 +291,7 @@ impl Resp {
 fn answer_of<'a>(found: Reply<'a>, expected: &Expected) -> Result<Answer<'a>, Failure> {
     match (found, expected) {
         (Reply::Error(error), _) | (Reply::Array { error: Some(error), .. }, _) => {
-            Err(refusal(error))
+            Err(refused_by(error))
         }
         (Reply::Bulk(value), Expected::Value) => Ok(Answer::Value(Some(value))),
         (Reply::Nil, Expected::Value) => Ok(Answer::Value(None)),
@@ -292,14 +306,14 @@ fn answer_of<'a>(found: Reply<'a>, expected: &Expected) -> Result<Answer<'a>, Fa
     }
 }
 
-/// Names the failure by the first word of an error, and by the second if that is plain lower case,
-/// as Credenza's reasons are.
-fn refusal(error: &[u8]) -> Failure {
+/// Returns a failure whose kind is the first word of the error, and the second if that is in lower
+/// case, as Credenza's reasons are.
+fn refused_by(error: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(&error[..error.len().min(200)]);
-    let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());
-    let code = words.next().unwrap_or("ERR").to_string();
-    let reason = words.next().filter(|word| {
-        word.contains('_') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    let mut tokens = text.split([' ', ':']).filter(|token| !token.is_empty());
+    let code = tokens.next().unwrap_or("ERR").to_string();
+    let reason = tokens.next().filter(|token| {
+        token.contains('_') && token.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     });
     Failure::refused(match reason {
         Some(reason) => format!("{code} {reason}"),

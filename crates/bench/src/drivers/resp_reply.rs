@@ -26,52 +26,52 @@ pub enum Reply<'a> {
 
 /// Malformed input: not RESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoReply;
+pub struct MalformedReply;
 
 /// Deepest nesting of arrays; deeper input is treated as malformed.
 const DEPTH_MAX: usize = 16;
 
 /// Returns the first reply and its length in bytes. `None`: it is incomplete.
 #[inline]
-pub fn reply(input: &[u8]) -> Option<Result<(Reply<'_>, usize), NoReply>> {
-    nested(input, DEPTH_MAX)
+pub fn parse_reply(input: &[u8]) -> Option<Result<(Reply<'_>, usize), MalformedReply>> {
+    parse_nested(input, DEPTH_MAX)
 }
 
 /// Returns the first bulk string of a whole array; of an array that ends with an array, the first
-/// of that. So the first key of a page and the first member of a list are found alike.
+/// of that. This is both the first key of a page and the first member of a list.
 pub fn first_bulk(input: &[u8]) -> Option<&[u8]> {
     let (line, mut at) = line(input)?;
     let count = number(line.strip_prefix(b"*")?)?;
     let mut first = None;
-    for place in 0..count {
+    for index in 0..count {
         let rest = &input[at..];
-        if rest.starts_with(b"*") && place + 1 == count {
+        if rest.starts_with(b"*") && index + 1 == count {
             return first_bulk(rest);
         }
-        let (found, bytes) = nested(rest, DEPTH_MAX)?.ok()?;
-        if let (0, Reply::Bulk(word)) = (place, found) {
-            first = Some(word);
+        let (reply, bytes) = parse_nested(rest, DEPTH_MAX)?.ok()?;
+        if let (0, Reply::Bulk(value)) = (index, reply) {
+            first = Some(value);
         }
         at += bytes;
     }
     first
 }
 
-fn nested(input: &[u8], depth: usize) -> Option<Result<(Reply<'_>, usize), NoReply>> {
+fn parse_nested(input: &[u8], depth: usize) -> Option<Result<(Reply<'_>, usize), MalformedReply>> {
     let (line, end) = line(input)?;
-    let Some((&mark, text)) = line.split_first() else { return Some(Err(NoReply)) };
-    let found = match mark {
+    let Some((&mark, text)) = line.split_first() else { return Some(Err(MalformedReply)) };
+    let reply = match mark {
         b'+' | b'#' | b',' | b'(' => Reply::Simple(text),
         b'-' => Reply::Error(text),
         b'_' => Reply::Nil,
         b':' => match number(text) {
             Some(value) => Reply::Integer(value),
-            None => return Some(Err(NoReply)),
+            None => return Some(Err(MalformedReply)),
         },
         b'$' | b'=' | b'!' => match number(text) {
             Some(-1) => Reply::Nil,
             Some(length) if length >= 0 => return bulk(input, mark, end, length as usize),
-            _ => return Some(Err(NoReply)),
+            _ => return Some(Err(MalformedReply)),
         },
         b'*' | b'~' | b'>' | b'%' => match number(text) {
             Some(-1) => Reply::Nil,
@@ -79,11 +79,11 @@ fn nested(input: &[u8], depth: usize) -> Option<Result<(Reply<'_>, usize), NoRep
                 let count = if mark == b'%' { 2 * count } else { count };
                 return array(input, end, count, depth - 1);
             }
-            _ => return Some(Err(NoReply)),
+            _ => return Some(Err(MalformedReply)),
         },
-        _ => return Some(Err(NoReply)),
+        _ => return Some(Err(MalformedReply)),
     };
-    Some(Ok((found, end)))
+    Some(Ok((reply, end)))
 }
 
 #[inline]
@@ -92,17 +92,17 @@ fn bulk(
     mark: u8,
     from: usize,
     length: usize,
-) -> Option<Result<(Reply<'_>, usize), NoReply>> {
+) -> Option<Result<(Reply<'_>, usize), MalformedReply>> {
     if length > base::limits::FRAME_BYTES_MAX {
-        return Some(Err(NoReply));
+        return Some(Err(MalformedReply));
     }
     let end = from + length + 2;
-    let word = input.get(from..end)?;
-    if &word[length..] != b"\r\n" {
-        return Some(Err(NoReply));
+    let bytes = input.get(from..end)?;
+    if &bytes[length..] != b"\r\n" {
+        return Some(Err(MalformedReply));
     }
-    let word = &word[..length];
-    Some(Ok((if mark == b'!' { Reply::Error(word) } else { Reply::Bulk(word) }, end)))
+    let bytes = &bytes[..length];
+    Some(Ok((if mark == b'!' { Reply::Error(bytes) } else { Reply::Bulk(bytes) }, end)))
 }
 
 fn array(
@@ -110,22 +110,22 @@ fn array(
     from: usize,
     count: i64,
     depth: usize,
-) -> Option<Result<(Reply<'_>, usize), NoReply>> {
-    let (mut at, mut present, mut inner, mut failed) = (from, 0, 0, None);
+) -> Option<Result<(Reply<'_>, usize), MalformedReply>> {
+    let (mut at, mut present, mut inner, mut first_error) = (from, 0, 0, None);
     for _ in 0..count {
-        match nested(&input[at..], depth)? {
-            Ok((found, bytes)) => {
+        match parse_nested(&input[at..], depth)? {
+            Ok((reply, bytes)) => {
                 at += bytes;
-                present += usize::from(found != Reply::Nil);
-                inner = if let Reply::Array { present, .. } = found { present } else { 0 };
-                if let Reply::Error(error) = found {
-                    failed.get_or_insert(error);
+                present += usize::from(reply != Reply::Nil);
+                inner = if let Reply::Array { present, .. } = reply { present } else { 0 };
+                if let Reply::Error(error) = reply {
+                    first_error.get_or_insert(error);
                 }
             }
-            Err(NoReply) => return Some(Err(NoReply)),
+            Err(MalformedReply) => return Some(Err(MalformedReply)),
         }
     }
-    Some(Ok((Reply::Array { present, inner, error: failed }, at)))
+    Some(Ok((Reply::Array { present, inner, error: first_error }, at)))
 }
 
 // Returns the line without its end, and the offset of the next line.
@@ -138,7 +138,7 @@ fn line(input: &[u8]) -> Option<(&[u8], usize)> {
 
 #[inline]
 fn number(text: &[u8]) -> Option<i64> {
-    let (minus, digits) = match text.strip_prefix(b"-") {
+    let (is_negative, digits) = match text.strip_prefix(b"-") {
         Some(digits) => (true, digits),
         None => (false, text),
     };
@@ -152,5 +152,5 @@ fn number(text: &[u8]) -> Option<i64> {
         }
         value = value * 10 + i64::from(digit - b'0');
     }
-    Some(if minus { -value } else { value })
+    Some(if is_negative { -value } else { value })
 }

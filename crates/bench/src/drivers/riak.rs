@@ -2,18 +2,18 @@
 //! put.
 
 use super::http::HttpTarget;
-use super::http_reply::{HttpReply, head};
+use super::http_reply::{HttpReply, parse_http_reply};
 use super::percent::percent;
 use super::sockets::{Addresses, Parsed, WireProtocol};
 use super::{Answer, Call, Driver, Failure, RowContext as Row, Target};
 use crate::config::{HttpConfig, Operation, RiakConfig};
-use crate::wrong::Wrong;
+use crate::error::BenchError;
 use base::BucketName;
 use std::net::TcpStream;
 
 const VCLOCK: &str = "x-riak-vclock";
 /// Accept header that requests the values of all siblings; without it Riak sends only their tags.
-const ACCEPTS: &[u8] = b"Accept: multipart/mixed, */*;q=0.5\r\n\r\n";
+const ACCEPT: &[u8] = b"Accept: multipart/mixed, */*;q=0.5\r\n\r\n";
 
 /// Servers that answered.
 pub struct RiakTarget {
@@ -31,12 +31,12 @@ pub struct Riak {
     write_query: String,
 }
 
-/// Facts about a request that its reply is parsed by.
+/// Format of a request's reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RiakExpectation {
     /// Success alone.
     Done,
-    /// A row with its siblings and its context; 404 is an absent one.
+    /// A row with its siblings and its context; 404 if it is absent.
     Row,
     /// 200, 300 or 404, without a body.
     Head,
@@ -44,10 +44,10 @@ pub enum RiakExpectation {
 
 impl RiakTarget {
     /// Connects to the first address and asks for the server's version.
-    pub fn find(config: &RiakConfig) -> Result<RiakTarget, Wrong> {
+    pub fn connect(config: &RiakConfig) -> Result<RiakTarget, BenchError> {
         let addresses = Addresses::resolve(&config.addresses)?;
         let first = config.addresses.first().cloned().unwrap_or_default();
-        let found = HttpTarget::find(&HttpConfig {
+        let target = HttpTarget::connect(&HttpConfig {
             address: first.clone(),
             bucket: BucketName::default(),
             read_query: String::new(),
@@ -58,7 +58,7 @@ impl RiakTarget {
             read_query: query(&[&config.query, &config.read_query]),
             write_query: query(&[&config.query, &config.write_query]),
         };
-        Ok(RiakTarget { protocol, addresses, version: found.version() })
+        Ok(RiakTarget { protocol, addresses, version: target.version() })
     }
 }
 
@@ -90,7 +90,7 @@ impl Target for RiakTarget {
         }
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, BenchError> {
         Ok(Box::new(self.addresses.connect(self.protocol.clone(), clients)?))
     }
 
@@ -100,14 +100,14 @@ impl Target for RiakTarget {
 }
 
 impl Riak {
-    fn line(&self, method: &str, key: &[u8], query: &str, out: &mut Vec<u8>) {
+    fn request_line(&self, method: &str, key: &[u8], query: &str, out: &mut Vec<u8>) {
         let (path, key, host) = (&self.path, percent(key), &self.host);
         let text = format!("{method} {path}/{key}{query} HTTP/1.1\r\nhost: {host}\r\n");
         out.extend_from_slice(text.as_bytes());
     }
 
     fn put(&self, key: &[u8], value: &[u8], context: Option<&[u8]>, out: &mut Vec<u8>) {
-        self.line("PUT", key, &self.write_query, out);
+        self.request_line("PUT", key, &self.write_query, out);
         if let Some(context) = context {
             out.extend_from_slice(b"X-Riak-Vclock: ");
             out.extend_from_slice(context);
@@ -127,17 +127,17 @@ impl WireProtocol for Riak {
             Call::Put(key, value) => self.put(key, value, None, out),
             Call::Replace { key, value, context } => self.put(key, value, Some(context), out),
             Call::Delete(key) => {
-                self.line("DELETE", key, &self.write_query, out);
+                self.request_line("DELETE", key, &self.write_query, out);
                 out.extend_from_slice(b"\r\n");
             }
             Call::Exists(key) => {
-                self.line("HEAD", key, &self.read_query, out);
+                self.request_line("HEAD", key, &self.read_query, out);
                 out.extend_from_slice(b"\r\n");
                 return RiakExpectation::Head;
             }
             Call::Get(key) => {
-                self.line("GET", key, &self.read_query, out);
-                out.extend_from_slice(ACCEPTS);
+                self.request_line("GET", key, &self.read_query, out);
+                out.extend_from_slice(ACCEPT);
                 return RiakExpectation::Row;
             }
             // Unreachable: `supports` refuses these operations.
@@ -148,48 +148,53 @@ impl WireProtocol for Riak {
     }
 
     fn parse<'a>(&self, input: &'a [u8], expected: &RiakExpectation) -> Parsed<'a> {
-        let found = match head(input, *expected == RiakExpectation::Head) {
+        let reply = match parse_http_reply(input, *expected == RiakExpectation::Head) {
             None => return Parsed::Partial,
             Some(Err(_)) => return Parsed::Broken,
-            Some(Ok(found)) => found,
+            Some(Ok(reply)) => reply,
         };
-        let context = found.header(VCLOCK).map(str::as_bytes);
+        let context = reply.header(VCLOCK).map(str::as_bytes);
         let row = |value, values| Ok(Answer::Row(Row { value, values, context }));
-        let answer = match (found.status, expected) {
+        let answer = match (reply.status, expected) {
             (200..=299, RiakExpectation::Done) => Ok(Answer::Done),
             // A delete of an absent row is a success.
             (404, RiakExpectation::Done) => Ok(Answer::Done),
-            (200, RiakExpectation::Row) => row(Some(found.body), 1),
-            (300, RiakExpectation::Row) => match siblings(&found) {
+            (200, RiakExpectation::Row) => row(Some(reply.body), 1),
+            (300, RiakExpectation::Row) => match siblings(&reply) {
                 Some(values) => row(None, values),
                 None => Err(Failure::refused("300 without parts")),
             },
-            (404, RiakExpectation::Row) if !unknown_type(&found) => row(None, 0),
+            (404, RiakExpectation::Row) if !is_unknown_type(&reply) => row(None, 0),
             (200 | 300, RiakExpectation::Head) => Ok(Answer::Count(1)),
             (404, RiakExpectation::Head) => Ok(Answer::Count(0)),
             (status, _) => Err(Failure::refused(status.to_string())),
         };
-        Parsed::Reply(found.bytes, answer)
+        Parsed::Reply(reply.bytes, answer)
     }
 
-    fn greet(&self, _stream: &mut TcpStream) -> Result<(), Wrong> {
+    fn handshake(&self, _stream: &mut TcpStream) -> Result<(), BenchError> {
         Ok(())
     }
 }
 
-fn unknown_type(found: &HttpReply<'_>) -> bool {
-    found.body.starts_with(b"Unknown bucket type")
+fn is_unknown_type(reply: &HttpReply<'_>) -> bool {
+    reply.body.starts_with(b"Unknown bucket type")
 }
 
 /// Returns the number of values in a multipart body, or of tags in a text. `None`: malformed.
-fn siblings(found: &HttpReply<'_>) -> Option<usize> {
-    let kind = found.header("content-type")?;
-    if let Some(tags) = found.body.strip_prefix(b"Siblings:\n") {
+fn siblings(reply: &HttpReply<'_>) -> Option<usize> {
+    let content_type = reply.header("content-type")?;
+    if let Some(tags) = reply.body.strip_prefix(b"Siblings:\n") {
         return Some(tags.iter().filter(|byte| **byte == b'\n').count());
     }
-    let boundary = kind.split("boundary=").nth(1)?.split(';').next()?.trim().trim_matches('"');
-    let mark = format!("\r\n--{boundary}");
-    let parts = found.body.windows(mark.len()).filter(|part| *part == mark.as_bytes()).count();
+    let boundary =
+        content_type.split("boundary=").nth(1)?.split(';').next()?.trim().trim_matches('"');
+    let boundary_line = format!("\r\n--{boundary}");
+    let parts = reply
+        .body
+        .windows(boundary_line.len())
+        .filter(|part| *part == boundary_line.as_bytes())
+        .count();
     // The last boundary ends the body.
     parts.checked_sub(1).filter(|values| *values > 0)
 }

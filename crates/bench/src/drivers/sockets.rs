@@ -1,7 +1,7 @@
 //! Connections of one thread: an epoll loop, one write per batch, one read per readiness.
 
 use super::{Answer, Call, Driver, Failure, Sink};
-use crate::wrong::Wrong;
+use crate::error::BenchError;
 use rustix::event::epoll;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 /// Size of the read buffer that all connections share.
 const READ_BYTES: usize = 256 * 1024;
-/// Most events taken from one call of epoll_wait.
+/// Most events returned by one call of epoll_wait.
 const EVENTS_MAX: usize = 512;
 /// Number of clients that connect at the same time.
 const CONNECTS_AT_ONCE: usize = 64;
 /// Time limit of connecting.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A wire protocol: the encoding of requests and the parsing of replies.
 pub trait WireProtocol: Send + Sync + Sync {
-    /// Facts about a request that its reply is parsed by.
+    /// Format of a request's reply.
     type Expected: Send;
 
     /// Appends a request.
@@ -30,7 +30,7 @@ pub trait WireProtocol: Send + Sync + Sync {
     fn parse<'a>(&self, input: &'a [u8], expected: &Self::Expected) -> Parsed<'a>;
 
     /// Sends the commands that open a connection, and reads their answers.
-    fn greet(&self, stream: &mut TcpStream) -> Result<(), Wrong>;
+    fn handshake(&self, stream: &mut TcpStream) -> Result<(), BenchError>;
 }
 
 /// Outcome of parsing the front of the input.
@@ -51,16 +51,16 @@ struct Connection<E> {
     /// Bytes of a reply that is not complete yet.
     rest: Vec<u8>,
     expected: VecDeque<E>,
-    waits_to_write: bool,
+    awaits_writable: bool,
 }
 
 /// The connections of one thread, one per client.
 pub struct Sockets<T: WireProtocol> {
     protocol: T,
     addresses: Vec<SocketAddr>,
-    /// Index of the address that each client is connected to; a lost client goes on with the next
-    /// one.
-    places: Vec<usize>,
+    /// Index of the address that each client is connected to; a lost connection is replaced by one
+    /// to the next address.
+    address_indexes: Vec<usize>,
     epoll: rustix::fd::OwnedFd,
     connections: Vec<Connection<T::Expected>>,
     /// Clients whose calls failed outside `wait`, each with the number of calls and the failure.
@@ -71,54 +71,59 @@ pub struct Sockets<T: WireProtocol> {
 
 /// Resolves a name to its first address.
 pub fn resolve(address: &str) -> Result<SocketAddr, String> {
-    let wrong = |error: std::io::Error| format!("{address}: {error}");
-    let mut found = address.to_socket_addrs().map_err(wrong)?;
-    found.next().ok_or_else(|| format!("{address}: no such address"))
+    let unresolved = |error: std::io::Error| format!("{address}: {error}");
+    let mut addresses = address.to_socket_addrs().map_err(unresolved)?;
+    addresses.next().ok_or_else(|| format!("{address}: no such address"))
 }
 
-/// Connects and greets the server; the stream is blocking.
-pub fn connect<T: WireProtocol>(protocol: &T, address: SocketAddr) -> Result<TcpStream, Wrong> {
-    let wrong =
-        |error: std::io::Error| Wrong::unreachable(format!("can't connect to {address}: {error}"));
-    let mut stream = TcpStream::connect_timeout(&address, CONNECT_MAX).map_err(wrong)?;
-    stream.set_nodelay(true).map_err(wrong)?;
-    stream.set_read_timeout(Some(CONNECT_MAX)).map_err(wrong)?;
-    protocol.greet(&mut stream)?;
+/// Connects and runs the handshake; the stream is blocking.
+pub fn connect<T: WireProtocol>(
+    protocol: &T,
+    address: SocketAddr,
+) -> Result<TcpStream, BenchError> {
+    let unreachable = |error: std::io::Error| {
+        BenchError::unavailable(format!("can't connect to {address}: {error}"))
+    };
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    stream.set_read_timeout(Some(CONNECT_TIMEOUT)).map_err(unreachable)?;
+    protocol.handshake(&mut stream)?;
     Ok(stream)
 }
 
-/// Connects this many clients, several at the same time: to a distant server, one after the other
-/// would take longer than a server lets the first of them stay idle.
+/// Connects this many clients, several at the same time: one after the other, a distant server
+/// would close the first as idle before the last is connected.
 fn connect_all<T: WireProtocol>(
     protocol: &T,
     addresses: &[SocketAddr],
-) -> Result<Vec<TcpStream>, Wrong> {
+) -> Result<Vec<TcpStream>, BenchError> {
     let mut streams = Vec::with_capacity(addresses.len());
     for addresses in addresses.chunks(CONNECTS_AT_ONCE) {
-        std::thread::scope(|threads| {
-            let some = addresses.iter();
-            let some: Vec<_> =
-                some.map(|address| threads.spawn(|| connect(protocol, *address))).collect();
-            some.into_iter().try_for_each(|one| {
-                let stream = one.join().map_err(|_| "a thread that connects panicked")??;
+        std::thread::scope(|scope| {
+            let handles = addresses.iter();
+            let handles: Vec<_> =
+                handles.map(|address| scope.spawn(|| connect(protocol, *address))).collect();
+            handles.into_iter().try_for_each(|handle| {
+                let stream = handle.join().map_err(|_| "a thread that connects panicked")??;
                 streams.push(stream);
-                Ok::<(), Wrong>(())
+                Ok::<(), BenchError>(())
             })
         })?;
     }
     Ok(streams)
 }
 
-/// Sends one call and waits for its reply; for probing, not for measuring.
-pub fn ask<T: WireProtocol, R>(
+/// Sends one call and waits for its reply; for probes, not for measurements.
+pub fn request_once<T: WireProtocol, R>(
     protocol: &T,
     stream: &mut TcpStream,
     request: &[u8],
     expected: &T::Expected,
     read: impl FnOnce(Result<Answer<'_>, Failure>) -> R,
-) -> Result<R, Wrong> {
-    let lost = |error: std::io::Error| Wrong::unreachable(format!("the server is gone: {error}"));
-    stream.write_all(request).map_err(lost)?;
+) -> Result<R, BenchError> {
+    let connection_lost =
+        |error: std::io::Error| BenchError::unavailable(format!("the server is gone: {error}"));
+    stream.write_all(request).map_err(connection_lost)?;
     let (mut input, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
         match protocol.parse(&input, expected) {
@@ -126,7 +131,7 @@ pub fn ask<T: WireProtocol, R>(
             Parsed::Broken => return Err("the server answers in an unknown language".into()),
             Parsed::Partial => {}
         }
-        let count = stream.read(&mut chunk).map_err(lost)?;
+        let count = stream.read(&mut chunk).map_err(connection_lost)?;
         if count == 0 {
             return Err("the server closed the connection".into());
         }
@@ -134,23 +139,26 @@ pub fn ask<T: WireProtocol, R>(
     }
 }
 
-/// Addresses of a cluster's members; clients take them in turn.
+/// Addresses of a cluster's members; clients use them in turn.
 pub struct Addresses {
-    all: Vec<SocketAddr>,
-    /// Number of clients made so far; the next client takes the next address.
-    given: AtomicUsize,
+    resolved: Vec<SocketAddr>,
+    /// Number of clients created so far; the next client uses the next address.
+    assigned: AtomicUsize,
 }
 
 impl Addresses {
     /// Resolves addresses, `host:port` each.
-    pub fn resolve(addresses: &[String]) -> Result<Addresses, Wrong> {
-        let all = addresses.iter().map(|address| resolve(address));
-        Ok(Addresses { all: all.collect::<Result<_, _>>()?, given: AtomicUsize::new(0) })
+    pub fn resolve(addresses: &[String]) -> Result<Addresses, BenchError> {
+        let resolved = addresses.iter().map(|address| resolve(address));
+        Ok(Addresses {
+            resolved: resolved.collect::<Result<_, _>>()?,
+            assigned: AtomicUsize::new(0),
+        })
     }
 
-    /// Returns the first address, which is asked for the server's version.
-    pub fn first(&self) -> Result<SocketAddr, Wrong> {
-        self.all.first().copied().ok_or_else(|| "the driver wants an address".into())
+    /// Returns the first address, which reports the server's version.
+    pub fn first(&self) -> Result<SocketAddr, BenchError> {
+        self.resolved.first().copied().ok_or_else(|| "the driver wants an address".into())
     }
 
     /// Connects this many further clients.
@@ -158,15 +166,19 @@ impl Addresses {
         &self,
         protocol: T,
         clients: usize,
-    ) -> Result<Sockets<T>, Wrong> {
-        let first = self.given.fetch_add(clients, Ordering::Relaxed);
-        Sockets::connect_in_turn(protocol, self.all.clone(), first, clients)
+    ) -> Result<Sockets<T>, BenchError> {
+        let first = self.assigned.fetch_add(clients, Ordering::Relaxed);
+        Sockets::connect_in_turn(protocol, self.resolved.clone(), first, clients)
     }
 }
 
 impl<T: WireProtocol> Sockets<T> {
     /// Connects this many clients to one address.
-    pub fn connect(protocol: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, Wrong> {
+    pub fn connect(
+        protocol: T,
+        address: SocketAddr,
+        clients: usize,
+    ) -> Result<Sockets<T>, BenchError> {
         Sockets::connect_in_turn(protocol, vec![address], 0, clients)
     }
 
@@ -176,12 +188,14 @@ impl<T: WireProtocol> Sockets<T> {
         addresses: Vec<SocketAddr>,
         first: usize,
         clients: usize,
-    ) -> Result<Sockets<T>, Wrong> {
-        let wrong = |error: rustix::io::Errno| format!("epoll: {error}");
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wrong)?;
+    ) -> Result<Sockets<T>, BenchError> {
+        let epoll_error = |error: rustix::io::Errno| format!("epoll: {error}");
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(epoll_error)?;
         let mut sockets = Sockets {
             protocol,
-            places: (first..first + clients).map(|place| place % addresses.len()).collect(),
+            address_indexes: (first..first + clients)
+                .map(|index| index % addresses.len())
+                .collect(),
             addresses,
             epoll,
             connections: Vec::with_capacity(clients),
@@ -189,24 +203,24 @@ impl<T: WireProtocol> Sockets<T> {
             events: Vec::with_capacity(EVENTS_MAX),
             buffer: vec![0; READ_BYTES],
         };
-        let places = sockets.places.iter().map(|place| sockets.addresses[*place]);
-        let streams = connect_all(&sockets.protocol, &places.collect::<Vec<_>>())?;
+        let targets = sockets.address_indexes.iter().map(|index| sockets.addresses[*index]);
+        let streams = connect_all(&sockets.protocol, &targets.collect::<Vec<_>>())?;
         for (client, stream) in streams.into_iter().enumerate() {
             sockets.connections.push(Connection::default());
-            sockets.take(client, stream)?;
+            sockets.register(client, stream)?;
         }
         Ok(sockets)
     }
 
-    fn open(&mut self, client: usize) -> Result<(), Wrong> {
-        let place = self.places[client];
-        self.places[client] = (place + 1) % self.addresses.len();
-        let stream = connect(&self.protocol, self.addresses[place])?;
-        self.places[client] = place;
-        self.take(client, stream)
+    fn reconnect(&mut self, client: usize) -> Result<(), BenchError> {
+        let index = self.address_indexes[client];
+        self.address_indexes[client] = (index + 1) % self.addresses.len();
+        let stream = connect(&self.protocol, self.addresses[index])?;
+        self.address_indexes[client] = index;
+        self.register(client, stream)
     }
 
-    fn take(&mut self, client: usize, stream: TcpStream) -> Result<(), Wrong> {
+    fn register(&mut self, client: usize, stream: TcpStream) -> Result<(), BenchError> {
         stream.set_nonblocking(true).map_err(|error| error.to_string())?;
         let data = epoll::EventData::new_u64(client as u64);
         epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)
@@ -216,14 +230,14 @@ impl<T: WireProtocol> Sockets<T> {
     }
 
     /// Closes a client's connection; all its calls fail with `kind`.
-    fn lose(&mut self, client: usize, kind: &'static str) {
-        let lost = std::mem::take(&mut self.connections[client]);
-        if !lost.expected.is_empty() {
-            self.failed.push((client, lost.expected.len(), Failure::lost(kind)));
+    fn close(&mut self, client: usize, kind: &'static str) {
+        let connection = std::mem::take(&mut self.connections[client]);
+        if !connection.expected.is_empty() {
+            self.failed.push((client, connection.expected.len(), Failure::lost(kind)));
         }
     }
 
-    fn hand_failed(&mut self, sink: Sink<'_>) {
+    fn deliver_failures(&mut self, sink: Sink<'_>) {
         for (client, calls, failure) in self.failed.drain(..) {
             let now = Instant::now();
             for _ in 0..calls {
@@ -232,20 +246,20 @@ impl<T: WireProtocol> Sockets<T> {
         }
     }
 
-    fn watch(&mut self, client: usize, writing: bool) {
+    fn set_write_interest(&mut self, client: usize, writing: bool) {
         let connection = &mut self.connections[client];
         let Some(stream) = &connection.stream else { return };
-        if connection.waits_to_write == writing {
+        if connection.awaits_writable == writing {
             return;
         }
-        connection.waits_to_write = writing;
+        connection.awaits_writable = writing;
         let flags = match writing {
             true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
             false => epoll::EventFlags::IN,
         };
         let data = epoll::EventData::new_u64(client as u64);
         if epoll::modify(&self.epoll, stream, data, flags).is_err() {
-            self.lose(client, "connection_lost");
+            self.close(client, "connection_lost");
         }
     }
 
@@ -257,14 +271,14 @@ impl<T: WireProtocol> Sockets<T> {
                 Ok(count) if count > 0 => connection.sent += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return self.watch(client, true);
+                    return self.set_write_interest(client, true);
                 }
-                _ => return self.lose(client, "connection_lost"),
+                _ => return self.close(client, "connection_lost"),
             }
         }
         connection.out.clear();
         connection.sent = 0;
-        self.watch(client, false);
+        self.set_write_interest(client, false);
     }
 
     fn read(&mut self, client: usize, sink: Sink<'_>) {
@@ -274,15 +288,15 @@ impl<T: WireProtocol> Sockets<T> {
             Ok(count) if count > 0 => count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
             Err(error) if error.kind() == ErrorKind::Interrupted => return,
-            _ => return self.lose(client, "connection_lost"),
+            _ => return self.close(client, "connection_lost"),
         };
         let now = Instant::now();
-        let mut carried = std::mem::take(&mut connection.rest);
-        let input = if carried.is_empty() {
+        let mut pending_input = std::mem::take(&mut connection.rest);
+        let input = if pending_input.is_empty() {
             &self.buffer[..count]
         } else {
-            carried.extend_from_slice(&self.buffer[..count]);
-            &carried[..]
+            pending_input.extend_from_slice(&self.buffer[..count]);
+            &pending_input[..]
         };
         let mut at = 0;
         while let Some(expected) = connection.expected.front() {
@@ -293,19 +307,19 @@ impl<T: WireProtocol> Sockets<T> {
                     sink(client, now, answer);
                 }
                 Parsed::Partial => break,
-                Parsed::Broken => return self.lose(client, "unreadable_reply"),
+                Parsed::Broken => return self.close(client, "unreadable_reply"),
             }
         }
         if at == input.len() {
-            carried.clear();
-            connection.rest = carried;
+            pending_input.clear();
+            connection.rest = pending_input;
         } else if connection.expected.is_empty() {
-            self.lose(client, "unreadable_reply");
-        } else if carried.is_empty() {
+            self.close(client, "unreadable_reply");
+        } else if pending_input.is_empty() {
             connection.rest.extend_from_slice(&self.buffer[at..count]);
         } else {
-            carried.drain(..at);
-            connection.rest = carried;
+            pending_input.drain(..at);
+            connection.rest = pending_input;
         }
     }
 }
@@ -318,14 +332,14 @@ impl<E> Default for Connection<E> {
             sent: 0,
             rest: Vec::new(),
             expected: VecDeque::new(),
-            waits_to_write: false,
+            awaits_writable: false,
         }
     }
 }
 
 impl<T: WireProtocol> Driver for Sockets<T> {
     fn begin(&mut self, client: usize, call: &Call<'_>) {
-        if self.connections[client].stream.is_none() && self.open(client).is_err() {
+        if self.connections[client].stream.is_none() && self.reconnect(client).is_err() {
             return self.failed.push((client, 1, Failure::lost("not_connected")));
         }
         let connection = &mut self.connections[client];
@@ -334,7 +348,7 @@ impl<T: WireProtocol> Driver for Sockets<T> {
     }
 
     fn send(&mut self, client: usize) {
-        if !self.connections[client].waits_to_write {
+        if !self.connections[client].awaits_writable {
             self.write(client);
         }
     }
@@ -342,7 +356,7 @@ impl<T: WireProtocol> Driver for Sockets<T> {
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
         let timeout = if self.failed.is_empty() { timeout } else { Duration::ZERO };
         // Failures go first, since calls of a new connection may follow lost ones of the old.
-        self.hand_failed(sink);
+        self.deliver_failures(sink);
         let timeout = rustix::event::Timespec {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: i64::from(timeout.subsec_nanos()),
@@ -363,7 +377,7 @@ impl<T: WireProtocol> Driver for Sockets<T> {
         }
         events.clear();
         self.events = events;
-        self.hand_failed(sink);
+        self.deliver_failures(sink);
     }
 
     fn forget(&mut self, client: usize) {

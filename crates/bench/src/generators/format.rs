@@ -7,54 +7,54 @@ pub struct Format {
     before: String,
     after: String,
     width: usize,
-    left: bool,
+    left_aligned: bool,
     pad: char,
     radix: u64,
-    upper: bool,
+    uppercase: bool,
 }
 
 impl Format {
-    /// Reads `~w`, `~p`, `~B` or `~b`, each with width, base and padding: `~F.P.Pad`. `None`: not
-    /// exactly one of them, or a control that is not supported.
+    /// Parses a text with one of `~w`, `~p`, `~B` and `~b`, with width, base and padding:
+    /// `~F.P.Pad`. `None`: not exactly one, or an unsupported control.
     pub fn read(text: &str) -> Option<Format> {
         let mut format = Format {
             before: String::new(),
             after: String::new(),
             width: 0,
-            left: false,
+            left_aligned: false,
             pad: ' ',
             radix: 10,
-            upper: true,
+            uppercase: true,
         };
-        let mut found = false;
+        let mut has_control = false;
         let mut letters = text.chars().peekable();
         while let Some(letter) = letters.next() {
-            let around = if found { &mut format.after } else { &mut format.before };
+            let text_part = if has_control { &mut format.after } else { &mut format.before };
             if letter != '~' {
-                around.push(letter);
+                text_part.push(letter);
                 continue;
             }
             match letters.peek() {
                 Some('~') => {
-                    around.push('~');
+                    text_part.push('~');
                     letters.next();
                 }
                 Some('n') => {
-                    around.push('\n');
+                    text_part.push('\n');
                     letters.next();
                 }
-                _ if found => return None,
+                _ if has_control => return None,
                 _ => {
                     format.control(&mut letters)?;
-                    found = true;
+                    has_control = true;
                 }
             }
         }
-        found.then_some(format)
+        has_control.then_some(format)
     }
 
     fn control(&mut self, letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<()> {
-        self.left = letters.next_if_eq(&'-').is_some();
+        self.left_aligned = letters.next_if_eq(&'-').is_some();
         self.width = number(letters).unwrap_or(0);
         let mut has_base = false;
         if letters.next_if_eq(&'.').is_some() {
@@ -68,7 +68,7 @@ impl Format {
         }
         match letters.next()? {
             'B' => {}
-            'b' => self.upper = false,
+            'b' => self.uppercase = false,
             'w' | 'p' if !has_base => {}
             _ => return None,
         }
@@ -76,22 +76,23 @@ impl Format {
     }
 
     /// Returns the most digits that the number may have. `None`: any number of them.
-    pub fn room(&self) -> Option<usize> {
+    pub fn digits_max(&self) -> Option<usize> {
         (self.width > 0).then_some(self.width)
     }
 
     /// Returns the number of digits that this number has.
     pub fn digits(&self, number: u64) -> usize {
-        digits(number, self.radix, self.upper).len()
+        digits(number, self.radix, self.uppercase).len()
     }
 
     /// Appends the text with this number.
     pub fn write(&self, number: u64, out: &mut Vec<u8>) {
-        let digits = digits(number, self.radix, self.upper);
+        let digits = digits(number, self.radix, self.uppercase);
         let padding: String =
             std::iter::repeat_n(self.pad, self.width.saturating_sub(digits.len())).collect();
         out.extend_from_slice(self.before.as_bytes());
-        let (first, second) = if self.left { (&digits, &padding) } else { (&padding, &digits) };
+        let (first, second) =
+            if self.left_aligned { (&digits, &padding) } else { (&padding, &digits) };
         out.extend_from_slice(first.as_bytes());
         out.extend_from_slice(second.as_bytes());
         out.extend_from_slice(self.after.as_bytes());
@@ -106,11 +107,11 @@ fn number(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<usiz
     digits.parse().ok()
 }
 
-fn digits(mut number: u64, radix: u64, upper: bool) -> String {
+fn digits(mut number: u64, radix: u64, uppercase: bool) -> String {
     let mut letters = Vec::new();
     loop {
         let digit = char::from_digit((number % radix) as u32, radix as u32).unwrap_or('0');
-        letters.push(if upper { digit.to_ascii_uppercase() } else { digit });
+        letters.push(if uppercase { digit.to_ascii_uppercase() } else { digit });
         number /= radix;
         if number == 0 {
             return letters.into_iter().rev().collect();

@@ -4,7 +4,7 @@
 //! 10)^-1.5, land on the single key N. That spike is a hot key which many published results contain
 //! unknowingly; take `pareto_int` where it is not wanted.
 
-use super::{Dice, Format};
+use super::{Format, SeededRng};
 
 /// Distribution of the numbers drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub enum Numbers {
         /// Number of values.
         count: u64,
     },
-    /// `0 .. count - 1` in order, every client all of them; then the client has finished.
+    /// `0 .. count - 1` in order, once for every client.
     Sequential {
         /// Number of values.
         count: u64,
@@ -132,11 +132,11 @@ impl KeyStream {
 
     /// Draws the next number. `None`: the client has finished.
     #[inline]
-    pub fn next(&mut self, dice: &mut Dice) -> Option<u64> {
+    pub fn next(&mut self, rng: &mut SeededRng) -> Option<u64> {
         match self.numbers {
-            Numbers::Uniform { start, count } => Some(start + dice.below(count)),
-            Numbers::Pareto { count } => Some(pareto(dice, count)),
-            Numbers::TruncatedPareto { count } => Some(pareto(dice, count).min(count)),
+            Numbers::Uniform { start, count } => Some(start + rng.below(count)),
+            Numbers::Pareto { count } => Some(pareto(rng, count)),
+            Numbers::TruncatedPareto { count } => Some(pareto(rng, count).min(count)),
             Numbers::Sequential { .. } | Numbers::Partitioned { .. } => {
                 let number = self.next;
                 (number < self.end).then(|| {
@@ -148,7 +148,7 @@ impl KeyStream {
     }
 
     /// Returns the number of keys that are left. `None`: the generator never ends.
-    pub fn left(&self) -> Option<u64> {
+    pub fn remaining(&self) -> Option<u64> {
         match self.numbers {
             Numbers::Sequential { .. } | Numbers::Partitioned { .. } => Some(self.end - self.next),
             _ => None,
@@ -157,7 +157,7 @@ impl KeyStream {
 }
 
 #[inline]
-fn pareto(dice: &mut Dice, count: u64) -> u64 {
+fn pareto(rng: &mut SeededRng, count: u64) -> u64 {
     // `as` saturates, so the rarest draws stay numbers.
-    ((dice.fraction().powf(-1.0 / 1.5) - 1.0) * 0.1 * count as f64) as u64
+    ((rng.fraction().powf(-1.0 / 1.5) - 1.0) * 0.1 * count as f64) as u64
 }

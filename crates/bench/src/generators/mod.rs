@@ -3,20 +3,20 @@
 //! Promises: one seed and one client number give the same keys and values for ever, on every
 //! machine.
 //! Never: reads a clock or asks the system for chance.
-//! Read next: `keys.rs`, `recipes.rs`, then `values.rs`.
+//! Read next: `keys.rs`, `key_generator.rs`, then `values.rs`.
 
-mod dice;
 mod format;
+mod key_generator;
 mod keys;
-mod recipes;
 mod sealed;
+mod seeded_rng;
 #[cfg(test)]
 mod tests;
 mod values;
 
-pub use dice::Dice;
 pub use format::Format;
+pub use key_generator::{ClientKeys, Digest, DrawnKey, KeyGenerator, Lines};
 pub use keys::{KeyShape, KeyStream, Numbers};
-pub use recipes::{ClientKeys, Digest, DrawnKey, KeyGenerator, Lines};
-pub use sealed::{SEAL_BYTES, seal, sealed_for};
+pub use sealed::{SEAL_BYTES, is_sealed_for, seal};
+pub use seeded_rng::SeededRng;
 pub use values::{Blob, ValueGenerator};

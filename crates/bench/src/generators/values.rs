@@ -2,7 +2,7 @@
 //!
 //! Each value alone can't be compressed; values overlap, so many together can.
 
-use super::{Dice, KeyShape};
+use super::{KeyShape, SeededRng};
 use std::sync::Arc;
 
 /// Distribution of the lengths and contents of values.
@@ -28,7 +28,7 @@ pub enum ValueGenerator {
         max: usize,
     },
     /// All of this length, each byte the same.
-    Same {
+    Repeated {
         /// Length in bytes.
         bytes: usize,
         /// The byte.
@@ -55,22 +55,22 @@ pub struct Blob(Arc<[u8]>);
 impl Blob {
     /// Returns `bytes` random bytes of this seed.
     pub fn new(seed: u64, bytes: usize) -> Blob {
-        let mut dice = Dice::new(seed, u64::MAX);
+        let mut rng = SeededRng::new(seed, u64::MAX);
         let mut blob = Vec::with_capacity(bytes + 8);
         while blob.len() < bytes {
-            blob.extend_from_slice(&dice.next_u64().to_le_bytes());
+            blob.extend_from_slice(&rng.next_u64().to_le_bytes());
         }
         blob.truncate(bytes);
         Blob(blob.into())
     }
 
     /// Returns the blob that a generator's values are cut from.
-    pub fn of(generator: &ValueGenerator, seed: u64, bytes: usize) -> Blob {
+    pub fn for_generator(generator: &ValueGenerator, seed: u64, bytes: usize) -> Blob {
         match *generator {
-            ValueGenerator::Same { bytes, byte } => Blob(vec![byte; bytes].into()),
+            ValueGenerator::Repeated { bytes, byte } => Blob(vec![byte; bytes].into()),
             ValueGenerator::Characters { .. } => {
-                let mut dice = Dice::new(seed, u64::MAX);
-                Blob((0..bytes).map(|_| b' ' + dice.below(95) as u8).collect())
+                let mut rng = SeededRng::new(seed, u64::MAX);
+                Blob((0..bytes).map(|_| b' ' + rng.below(95) as u8).collect())
             }
             _ => Blob::new(seed, bytes),
         }
@@ -88,9 +88,9 @@ impl Blob {
 
     /// Returns a slice of `bytes` bytes (at most the blob's length) at a random offset.
     #[inline]
-    pub fn slice(&self, dice: &mut Dice, bytes: usize) -> &[u8] {
+    pub fn slice(&self, rng: &mut SeededRng, bytes: usize) -> &[u8] {
         let bytes = bytes.min(self.0.len());
-        let from = dice.below((self.0.len() - bytes + 1) as u64) as usize;
+        let from = rng.below((self.0.len() - bytes + 1) as u64) as usize;
         &self.0[from..from + bytes]
     }
 }
@@ -98,31 +98,36 @@ impl Blob {
 impl ValueGenerator {
     /// Draws the length of the next value, in bytes.
     #[inline]
-    pub fn bytes(&self, dice: &mut Dice) -> usize {
+    pub fn bytes(&self, rng: &mut SeededRng) -> usize {
         match *self {
             ValueGenerator::Fixed { bytes }
-            | ValueGenerator::Same { bytes, .. }
+            | ValueGenerator::Repeated { bytes, .. }
             | ValueGenerator::Characters { bytes } => bytes,
             ValueGenerator::Integer { max, .. } => decimal_bytes(max),
             ValueGenerator::Exponential { min, mean } => {
-                min + dice.exponential(mean as f64) as usize
+                min + rng.exponential(mean as f64) as usize
             }
             ValueGenerator::Uniform { min, max } => {
-                min + dice.below((max - min + 1) as u64) as usize
+                min + rng.below((max - min + 1) as u64) as usize
             }
         }
     }
 
     /// Returns the next value; `digits` holds it if it is a number.
     #[inline]
-    pub fn take<'b>(&self, dice: &mut Dice, blob: &'b Blob, digits: &'b mut Vec<u8>) -> &'b [u8] {
+    pub fn next_value<'b>(
+        &self,
+        rng: &mut SeededRng,
+        blob: &'b Blob,
+        digits: &'b mut Vec<u8>,
+    ) -> &'b [u8] {
         if let ValueGenerator::Integer { min, max } = *self {
             digits.clear();
-            KeyShape::Decimal.write(min + dice.below(max - min + 1), digits);
+            KeyShape::Decimal.write(min + rng.below(max - min + 1), digits);
             return digits;
         }
-        let bytes = self.bytes(dice);
-        blob.slice(dice, bytes)
+        let bytes = self.bytes(rng);
+        blob.slice(rng, bytes)
     }
 
     /// Returns the length of the longest value in bytes; for `Exponential` only e^-16 of all draws
@@ -130,7 +135,7 @@ impl ValueGenerator {
     pub fn bytes_max(&self) -> usize {
         match *self {
             ValueGenerator::Fixed { bytes }
-            | ValueGenerator::Same { bytes, .. }
+            | ValueGenerator::Repeated { bytes, .. }
             | ValueGenerator::Characters { bytes } => bytes,
             ValueGenerator::Integer { max, .. } => decimal_bytes(max),
             ValueGenerator::Exponential { min, mean } => min + 16 * mean,

@@ -17,7 +17,7 @@ pub struct Causality {
 
 /// Kind of an update's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leg {
+pub enum UpdateCall {
     /// Its get.
     Get,
     /// Its put.
@@ -34,17 +34,17 @@ impl Default for Causality {
 
 impl Causality {
     /// Counts a row.
-    pub fn count(&mut self, found: &RowContext<'_>) {
-        let text = found.context.unwrap_or_default();
+    pub fn count(&mut self, row: &RowContext<'_>) {
+        let text = row.context.unwrap_or_default();
         let filled = text.iter().filter(|letter| **letter != b'=').count();
         self.clock_bytes.saturating_record(filled as u64 * 3 / 4);
-        self.values.saturating_record(found.values as u64);
+        self.values.saturating_record(row.values as u64);
     }
 
     /// Adds the counts of another thread or window.
     pub fn add(&mut self, other: &Causality) {
-        let same = "all histograms have the same bounds";
-        self.clock_bytes.add(&other.clock_bytes).expect(same);
-        self.values.add(&other.values).expect(same);
+        let message = "all histograms have the same bounds";
+        self.clock_bytes.add(&other.clock_bytes).expect(message);
+        self.values.add(&other.values).expect(message);
     }
 }

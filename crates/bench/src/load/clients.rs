@@ -1,7 +1,7 @@
 //! Logical clients: each with its own random numbers and keys, and its operations in flight.
 
 use crate::config::{Config, Weighted};
-use crate::generators::{ClientKeys, Dice, DrawnKey};
+use crate::generators::{ClientKeys, DrawnKey, SeededRng};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub struct Flight {
     pub key: DrawnKey,
     /// Context that the get of an update returned for its put, or the key that a pop found.
     pub context: Option<Box<[u8]>>,
-    /// Expected and wanted value of a test_and_set.
+    /// Expected and new value of a test_and_set.
     pub swap: Option<Box<Swap>>,
 }
 
@@ -35,57 +35,57 @@ pub struct Swap {
 
 /// A logical client.
 pub struct LogicalClient {
-    /// Its own random numbers.
-    pub dice: Dice,
+    /// Random numbers of this client.
+    pub rng: SeededRng,
     /// Its keys.
     pub keys: ClientKeys,
     /// True if its keys are used up.
-    pub finished: bool,
+    pub keys_exhausted: bool,
     /// Its operations in flight, in the order of its calls.
     pub flights: VecDeque<Flight>,
     /// Number of its operations that were begun and are not finished.
     pub outstanding: usize,
     /// True if a call of the current batch failed because the connection is lost.
-    pub lost: bool,
+    pub is_lost: bool,
 }
 
 impl LogicalClient {
     /// Returns client `number` of all the config's clients.
     pub fn new(config: &Config, number: usize) -> LogicalClient {
         LogicalClient {
-            dice: Dice::new(config.rng_seed, number as u64),
+            rng: SeededRng::new(config.rng_seed, number as u64),
             keys: ClientKeys::new(&config.key_generator, number, config.concurrent),
-            finished: false,
+            keys_exhausted: false,
             flights: VecDeque::new(),
             outstanding: 0,
-            lost: false,
+            is_lost: false,
         }
     }
 }
 
 /// Weighted draw of operations.
 pub struct Draw {
-    ends: Vec<u64>,
+    cumulative_weights: Vec<u64>,
 }
 
 impl Draw {
     /// Returns the draw over these operations.
     pub fn new(operations: &[Weighted]) -> Draw {
-        let mut sum = 0;
-        let ends = operations.iter().map(|weighted| {
-            sum += weighted.weight;
-            sum
+        let mut total = 0;
+        let cumulative_weights = operations.iter().map(|weighted| {
+            total += weighted.weight;
+            total
         });
-        Draw { ends: ends.collect() }
+        Draw { cumulative_weights: cumulative_weights.collect() }
     }
 
     /// Draws the index of the next operation.
     #[inline]
-    pub fn next(&self, dice: &mut Dice) -> usize {
-        if self.ends.len() == 1 {
+    pub fn next(&self, rng: &mut SeededRng) -> usize {
+        if self.cumulative_weights.len() == 1 {
             return 0;
         }
-        let drawn = dice.below(self.ends.last().copied().unwrap_or(1));
-        self.ends.partition_point(|end| *end <= drawn)
+        let drawn = rng.below(self.cumulative_weights.last().copied().unwrap_or(1));
+        self.cumulative_weights.partition_point(|weight| *weight <= drawn)
     }
 }

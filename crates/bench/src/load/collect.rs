@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Longest time between two calls of a view, which may read the keyboard.
-const TICK: Duration = Duration::from_millis(100);
+/// Longest time between two calls of an observer, which may read the keyboard.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// One row of the reports: a window, summed over all threads.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl OperationWindow {
         add_histogram(&mut self.latency, other.latency);
         add_histogram(&mut self.service, other.service);
         add_histogram(&mut self.failure, other.failure);
-        for (sum, other) in self.legs.iter_mut().zip(other.legs) {
+        for (sum, other) in self.call_times.iter_mut().zip(other.call_times) {
             add_histogram(sum, other);
         }
         if let Some(causality) = other.causality {
@@ -84,7 +84,7 @@ pub struct OperationTotals {
     /// Time of operations that failed, nanoseconds.
     pub failure: Histogram<u64>,
     /// Time of the gets and of the puts that updates consist of, nanoseconds.
-    pub legs: [Option<Histogram<u64>>; 2],
+    pub call_times: [Option<Histogram<u64>>; 2],
     /// Contexts and values of the rows found. `None`: the server reports none.
     pub causality: Option<Box<Causality>>,
     /// Number that succeeded before the end of the measured part.
@@ -135,16 +135,16 @@ pub trait RunObserver {
     fn row(&mut self, row: &ReportRow) -> Result<(), String>;
 
     /// Returns false to end the run. Called about every 100 ms or more often.
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         true
     }
 }
 
 struct Collector<'a> {
     config: &'a Config,
-    /// Number of windows that each thread has reported; the largest number if it has finished.
+    /// Number of windows that each thread has reported; `usize::MAX` if it has finished.
     reported: Vec<usize>,
-    waiting: BTreeMap<usize, ReportRow>,
+    incomplete: BTreeMap<usize, ReportRow>,
     collected: Collected,
     failed: Option<String>,
 }
@@ -154,14 +154,14 @@ pub fn collect(
     config: &Config,
     receiver: &Receiver<ThreadMessage>,
     stop: &AtomicBool,
-    view: &mut dyn RunObserver,
+    observer: &mut dyn RunObserver,
 ) -> Result<Collected, String> {
     let operations = config.operations.iter().map(|weighted| OperationTotals {
         label: weighted.label.clone(),
         latency: new_histogram(),
         service: config.is_open().then(new_histogram),
         failure: new_histogram(),
-        legs: [None, None],
+        call_times: [None, None],
         causality: None,
         ok: 0,
         late: 0,
@@ -174,23 +174,23 @@ pub fn collect(
     let mut collector = Collector {
         config,
         reported: vec![0; config.threads],
-        waiting: BTreeMap::new(),
+        incomplete: BTreeMap::new(),
         collected,
         failed: None,
     };
     loop {
-        match receiver.recv_timeout(TICK) {
-            Ok(message) => collector.take(message),
+        match receiver.recv_timeout(POLL_INTERVAL) {
+            Ok(message) => collector.on_message(message),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        collector.show(view);
-        if collector.failed.is_some() || !view.goes_on() {
+        collector.emit_complete_rows(observer);
+        if collector.failed.is_some() || !observer.should_continue() {
             stop.store(true, Ordering::Relaxed);
         }
     }
     collector.reported.fill(usize::MAX);
-    collector.show(view);
+    collector.emit_complete_rows(observer);
     match collector.failed {
         Some(error) => Err(error),
         None => Ok(collector.collected),
@@ -198,13 +198,14 @@ pub fn collect(
 }
 
 impl Collector<'_> {
-    fn take(&mut self, message: ThreadMessage) {
+    fn on_message(&mut self, message: ThreadMessage) {
         match message {
             ThreadMessage::Window { thread, index, part, end_s, window_s, operations } => {
                 self.reported[thread] = index + 1;
                 let elapsed_s = end_s - self.config.warm_up.as_secs_f64();
-                let Some(row) = self.waiting.get_mut(&index) else {
-                    self.waiting.insert(index, ReportRow { part, elapsed_s, window_s, operations });
+                let Some(row) = self.incomplete.get_mut(&index) else {
+                    self.incomplete
+                        .insert(index, ReportRow { part, elapsed_s, window_s, operations });
                     return;
                 };
                 // Threads whose keys end early have a shorter last window.
@@ -222,51 +223,51 @@ impl Collector<'_> {
         }
     }
 
-    /// Passes the rows on that every thread has reported.
-    fn show(&mut self, view: &mut dyn RunObserver) {
+    /// Passes rows that every thread has reported to the observer and to the totals.
+    fn emit_complete_rows(&mut self, observer: &mut dyn RunObserver) {
         let complete = self.reported.iter().copied().min().unwrap_or(0);
-        while let Some(entry) = self.waiting.first_entry() {
+        while let Some(entry) = self.incomplete.first_entry() {
             if *entry.key() >= complete {
                 break;
             }
             let row = entry.remove();
-            // A last row of no length and without operations is left out.
-            let empty = row.window_s <= 0.0 && row.ok() + row.failed() == 0;
+            // An empty last row is omitted.
+            let is_empty = row.window_s <= 0.0 && row.ok() + row.failed() == 0;
             if row.part != RunPart::Late
-                && !empty
-                && let Err(error) = view.row(&row)
+                && !is_empty
+                && let Err(error) = observer.row(&row)
             {
                 self.failed.get_or_insert(error);
             }
             if row.part != RunPart::WarmUp {
-                self.total(row);
+                self.add_to_totals(row);
             }
         }
     }
 
-    fn total(&mut self, row: ReportRow) {
-        let late = row.part == RunPart::Late;
-        if !late {
+    fn add_to_totals(&mut self, row: ReportRow) {
+        let is_late = row.part == RunPart::Late;
+        if !is_late {
             self.collected.seconds += row.window_s;
         }
         for (total, window) in self.collected.operations.iter_mut().zip(row.operations) {
-            let same = "all histograms have the same bounds";
+            let message = "all histograms have the same bounds";
             if let Some(latency) = window.latency {
-                total.latency.add(latency).expect(same);
+                total.latency.add(latency).expect(message);
             }
             if let (Some(total), Some(service)) = (&mut total.service, window.service) {
-                total.add(service).expect(same);
+                total.add(service).expect(message);
             }
             if let Some(failure) = window.failure {
-                total.failure.add(failure).expect(same);
+                total.failure.add(failure).expect(message);
             }
-            for (total, leg) in total.legs.iter_mut().zip(window.legs) {
-                add_histogram(total, leg);
+            for (total, times) in total.call_times.iter_mut().zip(window.call_times) {
+                add_histogram(total, times);
             }
             if let Some(causality) = window.causality {
                 total.causality.get_or_insert_default().add(&causality);
             }
-            if late {
+            if is_late {
                 total.late += window.ok;
             } else {
                 total.ok += window.ok;

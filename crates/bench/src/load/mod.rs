@@ -6,8 +6,7 @@
 //! Never: knows a protocol; writes a file.
 //! Read next: `worker.rs`, then `record.rs` and `collect.rs`.
 
-mod answering;
-mod asking;
+mod answers;
 mod causality;
 mod clients;
 mod collect;
@@ -15,6 +14,7 @@ mod record;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod thread_state;
 
 mod worker;
 
@@ -26,8 +26,8 @@ pub use record::{OperationWindow, RunPart, new_histogram};
 
 use crate::config::Config;
 use crate::drivers::Target;
+use crate::error::BenchError;
 use crate::generators::Blob;
-use crate::wrong::Wrong;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -38,9 +38,13 @@ const WINDOWS_MAX: usize = 64;
 
 /// Returns the blob that values are cut from: a file or random bytes. Fails if the file can't be
 /// read or is shorter than the longest value.
-fn blob(config: &Config) -> Result<Blob, String> {
+fn value_blob(config: &Config) -> Result<Blob, String> {
     let Some(file) = &config.value_source_file else {
-        return Ok(Blob::of(&config.value_generator, config.rng_seed, config.value_source_bytes));
+        return Ok(Blob::for_generator(
+            &config.value_generator,
+            config.rng_seed,
+            config.value_source_bytes,
+        ));
     };
     let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let blob = Blob::from_bytes(bytes);
@@ -50,18 +54,18 @@ fn blob(config: &Config) -> Result<Blob, String> {
     Ok(blob)
 }
 
-/// Runs the load to its end and returns the measurements. `stop` ends it early; `view` receives
+/// Runs the load to its end and returns the measurements. `stop` ends it early; `observer` receives
 /// every row.
 pub fn run(
     config: &Config,
     target: &dyn Target,
     stop: &AtomicBool,
-    view: &mut dyn RunObserver,
-) -> Result<Collected, Wrong> {
+    observer: &mut dyn RunObserver,
+) -> Result<Collected, BenchError> {
     for weighted in &config.operations {
         target.supports(weighted.operation)?;
     }
-    let blob = blob(config)?;
+    let blob = value_blob(config)?;
     let (sender, receiver) = sync_channel(WINDOWS_MAX * config.threads);
     // All clients are connected before the first request is sent.
     let connected = Barrier::new(config.threads + 1);
@@ -71,24 +75,24 @@ pub fn run(
         for thread in 0..config.threads {
             let (sender, blob) = (sender.clone(), blob.clone());
             let (connected, start) = (&connected, &start);
-            let body = move || {
-                let made = worker::Worker::new(config, target, thread, blob, sender, stop);
-                if made.is_err() {
+            let run_worker = move || {
+                let worker = worker::Worker::new(config, target, thread, blob, sender, stop);
+                if worker.is_err() {
                     stop.store(true, Ordering::Relaxed);
                 }
                 connected.wait();
                 connected.wait();
                 let start = *start.get().expect("set between the two waits");
-                made.map(|worker| worker.run(start))
+                worker.map(|worker| worker.run(start))
             };
-            threads.push(scope.spawn(body));
+            threads.push(scope.spawn(run_worker));
         }
         drop(sender);
         connected.wait();
         // The start lies 5 ms ahead, so that no thread begins behind the schedule.
         start.get_or_init(|| Instant::now() + Duration::from_millis(5));
         connected.wait();
-        let collected = collect::collect(config, &receiver, stop, view);
+        let collected = collect::collect(config, &receiver, stop, observer);
         for thread in threads {
             thread.join().map_err(|_| "a load thread panicked".to_string())??;
         }

@@ -1,6 +1,6 @@
 //! Measurements of one thread, window by window.
 
-use super::causality::{Causality, Leg};
+use super::causality::{Causality, UpdateCall};
 use crate::config::Config;
 use crate::drivers::RowContext;
 use hdrhistogram::Histogram;
@@ -40,7 +40,7 @@ pub struct OperationWindow {
     /// Time of operations that failed, nanoseconds.
     pub failure: Option<Histogram<u64>>,
     /// Time of the gets and of the puts that updates consist of, nanoseconds.
-    pub legs: [Option<Histogram<u64>>; 2],
+    pub call_times: [Option<Histogram<u64>>; 2],
     /// Contexts and values of the rows found. `None`: the server reports none.
     pub causality: Option<Box<Causality>>,
     /// Number that succeeded.
@@ -83,7 +83,7 @@ pub enum ThreadMessage {
 }
 
 /// Result of an operation.
-pub enum Result<'a> {
+pub enum OperationResult<'a> {
     /// Success.
     Ok,
     /// Success without a row.
@@ -99,10 +99,10 @@ pub struct Recorder {
     thread: usize,
     sender: SyncSender<ThreadMessage>,
     begin: Instant,
-    measured: Instant,
+    measured_from: Instant,
     end: Option<Instant>,
     interval: Duration,
-    open: bool,
+    is_open: bool,
     part: RunPart,
     index: usize,
     window_begin: Instant,
@@ -118,15 +118,15 @@ impl Recorder {
         sender: SyncSender<ThreadMessage>,
         begin: Instant,
     ) -> Recorder {
-        let measured = begin + config.warm_up;
+        let measured_from = begin + config.warm_up;
         let mut recorder = Recorder {
             thread,
             sender,
             begin,
-            measured,
-            end: config.duration.map(|duration| measured + duration),
+            measured_from,
+            end: config.duration.map(|duration| measured_from + duration),
             interval: config.report_interval,
-            open: config.is_open(),
+            is_open: config.is_open(),
             part: if config.warm_up.is_zero() { RunPart::Measured } else { RunPart::WarmUp },
             index: 0,
             window_begin: begin,
@@ -137,7 +137,7 @@ impl Recorder {
         recorder
     }
 
-    /// Returns the end of the measured part. `None`: it lasts until stopped.
+    /// Returns the end of the measured part. `None`: the run lasts until it is stopped.
     pub fn end(&self) -> Option<Instant> {
         self.end
     }
@@ -150,18 +150,18 @@ impl Recorder {
     fn end_of_window(&self) -> Instant {
         let end = self.window_begin + self.interval;
         match self.part {
-            RunPart::WarmUp => end.min(self.measured),
+            RunPart::WarmUp => end.min(self.measured_from),
             _ => self.end.map_or(end, |last| end.min(last)),
         }
     }
 
     /// Sends all windows that have ended by `now`.
     #[inline]
-    pub fn roll(&mut self, now: Instant) {
+    pub fn close_windows(&mut self, now: Instant) {
         while now >= self.window_end && self.part != RunPart::Late {
             self.send(self.window_end);
             self.window_begin = self.window_end;
-            if self.part == RunPart::WarmUp && self.window_begin >= self.measured {
+            if self.part == RunPart::WarmUp && self.window_begin >= self.measured_from {
                 self.part = RunPart::Measured;
             }
             if self.end.is_some_and(|end| self.window_begin >= end) {
@@ -172,17 +172,17 @@ impl Recorder {
     }
 
     fn send(&mut self, end: Instant) {
-        let fresh = vec![OperationWindow::default(); self.operations.len()];
+        let empty = vec![OperationWindow::default(); self.operations.len()];
         let message = ThreadMessage::Window {
             thread: self.thread,
             index: self.index,
             part: self.part,
             end_s: (end - self.begin).as_secs_f64(),
             window_s: end.saturating_duration_since(self.window_begin).as_secs_f64(),
-            operations: std::mem::replace(&mut self.operations, fresh),
+            operations: std::mem::replace(&mut self.operations, empty),
         };
         self.index += 1;
-        // A send fails only if the collector is gone, and then the numbers are not needed.
+        // A send fails only after the collector has ended, which needs no numbers.
         let _ = self.sender.send(message);
     }
 
@@ -194,45 +194,45 @@ impl Recorder {
         intended: Instant,
         sent: Instant,
         at: Instant,
-        result: &Result<'_>,
+        result: &OperationResult<'_>,
     ) {
-        self.roll(at);
+        self.close_windows(at);
         let nanoseconds = |since: Instant| at.saturating_duration_since(since).as_nanos() as u64;
         let counts = &mut self.operations[operation];
-        if let Result::Error(kind) = result {
-            let full = counts.errors.len() >= ERROR_KINDS_MAX;
-            let kind = if full && !counts.errors.contains_key(*kind) { "other" } else { kind };
+        if let OperationResult::Error(kind) = result {
+            let is_full = counts.errors.len() >= ERROR_KINDS_MAX;
+            let kind = if is_full && !counts.errors.contains_key(*kind) { "other" } else { kind };
             *counts.errors.entry(kind.to_string()).or_default() += 1;
             let failure = counts.failure.get_or_insert_with(new_histogram);
             return failure.saturating_record(nanoseconds(intended));
         }
         counts.ok += 1;
-        counts.missing += u64::from(matches!(result, Result::Missing));
-        counts.not_applied += u64::from(matches!(result, Result::NotApplied));
+        counts.missing += u64::from(matches!(result, OperationResult::Missing));
+        counts.not_applied += u64::from(matches!(result, OperationResult::NotApplied));
         let latency = counts.latency.get_or_insert_with(new_histogram);
         latency.saturating_record(nanoseconds(intended));
-        if self.open {
+        if self.is_open {
             let service = counts.service.get_or_insert_with(new_histogram);
             service.saturating_record(nanoseconds(sent));
         }
     }
 
     /// Counts the context and the values of a row that was found.
-    pub fn found(&mut self, operation: usize, found: &RowContext<'_>) {
-        if found.values > 0 {
-            self.operations[operation].causality.get_or_insert_default().count(found);
+    pub fn record_row(&mut self, operation: usize, row: &RowContext<'_>) {
+        if row.values > 0 {
+            self.operations[operation].causality.get_or_insert_default().count(row);
         }
     }
 
     /// Records the time of one of an update's two calls.
-    pub fn leg(&mut self, operation: usize, leg: Leg, took: Duration) {
-        let histogram = &mut self.operations[operation].legs[leg as usize];
-        histogram.get_or_insert_with(new_histogram).saturating_record(took.as_nanos() as u64);
+    pub fn record_update_call(&mut self, operation: usize, call: UpdateCall, duration: Duration) {
+        let histogram = &mut self.operations[operation].call_times[call as usize];
+        histogram.get_or_insert_with(new_histogram).saturating_record(duration.as_nanos() as u64);
     }
 
     /// Sends the last window and the message that the thread has finished.
     pub fn finish(mut self, now: Instant, unstarted: u64, unanswered: u64) {
-        self.roll(now);
+        self.close_windows(now);
         self.send(now.max(self.window_begin));
         let thread = self.thread;
         let _ = self.sender.send(ThreadMessage::Finished { thread, unstarted, unanswered });

@@ -1,19 +1,19 @@
 //! Schedule of an open-loop load: start times that do not depend on the server.
 
 use crate::config::Schedule;
-use crate::generators::Dice;
+use crate::generators::SeededRng;
 use std::time::{Duration, Instant};
 
 /// The intended starts of one thread.
 pub struct Starts {
-    dice: Dice,
+    rng: SeededRng,
     schedule: Schedule,
     rate: f64,
     threads: usize,
     begin: Instant,
     /// Index of the next start among those of all threads. A fixed schedule computes the start from
     /// it, so that rounding errors do not add up.
-    place: usize,
+    index: usize,
     /// Time of the next start, in seconds since `begin`.
     next_s: f64,
 }
@@ -26,15 +26,15 @@ impl Starts {
         rate: f64,
         thread: usize,
         threads: usize,
-        mut dice: Dice,
+        mut rng: SeededRng,
         begin: Instant,
     ) -> Starts {
         let next_s = match schedule {
-            // Threads take turns, so that the gaps between all their starts are equal too.
+            // Threads start in turn, so that the gaps between all starts are equal.
             Schedule::Fixed => thread as f64 / rate,
-            Schedule::Poisson => dice.exponential(threads as f64 / rate),
+            Schedule::Poisson => rng.exponential(threads as f64 / rate),
         };
-        Starts { dice, schedule, rate, threads, begin, place: thread, next_s }
+        Starts { rng, schedule, rate, threads, begin, index: thread, next_s }
     }
 
     /// Returns the next intended start.
@@ -46,11 +46,11 @@ impl Starts {
     /// Advances to the start after it.
     #[inline]
     pub fn advance(&mut self) {
-        self.place += self.threads;
+        self.index += self.threads;
         match self.schedule {
-            Schedule::Fixed => self.next_s = self.place as f64 / self.rate,
+            Schedule::Fixed => self.next_s = self.index as f64 / self.rate,
             Schedule::Poisson => {
-                self.next_s += self.dice.exponential(self.threads as f64 / self.rate);
+                self.next_s += self.rng.exponential(self.threads as f64 / self.rate);
             }
         }
     }

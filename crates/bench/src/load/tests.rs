@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{Items, Operation, Schedule};
 use crate::drivers::{Answer, Call, Driver, Failure, RespCall, Sink};
-use crate::generators::Dice;
+use crate::generators::SeededRng;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -11,27 +11,27 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 struct Server(Arc<Rule>);
 
-/// Rule of a test server: takes the number of the call among those of its name, and its name.
-type Answers = dyn Fn(usize, &str) -> Said + Send + Sync;
+/// Rule of a test server: arguments are the number of the call and its text.
+type RuleFunction = dyn Fn(usize, &str) -> RuleResult + Send + Sync;
 
 struct Rule {
-    rule: Box<Answers>,
-    asked: Mutex<Vec<String>>,
+    rule: Box<RuleFunction>,
+    requests: Mutex<Vec<String>>,
 }
 
 struct ServerDriver {
     server: Server,
-    begun: VecDeque<(usize, String)>,
+    pending: VecDeque<(usize, String)>,
 }
 
 /// Delay and result of a call.
-type Said = (Duration, std::result::Result<Option<Vec<u8>>, Failure>);
+type RuleResult = (Duration, std::result::Result<Option<Vec<u8>>, Failure>);
 
 impl Server {
     fn run(&self, settings: &str) -> Collected {
         let items = Items::parse("a.toml", &format!("driver = 'null'\n{settings}"));
         let config = Config::read(items.expect("whole")).expect("whole");
-        run(&config, self, &AtomicBool::new(false), &mut Nobody).expect("ran")
+        run(&config, self, &AtomicBool::new(false), &mut NullObserver).expect("ran")
     }
 }
 
@@ -44,8 +44,8 @@ impl Target for Server {
         if operation == Operation::Range { Err("no ranges".into()) } else { Ok(()) }
     }
 
-    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, Wrong> {
-        Ok(Box::new(ServerDriver { server: self.clone(), begun: VecDeque::new() }))
+    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, BenchError> {
+        Ok(Box::new(ServerDriver { server: self.clone(), pending: VecDeque::new() }))
     }
 
     fn close(&self) -> Result<(), String> {
@@ -58,29 +58,29 @@ impl Driver for ServerDriver {
         let text = match call {
             Call::Get(key) => format!("get {}", String::from_utf8_lossy(key)),
             Call::Put(key, _) => format!("put {}", String::from_utf8_lossy(key)),
-            // The answer must be a value, as a get's is.
+            // The answer must be a value, as for a get.
             Call::Resp(RespCall::First(queue)) => format!("get {}", String::from_utf8_lossy(queue)),
             Call::Resp(RespCall::Remove { key, .. }) => {
                 format!("remove {}", String::from_utf8_lossy(key))
             }
             other => format!("{other:?}"),
         };
-        self.begun.push_back((client, text));
+        self.pending.push_back((client, text));
     }
 
     fn send(&mut self, _client: usize) {}
 
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
-        let Some((client, text)) = self.begun.pop_front() else {
+        let Some((client, text)) = self.pending.pop_front() else {
             return std::thread::sleep(timeout.min(Duration::from_millis(5)));
         };
-        let many = {
-            let mut asked = self.server.0.asked.lock().expect("no panic while locked");
-            asked.push(text.clone());
-            asked.len()
+        let number = {
+            let mut requests = self.server.0.requests.lock().expect("no panic while locked");
+            requests.push(text.clone());
+            requests.len()
         };
-        let (wait, answer) = (self.server.0.rule)(many, &text);
-        std::thread::sleep(wait);
+        let (delay, answer) = (self.server.0.rule)(number, &text);
+        std::thread::sleep(delay);
         let answer = match &answer {
             Ok(value) if text.starts_with("get") => Ok(Answer::Value(value.as_deref())),
             Ok(_) => Ok(Answer::Done),
@@ -90,33 +90,33 @@ impl Driver for ServerDriver {
     }
 
     fn forget(&mut self, client: usize) {
-        self.begun.retain(|(other, _)| *other != client);
+        self.pending.retain(|(other, _)| *other != client);
     }
 }
 
-struct Nobody;
+struct NullObserver;
 
-impl RunObserver for Nobody {
+impl RunObserver for NullObserver {
     fn row(&mut self, _row: &ReportRow) -> Result<(), String> {
         Ok(())
     }
 }
 
-fn rule(rule: impl Fn(usize, &str) -> Said + Send + Sync + 'static) -> Server {
-    Server(Arc::new(Rule { rule: Box::new(rule), asked: Mutex::new(Vec::new()) }))
+fn rule(rule: impl Fn(usize, &str) -> RuleResult + Send + Sync + 'static) -> Server {
+    Server(Arc::new(Rule { rule: Box::new(rule), requests: Mutex::new(Vec::new()) }))
 }
 
-fn fine() -> Said {
+fn absent_row() -> RuleResult {
     (Duration::ZERO, Ok(None))
 }
 
 #[test]
-fn a_fixed_schedule_has_equal_gaps_and_threads_take_turns() {
+fn fixed_schedule_interleaves_threads_at_equal_gaps() {
     let begin = Instant::now();
     let mut all = Vec::new();
     for thread in 0..4 {
-        let dice = Dice::new(1, 1);
-        let mut starts = schedule::Starts::new(Schedule::Fixed, 1000.0, thread, 4, dice, begin);
+        let rng = SeededRng::new(1, 1);
+        let mut starts = schedule::Starts::new(Schedule::Fixed, 1000.0, thread, 4, rng, begin);
         for _ in 0..250 {
             all.push((starts.due() - begin).as_nanos() as f64 / 1e6);
             starts.advance();
@@ -129,10 +129,10 @@ fn a_fixed_schedule_has_equal_gaps_and_threads_take_turns() {
 }
 
 #[test]
-fn a_poisson_schedule_has_its_rate_and_its_variance() {
+fn poisson_schedule_has_the_configured_rate_and_its_variance() {
     let begin = Instant::now();
-    let dice = Dice::new(7, 7);
-    let mut starts = schedule::Starts::new(Schedule::Poisson, 1000.0, 0, 1, dice, begin);
+    let rng = SeededRng::new(7, 7);
+    let mut starts = schedule::Starts::new(Schedule::Poisson, 1000.0, 0, 1, rng, begin);
     let mut counts = vec![0.0f64; 1000];
     loop {
         let second = (starts.due() - begin).as_secs_f64() * 10.0;
@@ -149,12 +149,12 @@ fn a_poisson_schedule_has_its_rate_and_its_variance() {
 }
 
 #[test]
-fn an_open_load_counts_what_a_stalled_server_kept_waiting() {
-    // The server stalls once; the operations due meanwhile have waited, though each is served at
-    // once.
-    let stalled = rule(|many, _| match many {
+fn open_loop_latency_includes_waiting_during_a_server_stall() {
+    // The server stalls once; operations due meanwhile have waited, though each is served without
+    // delay.
+    let stalled = rule(|number, _| match number {
         20 => (Duration::from_millis(300), Ok(None)),
-        _ => fine(),
+        _ => absent_row(),
     });
     let load = "operations = [['put', 1]]\nduration = '800ms'\nconcurrent = 1\n";
     let open = stalled.run(&format!("{load}mode = ['rate', 200]\nschedule = 'fixed'"));
@@ -169,7 +169,7 @@ fn an_open_load_counts_what_a_stalled_server_kept_waiting() {
 }
 
 #[test]
-fn a_stall_behind_a_socket_is_seen_by_all_who_were_due_meanwhile() {
+fn open_loop_latency_over_tcp_includes_waiting_during_a_stall() {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -179,17 +179,17 @@ fn a_stall_behind_a_socket_is_seen_by_all_who_were_due_meanwhile() {
         let _ = first.read(&mut buffer).expect("asked");
         first.write_all(b"$0\r\n\r\n").expect("told");
         let (mut stream, _) = listener.accept().expect("connected");
-        let mut asked = 0;
+        let mut requests = 0;
         while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
             for _ in buffer[..bytes].iter().filter(|byte| **byte == b'*') {
-                asked += 1;
-                if asked == 20 {
+                requests += 1;
+                if requests == 20 {
                     std::thread::sleep(Duration::from_millis(300));
                 }
                 stream.write_all(b"$-1\r\n").expect("told");
             }
         }
-        asked
+        requests
     });
     let text = format!(
         "driver = 'resp'\nresp_address = '{address}'\noperations = [['get', 1]]\nconcurrent = 1\n\
@@ -197,7 +197,7 @@ fn a_stall_behind_a_socket_is_seen_by_all_who_were_due_meanwhile() {
     );
     let config = Config::read(Items::parse("a.toml", &text).expect("whole")).expect("whole");
     let target = crate::drivers::prepare(&config.driver).expect("found");
-    let run = run(&config, &*target, &AtomicBool::new(false), &mut Nobody).expect("ran");
+    let run = run(&config, &*target, &AtomicBool::new(false), &mut NullObserver).expect("ran");
     let get = &run.operations[0];
     assert_eq!(server.join().expect("served"), get.latency.len());
     let answered = get.ok + get.late;
@@ -208,12 +208,12 @@ fn a_stall_behind_a_socket_is_seen_by_all_who_were_due_meanwhile() {
 }
 
 #[test]
-fn errors_are_counted_by_kind_and_kept_out_of_the_latencies() {
-    let third = rule(|many, _| match many % 3 {
+fn errors_are_counted_by_kind_and_excluded_from_latencies() {
+    let every_third = rule(|number, _| match number % 3 {
         0 => (Duration::from_millis(2), Err(Failure::refused("busy"))),
-        _ => fine(),
+        _ => absent_row(),
     });
-    let run = third.run(
+    let run = every_third.run(
         "operations = [['put', 1]]\nduration = '10s'\nconcurrent = 3\n\
          key_generator = ['partitioned_sequential_int', 30]",
     );
@@ -224,40 +224,40 @@ fn errors_are_counted_by_kind_and_kept_out_of_the_latencies() {
 }
 
 #[test]
-fn an_update_is_a_get_and_a_put_of_one_key_and_one_operation() {
-    let server = rule(|_, _| fine());
+fn update_is_a_get_and_put_of_one_key_counted_as_one_operation() {
+    let server = rule(|_, _| absent_row());
     let run = server.run(
         "operations = [['update', 1]]\nduration = '10s'\nconcurrent = 1\n\
          key_generator = ['sequential_int', 3]",
     );
-    let asked = server.0.asked.lock().expect("whole").clone();
-    assert_eq!(asked, ["get 0", "put 0", "get 1", "put 1", "get 2", "put 2"]);
+    let requests = server.0.requests.lock().expect("whole").clone();
+    assert_eq!(requests, ["get 0", "put 0", "get 1", "put 1", "get 2", "put 2"]);
     assert_eq!((run.ok(), run.operations[0].latency.len()), (3, 3));
 }
 
 #[test]
-fn a_pop_removes_what_its_look_found_and_an_empty_queue_is_no_error() {
-    let server = rule(|many, text| match (many, text) {
+fn pop_removes_the_first_entry_and_empty_queue_counts_as_missing() {
+    let server = rule(|number, text| match (number, text) {
         (1, "get queue:") => (Duration::ZERO, Ok(Some(b"queue:7".to_vec()))),
-        _ => fine(),
+        _ => absent_row(),
     });
     let run = server.run(
         "operations = [['pop', 1]]\nduration = '10s'\nconcurrent = 1\nverify = true\n\
          value_generator = ['fixed_bin', 100]\nkey_generator = ['sequential_int', 2]",
     );
-    let asked = server.0.asked.lock().expect("whole").clone();
-    assert_eq!(asked, ["get queue:", "remove queue:7", "get queue:"]);
+    let requests = server.0.requests.lock().expect("whole").clone();
+    assert_eq!(requests, ["get queue:", "remove queue:7", "get queue:"]);
     let pop = &run.operations[0];
     assert_eq!((pop.ok, pop.missing, pop.errors.len(), pop.latency.len()), (2, 1, 0, 2));
 }
 
 #[test]
-fn foreign_values_are_wrong_and_absent_ones_counted() {
+fn values_of_another_key_are_errors_and_absent_ones_are_missing() {
     let mut foreign = Vec::new();
     crate::generators::seal(b"0", &[0; 100], 100, &mut foreign);
     let server = rule(move |_, text| match text {
         "get 0" | "get 1" => (Duration::ZERO, Ok(Some(foreign.clone()))),
-        _ => fine(),
+        _ => absent_row(),
     });
     let settings = "duration = '10s'\nconcurrent = 1\nverify = true\n\
                     key_generator = ['sequential_int', 3]\n";
@@ -271,7 +271,7 @@ fn foreign_values_are_wrong_and_absent_ones_counted() {
 }
 
 #[test]
-fn threads_and_windows_add_up_and_the_warm_up_does_not() {
+fn totals_sum_threads_and_windows_and_exclude_the_warm_up() {
     struct Rows(Vec<(RunPart, u64)>);
     impl RunObserver for Rows {
         fn row(&mut self, row: &ReportRow) -> Result<(), String> {
@@ -289,23 +289,23 @@ fn threads_and_windows_add_up_and_the_warm_up_does_not() {
     assert_eq!(parts, [vec![RunPart::WarmUp; 2], vec![RunPart::Measured; 4]].concat());
     let measured = rows.0.iter().filter(|(part, _)| *part == RunPart::Measured);
     assert_eq!(measured.map(|(_, ok)| ok).sum::<u64>(), run.ok());
-    let merged: u64 = run.operations.iter().map(|one| one.latency.len()).sum();
-    let late: u64 = run.operations.iter().map(|one| one.late).sum();
-    assert_eq!(merged, run.ok() + late);
+    let samples: u64 = run.operations.iter().map(|operation| operation.latency.len()).sum();
+    let late: u64 = run.operations.iter().map(|operation| operation.late).sum();
+    assert_eq!(samples, run.ok() + late);
     assert!((run.seconds - 0.4).abs() < 1e-9);
 }
 
 #[test]
-fn what_a_driver_cannot_do_is_said_before_the_run() {
-    let server = rule(|_, _| fine());
+fn operation_unsupported_by_the_driver_fails_before_the_run() {
+    let server = rule(|_, _| absent_row());
     let items = Items::parse("a.toml", "driver = 'null'\noperations = [['range', 1]]");
     let config = Config::read(items.expect("whole")).expect("whole");
-    let run = run(&config, &server, &AtomicBool::new(false), &mut Nobody);
+    let run = run(&config, &server, &AtomicBool::new(false), &mut NullObserver);
     assert_eq!(run.expect_err("refused"), "no ranges".into());
 }
 
 #[test]
-fn a_run_ends_at_the_first_error_if_asked() {
+fn shutdown_on_error_ends_the_run_early() {
     let server = rule(|_, _| (Duration::ZERO, Err(Failure::refused("no"))));
     let run = server.run("duration = '60s'\nshutdown_on_error = true\noperations = [['put', 1]]");
     assert!(run.failed() >= 1 && run.seconds < 30.0);

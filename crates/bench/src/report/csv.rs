@@ -21,13 +21,13 @@ pub const ERRORS: &str = "\"error\",\"count\"\n";
 pub struct Csv {
     summary: BufWriter<File>,
     latencies: Vec<BufWriter<File>>,
-    /// Created at the first row with causality: most servers report none.
+    /// Created with the first row that has causality, since most servers report none.
     causality: Vec<Option<BufWriter<File>>>,
     folder: PathBuf,
     labels: Vec<String>,
 }
 
-fn make(folder: &Path, name: &str, header: &str) -> Result<BufWriter<File>, String> {
+fn create(folder: &Path, name: &str, header: &str) -> Result<BufWriter<File>, String> {
     let path = folder.join(name);
     let file = File::create_new(&path).and_then(|file| {
         let mut file = BufWriter::new(file);
@@ -39,13 +39,13 @@ fn make(folder: &Path, name: &str, header: &str) -> Result<BufWriter<File>, Stri
 
 impl Csv {
     /// Creates the files with their headers.
-    pub fn make(folder: &Path, config: &Config) -> Result<Csv, String> {
+    pub fn create(folder: &Path, config: &Config) -> Result<Csv, String> {
         let labels: Vec<_> =
             config.operations.iter().map(|weighted| file_label(&weighted.label)).collect();
         let latencies =
-            labels.iter().map(|label| make(folder, &format!("{label}_latencies.csv"), LATENCIES));
+            labels.iter().map(|label| create(folder, &format!("{label}_latencies.csv"), LATENCIES));
         Ok(Csv {
-            summary: make(folder, "summary.csv", SUMMARY)?,
+            summary: create(folder, "summary.csv", SUMMARY)?,
             latencies: latencies.collect::<Result<_, _>>()?,
             causality: labels.iter().map(|_| None).collect(),
             folder: folder.to_path_buf(),
@@ -53,13 +53,13 @@ impl Csv {
         })
     }
 
-    fn causality(&mut self, row: &ReportRow) -> Result<(), String> {
-        let places = self.causality.iter_mut().zip(&self.labels).zip(&row.operations);
-        for ((file, label), operation) in places {
+    fn write_causality(&mut self, row: &ReportRow) -> Result<(), String> {
+        let files = self.causality.iter_mut().zip(&self.labels).zip(&row.operations);
+        for ((file, label), operation) in files {
             let Some(causality) = &operation.causality else { continue };
             if file.is_none() {
                 let name = format!("{label}_causality.csv");
-                *file = Some(make(&self.folder, &name, CAUSALITY)?);
+                *file = Some(create(&self.folder, &name, CAUSALITY)?);
             }
             let line = causality_line(row.elapsed_s, row.window_s, causality);
             let Some(file) = file else { continue };
@@ -75,14 +75,14 @@ impl RunObserver for Csv {
         if row.part != crate::load::RunPart::Measured {
             return Ok(());
         }
-        let wrong = |error: std::io::Error| format!("can't write the tables: {error}");
-        self.summary.write_all(summary_line(row).as_bytes()).map_err(wrong)?;
-        self.summary.flush().map_err(wrong)?;
+        let write_error = |error: std::io::Error| format!("can't write the tables: {error}");
+        self.summary.write_all(summary_line(row).as_bytes()).map_err(write_error)?;
+        self.summary.flush().map_err(write_error)?;
         for (file, operation) in self.latencies.iter_mut().zip(&row.operations) {
             let line = latency_line(row.elapsed_s, row.window_s, operation);
-            file.write_all(line.as_bytes()).and_then(|()| file.flush()).map_err(wrong)?;
+            file.write_all(line.as_bytes()).and_then(|()| file.flush()).map_err(write_error)?;
         }
-        self.causality(row)
+        self.write_causality(row)
     }
 }
 

@@ -12,9 +12,9 @@ pub fn text(histogram: &Histogram<u64>) -> String {
         "{:>12} {:>14} {:>10} {:>14}\n\n",
         "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
     );
-    let micro = |nanoseconds: f64| nanoseconds / 1000.0;
+    let microseconds = |nanoseconds: f64| nanoseconds / 1000.0;
     for step in histogram.iter_quantiles(TICKS_PER_HALF) {
-        let value = micro(step.value_iterated_to() as f64);
+        let value = microseconds(step.value_iterated_to() as f64);
         let (quantile, count) =
             (step.quantile_iterated_to(), histogram.count_between(0, step.value_iterated_to()));
         // Writing to a String can't fail.
@@ -31,13 +31,13 @@ pub fn text(histogram: &Histogram<u64>) -> String {
     let _ = writeln!(
         text,
         "#[Mean    = {:>12.3}, StdDeviation   = {:>12.3}]",
-        micro(histogram.mean()),
-        micro(histogram.stdev())
+        microseconds(histogram.mean()),
+        microseconds(histogram.stdev())
     );
     let _ = writeln!(
         text,
         "#[Max     = {:>12.3}, Total count    = {:>12}]",
-        micro(histogram.max() as f64),
+        microseconds(histogram.max() as f64),
         histogram.len()
     );
     let buckets = 64 - (histogram.high().max(2) / 2048).leading_zeros() + 1;

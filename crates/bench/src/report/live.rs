@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Largest number of intervals shown.
-const SHOWN_MAX: usize = 400;
+const INTERVALS_MAX: usize = 400;
 
 /// View that redraws every interval; `q`, Escape or Ctrl-C ends the run.
 pub struct Live {
@@ -53,11 +53,11 @@ impl Live {
                 Line::styled(format!("{count} x {error}"), Style::new().fg(Color::Red))
             })
             .collect();
-        let done = if self.total_s > 0.0 { row.elapsed_s / self.total_s } else { 0.0 };
+        let fraction = if self.total_s > 0.0 { row.elapsed_s / self.total_s } else { 0.0 };
         let title = format!(" {} (q ends it) ", self.title);
-        let now = format!(" {}/s ", short(row.ok() as f64 / row.window_s.max(1e-9)));
+        let current = format!(" {}/s ", short(row.ok() as f64 / row.window_s.max(1e-9)));
         let operations = self.labels.len() as u16;
-        let drawn = self.terminal.draw(|frame| {
+        let result = self.terminal.draw(|frame| {
             let [bar, chart, middle, bottom] = Layout::vertical([
                 Constraint::Length(3),
                 Constraint::Min(6),
@@ -65,17 +65,18 @@ impl Live {
                 Constraint::Length(6),
             ])
             .areas(frame.area());
-            let gauge =
-                Gauge::default().ratio(done.clamp(0.0, 1.0)).block(Block::bordered().title(title));
+            let gauge = Gauge::default()
+                .ratio(fraction.clamp(0.0, 1.0))
+                .block(Block::bordered().title(title));
             frame.render_widget(gauge, bar);
             let skip = per_second.len().saturating_sub(chart.width.saturating_sub(2) as usize);
             let spark = Sparkline::default().data(&per_second[skip..]);
-            frame.render_widget(spark.block(Block::bordered().title(now)), chart);
+            frame.render_widget(spark.block(Block::bordered().title(current)), chart);
             frame.render_widget(table, middle);
             let errors = Paragraph::new(errors).block(Block::bordered().title(" errors "));
             frame.render_widget(errors, bottom);
         });
-        drawn.map(|_| ()).map_err(|error| format!("no terminal: {error}"))
+        result.map(|_| ()).map_err(|error| format!("no terminal: {error}"))
     }
 }
 
@@ -99,7 +100,7 @@ fn latencies<'a>(row: &ReportRow, labels: &[String]) -> Table<'a> {
 impl RunObserver for Live {
     fn row(&mut self, row: &ReportRow) -> Result<(), String> {
         self.per_second.push_back((row.ok() as f64 / row.window_s.max(1e-9)) as u64);
-        if self.per_second.len() > SHOWN_MAX {
+        if self.per_second.len() > INTERVALS_MAX {
             self.per_second.pop_front();
         }
         if row.part == RunPart::Measured {
@@ -113,7 +114,7 @@ impl RunObserver for Live {
         self.draw()
     }
 
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         while event::poll(Duration::ZERO).unwrap_or(false) {
             if let Ok(Event::Key(key)) = event::read() {
                 let control_c =

@@ -6,6 +6,7 @@
 //! Read next: `csv.rs`, then `summary.rs`.
 
 mod csv;
+mod description;
 mod hgrm;
 mod live;
 mod plots;
@@ -13,14 +14,13 @@ mod progress;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod words;
 
 pub use csv::{Csv, file_label};
+pub use description::{describe_load, title};
 pub use live::Live;
 pub use plots::Curves;
 pub use progress::{ProgressPrinter, progress_bar};
-pub use summary::{Percentiles, RunReport, merged};
-pub use words::{load_in_words, title};
+pub use summary::{Percentiles, RunReport, merged_latency};
 
 use crate::config::Config;
 use crate::load::{Collected, ReportRow, RunObserver};
@@ -36,16 +36,16 @@ pub struct Folder {
 
 impl Folder {
     /// Creates `test_dir/name` and points the link `test_dir/current` to it.
-    pub fn make(test_dir: &Path, name: &str) -> Result<Folder, String> {
+    pub fn create(test_dir: &Path, name: &str) -> Result<Folder, String> {
         let path = test_dir.join(name);
         std::fs::create_dir_all(test_dir)
             .and_then(|()| std::fs::create_dir(&path))
             .map_err(|error| format!("can't make {}: {error}", path.display()))?;
         // The new link replaces the old one in one step.
-        let (link, fresh) = (test_dir.join("current"), test_dir.join(".current"));
-        let _ = std::fs::remove_file(&fresh);
-        std::os::unix::fs::symlink(name, &fresh)
-            .and_then(|()| std::fs::rename(&fresh, &link))
+        let (link, temporary_link) = (test_dir.join("current"), test_dir.join(".current"));
+        let _ = std::fs::remove_file(&temporary_link);
+        std::os::unix::fs::symlink(name, &temporary_link)
+            .and_then(|()| std::fs::rename(&temporary_link, &link))
             .map_err(|error| format!("can't link {}: {error}", link.display()))?;
         Ok(Folder { path })
     }
@@ -75,7 +75,7 @@ impl Folder {
                 self.write(&format!("{label}_errors.hgrm"), &hgrm::text(&operation.failure))?;
             }
         }
-        self.write("all.hgrm", &hgrm::text(&summary::merged(collected)))?;
+        self.write("all.hgrm", &hgrm::text(&summary::merged_latency(collected)))?;
         for (name, chart) in curves.charts(&title(config, report), config, collected)? {
             self.write(&name, &chart)?;
         }
@@ -83,27 +83,27 @@ impl Folder {
     }
 }
 
-/// Several views of one run.
-pub struct Views<'a>(pub Vec<&'a mut dyn RunObserver>);
+/// Several observers of one run.
+pub struct Observers<'a>(pub Vec<&'a mut dyn RunObserver>);
 
-impl RunObserver for Views<'_> {
+impl RunObserver for Observers<'_> {
     fn row(&mut self, row: &ReportRow) -> Result<(), String> {
-        self.0.iter_mut().try_for_each(|view| view.row(row))
+        self.0.iter_mut().try_for_each(|observer| observer.row(row))
     }
 
-    fn goes_on(&mut self) -> bool {
-        // Every view is called, so that each may read its keyboard.
-        let mut goes_on = true;
-        for view in &mut self.0 {
-            goes_on &= view.goes_on();
+    fn should_continue(&mut self) -> bool {
+        // Every observer is called, because each may read the keyboard.
+        let mut should_continue = true;
+        for observer in &mut self.0 {
+            should_continue &= observer.should_continue();
         }
-        goes_on
+        should_continue
     }
 }
 
 /// Formats a time as `YYYYMMDD_HHMMSS`, UTC: the default name of a run.
-pub fn time_name(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let UtcTime { year, month, day, hour, minute, second } = UtcTime::of_unix(since);
+pub fn time_name(time: SystemTime) -> String {
+    let unix_seconds = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_unix(unix_seconds);
     format!("{year:04}{month:02}{day:02}_{hour:02}{minute:02}{second:02}")
 }

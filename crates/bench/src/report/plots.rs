@@ -6,7 +6,7 @@ use crate::load::{Collected, ReportRow, RunObserver, RunPart};
 use hdrhistogram::Histogram;
 
 /// Percentiles drawn over time.
-const OVER_TIME: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+const PERCENTILES_OVER_TIME: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 /// Number of samples that must lie above the last point of the distribution's curve.
 const SAMPLES_MIN: u64 = 10;
 
@@ -15,7 +15,7 @@ const SAMPLES_MIN: u64 = 10;
 pub struct Curves {
     ok: Vec<(f64, f64)>,
     failed: Vec<(f64, f64)>,
-    latencies: Vec<Vec<[(f64, f64); OVER_TIME.len()]>>,
+    latencies: Vec<Vec<[(f64, f64); PERCENTILES_OVER_TIME.len()]>>,
 }
 
 impl RunObserver for Curves {
@@ -23,14 +23,15 @@ impl RunObserver for Curves {
         if row.part != RunPart::Measured || row.window_s <= 0.0 {
             return Ok(());
         }
-        let at = row.elapsed_s;
-        self.ok.push((at, row.ok() as f64 / row.window_s));
-        self.failed.push((at, row.failed() as f64 / row.window_s));
+        let elapsed_s = row.elapsed_s;
+        self.ok.push((elapsed_s, row.ok() as f64 / row.window_s));
+        self.failed.push((elapsed_s, row.failed() as f64 / row.window_s));
         self.latencies.resize(row.operations.len(), Vec::new());
         for (points, operation) in self.latencies.iter_mut().zip(&row.operations) {
             if let Some(latency) = &operation.latency {
-                let point = |(_, quantile)| (at, latency.value_at_quantile(quantile) as f64 / 1e6);
-                points.push(OVER_TIME.map(point));
+                let point =
+                    |(_, quantile)| (elapsed_s, latency.value_at_quantile(quantile) as f64 / 1e6);
+                points.push(PERCENTILES_OVER_TIME.map(point));
             }
         }
         Ok(())
@@ -40,7 +41,7 @@ impl RunObserver for Curves {
 impl Curves {
     /// Returns all charts with their file names.
     ///
-    /// `about`: the run, in words that follow the subject in the title.
+    /// `about`: description of the run, after the subject in the title.
     pub fn charts(
         &self,
         about: &str,
@@ -51,33 +52,42 @@ impl Curves {
         let seconds = || Axis::new("seconds", Scale::Linear);
         let milliseconds = || Axis::new("milliseconds", Scale::Logarithmic);
         let mut throughput = vec![Series::new("succeeded", self.ok.clone())];
-        // The goal, and the operations that missed it, are drawn beside the actual throughput.
+        // The chart shows the target rate and the failed operations beside the actual throughput.
         if let (Mode::Rate(rate), Some(first), Some(last)) =
             (config.mode, self.ok.first(), self.ok.last())
         {
             let due = Series::new("due", vec![(first.0, rate), (last.0, rate)]);
-            throughput.push(due.drawn(1, LineWeight::Medium));
+            throughput.push(due.with_style(1, LineWeight::Medium));
         }
         if self.failed.iter().any(|(_, count)| *count > 0.0) {
             throughput
-                .push(Series::new("failed", self.failed.clone()).drawn(3, LineWeight::Strong));
+                .push(Series::new("failed", self.failed.clone()).with_style(3, LineWeight::Strong));
         }
         let labels = config.operations.iter().map(|weighted| &weighted.label);
         let mut latencies = Vec::new();
         for (colour, (label, rows)) in labels.zip(&self.latencies).enumerate() {
-            for (place, ((name, _), weight)) in OVER_TIME.iter().zip(LineWeight::ALL).enumerate() {
-                let points = rows.iter().map(|row| row[place]).collect();
-                latencies
-                    .push(Series::new(format!("{label} {name}"), points).drawn(colour, weight));
+            for (index, ((name, _), weight)) in
+                PERCENTILES_OVER_TIME.iter().zip(LineWeight::ALL).enumerate()
+            {
+                let points = rows.iter().map(|row| row[index]).collect();
+                latencies.push(
+                    Series::new(format!("{label} {name}"), points).with_style(colour, weight),
+                );
             }
         }
         let distribution = collected.operations.iter().enumerate();
         let distribution = distribution.filter(|(_, operation)| !operation.latency.is_empty());
         let distribution = distribution.flat_map(|(colour, operation)| {
             let curve = Series::new(operation.label.as_str(), curve(&operation.latency));
-            // The curve ends where too few samples would decide it; the longest latency is a dot.
-            let worst = Series::new(format!("{} max", operation.label), worst(&operation.latency));
-            [curve.drawn(colour, LineWeight::Strong), worst.drawn(colour, LineWeight::Strong)]
+            // The curve ends where the samples are too few; the longest latency is a dot.
+            let longest = Series::new(
+                format!("{} max", operation.label),
+                longest_latency(&operation.latency),
+            );
+            [
+                curve.with_style(colour, LineWeight::Strong),
+                longest.with_style(colour, LineWeight::Strong),
+            ]
         });
         let distribution = distribution.collect();
         let per_second = Axis::new("operations/s", Scale::Linear);
@@ -93,10 +103,10 @@ impl Curves {
                 distribution,
             ),
         ];
-        let drawn = charts.into_iter().map(|(name, title, x, y, series)| {
+        let rendered = charts.into_iter().map(|(name, title, x, y, series)| {
             Ok((name.to_string(), Chart { title, x, y, series }.lines()?))
         });
-        drawn.collect()
+        rendered.collect()
     }
 }
 
@@ -112,7 +122,7 @@ fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-/// Returns the longest latency, at the place of the rarest sample.
-fn worst(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+/// Returns the longest latency, at the position of the rarest sample.
+fn longest_latency(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     vec![((histogram.len().max(1) as f64).log10(), histogram.max() as f64 / 1e6)]
 }

@@ -98,8 +98,8 @@ pub struct CountSpread {
 }
 
 impl CountSpread {
-    /// Sums a histogram up.
-    pub fn of(histogram: &Histogram<u64>) -> CountSpread {
+    /// Summarizes a histogram.
+    pub fn from_histogram(histogram: &Histogram<u64>) -> CountSpread {
         CountSpread {
             count: histogram.len(),
             mean: (histogram.mean() * 1000.0).round() / 1000.0,
@@ -138,35 +138,35 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Sums a histogram of nanoseconds up.
-    pub fn of(histogram: &Histogram<u64>) -> Percentiles {
+    /// Summarizes a histogram of nanoseconds.
+    pub fn from_histogram(histogram: &Histogram<u64>) -> Percentiles {
         if histogram.is_empty() {
             return Percentiles::default();
         }
-        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+        let microseconds_at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
         Percentiles {
             count: histogram.len(),
             min: histogram.min() as f64 / 1000.0,
             mean: (histogram.mean()).round() / 1000.0,
-            p50: at(0.5),
-            p75: at(0.75),
-            p90: at(0.9),
-            p95: at(0.95),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            p99_99: at(0.9999),
+            p50: microseconds_at(0.5),
+            p75: microseconds_at(0.75),
+            p90: microseconds_at(0.9),
+            p95: microseconds_at(0.95),
+            p99: microseconds_at(0.99),
+            p99_9: microseconds_at(0.999),
+            p99_99: microseconds_at(0.9999),
             max: histogram.max() as f64 / 1000.0,
         }
     }
 }
 
 /// Merges the latencies of all operations into one histogram.
-pub fn merged(collected: &Collected) -> Histogram<u64> {
-    let mut all = new_histogram();
+pub fn merged_latency(collected: &Collected) -> Histogram<u64> {
+    let mut merged = new_histogram();
     for operation in &collected.operations {
-        all.add(&operation.latency).expect("all histograms have the same bounds");
+        merged.add(&operation.latency).expect("all histograms have the same bounds");
     }
-    all
+    merged
 }
 
 /// Returns the reports of the operations, by label.
@@ -182,13 +182,19 @@ fn operations(collected: &Collected) -> BTreeMap<String, OperationReport> {
             failed,
             errors: operation.errors.clone(),
             throughput: (per_second * 10.0).round() / 10.0,
-            latency_us: Percentiles::of(&operation.latency),
-            service_us: operation.service.as_ref().map(Percentiles::of),
-            failure_us: (failed > 0).then(|| Percentiles::of(&operation.failure)),
-            get_us: operation.legs[0].as_ref().map(Percentiles::of),
-            put_us: operation.legs[1].as_ref().map(Percentiles::of),
-            clock_bytes: operation.causality.as_ref().map(|all| CountSpread::of(&all.clock_bytes)),
-            values_per_key: operation.causality.as_ref().map(|all| CountSpread::of(&all.values)),
+            latency_us: Percentiles::from_histogram(&operation.latency),
+            service_us: operation.service.as_ref().map(Percentiles::from_histogram),
+            failure_us: (failed > 0).then(|| Percentiles::from_histogram(&operation.failure)),
+            get_us: operation.call_times[0].as_ref().map(Percentiles::from_histogram),
+            put_us: operation.call_times[1].as_ref().map(Percentiles::from_histogram),
+            clock_bytes: operation
+                .causality
+                .as_ref()
+                .map(|causality| CountSpread::from_histogram(&causality.clock_bytes)),
+            values_per_key: operation
+                .causality
+                .as_ref()
+                .map(|causality| CountSpread::from_histogram(&causality.values)),
         };
         (operation.label.clone(), report)
     });
@@ -213,7 +219,7 @@ impl RunReport {
             failed: collected.failed(),
             unstarted: collected.unstarted,
             unanswered: collected.unanswered,
-            latency_us: Percentiles::of(&merged(collected)),
+            latency_us: Percentiles::from_histogram(&merged_latency(collected)),
             operations: operations(collected),
         }
     }

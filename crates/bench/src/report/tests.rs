@@ -24,7 +24,7 @@ fn row(operations: Vec<OperationWindow>) -> ReportRow {
 }
 
 #[test]
-fn the_tables_are_basho_benchs_byte_for_byte() {
+fn csv_tables_match_basho_bench_byte_for_byte() {
     let full = window(&[100, 200, 300, 400], 2);
     assert_eq!(
         latency_line(10.0, 1.0, &full),
@@ -43,16 +43,16 @@ fn the_tables_are_basho_benchs_byte_for_byte() {
 }
 
 #[test]
-fn times_have_their_names() {
-    let at = |seconds| time_name(UNIX_EPOCH + Duration::from_secs(seconds));
-    assert_eq!(at(0), "19700101_000000");
-    assert_eq!(at(951_782_399), "20000228_235959");
-    assert_eq!(at(951_782_400), "20000229_000000");
-    assert_eq!(at(4_107_542_400), "21000301_000000");
+fn run_folder_names_are_utc_timestamps() {
+    let name_at = |seconds| time_name(UNIX_EPOCH + Duration::from_secs(seconds));
+    assert_eq!(name_at(0), "19700101_000000");
+    assert_eq!(name_at(951_782_399), "20000228_235959");
+    assert_eq!(name_at(951_782_400), "20000229_000000");
+    assert_eq!(name_at(4_107_542_400), "21000301_000000");
 }
 
 #[test]
-fn percentile_files_have_the_known_format() {
+fn percentile_files_have_the_hdrhistogram_format() {
     let window = window(&(1..=1000).collect::<Vec<_>>(), 0);
     let text = hgrm::text(&window.latency.expect("filled"));
     let mut lines = text.lines();
@@ -77,12 +77,12 @@ fn percentile_files_have_the_known_format() {
 fn assert_well_formed(svg: &str) {
     let mut open = Vec::new();
     let mut rest = svg;
-    while let Some(at) = rest.find('<') {
-        for (place, _) in rest[..at].match_indices('&') {
-            assert!(rest[place..at].contains(';'), "bare & in {:?}", &rest[..at]);
+    while let Some(start) = rest.find('<') {
+        for (position, _) in rest[..start].match_indices('&') {
+            assert!(rest[position..start].contains(';'), "bare & in {:?}", &rest[..start]);
         }
-        let end = rest[at..].find('>').expect("a tag ends") + at;
-        let tag = &rest[at + 1..end];
+        let end = rest[start..].find('>').expect("a tag ends") + start;
+        let tag = &rest[start + 1..end];
         let name = tag.trim_start_matches('/').split([' ', '/', '\n']).next().unwrap_or_default();
         match tag {
             tag if tag.starts_with('/') => assert_eq!(open.pop(), Some(name.to_string())),
@@ -95,7 +95,7 @@ fn assert_well_formed(svg: &str) {
 }
 
 #[test]
-fn charts_are_well_formed_and_their_words_readable() {
+fn charts_are_well_formed_svg_with_escaped_labels() {
     let series = |name: &str, factor: f64| {
         let points = (0..4).map(|n| (f64::from(n), factor * f64::from(n + 1)));
         Series::new(name, points.collect())
@@ -126,7 +126,7 @@ fn charts_are_well_formed_and_their_words_readable() {
 }
 
 #[test]
-fn a_whole_run_writes_its_folder() {
+fn run_writes_all_report_files_and_never_overwrites_a_folder() {
     let directory = std::env::temp_dir().join(format!("bench-report-{}", std::process::id()));
     let settings = format!(
         "driver = 'null'\nduration = '0.3s'\nreport_interval = '100ms'\nwarm_up = '50ms'\n\
@@ -146,13 +146,13 @@ fn a_whole_run_writes_its_folder() {
     assert_eq!((totals.clone().count(), totals.sum()), (3, report.ok));
     assert_eq!(read("write-it_latencies.csv").lines().count(), 4);
     assert_eq!(read("errors.csv"), "\"error\",\"count\"\n");
-    let again: RunReport = serde_json::from_str(&read("report.json")).expect("reads back");
-    assert_eq!(again.operations["get"].ok, report.operations["get"].ok);
+    let parsed: RunReport = serde_json::from_str(&read("report.json")).expect("reads back");
+    assert_eq!(parsed.operations["get"].ok, report.operations["get"].ok);
     let get = &report.operations["get"].latency_us;
     assert!(get.p50 <= get.p99 && get.p99 <= get.p99_99 && get.p99_99 <= get.max * 1.001);
     let text = report.text();
-    let head: Vec<_> = text.lines().nth(1).unwrap_or("").split_whitespace().collect();
-    assert_eq!(head, ["operation", "(us)", "op/s", "p50", "p95", "p99", "p99.9", "max"]);
+    let header: Vec<_> = text.lines().nth(1).unwrap_or("").split_whitespace().collect();
+    assert_eq!(header, ["operation", "(us)", "op/s", "p50", "p95", "p99", "p99.9", "max"]);
     for name in ["throughput.svg", "latencies.svg", "distribution.svg"] {
         assert_well_formed(&read(name));
     }
@@ -161,13 +161,13 @@ fn a_whole_run_writes_its_folder() {
     }
     let link = std::fs::read_link(directory.join("current")).expect("a link");
     assert_eq!(link, PathBuf::from("one"));
-    let twice = crate::job::run(&config, Some("one"), crate::job::ProgressDisplay::Nothing);
-    assert!(twice.expect_err("never overwrites").text.contains("can't make"));
+    let repeated = crate::job::run(&config, Some("one"), crate::job::ProgressDisplay::Nothing);
+    assert!(repeated.expect_err("never overwrites").text.contains("can't make"));
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 
 #[test]
-fn errors_are_one_line_each() {
+fn error_table_has_one_row_per_operation_and_kind() {
     let mut collected = crate::load::Collected {
         seconds: 1.0,
         operations: Vec::new(),
@@ -180,7 +180,7 @@ fn errors_are_one_line_each() {
         latency: new_histogram(),
         service: None,
         failure: new_histogram(),
-        legs: [None, None],
+        call_times: [None, None],
         causality: None,
         ok: 0,
         late: 0,

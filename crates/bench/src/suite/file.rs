@@ -1,7 +1,7 @@
 //! Suite file: servers, loads, and the combinations that are run.
 
 use super::soak::{self, Soak};
-use super::work::{PORTS, Words, Work, filled};
+use super::work::{PORTS, Placeholders, Work, fill_placeholders};
 use crate::config::{Config, Item, Items, duration_of};
 use std::collections::BTreeMap;
 use std::path::{Component, PathBuf};
@@ -38,14 +38,14 @@ pub struct Server {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Commands of the cluster's other members, which run beside it; empty: a single server.
-    pub others: Vec<Vec<String>>,
-    /// Commands that are run when it answers.
+    pub other_commands: Vec<Vec<String>>,
+    /// Commands to run when the server answers.
     pub setup: Vec<Vec<String>>,
     /// The driver's settings.
     pub driver: Items,
 }
 
-/// A measure: one work that some servers do.
+/// A measure: one kind of work on several servers.
 pub struct Measure {
     /// Its name.
     pub name: String,
@@ -73,7 +73,7 @@ pub struct Measure {
 
 /// Options of a suite from the command line that change its loads.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct LoadOverrides {
     /// True for a quick run: the file's table `quick` applies.
     pub quick: bool,
     /// Settings that override those of every load.
@@ -89,7 +89,7 @@ struct Quick {
 
 impl Suite {
     /// Reads the file.
-    pub fn read(mut items: Items, wish: &Wish) -> Result<Suite, String> {
+    pub fn read(mut items: Items, overrides: &LoadOverrides) -> Result<Suite, String> {
         let text = |item: &Item| item.text().map(str::to_string);
         let core = |item: &Item| item.integer(0, 1023).map(|core| Some(core as usize));
         let mut base = items.read("load", Items::default(), Item::table)?;
@@ -99,24 +99,27 @@ impl Suite {
         let prepare = items.read("prepare", None, |item| item.table().map(Some))?;
         let repeat = items.read("repeat", 5, |item| item.integer(1, 100))? as usize;
         let quick = items.read("quick", None, |item| Quick::read(item).map(Some))?;
-        let quick = quick.filter(|_| wish.quick);
+        let quick = quick.filter(|_| overrides.quick);
         if let Some(quick) = &quick {
             base.merge(quick.load.clone());
         }
-        base.merge(wish.settings.clone());
+        base.merge(overrides.settings.clone());
         let share = quick.as_ref().map_or(1.0, |quick| quick.share);
-        let of_soaks = soak::Around {
+        let soak_context = soak::SoakContext {
             base: &base.clone(),
-            settings: &wish.settings,
+            settings: &overrides.settings,
             quick: quick.is_some(),
             servers: &servers,
         };
         let soaks = items.read("soak", Vec::new(), |item| {
-            item.list()?.iter().map(|item| Soak::read(item, &of_soaks)).collect::<Result<_, _>>()
+            item.list()?
+                .iter()
+                .map(|item| Soak::read(item, &soak_context))
+                .collect::<Result<_, _>>()
         })?;
-        let around = Around { base, prepare, wish, share, servers: &servers };
+        let context = SuiteContext { base, prepare, overrides, share, servers: &servers };
         let measures = items.read("measure", Vec::new(), |item| {
-            item.list()?.iter().map(|item| around.measure(item)).collect::<Result<Vec<_>, _>>()
+            item.list()?.iter().map(|item| context.measure(item)).collect::<Result<Vec<_>, _>>()
         })?;
         if measures.is_empty() && soaks.is_empty() {
             return Err("a suite needs a `measure` or a `soak`".into());
@@ -133,23 +136,24 @@ impl Suite {
             measures,
             soaks,
         };
-        items.end()?;
+        items.finish()?;
         suite.check()?;
         Ok(suite)
     }
 
     /// Reads every load once, so that a mistake in the last one is found before the first is run.
     fn check(&self) -> Result<(), String> {
-        let words = ["data", "program", "peers"].into_iter().chain(PORTS);
-        let words: Words = words.map(|word| (word, "1".to_string())).collect();
+        let placeholders = ["data", "program", "peers"].into_iter().chain(PORTS);
+        let placeholders: Placeholders =
+            placeholders.map(|placeholder| (placeholder, "1".to_string())).collect();
         for soak in &self.soaks {
             for name in &soak.servers {
-                soak.configs(name, &self.servers[name], &words, self.driver_core)?;
+                soak.configs(name, &self.servers[name], &placeholders, self.driver_core)?;
             }
         }
         for (measure, clients) in self.points() {
             for name in &measure.servers {
-                measure.config(&self.servers[name], clients, &words, self.driver_core)?;
+                measure.config(&self.servers[name], clients, &placeholders, self.driver_core)?;
             }
         }
         Ok(())
@@ -171,7 +175,7 @@ impl Quick {
             share: items.read("share", 1.0, Item::positive)?,
             load: items.read("load", Items::default(), Item::table)?,
         };
-        items.end()?;
+        items.finish()?;
         Ok(quick)
     }
 }
@@ -182,12 +186,12 @@ impl Server {
         let commands = |item: &Item| item.list()?.iter().map(Item::texts).collect();
         let server = Server {
             command: items.need("a server", "command", Item::texts)?,
-            others: items.read("others", Vec::new(), commands)?,
+            other_commands: items.read("others", Vec::new(), commands)?,
             setup: items.read("setup", Vec::new(), commands)?,
             driver: items.need("a server", "driver", Item::table)?,
         };
-        items.end()?;
-        if server.command.is_empty() || server.others.iter().any(Vec::is_empty) {
+        items.finish()?;
+        if server.command.is_empty() || server.other_commands.iter().any(Vec::is_empty) {
             return Err(item.error("wants a command with a program"));
         }
         Ok(server)
@@ -195,21 +199,21 @@ impl Server {
 }
 
 /// Settings of the suite that a measure is read with.
-struct Around<'a> {
+struct SuiteContext<'a> {
     base: Items,
     prepare: Option<Items>,
-    wish: &'a Wish,
+    overrides: &'a LoadOverrides,
     share: f64,
     servers: &'a BTreeMap<String, Server>,
 }
 
-impl Around<'_> {
+impl SuiteContext<'_> {
     fn measure(&self, item: &Item) -> Result<Measure, String> {
         let mut items = item.table()?;
         let text = |item: &Item| item.text().map(str::to_string);
         let clients = |item: &Item| {
             let list = item.list()?.iter();
-            list.map(|item| item.integer(1, 10_000).map(|many| many as usize)).collect()
+            list.map(|item| item.integer(1, 10_000).map(|number| number as usize)).collect()
         };
         let name = items.need("a measure", "name", text)?;
         let prepare = match items.take("prepare") {
@@ -228,11 +232,11 @@ impl Around<'_> {
             goal_rate: items.read("goal_rate", None, |item| item.positive().map(Some))?,
             repeat: items.read("repeat", None, |i| i.integer(1, 100).map(|n| Some(n as usize)))?,
             quick: items.read("quick", true, Item::boolean)?,
-            work: Work::read(&mut items, &self.base, &self.wish.settings, self.share)?,
+            work: Work::read(&mut items, &self.base, &self.overrides.settings, self.share)?,
             prepare,
             name,
         };
-        items.end()?;
+        items.finish()?;
         match measure.servers.iter().find(|name| !self.servers.contains_key(*name)) {
             Some(name) => Err(item.error(format!("there is no server `{name}` in this suite"))),
             None => Ok(measure),
@@ -243,8 +247,8 @@ impl Around<'_> {
 /// Reads the path of a Markdown file within a folder of documents.
 fn path_of(item: &Item) -> Result<PathBuf, String> {
     let path = PathBuf::from(item.text()?);
-    let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
-    match is_inside && path.extension().is_some_and(|kind| kind == "md") {
+    let is_inside = path.components().all(|component| matches!(component, Component::Normal(_)));
+    match is_inside && path.extension().is_some_and(|extension| extension == "md") {
         true => Ok(path),
         false => Err(item.error("wants a path such as \"performance.md\"")),
     }
@@ -260,22 +264,23 @@ fn goals_of(item: &Item) -> Result<BTreeMap<usize, f64>, String> {
 }
 
 impl Measure {
-    /// Returns the settings of one run. For a work that is not a load they only say how to connect.
+    /// Returns the settings of one run. For work other than a load, these only define the
+    /// connection.
     pub fn config(
         &self,
         server: &Server,
         clients: usize,
-        words: &Words,
+        placeholders: &Placeholders,
         core: Option<usize>,
     ) -> Result<Config, String> {
         match &self.work {
-            Work::Load(load) => config(load, server, Some(clients), words, core),
-            _ => config(&Items::default(), server, Some(clients), words, core),
+            Work::Load(load) => config(load, server, Some(clients), placeholders, core),
+            _ => config(&Items::default(), server, Some(clients), placeholders, core),
         }
     }
 
     /// Returns true if the command line selects it.
-    pub fn is_asked(&self, only: &[String], quick: bool) -> bool {
+    pub fn is_selected(&self, only: &[String], quick: bool) -> bool {
         match only {
             [] => self.quick || !quick,
             names => names.contains(&self.name) || names.contains(&self.point),
@@ -288,12 +293,12 @@ pub fn config(
     load: &Items,
     server: &Server,
     clients: Option<usize>,
-    words: &Words,
+    placeholders: &Placeholders,
     core: Option<usize>,
 ) -> Result<Config, String> {
     let mut items = load.clone();
     let mut driver = server.driver.clone();
-    driver.each_text(&mut |text| *text = filled(text, words));
+    driver.each_text(&mut |text| *text = fill_placeholders(text, placeholders));
     items.merge(driver);
     let mut own = String::new();
     if let Some(clients) = clients {

@@ -18,11 +18,11 @@ mod work;
 
 use crate::codec;
 use crate::config::Items;
+use crate::error::BenchError;
 use crate::machine::{Machine, allow_many_files};
 use crate::report::time_name;
-use crate::wrong::Wrong;
+pub use file::LoadOverrides;
 use file::Suite;
-pub use file::Wish;
 pub use process::Process;
 use results::Results;
 use std::path::{Path, PathBuf};
@@ -55,12 +55,12 @@ pub struct SuiteOptions {
     /// Names of the measures or points to run; empty: all.
     pub only: Vec<String>,
     /// Options that change the suite's loads.
-    pub wish: Wish,
+    pub overrides: LoadOverrides,
 }
 
 /// Returns the text of a suite: a file, or one that this binary contains.
-pub fn text_of(name: &str) -> Result<String, String> {
-    match SUITES.iter().find(|(known, _)| *known == name) {
+pub fn suite_text(name: &str) -> Result<String, String> {
+    match SUITES.iter().find(|(suite_name, _)| *suite_name == name) {
         Some((_, text)) => Ok(text.to_string()),
         None => crate::console::read(Path::new(name)),
     }
@@ -71,55 +71,58 @@ pub fn run(
     file: &str,
     text: &str,
     options: &SuiteOptions,
-    say: &mut dyn FnMut(&str),
-) -> Result<(PathBuf, String), Wrong> {
+    print_line: &mut dyn FnMut(&str),
+) -> Result<(PathBuf, String), BenchError> {
     allow_many_files();
-    let suite = Suite::read(Items::parse(file, text)?, &options.wish)?;
+    let suite = Suite::read(Items::parse(file, text)?, &options.overrides)?;
     check_names(&suite, &options.only)?;
     let started = time_name(SystemTime::now());
     let folder = options.results.join(format!("{}-{started}", suite.name));
-    make(&folder)?;
+    create_directory(&folder)?;
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
     let data = options.data.clone().unwrap_or_else(|| folder.join("data"));
-    make(&data)?;
-    let place = point::SuitePaths {
-        program: program::beside_this_program("credenza"),
+    create_directory(&data)?;
+    let paths = point::SuitePaths {
+        program: program::sibling_program("credenza"),
         peers: options.peers.canonicalize().unwrap_or_else(|_| options.peers.clone()),
         data: data.canonicalize().map_err(|error| error.to_string())?,
         logs: folder.clone(),
     };
-    let mut results = Results::new(&suite, started, Machine::here());
-    let absent = suite.servers.iter().filter(|(_, server)| !point::is_here(server, &place));
+    let mut results = Results::new(&suite, started, Machine::current());
+    let absent = suite.servers.iter().filter(|(_, server)| !point::is_installed(server, &paths));
     results.left_out = absent.map(|(name, _)| name.clone()).collect();
     for name in &results.left_out {
-        say(&format!("{name} is left out: its program is not here (`make bench` sets it up)\n"));
+        print_line(&format!(
+            "{name} is left out: its program is not here (`make bench` sets it up)\n"
+        ));
     }
-    let asks_for_codec = options.only.is_empty() || options.only.iter().any(|name| name == CODEC);
-    if asks_for_codec && !suite.codec.is_zero() {
+    let is_codec_selected =
+        options.only.is_empty() || options.only.iter().any(|name| name == CODEC);
+    if is_codec_selected && !suite.codec.is_zero() {
         results.codec = codec::measure(suite.codec)?;
     }
-    let known = options
+    let previous = options
         .documents
         .as_deref()
         .and_then(|documents| Results::read(&output::folder_of(&suite, documents)));
     let rounds = |own: Option<usize>| options.repeat.or(own).unwrap_or(suite.repeat);
-    let most = suite.measures.iter().map(|measure| rounds(measure.repeat)).max().unwrap_or(0);
-    for round in 1..=most {
-        turns(&suite, options, &place, (round, &rounds), &mut results, say)?;
+    let rounds_max = suite.measures.iter().map(|measure| rounds(measure.repeat)).max().unwrap_or(0);
+    for round in 1..=rounds_max {
+        run_round(&suite, options, &paths, (round, &rounds), &mut results, print_line)?;
         // The document is written after every round, so that an interrupted suite leaves one of
         // complete rounds.
         if let Some(documents) = &options.documents {
-            let all = results.merged_into(known.clone());
-            output::write_document(&suite, &all, documents)?;
+            let merged = results.merged_into(previous.clone());
+            output::write_document(&suite, &merged, documents)?;
         }
     }
-    soaks(&suite, options, (&place, known.as_ref()), &mut results, say)?;
+    run_soaks(&suite, options, (&paths, previous.as_ref()), &mut results, print_line)?;
     // The data directories are gone, so their parent is empty.
     let _ = std::fs::remove_dir(&data);
     let text = output::write(&suite, &results, &folder)?;
     match results.failures.len() {
         0 => Ok((folder, text)),
-        many => Err(Wrong::unreachable(format!(
+        many => Err(BenchError::unavailable(format!(
             "{many} runs failed, the others are in {}; the first: {}",
             folder.display(),
             results.failures[0]
@@ -127,24 +130,24 @@ pub fn run(
     }
 }
 
-/// Runs one round: every point once, on each point the servers in turn. A run that fails is
-/// recorded, and the others go on.
-fn turns(
+/// Runs one round: every point once, on each point the servers in turn. A failed run is recorded,
+/// and the other runs continue.
+fn run_round(
     suite: &Suite,
     options: &SuiteOptions,
-    place: &point::SuitePaths,
+    paths: &point::SuitePaths,
     (round, rounds): (usize, &dyn Fn(Option<usize>) -> usize),
     results: &mut Results,
-    say: &mut dyn FnMut(&str),
+    print_line: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
-    let quick = options.wish.quick;
+    let quick = options.overrides.quick;
     for (measure, clients) in suite.points() {
         let rounds = rounds(measure.repeat);
-        if round > rounds || !measure.is_asked(&options.only, quick) {
+        if round > rounds || !measure.is_selected(&options.only, quick) {
             continue;
         }
-        // The first server meets an idle disk and free memory, the next what the first left; so
-        // they take turns in going first.
+        // The first server of a round has an idle disk and free memory, the next one has not; so
+        // the order alternates.
         let mut order: Vec<_> = measure.servers.iter().collect();
         if round % 2 == 0 {
             order.reverse();
@@ -153,9 +156,9 @@ fn turns(
             if results.left_out.contains(server) {
                 continue;
             }
-            let run = point::run(suite, measure, server, clients, place);
+            let run = point::run(suite, measure, server, clients, paths);
             let line = run.as_ref().map_or_else(Clone::clone, results::Run::line);
-            say(&format!(
+            print_line(&format!(
                 "{round}/{rounds} {:<34} {clients:>5} clients  {server:<18} {line}\n",
                 measure.name
             ));
@@ -164,40 +167,40 @@ fn turns(
                 Err(error) => results.failures.push(error),
             }
             // The results are written after every run, so that an interrupted suite keeps them.
-            results.write(&place.logs)?;
+            results.write(&paths.logs)?;
         }
     }
     Ok(())
 }
 
 /// Runs every selected soak once, its servers in turn, then checks its bounds.
-fn soaks(
+fn run_soaks(
     suite: &Suite,
     options: &SuiteOptions,
-    (place, known): (&point::SuitePaths, Option<&Results>),
+    (paths, previous): (&point::SuitePaths, Option<&Results>),
     results: &mut Results,
-    say: &mut dyn FnMut(&str),
+    print_line: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
-    let quick = options.wish.quick;
-    for soak in suite.soaks.iter().filter(|soak| soak.is_asked(&options.only, quick)) {
+    let quick = options.overrides.quick;
+    for soak in suite.soaks.iter().filter(|soak| soak.is_selected(&options.only, quick)) {
         for server in &soak.servers {
             if results.left_out.contains(server) {
                 continue;
             }
-            let run = soak::run(suite, soak, server, place);
+            let run = soak::run(suite, soak, server, paths);
             let line = run.as_ref().map_or_else(Clone::clone, soak::SoakRun::line);
-            say(&format!("{:<24} {server:<18} {line}\n", soak.name));
+            print_line(&format!("{:<24} {server:<18} {line}\n", soak.name));
             match run {
                 Ok(run) => results.add_soak(run, quick),
                 Err(error) => results.failures.push(error),
             }
-            results.write(&place.logs)?;
+            results.write(&paths.logs)?;
         }
         for verdict in soak::verdicts(soak, &results.soaks) {
-            say(&format!("{:<24} {}\n", soak.name, verdict.line()));
+            print_line(&format!("{:<24} {}\n", soak.name, verdict.line()));
         }
         if let Some(documents) = &options.documents {
-            output::write_document(suite, &results.merged_into(known.cloned()), documents)?;
+            output::write_document(suite, &results.merged_into(previous.cloned()), documents)?;
         }
     }
     Ok(())
@@ -219,7 +222,7 @@ fn check_names(suite: &Suite, only: &[String]) -> Result<(), String> {
     Err(format!("there is no point `{unknown}` in this suite: its points are {}", names.join(", ")))
 }
 
-fn make(directory: &Path) -> Result<(), String> {
+fn create_directory(directory: &Path) -> Result<(), String> {
     std::fs::create_dir_all(directory)
         .map_err(|error| format!("can't make {}: {error}", directory.display()))
 }

@@ -26,7 +26,7 @@ pub fn folder_of(suite: &Suite, documents: &Path) -> PathBuf {
 /// Writes the suite's document, and the charts and numbers into the folder beside it.
 pub fn write_document(suite: &Suite, results: &Results, documents: &Path) -> Result<(), String> {
     let folder = folder_of(suite, documents);
-    super::make(&folder)?;
+    super::create_directory(&folder)?;
     write_charts(suite, results, &folder)?;
     results.write(&folder)?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -57,13 +57,15 @@ pub fn charts(
     measures: &[&Measure],
     results: &Results,
 ) -> Result<Vec<(String, String, String)>, String> {
-    let mut all = Vec::new();
+    let mut rendered = Vec::new();
     let mut add = |name: String, chart: &Chart, svg: String| {
-        all.push((format!("{}.svg", file_label(&name)), chart.title.clone(), svg));
+        rendered.push((format!("{}.svg", file_label(&name)), chart.title.clone(), svg));
     };
-    let compares = |measure: &&&Measure| !matches!(measure.work, Work::Idle(_));
-    let of_many = |measure: &&Measure| measure.clients.len() > 1;
-    for measure in measures.iter().filter(compares).filter(|measure| of_many(measure)) {
+    let is_comparable = |measure: &&&Measure| !matches!(measure.work, Work::Idle(_));
+    let has_client_series = |measure: &&Measure| measure.clients.len() > 1;
+    for measure in
+        measures.iter().filter(is_comparable).filter(|measure| has_client_series(measure))
+    {
         let chart = throughput(measure, results);
         add(measure.name.clone(), &chart, chart.lines()?);
         let chart = latency(measure, results);
@@ -73,20 +75,25 @@ pub fn charts(
             add(format!("{} ratio", measure.name), &chart, chart.bars()?);
         }
     }
-    let few: Vec<_> =
-        measures.iter().filter(compares).filter(|measure| !of_many(measure)).collect();
-    let (Some(first), true) = (few.first(), few.iter().any(|measure| measure.servers.len() > 1))
+    let single_points: Vec<_> = measures
+        .iter()
+        .filter(is_comparable)
+        .filter(|measure| !has_client_series(measure))
+        .collect();
+    let (Some(first), true) =
+        (single_points.first(), single_points.iter().any(|measure| measure.servers.len() > 1))
     else {
-        return Ok(all);
+        return Ok(rendered);
     };
-    let names: Vec<_> = few.iter().map(|measure| measure.name.clone()).collect();
-    let mut servers: Vec<&String> = few.iter().flat_map(|measure| &measure.servers).collect();
+    let names: Vec<_> = single_points.iter().map(|measure| measure.name.clone()).collect();
+    let mut servers: Vec<&String> =
+        single_points.iter().flat_map(|measure| &measure.servers).collect();
     servers.sort_unstable();
     servers.dedup();
     let series = servers.iter().map(|server| {
-        let bars = few.iter().enumerate().filter_map(|(place, measure)| {
+        let bars = single_points.iter().enumerate().filter_map(|(index, measure)| {
             let point = results.point(&measure.name, server, *measure.clients.first()?)?;
-            Some((place as f64, point.median.throughput))
+            Some((index as f64, point.median.throughput))
         });
         Series::new(server.as_str(), bars.collect())
     });
@@ -97,7 +104,7 @@ pub fn charts(
         series: series.collect(),
     };
     add(format!("{} together", first.point), &chart, chart.bars()?);
-    Ok(all)
+    Ok(rendered)
 }
 
 fn clients_axis(measure: &Measure) -> Axis {
@@ -111,10 +118,10 @@ fn line(
     results: &Results,
     server: &str,
     name: String,
-    height: impl Fn(&Point) -> f64,
+    value_of: impl Fn(&Point) -> f64,
 ) -> Series {
-    let points = measure.clients.iter().enumerate().filter_map(|(place, clients)| {
-        Some((place as f64, height(results.point(&measure.name, server, *clients)?)))
+    let points = measure.clients.iter().enumerate().filter_map(|(index, clients)| {
+        Some((index as f64, value_of(results.point(&measure.name, server, *clients)?)))
     });
     Series::new(name, points.collect())
 }
@@ -137,7 +144,7 @@ fn latency(measure: &Measure, results: &Results) -> Chart {
         let p99 = |point: &Point| point.median.p99_us / 1000.0;
         let p50 = line(measure, results, server, format!("{server} p50"), p50);
         let p99 = line(measure, results, server, format!("{server} p99"), p99);
-        [p50.drawn(colour, LineWeight::Strong), p99.drawn(colour, LineWeight::Medium)]
+        [p50.with_style(colour, LineWeight::Strong), p99.with_style(colour, LineWeight::Medium)]
     });
     Chart {
         title: format!("{}: latency", measure.name),
@@ -149,8 +156,8 @@ fn latency(measure: &Measure, results: &Results) -> Chart {
 
 fn ratios(measure: &Measure, results: &Results) -> Chart {
     let bars = measure.servers.iter().skip(1).map(|server| {
-        let points = measure.clients.iter().enumerate().filter_map(|(place, clients)| {
-            Some((place as f64, ratio(measure, results, server, *clients)?))
+        let points = measure.clients.iter().enumerate().filter_map(|(index, clients)| {
+            Some((index as f64, ratio(measure, results, server, *clients)?))
         });
         Series::new(format!("{} / {server}", measure.servers[0]), points.collect())
     });

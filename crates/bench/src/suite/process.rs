@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time limit for a server to end by itself after SIGTERM.
-const STOP_MAX: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Ticks a second in /proc/PID/stat: 100 on every current Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -25,17 +25,18 @@ impl Process {
         data: &Path,
         log: &Path,
     ) -> Result<Process, String> {
-        let words = dying_with_us(bound(command, core));
+        let command_line = with_parent_death_signal(bind_command(command, core));
         let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
-        let again = file.try_clone().map_err(|error| error.to_string())?;
-        let child = Command::new(&words[0])
-            .args(&words[1..])
+        let stderr_file = file.try_clone().map_err(|error| error.to_string())?;
+        let child = Command::new(&command_line[0])
+            .args(&command_line[1..])
             .current_dir(data)
             .stdin(Stdio::null())
             .stdout(file)
-            .stderr(again)
+            .stderr(stderr_file)
             .spawn();
-        let child = child.map_err(|error| format!("can't start {}: {error}", words.join(" ")))?;
+        let child =
+            child.map_err(|error| format!("can't start {}: {error}", command_line.join(" ")))?;
         Ok(Process { child, log: log.to_path_buf() })
     }
 
@@ -44,8 +45,8 @@ impl Process {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => {
-                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-                let last: Vec<_> = said.lines().rev().take(3).collect();
+                let output = std::fs::read_to_string(&self.log).unwrap_or_default();
+                let last: Vec<_> = output.lines().rev().take(3).collect();
                 let last = last.into_iter().rev().collect::<Vec<_>>().join(" | ");
                 Err(format!("the server ended ({status}): {last}"))
             }
@@ -81,11 +82,11 @@ impl Process {
         let pid = Pid::from_child(&self.child);
         let begin = Instant::now();
         if let Ok(None) = self.child.try_wait() {
-            // The process may have ended since the check; then the signal reaches nothing.
+            // The process may have ended since the check; then the signal fails.
             let _ = kill_process(pid, Signal::TERM);
         }
         while let Ok(None) = self.child.try_wait() {
-            if begin.elapsed() > STOP_MAX {
+            if begin.elapsed() > STOP_TIMEOUT {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 return;
@@ -108,7 +109,7 @@ fn cpu_seconds(pid: &str) -> f64 {
 }
 
 /// Returns the CPU seconds of this process and of the programs that it ran to their end.
-pub fn our_cpu_seconds() -> f64 {
+pub fn own_cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let (own, children) = ticks(&stat);
     (own + children) as f64 / TICKS_PER_SECOND
@@ -119,24 +120,24 @@ pub fn our_cpu_seconds() -> f64 {
 pub fn ticks(stat: &str) -> (u64, u64) {
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let fields: Vec<_> = fields.split_whitespace().collect();
-    let number = |place: usize| fields.get(place).and_then(|field| field.parse().ok());
-    let sum = |place| number(place).unwrap_or(0u64) + number(place + 1).unwrap_or(0u64);
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse().ok());
+    let sum = |index| number(index).unwrap_or(0u64) + number(index + 1).unwrap_or(0u64);
     (sum(11), sum(13))
 }
 
 /// Wraps a command so that it gets SIGTERM when this program ends in any way: a killed suite leaves
-/// no server behind. Without `setpriv` (of util-linux) only a suite that is not killed ends it.
-fn dying_with_us(command: Vec<String>) -> Vec<String> {
+/// no server behind. Without `setpriv` (of util-linux) the servers of a killed suite keep running.
+fn with_parent_death_signal(command: Vec<String>) -> Vec<String> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&folders).any(|folder| folder.join("setpriv").is_file()) {
         return command;
     }
-    let words = ["setpriv", "--pdeathsig", "TERM", "--"].map(String::from);
-    words.into_iter().chain(command).collect()
+    let wrapper = ["setpriv", "--pdeathsig", "TERM", "--"].map(String::from);
+    wrapper.into_iter().chain(command).collect()
 }
 
 /// Binds a command to a core, if one is given.
-pub fn bound(command: &[String], core: Option<usize>) -> Vec<String> {
+pub fn bind_command(command: &[String], core: Option<usize>) -> Vec<String> {
     let core = core.map(|core| ["taskset".to_string(), "-c".into(), core.to_string()]);
     core.into_iter().flatten().chain(command.iter().cloned()).collect()
 }

@@ -3,7 +3,7 @@
 use super::file::Suite;
 use super::soak::SoakRun;
 use crate::charts::short;
-use crate::codec::Way;
+use crate::codec::CodecResult;
 use crate::machine::Machine;
 use crate::median::median;
 use crate::report::Percentiles;
@@ -31,7 +31,7 @@ pub struct Results {
     /// Runs that failed, each with the error.
     pub failures: Vec<String>,
     /// Results of the codec's implementations; empty: not measured.
-    pub codec: Vec<Way>,
+    pub codec: Vec<CodecResult>,
     /// Machine the codec was measured on. `None`: `machine`.
     #[serde(default)]
     pub codec_elsewhere: Option<Machine>,
@@ -148,17 +148,17 @@ impl Results {
     /// Adds a soak, in place of an earlier one of the same soak and server.
     pub fn add_soak(&mut self, run: SoakRun, quick: bool) {
         self.versions.insert(run.server.clone(), run.version.clone());
-        self.soaks.retain(|known| (&known.soak, &known.server) != (&run.soak, &run.server));
+        self.soaks.retain(|other| (&other.soak, &other.server) != (&run.soak, &run.server));
         self.soaks.push(SoakRun { started: self.started.clone(), quick, ..run });
     }
 
     /// Adds a run.
     pub fn add(&mut self, measure: &str, server: &str, clients: usize, quick: bool, run: Run) {
         self.versions.insert(server.into(), run.version.clone());
-        let at = self.points.iter().position(|point| {
+        let index = self.points.iter().position(|point| {
             point.measure == measure && point.server == server && point.clients == clients
         });
-        let at = at.unwrap_or_else(|| {
+        let index = index.unwrap_or_else(|| {
             let (measure, server) = (measure.to_string(), server.to_string());
             let (median, runs) = (Median::default(), Vec::new());
             let started = self.started.clone();
@@ -167,17 +167,17 @@ impl Results {
             self.points.push(point);
             self.points.len() - 1
         });
-        let point = &mut self.points[at];
+        let point = &mut self.points[index];
         point.runs.push(run);
-        let of = |number: fn(&Run) -> f64| median(point.runs.iter().map(number));
+        let median_of = |number: fn(&Run) -> f64| median(point.runs.iter().map(number));
         point.median = Median {
-            throughput: of(|run| run.throughput),
-            p50_us: of(|run| run.latency_us.p50),
-            p99_us: of(|run| run.latency_us.p99),
-            fdatasync_us: of(|run| run.fdatasync_us),
-            server_cpu: of(|run| run.server_cpu),
-            driver_cpu: of(|run| run.driver_cpu),
-            memory_bytes: of(|run| run.memory_bytes as f64),
+            throughput: median_of(|run| run.throughput),
+            p50_us: median_of(|run| run.latency_us.p50),
+            p99_us: median_of(|run| run.latency_us.p99),
+            fdatasync_us: median_of(|run| run.fdatasync_us),
+            server_cpu: median_of(|run| run.server_cpu),
+            driver_cpu: median_of(|run| run.driver_cpu),
+            memory_bytes: median_of(|run| run.memory_bytes as f64),
         };
     }
 
@@ -191,35 +191,36 @@ impl Results {
     /// Returns these results merged into older ones: a measure that was run anew replaces its older
     /// results. Older results of another machine stay and name it, since servers are compared
     /// within a measure.
-    pub fn merged_into(&self, known: Option<Results>) -> Results {
-        let mut all = self.clone();
-        let Some(mut known) = known else { return all };
-        known.are_told_by(&self.machine);
+    pub fn merged_into(&self, previous: Option<Results>) -> Results {
+        let mut merged = self.clone();
+        let Some(mut previous) = previous else { return merged };
+        previous.set_machine(&self.machine);
         let is_new = |name: &str| self.points.iter().any(|point| point.measure == name);
-        all.points.extend(known.points.into_iter().filter(|point| !is_new(&point.measure)));
+        merged.points.extend(previous.points.into_iter().filter(|point| !is_new(&point.measure)));
         let is_new = |name: &str| self.soaks.iter().any(|run| run.soak == name);
-        all.soaks.extend(known.soaks.into_iter().filter(|run| !is_new(&run.soak)));
-        for (server, version) in known.versions {
-            all.versions.entry(server).or_insert(version);
+        merged.soaks.extend(previous.soaks.into_iter().filter(|run| !is_new(&run.soak)));
+        for (server, version) in previous.versions {
+            merged.versions.entry(server).or_insert(version);
         }
-        let of_points = all.points.iter().map(|point| &point.server);
-        let run: BTreeSet<_> = of_points.chain(all.soaks.iter().map(|run| &run.server)).collect();
-        let has_run = |server: &String| run.contains(server);
-        all.left_out.retain(|server| !has_run(server));
-        if all.codec.is_empty() {
-            (all.codec, all.codec_elsewhere) = (known.codec, known.codec_elsewhere);
+        let point_servers = merged.points.iter().map(|point| &point.server);
+        let servers: BTreeSet<_> =
+            point_servers.chain(merged.soaks.iter().map(|run| &run.server)).collect();
+        let has_results = |server: &String| servers.contains(server);
+        merged.left_out.retain(|server| !has_results(server));
+        if merged.codec.is_empty() {
+            (merged.codec, merged.codec_elsewhere) = (previous.codec, previous.codec_elsewhere);
         }
-        all
+        merged
     }
 
-    /// Makes `machine` the results' machine: other points name theirs, its own no longer do.
-    fn are_told_by(&mut self, machine: &Machine) {
-        let before = std::mem::replace(&mut self.machine, machine.clone());
+    /// Sets the results' machine; points of other machines name theirs, points of this one do not.
+    fn set_machine(&mut self, machine: &Machine) {
+        let previous_machine = std::mem::replace(&mut self.machine, machine.clone());
         let points = self.points.iter_mut().map(|point| &mut point.elsewhere);
         let soaks = self.soaks.iter_mut().map(|run| &mut run.elsewhere);
         for elsewhere in points.chain(soaks).chain([&mut self.codec_elsewhere]) {
-            let ran_on = elsewhere.take().unwrap_or_else(|| before.clone());
-            *elsewhere = Some(ran_on).filter(|ran_on| ran_on != machine);
+            let run_machine = elsewhere.take().unwrap_or_else(|| previous_machine.clone());
+            *elsewhere = Some(run_machine).filter(|run_machine| run_machine != machine);
         }
     }
 

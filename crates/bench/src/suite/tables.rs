@@ -4,7 +4,7 @@ use super::file::{Measure, Suite};
 use super::output::charts;
 use super::results::{Point, Results};
 use super::soak;
-use super::work::{Gives, Work};
+use super::work::{SpeedSource, Work};
 use crate::charts::short;
 use crate::codec::PUBLISHED;
 use crate::machine::Machine;
@@ -25,28 +25,29 @@ pub fn points<'a>(suite: &'a Suite, results: &Results) -> Vec<(&'a str, Vec<&'a 
 }
 
 /// Returns the first server's throughput divided by this one's. `None`: this is the first, one of
-/// the two was not run, or this one did nothing.
+/// the two was not run, or this one's throughput is zero.
 pub fn ratio(measure: &Measure, results: &Results, server: &str, clients: usize) -> Option<f64> {
     let first = measure.servers.first()?;
     if first == server {
         return None;
     }
-    let ours = results.point(&measure.name, first, clients)?.median.throughput;
-    let theirs = results.point(&measure.name, server, clients)?.median.throughput;
-    (theirs > 0.0).then_some(ours / theirs)
+    let own_throughput = results.point(&measure.name, first, clients)?.median.throughput;
+    let peer_throughput = results.point(&measure.name, server, clients)?.median.throughput;
+    (peer_throughput > 0.0).then_some(own_throughput / peer_throughput)
 }
 
 /// Formats the lowest and the highest ratio of two runs of one round.
 fn ratio_span(measure: &Measure, results: &Results, server: &str, clients: usize) -> String {
     let runs = |server: &str| Some(&results.point(&measure.name, server, clients)?.runs);
-    let (Some(ours), Some(theirs)) = (measure.servers.first().and_then(|s| runs(s)), runs(server))
+    let (Some(own_runs), Some(peer_runs)) =
+        (measure.servers.first().and_then(|s| runs(s)), runs(server))
     else {
         return String::new();
     };
-    let pairs = ours.iter().zip(theirs).filter(|(_, their)| their.throughput > 0.0);
-    let ratios = pairs.map(|(our, their)| our.throughput / their.throughput);
+    let pairs = own_runs.iter().zip(peer_runs).filter(|(_, peer)| peer.throughput > 0.0);
+    let ratios = pairs.map(|(own, peer)| own.throughput / peer.throughput);
     let span = ratios.fold((f64::MAX, 0.0f64), |(low, high), r| (low.min(r), high.max(r)));
-    match ours.len() {
+    match own_runs.len() {
         0 | 1 => String::new(),
         _ => format!(" ({:.2} to {:.2})", span.0, span.1),
     }
@@ -113,16 +114,17 @@ fn goals(suite: &Suite, results: &Results) -> String {
     for measure in &suite.measures {
         for (clients, goal) in &measure.goal {
             for server in measure.servers.iter().skip(1) {
-                if let Some(found) = ratio(measure, results, server, *clients) {
+                if let Some(value) = ratio(measure, results, server, *clients) {
                     let what = format!("{}, {clients} clients, beside {server}", measure.name);
-                    row(what, found, *goal);
+                    row(what, value, *goal);
                 }
             }
         }
         let first = measure.servers.first().zip(measure.clients.first());
-        let found = first.and_then(|(server, many)| results.point(&measure.name, server, *many));
-        if let (Some(goal), Some(found)) = (measure.goal_rate, found) {
-            row(format!("{}, a second", measure.name), found.median.throughput, goal);
+        let point =
+            first.and_then(|(server, clients)| results.point(&measure.name, server, *clients));
+        if let (Some(goal), Some(point)) = (measure.goal_rate, point) {
+            row(format!("{}, a second", measure.name), point.median.throughput, goal);
         }
     }
     if rows.is_empty() {
@@ -147,69 +149,67 @@ const SOAKS: &str = " One server runs at a time, with a fresh data directory. A 
      never sent, or never answered. Numbers of one machine compare servers; they say little of \
      another.\n";
 
-type Column = (&'static str, fn(&Cell<'_>) -> String);
+type Column = (&'static str, fn(&TableRow<'_>) -> String);
 
 /// A row of a table.
-struct Cell<'a> {
+struct TableRow<'a> {
     measure: &'a Measure,
     results: &'a Results,
     point: &'a Point,
 }
 
-const WHO: [Column; 3] = [
-    ("clients", |cell| cell.point.clients.to_string()),
-    ("server", |cell| cell.point.server.clone()),
-    ("rounds", |cell| {
-        format!("{}{}", cell.point.runs.len(), if cell.point.quick { ", quick" } else { "" })
+const IDENTITY: [Column; 3] = [
+    ("clients", |row| row.point.clients.to_string()),
+    ("server", |row| row.point.server.clone()),
+    ("rounds", |row| {
+        format!("{}{}", row.point.runs.len(), if row.point.quick { ", quick" } else { "" })
     }),
 ];
 const SPEED: [Column; 2] = [
-    ("operations/s", |cell| format!("{:.0}", cell.point.median.throughput)),
-    ("ratio", |cell| {
-        let (server, clients) = (&cell.point.server, cell.point.clients);
-        ratio(cell.measure, cell.results, server, clients).map_or(String::new(), |found| {
-            let span = ratio_span(cell.measure, cell.results, server, clients);
+    ("operations/s", |row| format!("{:.0}", row.point.median.throughput)),
+    ("ratio", |row| {
+        let (server, clients) = (&row.point.server, row.point.clients);
+        ratio(row.measure, row.results, server, clients).map_or(String::new(), |found| {
+            let span = ratio_span(row.measure, row.results, server, clients);
             format!("{found:.2}{span}")
         })
     }),
 ];
-const LATENCY: [Column; 2] = [
-    ("p50", |cell| short(cell.point.median.p50_us)),
-    ("p99", |cell| short(cell.point.median.p99_us)),
-];
+const LATENCY: [Column; 2] =
+    [("p50", |row| short(row.point.median.p50_us)), ("p99", |row| short(row.point.median.p99_us))];
 const COST: [Column; 6] = [
-    ("server us/op", |cell| {
-        let median = &cell.point.median;
+    ("server us/op", |row| {
+        let median = &row.point.median;
         short(median.server_cpu * 1e6 / median.throughput.max(1e-9))
     }),
-    ("fdatasync", |cell| short(cell.point.median.fdatasync_us)),
-    ("server cores", |cell| format!("{:.2}", cell.point.median.server_cpu)),
-    ("load cores", |cell| {
-        let used = cell.point.median.driver_cpu;
+    ("fdatasync", |row| short(row.point.median.fdatasync_us)),
+    ("server cores", |row| format!("{:.2}", row.point.median.server_cpu)),
+    ("load cores", |row| {
+        let used = row.point.median.driver_cpu;
         format!("{used:.2}{}", if used > 0.93 { " (bound)" } else { "" })
     }),
-    ("memory MiB", |cell| format!("{:.0}", cell.point.median.memory_bytes / 1_048_576.0)),
-    ("failed", |cell| cell.point.runs.iter().map(|run| run.failed).sum::<u64>().to_string()),
+    ("memory MiB", |row| format!("{:.0}", row.point.median.memory_bytes / 1_048_576.0)),
+    ("failed", |row| row.point.runs.iter().map(|run| run.failed).sum::<u64>().to_string()),
 ];
 const IDLE: [Column; 2] = [
-    ("% of a core", |cell| format!("{:.2}", cell.point.median.server_cpu * 100.0)),
-    ("memory MiB", |cell| format!("{:.0}", cell.point.median.memory_bytes / 1_048_576.0)),
+    ("% of a core", |row| format!("{:.2}", row.point.median.server_cpu * 100.0)),
+    ("memory MiB", |row| format!("{:.0}", row.point.median.memory_bytes / 1_048_576.0)),
 ];
 
 fn section(measure: &Measure, results: &Results) -> String {
     let columns: Vec<Column> = match &measure.work {
-        Work::Idle(_) => [&WHO[1..], &IDLE[..]].concat(),
-        Work::Tool(tool) if tool.gives == Gives::Time => {
-            [&WHO[1..], &SPEED[..], &COST[..]].concat()
+        Work::Idle(_) => [&IDENTITY[1..], &IDLE[..]].concat(),
+        Work::Tool(tool) if tool.speed_source == SpeedSource::Time => {
+            [&IDENTITY[1..], &SPEED[..], &COST[..]].concat()
         }
-        _ => [&WHO[..], &SPEED[..], &LATENCY[..], &COST[..]].concat(),
+        _ => [&IDENTITY[..], &SPEED[..], &LATENCY[..], &COST[..]].concat(),
     };
     let mut text = format!("\n### {}\n\n", capital(&measure.name));
     if !measure.note.is_empty() {
         text.push_str(&format!("{}\n\n", measure.note.trim()));
     }
-    let run = results.points.iter().find(|point| point.measure == measure.name);
-    text.push_str(&elsewhere(run.and_then(|point| point.elsewhere.as_ref())));
+    let first_point = results.points.iter().find(|point| point.measure == measure.name);
+    text.push_str(&machine_note(first_point.and_then(|point| point.elsewhere.as_ref())));
     text.push('|');
     columns.iter().for_each(|(name, _)| text.push_str(&format!(" {name} |")));
     text.push_str("\n|");
@@ -220,9 +220,11 @@ fn section(measure: &Measure, results: &Results) -> String {
     for clients in &measure.clients {
         for server in &measure.servers {
             let Some(point) = results.point(&measure.name, server, *clients) else { continue };
-            let cell = Cell { measure, results, point };
+            let row = TableRow { measure, results, point };
             text.push('|');
-            columns.iter().for_each(|(_, show)| text.push_str(&format!(" {} |", show(&cell))));
+            columns
+                .iter()
+                .for_each(|(_, format_cell)| text.push_str(&format!(" {} |", format_cell(&row))));
             text.push('\n');
         }
     }
@@ -230,7 +232,7 @@ fn section(measure: &Measure, results: &Results) -> String {
 }
 
 /// Names the machine it ran on, if that is not the results' machine.
-fn elsewhere(machine: Option<&Machine>) -> String {
+fn machine_note(machine: Option<&Machine>) -> String {
     machine.map_or(String::new(), |machine| format!("Run on another machine: {machine}.\n\n"))
 }
 
@@ -244,10 +246,10 @@ fn codec(results: &Results) -> String {
          read back, each verified. Published for int32 in OCaml, 2013: {naive} million round trips \
          a second in a naive loop, {second} million in a second attempt, {words} million by whole \
          words.\n\n{}| what | million round trips/s |\n|---|--:|\n",
-        elsewhere(results.codec_elsewhere.as_ref())
+        machine_note(results.codec_elsewhere.as_ref())
     );
-    for way in &results.codec {
-        text.push_str(&format!("| {} | {:.0} |\n", way.name, way.per_second / 1e6));
+    for result in &results.codec {
+        text.push_str(&format!("| {} | {:.0} |\n", result.name, result.per_second / 1e6));
     }
     text
 }

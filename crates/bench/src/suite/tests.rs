@@ -1,11 +1,11 @@
 //! Tests of suites: the file is checked before anything is started; medians, ratios and tables.
 
-use super::file::{Suite, Wish};
+use super::file::{LoadOverrides, Suite};
 use super::output::{charts, write_document};
-use super::process::{bound, ticks};
+use super::process::{bind_command, ticks};
 use super::results::{Results, Run};
 use super::tables::{markdown, points, ratio};
-use super::work::{Work, filled, redis_benchmark, write_records};
+use super::work::{Work, fill_placeholders, redis_benchmark, write_records};
 use super::{SUITES, SuiteOptions};
 use crate::config::Items;
 use crate::machine::Machine;
@@ -40,11 +40,11 @@ load = { duration = "100ms" }
 "#;
 
 fn read(text: &str) -> Result<Suite, String> {
-    Suite::read(Items::parse("s.toml", text)?, &Wish::default())
+    Suite::read(Items::parse("s.toml", text)?, &LoadOverrides::default())
 }
 
 #[test]
-fn the_suites_we_ship_can_be_read() {
+fn bundled_suites_parse() {
     for (name, text) in SUITES {
         let suite = read(text).expect(name);
         assert!(suite.points().count() + suite.soaks.len() > 0);
@@ -52,9 +52,9 @@ fn the_suites_we_ship_can_be_read() {
 }
 
 #[test]
-fn mistakes_are_found_before_anything_starts() {
+fn invalid_suite_settings_are_rejected_when_the_suite_is_read() {
     assert!(read(TEXT).is_ok());
-    for (from, to, wanted) in [
+    for (from, to, expected) in [
         ("[\"a\", \"b\"]", "[\"a\", \"c\"]", "there is no server `c`"),
         ("\"1s\"", "\"1 day\"", "`duration` wants a time"),
         ("repeat = 3", "repeats = 3", "there is no key `repeats`"),
@@ -65,28 +65,28 @@ fn mistakes_are_found_before_anything_starts() {
         ("{ 8 = 4.0 }", "{ many = 4.0 }", "`goal` wants a number of clients"),
     ] {
         let error = read(&TEXT.replace(from, to)).err().unwrap_or_default();
-        assert!(error.contains(wanted), "{from}: {error}");
+        assert!(error.contains(expected), "{from}: {error}");
     }
 }
 
 #[test]
-fn settings_of_the_command_line_replace_every_loads() {
+fn command_line_settings_override_those_of_every_load() {
     let settings = Items::parse("--set", "duration = '7s'").expect("whole");
-    let wish = Wish { quick: true, settings };
-    let suite = Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &wish);
+    let overrides = LoadOverrides { quick: true, settings };
+    let suite = Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &overrides);
     let suite = suite.expect("whole");
-    let words = [("port", "77".to_string())].into();
+    let placeholders = [("port", "77".to_string())].into();
     let measure = &suite.measures[0];
-    let config = measure.config(&suite.servers["a"], 8, &words, Some(1)).expect("whole");
+    let config = measure.config(&suite.servers["a"], 8, &placeholders, Some(1)).expect("whole");
     assert_eq!(config.duration.map(|duration| duration.as_secs()), Some(7));
     assert_eq!((config.concurrent, config.pin), (8, vec![1]));
     assert!(config.text.contains("127.0.0.1:77"), "{}", config.text);
-    assert_eq!(filled("a{port}{port2}{x}", &words), "a77{port2}{x}");
+    assert_eq!(fill_placeholders("a{port}{port2}{x}", &placeholders), "a77{port2}{x}");
 }
 
 #[test]
-fn ratios_are_those_of_the_runs() {
-    let (suite, results) = measured();
+fn ratios_to_the_peer_are_computed_from_the_runs() {
+    let (suite, results) = measured_suite();
     assert_eq!(ratio(&suite.measures[0], &results, "b", 8), Some(5.0));
     assert_eq!(ratio(&suite.measures[0], &results, "a", 8), None);
     assert_eq!(ratio(&suite.measures[0], &results, "b", 1), None);
@@ -97,7 +97,7 @@ fn ratios_are_those_of_the_runs() {
 }
 
 /// Returns three rounds of the first measure, with 8 clients.
-fn measured() -> (Suite, Results) {
+fn measured_suite() -> (Suite, Results) {
     let suite = read(TEXT).expect("whole");
     let mut results = Results::new(&suite, "now".into(), Machine::default());
     for (server, numbers) in [("a", [100.0, 900.0, 200.0]), ("b", [50.0, 40.0, 10.0])] {
@@ -110,67 +110,71 @@ fn measured() -> (Suite, Results) {
 }
 
 #[test]
-fn a_quick_run_is_shorter_and_leaves_out_what_it_may() {
-    let wish = Wish { quick: true, settings: Items::default() };
-    let suite = Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &wish).expect("whole");
-    let words = [("port", "77".to_string())].into();
-    let config = suite.measures[0].config(&suite.servers["a"], 8, &words, None).expect("whole");
+fn quick_suite_is_shorter_and_skips_measures_marked_optional() {
+    let overrides = LoadOverrides { quick: true, settings: Items::default() };
+    let suite =
+        Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &overrides).expect("whole");
+    let placeholders = [("port", "77".to_string())].into();
+    let config =
+        suite.measures[0].config(&suite.servers["a"], 8, &placeholders, None).expect("whole");
     assert_eq!((config.duration.map(|time| time.as_millis()), suite.repeat), (Some(100), 2));
     let Work::Tool(tool) = &suite.measures[1].work else { panic!("a tool") };
     assert_eq!(tool.units, 100);
     let judge = &suite.measures[1];
-    assert!(!judge.is_asked(&[], true) && judge.is_asked(&[], false));
-    assert!(judge.is_asked(&["judge".into()], true) && !judge.is_asked(&["put".into()], false));
+    assert!(!judge.is_selected(&[], true) && judge.is_selected(&[], false));
+    assert!(
+        judge.is_selected(&["judge".into()], true) && !judge.is_selected(&["put".into()], false)
+    );
 }
 
 #[test]
-fn a_point_that_is_run_again_replaces_itself_and_leaves_the_others() {
-    let (suite, known) = measured();
-    let mut anew = Results::new(&suite, "later".into(), Machine::default());
-    anew.left_out = vec!["b".into(), "c".into()];
-    anew.add("judge", "a", 50, true, Run { throughput: 7.0, ..Run::default() });
-    let all = anew.merged_into(Some(known.clone()));
-    assert_eq!((all.points.len(), all.left_out.clone()), (3, vec!["c".to_string()]));
-    let mut again = Results::new(&suite, "later".into(), Machine::default());
-    again.add("put", "a", 8, false, Run { throughput: 1.0, ..Run::default() });
-    let all = again.merged_into(Some(all));
-    assert!(all.point("put", "b", 8).is_none(), "half a measure would compare two days");
-    assert_eq!(all.point("put", "a", 8).map(|point| point.median.throughput), Some(1.0));
-    assert!(all.point("judge", "a", 50).is_some_and(|point| point.quick));
+fn rerun_measure_replaces_its_points_and_keeps_other_measures() {
+    let (suite, previous) = measured_suite();
+    let mut newer = Results::new(&suite, "later".into(), Machine::default());
+    newer.left_out = vec!["b".into(), "c".into()];
+    newer.add("judge", "a", 50, true, Run { throughput: 7.0, ..Run::default() });
+    let merged = newer.merged_into(Some(previous.clone()));
+    assert_eq!((merged.points.len(), merged.left_out.clone()), (3, vec!["c".to_string()]));
+    let mut rerun = Results::new(&suite, "later".into(), Machine::default());
+    rerun.add("put", "a", 8, false, Run { throughput: 1.0, ..Run::default() });
+    let merged = rerun.merged_into(Some(merged));
+    assert!(merged.point("put", "b", 8).is_none(), "half a measure would compare two days");
+    assert_eq!(merged.point("put", "a", 8).map(|point| point.median.throughput), Some(1.0));
+    assert!(merged.point("judge", "a", 50).is_some_and(|point| point.quick));
 }
 
 #[test]
-fn a_document_holds_every_chart_it_shows() {
-    let (suite, results) = measured();
+fn suite_document_links_only_charts_that_were_written() {
+    let (suite, results) = measured_suite();
     let folder = std::env::temp_dir().join(format!("bench-document-{}", std::process::id()));
     write_document(&suite, &results, &folder).expect("written");
     let text = std::fs::read_to_string(folder.join("performance.md")).expect("a document");
-    let shown: Vec<_> = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).collect();
-    assert_eq!(shown.len(), 3);
-    for (chart, _) in shown {
+    let links: Vec<_> = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).collect();
+    assert_eq!(links.len(), 3);
+    for (chart, _) in links {
         let svg = std::fs::read_to_string(folder.join(chart)).expect(chart);
         assert!(svg.starts_with("<svg"), "{chart}");
     }
-    let again = Results::read(&folder.join("performance")).expect("reads back");
-    assert_eq!(again.points.len(), results.points.len());
+    let parsed = Results::read(&folder.join("performance")).expect("reads back");
+    assert_eq!(parsed.points.len(), results.points.len());
     std::fs::remove_dir_all(&folder).expect("removed");
     let measures = &points(&suite, &results)[0].1;
     assert_eq!(charts(measures, &results).expect("drawn").len(), 3);
 }
 
 #[test]
-fn the_judges_table_is_read() {
-    let said = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
+fn redis_benchmark_csv_is_parsed() {
+    let output = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
                 \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
                 \"SET\",\"95238.10\",\"0.280\",\"0.112\",\"0.279\",\"0.359\",\"0.463\",\"0.975\"\n";
-    let (rate, latency) = redis_benchmark(said).expect("a table");
+    let (rate, latency) = redis_benchmark(output).expect("a table");
     assert_eq!((rate, latency.p50, latency.p99), (95_238.1, 279.0, 463.0));
     assert!(redis_benchmark("Could not connect").is_none());
-    assert!(redis_benchmark(said.split_once('\n').map_or("", |(names, _)| names)).is_none());
+    assert!(redis_benchmark(output.split_once('\n').map_or("", |(names, _)| names)).is_none());
 }
 
 #[test]
-fn records_have_keys_of_20_bytes_and_values_of_100_and_differ() {
+fn records_have_20_byte_keys_and_distinct_100_byte_values() {
     let file = std::env::temp_dir().join(format!("bench-records-{}", std::process::id()));
     write_records(&file, 100).expect("written");
     let text = std::fs::read_to_string(&file).expect("a file");
@@ -184,7 +188,7 @@ fn records_have_keys_of_20_bytes_and_values_of_100_and_differ() {
 }
 
 #[test]
-fn an_unknown_point_is_refused_with_those_there_are() {
+fn unknown_point_is_rejected_with_a_list_of_known_points() {
     let folder = std::env::temp_dir().join("bench-never-made");
     let options = SuiteOptions { only: vec!["pit".into()], results: folder, ..Default::default() };
     let error = super::run("s.toml", TEXT, &options, &mut |_| ()).expect_err("refused");
@@ -195,7 +199,7 @@ fn an_unknown_point_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_noted_and_the_others_go_on() {
+fn server_that_fails_to_start_is_recorded_and_other_runs_continue() {
     let text = TEXT.replace("command = [\"b\"]", "command = [\"sleep\", \"60\"]");
     let text = text.replace("\"{program}\", \"--port\", \"{port}\"", "\"false\"");
     let text = text.replace("clients = [1, 8]", "clients = [1]");
@@ -206,30 +210,30 @@ fn a_server_that_does_not_start_is_noted_and_the_others_go_on() {
         results: folder.clone(),
         documents: Some(folder.join("documents")),
         repeat: Some(2),
-        wish: Wish { quick: false, settings },
+        overrides: LoadOverrides { quick: false, settings },
         ..SuiteOptions::default()
     };
     let mut said = Vec::new();
-    let done = super::run("s.toml", &text, &options, &mut |line| said.push(line.to_string()));
-    let error = done.expect_err("two runs failed");
+    let result = super::run("s.toml", &text, &options, &mut |line| said.push(line.to_string()));
+    let error = result.expect_err("two runs failed");
     assert!(
         error.text.contains("2 runs failed") && error.text.contains("the server ended"),
         "{error}"
     );
     assert_eq!(said.len(), 4, "{said:?}");
-    let known = Results::read(&folder.join("documents/performance")).expect("written");
-    assert_eq!((known.failures.len(), known.points.len()), (2, 1));
-    assert_eq!(known.point("put", "b", 1).map(|point| point.runs.len()), Some(2));
+    let written = Results::read(&folder.join("documents/performance")).expect("written");
+    assert_eq!((written.failures.len(), written.points.len()), (2, 1));
+    assert_eq!(written.point("put", "b", 1).map(|point| point.runs.len()), Some(2));
     let document = std::fs::read_to_string(folder.join("documents/performance.md"));
     assert!(document.expect("written").contains("a run failed: put on a with 1 clients"));
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 #[test]
-fn measures_of_another_machine_stay_and_say_so() {
-    let (suite, _) = measured();
+fn results_from_another_machine_are_kept_and_labelled() {
+    let (suite, _) = measured_suite();
     let clients = |measure: &str| if measure == "put" { 1 } else { 50 };
-    let on = |processor: &str, measure: &str, rate: f64| {
+    let results_on = |processor: &str, measure: &str, rate: f64| {
         let machine = Machine { processor: processor.into(), ..Machine::default() };
         let mut results = Results::new(&suite, "now".into(), machine);
         results.add(
@@ -241,26 +245,29 @@ fn measures_of_another_machine_stay_and_say_so() {
         );
         results
     };
-    let both = on("new", "put", 2.0).merged_into(Some(on("old", "judge", 1.0)));
-    let place = |all: &Results, measure: &str| {
-        let point = all.point(measure, "a", clients(measure)).expect("it was run");
-        (point.median.throughput, point.elsewhere.as_ref().map(|one| one.processor.clone()))
+    let merged = results_on("new", "put", 2.0).merged_into(Some(results_on("old", "judge", 1.0)));
+    let rate_and_machine = |results: &Results, measure: &str| {
+        let point = results.point(measure, "a", clients(measure)).expect("it was run");
+        (point.median.throughput, point.elsewhere.as_ref().map(|machine| machine.processor.clone()))
     };
-    assert_eq!((both.machine.processor.as_str(), place(&both, "put")), ("new", (2.0, None)));
-    assert_eq!(place(&both, "judge"), (1.0, Some("old".into())));
-    let text = markdown(&suite, &both, "");
+    assert_eq!(
+        (merged.machine.processor.as_str(), rate_and_machine(&merged, "put")),
+        ("new", (2.0, None))
+    );
+    assert_eq!(rate_and_machine(&merged, "judge"), (1.0, Some("old".into())));
+    let text = markdown(&suite, &merged, "");
     assert_eq!(text.matches("Run on another machine: old").count(), 1, "{text}");
     // On the old machine again, the results of the new one name it.
-    let back = on("old", "judge", 3.0).merged_into(Some(both));
-    assert_eq!(place(&back, "judge"), (3.0, None));
-    assert_eq!(place(&back, "put"), (2.0, Some("new".into())));
+    let swapped = results_on("old", "judge", 3.0).merged_into(Some(merged));
+    assert_eq!(rate_and_machine(&swapped, "judge"), (3.0, None));
+    assert_eq!(rate_and_machine(&swapped, "put"), (2.0, Some("new".into())));
 }
 
 #[test]
-fn cpu_time_is_read_whatever_the_process_is_called() {
+fn cpu_time_parses_with_parentheses_in_the_process_name() {
     let stat = "12 (a) b (c) R 1 1 1 0 -1 4194304 100 0 0 0 70 30 5 6 20 0 1 0 100";
     assert_eq!(ticks(stat), (100, 11));
     assert_eq!(ticks(""), (0, 0));
-    assert_eq!(bound(&["a".into()], Some(1)), ["taskset", "-c", "1", "a"]);
-    assert_eq!(bound(&["a".into()], None), ["a"]);
+    assert_eq!(bind_command(&["a".into()], Some(1)), ["taskset", "-c", "1", "a"]);
+    assert_eq!(bind_command(&["a".into()], None), ["a"]);
 }

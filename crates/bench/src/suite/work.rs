@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Placeholders with their values.
-pub type Words = BTreeMap<&'static str, String>;
+pub type Placeholders = BTreeMap<&'static str, String>;
 
 /// Placeholders that stand for free ports.
 pub const PORTS: [&str; 6] = ["port", "port2", "port3", "port4", "port5", "port6"];
@@ -23,7 +23,7 @@ pub enum Work {
     Idle(Duration),
 }
 
-/// A program that loads a server.
+/// A program that generates load.
 pub struct Tool {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -32,12 +32,12 @@ pub struct Tool {
     /// True if `{records}` is replaced by the path of a file with `units` records.
     pub records: bool,
     /// Source of the speed.
-    pub gives: Gives,
+    pub speed_source: SpeedSource,
 }
 
 /// Source of a tool's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
+pub enum SpeedSource {
     /// The table of `redis-benchmark --csv`.
     RedisBenchmark,
     /// The time in which the program does its units.
@@ -45,7 +45,7 @@ pub enum Gives {
 }
 
 impl Work {
-    /// Takes `load`, `tool` or `idle`; without any of them the work is the suite's load.
+    /// Reads `load`, `tool` or `idle`; without any of them the work is the suite's load.
     pub fn read(
         items: &mut Items,
         base: &Items,
@@ -59,10 +59,10 @@ impl Work {
             return Tool::read(&item, share).map(Work::Tool);
         }
         let mut load = items.read("load", Items::default(), Item::table)?;
-        let mut all = base.clone();
+        let mut merged = base.clone();
         load.merge(settings.clone());
-        all.merge(load);
-        Ok(Work::Load(all))
+        merged.merge(load);
+        Ok(Work::Load(merged))
     }
 }
 
@@ -74,13 +74,13 @@ impl Tool {
             command: items.need("a tool", "command", Item::texts)?,
             units: ((units as f64 * share) as u64).max(1),
             records: items.read("records", false, Item::boolean)?,
-            gives: items.read("gives", Gives::Time, |item| match item.text()? {
-                "redis-benchmark" => Ok(Gives::RedisBenchmark),
-                "time" => Ok(Gives::Time),
+            speed_source: items.read("gives", SpeedSource::Time, |item| match item.text()? {
+                "redis-benchmark" => Ok(SpeedSource::RedisBenchmark),
+                "time" => Ok(SpeedSource::Time),
                 _ => Err(item.error("wants \"redis-benchmark\" or \"time\"")),
             })?,
         };
-        items.end()?;
+        items.finish()?;
         match tool.command.is_empty() {
             true => Err(item.error("wants a command with a program")),
             false => Ok(tool),
@@ -89,16 +89,16 @@ impl Tool {
 }
 
 /// Replaces each `{word}` in a text by its value.
-pub fn filled(text: &str, words: &Words) -> String {
-    words.iter().fold(text.to_string(), |text, (word, stands_for)| {
-        text.replace(&format!("{{{word}}}"), stands_for)
-    })
+pub fn fill_placeholders(text: &str, placeholders: &Placeholders) -> String {
+    placeholders
+        .iter()
+        .fold(text.to_string(), |text, (word, value)| text.replace(&format!("{{{word}}}"), value))
 }
 
 /// Parses the last row of `redis-benchmark --csv`: operations a second and latency. `None`:
 /// malformed.
-pub fn redis_benchmark(said: &str) -> Option<(f64, Percentiles)> {
-    let mut lines = said.lines().filter(|line| line.starts_with('"'));
+pub fn redis_benchmark(output: &str) -> Option<(f64, Percentiles)> {
+    let mut lines = output.lines().filter(|line| line.starts_with('"'));
     let names: Vec<_> = lines.next()?.split(',').map(|name| name.trim_matches('"')).collect();
     let row: Vec<_> = lines.next_back()?.split(',').map(|field| field.trim_matches('"')).collect();
     let field = |name: &str| -> Option<f64> {
@@ -117,11 +117,11 @@ pub fn redis_benchmark(said: &str) -> Option<(f64, Percentiles)> {
     Some((field("rps")?, latency))
 }
 
-/// Writes a file of `many` records: one a line, a key of 20 bytes, a tab, a value of 100 bytes.
-pub fn write_records(file: &Path, many: u64) -> Result<(), String> {
+/// Writes a file of `count` records: one a line, a key of 20 bytes, a tab, a value of 100 bytes.
+pub fn write_records(file: &Path, count: u64) -> Result<(), String> {
     let write = || {
         let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
-        for number in 0..many {
+        for number in 0..count {
             // Values differ from each other, so that compression gains little.
             write!(out, "key:{number:016}\t")?;
             let mut mixed = number.wrapping_add(1);

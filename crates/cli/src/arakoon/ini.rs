@@ -24,7 +24,7 @@ pub struct IniKey {
 }
 
 /// Error in a file: the line number and the text.
-pub type IniComplaint = (usize, String);
+pub type IniError = (usize, String);
 
 impl IniSection {
     /// Returns the key of this name.
@@ -35,10 +35,10 @@ impl IniSection {
 
 /// Parses a file. Fails on a repeated section or key, on a key outside a section, and on a line
 /// that is neither, because their meaning would be uncertain.
-pub fn parse(text: &str) -> Result<Vec<IniSection>, IniComplaint> {
+pub fn parse(text: &str) -> Result<Vec<IniSection>, IniError> {
     let mut sections: Vec<IniSection> = Vec::new();
-    for (at, line) in text.lines().enumerate() {
-        let (number, line) = (at + 1, line.trim());
+    for (index, line) in text.lines().enumerate() {
+        let (number, line) = (index + 1, line.trim());
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_keys_and_remarks_are_told_apart() {
+    fn sections_keys_and_comments_are_parsed() {
         let text = "# a remark\n[ global ]\ncluster = a, b\n; another\n\n[a]\nip=::1\nhome =\n";
         let sections = parse(text).expect("well formed");
         let names: Vec<_> = sections.iter().map(|s| (s.name.as_str(), s.line)).collect();
@@ -82,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_is_named_with_its_line() {
-        for (text, line, word) in [
+    fn malformed_or_duplicate_line_is_reported_by_number() {
+        for (text, line, expected) in [
             ("a = b\n", 1, "before the first section"),
             ("[a\n", 1, "no section"),
             ("[]\n", 1, "no section"),
@@ -93,7 +93,7 @@ mod tests {
         ] {
             let (at, what) = parse(text).expect_err(text);
             assert_eq!(at, line, "{text}");
-            assert!(what.contains(word), "{what}");
+            assert!(what.contains(expected), "{what}");
         }
     }
 }

@@ -5,41 +5,44 @@
 //! without a cluster opens no port that its file does not name, because machines run many clusters
 //! of one node each.
 
-use super::ini::{IniComplaint, IniSection};
+use super::ini::{IniError, IniSection};
 use super::{Configuration, addresses, required};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 impl Configuration {
-    /// Takes `ip` and `client_port`. `listen`: value of that setting from a flag, the environment
-    /// or a settings file, which override this file.
-    pub(super) fn take_listeners(
+    /// Translates `ip` and `client_port`. `listen`: value of that setting from a flag, the
+    /// environment or a settings file, which override this file.
+    pub(super) fn translate_listeners(
         &mut self,
-        own: &IniSection,
+        node_section: &IniSection,
         nodes: usize,
         listen: Option<&str>,
-    ) -> Result<(), IniComplaint> {
-        let all = addresses(own, "client_port")?;
-        let line = required(own, "ip")?.line;
+    ) -> Result<(), IniError> {
+        let all = addresses(node_section, "client_port")?;
+        let line = required(node_section, "ip")?.line;
         let (first, is_cluster) = (all[0], nodes > 1);
-        let main: Option<SocketAddr> = match listen {
+        let main_address: Option<SocketAddr> = match listen {
             // An invalid address is reported later, as the value of `listen`.
             Some(text) => text.parse().ok(),
             None => default_listen(&all, is_cluster),
         };
-        if let (None, Some(main)) = (listen, main) {
-            self.give("listen", main.to_string(), line);
+        if let (None, Some(main_address)) = (listen, main_address) {
+            self.add_setting("listen", main_address.to_string(), line);
         }
-        let open = |address: &SocketAddr| main.is_some_and(|main| covers(main, *address));
-        let mut rest: Vec<SocketAddr> = all.into_iter().filter(|address| !open(address)).collect();
+        let is_covered = |address: &SocketAddr| {
+            main_address.is_some_and(|main_address| covers(main_address, *address))
+        };
+        let mut remaining: Vec<SocketAddr> =
+            all.into_iter().filter(|address| !is_covered(address)).collect();
         if is_cluster && listen.is_some() {
-            self.give("advertise", first.to_string(), line);
-            if rest.first() == Some(&first) {
-                self.give("listen_also", rest.remove(0).to_string(), line);
+            self.add_setting("advertise", first.to_string(), line);
+            if remaining.first() == Some(&first) {
+                self.add_setting("listen_also", remaining.remove(0).to_string(), line);
             }
         }
-        if !rest.is_empty() {
-            let texts: Vec<_> = rest.iter().map(ToString::to_string).collect();
-            self.give("arakoon_listen", texts.join(","), line);
+        if !remaining.is_empty() {
+            let texts: Vec<_> = remaining.iter().map(ToString::to_string).collect();
+            self.add_setting("arakoon_listen", texts.join(","), line);
         }
         Ok(())
     }
@@ -58,14 +61,16 @@ fn default_listen(all: &[SocketAddr], is_cluster: bool) -> Option<SocketAddr> {
         IpAddr::V4(_) => IpAddr::from(Ipv4Addr::LOCALHOST),
         IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
     };
-    let here = SocketAddr::new(loopback, first.port());
+    let loopback_address = SocketAddr::new(loopback, first.port());
     // `0.0.0.0` covers that port on loopback, too.
-    let is_taken = all.iter().any(|address| *address != here && covers(*address, here));
-    (!is_taken).then_some(here)
+    let is_covered = all
+        .iter()
+        .any(|address| *address != loopback_address && covers(*address, loopback_address));
+    (!is_covered).then_some(loopback_address)
 }
 
 /// Returns true if a listener at one address excludes another one at the other.
 fn covers(listener: SocketAddr, address: SocketAddr) -> bool {
-    let any = listener.ip().is_unspecified() && (listener.is_ipv6() || address.is_ipv4());
-    listener.port() == address.port() && (any || listener.ip() == address.ip())
+    let is_wildcard = listener.ip().is_unspecified() && (listener.is_ipv6() || address.is_ipv4());
+    listener.port() == address.port() && (is_wildcard || listener.ip() == address.ip())
 }

@@ -9,16 +9,16 @@
 //! Never: reads a configuration from etcd or from an Arakoon; changes anything.
 //! Read next: `keys.rs`, which lists every key of Arakoon with its effect.
 
+mod cluster;
 mod ini;
 mod keys;
 mod listeners;
-mod several;
 
 #[cfg(test)]
 mod tests;
 
-use ini::{IniComplaint, IniKey, IniSection};
-use keys::{Fate, GLOBAL, NODE};
+use ini::{IniError, IniKey, IniSection};
+use keys::{GLOBAL, KeyEffect, NODE};
 use program::{Failure, Outcome};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -38,7 +38,7 @@ pub struct IniSetting {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// Settings that the file sets.
-    pub given: Vec<IniSetting>,
+    pub settings: Vec<IniSetting>,
     /// Warnings about keys without effect, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -53,7 +53,7 @@ pub fn read(path: &Path, node: Option<&str>, listen: Option<&str>) -> Outcome<Co
     }
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
-    let named = |(line, what): IniComplaint| Failure::invalid(format!("{shown}:{line}: {what}"));
+    let named = |(line, what): IniError| Failure::invalid(format!("{shown}:{line}: {what}"));
     let mut configuration = configure(&text, node, listen).map_err(named)?;
     for warning in &mut configuration.warnings {
         *warning = format!("{shown}:{warning}");
@@ -66,37 +66,39 @@ fn configure(
     text: &str,
     node: Option<&str>,
     listen: Option<&str>,
-) -> Result<Configuration, IniComplaint> {
+) -> Result<Configuration, IniError> {
     let sections = ini::parse(text)?;
     let section = |name: &str| sections.iter().find(|section| section.name == name);
     let global = section("global").ok_or((1, "there is no section [global]".to_string()))?;
     let members = required(global, "cluster")?;
-    let names: Vec<&str> = list(&members.value).collect();
-    let me = me(members, &names, node)?;
-    let own = section(me).ok_or_else(|| {
+    let names: Vec<&str> = comma_separated(&members.value).collect();
+    let me = own_name(members, &names, node)?;
+    let own_section = section(me).ok_or_else(|| {
         (members.line, format!("the node `{me}` has no section [{me}] in this file"))
     })?;
     let mut configuration = Configuration::default();
-    configuration.judge(global, GLOBAL, names.len())?;
-    configuration.judge(own, NODE, names.len())?;
-    configuration.take(global, own, me)?;
-    configuration.take_listeners(own, names.len(), listen)?;
-    configuration.take_home(own)?;
+    configuration.check_keys(global, GLOBAL, names.len())?;
+    configuration.check_keys(own_section, NODE, names.len())?;
+    configuration.translate_identity(global, own_section, me)?;
+    configuration.translate_listeners(own_section, names.len(), listen)?;
+    configuration.translate_home(own_section)?;
     if names.len() > 1 {
         let nodes = sections_of(&sections, members, &names)?;
-        configuration.take_several(global, members, &nodes, own)?;
+        configuration.translate_cluster(global, members, &nodes, own_section)?;
     } else {
-        several::alone(own)?;
+        cluster::check_single_node(own_section)?;
     }
-    let known = |name: &str| name == "global" || names.contains(&name);
-    let refers = |section: &IniSection| {
-        [own.find("log_config"), own.find("batched_transaction_config")]
+    let is_known = |name: &str| name == "global" || names.contains(&name);
+    let is_referenced = |section: &IniSection| {
+        [own_section.find("log_config"), own_section.find("batched_transaction_config")]
             .into_iter()
             .flatten()
             .any(|key| key.value == section.name)
     };
-    for other in sections.iter().filter(|other| !known(&other.name) && !refers(other)) {
-        configuration.warn(other.line, &format!("[{}]", other.name), "means nothing here");
+    for unknown in
+        sections.iter().filter(|unknown| !is_known(&unknown.name) && !is_referenced(unknown))
+    {
+        configuration.warn(unknown.line, &format!("[{}]", unknown.name), "means nothing here");
     }
     Ok(configuration)
 }
@@ -106,7 +108,7 @@ fn sections_of<'a>(
     sections: &'a [IniSection],
     members: &IniKey,
     names: &[&str],
-) -> Result<Vec<&'a IniSection>, IniComplaint> {
+) -> Result<Vec<&'a IniSection>, IniError> {
     let find = |name: &&str| {
         let found = sections.iter().find(|section| section.name == *name);
         found.ok_or_else(|| {
@@ -116,12 +118,12 @@ fn sections_of<'a>(
     names.iter().map(find).collect()
 }
 
-/// Returns the name of this node. A file with several nodes needs `node` to tell.
-fn me<'a>(
+/// Returns the name of this node. `node` is required if the file has several nodes.
+fn own_name<'a>(
     members: &IniKey,
     names: &[&'a str],
     node: Option<&'a str>,
-) -> Result<&'a str, IniComplaint> {
+) -> Result<&'a str, IniError> {
     let me = match (node, names) {
         (Some(node), _) => node,
         (None, [only]) => only,
@@ -136,21 +138,21 @@ fn me<'a>(
     Ok(me)
 }
 
-fn required<'a>(section: &'a IniSection, name: &str) -> Result<&'a IniKey, IniComplaint> {
+fn required<'a>(section: &'a IniSection, name: &str) -> Result<&'a IniKey, IniError> {
     section
         .find(name)
         .ok_or_else(|| (section.line, format!("`{name}` is missing in [{}]", section.name)))
 }
 
 /// Returns the addresses of a node, from its `ip` and the port under this key; at least one.
-fn addresses(section: &IniSection, port: &str) -> Result<Vec<SocketAddr>, IniComplaint> {
+fn addresses(section: &IniSection, port: &str) -> Result<Vec<SocketAddr>, IniError> {
     let (ip, port) = (required(section, "ip")?, required(section, port)?);
     let number: u16 =
         port.value.replace('_', "").parse().map_err(|_| {
             (port.line, format!("`{} = {}`: a port is wanted", port.name, port.value))
         })?;
     let mut addresses = Vec::new();
-    for word in list(&ip.value) {
+    for word in comma_separated(&ip.value) {
         let address: IpAddr = word
             .parse()
             .map_err(|_| (ip.line, format!("`ip = {}`: `{word}` is no address", ip.value)))?;
@@ -162,8 +164,8 @@ fn addresses(section: &IniSection, port: &str) -> Result<Vec<SocketAddr>, IniCom
     Ok(addresses)
 }
 
-fn list(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+fn comma_separated(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
 impl Configuration {
@@ -171,32 +173,34 @@ impl Configuration {
         self.warnings.push(format!("{line}: {what} {why}"));
     }
 
-    fn give(&mut self, name: &'static str, text: String, line: usize) {
-        self.given.push(IniSetting { name, text, line });
+    fn add_setting(&mut self, name: &'static str, text: String, line: usize) {
+        self.settings.push(IniSetting { name, text, line });
     }
 
     /// Checks every key of a section, and warns of keys without effect. Fails on an unsupported
     /// value.
-    fn judge(
+    fn check_keys(
         &mut self,
         section: &IniSection,
         table: &[keys::KeyRow],
         nodes: usize,
-    ) -> Result<(), IniComplaint> {
+    ) -> Result<(), IniError> {
         for key in &section.keys {
             let name = format!("`{}`", key.name);
             let Some(row) = table.iter().find(|row| row.names.contains(&key.name.as_str())) else {
                 self.warn(key.line, &name, "is no key of Arakoon that is known here");
                 continue;
             };
-            match row.fate {
-                Fate::Taken => {}
-                Fate::AmongSeveral(_) if nodes > 1 => {}
-                Fate::AmongSeveral(why) | Fate::Nothing(why) => self.warn(key.line, &name, why),
-                Fate::Only(wanted, why) => {
-                    if !wanted.contains(&key.value.to_ascii_lowercase().as_str()) {
-                        let what = format!("`{} = {}`: {why}", key.name, key.value);
-                        return Err((key.line, what));
+            match row.effect {
+                KeyEffect::Translated => {}
+                KeyEffect::InCluster(_) if nodes > 1 => {}
+                KeyEffect::InCluster(why) | KeyEffect::NoEffect(why) => {
+                    self.warn(key.line, &name, why)
+                }
+                KeyEffect::OnlyValues(allowed, why) => {
+                    if !allowed.contains(&key.value.to_ascii_lowercase().as_str()) {
+                        let message = format!("`{} = {}`: {why}", key.name, key.value);
+                        return Err((key.line, message));
                     }
                 }
             }
@@ -204,39 +208,39 @@ impl Configuration {
         Ok(())
     }
 
-    fn take(
+    fn translate_identity(
         &mut self,
         global: &IniSection,
-        own: &IniSection,
+        own_section: &IniSection,
         me: &str,
-    ) -> Result<(), IniComplaint> {
-        self.give("name", me.into(), own.line);
+    ) -> Result<(), IniError> {
+        self.add_setting("name", me.into(), own_section.line);
         let id = required(global, "cluster_id")?;
-        self.give("arakoon_clusters", id.value.clone(), id.line);
+        self.add_setting("arakoon_clusters", id.value.clone(), id.line);
         Ok(())
     }
 
-    fn take_home(&mut self, own: &IniSection) -> Result<(), IniComplaint> {
-        let home = required(own, "home")?;
+    fn translate_home(&mut self, own_section: &IniSection) -> Result<(), IniError> {
+        let home = required(own_section, "home")?;
         // Credenza has a folder of its own, so Arakoon's files stay unchanged.
         let data = Path::new(&home.value).join("credenza").display().to_string();
-        self.give("data_dir", data, home.line);
-        self.take_level(own)
+        self.add_setting("data_dir", data, home.line);
+        self.translate_log_level(own_section)
     }
 
-    fn take_level(&mut self, own: &IniSection) -> Result<(), IniComplaint> {
-        if let Some(level) = own.find("log_level") {
-            let ours = match level.value.to_ascii_lowercase().as_str() {
+    fn translate_log_level(&mut self, own_section: &IniSection) -> Result<(), IniError> {
+        if let Some(level) = own_section.find("log_level") {
+            let level_name = match level.value.to_ascii_lowercase().as_str() {
                 "debug" => "debug",
                 "info" | "notice" => "info",
                 "warning" => "warn",
                 "error" | "fatal" => "error",
                 _ => {
-                    let what = format!("`log_level = {}` is no level of Arakoon", level.value);
-                    return Err((level.line, what));
+                    let message = format!("`log_level = {}` is no level of Arakoon", level.value);
+                    return Err((level.line, message));
                 }
             };
-            self.give("log_level", ours.into(), level.line);
+            self.add_setting("log_level", level_name.into(), level.line);
         }
         Ok(())
     }

@@ -27,21 +27,24 @@ fsync = false
 colour = red
 ";
 
-fn configured(text: &str, node: Option<&str>) -> Result<Configuration, IniComplaint> {
+fn translated(text: &str, node: Option<&str>) -> Result<Configuration, IniError> {
     configure(text, node, None)
 }
 
-fn complaint(text: &str, node: Option<&str>) -> IniComplaint {
-    configured(text, node).expect_err("it can't be mapped")
+fn translation_error(text: &str, node: Option<&str>) -> IniError {
+    translated(text, node).expect_err("it can't be mapped")
 }
 
 #[test]
-fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
-    let found = configured(ONE, Some("arakoon_0")).expect("it can be mapped");
-    let given: Vec<_> =
-        found.given.iter().map(|given| (given.name, given.text.as_str(), given.line)).collect();
+fn mappable_keys_become_settings_and_other_keys_warn_once() {
+    let configuration = translated(ONE, Some("arakoon_0")).expect("it can be mapped");
+    let settings: Vec<_> = configuration
+        .settings
+        .iter()
+        .map(|setting| (setting.name, setting.text.as_str(), setting.line))
+        .collect();
     assert_eq!(
-        given,
+        settings,
         [
             ("name", "arakoon_0", 13),
             ("arakoon_clusters", "ricky", 4),
@@ -51,13 +54,13 @@ fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
             ("log_level", "info", 18),
         ]
     );
-    let warned: Vec<_> = found
+    let warnings: Vec<_> = configuration
         .warnings
         .iter()
         .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
         .collect();
     assert_eq!(
-        warned,
+        warnings,
         [
             "5: `lease_period`",
             "16: `messaging_port`",
@@ -67,27 +70,32 @@ fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
             "22: `colour`",
         ]
     );
-    assert_eq!(configured(ONE, None), Ok(found), "the only node needs no name");
+    assert_eq!(translated(ONE, None), Ok(configuration), "the only node needs no name");
 }
 
 /// Returns the listener settings that a file gives, with `listen` set elsewhere or not.
 fn listeners(text: &str, node: &str, listen: Option<&str>) -> Vec<(&'static str, String)> {
-    let found = configure(text, Some(node), listen).expect("it can be mapped");
-    let is_one = |given: &&IniSetting| given.name.contains("listen") || given.name == "advertise";
-    let all = found.given.iter().filter(|given| given.name != "peer_listen").filter(is_one);
-    all.map(|given| (given.name, given.text.clone())).collect()
+    let configuration = configure(text, Some(node), listen).expect("it can be mapped");
+    let is_listener =
+        |setting: &&IniSetting| setting.name.contains("listen") || setting.name == "advertise";
+    let all = configuration
+        .settings
+        .iter()
+        .filter(|setting| setting.name != "peer_listen")
+        .filter(is_listener);
+    all.map(|setting| (setting.name, setting.text.clone())).collect()
 }
 
 #[test]
-fn a_node_alone_opens_the_ports_of_its_file_and_no_other() {
-    let of = |ip: &str, listen| {
+fn single_node_listen_addresses_follow_ip_and_client_port() {
+    let listeners_of = |ip: &str, listen| {
         let text = ONE.replacen("ip = 127.0.0.1, ::1", &format!("ip = {ip}"), 1);
         listeners(&text, "arakoon_0", listen)
     };
-    let given = |all: &[(&'static str, &str)]| {
+    let settings = |all: &[(&'static str, &str)]| {
         all.iter().map(|(name, text)| (*name, text.to_string())).collect::<Vec<_>>()
     };
-    assert_eq!(of("127.0.0.1", None), given(&[("listen", "127.0.0.1:4000")]));
+    assert_eq!(listeners_of("127.0.0.1", None), settings(&[("listen", "127.0.0.1:4000")]));
     // Beyond loopback only Arakoon's protocol is served; the others are on loopback.
     for (ip, listen, arakoon) in [
         ("10.0.0.1", "127.0.0.1:4000", "10.0.0.1:4000"),
@@ -95,46 +103,57 @@ fn a_node_alone_opens_the_ports_of_its_file_and_no_other() {
         ("10.0.0.1, 10.1.0.1", "127.0.0.1:4000", "10.0.0.1:4000,10.1.0.1:4000"),
         ("fd00::1", "[::1]:4000", "[fd00::1]:4000"),
     ] {
-        assert_eq!(of(ip, None), given(&[("listen", listen), ("arakoon_listen", arakoon)]), "{ip}");
+        assert_eq!(
+            listeners_of(ip, None),
+            settings(&[("listen", listen), ("arakoon_listen", arakoon)]),
+            "{ip}"
+        );
     }
     // These addresses cover the port on loopback, so `listen` keeps its default.
     for ip in ["0.0.0.0", "::"] {
-        assert_eq!(of(ip, None).len(), 1, "{ip}: {:?}", of(ip, None));
-        assert_eq!(of(ip, None)[0].0, "arakoon_listen");
+        assert_eq!(listeners_of(ip, None).len(), 1, "{ip}: {:?}", listeners_of(ip, None));
+        assert_eq!(listeners_of(ip, None)[0].0, "arakoon_listen");
     }
     // The other source's value stays, and the node also listens at all addresses of the file.
     let both = "127.0.0.1:4000,[::1]:4000";
     for listen in ["127.0.0.1:7711", "127.0.0.1:0", "10.0.0.1:4000", "no address"] {
-        assert_eq!(of("127.0.0.1, ::1", Some(listen)), given(&[("arakoon_listen", both)]));
+        assert_eq!(
+            listeners_of("127.0.0.1, ::1", Some(listen)),
+            settings(&[("arakoon_listen", both)])
+        );
     }
-    let second = given(&[("arakoon_listen", "[::1]:4000")]);
-    assert_eq!(of("127.0.0.1, ::1", Some("127.0.0.1:4000")), second, "it is open already");
-    assert_eq!(of("127.0.0.1, ::1", Some("0.0.0.0:4000")), second);
-    assert_eq!(of("127.0.0.1, ::1", Some("[::]:4000")), []);
+    let second = settings(&[("arakoon_listen", "[::1]:4000")]);
+    assert_eq!(
+        listeners_of("127.0.0.1, ::1", Some("127.0.0.1:4000")),
+        second,
+        "it is open already"
+    );
+    assert_eq!(listeners_of("127.0.0.1, ::1", Some("0.0.0.0:4000")), second);
+    assert_eq!(listeners_of("127.0.0.1, ::1", Some("[::]:4000")), []);
 }
 
 /// Nodes send requests to each other at the first `ip` and `client_port`, whatever `listen` is.
 #[test]
-fn a_node_among_several_is_reached_at_its_file_s_address_whatever_listen_says() {
-    let of = |listen| listeners(THREE, "b", listen);
-    let given = |all: &[(&'static str, &str)]| {
+fn cluster_node_is_reachable_at_its_first_ip_despite_listen() {
+    let listeners_of = |listen| listeners(THREE, "b", listen);
+    let settings = |all: &[(&'static str, &str)]| {
         all.iter().map(|(name, text)| (*name, text.to_string())).collect::<Vec<_>>()
     };
     let (first, second) = ("10.0.0.2:4000", "10.1.0.2:4000");
-    assert_eq!(of(None), given(&[("listen", first), ("arakoon_listen", second)]));
+    assert_eq!(listeners_of(None), settings(&[("listen", first), ("arakoon_listen", second)]));
     for listen in ["127.0.0.1:7711", "0.0.0.0:7711", "10.1.0.2:7711"] {
         let expected = [("advertise", first), ("listen_also", first), ("arakoon_listen", second)];
-        assert_eq!(of(Some(listen)), given(&expected), "{listen}");
+        assert_eq!(listeners_of(Some(listen)), settings(&expected), "{listen}");
     }
     let expected = [("advertise", first), ("arakoon_listen", second)];
-    assert_eq!(of(Some(first)), given(&expected), "it is open already");
-    assert_eq!(of(Some("0.0.0.0:4000")), given(&expected[..1]));
+    assert_eq!(listeners_of(Some(first)), settings(&expected), "it is open already");
+    assert_eq!(listeners_of(Some("0.0.0.0:4000")), settings(&expected[..1]));
     let expected = [("advertise", first), ("listen_also", first)];
-    assert_eq!(of(Some(second)), given(&expected));
+    assert_eq!(listeners_of(Some(second)), settings(&expected));
 }
 
 #[test]
-fn what_can_t_be_mapped_names_its_line() {
+fn unmappable_key_is_refused_with_its_line() {
     let cases = [
         ("cluster = arakoon_0", "", 2, "`cluster` is missing"),
         ("cluster = arakoon_0", "cluster = other", 3, "no node `arakoon_0`"),
@@ -151,23 +170,23 @@ fn what_can_t_be_mapped_names_its_line() {
         ("fsync = false", "witness = true", 21, "votes"),
         ("colour = red", "what is this", 22, "neither"),
     ];
-    for (before, after, line, words) in cases {
+    for (before, after, line, expected) in cases {
         let text = ONE.replacen(before, after, 1);
-        let (at, what) = complaint(&text, Some("arakoon_0"));
-        assert_eq!(at, line, "{after}: {what}");
-        assert!(what.contains(words), "{after}: {what}");
+        let (at_line, what) = translation_error(&text, Some("arakoon_0"));
+        assert_eq!(at_line, line, "{after}: {what}");
+        assert!(what.contains(expected), "{after}: {what}");
     }
     let harmless = ONE.replacen("lease_period = 10", "readonly = False", 1);
-    assert!(configured(&harmless, None).is_ok());
+    assert!(translated(&harmless, None).is_ok());
 }
 
 #[test]
-fn a_file_of_several_nodes_wants_to_be_told_which() {
+fn config_without_node_name_or_required_section_is_refused() {
     let text = "[global]\ncluster = a, b\ncluster_id = x\n";
-    let (line, what) = complaint(text, None);
+    let (line, what) = translation_error(text, None);
     assert_eq!((line, what.contains("--name")), (2, true), "{what}");
-    assert_eq!(complaint("[other]\n", None).0, 1);
-    let (line, what) = complaint("[global]\ncluster = a\ncluster_id = x\n", None);
+    assert_eq!(translation_error("[other]\n", None).0, 1);
+    let (line, what) = translation_error("[global]\ncluster = a\ncluster_id = x\n", None);
     assert_eq!((line, what.contains("[a]")), (2, true), "{what}");
 }
 
@@ -193,19 +212,19 @@ home = /srv/c
 ";
 
 #[test]
-fn of_several_nodes_the_first_makes_the_cluster_and_the_others_join_it() {
-    let given = |node| {
-        let found = configured(THREE, Some(node)).expect("it can be mapped");
-        let texts = found.given.into_iter().map(|given| (given.name, given.text));
-        (texts.collect::<std::collections::BTreeMap<_, _>>(), found.warnings)
+fn first_listed_node_bootstraps_and_later_nodes_join() {
+    let settings_of = |node| {
+        let configuration = translated(THREE, Some(node)).expect("it can be mapped");
+        let texts = configuration.settings.into_iter().map(|setting| (setting.name, setting.text));
+        (texts.collect::<std::collections::BTreeMap<_, _>>(), configuration.warnings)
     };
-    let (first, warnings) = given("a");
+    let (first, warnings) = settings_of("a");
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!((first["listen"].as_str(), first.get("join")), ("10.0.0.1:4000", None));
     assert_eq!(first["bootstrap_peers"], "10.0.0.2:4000,10.0.0.3:4000");
     assert_eq!(first["peer_listen"], "10.0.0.1:4010");
     assert_eq!(first.get("arakoon_listen"), None, "its clients speak at the main address");
-    let (second, warnings) = given("b");
+    let (second, warnings) = settings_of("b");
     assert_eq!((second["name"].as_str(), second["listen"].as_str()), ("b", "10.0.0.2:4000"));
     assert_eq!(second["join"], "10.0.0.1:4000,10.0.0.3:4000");
     assert_eq!(second.get("bootstrap_peers"), None);
@@ -215,130 +234,133 @@ fn of_several_nodes_the_first_makes_the_cluster_and_the_others_join_it() {
 }
 
 #[test]
-fn a_node_among_several_needs_the_first_and_a_port_for_the_others() {
+fn cluster_node_requires_first_node_address_and_messaging_port() {
     let without = THREE.replacen("[a]\nip = 10.0.0.1\nclient_port = 4000\n", "[a]\n", 1);
-    let (line, what) = complaint(&without, Some("b"));
+    let (line, what) = translation_error(&without, Some("b"));
     assert_eq!((line, what.contains("`ip` is missing in [a]")), (4, true), "{what}");
     let without = THREE.replacen("[a]", "[other]", 1);
-    let (_, what) = complaint(&without, Some("b"));
+    let (_, what) = translation_error(&without, Some("b"));
     assert!(what.contains("no section [a]"), "{what}");
     let without = THREE.replace("messaging_port = 4010\n", "");
-    let (_, what) = complaint(&without, Some("b"));
+    let (_, what) = translation_error(&without, Some("b"));
     assert!(what.contains("`messaging_port` is missing in [b]"), "{what}");
-    let (line, what) = complaint(THREE, None);
+    let (line, what) = translation_error(THREE, None);
     assert_eq!((line, what.contains("--name")), (2, true), "{what}");
 }
 
 #[test]
-fn sections_of_strangers_are_named_and_those_of_a_keeper_too() {
+fn unknown_section_causes_a_warning() {
     let text = format!("{ONE}[nursery]\ncluster_id = keeper\n");
-    let found = configured(&text, None).expect("it can be mapped");
-    assert!(found.warnings.contains(&"23: [nursery] means nothing here".to_string()));
+    let configuration = translated(&text, None).expect("it can be mapped");
+    assert!(configuration.warnings.contains(&"23: [nursery] means nothing here".to_string()));
 }
 
 #[test]
-fn a_configuration_elsewhere_is_refused_in_words() {
+fn config_stored_in_etcd_is_refused_with_a_remedy() {
     let refused = read(Path::new("etcd://127.0.0.1:2379/ricky"), None, None).expect_err("no file");
     assert!(refused.to_string().contains("write it into one"), "{refused}");
 }
 
 #[test]
-fn who_is_to_be_master_is_taken_over() {
+fn master_keys_map_to_forced_or_preferred_masters() {
     let with = |line: &str| THREE.replacen("cluster_id = ricky", line, 1);
-    let given = |lines: &str| {
+    let master_setting = |lines: &str| {
         let text = with(&format!("cluster_id = ricky\n{lines}"));
-        let found = configured(&text, Some("a")).expect("it can be mapped");
-        assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-        let named = |given: &&IniSetting| {
-            given.name.ends_with("_master") || given.name.ends_with("_masters")
+        let configuration = translated(&text, Some("a")).expect("it can be mapped");
+        assert!(configuration.warnings.is_empty(), "{:?}", configuration.warnings);
+        let named = |setting: &&IniSetting| {
+            setting.name.ends_with("_master") || setting.name.ends_with("_masters")
         };
-        let named: Vec<_> = found.given.iter().filter(named).cloned().collect();
+        let named: Vec<_> = configuration.settings.iter().filter(named).cloned().collect();
         let [only] = &named[..] else { panic!("one setting: {named:?}") };
         (only.name, only.text.clone(), only.line)
     };
-    assert_eq!(given("master = c"), ("forced_master", "c".into(), 4));
-    let preferred = given("master = c\npreferred_master = true");
+    assert_eq!(master_setting("master = c"), ("forced_master", "c".into(), 4));
+    let preferred = master_setting("master = c\npreferred_master = true");
     assert_eq!(preferred, ("preferred_masters", "c".into(), 4));
-    let preferred = given("preferred_master = false\npreferred_masters = c, a");
+    let preferred = master_setting("preferred_master = false\npreferred_masters = c, a");
     assert_eq!(preferred, ("preferred_masters", "c,a".into(), 5));
-    for (lines, line, words) in [
+    for (lines, line, expected) in [
         ("master = d", 4, "no node `d`"),
         ("preferred_masters = a, d", 4, "no node `d`"),
         ("master = a, b", 4, "one node"),
         ("master = a\npreferred_masters = b", 5, "say one"),
     ] {
         let text = with(&format!("cluster_id = ricky\n{lines}"));
-        let (at, what) = complaint(&text, Some("a"));
-        assert_eq!((at, what.contains(words)), (line, true), "{lines}: {what}");
+        let (at, what) = translation_error(&text, Some("a"));
+        assert_eq!((at, what.contains(expected)), (line, true), "{lines}: {what}");
     }
-    let alone = ONE.replacen("lease_period = 10", "master = arakoon_0", 1);
-    let found = configured(&alone, None).expect("it means nothing to one alone");
-    assert!(found.warnings[0].starts_with("5: `master`"), "{:?}", found.warnings);
+    let single_node = ONE.replacen("lease_period = 10", "master = arakoon_0", 1);
+    let configuration = translated(&single_node, None).expect("it means nothing to one alone");
+    assert!(configuration.warnings[0].starts_with("5: `master`"), "{:?}", configuration.warnings);
 }
 
 #[test]
-fn learners_and_witnesses_join_as_such() {
-    let of = |node: &str, second: &str, third: &str| {
+fn learner_and_witness_keys_map_to_join_as() {
+    let join_as = |node: &str, second: &str, third: &str| {
         let text = THREE.replacen("[b]\n", &format!("[b]\n{second}"), 1).replacen(
             "[c]\n",
             &format!("[c]\n{third}"),
             1,
         );
-        let found = configured(&text, Some(node))?;
-        let joins = found.given.into_iter().find(|given| given.name == "join_as");
-        Ok::<_, IniComplaint>(joins.map(|given| given.text))
+        let configuration = translated(&text, Some(node))?;
+        let joins = configuration.settings.into_iter().find(|setting| setting.name == "join_as");
+        Ok::<_, IniError>(joins.map(|setting| setting.text))
     };
     let (learner, witness) = ("learner = true\n", "witness = TRUE\n");
-    assert_eq!(of("b", learner, witness), Ok(Some("learner".into())));
-    assert_eq!(of("c", learner, witness), Ok(Some("witness".into())));
-    assert_eq!(of("a", learner, witness), Ok(None), "it makes the cluster");
-    assert_eq!(of("b", "learner = false\nwitness = False\n", witness), Ok(None));
-    for (second, third, words) in [
+    assert_eq!(join_as("b", learner, witness), Ok(Some("learner".into())));
+    assert_eq!(join_as("c", learner, witness), Ok(Some("witness".into())));
+    assert_eq!(join_as("a", learner, witness), Ok(None), "it makes the cluster");
+    assert_eq!(join_as("b", "learner = false\nwitness = False\n", witness), Ok(None));
+    for (second, third, expected) in [
         ("learner = true\nwitness = true\n", "", "one of both"),
         ("learner = perhaps\n", "", "true or false"),
         (witness, witness, "no more witnesses"),
     ] {
         // The result is the same whichever node reads the file.
         for node in ["a", "b", "c"] {
-            let (_, what) = of(node, second, third).expect_err(words);
-            assert!(what.contains(words), "{what}");
+            let (_, what) = join_as(node, second, third).expect_err(expected);
+            assert!(what.contains(expected), "{what}");
         }
     }
     let first = THREE.replacen("[a]\n", "[a]\nwitness = true\n", 1);
     for node in ["a", "b"] {
-        let (line, what) = complaint(&first, Some(node));
+        let (line, what) = translation_error(&first, Some(node));
         assert_eq!((line, what.contains("name another one first")), (5, true), "{what}");
     }
     let master = THREE
         .replacen("cluster_id = ricky", "cluster_id = ricky\nmaster = c", 1)
         .replacen("[c]\n", "[c]\nwitness = true\n", 1);
-    let (line, what) = complaint(&master, Some("a"));
+    let (line, what) = translation_error(&master, Some("a"));
     assert_eq!((line, what.contains("no master")), (4, true), "{what}");
 }
 
 #[test]
-fn a_lease_is_taken_in_seconds_and_a_quorum_where_it_is_the_majority() {
+fn lease_period_maps_to_lease_ms_and_non_majority_quorum_warns() {
     let with = |lines: &str| {
         let text = THREE.replacen("cluster_id = ricky", &format!("cluster_id = ricky\n{lines}"), 1);
-        configured(&text, Some("a"))
+        translated(&text, Some("a"))
     };
-    let lease = |text: &str| {
+    let lease_setting = |text: &str| {
         let found = with(&format!("lease_period = {text}"))?;
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-        Ok::<_, IniComplaint>(found.given.into_iter().find(|given| given.name == "lease_ms"))
+        Ok::<_, IniError>(found.settings.into_iter().find(|setting| setting.name == "lease_ms"))
     };
     for seconds in ["1", "10", "60"] {
-        let given = lease(seconds).expect("it can be had").expect("it is taken");
-        assert_eq!((given.text, given.line), (format!("{seconds}s"), 4));
+        let setting = lease_setting(seconds).expect("it can be had").expect("it is taken");
+        assert_eq!((setting.text, setting.line), (format!("{seconds}s"), 4));
     }
     for text in ["0", "61", "soon", "-1"] {
-        let (line, what) = lease(text).expect_err("no such lease");
+        let (line, what) = lease_setting(text).expect_err("no such lease");
         assert_eq!((line, what.contains("wanted")), (4, true), "{what}");
     }
-    let warned = |quorum: &str| with(&format!("quorum = {quorum}")).expect("it is taken").warnings;
-    assert_eq!(warned("2"), Vec::<String>::new());
+    let quorum_warnings =
+        |quorum: &str| with(&format!("quorum = {quorum}")).expect("it is taken").warnings;
+    assert_eq!(quorum_warnings("2"), Vec::<String>::new());
     for quorum in ["1", "3"] {
-        let [only] = &warned(quorum)[..] else { panic!("one warning: {:?}", warned(quorum)) };
+        let [only] = &quorum_warnings(quorum)[..] else {
+            panic!("one warning: {:?}", quorum_warnings(quorum))
+        };
         assert!(only.starts_with("4: `quorum` means nothing here: 2 of 3"), "{only}");
     }
     assert!(with("quorum = most").is_err());
@@ -347,17 +369,17 @@ fn a_lease_is_taken_in_seconds_and_a_quorum_where_it_is_the_majority() {
     let d = THREE[THREE.find("[c]").expect("a section")..].replacen("[c]", "[d]", 1);
     let four =
         format!("{four}{d}").replacen("cluster_id = ricky", "cluster_id = ricky\nquorum = 2", 1);
-    let found = configured(&four, Some("a")).expect("it is taken").warnings;
+    let found = translated(&four, Some("a")).expect("it is taken").warnings;
     assert!(found[0].contains("`credenza group quorum 1 2` sets it"), "{found:?}");
     let witnesses = four.replacen("[b]\n", "[b]\nwitness = true\n", 1).replacen(
         "[c]\n",
         "[c]\nwitness = true\n",
         1,
     );
-    let found = configured(&witnesses, Some("a")).expect("it is taken").warnings;
+    let found = translated(&witnesses, Some("a")).expect("it is taken").warnings;
     assert!(found[0].contains("means nothing here"), "{found:?}");
     // For a node without a cluster they have no effect.
-    let alone = ONE.replacen("lease_period = 10", "quorum = 1", 1);
-    let found = configured(&alone, None).expect("it is taken");
+    let single_node = ONE.replacen("lease_period = 10", "quorum = 1", 1);
+    let found = translated(&single_node, None).expect("it is taken");
     assert!(found.warnings[0].starts_with("5: `quorum` means nothing"), "{:?}", found.warnings);
 }

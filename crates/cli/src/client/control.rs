@@ -3,10 +3,10 @@
 use super::{Client, HttpCall, encode};
 use api::{
     Blob, BucketMove, BucketReply, Buckets, Checkpoint, CheckpointTarget, Checkpoints,
-    ClusterStatus, DesiredMember, DesiredMembers, DesiredQuorum, Emptied, EmptyPrefix,
-    GroupPlacement, JoinTokenReply, Joined, MasterTransfer, Members, MoveTo, NewGroup, NewMember,
-    NewToken, NodeStatus, PartChange, Pass, Replacement, Ring, RingChange, RingEpoch, RingPlan,
-    RingTransfers, SectionLevels, Types, Whole,
+    ClusterStatus, ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix,
+    EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, MasterTransfer,
+    Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange, Replacement, Ring,
+    RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels, Types,
 };
 use base::BucketName;
 use hyper::Method;
@@ -17,23 +17,23 @@ const MEMBERS: &str = "/v1/cluster/members";
 /// Number of buckets in a page.
 const PAGE_BUCKETS: usize = 1_000;
 
-fn member(name: &str, rest: &str) -> String {
+fn member_path(name: &str, rest: &str) -> String {
     format!("{MEMBERS}/{}{rest}", encode(name.as_bytes()))
 }
 
 /// Encodes a checkpoint's name for a path; a dot needs no encoding there.
-fn checkpoint(name: &str) -> String {
+fn checkpoint_path(name: &str) -> String {
     format!("/v1/admin/checkpoints/{}", encode(name.as_bytes()).replace("%2E", "."))
 }
 
 /// Returns the path of a page of buckets.
-pub(super) fn bucket_page(after: Option<&str>) -> String {
+pub(super) fn bucket_page_path(after: Option<&str>) -> String {
     let after = after.map(|name| format!("&after={}", encode(name.as_bytes())));
     format!("/v1/buckets?limit={PAGE_BUCKETS}{}", after.unwrap_or_default())
 }
 
-fn whole(number: u32) -> Whole {
-    Whole(number.into())
+fn integer(number: u32) -> Integer {
+    Integer(number.into())
 }
 
 /// Defines a method for each request: `name(arguments): METHOD path, body => answer`.
@@ -51,23 +51,24 @@ macro_rules! requests {
 }
 
 requests! {
-    /// Returns the node as it sees itself.
+    /// Returns the status of the node.
     status(): GET "/status" => NodeStatus;
-    /// Returns the cluster as this node sees it, with the reports of the groups' masters.
+    /// Returns the cluster in the view of this node, with the reports of the groups' masters.
     cluster(): GET "/v1/cluster" => ClusterStatus;
 
     /// Returns the members and the placement of groups in the directory.
     members(): GET MEMBERS => Members;
     /// Adds a node to the cluster. Returns the cluster that it has joined.
-    add_member(joining: &NewMember): POST MEMBERS, joining => Joined;
+    add_member(joining: &NewMember): POST MEMBERS, joining => JoinReply;
     /// Removes a member from the cluster.
-    remove_member(name: &str): DELETE member(name, "") => ();
+    remove_member(name: &str): DELETE member_path(name, "") => ();
     /// Replaces a member by another one. `None`: by the next new node of the same name.
     replace_member(name: &str, by: Option<String>):
-        POST member(name, "/replace"), Replacement { by } => ();
+        POST member_path(name, "/replace"), Replacement { by } => ();
     /// Sets a member's part in a group. `None`: in all groups.
     set_part(name: &str, part: &str, group: Option<u32>):
-        PUT member(name, "/part"), PartChange { part: part.into(), group: group.map(whole) } => ();
+        PUT member_path(name, "/part"),
+        PartChange { part: part.into(), group: group.map(integer) } => ();
     /// Creates a join token.
     make_token(token: &NewToken): POST "/v1/cluster/tokens", token => JoinTokenReply;
     /// Revokes all join tokens.
@@ -85,12 +86,12 @@ requests! {
     /// Sets the number of voters of a group that save an entry. `None`: a majority.
     set_quorum(group: u32, quorum: Option<u8>):
         PUT format!("{GROUPS}/{group}/quorum"),
-        DesiredQuorum { quorum: quorum.map(|quorum| whole(quorum.into())) } => ();
+        DesiredQuorum { quorum: quorum.map(|quorum| integer(quorum.into())) } => ();
     /// Transfers mastership of a group to another voter.
     transfer(group: u32, to: &str):
         POST format!("{GROUPS}/{group}/transfer"), MasterTransfer { to: to.into() } => ();
     /// Starts a comparison of a group's replicas.
-    verify_group(group: u32): POST format!("{GROUPS}/{group}/verify") => Pass;
+    verify_group(group: u32): POST format!("{GROUPS}/{group}/verify") => ComparisonPass;
 
     /// Returns the owners of the partitions of available buckets.
     ring(): GET "/v1/cluster/ring" => Ring;
@@ -104,29 +105,29 @@ requests! {
     clear_plan(): DELETE "/v1/cluster/ring/plan" => ();
     /// Commits the planned changes if the ring is still at this epoch.
     commit_plan(epoch: u64):
-        POST "/v1/cluster/ring/commit", RingEpoch { epoch: Some(Whole(epoch)) } => Ring;
+        POST "/v1/cluster/ring/commit", RingEpoch { epoch: Some(Integer(epoch)) } => Ring;
     /// Cancels the present change of the ring.
     cancel_ring(): POST "/v1/cluster/ring/cancel" => Ring;
     /// Returns the progress of the present change of the ring.
     transfers(): GET "/v1/cluster/ring/transfers" => RingTransfers;
 
     /// Returns a page of the consistent buckets, after one of them. `None`: the first page.
-    bucket_page(after: Option<&str>): GET bucket_page(after) => Buckets;
+    bucket_page(after: Option<&str>): GET bucket_page_path(after) => Buckets;
     /// Returns a bucket.
     bucket(bucket: &BucketName): GET format!("/v1/buckets/{bucket}") => BucketReply;
     /// Returns all bucket types.
     types(): GET "/v1/types" => Types;
     /// Returns the group of a bucket, and the progress of its move.
-    movement(bucket: &BucketName): GET format!("/v1/buckets/{bucket}/move") => BucketMove;
+    bucket_move(bucket: &BucketName): GET format!("/v1/buckets/{bucket}/move") => BucketMove;
     /// Starts to move a bucket to another group.
     move_bucket(bucket: &BucketName, group: u32):
-        POST format!("/v1/buckets/{bucket}/move"), MoveTo { group: whole(group) } => ();
+        POST format!("/v1/buckets/{bucket}/move"), MoveRequest { group: integer(group) } => ();
     /// Cancels the move of a bucket.
     cancel_move(bucket: &BucketName): DELETE format!("/v1/buckets/{bucket}/move") => ();
     /// Deletes keys under a prefix, for about a second. The answer says how to continue.
     empty_prefix(bucket: &BucketName, prefix: &[u8], token: Option<String>):
         POST format!("/v1/buckets/{bucket}/empty_prefix"),
-        EmptyPrefix { prefix: Blob::from(prefix), r#continue: token } => Emptied;
+        EmptyPrefix { prefix: Blob::from(prefix), r#continue: token } => EmptyPrefixProgress;
 
     /// Creates a checkpoint.
     make_checkpoint(name: &str):
@@ -134,9 +135,9 @@ requests! {
     /// Returns all checkpoints.
     checkpoints(): GET "/v1/admin/checkpoints" => Checkpoints;
     /// Removes a checkpoint.
-    remove_checkpoint(name: &str): DELETE checkpoint(name) => ();
+    remove_checkpoint(name: &str): DELETE checkpoint_path(name) => ();
     /// Returns the levels of the log by section.
     log_levels(): GET "/v1/admin/log-levels" => SectionLevels;
-    /// Sets levels of the log. Returns all levels as they are then.
+    /// Sets levels of the log. Returns all levels after the change.
     set_log_levels(levels: &SectionLevels): PUT "/v1/admin/log-levels", levels => SectionLevels;
 }

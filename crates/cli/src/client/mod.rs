@@ -31,7 +31,7 @@ pub struct Address {
     #[arg(long, env = "CREDENZA_URL", default_value = "http://127.0.0.1:7711", global = true)]
     pub url: String,
     /// Longest wait for an answer
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, global = true)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout, global = true)]
     #[arg(allow_hyphen_values = true)]
     pub timeout: Duration,
 }
@@ -43,7 +43,7 @@ impl Address {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+fn timeout(text: &str) -> Result<Duration, String> {
     crate::settings::units::time_with_unit_ms(text).map(Duration::from_millis)
 }
 
@@ -99,7 +99,7 @@ impl HttpResponse {
     pub fn read<T: DeserializeOwned>(&self) -> Outcome<T> {
         let body = if self.body.is_empty() { b"null" } else { &self.body[..] };
         let read = serde_json::from_slice(body);
-        read.map_err(|error| foreign(&format!("another answer is expected: {error}")))
+        read.map_err(|error| unexpected_server(&format!("another answer is expected: {error}")))
     }
 }
 
@@ -123,14 +123,15 @@ impl Client {
             let what = format!("--url {}: expected http://HOST:PORT, or HOST:PORT", address.url);
             return Err(Failure::invalid(what));
         }
-        let port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let authority = if port { authority.into() } else { format!("{authority}:7711") };
+        let has_port =
+            authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let authority = if has_port { authority.into() } else { format!("{authority}:7711") };
         let remedy = "; start one with `credenza serve`, or name it with --url";
         Ok(Client { authority, timeout: address.timeout, connection: None, token: None, remedy })
     }
 
     /// Returns a client of the member at this address; every request carries a join token.
-    pub fn of_member(
+    pub fn for_member(
         address: &str,
         token: Option<JoinToken>,
         timeout: Duration,
@@ -161,7 +162,8 @@ impl Client {
     pub async fn call_key(&mut self, call: HttpCall) -> Outcome<Option<HttpResponse>> {
         let path = call.path.clone();
         let (status, answer) = self.exchange(call).await?;
-        if status == 404 && told(&answer.body).is_none_or(|error| error.reason == Reason::NotFound)
+        if status == 404
+            && decode_error(&answer.body).is_none_or(|error| error.reason == Reason::NotFound)
         {
             return Ok(None);
         }
@@ -176,11 +178,11 @@ impl Client {
     async fn with_alternatives(&mut self, failure: Failure, path: &str) -> Failure {
         match failure.reason() {
             Some(Reason::NoSuchType) => {
-                failure.and("; `credenza type list` shows those that are there")
+                failure.with_suffix("; `credenza type list` shows those that are there")
             }
             Some(Reason::NoSuchBucket) => {
-                let near = self.bucket_near(path).await;
-                failure.and(&match near {
+                let similar = self.similar_bucket(path).await;
+                failure.with_suffix(&match similar {
                     Some(name) => {
                         format!("; is `{name}` meant? `credenza bucket list` shows all")
                     }
@@ -193,33 +195,36 @@ impl Client {
 
     /// Returns an existing bucket with a name similar to that in a path. `None`: there is none, or
     /// the node does not answer.
-    async fn bucket_near(&mut self, path: &str) -> Option<String> {
-        let mut parts = path.strip_prefix(BUCKETS)?.split(['/', '?']);
-        let name = format!("{}/{}", parts.next()?, parts.next()?);
-        let list = HttpCall::new(Method::GET, control::bucket_page(None));
+    async fn similar_bucket(&mut self, path: &str) -> Option<String> {
+        let mut segments = path.strip_prefix(BUCKETS)?.split(['/', '?']);
+        let name = format!("{}/{}", segments.next()?, segments.next()?);
+        let list = HttpCall::new(Method::GET, control::bucket_page_path(None));
         let (_, answer) = self.exchange(list).await.ok()?;
         let page: api::Buckets = answer.read().ok()?;
         nearest(&name, page.buckets.iter().map(|bucket| bucket.name.as_str())).map(String::from)
     }
 
     async fn exchange(&mut self, mut call: HttpCall) -> Outcome<(u16, HttpResponse)> {
-        let shown = self.token.as_ref().map(|token| format!("Bearer {}", token.text()));
-        call.headers.extend(shown.map(|header| ("authorization", header)));
-        let updates = call.method != Method::GET && call.method != Method::HEAD;
+        let authorization = self.token.as_ref().map(|token| format!("Bearer {}", token.text()));
+        call.headers.extend(authorization.map(|header| ("authorization", header)));
+        let is_update = call.method != Method::GET && call.method != Method::HEAD;
         let deadline = tokio::time::Instant::now() + self.timeout;
         let connecting = self.connect();
-        let mut connection = tokio::time::timeout_at(deadline, connecting)
-            .await
-            .map_err(|_| Failure::new(Kind::Unavailable, self.nobody("no connection in time")))??;
+        let mut connection =
+            tokio::time::timeout_at(deadline, connecting).await.map_err(|_| {
+                Failure::new(Kind::Unavailable, self.no_answer_text("no connection in time"))
+            })??;
         let sending = send(&mut connection, &self.authority, call);
-        let exchanged = tokio::time::timeout_at(deadline, sending).await;
-        match exchanged {
+        let result = tokio::time::timeout_at(deadline, sending).await;
+        match result {
             Ok(Ok(answer)) => {
                 self.connection = Some(connection);
                 Ok(answer)
             }
-            Ok(Err(error)) => Err(lost(updates, &format!("the connection broke: {error}"))),
-            Err(_) => Err(lost(updates, "no answer in time")),
+            Ok(Err(error)) => {
+                Err(connection_lost(is_update, &format!("the connection broke: {error}")))
+            }
+            Err(_) => Err(connection_lost(is_update, "no answer in time")),
         }
     }
 
@@ -229,19 +234,21 @@ impl Client {
         {
             return Ok(connection);
         }
-        let refused = |what: &str| Failure::new(Kind::Unavailable, self.nobody(what));
+        let unreachable =
+            |detail: &str| Failure::new(Kind::Unavailable, self.no_answer_text(detail));
         let stream = TcpStream::connect(&self.authority).await;
-        let stream = stream.map_err(|error| refused(&error.to_string()))?;
-        stream.set_nodelay(true).map_err(|error| refused(&error.to_string()))?;
-        let (connection, driver) =
-            handshake(TokioIo::new(stream)).await.map_err(|error| refused(&error.to_string()))?;
+        let stream = stream.map_err(|error| unreachable(&error.to_string()))?;
+        stream.set_nodelay(true).map_err(|error| unreachable(&error.to_string()))?;
+        let (connection, driver) = handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| unreachable(&error.to_string()))?;
         // The task ends with the connection, that is with the client; the sender gets its error.
         tokio::spawn(async { driver.await.ok() });
         Ok(connection)
     }
 
     /// Returns the error text for a node that does not answer.
-    fn nobody(&self, what: &str) -> String {
+    fn no_answer_text(&self, what: &str) -> String {
         format!("no node answers at http://{}: {what}{}", self.authority, self.remedy)
     }
 }
@@ -257,24 +264,24 @@ async fn send(
         request = request.header(name, value);
     }
     if call.body.is_empty() && is_put {
-        // Otherwise the library sends no length, and an empty value is a value.
+        // The library sends no length for an empty body, but an empty value is valid.
         request = request.header("content-length", "0");
     }
     let answer = connection.send_request(request.body(Full::new(call.body))?).await?;
     let (head, body) = answer.into_parts();
-    let number = |name: &str| {
+    let header_number = |name: &str| {
         let text = head.headers.get(name)?.to_str().ok()?;
         text.trim_matches('"').parse().ok()
     };
-    let (version, index) = (number("etag"), number("x-credenza-index"));
-    let expires_in_ms = number("x-credenza-expires-in-ms");
+    let (version, index) = (header_number("etag"), header_number("x-credenza-index"));
+    let expires_in_ms = header_number("x-credenza-expires-in-ms");
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
     let status = head.status.as_u16();
     Ok((status, HttpResponse { version, expires_in_ms, index, body }))
 }
 
 /// Decodes the error of an error answer. `None`: it is no answer of a node.
-fn told(body: &[u8]) -> Option<Error> {
+fn decode_error(body: &[u8]) -> Option<Error> {
     serde_json::from_slice::<api::ErrorReply>(body).ok()?.error.error()
 }
 
@@ -282,26 +289,26 @@ fn told(body: &[u8]) -> Option<Error> {
 const BUCKETS: &str = "/v1/buckets/";
 
 /// Returns the failure for an error answer.
-fn error_of(status: u16, body: &[u8], speaks_of_keys: bool) -> Failure {
-    match told(body) {
-        None => foreign(&format!("status {status}")),
+fn error_of(status: u16, body: &[u8], is_about_keys: bool) -> Failure {
+    match decode_error(body) {
+        None => unexpected_server(&format!("status {status}")),
         // The request named something else that does not exist, such as a member or a group.
-        Some(error) if error.reason == Reason::NotFound && !speaks_of_keys => {
+        Some(error) if error.reason == Reason::NotFound && !is_about_keys => {
             Failure::invalid(error.text())
         }
         Some(error) => error.into(),
     }
 }
 
-fn lost(updates: bool, what: &str) -> Failure {
-    if updates {
+fn connection_lost(is_update: bool, what: &str) -> Failure {
+    if is_update {
         Failure::new(Kind::Unknown, format!("{what}: it may have happened, read before retrying"))
     } else {
         Failure::new(Kind::Unavailable, format!("{what}: try again"))
     }
 }
 
-fn foreign(what: &str) -> Failure {
+fn unexpected_server(what: &str) -> Failure {
     let text = format!("whoever answers there is no node of Credenza ({what}); is --url right?");
     Failure::new(Kind::Invalid, text)
 }
@@ -328,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_or_refused() {
+    fn url_resolves_to_authority_with_default_port_or_is_refused() {
         let authority = |url| client(url).map(|client| client.authority).ok();
         assert_eq!(authority("http://127.0.0.1:1"), Some("127.0.0.1:1".into()));
         assert_eq!(authority("http://a.example/"), Some("a.example:7711".into()));
@@ -341,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_keep_their_kind_and_strangers_are_recognised() {
+    fn error_response_maps_to_exit_code_and_foreign_server_is_detected() {
         let body = br#"{"error": {"reason": "no_quorum", "kind": "x", "detail": "wait"}}"#;
         let failure = error_of(503, body, true);
         assert_eq!((failure.exit_code(), failure.to_string().as_str()), (5, "no_quorum: wait"));
@@ -353,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_travel_in_a_path() {
+    fn path_bytes_are_percent_encoded() {
         assert_eq!(encode(b"a/b ?%\xff.."), "a%2Fb%20%3F%25%FF%2E%2E");
     }
 }

@@ -27,7 +27,7 @@ pub struct Bench {
 impl Bench {
     /// Replaces this process by the load tool.
     pub fn run(self, json: bool) -> Outcome {
-        let mut command = Command::new(program::beside_this_program(PROGRAM));
+        let mut command = Command::new(program::sibling_program(PROGRAM));
         command.args(&self.words);
         if json && !self.words.iter().any(|word| word == "--json") {
             command.arg("--json");

@@ -1,12 +1,12 @@
 //! `credenza bucket`: creates, shows, changes and drops buckets.
 
 use super::NodeArguments;
-use super::bucket as bucket_name;
 use super::empty_prefix::EmptyPrefix;
 use super::moves::{self, Move};
+use super::parse_bucket;
 use super::properties;
 use crate::client::HttpCall;
-use crate::output::{self, shown};
+use crate::output::{self, printable_text};
 use api::BucketReply;
 use base::properties::{CONSISTENCY, PROMISE};
 use base::{BucketName, Kind, Part};
@@ -35,7 +35,7 @@ Examples:
 #[derive(clap::Subcommand)]
 pub enum BucketCommand {
     /// Make a bucket
-    #[command(after_help = properties::of_buckets())]
+    #[command(after_help = properties::bucket_properties_help())]
     Create(Create),
     /// Show all buckets
     #[command(alias = "ls")]
@@ -44,42 +44,42 @@ pub enum BucketCommand {
     #[command(alias = "show")]
     Describe(BucketArguments),
     /// Change a bucket's properties
-    #[command(after_help = properties::of_buckets())]
+    #[command(after_help = properties::bucket_properties_help())]
     Alter(BucketChange),
     /// Move a bucket to another group, while it is used
     Move(Move),
     /// Show where a bucket lives, and how far its move is
     Status(BucketArguments),
     /// Delete all keys of a bucket
-    Clear(Sure),
+    Clear(DestroyArguments),
     /// Delete all keys under a prefix, in parts; keys added meanwhile may stay
     EmptyPrefix(EmptyPrefix),
     /// Drop a bucket with all its keys
     #[command(aliases = ["delete", "rm"])]
-    Drop(Sure),
+    Drop(DestroyArguments),
 }
 
-/// Speaks of one bucket.
+/// Arguments: one bucket.
 #[derive(clap::Args)]
 pub struct BucketArguments {
     /// `type/bucket`, or `bucket` of the type `default`
-    #[arg(value_parser = bucket_name)]
+    #[arg(value_parser = parse_bucket)]
     bucket: BucketName,
     #[command(flatten)]
     node: NodeArguments,
 }
 
-/// Speaks of one bucket and its properties.
+/// Arguments: one bucket and its properties.
 #[derive(clap::Args)]
 pub struct BucketChange {
     #[command(flatten)]
-    one: BucketArguments,
+    target: BucketArguments,
     /// Properties, `sync=interval`, say; all are listed below
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
 }
 
-/// A bucket that is to be made.
+/// Arguments of the creation of a bucket.
 #[derive(clap::Args)]
 pub struct Create {
     #[command(flatten)]
@@ -97,11 +97,11 @@ pub struct Create {
     consistency: Option<String>,
 }
 
-/// Destroys data.
+/// Arguments of a command that deletes data.
 #[derive(clap::Args)]
-pub struct Sure {
+pub struct DestroyArguments {
     #[command(flatten)]
-    one: BucketArguments,
+    target: BucketArguments,
     /// Do it; without this, only the number of keys is shown
     #[arg(long)]
     yes: bool,
@@ -113,16 +113,16 @@ impl BucketCommand {
         match self {
             BucketCommand::Create(create) => create.send().await,
             BucketCommand::Move(moving) => moving.run().await,
-            BucketCommand::Status(one) => moves::status(&one.bucket, &one.node).await,
+            BucketCommand::Status(target) => moves::status(&target.bucket, &target.node).await,
             BucketCommand::Alter(change) if change.properties.is_empty() => {
                 Err(Failure::invalid("name what to change: `sync=interval`, say"))
             }
             BucketCommand::Alter(change) => change.send(Method::PATCH).await,
             BucketCommand::List(node) => list(&node).await,
-            BucketCommand::Describe(one) => one.show().await,
-            BucketCommand::Clear(sure) => sure.destroy(Method::POST, "/clear").await,
+            BucketCommand::Describe(target) => target.show().await,
+            BucketCommand::Clear(arguments) => arguments.destroy(Method::POST, "/clear").await,
             BucketCommand::EmptyPrefix(empty) => empty.run().await,
-            BucketCommand::Drop(sure) => sure.destroy(Method::DELETE, "").await,
+            BucketCommand::Drop(arguments) => arguments.destroy(Method::DELETE, "").await,
         }
     }
 }
@@ -144,9 +144,10 @@ async fn list(node: &NodeArguments) -> Outcome {
     let row = |bucket: &BucketReply| {
         let moves = bucket.moves_to.as_ref().map(|to| format!(" -> {}", to.group));
         let group = format!("{}{}", bucket.group, moves.unwrap_or_default());
-        let property = |name: &str| shown(&bucket.properties.text(name).unwrap_or_default());
+        let property =
+            |name: &str| printable_text(&bucket.properties.text(name).unwrap_or_default());
         let properties = [CONSISTENCY, "sync", "ttl_ms"].map(property);
-        [shown(&bucket.name), group].into_iter().chain(properties).collect()
+        [printable_text(&bucket.name), group].into_iter().chain(properties).collect()
     };
     let rows = buckets.iter().map(row).collect();
     output::table(&["bucket", "group", CONSISTENCY, "sync", "ttl_ms"], rows)?;
@@ -167,24 +168,24 @@ impl BucketArguments {
         }
         let row = |name: &str, text: String| vec![name.to_string(), text];
         let mut rows = vec![
-            row("name", shown(&bucket.name)),
+            row("name", printable_text(&bucket.name)),
             row("id", bucket.id.to_string()),
             row("group", bucket.group.to_string()),
         ];
         rows.extend(bucket.moves_to.map(|to| row("moves to group", to.group.to_string())));
-        rows.extend(bucket.properties.texts().map(|(name, text)| row(name, shown(&text))));
+        rows.extend(bucket.properties.texts().map(|(name, text)| row(name, printable_text(&text))));
         output::table(&["property", "value"], rows)
     }
 }
 
 /// Returns true if a property, as written on the command line, makes a bucket available.
-fn is_available(property: &str) -> bool {
-    let spelling = property.split_once('=').filter(|(_, mode)| *mode == "available");
-    spelling.is_some_and(|(name, _)| [CONSISTENCY, PROMISE].contains(&name))
+fn makes_available(property: &str) -> bool {
+    let setting = property.split_once('=').filter(|(_, mode)| *mode == "available");
+    setting.is_some_and(|(name, _)| [CONSISTENCY, PROMISE].contains(&name))
 }
 
 /// Returns properties as a JSON object.
-pub fn as_object(properties: &[String]) -> Outcome<String> {
+pub fn properties_object(properties: &[String]) -> Outcome<String> {
     let mut object = Map::new();
     for property in properties {
         let (name, value) = property.split_once('=').ok_or_else(|| {
@@ -205,9 +206,9 @@ impl Create {
         let properties = &mut self.change.properties;
         properties.extend(self.consistency.map(|mode| format!("{CONSISTENCY}={mode}")));
         // A bucket of an available type needs no such property, and no other type can have it.
-        let (asked, bucket) = (properties.len(), &mut self.change.one.bucket);
-        properties.retain(|property| !is_available(property));
-        if properties.len() < asked && bucket.kind() == BucketName::DEFAULT {
+        let (count_before, bucket) = (properties.len(), &mut self.change.target.bucket);
+        properties.retain(|property| !makes_available(property));
+        if properties.len() < count_before && bucket.kind() == BucketName::DEFAULT {
             *bucket = BucketName::new(BucketName::AVAILABLE, bucket.name())?;
             eprintln!("{bucket}: name it with -b {bucket}");
         }
@@ -218,12 +219,12 @@ impl Create {
 
     /// Checks that a group has the requested number of voters.
     async fn check_voters(&self, group: u32, voters: u32) -> Outcome {
-        let groups = self.change.one.node.address.client()?.cluster().await?.groups;
-        let Some(found) = groups.iter().find(|it| it.group == group) else {
+        let groups = self.change.target.node.address.client()?.cluster().await?.groups;
+        let Some(status) = groups.iter().find(|status| status.group == group) else {
             let text = format!("no group {group}: `credenza group status` lists them");
             return Err(Failure::new(Kind::Invalid, text));
         };
-        let votes = found.desired.iter().filter(|member| member.part == Part::Voter).count();
+        let votes = status.desired.iter().filter(|member| member.part == Part::Voter).count();
         if votes == voters as usize {
             return Ok(());
         }
@@ -237,28 +238,28 @@ impl Create {
 
 impl BucketChange {
     async fn send(self, method: Method) -> Outcome {
-        let body = as_object(&self.properties)?;
-        let call = HttpCall::json(method, self.one.path(""), body);
-        let answer = self.one.node.address.client()?.call(call).await?;
-        if self.one.node.json {
+        let body = properties_object(&self.properties)?;
+        let call = HttpCall::json(method, self.target.path(""), body);
+        let answer = self.target.node.address.client()?.call(call).await?;
+        if self.target.node.json {
             output::json(&serde_json::json!({ "index": answer.index }))?;
         }
         Ok(())
     }
 }
 
-impl Sure {
+impl DestroyArguments {
     async fn destroy(self, method: Method, rest: &str) -> Outcome {
-        let mut client = self.one.node.address.client()?;
+        let mut client = self.target.node.address.client()?;
         if !self.yes {
-            let api::KeyCount { count: keys } = client.get(self.one.path("/count")).await?;
-            let bucket = &self.one.bucket;
-            let what =
+            let api::KeyCount { count: keys } = client.get(self.target.path("/count")).await?;
+            let bucket = &self.target.bucket;
+            let message =
                 format!("{bucket} holds {keys} keys that would be lost: add --yes to mean it");
-            return Err(Failure::invalid(what));
+            return Err(Failure::invalid(message));
         }
-        let answer = client.call(HttpCall::new(method, self.one.path(rest))).await?;
-        if self.one.node.json {
+        let answer = client.call(HttpCall::new(method, self.target.path(rest))).await?;
+        if self.target.node.json {
             output::json(&serde_json::json!({ "index": answer.index }))?;
         }
         Ok(())

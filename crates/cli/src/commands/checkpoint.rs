@@ -2,7 +2,7 @@
 
 use crate::client::Address;
 use crate::logging;
-use crate::output::{self, shown};
+use crate::output::{self, printable_text};
 use crate::settings::units::show_size;
 use program::{Failure, Outcome};
 use serde_json::json;
@@ -36,7 +36,7 @@ pub struct Checkpoint {
     action: Option<Action>,
 }
 
-/// Actions on checkpoints beside making them.
+/// Actions on checkpoints other than the creation by name.
 #[derive(clap::Subcommand)]
 enum Action {
     /// Show the checkpoints of the node
@@ -67,7 +67,7 @@ impl Checkpoint {
                 if self.json { output::json(&json!({ "removed": checkpoint })) } else { Ok(()) }
             }
             (None, Some(Action::Create { checkpoint: name })) | (Some(name), None) => {
-                make(&self.address, &name, self.json).await
+                create(&self.address, &name, self.json).await
             }
             (Some(_), Some(_)) | (None, None) => {
                 let text = "name a checkpoint that is to be made, or say `list` or `remove NAME`";
@@ -78,26 +78,26 @@ impl Checkpoint {
 }
 
 /// Makes a checkpoint and prints its path.
-async fn make(address: &Address, name: &str, as_json: bool) -> Outcome {
-    let made = address.client()?.make_checkpoint(name).await?;
+async fn create(address: &Address, name: &str, as_json: bool) -> Outcome {
+    let checkpoint = address.client()?.make_checkpoint(name).await?;
     if as_json {
-        return output::json(&made);
+        return output::json(&checkpoint);
     }
-    output::text(&format!("{}\n", shown(&made.target)))
+    output::text(&format!("{}\n", printable_text(&checkpoint.target)))
 }
 
 /// Prints the checkpoints of the node.
 async fn list(address: &Address, as_json: bool) -> Outcome {
-    let found = address.client()?.checkpoints().await?.checkpoints;
+    let checkpoints = address.client()?.checkpoints().await?.checkpoints;
     if as_json {
-        return output::json(&found);
+        return output::json(&checkpoints);
     }
-    let rows = found.iter().map(|found| {
+    let rows = checkpoints.iter().map(|checkpoint| {
         vec![
-            shown(&found.name),
-            logging::time(Duration::from_millis(found.created_ms)),
-            show_size(found.bytes),
-            if found.complete { "whole" } else { "unfinished" }.into(),
+            printable_text(&checkpoint.name),
+            logging::time(Duration::from_millis(checkpoint.created_ms)),
+            show_size(checkpoint.bytes),
+            if checkpoint.complete { "whole" } else { "unfinished" }.into(),
         ]
     });
     output::table(&["checkpoint", "made", "size", "state"], rows.collect())

@@ -2,12 +2,12 @@
 
 use super::NodeArguments;
 use super::cluster_status;
+use super::convergence;
 use super::recover::Recover;
 use super::replace::Replace;
 use super::ring::{self, RingCommand};
 use super::secret::Secret;
 use super::serve::Join;
-use super::settle;
 use super::token::Token;
 use super::trust_log::TrustLog;
 use crate::client::Address;
@@ -46,12 +46,12 @@ pub enum ClusterCommand {
     /// Start a node that becomes a member (`serve --join` does the same)
     Join(Join),
     #[command(flatten)]
-    Asks(Asks),
+    Online(OnlineCommand),
 }
 
-/// Asks a node that runs.
+/// Commands that call a running node.
 #[derive(clap::Subcommand)]
-pub enum Asks {
+pub enum OnlineCommand {
     /// Show members, their connections and their groups
     Status(NodeArguments),
     /// Show the steps from what is to what is wanted
@@ -81,7 +81,7 @@ pub enum Asks {
     TrustLog(TrustLog),
 }
 
-/// A first start.
+/// Arguments of the creation of a data directory.
 #[derive(clap::Args)]
 pub struct Init {
     /// The data directory to make
@@ -92,9 +92,9 @@ pub struct Init {
     json: bool,
 }
 
-/// Speaks of a member.
+/// Arguments: one member.
 #[derive(clap::Args)]
-pub struct Named {
+pub struct MemberTarget {
     /// The member's name
     pub name: String,
     #[command(flatten)]
@@ -104,17 +104,17 @@ pub struct Named {
     pub wait: bool,
 }
 
-/// Speaks of a member's part.
+/// Arguments: a member's part in groups.
 #[derive(clap::Args)]
 pub struct MemberPart {
     #[command(flatten)]
-    named: Named,
+    member: MemberTarget,
     /// In this group alone
     #[arg(long)]
     group: Option<u32>,
 }
 
-/// Gives a vote.
+/// Arguments of the promotion of a member.
 #[derive(clap::Args)]
 pub struct Promote {
     #[command(flatten)]
@@ -124,14 +124,14 @@ pub struct Promote {
     to: String,
 }
 
-/// Takes a member away.
+/// Arguments of the removal of a member.
 #[derive(clap::Args)]
 pub struct Remove {
     #[command(flatten)]
-    named: Named,
+    member: MemberTarget,
 }
 
-/// Moves mastership.
+/// Arguments of the transfer of mastership.
 #[derive(clap::Args)]
 pub struct MoveMaster {
     /// Member that is to be master
@@ -148,30 +148,30 @@ impl ClusterCommand {
     pub fn run(self) -> Outcome {
         match self {
             ClusterCommand::Init(init) => init.run(),
-            // A node has its own runtime.
+            // A node creates its own runtime.
             ClusterCommand::Join(join) => join.run(),
-            ClusterCommand::Asks(asks) => super::online(asks.run()),
+            ClusterCommand::Online(command) => super::run_online(command.run()),
         }
     }
 }
 
-impl Asks {
+impl OnlineCommand {
     /// Runs the command.
     async fn run(self) -> Outcome {
         match self {
-            Asks::Status(node) => cluster_status::show(&node).await,
-            Asks::Plan(node) => plan(&node).await,
-            Asks::Add(part) => part.add().await,
-            Asks::Demote(part) => part.set("learner").await,
-            Asks::Promote(promote) => promote.part.set(&promote.to).await,
-            Asks::Remove(remove) => remove.run().await,
-            Asks::Replace(replace) => replace.run().await,
-            Asks::MoveMaster(step) => step.run().await,
-            Asks::Token(token) => token.run().await,
-            Asks::Secret(secret) => secret.run().await,
-            Asks::Ring(ring) => ring.run().await,
-            Asks::Recover(recover) => recover.run().await,
-            Asks::TrustLog(trust) => trust.run().await,
+            OnlineCommand::Status(node) => cluster_status::show(&node).await,
+            OnlineCommand::Plan(node) => plan(&node).await,
+            OnlineCommand::Add(arguments) => arguments.add().await,
+            OnlineCommand::Demote(arguments) => arguments.set("learner").await,
+            OnlineCommand::Promote(arguments) => arguments.part.set(&arguments.to).await,
+            OnlineCommand::Remove(arguments) => arguments.run().await,
+            OnlineCommand::Replace(arguments) => arguments.run().await,
+            OnlineCommand::MoveMaster(arguments) => arguments.run().await,
+            OnlineCommand::Token(arguments) => arguments.run().await,
+            OnlineCommand::Secret(arguments) => arguments.run().await,
+            OnlineCommand::Ring(arguments) => arguments.run().await,
+            OnlineCommand::Recover(arguments) => arguments.run().await,
+            OnlineCommand::TrustLog(arguments) => arguments.run().await,
         }
     }
 }
@@ -180,7 +180,7 @@ impl Init {
     fn run(self) -> Outcome {
         let data = DataDir::open(&self.data).map_err(crate::offline::failure)?;
         let (cluster, node) = (format!("{:016x}", data.cluster), format!("{:016x}", data.node));
-        if !data.fresh {
+        if !data.is_fresh {
             let path = self.data.display();
             let text = format!("{path} belongs to a cluster already: {cluster} (node {node})");
             return Err(Failure::new(Kind::Conflict, text));
@@ -192,21 +192,22 @@ impl Init {
     }
 }
 
-impl Named {
-    async fn settle(&self) -> Outcome {
-        if self.wait { settle::settle(&self.address).await } else { Ok(()) }
+impl MemberTarget {
+    async fn wait_if_requested(&self) -> Outcome {
+        if self.wait { convergence::wait_until_converged(&self.address).await } else { Ok(()) }
     }
 }
 
 impl MemberPart {
     /// Adds a learner. Fails if the member is a voter: it has a copy already, and keeps its vote.
     async fn add(self) -> Outcome {
-        for group in self.named.address.client()?.cluster().await?.groups {
-            let asked = self.group.is_none_or(|wanted| group.group == wanted);
-            let votes =
-                |member: &GroupMember| member.name == self.named.name && member.part == Part::Voter;
-            if asked && group.desired.iter().any(votes) {
-                let name = &self.named.name;
+        for group in self.member.address.client()?.cluster().await?.groups {
+            let is_selected = self.group.is_none_or(|number| group.group == number);
+            let is_voter = |member: &GroupMember| {
+                member.name == self.member.name && member.part == Part::Voter
+            };
+            if is_selected && group.desired.iter().any(is_voter) {
+                let name = &self.member.name;
                 let text = format!("{name} votes already: `credenza cluster demote {name}`?");
                 return Err(Failure::new(Kind::Conflict, text));
             }
@@ -215,9 +216,9 @@ impl MemberPart {
     }
 
     async fn set(self, part: &str) -> Outcome {
-        let mut client = self.named.address.client()?;
-        client.set_part(&self.named.name, part, self.group).await?;
-        self.named.settle().await
+        let mut client = self.member.address.client()?;
+        client.set_part(&self.member.name, part, self.group).await?;
+        self.member.wait_if_requested().await
     }
 }
 
@@ -225,10 +226,10 @@ impl Remove {
     /// Removes the member and prints the next steps: the member leaves its groups step by step, and
     /// its part of the ring is given to others by another command.
     async fn run(self) -> Outcome {
-        let Named { name, wait, address } = &self.named;
+        let MemberTarget { name, wait, address } = &self.member;
         let mut client = address.client()?;
         let cluster = client.cluster().await?;
-        let part = ring::part_of(&mut client, &cluster, name).await?;
+        let ring_part = ring::owned_partitions(&mut client, &cluster, name).await?;
         let mut text = match wait {
             true => format!("{name} has left\n"),
             false => format!(
@@ -236,7 +237,7 @@ impl Remove {
                  what is left to do\n"
             ),
         };
-        if let Some((node, partitions)) = part {
+        if let Some((node, partitions)) = ring_part {
             text.push_str(&format!(
                 "note: it keeps {partitions} partitions of available buckets: `credenza cluster \
                  ring leave {node}`, then `credenza cluster ring commit --wait`, give them to the \
@@ -244,7 +245,7 @@ impl Remove {
             ));
         }
         client.remove_member(name).await?;
-        self.named.settle().await?;
+        self.member.wait_if_requested().await?;
         output::text(&text)
     }
 }
@@ -254,12 +255,12 @@ impl MoveMaster {
         let mut client = self.address.client()?;
         let mut found = false;
         for group in client.cluster().await?.groups {
-            if self.group.is_some_and(|wanted| wanted != group.group) {
+            if self.group.is_some_and(|number| number != group.group) {
                 continue;
             }
             found = true;
             if group.master.as_ref() != Some(&self.name) {
-                // Whichever node is asked has the master do it.
+                // Any node forwards the request to the master.
                 client.transfer(group.group, &self.name).await?;
             }
         }
@@ -270,16 +271,17 @@ impl MoveMaster {
 async fn plan(node: &NodeArguments) -> Outcome {
     let mut client = node.address.client()?;
     let cluster = client.cluster().await?;
-    let left = settle::left(&cluster);
+    let remaining = convergence::remaining_work(&cluster);
     if node.json {
-        return output::json(&left);
+        return output::json(&remaining);
     }
-    match left.is_empty() {
+    match remaining.is_empty() {
         true => output::text("nothing is to be done: everything is as it is wanted\n")?,
-        false => left.iter().try_for_each(|step| output::text(&format!("{step}\n")))?,
+        false => remaining.iter().try_for_each(|step| output::text(&format!("{step}\n")))?,
     }
-    // Nobody has to, so it is no step: but whoever added a node for available buckets wonders.
-    let idle = ring::members_without_a_part(&mut client, &cluster).await?;
+    // Members without partitions are legal, so this is a note and not a step of the plan: a node
+    // that was added for available buckets stores nothing until it joins the ring.
+    let idle = ring::members_without_partitions(&mut client, &cluster).await?;
     match idle.is_empty() {
         true => Ok(()),
         false => output::text(&format!(
@@ -287,7 +289,7 @@ async fn plan(node: &NodeArguments) -> Outcome {
              each, then `credenza cluster ring commit`\n",
             match &idle[..] {
                 [one] => format!("{one} keeps"),
-                more => format!("{} keep", more.join(", ")),
+                names => format!("{} keep", names.join(", ")),
             }
         )),
     }

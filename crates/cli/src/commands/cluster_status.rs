@@ -2,12 +2,12 @@
 //! sees them.
 
 use super::NodeArguments;
+use super::convergence::remaining_work;
 use super::group_verify;
-use super::settle::left;
-use crate::output::{self, as_table, shown, wrapped};
+use crate::output::{self, as_table, printable_text, wrap};
 use crate::paint::Paint;
 use api::{ClusterStatus, GroupMember, MemberStatus, PlaceStatus};
-use base::duration::text_of_ms;
+use base::duration::format_ms;
 use base::{Membership, Part};
 use program::Outcome;
 use std::collections::BTreeSet;
@@ -27,28 +27,28 @@ pub async fn show(node: &NodeArguments) -> Outcome {
 }
 
 fn page(cluster: &ClusterStatus, paint: Paint) -> String {
-    let (good, verdict) = verdict(cluster);
-    let verdict = if good { paint.good(&verdict) } else { paint.bad(&verdict) };
+    let (is_healthy, verdict) = verdict(cluster);
+    let verdict = if is_healthy { paint.good(&verdict) } else { paint.bad(&verdict) };
     let mut text = format!("{verdict}\n");
     for warning in warnings(cluster) {
         text.push_str(&paint.warning("warning:"));
-        text.push_str(&wrapped(&warning, "warning: ".len()));
+        text.push_str(&wrap(&warning, "warning: ".len()));
     }
-    let (id, name) = (cluster.cluster, shown(&cluster.name));
-    let lease = text_of_ms(cluster.lease_ms);
+    let (id, name) = (cluster.cluster, printable_text(&cluster.name));
+    let lease = format_ms(cluster.lease_ms);
     text.push_str(&format!("\ncluster {id}, lease of masters {lease}, as {name} sees it\n\n"));
     text.push_str(&as_table(&MEMBERS, &member_rows(cluster)));
     text.push('\n');
     text.push_str(&as_table(&GROUPS, &group_rows(cluster)));
-    for left in left(cluster) {
+    for left in remaining_work(cluster) {
         text.push_str(&format!("to do: {left}\n"));
     }
     text
 }
 
-/// The node's warnings, and where replicas differ, which other masters may have said.
+/// Returns the warnings of the node, and the differences of replicas that other masters reported.
 fn warnings(cluster: &ClusterStatus) -> Vec<String> {
-    let mut warnings: Vec<_> = cluster.warnings.iter().map(|text| shown(text)).collect();
+    let mut warnings: Vec<_> = cluster.warnings.iter().map(|text| printable_text(text)).collect();
     for group in &cluster.groups {
         for difference in group_verify::differences(group.group, group.comparison.as_ref()) {
             if !warnings.iter().any(|warning| warning.contains(&difference)) {
@@ -59,46 +59,51 @@ fn warnings(cluster: &ClusterStatus) -> Vec<String> {
     warnings
 }
 
-/// Members in the order of their names.
+/// Returns the members in the order of their names.
 fn members(cluster: &ClusterStatus) -> Vec<&MemberStatus> {
     let mut all: Vec<_> = cluster.members.iter().collect();
     all.sort_by_key(|member| &member.name);
     all
 }
 
-/// Names of members that the node does not reach.
+/// Returns the names of the members that the node is not connected to.
 fn down(cluster: &ClusterStatus) -> BTreeSet<&str> {
     let down = cluster.members.iter().filter(|member| !member.connected);
     down.map(|member| member.name.as_str()).collect()
 }
 
-/// Verdict on the cluster: how many members are up, and whether writes go on. `true` where nothing
-/// is to be done.
+/// Returns the verdict on the cluster: the number of members that are up, and the availability of
+/// writes. The boolean is true if no action is needed.
 fn verdict(cluster: &ClusterStatus) -> (bool, String) {
     let all = cluster.members.len();
-    // One that leaves may be stopped.
-    let stays =
+    // A member that leaves the cluster may be stopped.
+    let is_down =
         |member: &&MemberStatus| member.membership != Membership::Leaving && !member.connected;
-    let down: Vec<_> =
-        members(cluster).into_iter().filter(stays).map(|member| shown(&member.name)).collect();
+    let down: Vec<_> = members(cluster)
+        .into_iter()
+        .filter(is_down)
+        .map(|member| printable_text(&member.name))
+        .collect();
     let head = match down.is_empty() {
         true => format!("{all} of {all} members up"),
         false => format!("{} of {all} down ({})", down.len(), down.join(", ")),
     };
     let it = if down.len() == 1 { "it" } else { "them" };
-    let leaderless = || cluster.groups.iter().filter(|it| it.local && it.master.is_none());
-    let lost: Vec<_> = leaderless().filter(|group| lacks_quorum(cluster, group)).collect();
-    if !lost.is_empty() {
-        let all = lost.len() == cluster.groups.len();
-        let stop = match all {
+    let leaderless_groups =
+        || cluster.groups.iter().filter(|status| status.local && status.master.is_none());
+    let without_quorum: Vec<_> =
+        leaderless_groups().filter(|group| lacks_quorum(cluster, group)).collect();
+    if !without_quorum.is_empty() {
+        let all_groups = without_quorum.len() == cluster.groups.len();
+        let stop = match all_groups {
             true => "no majority, writes stop".into(),
-            false => format!("no majority for {}, whose writes stop", named(&lost)),
+            false => format!("no majority for {}, whose writes stop", group_list(&without_quorum)),
         };
         return (false, format!("{head}: {stop}; start {it}"));
     }
-    let electing: Vec<_> = leaderless().collect();
+    let electing: Vec<_> = leaderless_groups().collect();
     if !electing.is_empty() {
-        return (false, format!("{head}: {} elect a master, writes wait", named(&electing)));
+        return (false, format!("{head}: {} elect a master, writes wait", group_list(&electing)));
     }
     match down.is_empty() {
         true => (true, format!("{head}, writes go on")),
@@ -106,15 +111,15 @@ fn verdict(cluster: &ClusterStatus) -> (bool, String) {
     }
 }
 
-/// True if too few voters of a group are connected for one of them to lead.
+/// Returns true if too few voters of a group are connected for one of them to lead.
 fn lacks_quorum(cluster: &ClusterStatus, group: &PlaceStatus) -> bool {
     let down = down(cluster);
-    let voters = group.members.iter().filter(|member| member.part.votes());
+    let voters = group.members.iter().filter(|member| member.part.can_vote());
     let up = voters.filter(|member| !down.contains(member.name.as_str())).count();
     (up as u64) < group.quorum.max(group.quorum_elects).unwrap_or_default()
 }
 
-fn named(groups: &[&PlaceStatus]) -> String {
+fn group_list(groups: &[&PlaceStatus]) -> String {
     let numbers: Vec<_> = groups.iter().map(|group| group.group.to_string()).collect();
     let word = if groups.len() == 1 { "group" } else { "groups" };
     format!("{word} {}", numbers.join(", "))
@@ -122,21 +127,21 @@ fn named(groups: &[&PlaceStatus]) -> String {
 
 fn member_rows(cluster: &ClusterStatus) -> Vec<Vec<String>> {
     let row = |member: &MemberStatus| {
-        let own = member.name == cluster.name;
-        let connection = match (own, member.connected, member.unreachable_ms) {
+        let is_own = member.name == cluster.name;
+        let connection = match (is_own, member.connected, member.unreachable_ms) {
             (true, ..) => "itself".into(),
             (_, true, _) => format!("{} us", member.rtt_us),
-            (_, false, Some(away)) => format!("none for {}", text_of_ms(away)),
+            (_, false, Some(downtime_ms)) => format!("none for {}", format_ms(downtime_ms)),
             (_, false, None) => "none".into(),
         };
-        // What requests say is said; where there is no connection, nothing need say more.
-        let health = if member.connected { shown(&member.health) } else { "down".into() };
+        // Without a connection the outcome of recent requests adds nothing.
+        let health = if member.connected { printable_text(&member.health) } else { "down".into() };
         vec![
-            shown(&member.name),
+            printable_text(&member.name),
             member.node.to_string(),
-            shown(&member.peer),
-            shown(&member.client),
-            member.membership.word().into(),
+            printable_text(&member.peer),
+            printable_text(&member.client),
+            member.membership.name().into(),
             connection,
             health,
             member.hints.to_string(),
@@ -145,13 +150,13 @@ fn member_rows(cluster: &ClusterStatus) -> Vec<Vec<String>> {
     members(cluster).into_iter().map(row).collect()
 }
 
-/// A line of the table of groups for each.
+/// Returns the rows of the table of groups.
 pub fn group_rows(cluster: &ClusterStatus) -> Vec<Vec<String>> {
     let down = down(cluster);
     let row = |group: &PlaceStatus| {
         vec![
             group.group.to_string(),
-            group.master.as_deref().map_or_else(|| "none".into(), shown),
+            group.master.as_deref().map_or_else(|| "none".into(), printable_text),
             members_text(&group.desired, &BTreeSet::new()),
             members_text(&group.members, &down),
             if group.expect_progress_possible { "yes" } else { "no" }.into(),
@@ -160,8 +165,8 @@ pub fn group_rows(cluster: &ClusterStatus) -> Vec<Vec<String>> {
     cluster.groups.iter().map(row).collect()
 }
 
-/// Members of a group in one cell, by name: voters as they are, others with their part, how far
-/// each has the log on disk, and who is down.
+/// Returns the members of a group as one cell, by name: other members than voters with their part,
+/// each with its match index, and down members marked.
 pub fn members_text(members: &[GroupMember], down: &BTreeSet<&str>) -> String {
     let cell = |member: &GroupMember| {
         let saved = match member.match_index {
@@ -169,18 +174,18 @@ pub fn members_text(members: &[GroupMember], down: &BTreeSet<&str>) -> String {
             Some(saved) => format!("@{saved}"),
             None => String::new(),
         };
-        format!("{}{saved}", name_and_part(member))
+        format!("{}{saved}", member_text(member))
     };
     let mut cells: Vec<_> = members.iter().map(cell).collect();
     cells.sort();
     cells.join(" ")
 }
 
-/// A member's name, with its part where that is not a voter's.
-pub fn name_and_part(member: &GroupMember) -> String {
+/// Returns a member's name, with its part if it is not a voter.
+pub fn member_text(member: &GroupMember) -> String {
     match member.part {
-        Part::Voter => shown(&member.name),
-        part => format!("{}={}", shown(&member.name), part.word()),
+        Part::Voter => printable_text(&member.name),
+        part => format!("{}={}", printable_text(&member.name), part.name()),
     }
 }
 
@@ -203,9 +208,9 @@ mod tests {
             let part = |name: &str| json!({ "name": name, "part": "voter", "match_index": saved });
             ["n3", "n1", "n2"].map(part)
         };
-        let (wanted, members) = (part(None), part(Some(13)));
+        let (desired, members) = (part(None), part(Some(13)));
         json!({
-            "group": number, "local": true, "master": master, "desired": wanted,
+            "group": number, "local": true, "master": master, "desired": desired,
             "members": members, "quorum": 2, "quorum_elects": 2, "plan": [], "waits_for": [],
             "expect_progress_possible": master.is_some(), "comparison": null,
         })
@@ -221,37 +226,37 @@ mod tests {
         from_value(cluster).expect("a cluster")
     }
 
-    fn said(up: [bool; 3], master: Option<&str>) -> String {
+    fn verdict_text(up: [bool; 3], master: Option<&str>) -> String {
         verdict(&cluster(up, master)).1
     }
 
     #[test]
-    fn the_first_line_says_who_is_down_and_whether_writes_go_on() {
-        assert_eq!(said([true; 3], Some("n1")), "3 of 3 members up, writes go on");
-        assert_eq!(said([true, true, false], Some("n1")), "1 of 3 down (n3): writes go on");
+    fn verdict_names_down_members_and_write_availability() {
+        assert_eq!(verdict_text([true; 3], Some("n1")), "3 of 3 members up, writes go on");
+        assert_eq!(verdict_text([true, true, false], Some("n1")), "1 of 3 down (n3): writes go on");
         assert_eq!(
-            said([true, false, false], None),
+            verdict_text([true, false, false], None),
             "2 of 3 down (n2, n3): no majority, writes stop; start them"
         );
         assert_eq!(
-            said([true, true, false], None),
+            verdict_text([true, true, false], None),
             "1 of 3 down (n3): groups 0, 1 elect a master, writes wait"
         );
     }
 
     #[test]
-    fn one_group_may_lack_what_others_have() {
+    fn verdict_names_the_only_group_without_majority() {
         let mut cluster = cluster([true, false, true], Some("n1"));
         cluster.groups[1].master = None;
         cluster.groups[1].members.retain(|member| member.name != "n3");
-        let said = verdict(&cluster).1;
-        assert_eq!(said, "1 of 3 down (n2): no majority for group 1, whose writes stop; start it");
+        let text = verdict(&cluster).1;
+        assert_eq!(text, "1 of 3 down (n2): no majority for group 1, whose writes stop; start it");
     }
 
     #[test]
-    fn members_stand_in_order_and_who_is_down_is_not_shown_as_if_it_were_there() {
+    fn status_page_lists_members_in_order_and_marks_down_members() {
         let text = page(&cluster([true, true, false], Some("n1")), Paint::OFF);
-        let wanted = "\
+        let expected = "\
 1 of 3 down (n3): writes go on
 
 cluster dcb290358f72c23f, lease of masters 0.6 s, as n1 sees it
@@ -265,11 +270,11 @@ group  master  desired   actual                safe to restart
 0      n1      n1 n2 n3  n1@13 n2@13 n3(down)  yes
 1      n1      n1 n2 n3  n1@13 n2@13 n3(down)  yes
 ";
-        assert_eq!(text, wanted);
+        assert_eq!(text, expected);
     }
 
     #[test]
-    fn members_are_shown_with_their_part_and_how_far_they_are() {
+    fn group_members_are_listed_with_match_index_part_and_down_mark() {
         let members = json!([
             { "name": "n2", "part": "learner", "match_index": null },
             { "name": "n1", "part": "voter", "match_index": 17 },

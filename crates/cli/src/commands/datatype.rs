@@ -56,37 +56,37 @@ pub enum Datatype {
     Update(Update),
 }
 
-/// Names a key and its bucket.
+/// Arguments: a key and its bucket.
 #[derive(clap::Args)]
 pub struct TypeTarget {
     /// The key
     key: String,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
     /// Context of what was read (`credenza datatype get --json` shows it): a remove takes away that
     /// and no more
     #[arg(long, value_name = "CONTEXT", allow_hyphen_values = true)]
     context: Option<String>,
 }
 
-/// Names a field of a map.
+/// Arguments: a field of a map, by the path of maps that contain it.
 #[derive(clap::Args)]
-pub struct Within {
+pub struct FieldPath {
     /// Change this field of a map
     #[arg(long = "field", value_name = "NAME_TYPE")]
     fields: Vec<String>,
 }
 
-/// Shows a value.
+/// Arguments of the display of a value.
 #[derive(clap::Args)]
 pub struct TypeGet {
     /// The key
     key: String,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
 }
 
-/// Changes a counter.
+/// Arguments of a change of a counter.
 #[derive(clap::Args)]
 pub struct CounterChange {
     #[command(flatten)]
@@ -95,10 +95,10 @@ pub struct CounterChange {
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     by: i64,
     #[command(flatten)]
-    within: Within,
+    parent: FieldPath,
 }
 
-/// Changes a set.
+/// Arguments of a change of a set.
 #[derive(clap::Args)]
 pub struct Elements {
     #[command(flatten)]
@@ -107,10 +107,10 @@ pub struct Elements {
     #[arg(required = true, value_name = "ELEMENT")]
     elements: Vec<String>,
     #[command(flatten)]
-    within: Within,
+    parent: FieldPath,
 }
 
-/// Writes a register.
+/// Arguments of a write to a register.
 #[derive(clap::Args)]
 pub struct Assign {
     #[command(flatten)]
@@ -123,7 +123,7 @@ pub struct Assign {
     fields: Vec<String>,
 }
 
-/// Switches a flag.
+/// Arguments of a change of a flag.
 #[derive(clap::Args)]
 pub struct Flag {
     #[command(flatten)]
@@ -133,7 +133,7 @@ pub struct Flag {
     fields: Vec<String>,
 }
 
-/// Removes fields.
+/// Arguments of the removal of fields.
 #[derive(clap::Args)]
 pub struct RemoveField {
     #[command(flatten)]
@@ -142,10 +142,10 @@ pub struct RemoveField {
     #[arg(required = true, value_name = "NAME_TYPE")]
     names: Vec<String>,
     #[command(flatten)]
-    within: Within,
+    parent: FieldPath,
 }
 
-/// Applies an operation.
+/// Arguments of an operation in JSON.
 #[derive(clap::Args)]
 pub struct Update {
     #[command(flatten)]
@@ -159,18 +159,18 @@ impl Datatype {
     /// Runs the command, and prints the new value.
     pub async fn run(self) -> Outcome {
         let (target, operation) = match self {
-            Datatype::Get(get) => return get.run().await,
-            Datatype::Increment(CounterChange { target, by, within }) => {
-                (target, nested(&within.fields, json!({ "increment": by })))
+            Datatype::Get(arguments) => return arguments.run().await,
+            Datatype::Increment(CounterChange { target, by, parent }) => {
+                (target, nested(&parent.fields, json!({ "increment": by })))
             }
-            Datatype::Decrement(CounterChange { target, by, within }) => {
-                (target, nested(&within.fields, json!({ "decrement": by })))
+            Datatype::Decrement(CounterChange { target, by, parent }) => {
+                (target, nested(&parent.fields, json!({ "decrement": by })))
             }
-            Datatype::Add(Elements { target, elements, within }) => {
-                (target, nested(&within.fields, json!({ "add_all": elements })))
+            Datatype::Add(Elements { target, elements, parent }) => {
+                (target, nested(&parent.fields, json!({ "add_all": elements })))
             }
-            Datatype::Remove(Elements { target, elements, within }) => {
-                (target, nested(&within.fields, json!({ "remove_all": elements })))
+            Datatype::Remove(Elements { target, elements, parent }) => {
+                (target, nested(&parent.fields, json!({ "remove_all": elements })))
             }
             Datatype::Assign(Assign { target, value, fields }) => {
                 (target, nested(&fields, json!({ "assign": value })))
@@ -179,13 +179,14 @@ impl Datatype {
             Datatype::Disable(Flag { target, fields }) => {
                 (target, nested(&fields, json!("disable")))
             }
-            Datatype::RemoveField(RemoveField { target, names, within }) => {
-                (target, nested(&within.fields, json!({ "remove": names })))
+            Datatype::RemoveField(RemoveField { target, names, parent }) => {
+                (target, nested(&parent.fields, json!({ "remove": names })))
             }
             Datatype::Update(Update { target, operation }) => {
                 let text = Encoding::default().value(&operation)?;
-                let wrong = |error| Failure::invalid(format!("the operation is no JSON: {error}"));
-                (target, serde_json::from_slice(&text).map_err(wrong)?)
+                let invalid =
+                    |error| Failure::invalid(format!("the operation is no JSON: {error}"));
+                (target, serde_json::from_slice(&text).map_err(invalid)?)
             }
         };
         target.change(operation).await
@@ -198,20 +199,20 @@ fn nested(fields: &[String], operation: Value) -> Value {
     fields.iter().rev().fold(operation, |inner, field| json!({ "update": { field: inner } }))
 }
 
-fn path(place: &BucketAddress, key: &str) -> String {
-    place.path(&format!("/datatypes/{}", encode(key.as_bytes())))
+fn path(address: &BucketAddress, key: &str) -> String {
+    address.path(&format!("/datatypes/{}", encode(key.as_bytes())))
 }
 
 impl TypeGet {
     async fn run(self) -> Outcome {
-        let call = HttpCall::new(Method::GET, path(&self.place, &self.key));
-        match self.place.client()?.call_key(call).await? {
-            Some(answer) => show(&answer.read()?, self.place.json),
+        let call = HttpCall::new(Method::GET, path(&self.address, &self.key));
+        match self.address.client()?.call_key(call).await? {
+            Some(answer) => show(&answer.read()?, self.address.json),
             None => {
-                if self.place.json {
+                if self.address.json {
                     output::text("null\n")?;
                 }
-                Err(Failure::no("there is no such key"))
+                Err(Failure::negative("there is no such key"))
             }
         }
     }
@@ -227,20 +228,20 @@ impl TypeTarget {
                 }
             }
         }
-        let path = path(&self.place, &self.key);
+        let path = path(&self.address, &self.key);
         let call = HttpCall::new(Method::POST, path).with_json(&operation);
-        show(&self.place.client()?.call(call).await?.read()?, self.place.json)
+        show(&self.address.client()?.call(call).await?.read()?, self.address.json)
     }
 }
 
 /// Prints a value: a number, one element a line, or a map as JSON.
-fn show(found: &Value, as_json: bool) -> Outcome {
-    if as_json { output::json(found) } else { output::text(&shown(&found["value"])) }
+fn show(reply: &Value, as_json: bool) -> Outcome {
+    if as_json { output::json(reply) } else { output::text(&render_value(&reply["value"])) }
 }
 
-fn shown(value: &Value) -> String {
+fn render_value(value: &Value) -> String {
     match value {
-        Value::Array(elements) => elements.iter().map(shown).collect(),
+        Value::Array(elements) => elements.iter().map(render_value).collect(),
         Value::String(text) => format!("{}\n", printable(text.as_bytes())),
         other => format!("{other:#}\n"),
     }
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_within_a_map_within_a_map_is_named_from_the_outside() {
+    fn nested_field_update_is_wrapped_in_its_parent_map_updates() {
         let fields = ["home_map".to_string(), "visits_counter".to_string()];
         let inner = json!({ "update": { "visits_counter": { "increment": 2 } } });
         assert_eq!(
@@ -262,10 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_shown_a_line_for_each_element() {
-        assert_eq!(shown(&json!(-5)), "-5\n");
-        assert_eq!(shown(&json!(["milk", "a\tb"])), "milk\na\\x09b\n");
-        assert_eq!(shown(&json!([])), "");
-        assert_eq!(shown(&json!({ "n_counter": 1 })), "{\n  \"n_counter\": 1\n}\n");
+    fn datatype_value_prints_each_element_on_its_own_line() {
+        assert_eq!(render_value(&json!(-5)), "-5\n");
+        assert_eq!(render_value(&json!(["milk", "a\tb"])), "milk\na\\x09b\n");
+        assert_eq!(render_value(&json!([])), "");
+        assert_eq!(render_value(&json!({ "n_counter": 1 })), "{\n  \"n_counter\": 1\n}\n");
     }
 }

@@ -1,7 +1,7 @@
 //! `credenza delete`: deletes a key.
 
 use super::BucketAddress;
-use super::put::{condition, seen};
+use super::put::{condition, context_query};
 use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
 use crate::output;
@@ -24,7 +24,7 @@ pub struct Delete {
     /// The key
     key: String,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
     /// Only when the key still has this version (`credenza get --json` shows it)
@@ -41,16 +41,18 @@ impl Delete {
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
         let path = match &self.context {
-            Some(_) => format!("/siblings/{}{}", encode(&key), seen(self.context.as_deref())),
+            Some(_) => {
+                format!("/siblings/{}{}", encode(&key), context_query(self.context.as_deref()))
+            }
             None => format!("/keys/{}", encode(&key)),
         };
-        let mut call = HttpCall::new(Method::DELETE, self.place.path(&path));
+        let mut call = HttpCall::new(Method::DELETE, self.address.path(&path));
         call.headers.extend(condition(false, self.if_version));
-        let answer = self.place.client()?.call_key(call).await?;
-        if self.place.json {
+        let answer = self.address.client()?.call_key(call).await?;
+        if self.address.json {
             let index = answer.as_ref().and_then(|answer| answer.index);
             output::json(&json!({ "existed": answer.is_some(), "index": index }))?;
         }
-        answer.map(|_| ()).ok_or_else(|| Failure::no("there was no such key"))
+        answer.map(|_| ()).ok_or_else(|| Failure::negative("there was no such key"))
     }
 }

@@ -1,6 +1,6 @@
 //! `credenza bucket empty-prefix`: deletes all keys under a prefix, in parts.
 
-use super::bucket as bucket_name;
+use super::parse_bucket;
 use crate::args::Encoding;
 use crate::client::Address;
 use crate::output;
@@ -14,11 +14,11 @@ const RETRIES_MAX: u32 = 60;
 /// Pause before each repetition.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Empties a prefix.
+/// Arguments of the deletion of all keys under a prefix.
 #[derive(clap::Args)]
 pub struct EmptyPrefix {
     /// `type/bucket`, or `bucket` of the type `default`
-    #[arg(value_parser = bucket_name)]
+    #[arg(value_parser = parse_bucket)]
     bucket: BucketName,
     /// Prefix of the keys to delete
     prefix: String,
@@ -42,11 +42,11 @@ impl EmptyPrefix {
     pub async fn run(self) -> Outcome {
         let prefix = self.encoding.bytes(&self.prefix)?;
         if !self.yes {
-            let what = format!(
+            let message = format!(
                 "all keys of {} under this prefix would be lost: add --yes to mean it",
                 self.bucket
             );
-            return Err(Failure::invalid(what));
+            return Err(Failure::invalid(message));
         }
         let mut client = self.address.client()?;
         let mut token = self.token.clone();
@@ -59,7 +59,7 @@ impl EmptyPrefix {
                     eprintln!("{removed} keys deleted; go on from here with --continue {next}");
                     token = Some(next);
                 }
-                Err(failure) if retries < RETRIES_MAX && is_passing(&failure) => {
+                Err(failure) if retries < RETRIES_MAX && is_transient(&failure) => {
                     retries += 1;
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
@@ -74,6 +74,6 @@ impl EmptyPrefix {
 }
 
 /// Returns true if the same call may succeed later. A repeated delete is harmless.
-fn is_passing(failure: &Failure) -> bool {
+fn is_transient(failure: &Failure) -> bool {
     matches!(failure.kind(), Some(Kind::Unavailable | Kind::Unknown))
 }

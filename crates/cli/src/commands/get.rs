@@ -1,7 +1,7 @@
 //! `credenza get`: the value of a key.
 
-use super::siblings::explained;
-use super::{BucketAddress, Freshness};
+use super::siblings::with_sibling_hint;
+use super::{BucketAddress, ReadLevelArguments};
 use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
 use crate::output;
@@ -25,11 +25,11 @@ pub struct Get {
     /// The key
     key: String,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
     #[command(flatten)]
-    freshness: Freshness,
+    read_level: ReadLevelArguments,
 }
 
 impl Get {
@@ -39,18 +39,19 @@ impl Get {
         let path = format!(
             "/keys/{}?consistency={}",
             encode(&key),
-            encode(self.freshness.consistency.as_bytes())
+            encode(self.read_level.consistency.as_bytes())
         );
-        let call = HttpCall::new(Method::GET, self.place.path(&path));
-        let answer = self.place.client()?.call_key(call).await;
-        let explain = |failure| explained(failure, &self.place, &self.key, self.encoding);
-        let Some(answer) = answer.map_err(explain)? else {
-            if self.place.json {
+        let call = HttpCall::new(Method::GET, self.address.path(&path));
+        let answer = self.address.client()?.call_key(call).await;
+        let add_hint =
+            |failure| with_sibling_hint(failure, &self.address, &self.key, self.encoding);
+        let Some(answer) = answer.map_err(add_hint)? else {
+            if self.address.json {
                 output::text("null\n")?;
             }
-            return Err(Failure::no("there is no such key"));
+            return Err(Failure::negative("there is no such key"));
         };
-        if !self.place.json {
+        if !self.address.json {
             return self.encoding.print(&answer.body);
         }
         let mut row = json!({

@@ -5,7 +5,7 @@ use super::cluster_status::{GROUPS, group_rows, members_text};
 use super::group_verify::GroupVerify;
 use crate::client::Address;
 use crate::output;
-use api::{DesiredMember, NewGroup, Whole};
+use api::{DesiredMember, Integer, NewGroup};
 use program::{Failure, Outcome};
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ pub enum Group {
     Verify(GroupVerify),
 }
 
-/// Makes a group.
+/// Arguments of the creation of a group.
 #[derive(clap::Args)]
 pub struct Create {
     /// Number of voters; 3, or as many as there are members, unless members are named
@@ -55,7 +55,7 @@ pub struct Create {
     node: NodeArguments,
 }
 
-/// Speaks of one group.
+/// Arguments: one group and its desired members.
 #[derive(clap::Args)]
 pub struct GroupMembers {
     /// The group's number
@@ -67,7 +67,7 @@ pub struct GroupMembers {
     address: Address,
 }
 
-/// Speaks of one group.
+/// Arguments: one group and its quorum.
 #[derive(clap::Args)]
 pub struct Quorum {
     /// The group's number
@@ -75,24 +75,24 @@ pub struct Quorum {
     /// Number of voters that save a value: fewer answer sooner, but more must be up to elect a
     /// master; more keep more copies, and must all be up to write. `majority`: the default
     #[arg(value_name = "VOTERS", value_parser = quorum)]
-    quorum: Wished,
+    quorum: QuorumChoice,
     #[command(flatten)]
     address: Address,
 }
 
 /// Number of voters in the quorum. `None`: a majority.
 #[derive(Clone, Copy)]
-struct Wished(Option<u8>);
+struct QuorumChoice(Option<u8>);
 
-fn quorum(text: &str) -> Result<Wished, String> {
+fn quorum(text: &str) -> Result<QuorumChoice, String> {
     match (text, text.parse()) {
-        ("majority", _) => Ok(Wished(None)),
-        (_, Ok(quorum)) => Ok(Wished(Some(quorum))),
+        ("majority", _) => Ok(QuorumChoice(None)),
+        (_, Ok(quorum)) => Ok(QuorumChoice(Some(quorum))),
         _ => Err("a number of voters, or `majority`".into()),
     }
 }
 
-/// Ends a group.
+/// Arguments of the removal of a group.
 #[derive(clap::Args)]
 pub struct Drop {
     /// The group's number
@@ -106,13 +106,13 @@ impl Group {
     pub async fn run(self) -> Outcome {
         match self {
             Group::Status(node) => status(&node).await,
-            Group::Create(create) => create.send().await,
-            Group::Members(members) => members.send().await,
+            Group::Create(arguments) => arguments.send().await,
+            Group::Members(arguments) => arguments.send().await,
             Group::Quorum(Quorum { group, quorum, address }) => {
                 address.client()?.set_quorum(group, quorum.0).await
             }
             Group::Drop(Drop { group, address }) => address.client()?.drop_group(group).await,
-            Group::Verify(verify) => verify.run().await,
+            Group::Verify(arguments) => arguments.run().await,
         }
     }
 }
@@ -128,18 +128,18 @@ async fn status(node: &NodeArguments) -> Outcome {
 impl Create {
     async fn send(self) -> Outcome {
         let mut client = self.node.address.client()?;
-        let replicas = self.replicas.map(|replicas| Whole(replicas.into()));
+        let replicas = self.replicas.map(|replicas| Integer(replicas.into()));
         let group = NewGroup { replicas, members: Some(self.members) };
-        let made = client.create_group(&group).await?;
+        let placement = client.create_group(&group).await?;
         if self.node.json {
-            return output::json(&made);
+            return output::json(&placement);
         }
-        let number = made.group;
-        // It is made, whether or not this can be shown.
+        let number = placement.group;
+        // The group exists, even if this request for its members fails.
         let groups = client.cluster().await.map_or_else(|_| Vec::new(), |cluster| cluster.groups);
-        let shown = groups.iter().find(|group| group.group == number);
+        let status = groups.iter().find(|group| group.group == number);
         let members =
-            shown.map_or_else(String::new, |group| members_text(&group.desired, &BTreeSet::new()));
+            status.map_or_else(String::new, |group| members_text(&group.desired, &BTreeSet::new()));
         output::text(&format!(
             "group {number}: {members}\nuse it: credenza bucket create NAME --group {number}\n"
         ))

@@ -1,7 +1,7 @@
 //! `credenza group verify`: compares the replicas of groups, and waits for the result.
 
 use crate::client::{Address, Client};
-use crate::output::{self, shown};
+use crate::output::{self, printable_text};
 use api::Comparison;
 use base::Kind;
 use program::{Failure, Outcome};
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 /// Pause between two queries of the progress.
 const PAUSE: Duration = Duration::from_millis(300);
-/// Most consecutive reports of the master that may be missing: a busy one sometimes misses a
+/// Most consecutive reports of the master that may be missing: a busy master sometimes skips a
 /// second.
 const MISSED_MAX: usize = 10;
 
-/// Speaks of one group, or of all.
+/// Arguments: one group, or all.
 #[derive(clap::Args)]
 pub struct GroupVerify {
     /// The group's number; without it: every group
@@ -31,27 +31,31 @@ impl GroupVerify {
     pub async fn run(self) -> Outcome {
         let mut client = self.address.client()?;
         let groups = client.cluster().await?.groups;
-        let mut found = Vec::new();
+        let mut comparisons = Vec::new();
         for group in groups {
-            if self.group.is_some_and(|wanted| wanted != group.group) {
+            if self.group.is_some_and(|number| number != group.group) {
                 continue;
             }
             let Some(master) = group.master else {
                 let text = format!("no master of group {} is known: try again", group.group);
                 return Err(Failure::new(Kind::Unavailable, text));
             };
-            found.push((group.group, one(&mut client, &master, group.group).await?));
+            comparisons
+                .push((group.group, compare_group(&mut client, &master, group.group).await?));
         }
-        if found.is_empty() {
+        if comparisons.is_empty() {
             return Err(Failure::invalid("no such group: `credenza group status`"));
         }
-        let differences: Vec<_> =
-            found.iter().flat_map(|(group, found)| differences(*group, Some(found))).collect();
+        let differences: Vec<_> = comparisons
+            .iter()
+            .flat_map(|(group, comparison)| differences(*group, Some(comparison)))
+            .collect();
         if self.json {
             let object = |(group, comparison)| json!({ "group": group, "comparison": comparison });
-            output::json(&found.into_iter().map(object).collect::<Vec<_>>())?;
+            output::json(&comparisons.into_iter().map(object).collect::<Vec<_>>())?;
         } else {
-            let rows = found.iter().map(|(group, comparison)| line(*group, comparison)).collect();
+            let rows =
+                comparisons.iter().map(|(group, comparison)| line(*group, comparison)).collect();
             output::table(&["group", "rows", "bytes", "compared with", "result"], rows)?;
             for difference in &differences {
                 output::text(&format!("{difference}\n"))?;
@@ -70,15 +74,15 @@ impl GroupVerify {
 }
 
 /// Compares the replicas of one group, and shows the progress.
-async fn one(client: &mut Client, master: &str, group: u32) -> Outcome<Comparison> {
+async fn compare_group(client: &mut Client, master: &str, group: u32) -> Outcome<Comparison> {
     let pass = client.verify_group(group).await?.pass;
     let mut missed = 0;
     let bar = indicatif::ProgressBar::new_spinner();
     loop {
         let groups = client.cluster().await?.groups;
-        let about = groups.into_iter().find(|about| about.group == group);
-        let about = about.filter(|about| about.master.as_deref() == Some(master));
-        let Some(comparison) = about.and_then(|about| about.comparison) else {
+        let status = groups.into_iter().find(|status| status.group == group);
+        let status = status.filter(|status| status.master.as_deref() == Some(master));
+        let Some(comparison) = status.and_then(|status| status.comparison) else {
             missed += 1;
             if missed > MISSED_MAX {
                 let text = format!("group {group} has another master now: try again");
@@ -108,8 +112,8 @@ async fn one(client: &mut Client, master: &str, group: u32) -> Outcome<Compariso
 fn line(group: u32, comparison: &Comparison) -> Vec<String> {
     let (rows, bytes) = (comparison.rows, comparison.bytes);
     let name = |other: &api::ComparedReplica| match other.rows == rows {
-        true => shown(&other.name),
-        false => format!("{} ({} rows)", shown(&other.name), other.rows),
+        true => printable_text(&other.name),
+        false => format!("{} ({} rows)", printable_text(&other.name), other.rows),
     };
     let names: Vec<_> = comparison.replicas.iter().map(name).collect();
     let result = match comparison.differences.len() {
@@ -120,8 +124,12 @@ fn line(group: u32, comparison: &Comparison) -> Vec<String> {
     vec![group.to_string(), rows.to_string(), bytes.to_string(), names.join(", "), result]
 }
 
-/// Known differences of a group's replicas, a sentence for each.
+/// Returns the known differences of a group's replicas, one sentence each.
 pub fn differences(group: u32, comparison: Option<&Comparison>) -> Vec<String> {
     let found = comparison.into_iter().flat_map(|found| &found.differences);
-    found.map(|it| format!("replicas of group {group} differ: {}", shown(&it.text))).collect()
+    found
+        .map(|difference| {
+            format!("replicas of group {group} differ: {}", printable_text(&difference.text))
+        })
+        .collect()
 }

@@ -2,21 +2,21 @@
 
 use crate::client::Client;
 use crate::settings::Settings;
-use api::{NewMember, Whole};
+use api::{Integer, NewMember};
 use base::{ClusterDescription, ClusterSecret, Error, JoinToken, Kind, Part};
-use node::Joining;
+use node::PendingJoin;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
 use std::time::Duration;
 
 /// Longest wait for one answer.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Message about a member that does not admit this node yet.
-const NOT_YET: &str = "does not let this node in yet";
+const NOT_ADMITTED: &str = "does not let this node in yet";
 /// Pause between two attempts.
 pub const PAUSE: Duration = Duration::from_millis(500);
 /// Number of attempts between two messages about them.
-pub const SAID_EVERY: u32 = 20;
+pub const ATTEMPTS_PER_MESSAGE: u32 = 20;
 
 /// Joins through one of these members, unless the data directory belongs to a cluster.
 pub async fn join_through(
@@ -26,7 +26,7 @@ pub async fn join_through(
     part: Part,
 ) -> Outcome {
     let node = settings.node.clone();
-    let joining = blocking(move || Joining::begin(&node, part)).await?;
+    let joining = blocking(move || PendingJoin::open(&node, part)).await?;
     let Some(joining) = joining else {
         tracing::info!("this node belongs to a cluster already: it joins no other");
         return Ok(());
@@ -34,28 +34,29 @@ pub async fn join_through(
     clusterless.set(true);
     let token = settings.node.join_token.as_ref();
     let member = joining.member.clone();
-    let asked = NewMember {
+    let request = NewMember {
         node: member.node.to_string(),
         name: member.name,
         peer: member.peer,
         client: member.client,
-        part: Some(joining.part.word().into()),
-        lease_ms: Whole(joining.lease_ms),
+        part: Some(joining.part.name().into()),
+        lease_ms: Integer(joining.lease_ms),
     };
     let joined =
-        ask(members, token, NOT_YET, async |member| member.add_member(&asked).await).await?;
+        ask_members(members, token, NOT_ADMITTED, async |member| member.add_member(&request).await)
+            .await?;
     let secret = joined.secret.as_deref().map(ClusterSecret::from_hex).transpose()?;
-    let known = ClusterDescription::from(joined.members);
-    let (cluster, members) = (known.cluster, known.members.len());
-    blocking(move || joining.finish(&known, secret.as_ref())).await?;
+    let description = ClusterDescription::from(joined.members);
+    let (cluster, members) = (description.cluster, description.members.len());
+    blocking(move || joining.finish(&description, secret.as_ref())).await?;
     clusterless.set(false);
     tracing::info!(%cluster, members, "joined");
     Ok(())
 }
 
-/// Converts an error for the person who starts the node: its text suffices, without the reason for
-/// front-ends.
-pub fn not_started(error: Error) -> Failure {
+/// Converts an error for the operator who starts the node: its text suffices, without the reason
+/// for front-ends.
+pub fn start_failure(error: Error) -> Failure {
     Failure::new(error.kind(), error.text())
 }
 
@@ -63,10 +64,10 @@ pub fn not_started(error: Error) -> Failure {
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> base::Result<T> + Send + 'static,
 ) -> Outcome<T> {
-    let ended = tokio::task::spawn_blocking(work).await;
-    ended
+    let result = tokio::task::spawn_blocking(work).await;
+    result
         .map_err(|error| Failure::new(Kind::Corrupt, format!("joining ended abnormally: {error}")))?
-        .map_err(not_started)
+        .map_err(start_failure)
 }
 
 /// Returns a client of each of these nodes, which presents this token.
@@ -75,26 +76,26 @@ pub fn clients<'a>(
     token: Option<&JoinToken>,
 ) -> Outcome<Vec<(&'a String, Client)>> {
     let client =
-        |node: &'a String| Ok((node, Client::of_member(node, token.cloned(), ANSWER_WAIT)?));
+        |node: &'a String| Ok((node, Client::for_member(node, token.cloned(), ANSWER_TIMEOUT)?));
     nodes.iter().map(client).collect()
 }
 
-/// Asks one member after the other until one answers: a member may start later than this node, and
-/// a cluster may be without a master for a while. `not_yet`: message about a member that does not
-/// answer yet. `token`: presented to the members.
-pub async fn ask<T>(
+/// Sends a request to one member after the other until one accepts it: a member may start later
+/// than this node, and a cluster may be without a master for a while. `not_yet`: message about a
+/// member that does not answer yet. `token`: presented to the members.
+pub async fn ask_members<T>(
     members: &[String],
     token: Option<&JoinToken>,
     not_yet: &str,
-    question: impl AsyncFn(&mut Client) -> Outcome<T>,
+    request: impl AsyncFn(&mut Client) -> Outcome<T>,
 ) -> Outcome<T> {
     let mut clients = clients(members, token)?;
     for attempt in 0_u32.. {
         for (member, client) in &mut clients {
-            match question(client).await {
+            match request(client).await {
                 Ok(answer) => return Ok(answer),
-                Err(failure) if passes(&failure) => {
-                    if attempt % SAID_EVERY == 0 {
+                Err(failure) if is_transient(&failure) => {
+                    if attempt % ATTEMPTS_PER_MESSAGE == 0 {
                         tracing::warn!(%member, error = %failure, "{not_yet}: asking again");
                         let text = failure.sentence();
                         eprintln!("credenza: {member} {not_yet}: {text}");
@@ -111,8 +112,8 @@ pub async fn ask<T>(
     Err(Failure::new(Kind::Unavailable, "nobody let this node in"))
 }
 
-/// Returns true if a retry may help. A request with an unknown outcome may be repeated: the same
+/// Returns true if a retry may succeed. A request with an unknown outcome may be repeated: the same
 /// node is admitted once.
-fn passes(failure: &Failure) -> bool {
+fn is_transient(failure: &Failure) -> bool {
     matches!(failure.kind(), Some(Kind::Unavailable | Kind::Unknown))
 }

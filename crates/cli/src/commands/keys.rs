@@ -28,12 +28,12 @@ const PAGE_KEYS: u64 = PAGE_ROWS_MAX as u64 / 10;
 #[derive(clap::Args)]
 pub struct KeysCommand {
     #[command(flatten)]
-    span: RangeArguments,
+    range: RangeArguments,
     /// Most keys; 0: all
     #[arg(short = 'n', long, default_value_t = 1_000)]
     limit: u64,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
 }
@@ -41,12 +41,12 @@ pub struct KeysCommand {
 impl KeysCommand {
     /// Prints the keys.
     pub async fn run(self) -> Outcome {
-        let query = self.span.query(self.encoding)?;
-        let mut pages = KeyPages::new(self.place.client()?, self.place.path("/keys"), query);
-        let mut left = if self.limit == 0 { u64::MAX } else { self.limit };
-        while left > 0 {
-            let Some(keys) = pages.next(left.min(PAGE_KEYS)).await? else { break };
-            left = left.saturating_sub(keys.len() as u64);
+        let query = self.range.query(self.encoding)?;
+        let mut pages = KeyPages::new(self.address.client()?, self.address.path("/keys"), query);
+        let mut remaining = if self.limit == 0 { u64::MAX } else { self.limit };
+        while remaining > 0 {
+            let Some(keys) = pages.next(remaining.min(PAGE_KEYS)).await? else { break };
+            remaining = remaining.saturating_sub(keys.len() as u64);
             self.print(&keys)?;
         }
         Ok(())
@@ -55,12 +55,12 @@ impl KeysCommand {
     fn print(&self, keys: &[Blob]) -> Outcome {
         let mut text = Vec::new();
         for key in keys {
-            let written = if self.place.json {
+            let written = if self.address.json {
                 writeln!(text, "{}", json!({ "key": key }))
             } else {
                 writeln!(text, "{}", self.encoding.show(&key.0))
             };
-            written.map_err(output::unwritten)?;
+            written.map_err(output::write_failure)?;
         }
         output::bytes(&text)
     }
@@ -72,30 +72,30 @@ pub struct KeyPages {
     path: String,
     query: String,
     after: Option<String>,
-    more: bool,
+    has_more: bool,
 }
 
 impl KeyPages {
     /// Starts at the first key of the query.
     pub fn new(client: Client, path: String, query: String) -> KeyPages {
-        KeyPages { client, path, query, after: None, more: true }
+        KeyPages { client, path, query, after: None, has_more: true }
     }
 
     /// Starts after this key.
-    pub fn behind(mut self, key: &[u8]) -> KeyPages {
+    pub fn start_after(mut self, key: &[u8]) -> KeyPages {
         self.after = Some(encode(key));
         self
     }
 
-    /// The next page's keys, at most so many, maybe none; `None` at the end.
+    /// Returns the keys of the next page, at most `keys_max`, possibly none. `None`: the end.
     pub async fn next(&mut self, keys_max: u64) -> Outcome<Option<Vec<Blob>>> {
-        if !self.more {
+        if !self.has_more {
             return Ok(None);
         }
         let after = self.after.as_ref().map(|key| format!("&after={key}")).unwrap_or_default();
         let path = format!("{}?limit={keys_max}{}{after}", self.path, self.query);
         let page: KeyPage = self.client.get(path).await?;
-        self.more = page.r#continue.is_some();
+        self.has_more = page.r#continue.is_some();
         self.after = page.r#continue.map(|key| encode(&key.0));
         Ok(Some(page.keys))
     }

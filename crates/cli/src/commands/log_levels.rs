@@ -1,7 +1,7 @@
 //! `credenza log-levels`: log levels of a running node.
 
 use crate::client::Address;
-use crate::output::{self, shown};
+use crate::output::{self, printable_text};
 use api::SectionLevels;
 use program::{Failure, Outcome};
 
@@ -33,21 +33,22 @@ impl LogLevels {
         let mut client = self.address.client()?;
         let levels = match self.changes.split_first() {
             None => client.log_levels().await?,
-            // The verb that others put before a change may stand there.
+            // The verb `set`, which other tools use, is accepted before the changes.
             Some((verb, changes)) if verb == "set" => {
-                client.set_log_levels(&read(changes)?).await?
+                client.set_log_levels(&parse_changes(changes)?).await?
             }
-            Some(_) => client.set_log_levels(&read(&self.changes)?).await?,
+            Some(_) => client.set_log_levels(&parse_changes(&self.changes)?).await?,
         };
         if self.json {
             return output::json(&levels);
         }
-        let rows = levels.texts().map(|(section, level)| vec![section.into(), shown(level)]);
+        let rows =
+            levels.texts().map(|(section, level)| vec![section.into(), printable_text(level)]);
         output::table(&["section", "level"], rows.collect())
     }
 }
 
-fn read(changes: &[String]) -> Outcome<SectionLevels> {
+fn parse_changes(changes: &[String]) -> Outcome<SectionLevels> {
     let expected = "expected SECTION=LEVEL, such as node=debug (`credenza log-levels` lists them)";
     if changes.is_empty() {
         return Err(Failure::invalid(expected));

@@ -7,17 +7,18 @@
 //! Read next: `serve.rs`, then `get.rs`.
 
 mod bench;
+mod bootstrap;
 mod bucket;
+mod bucket_info;
 mod checkpoint;
 mod cluster;
 mod cluster_status;
+mod convergence;
 mod datatype;
 mod delete;
-mod described;
 mod dev;
 mod empty_prefix;
 mod export;
-mod found;
 mod get;
 mod group;
 mod group_verify;
@@ -39,7 +40,6 @@ mod secret;
 mod sequence;
 mod serve;
 mod settings;
-mod settle;
 mod siblings;
 mod status;
 mod steps;
@@ -137,27 +137,27 @@ impl Command {
     pub fn run(self, json: bool) -> Outcome {
         match self {
             Command::Serve(command) => command.run(),
-            Command::Get(command) => online(command.run()),
-            Command::Put(command) => online(command.run()),
-            Command::Delete(command) => online(command.run()),
-            Command::Siblings(command) => online(command.run()),
-            Command::Datatype(command) => online(command.run()),
-            Command::Keys(command) => online(command.run()),
-            Command::Range(command) => online(command.run()),
-            Command::Sequence(command) => online(command.run()),
-            Command::Import(command) => online(command.run()),
-            Command::Export(command) => online(command.run()),
-            Command::Bucket(command) => online(command.run()),
-            Command::Type(command) => online(command.run()),
-            Command::Status(command) => online(command.run()),
-            Command::Checkpoint(command) => online(command.run()),
+            Command::Get(command) => run_online(command.run()),
+            Command::Put(command) => run_online(command.run()),
+            Command::Delete(command) => run_online(command.run()),
+            Command::Siblings(command) => run_online(command.run()),
+            Command::Datatype(command) => run_online(command.run()),
+            Command::Keys(command) => run_online(command.run()),
+            Command::Range(command) => run_online(command.run()),
+            Command::Sequence(command) => run_online(command.run()),
+            Command::Import(command) => run_online(command.run()),
+            Command::Export(command) => run_online(command.run()),
+            Command::Bucket(command) => run_online(command.run()),
+            Command::Type(command) => run_online(command.run()),
+            Command::Status(command) => run_online(command.run()),
+            Command::Checkpoint(command) => run_online(command.run()),
             Command::Restore(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Cluster(command) => command.run(),
-            Command::Group(command) => online(command.run()),
-            Command::Dev(command) => online(command.run()),
+            Command::Group(command) => run_online(command.run()),
+            Command::Dev(command) => run_online(command.run()),
             Command::Bench(command) => command.run(json),
-            Command::LogLevels(command) => online(command.run()),
+            Command::LogLevels(command) => run_online(command.run()),
             Command::Settings(command) => command.run(),
         }
     }
@@ -180,7 +180,7 @@ pub struct BucketAddress {
     address: Address,
     /// The bucket: `type/bucket`, or `bucket` of the type `default`
     #[arg(short, long, env = "CREDENZA_BUCKET", default_value = "default/default")]
-    #[arg(value_parser = bucket)]
+    #[arg(value_parser = parse_bucket)]
     bucket: BucketName,
     /// Answer in JSON
     #[arg(long)]
@@ -209,18 +209,18 @@ impl BucketAddress {
 
 /// Read level of a request.
 #[derive(clap::Args)]
-pub struct Freshness {
+pub struct ReadLevelArguments {
     /// `consistent`, `dirty` (whatever the node has), or `at_least:INDEX`
     #[arg(long, default_value = "consistent")]
     consistency: String,
 }
 
-fn bucket(text: &str) -> Result<BucketName, String> {
+fn parse_bucket(text: &str) -> Result<BucketName, String> {
     BucketName::parse(text).map_err(|error| error.text())
 }
 
 /// Runs a command that calls a node.
-fn online(command: impl Future<Output = Outcome>) -> Outcome {
+fn run_online(command: impl Future<Output = Outcome>) -> Outcome {
     for warning in misspelt_variables() {
         eprintln!("credenza: {warning}");
     }

@@ -29,7 +29,7 @@ pub struct Put {
     #[arg(allow_hyphen_values = true)]
     value: String,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
     /// Let it expire after this time: 500ms, 30s, 5m, 1h30m, 1d
@@ -56,35 +56,35 @@ impl Put {
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
         if self.beside || self.context.is_some() {
-            return self.store(&key).await;
+            return self.write_sibling(&key).await;
         }
         let ttl = self.ttl.map(|ms| format!("?ttl_ms={ms}")).unwrap_or_default();
-        let path = self.place.path(&format!("/keys/{}{ttl}", encode(&key)));
+        let path = self.address.path(&format!("/keys/{}{ttl}", encode(&key)));
         let mut call = HttpCall::new(Method::PUT, path);
         call.body = self.encoding.value(&self.value)?;
         call.headers.push(("content-type", "application/octet-stream".into()));
         call.headers.extend(condition(self.if_absent, self.if_version));
-        let answer = self.place.client()?.call_key(call).await?;
-        let answer = answer.ok_or_else(|| Failure::from(changed()))?;
-        if self.place.json {
+        let answer = self.address.client()?.call_key(call).await?;
+        let answer = answer.ok_or_else(|| Failure::from(changed_error()))?;
+        if self.address.json {
             output::json(&json!({ "index": answer.index, "version": answer.version }))?;
         }
         Ok(())
     }
 
     /// Writes a sibling, which replaces the values that the context has seen, or none.
-    async fn store(&self, key: &[u8]) -> Outcome {
-        let path = format!("/siblings/{}{}", encode(key), seen(self.context.as_deref()));
-        let mut call = HttpCall::new(Method::PUT, self.place.path(&path));
+    async fn write_sibling(&self, key: &[u8]) -> Outcome {
+        let path = format!("/siblings/{}{}", encode(key), context_query(self.context.as_deref()));
+        let mut call = HttpCall::new(Method::PUT, self.address.path(&path));
         call.body = self.encoding.value(&self.value)?;
         call.headers.push(("content-type", "application/octet-stream".into()));
-        let stored: api::StoredReply = self.place.client()?.call(call).await?.read()?;
-        if self.place.json { output::json(&stored) } else { Ok(()) }
+        let stored: api::StoredReply = self.address.client()?.call(call).await?.read()?;
+        if self.address.json { output::json(&stored) } else { Ok(()) }
     }
 }
 
 /// Returns the query that sends a context.
-pub fn seen(context: Option<&str>) -> String {
+pub fn context_query(context: Option<&str>) -> String {
     context.map(|text| format!("?context={}", encode(text.as_bytes()))).unwrap_or_default()
 }
 
@@ -97,6 +97,6 @@ pub fn condition(absent: bool, version: Option<u64>) -> Option<(&'static str, St
 }
 
 /// Returns the error of a condition whose key has been deleted.
-pub fn changed() -> Error {
+pub fn changed_error() -> Error {
     Error::new(Reason::Changed, "the key is not there any more: read again and decide again")
 }

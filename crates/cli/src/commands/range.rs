@@ -1,6 +1,6 @@
 //! `credenza range`: keys and values in order.
 
-use super::{BucketAddress, Freshness};
+use super::{BucketAddress, ReadLevelArguments};
 use crate::args::Encoding;
 use crate::client::{Client, encode};
 use crate::output;
@@ -25,7 +25,7 @@ in a form that can be read back, see `credenza export`.";
 #[derive(clap::Args)]
 pub struct Range {
     #[command(flatten)]
-    span: RangeArguments,
+    range: RangeArguments,
     /// Most keys; 0: all
     #[arg(short = 'n', long, default_value_t = 1_000)]
     limit: u64,
@@ -36,11 +36,11 @@ pub struct Range {
     #[arg(short, long)]
     keys: bool,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
     #[command(flatten)]
-    freshness: Freshness,
+    read_level: ReadLevelArguments,
 }
 
 /// Range of keys.
@@ -74,16 +74,16 @@ impl RangeArguments {
 impl Range {
     /// Prints the range.
     pub async fn run(self) -> Outcome {
-        let mut query = self.span.query(self.encoding)?;
-        query.push_str(&format!("&consistency={}", encode(self.freshness.consistency.as_bytes())));
+        let mut query = self.range.query(self.encoding)?;
+        query.push_str(&format!("&consistency={}", encode(self.read_level.consistency.as_bytes())));
         query.push_str(if self.reverse { "&reverse=true" } else { "" });
         query.push_str(if self.keys { "&want=keys" } else { "" });
-        let mut pages = Pages::new(self.place.client()?, self.place.path("/range"), query);
-        let mut left = if self.limit == 0 { u64::MAX } else { self.limit };
-        while left > 0 {
-            let most = left.min(PAGE_ROWS_MAX as u64 / 10) as usize;
-            let Some(entries) = pages.next(most).await.map_err(list_instead)? else { break };
-            left -= entries.len() as u64;
+        let mut pages = Pages::new(self.address.client()?, self.address.path("/range"), query);
+        let mut remaining = if self.limit == 0 { u64::MAX } else { self.limit };
+        while remaining > 0 {
+            let page_rows = remaining.min(PAGE_ROWS_MAX as u64 / 10) as usize;
+            let Some(entries) = pages.next(page_rows).await.map_err(with_keys_hint)? else { break };
+            remaining -= entries.len() as u64;
             self.print(&entries)?;
         }
         Ok(())
@@ -92,7 +92,7 @@ impl Range {
     fn print(&self, entries: &[EntryReply]) -> Outcome {
         let mut text = Vec::new();
         for entry in entries {
-            let written = if self.place.json {
+            let written = if self.address.json {
                 writeln!(text, "{}", json!(entry))
             } else {
                 let key = self.encoding.show(&entry.key.0);
@@ -101,7 +101,7 @@ impl Range {
                     None => writeln!(text, "{key}"),
                 }
             };
-            written.map_err(output::unwritten)?;
+            written.map_err(output::write_failure)?;
         }
         output::bytes(&text)
     }
@@ -113,39 +113,42 @@ pub struct Pages {
     path: String,
     query: String,
     after: Option<String>,
-    more: bool,
+    has_more: bool,
 }
 
 impl Pages {
     /// Starts at the beginning of the range.
     pub fn new(client: Client, path: String, query: String) -> Pages {
-        Pages { client, path, query, after: None, more: true }
+        Pages { client, path, query, after: None, has_more: true }
     }
 
     /// Starts after this key.
-    pub fn behind(mut self, key: &[u8]) -> Pages {
+    pub fn start_after(mut self, key: &[u8]) -> Pages {
         self.after = Some(encode(key));
         self
     }
 
-    /// The next page's rows, at most so many; none at the end.
+    /// Returns the rows of the next page, at most `rows_max`. `None`: the end.
     pub async fn next(&mut self, rows_max: usize) -> Outcome<Option<Vec<EntryReply>>> {
-        if !self.more {
+        if !self.has_more {
             return Ok(None);
         }
         let after = self.after.as_ref().map(|key| format!("&after={key}")).unwrap_or_default();
         let path = format!("{}?limit={rows_max}{}{after}", self.path, self.query);
         let page: PageReply = self.client.get(path).await?;
-        self.more = page.more;
+        self.has_more = page.more;
         self.after = page.entries.last().map(|last| encode(&last.key.0));
         Ok((!page.entries.is_empty()).then_some(page.entries))
     }
 }
 
-/// An available bucket has no ranges, but its keys can be listed.
-fn list_instead(failure: Failure) -> Failure {
+/// Adds a hint to the failure of a range read of an available bucket, which supports only lists of
+/// keys.
+fn with_keys_hint(failure: Failure) -> Failure {
     match failure.reason() {
-        Some(Reason::NotSupported) => failure.and("; `credenza keys` lists the keys of any bucket"),
+        Some(Reason::NotSupported) => {
+            failure.with_suffix("; `credenza keys` lists the keys of any bucket")
+        }
         _ => failure,
     }
 }

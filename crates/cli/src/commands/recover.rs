@@ -1,10 +1,10 @@
 //! `credenza cluster recover`: after a majority is lost for good, one of the remaining members goes
 //! on alone.
 
-use super::join::not_started;
+use super::join::start_failure;
 use crate::output;
 use base::Kind;
-use node::{GroupRemains, NodeSettings, Remains, RingRemains};
+use node::{NodeSettings, SurvivingData, SurvivingGroup, SurvivingRing};
 use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -32,22 +32,22 @@ impl Recover {
             return Err(Failure::new(Kind::Invalid, text));
         }
         let settings = NodeSettings { data_dir: self.data.clone(), ..NodeSettings::default() };
-        let sure = self.yes_lose_what_the_others_had;
-        let remains = match sure {
-            true => Remains::take_over(settings).await.map_err(not_started)?,
-            false => super::join::blocking(move || Remains::look(&settings)).await?,
+        let is_confirmed = self.yes_lose_what_the_others_had;
+        let surviving_data = match is_confirmed {
+            true => SurvivingData::recover(settings).await.map_err(start_failure)?,
+            false => super::join::blocking(move || SurvivingData::inspect(&settings)).await?,
         };
         if self.json {
-            return output::json(&as_json(&remains, sure));
+            return output::json(&as_json(&surviving_data, is_confirmed));
         }
-        self.show(&remains)?;
-        let (data, name) = (self.data.display(), &remains.name);
-        output::text(&match sure {
+        self.show(&surviving_data)?;
+        let (data, name) = (self.data.display(), &surviving_data.name);
+        output::text(&match is_confirmed {
             true => format!(
                 "\n{name} is the only member of the new cluster {}. Start it as before; let fresh \
                  nodes join it with --join. Those of the old cluster are refused: empty their \
                  directories first.\n",
-                remains.cluster
+                surviving_data.cluster
             ),
             false => format!(
                 "\nNothing was changed. A majority that can still be started needs none of this. \
@@ -59,13 +59,14 @@ impl Recover {
         })
     }
 
-    fn show(&self, remains: &Remains) -> Outcome {
-        let (cluster, node, name) = (remains.cluster, remains.node, &remains.name);
+    fn show(&self, surviving_data: &SurvivingData) -> Outcome {
+        let (cluster, node, name) =
+            (surviving_data.cluster, surviving_data.node, &surviving_data.name);
         output::text(&format!("{name}, node {:016x} of cluster {cluster}\n\n", node.0))?;
-        let row = |group: &GroupRemains| {
+        let row = |group: &SurvivingGroup| {
             vec![
                 group.group.to_string(),
-                group.part.word().into(),
+                group.part.name().into(),
                 group.voters.join(" "),
                 group.ballot.to_string(),
                 group.last.to_string(),
@@ -74,24 +75,24 @@ impl Recover {
             ]
         };
         let head = ["group", "part", "voters", "ballot", "last", "decided", "applied"];
-        output::table(&head, remains.groups.iter().map(row).collect())?;
-        for group in &remains.absent {
+        output::table(&head, surviving_data.groups.iter().map(row).collect())?;
+        for group in &surviving_data.absent {
             output::text(&format!("group {group}: this member has no part in it\n"))?;
         }
-        remains.ring.map_or(Ok(()), |ring| output::text(&available(&ring)))
+        surviving_data.ring.map_or(Ok(()), |ring| output::text(&available_text(&ring)))
     }
 }
 
 /// Describes what happens to available buckets.
-fn available(ring: &RingRemains) -> String {
-    let RingRemains { partitions, copied, others } = ring;
-    let lost = match partitions - copied {
+fn available_text(ring: &SurvivingRing) -> String {
+    let SurvivingRing { partitions, copied_partitions, other_members } = ring;
+    let lost = match partitions - copied_partitions {
         0 => String::new(),
         lost => format!(
             "; of the other {lost} nothing is left but what it kept for members that were away"
         ),
     };
-    let goes_on = match others {
+    let advice = match other_members {
         0 => "it keeps the whole ring",
         _ => {
             "recovered, it keeps the whole ring; let the nodes that join keep their parts of it \
@@ -99,26 +100,27 @@ fn available(ring: &RingRemains) -> String {
         }
     };
     format!(
-        "\navailable buckets: it has a copy of {copied} of {partitions} partitions{lost}; \
-         {goes_on}\n"
+        "\navailable buckets: it has a copy of {copied_partitions} of {partitions} \
+         partitions{lost}; {advice}\n"
     )
 }
 
-fn as_json(remains: &Remains, taken: bool) -> Value {
-    let group = |group: &GroupRemains| {
+fn as_json(data: &SurvivingData, is_recovered: bool) -> Value {
+    let group = |group: &SurvivingGroup| {
         json!({
-            "group": group.group.0, "part": group.part.word(), "voters": group.voters,
+            "group": group.group.0, "part": group.part.name(), "voters": group.voters,
             "ballot": group.ballot.to_string(),
             "last": group.last.0, "decided": group.decided.0, "applied": group.applied.0,
         })
     };
     json!({
-        "cluster": remains.cluster.to_string(), "node": format!("{:016x}", remains.node.0),
-        "name": remains.name, "taken_over": taken,
-        "groups": remains.groups.iter().map(group).collect::<Vec<_>>(),
-        "absent": remains.absent.iter().map(|group| group.0).collect::<Vec<_>>(),
-        "ring": remains.ring.map(|ring| json!({
-            "partitions": ring.partitions, "copied": ring.copied, "others": ring.others,
+        "cluster": data.cluster.to_string(), "node": format!("{:016x}", data.node.0),
+        "name": data.name, "taken_over": is_recovered,
+        "groups": data.groups.iter().map(group).collect::<Vec<_>>(),
+        "absent": data.absent.iter().map(|group| group.0).collect::<Vec<_>>(),
+        "ring": data.ring.map(|ring| json!({
+            "partitions": ring.partitions, "copied": ring.copied_partitions,
+            "others": ring.other_members,
         })),
     })
 }

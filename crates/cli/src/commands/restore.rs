@@ -1,6 +1,6 @@
 //! `credenza restore`: makes a data directory from a checkpoint.
 
-use super::verify::damaged;
+use super::verify::check_damage;
 use crate::offline;
 use crate::output;
 use crate::settings::units::show_size;
@@ -28,15 +28,15 @@ impl Restore {
     /// Copies the checkpoint.
     pub fn run(self) -> Outcome {
         let from = offline::open(&self.from)?;
-        offline::must_be_empty(&self.data)?;
-        damaged(&offline::verify(&from)?)?;
+        offline::check_empty(&self.data)?;
+        check_damage(&offline::verify(&from)?)?;
         let bytes = offline::copy(&from, &self.data)?;
         let copy = offline::open(&self.data)?;
         let report = offline::verify(&copy)?;
-        damaged(&report)?;
+        check_damage(&report)?;
         let (rows, to) = (report.trees.rows, self.data.display());
         output::text(&format!("{} copied and verified: {to} ({rows} rows)\n", show_size(bytes)))?;
-        let same = report.damage.is_empty() && copy.node == from.node;
-        if same { Ok(()) } else { Err(Failure::invalid("the copy is of another node")) }
+        let is_same_node = report.damage.is_empty() && copy.node == from.node;
+        if is_same_node { Ok(()) } else { Err(Failure::invalid("the copy is of another node")) }
     }
 }

@@ -4,7 +4,7 @@ use super::NodeArguments;
 use super::ring_table::{MemberNames, shares, show_plan, show_transfers};
 use super::wait::until_done;
 use crate::client::Client;
-use crate::output::{self, shown};
+use crate::output::{self, printable_text};
 use api::{ClusterStatus, HexId, Ring, RingChange, RingPlan, RingTransfers};
 use base::limits::PARTITIONS_MAX;
 use base::{Kind, Membership, Part};
@@ -23,11 +23,11 @@ pub struct RingCommand {
     #[command(subcommand)]
     step: Option<RingStep>,
     #[command(flatten)]
-    with: NodeArguments,
+    arguments: NodeArguments,
 }
 
-/// A step of a change. `join`, `replace`, `rack`, `resize` and `leave` lay something down; nothing
-/// moves before `commit`.
+/// Step of a change. `join`, `replace`, `rack`, `resize` and `leave` plan a change; no data moves
+/// before `commit`.
 #[derive(clap::Subcommand)]
 enum RingStep {
     /// Give every member that stays an even part, all at once; only while no member holds data of
@@ -41,7 +41,7 @@ enum RingStep {
         #[arg(long, default_value = "")]
         rack: String,
         #[command(flatten)]
-        with: NodeArguments,
+        arguments: NodeArguments,
     },
     /// A member that keeps nothing is to keep what another one keeps; nothing else moves; the one
     /// that goes may be down for good
@@ -54,7 +54,7 @@ enum RingStep {
         #[arg(long, default_value = "")]
         rack: String,
         #[command(flatten)]
-        with: NodeArguments,
+        arguments: NodeArguments,
     },
     /// A member stands in another rack
     Rack {
@@ -63,7 +63,7 @@ enum RingStep {
         /// Its rack; `""` for one of its own
         rack: String,
         #[command(flatten)]
-        with: NodeArguments,
+        arguments: NodeArguments,
     },
     /// The ring is to have twice as many partitions (each is split in place, nothing moves), or
     /// half as many (pairs are merged, after their copies have come together)
@@ -71,7 +71,7 @@ enum RingStep {
         /// Number of partitions: twice or half as many as there are, 8 to 1,024
         partitions: usize,
         #[command(flatten)]
-        with: NodeArguments,
+        arguments: NodeArguments,
     },
     /// Show what the planned changes would do
     Plan(NodeArguments),
@@ -84,14 +84,14 @@ enum RingStep {
         /// The member's name; of one that was removed, its id
         node: String,
         #[command(flatten)]
-        with: NodeArguments,
+        arguments: NodeArguments,
     },
     /// Says what to do about a member that is down: nobody has to be told that it is
     Down {
         /// The member's name
         node: String,
         #[command(flatten)]
-        with: NodeArguments,
+        arguments: NodeArguments,
     },
     /// Discard the planned changes
     Clear(NodeArguments),
@@ -101,7 +101,7 @@ enum RingStep {
         #[arg(long)]
         wait: bool,
         #[command(flatten)]
-        with: NodeArguments,
+        arguments: NodeArguments,
     },
     /// Show how far the ring's change under way is
     Transfers(NodeArguments),
@@ -113,16 +113,16 @@ impl RingCommand {
         match self.step {
             Some(step) => step.run().await,
             None => {
-                let mut client = self.with.address.client()?;
-                let names = self.with.names_for_people(&mut client).await?;
-                show(&client.ring().await?, names)
+                let mut client = self.arguments.address.client()?;
+                let names = self.arguments.names_unless_json(&mut client).await?;
+                print_ring(&client.ring().await?, names)
             }
         }
     }
 }
 
 /// Returns the names of members that own no partition of available buckets though they could.
-pub async fn members_without_a_part(
+pub async fn members_without_partitions(
     client: &mut Client,
     cluster: &ClusterStatus,
 ) -> Outcome<Vec<String>> {
@@ -131,7 +131,7 @@ pub async fn members_without_a_part(
 
 /// Returns a member's id, and the number of partitions of available buckets that it owns. `None`:
 /// it owns none, or there is no such member.
-pub async fn part_of(
+pub async fn owned_partitions(
     client: &mut Client,
     cluster: &ClusterStatus,
     name: &str,
@@ -149,58 +149,60 @@ fn idle(ring: &Ring, cluster: &ClusterStatus) -> Vec<String> {
         let mut parts = cluster.groups.iter().flat_map(|group| &group.desired);
         parts.any(|part| part.node == node && part.part == Part::Witness)
     };
-    let idle = cluster.members.iter().filter(|member| {
-        let stays = member.membership == Membership::Member;
-        stays && !ring.owners.contains(&member.node) && !is_witness(member.node)
+    let members = cluster.members.iter().filter(|member| {
+        let is_staying = member.membership == Membership::Member;
+        is_staying && !ring.owners.contains(&member.node) && !is_witness(member.node)
     });
-    idle.map(|member| shown(&member.name)).collect()
+    members.map(|member| printable_text(&member.name)).collect()
 }
 
 impl RingStep {
     async fn run(self) -> Outcome {
-        let (change, with) = match self {
-            RingStep::Join { node, rack, with } => {
-                (RingChange::Join { node, rack: Some(rack) }, with)
+        let (change, arguments) = match self {
+            RingStep::Join { node, rack, arguments } => {
+                (RingChange::Join { node, rack: Some(rack) }, arguments)
             }
-            RingStep::Replace { node, by, rack, with } => {
-                (RingChange::Replace { node, by, rack: Some(rack) }, with)
+            RingStep::Replace { node, by, rack, arguments } => {
+                (RingChange::Replace { node, by, rack: Some(rack) }, arguments)
             }
-            RingStep::Rack { node, rack, with } => (RingChange::Rack { node, rack }, with),
-            RingStep::Leave { node, with } => (RingChange::Leave { node }, with),
-            RingStep::Resize { partitions, with } => {
-                let now = with.address.client()?.ring().await?.owners.len();
-                (resize(now, partitions)?, with)
+            RingStep::Rack { node, rack, arguments } => {
+                (RingChange::Rack { node, rack }, arguments)
             }
-            RingStep::Init(with) => {
-                let mut client = with.address.client()?;
-                let names = with.names_for_people(&mut client).await?;
-                return show(&client.claim_ring().await?, names);
+            RingStep::Leave { node, arguments } => (RingChange::Leave { node }, arguments),
+            RingStep::Resize { partitions, arguments } => {
+                let now = arguments.address.client()?.ring().await?.owners.len();
+                (resize(now, partitions)?, arguments)
             }
-            RingStep::Plan(with) => {
-                let mut client = with.address.client()?;
-                let names = with.names_for_people(&mut client).await?;
-                return plan_shown(&client.ring_plan().await?, names);
+            RingStep::Init(arguments) => {
+                let mut client = arguments.address.client()?;
+                let names = arguments.names_unless_json(&mut client).await?;
+                return print_ring(&client.claim_ring().await?, names);
             }
-            RingStep::Cancel(with) => {
-                let mut client = with.address.client()?;
-                let names = with.names_for_people(&mut client).await?;
-                return show(&client.cancel_ring().await?, names);
+            RingStep::Plan(arguments) => {
+                let mut client = arguments.address.client()?;
+                let names = arguments.names_unless_json(&mut client).await?;
+                return print_plan(&client.ring_plan().await?, names);
             }
-            RingStep::Down { node, with } => return with.down(&node).await,
-            RingStep::Clear(with) => return with.address.client()?.clear_plan().await,
-            RingStep::Commit { wait, with } => return with.commit(wait).await,
-            RingStep::Transfers(with) => {
-                let mut client = with.address.client()?;
+            RingStep::Cancel(arguments) => {
+                let mut client = arguments.address.client()?;
+                let names = arguments.names_unless_json(&mut client).await?;
+                return print_ring(&client.cancel_ring().await?, names);
+            }
+            RingStep::Down { node, arguments } => return arguments.explain_down(&node).await,
+            RingStep::Clear(arguments) => return arguments.address.client()?.clear_plan().await,
+            RingStep::Commit { wait, arguments } => return arguments.commit(wait).await,
+            RingStep::Transfers(arguments) => {
+                let mut client = arguments.address.client()?;
                 let transfers = client.transfers().await?;
-                if with.json {
+                if arguments.json {
                     return output::json(&transfers);
                 }
                 return show_transfers(&transfers, &names(&mut client).await?);
             }
         };
-        let mut client = with.address.client()?;
-        let names = with.names_for_people(&mut client).await?;
-        plan_shown(&client.plan_change(&change).await?, names)
+        let mut client = arguments.address.client()?;
+        let names = arguments.names_unless_json(&mut client).await?;
+        print_plan(&client.plan_change(&change).await?, names)
     }
 }
 
@@ -209,15 +211,15 @@ async fn names(client: &mut Client) -> Outcome<MemberNames> {
 }
 
 impl NodeArguments {
-    /// Returns the members' names for output to people. `None`: the output is JSON. Call it before
-    /// any change: a failure after it would make a successful change look failed.
-    async fn names_for_people(&self, client: &mut Client) -> Outcome<Option<MemberNames>> {
+    /// Returns the members' names for output as text. `None`: the output is JSON. Call it before
+    /// any change: if it fails afterwards, a successful change looks failed.
+    async fn names_unless_json(&self, client: &mut Client) -> Outcome<Option<MemberNames>> {
         if self.json { Ok(None) } else { names(client).await.map(Some) }
     }
 
     /// Explains how to handle a member that is down, always as an error: the other nodes detect it
     /// by themselves.
-    async fn down(&self, node: &str) -> Outcome {
+    async fn explain_down(&self, node: &str) -> Outcome {
         if !names(&mut self.address.client()?).await?.has(node) {
             let text = format!("no member `{node}`: `credenza cluster status` lists them");
             return Err(Failure::new(Kind::Invalid, text));
@@ -231,7 +233,7 @@ impl NodeArguments {
         Err(Failure::new(Kind::Invalid, text))
     }
 
-    /// Begins exactly the plan that it shows.
+    /// Shows the plan, and commits exactly that plan: the request carries its epoch.
     async fn commit(&self, wait: bool) -> Outcome {
         let mut client = self.address.client()?;
         let plan = client.ring_plan().await?;
@@ -247,12 +249,12 @@ impl NodeArguments {
 
     /// Waits until no transfer is in progress and no node has rows left to delete.
     async fn wait(&self, client: &mut Client) -> Outcome {
-        let look = async || {
+        let poll = async || {
             let transfers = client.transfers().await?;
-            let waits_for = waits(&transfers);
+            let waits_for = waiting_reasons(&transfers);
             Ok((!is_done(&transfers)).then_some((transfers, waits_for)))
         };
-        until_done((self.address.timeout, PAUSE), look, |waits_for| {
+        until_done((self.address.timeout, PAUSE), poll, |waits_for| {
             format!(
                 "the change does not get on: {waits_for} (it goes on when it can; `credenza \
                  cluster ring transfers` shows how far it is, `credenza cluster ring cancel` calls \
@@ -282,14 +284,14 @@ fn resize(now: usize, wanted: usize) -> Outcome<RingChange> {
 }
 
 /// Prints the ring with names of members. `None`: as JSON.
-fn show(ring: &Ring, names: Option<MemberNames>) -> Outcome {
+fn print_ring(ring: &Ring, names: Option<MemberNames>) -> Outcome {
     let Some(names) = names else { return output::json(ring) };
     output::text(&format!("epoch {}\n\n", ring.epoch))?;
     output::table(&["member", "partitions"], shares(ring, &names))
 }
 
 /// Prints a plan with names of members. `None`: as JSON.
-fn plan_shown(plan: &RingPlan, names: Option<MemberNames>) -> Outcome {
+fn print_plan(plan: &RingPlan, names: Option<MemberNames>) -> Outcome {
     names.map_or_else(|| output::json(plan), |names| show_plan(plan, &names))
 }
 
@@ -299,10 +301,10 @@ pub fn is_done(transfers: &RingTransfers) -> bool {
 }
 
 /// Returns the conditions that the nodes wait for.
-pub fn waits(transfers: &RingTransfers) -> String {
-    let waits = transfers.nodes.iter().map(|node| shown(&node.waits_for));
-    let waits: Vec<_> = waits.filter(|waits| waits != "-" && !waits.is_empty()).collect();
-    waits.join("; ")
+pub fn waiting_reasons(transfers: &RingTransfers) -> String {
+    let reasons = transfers.nodes.iter().map(|node| printable_text(&node.waits_for));
+    let reasons: Vec<_> = reasons.filter(|reasons| reasons != "-" && !reasons.is_empty()).collect();
+    reasons.join("; ")
 }
 
 #[cfg(test)]
@@ -311,26 +313,26 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_ring_is_resized_to_twice_or_half_as_many_partitions_and_no_other_number() {
+    fn ring_resize_accepts_only_double_or_half_within_limits() {
         assert_eq!(resize(64, 128).ok(), Some(RingChange::Double {}));
         assert_eq!(resize(64, 32).ok(), Some(RingChange::Halve {}));
-        for (now, wanted, says) in [
+        for (now, wanted, expected) in [
             (64, 64, "has 64 partitions: 32 or 128 is possible, not 64"),
             (64, 256, "32 or 128 is possible, not 256"),
             (8, 4, "has 8 partitions: 16 is possible, not 4"),
             (1_024, 2_048, "has 1024 partitions: 512 is possible, not 2048"),
         ] {
             let said = resize(now, wanted).expect_err("refused").to_string();
-            assert!(said.contains(says), "{said}");
+            assert!(said.contains(expected), "{said}");
         }
     }
 
     #[test]
-    fn members_that_keep_nothing_are_named_unless_they_leave_or_are_witnesses() {
+    fn idle_members_exclude_leaving_members_and_witnesses() {
         let id = |number: u64| HexId(number).to_string();
-        let member = |number: u64, stay: &str| {
+        let member = |number: u64, membership: &str| {
             let name = format!("n{number}");
-            json!({ "node": id(number), "name": name, "membership": stay })
+            json!({ "node": id(number), "name": name, "membership": membership })
         };
         let cluster = json!({
             "members": [member(1, "member"), member(2, "member"), member(3, "leaving"),

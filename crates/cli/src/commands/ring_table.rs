@@ -1,6 +1,6 @@
 //! Output of the ring, of a plan to change it, and of the progress of a change.
 
-use crate::output::{self, shown};
+use crate::output::{self, printable_text};
 use api::{ClusterStatus, HexId, Ring, RingChange, RingPlan, RingTransfers};
 use indicatif::HumanBytes;
 use program::Outcome;
@@ -13,7 +13,7 @@ impl MemberNames {
     /// Returns the names of the members in the answer of `GET /v1/cluster`.
     pub fn of(cluster: &ClusterStatus) -> MemberNames {
         let members = cluster.members.iter();
-        MemberNames(members.map(|member| (member.node, shown(&member.name))).collect())
+        MemberNames(members.map(|member| (member.node, printable_text(&member.name))).collect())
     }
 
     /// Returns true if a member has this name or this id.
@@ -42,7 +42,7 @@ pub fn show_plan(plan: &RingPlan, names: &MemberNames) -> Outcome {
     if plan.changes.is_empty() {
         return output::text("no change of the ring is planned\n");
     }
-    let changes: Vec<String> = plan.changes.iter().map(change).collect();
+    let changes: Vec<String> = plan.changes.iter().map(describe_change).collect();
     output::text(&format!("planned: {}\n", changes.join(", ")))?;
     if let Some(refused) = &plan.refused {
         return output::text(&format!("it can't begin now: {refused}\n"));
@@ -51,12 +51,12 @@ pub fn show_plan(plan: &RingPlan, names: &MemberNames) -> Outcome {
     output::table(&["member", "partitions", "copies"], loads(plan, names))?;
     output::text(&format!("\n{}\n", moves(plan)))?;
     for warning in &plan.warnings {
-        output::text(&format!("warning: {}\n", shown(warning)))?;
+        output::text(&format!("warning: {}\n", printable_text(warning)))?;
     }
     output::text("`credenza cluster ring commit` begins it, `clear` takes it back\n")
 }
 
-fn change(change: &RingChange) -> String {
+fn describe_change(change: &RingChange) -> String {
     let in_rack = |rack: &str| match rack.is_empty() {
         true => String::new(),
         false => format!(" in rack {rack}"),
@@ -76,7 +76,7 @@ fn change(change: &RingChange) -> String {
 }
 
 fn loads(plan: &RingPlan, names: &MemberNames) -> Vec<Vec<String>> {
-    let share = |share: Option<u64>| share.map_or("-".into(), |it| it.to_string());
+    let share = |share: Option<u64>| share.map_or("-".into(), |partitions| partitions.to_string());
     let row = |load: &api::RingLoad| {
         vec![
             names.name(load.node),
@@ -113,16 +113,16 @@ pub fn show_transfers(transfers: &RingTransfers, names: &MemberNames) -> Outcome
 
 fn transfer_rows(transfers: &RingTransfers, names: &MemberNames) -> Vec<Vec<String>> {
     let row = |node: &api::RingTransfer| {
-        let takes = node.eta_ms.map(|ms| format!("{} s", ms.div_ceil(1_000)));
+        let eta = node.eta_ms.map(|ms| format!("{} s", ms.div_ceil(1_000)));
         vec![
             names.name(node.node),
             node.receiving.to_string(),
             HumanBytes(node.bytes).to_string(),
             node.bytes_left.map_or("-".into(), |left| HumanBytes(left).to_string()),
             HumanBytes(node.bytes_per_second).to_string(),
-            takes.unwrap_or("-".into()),
+            eta.unwrap_or("-".into()),
             node.clearing.to_string(),
-            shown(&node.waits_for),
+            printable_text(&node.waits_for),
         ]
     };
     transfers.nodes.iter().map(row).collect()
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_counted_by_name_and_whoever_has_none_is_named() {
+    fn ring_shares_list_partitions_by_owner_name_including_zero() {
         let ring = Ring { epoch: 2, owners: [10, 11, 10, 12].map(HexId).into() };
         let rows = shares(&ring, &names());
         let expected = [["000000000000000c", "1"], ["n1", "2"], ["n2", "1"], ["n3", "0"]];
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_and_its_progress_are_shown_in_names_and_units() {
+    fn ring_plan_and_transfers_are_rendered_with_names_and_units() {
         let (node, by, rack) = ("n1".into(), "n3".into(), Some("r1".into()));
         let load = api::RingLoad {
             node: HexId(13),
@@ -165,26 +165,26 @@ mod tests {
             bytes: 2_048,
             ..Default::default()
         };
-        assert_eq!(change(&plan.changes[0]), "replace n1 by n3 in rack r1");
+        assert_eq!(describe_change(&plan.changes[0]), "replace n1 by n3 in rack r1");
         assert_eq!(
             loads(&plan, &names()),
             [["n3", "- -> 12", "0 -> 36"].map(String::from).to_vec()]
         );
-        let wanted = "2 partitions change their owner, 36 of 192 copies move, about 2.00 KiB";
-        assert_eq!(moves(&plan), wanted);
+        let expected = "2 partitions change their owner, 36 of 192 copies move, about 2.00 KiB";
+        assert_eq!(moves(&plan), expected);
         let double = RingPlan { changes: vec![RingChange::Double {}], ..Default::default() };
-        assert_eq!(change(&double.changes[0]), "twice as many partitions");
+        assert_eq!(describe_change(&double.changes[0]), "twice as many partitions");
         assert_eq!(moves(&double), "each partition becomes two; no copy moves");
         let id = HexId(10).to_string();
         assert!(names().has("n1") && names().has(&id) && !names().has("n9"));
-        let one = api::RingTransfer {
+        let transfer = api::RingTransfer {
             node: HexId(11),
             receiving: 3,
             bytes: 1_024,
             eta_ms: Some(1_500),
             ..Default::default()
         };
-        let transfers = RingTransfers { nodes: vec![one], ..Default::default() };
+        let transfers = RingTransfers { nodes: vec![transfer], ..Default::default() };
         let row = &transfer_rows(&transfers, &names())[0];
         assert_eq!(row[..6], ["n2", "3", "1.00 KiB", "-", "0 B", "2 s"].map(String::from));
     }

@@ -8,10 +8,10 @@ use program::Outcome;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Makes the secret, and waits until every member has it.
+/// Arguments of the creation of the secret.
 #[derive(clap::Args)]
 pub struct Secret {
     #[command(flatten)]
@@ -23,16 +23,16 @@ impl Secret {
     /// repeated command goes on from there.
     pub async fn run(self) -> Outcome {
         let mut client = self.node.address.client()?;
-        let began = Instant::now();
-        // The call that makes the secret succeeds; those after it fail and name the members that
-        // lack it, until it is required.
+        let started = Instant::now();
+        // The first successful call creates the secret. Later calls fail and name the members that
+        // lack it, until every member has it and it is required.
         let mut is_made = false;
         loop {
             match client.make_secret().await {
                 Ok(()) if is_made => break,
                 Ok(()) => is_made = true,
                 Err(failure) if failure.kind() == Some(Kind::Unavailable) => {
-                    if began.elapsed() > self.node.address.timeout {
+                    if started.elapsed() > self.node.address.timeout {
                         return Err(failure);
                     }
                 }

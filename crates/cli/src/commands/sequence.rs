@@ -38,7 +38,7 @@ pub struct Sequence {
     #[arg(short, long, conflicts_with = "steps")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
 }
@@ -50,25 +50,25 @@ impl Sequence {
             Some(path) => self.read(path)?,
             None => self.steps_of(self.steps.iter().map(String::as_str), "step")?.to_string(),
         };
-        let call = HttpCall::json(Method::POST, self.place.path("/sequence"), body);
-        let answer: Value = self.place.client()?.call(call).await?.read()?;
-        if self.place.json {
+        let call = HttpCall::json(Method::POST, self.address.path("/sequence"), body);
+        let answer: Value = self.address.client()?.call(call).await?.read()?;
+        if self.address.json {
             return output::json(&answer);
         }
         for step in answer["steps"].as_array().into_iter().flatten() {
-            output::text(&format!("{}\n", steps::told(step)))?;
+            output::text(&format!("{}\n", steps::format_result(step)))?;
         }
         Ok(())
     }
 
     fn read(&self, path: &Path) -> Outcome<String> {
-        let unread = |error| Failure::file("read", path, &error);
+        let read_failure = |error| Failure::file("read", path, &error);
         let mut text = String::new();
-        let from: Box<dyn Read> = match path.as_os_str() == "-" {
+        let source: Box<dyn Read> = match path.as_os_str() == "-" {
             true => Box::new(std::io::stdin().lock()),
-            false => Box::new(std::fs::File::open(path).map_err(unread)?),
+            false => Box::new(std::fs::File::open(path).map_err(read_failure)?),
         };
-        from.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(unread)?;
+        source.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(read_failure)?;
         if text.trim_start().starts_with(['[', '{']) {
             return Ok(text);
         }

@@ -59,7 +59,7 @@ pub struct Join {
 impl Join {
     /// Serves, as `serve --join` does, until a signal or a failure.
     pub fn run(mut self) -> Outcome {
-        if !self.flags.also("join", self.member) {
+        if !self.flags.set_if_absent("join", self.member) {
             return Err(Failure::invalid("the member to join at is named twice: leave out --join"));
         }
         Serve { flags: self.flags }.run()
@@ -69,14 +69,14 @@ impl Join {
 impl Serve {
     /// Serves until a signal or a failure.
     pub fn run(self) -> Outcome {
-        begin_again_where_memory_is_scarce();
+        restart_if_memory_is_scarce();
         let mut settings = self.flags.settings(&|name| std::env::var(name).ok())?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
-        logging::on_panic(log.clone(), settings.node.data_dir.clone());
+        logging::install_panic_hook(log.clone(), settings.node.data_dir.clone());
         arm_failpoint()?;
-        break_a_rule()?;
-        // A library creates tables and copies without a mode of its own.
+        break_requested_rule()?;
+        // The LSM library creates tables and copies without an explicit mode.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let files = raise_limits(settings.open_files);
         tracing::info!(
@@ -89,7 +89,7 @@ impl Serve {
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        token::take(&mut settings)?;
+        token::load(&mut settings)?;
         let runtime = runtime(settings.threads)?;
         let outcome = runtime.block_on(serve(settings, log.clone()));
         runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));
@@ -100,17 +100,17 @@ impl Serve {
 
 /// Restarts this process with a setting of the allocator if memory is scarce, as in a small
 /// container. The allocator keeps freed memory for a second, which is too much there, and reads its
-/// settings before `main`. A setting of the operator's stays.
-fn begin_again_where_memory_is_scarce() {
-    let scarce = machine::memory_bytes().is_some_and(|bytes| bytes < MEMORY_SCARCE_BYTES);
-    if scarce && std::env::var_os(PURGE_DELAY).is_none() {
-        let mut again = Command::new("/proc/self/exe");
-        let error = again.args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0").exec();
+/// settings before `main`. A value that the operator set stays.
+fn restart_if_memory_is_scarce() {
+    let is_scarce = machine::memory_bytes().is_some_and(|bytes| bytes < MEMORY_SCARCE_BYTES);
+    if is_scarce && std::env::var_os(PURGE_DELAY).is_none() {
+        let mut command = Command::new("/proc/self/exe");
+        let error = command.args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0").exec();
         eprintln!("credenza: freed memory is kept for a second: {error}");
     }
 }
 
-/// Arms the fail point that a test chose; nothing else reads this variable.
+/// Arms the fail point that a test requested by an environment variable.
 fn arm_failpoint() -> Outcome {
     match std::env::var("CREDENZA_FAILPOINT") {
         Ok(words) => {
@@ -121,8 +121,8 @@ fn arm_failpoint() -> Outcome {
     }
 }
 
-/// Breaks the rule that a test chose, in a binary built for that; nothing else reads this variable.
-fn break_a_rule() -> Outcome {
+/// Breaks the rule that a test requested by an environment variable, in a binary with mutants.
+fn break_requested_rule() -> Outcome {
     if cfg!(feature = "mutants") {
         tracing::error!("this program is for tests: it can be told to lose and invent data");
     }
@@ -141,27 +141,27 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let mut signals = Signals::new()?;
     let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
     let server = ServerSettings { log_levels: Some(levels), ..settings.server.clone() };
-    // The reason is one for requests; for an address, the text suffices.
-    let ports =
+    // The reason code is meant for requests; an address error needs only the text.
+    let listeners =
         FrontEnds::bind(server).map_err(|error| Failure::new(error.kind(), error.text()))?;
-    let clusterless = ports.clusterless();
+    let clusterless = listeners.clusterless();
     let node = tokio::select! {
         biased;
         () = signals.stop() => return Ok(()),
         node = rejoin::start(&settings, &clusterless) => node?,
-        never = ports.answer_until_started() => match never {},
+        never = listeners.refuse_until_started() => match never {},
     };
-    make_checkpoints(&data)?;
-    let front_ends = ports.open(node.clone());
+    create_checkpoint_folder(&data)?;
+    let front_ends = listeners.open(node.clone());
     let address = front_ends.addresses().first().map(ToString::to_string).unwrap_or_default();
     let status = node.status();
     notify("READY=1");
     tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
     log.flush();
     eprintln!("credenza: ready on {address} (node {}, cluster {})", status.name, status.cluster);
-    let failed = until_the_end(&node, &mut signals, &log, &settings).await;
+    let failure = serve_until_stopped(&node, &mut signals, &log, &settings).await;
     notify("STOPPING=1");
-    match failed {
+    match failure {
         Some(failure) => {
             dump(&log, &data, &failure.to_string());
             Err(failure)
@@ -171,23 +171,23 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
 }
 
 /// Creates the folder of online checkpoints; symbolic links are not followed.
-fn make_checkpoints(data: &Path) -> Outcome {
+fn create_checkpoint_folder(data: &Path) -> Outcome {
     let path = data.join("checkpoints");
-    let made = match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+    let created = match std::fs::DirBuilder::new().mode(0o700).create(&path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let found = std::fs::symlink_metadata(&path);
-            found.and_then(|found| match found.is_dir() {
+            let metadata = std::fs::symlink_metadata(&path);
+            metadata.and_then(|metadata| match metadata.is_dir() {
                 true => Ok(()),
                 false => Err(ErrorKind::NotADirectory.into()),
             })
         }
         other => other,
     };
-    made.map_err(|error| Failure::file("make", &path, &error))
+    created.map_err(|error| Failure::file("make", &path, &error))
 }
 
 /// Serves until a signal (`None`) or the failure of the node.
-async fn until_the_end(
+async fn serve_until_stopped(
     node: &Node,
     signals: &mut Signals,
     log: &Logging,
@@ -196,11 +196,11 @@ async fn until_the_end(
     loop {
         tokio::select! {
             biased;
-            error = node.failed() => {
-                rejoin::note(settings, node, &error);
+            error = node.wait_failed() => {
+                rejoin::record_damage(settings, node, &error);
                 return Some(error.into());
             }
-            heard = signals.next() => match heard {
+            signal = signals.next() => match signal {
                 OperatorSignal::Stop => return None,
                 OperatorSignal::Dump => dump(log, &settings.node.data_dir, "asked by SIGUSR2"),
             },
@@ -208,7 +208,7 @@ async fn until_the_end(
     }
 }
 
-/// Finishes requests in flight; a second signal ends that at once.
+/// Finishes requests in flight; a second signal stops immediately.
 async fn stop(node: &Node, front_ends: FrontEnds, signals: &mut Signals) -> Outcome {
     tracing::info!("stopping");
     tokio::select! {
@@ -217,13 +217,14 @@ async fn stop(node: &Node, front_ends: FrontEnds, signals: &mut Signals) -> Outc
             tracing::warn!("stopped at once by a second signal");
             Ok(())
         }
-        stopped = async {
-            // Both at once: other nodes must lead while clients are told to disconnect.
+        result = async {
+            // Both at the same time: other nodes take over mastership while clients are
+            // disconnected.
             tokio::join!(front_ends.close(), node.step_down());
             node.stop().await
         } => {
             tracing::info!("stopped");
-            stopped.map_err(Failure::from)
+            result.map_err(Failure::from)
         }
     }
 }
@@ -246,18 +247,18 @@ fn runtime(threads: usize) -> Outcome<Runtime> {
     })
 }
 
-/// Raises the limit of open files up to the wish, as far as the system permits, and disables core
+/// Raises the limit of open files up to `wish`, as far as the system permits, and disables core
 /// files, which would hold keys and values. Returns the limit of open files now in force.
 fn raise_limits(wish: u64) -> u64 {
-    let none = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
-    if let Err(error) = setrlimit(Resource::Core, none) {
+    let no_core_file = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
+    if let Err(error) = setrlimit(Resource::Core, no_core_file) {
         tracing::warn!(%error, "core files stay possible");
     }
-    let now = getrlimit(Resource::Nofile);
-    let granted = now.maximum.map_or(wish, |most| most.min(wish));
-    let raised = Rlimit { current: Some(granted), ..now };
-    match now.current {
-        Some(current) if current < granted => match setrlimit(Resource::Nofile, raised) {
+    let limit = getrlimit(Resource::Nofile);
+    let granted = limit.maximum.map_or(wish, |most| most.min(wish));
+    let new_limit = Rlimit { current: Some(granted), ..limit };
+    match limit.current {
+        Some(current) if current < granted => match setrlimit(Resource::Nofile, new_limit) {
             Ok(()) => granted,
             Err(error) => {
                 tracing::warn!(%error, wish, "open files stay limited");

@@ -1,7 +1,7 @@
 //! `credenza settings`: values in force with their origin; former names in a settings file.
 
 use crate::output;
-use crate::settings::{Flags, InForce, Origin, Weighed, migrate, page};
+use crate::settings::{EffectiveSetting, Flags, Origin, ResolvedSettings, migrate, page};
 use program::Outcome;
 use serde_json::json;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct SettingsCommand {
     markdown: bool,
 }
 
-/// A step that reads or writes a file of settings.
+/// Commands on a settings file.
 #[derive(clap::Subcommand)]
 enum SettingsStep {
     /// Rewrite a settings file: former names become those in force, all else stays as it is
@@ -47,16 +47,17 @@ impl SettingsStep {
         let SettingsStep::Migrate { file, json } = self;
         let renames = migrate::migrate(&file)?;
         if json {
-            let rows =
-                renames.iter().map(|it| json!({"line": it.line, "from": it.from, "to": it.to}));
+            let rows = renames
+                .iter()
+                .map(|rename| json!({"line": rename.line, "from": rename.from, "to": rename.to}));
             return output::json(&serde_json::Value::Array(rows.collect()));
         }
         let path = file.display();
         if renames.is_empty() {
             return output::text(&format!("{path}: no former names, nothing changed\n"));
         }
-        renames.iter().try_for_each(|it| {
-            output::text(&format!("{path}:{}: {} -> {}\n", it.line, it.from, it.to))
+        renames.iter().try_for_each(|rename| {
+            output::text(&format!("{path}:{}: {} -> {}\n", rename.line, rename.from, rename.to))
         })
     }
 }
@@ -71,11 +72,11 @@ impl SettingsCommand {
             return output::text(&page::page());
         }
         let environment = |name: &str| std::env::var(name).ok();
-        let Weighed { in_force, warnings } = self.flags.weigh(&environment)?;
-        // A wrong table is printed, too, but the exit code reports it.
-        let checked = self.flags.settings(&environment);
+        let ResolvedSettings { effective, warnings } = self.flags.resolve(&environment)?;
+        // Invalid settings are printed, too, but the exit code reports them.
+        let result = self.flags.settings(&environment);
         if self.json {
-            let rows = in_force.iter().map(|setting| {
+            let rows = effective.iter().map(|setting| {
                 let value = json!({
                     "value": setting.text, "from": origin(setting), "about": setting.row.doc
                 });
@@ -83,7 +84,7 @@ impl SettingsCommand {
             });
             output::json(&serde_json::Value::Object(rows.collect()))?;
         } else {
-            let rows = in_force.iter().map(|setting| {
+            let rows = effective.iter().map(|setting| {
                 let row = setting.row;
                 vec![row.name.into(), setting.text.clone(), origin(setting), row.doc.into()]
             });
@@ -92,11 +93,11 @@ impl SettingsCommand {
         for warning in warnings {
             eprintln!("credenza: {warning}");
         }
-        checked.map(|_| ())
+        result.map(|_| ())
     }
 }
 
-fn origin(setting: &InForce) -> String {
+fn origin(setting: &EffectiveSetting) -> String {
     match &setting.origin {
         Origin::Default => "default".into(),
         Origin::File(path, line) => format!("{}:{line}", path.display()),

@@ -32,7 +32,7 @@ pub struct SiblingsCommand {
     /// The key
     key: String,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
 }
@@ -42,15 +42,15 @@ impl SiblingsCommand {
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
         let call =
-            HttpCall::new(Method::GET, self.place.path(&format!("/siblings/{}", encode(&key))));
-        let Some(answer) = self.place.client()?.call_key(call).await? else {
-            if self.place.json {
+            HttpCall::new(Method::GET, self.address.path(&format!("/siblings/{}", encode(&key))));
+        let Some(answer) = self.address.client()?.call_key(call).await? else {
+            if self.address.json {
                 output::text("null\n")?;
             }
-            return Err(Failure::no("there is no such key"));
+            return Err(Failure::negative("there is no such key"));
         };
         let found: SiblingsReply = answer.read()?;
-        if self.place.json {
+        if self.address.json {
             return output::json(&found);
         }
         let all = &found.siblings;
@@ -58,7 +58,7 @@ impl SiblingsCommand {
         output::table(&["#", "written", "value"], rows.collect())?;
         output::text(&format!("context  {}\n", found.context))?;
         if all.len() > 1 {
-            let write = self.place.command("put", &self.key, self.encoding);
+            let write = self.address.command("put", &self.key, self.encoding);
             eprintln!("{write} --context CONTEXT VALUE   writes one value in place of these");
         }
         Ok(())
@@ -70,7 +70,7 @@ impl SiblingsCommand {
             None => "(deleted)".into(),
         };
         let written = match sibling.written_ms {
-            // A consistent bucket does not know when its rows were written.
+            // A consistent bucket stores no write times.
             0 => "-".into(),
             ms => logging::time(Duration::from_millis(ms)),
         };
@@ -79,18 +79,18 @@ impl SiblingsCommand {
 }
 
 /// Names the commands that resolve siblings in the error of a command that failed because of them.
-pub fn explained(
+pub fn with_sibling_hint(
     failure: Failure,
-    place: &BucketAddress,
+    address: &BucketAddress,
     key: &str,
     encoding: Encoding,
 ) -> Failure {
     if failure.reason() != Some(Reason::Siblings) {
         return failure;
     }
-    let show = place.command("siblings", key, encoding);
-    let write = place.command("put", key, encoding);
-    failure.and(&format!(
+    let show = address.command("siblings", key, encoding);
+    let write = address.command("put", key, encoding);
+    failure.with_suffix(&format!(
         ". `{show}` shows them with their context, `{write} --context CONTEXT VALUE` resolves them"
     ))
 }

@@ -7,16 +7,16 @@ use serde_json::{Map, Value, json};
 
 /// Kind of a step's argument.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum ArgumentKind {
     Bytes,
     BytesOrNull,
     Number,
     NumberOrNull,
 }
-use Wanted::*;
+use ArgumentKind::*;
 
-/// All steps: the word of each, and the names and kinds of its fields.
-const STEPS: [(&str, &[(&str, Wanted)]); 16] = [
+/// All steps: the name of each, and the names and kinds of its fields.
+const STEPS: [(&str, &[(&str, ArgumentKind)]); 16] = [
     ("set", &[("key", Bytes), ("value", Bytes)]),
     ("delete", &[("key", Bytes)]),
     ("assert", &[("key", Bytes), ("expected", BytesOrNull)]),
@@ -43,7 +43,7 @@ struct QuotedWord {
 
 /// Parses a line. `None`: it is empty or a comment.
 pub fn read(line: &str, encoding: Encoding) -> Result<Option<Value>, String> {
-    let words = words(line)?;
+    let words = split_words(line)?;
     let Some((first, rest)) = words.split_first() else { return Ok(None) };
     let name = String::from_utf8_lossy(&first.bytes);
     let known = STEPS.iter().find(|(step, _)| *step == name);
@@ -57,16 +57,16 @@ pub fn read(line: &str, encoding: Encoding) -> Result<Option<Value>, String> {
     }
     let mut object = Map::new();
     object.insert("op".into(), json!(step));
-    for ((field, wanted), word) in fields.iter().zip(rest) {
-        object.insert((*field).into(), value(*wanted, word, encoding)?);
+    for ((field, kind), word) in fields.iter().zip(rest) {
+        object.insert((*field).into(), value(*kind, word, encoding)?);
     }
     Ok(Some(Value::Object(object)))
 }
 
-fn value(wanted: Wanted, word: &QuotedWord, encoding: Encoding) -> Result<Value, String> {
-    let null = !word.quoted && word.bytes == b"null";
-    match wanted {
-        BytesOrNull | NumberOrNull if null => Ok(Value::Null),
+fn value(kind: ArgumentKind, word: &QuotedWord, encoding: Encoding) -> Result<Value, String> {
+    let is_null = !word.quoted && word.bytes == b"null";
+    match kind {
+        BytesOrNull | NumberOrNull if is_null => Ok(Value::Null),
         Bytes | BytesOrNull if word.quoted => Ok(json!(Blob::from(&word.bytes[..]))),
         Bytes | BytesOrNull => {
             let text = String::from_utf8_lossy(&word.bytes);
@@ -82,34 +82,34 @@ fn value(wanted: Wanted, word: &QuotedWord, encoding: Encoding) -> Result<Value,
 }
 
 /// Splits a line at blanks outside quotes; `#` where a word could begin ends it.
-fn words(line: &str) -> Result<Vec<QuotedWord>, String> {
+fn split_words(line: &str) -> Result<Vec<QuotedWord>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim();
     while !rest.is_empty() && !rest.starts_with('#') {
-        let (word, behind) = match rest.strip_prefix('"') {
-            Some(inside) => {
-                let end = closing(inside).ok_or("a quote is not closed")?;
+        let (word, after) = match rest.strip_prefix('"') {
+            Some(quoted_text) => {
+                let end = closing_quote(quoted_text).ok_or("a quote is not closed")?;
                 let mut bytes = Vec::new();
-                let text = inside[..end].replace("\\\"", "\\x22");
+                let text = quoted_text[..end].replace("\\\"", "\\x22");
                 unescape(text.as_bytes(), &mut bytes)?;
-                (QuotedWord { bytes, quoted: true }, &inside[end + 1..])
+                (QuotedWord { bytes, quoted: true }, &quoted_text[end + 1..])
             }
             None => {
                 let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
                 (QuotedWord { bytes: rest[..end].into(), quoted: false }, &rest[end..])
             }
         };
-        if !behind.is_empty() && !behind.starts_with(char::is_whitespace) {
+        if !after.is_empty() && !after.starts_with(char::is_whitespace) {
             return Err("a blank must follow a closing quote".into());
         }
         words.push(word);
-        rest = behind.trim_start();
+        rest = after.trim_start();
     }
     Ok(words)
 }
 
 /// Returns the offset of the closing quote, which no backslash escapes. `None`: there is none.
-fn closing(text: &str) -> Option<usize> {
+fn closing_quote(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -122,7 +122,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// Formats the result of a step as one line.
-pub fn told(step: &Value) -> String {
+pub fn format_result(step: &Value) -> String {
     let outcome = step["outcome"].as_str().unwrap_or("done");
     let rest: Map<String, Value> = step
         .as_object()
@@ -150,31 +150,32 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_read_as_the_door_wants_them() {
-        let wanted = json!({"op": "set", "key": "a", "value": "two words\t\"x\""});
-        assert_eq!(step(r#"set a "two words\t\"x\"" # why"#), Ok(wanted));
-        let wanted = json!({"op": "test_and_set", "key": "k", "expected": null, "wanted": "null"});
-        assert_eq!(step(r#"test_and_set k null "null""#), Ok(wanted));
-        let wanted = json!({"op": "append", "key": {"base64": "/w=="}, "value": ""});
-        assert_eq!(step(r#"append "\xff" """#), Ok(wanted));
+    fn sequence_steps_are_parsed_into_json_operations() {
+        let expected = json!({"op": "set", "key": "a", "value": "two words\t\"x\""});
+        assert_eq!(step(r#"set a "two words\t\"x\"" # why"#), Ok(expected));
+        let expected =
+            json!({"op": "test_and_set", "key": "k", "expected": null, "wanted": "null"});
+        assert_eq!(step(r#"test_and_set k null "null""#), Ok(expected));
+        let expected = json!({"op": "append", "key": {"base64": "/w=="}, "value": ""});
+        assert_eq!(step(r#"append "\xff" """#), Ok(expected));
         assert_eq!(step("add n -3"), Ok(json!({"op": "add", "key": "n", "delta": -3})));
         assert_eq!(step("  # nothing"), Ok(Value::Null));
     }
 
     #[test]
-    fn wrong_steps_say_what_is_wanted() {
-        let said = |line| step(line).expect_err("wrong");
-        assert!(said("put a b").contains("there are set, delete"));
-        assert!(said("set a").contains("`set KEY VALUE`"));
-        assert!(said("set \"a b").contains("not closed"));
-        assert!(said("set \"a\"b c").contains("blank"));
-        assert!(said("add n many").contains("whole number"));
+    fn malformed_step_error_states_expected_syntax() {
+        let error_of = |line| step(line).expect_err("wrong");
+        assert!(error_of("put a b").contains("there are set, delete"));
+        assert!(error_of("set a").contains("`set KEY VALUE`"));
+        assert!(error_of("set \"a b").contains("not closed"));
+        assert!(error_of("set \"a\"b c").contains("blank"));
+        assert!(error_of("add n many").contains("whole number"));
     }
 
     #[test]
-    fn outcomes_are_told_in_a_line() {
-        assert_eq!(told(&json!({"outcome": "done"})), "done");
-        assert_eq!(told(&json!({"outcome": "existed", "existed": true})), "existed true");
-        assert_eq!(told(&json!({"outcome": "old", "old": "a\nb"})), "old a\\x0ab");
+    fn step_outcome_is_rendered_on_a_single_line() {
+        assert_eq!(format_result(&json!({"outcome": "done"})), "done");
+        assert_eq!(format_result(&json!({"outcome": "existed", "existed": true})), "existed true");
+        assert_eq!(format_result(&json!({"outcome": "old", "old": "a\nb"})), "old a\\x0ab");
     }
 }

@@ -5,10 +5,10 @@ use super::join;
 use crate::client::Address;
 use crate::output;
 use crate::settings::{Settings, units};
-use api::{JoinTokenReply, NewToken, Whole};
+use api::{Integer, JoinTokenReply, NewToken};
 use base::limits::JOIN_TOKEN_BYTES_MAX;
 use base::{JoinToken, Kind};
-use node::Joining;
+use node::PendingJoin;
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
@@ -17,9 +17,9 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Permission bits of all users but the file's owner.
-const OTHERS: u32 = 0o077;
+const NON_OWNER_BITS: u32 = 0o077;
 
-/// Makes a token, or ends all.
+/// Arguments of the creation of a token, or of the revocation of all.
 #[derive(clap::Args)]
 pub struct Token {
     #[command(flatten)]
@@ -54,34 +54,34 @@ impl Token {
                 false => output::text("no join token made so far lets anybody in any more\n"),
             };
         }
-        // First, so that no token is made that can't be shown to anyone.
-        let file = self.file.as_deref().map(new_file).transpose()?;
+        // The file is created first: a token that can't be written would remain valid but unknown.
+        let file = self.file.as_deref().map(create_file).transpose()?;
         let token = match self.standing {
             true => NewToken { lifetime_ms: None, standing: Some(true) },
-            false => NewToken { lifetime_ms: Some(Whole(self.lifetime_ms)), standing: None },
+            false => NewToken { lifetime_ms: Some(Integer(self.lifetime_ms)), standing: None },
         };
-        let made = client.make_token(&token).await;
-        if let (Err(_), Some(path)) = (&made, &self.file) {
+        let reply = client.make_token(&token).await;
+        if let (Err(_), Some(path)) = (&reply, &self.file) {
             // The file is empty, and its name is needed for the next attempt.
             let _ = std::fs::remove_file(path);
         }
-        let JoinTokenReply { token, lifetime_ms, cluster } = made?;
-        let mut shown = json!({ "token": token, "lifetime_ms": lifetime_ms, "cluster": cluster });
+        let JoinTokenReply { token, lifetime_ms, cluster } = reply?;
+        let mut object = json!({ "token": token, "lifetime_ms": lifetime_ms, "cluster": cluster });
         if let (Some(mut file), Some(path)) = (file, &self.file) {
             let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
             written.map_err(|error| Failure::file("write", path, &error))?;
-            shown["token"].take();
-            shown["file"] = path.display().to_string().into();
+            object["token"].take();
+            object["file"] = path.display().to_string().into();
         }
         if self.json {
-            return output::json(&shown);
+            return output::json(&object);
         }
-        eprintln!("{}", self.words());
+        eprintln!("{}", self.instructions());
         if self.file.is_some() { Ok(()) } else { output::text(&format!("{token}\n")) }
     }
 
     /// Returns the instructions for using the token.
-    fn words(&self) -> String {
+    fn instructions(&self) -> String {
         let file = self.file.as_ref().map_or("FILE".into(), |file| file.display().to_string());
         let until = match self.standing {
             true => "until `credenza cluster token --revoke`".into(),
@@ -94,18 +94,18 @@ impl Token {
     }
 }
 
-fn new_file(path: &Path) -> Outcome<File> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    made.map_err(|error| Failure::file("make", path, &error))
+fn create_file(path: &Path) -> Outcome<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.map_err(|error| Failure::file("make", path, &error))
 }
 
 /// Reads the token that the settings name. A member may run without one: it would need it only to
 /// join anew after damage.
-pub fn take(settings: &mut Settings) -> Outcome {
+pub fn load(settings: &mut Settings) -> Outcome {
     let Some(path) = &settings.join_token_file else { return Ok(()) };
     match read(path) {
         Ok(token) => settings.node.join_token = Some(token),
-        Err(failure) if Joining::is_fresh(&settings.node).map_err(join::not_started)? => {
+        Err(failure) if PendingJoin::is_fresh(&settings.node).map_err(join::start_failure)? => {
             return Err(failure);
         }
         Err(failure) => tracing::warn!(%failure, "going on without a join token"),
@@ -114,10 +114,10 @@ pub fn take(settings: &mut Settings) -> Outcome {
 }
 
 fn read(path: &Path) -> Outcome<JoinToken> {
-    let failed = |error| Failure::file("read", path, &error);
-    let file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode();
-    if mode & OTHERS != 0 {
+    let read_failure = |error| Failure::file("read", path, &error);
+    let file = File::open(path).map_err(read_failure)?;
+    let mode = file.metadata().map_err(read_failure)?.permissions().mode();
+    if mode & NON_OWNER_BITS != 0 {
         let path = path.display();
         let text = format!(
             "join_token_file {path}: other users can read it (mode {:03o}): chmod 600 {path}, and \
@@ -128,8 +128,8 @@ fn read(path: &Path) -> Outcome<JoinToken> {
     }
     let mut text = Vec::new();
     // With space for white space around it; a longer file holds no token.
-    let most = 2 * JOIN_TOKEN_BYTES_MAX as u64;
-    file.take(most).read_to_end(&mut text).map_err(failed)?;
+    let bytes_max = 2 * JOIN_TOKEN_BYTES_MAX as u64;
+    file.take(bytes_max).read_to_end(&mut text).map_err(read_failure)?;
     let token = JoinToken::parse(&text);
     token.map_err(|error| {
         Failure::invalid(format!("join_token_file {}: {}", path.display(), error.text()))
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_taken_from_a_file_that_others_can_t_read() {
-        let token = JoinToken::of([1; 20]);
+    fn token_file_readable_by_group_or_world_is_refused() {
+        let token = JoinToken::from_secret([1; 20]);
         let text = format!("{}\n", token.text());
         let good = file("good", 0o600, &text);
         assert_eq!(read(&good).map(|token| token.digest()).ok(), Some(token.digest()));

@@ -1,10 +1,10 @@
 //! `credenza type`: creates, shows, changes and drops bucket types.
 
 use super::NodeArguments;
-use super::bucket::as_object;
+use super::bucket::properties_object;
 use super::properties;
 use crate::client::{HttpCall, encode};
-use crate::output::{self, shown};
+use crate::output::{self, printable_text};
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::json;
@@ -19,27 +19,27 @@ Examples:
   credenza type drop events                        only when it has no buckets";
 
 /// Properties shown in the list of types.
-const SHOWN: [&str; 6] =
+const LISTED_PROPERTIES: [&str; 6] =
     ["consistency", "datatype", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
 
 /// `credenza type`.
 #[derive(clap::Subcommand)]
 pub enum Type {
     /// Make a bucket type
-    #[command(after_help = properties::of_types())]
+    #[command(after_help = properties::type_properties_help())]
     Create(BucketTypeChange),
     /// Show all bucket types
     #[command(alias = "ls")]
     List(NodeArguments),
     /// Change what buckets made later begin with
-    #[command(after_help = properties::of_types())]
+    #[command(after_help = properties::type_properties_help())]
     Alter(BucketTypeChange),
     /// Drop a type that has no buckets
     #[command(aliases = ["delete", "rm"])]
     Drop(TypeArguments),
 }
 
-/// Speaks of one type.
+/// Arguments: one bucket type.
 #[derive(clap::Args)]
 pub struct TypeArguments {
     /// The type's name
@@ -48,11 +48,11 @@ pub struct TypeArguments {
     node: NodeArguments,
 }
 
-/// Speaks of one type and its properties.
+/// Arguments: one bucket type and its properties.
 #[derive(clap::Args)]
 pub struct BucketTypeChange {
     #[command(flatten)]
-    one: TypeArguments,
+    target: TypeArguments,
     /// Properties, `datatype=set`, say; all are listed below
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
@@ -63,17 +63,19 @@ impl Type {
     pub async fn run(self) -> Outcome {
         match self {
             Type::Create(change) => {
-                let body = as_object(&change.properties)?;
-                change.one.send(|path| HttpCall::json(Method::PUT, path, body)).await
+                let body = properties_object(&change.properties)?;
+                change.target.send(|path| HttpCall::json(Method::PUT, path, body)).await
             }
             Type::Alter(change) if change.properties.is_empty() => {
                 Err(Failure::invalid("name what to change: `sync=interval`, say"))
             }
             Type::Alter(change) => {
-                let body = as_object(&change.properties)?;
-                change.one.send(|path| HttpCall::json(Method::PATCH, path, body)).await
+                let body = properties_object(&change.properties)?;
+                change.target.send(|path| HttpCall::json(Method::PATCH, path, body)).await
             }
-            Type::Drop(one) => one.send(|path| HttpCall::new(Method::DELETE, path)).await,
+            Type::Drop(arguments) => {
+                arguments.send(|path| HttpCall::new(Method::DELETE, path)).await
+            }
             Type::List(node) => list(&node).await,
         }
     }
@@ -96,9 +98,10 @@ async fn list(node: &NodeArguments) -> Outcome {
         return output::json(&types);
     }
     let row = |kind: &api::BucketType| {
-        let value = |name| kind.properties.text(name).map_or("-".into(), |text| shown(&text));
-        std::iter::once(shown(&kind.name)).chain(SHOWN.map(value)).collect()
+        let value =
+            |name| kind.properties.text(name).map_or("-".into(), |text| printable_text(&text));
+        std::iter::once(printable_text(&kind.name)).chain(LISTED_PROPERTIES.map(value)).collect()
     };
-    let head: Vec<&str> = std::iter::once("type").chain(SHOWN).collect();
+    let head: Vec<&str> = std::iter::once("type").chain(LISTED_PROPERTIES).collect();
     output::table(&head, types.iter().map(row).collect())
 }

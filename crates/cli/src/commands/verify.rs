@@ -44,15 +44,15 @@ impl Verify {
         } else {
             output::text(&as_text(&report, &sync))?;
         }
-        damaged(&report)
+        check_damage(&report)
     }
 }
 
 /// Returns the failure of a damaged directory.
-pub fn damaged(report: &DirectoryReport) -> Outcome {
+pub fn check_damage(report: &DirectoryReport) -> Outcome {
     let Some(first) = report.damage.first() else { return Ok(()) };
     let places = report.damage.len();
-    let text = format!("{} is damaged at byte {}: {}", first.file, first.offset, first.what);
+    let text = format!("{} is damaged at byte {}: {}", first.file, first.offset, first.description);
     let more = if places > 1 { format!(" (and {} more)", places - 1) } else { String::new() };
     let remedy = "restore a checkpoint, or keep this directory and ask for help";
     Err(Failure::new(base::Kind::Corrupt, format!("{text}{more}: {remedy}")))
@@ -60,13 +60,13 @@ pub fn damaged(report: &DirectoryReport) -> Outcome {
 
 fn as_text(report: &DirectoryReport, sync: &Result<SyncFigures, StoreError>) -> String {
     let (log, trees) = (&report.log, &report.trees);
-    let end = match (log.closed, log.torn_bytes) {
+    let end = match (log.is_closed, log.torn_bytes) {
         (true, _) => "closed in order".into(),
         (false, 0) => "not closed in order".into(),
         (false, torn) => format!("torn tail of {torn} bytes, which the next start cuts"),
     };
     let sync = match sync {
-        Ok(found) => format!("a write of 4 KiB is durable after {} us (median)", found.p50_us),
+        Ok(figures) => format!("a write of 4 KiB is durable after {} us (median)", figures.p50_us),
         Err(why) => format!("not measured: {why}"),
     };
     let mut text = format!(
@@ -82,10 +82,10 @@ fn as_text(report: &DirectoryReport, sync: &Result<SyncFigures, StoreError>) -> 
         trees.rows,
         trees.tombstones,
     );
-    for place in &report.damage {
+    for damage in &report.damage {
         text.push_str(&format!(
             "DAMAGED    {} byte {}: {}\n",
-            place.file, place.offset, place.what
+            damage.file, damage.offset, damage.description
         ));
     }
     text.push_str(if report.damage.is_empty() { "sound\n" } else { "" });
@@ -94,21 +94,20 @@ fn as_text(report: &DirectoryReport, sync: &Result<SyncFigures, StoreError>) -> 
 
 fn as_json(report: &DirectoryReport, sync: Option<&SyncFigures>) -> serde_json::Value {
     let (log, trees) = (&report.log, &report.trees);
-    let damage = report
-        .damage
-        .iter()
-        .map(|place| json!({ "file": place.file, "offset": place.offset, "what": place.what }));
+    let damage = report.damage.iter().map(
+        |entry| json!({ "file": entry.file, "offset": entry.offset, "what": entry.description }),
+    );
     json!({
         "sound": report.damage.is_empty(),
         "damage": damage.collect::<Vec<_>>(),
         "log": {
             "bytes": log.bytes, "segments": log.segments.len(), "records": log.records,
-            "torn_bytes": log.torn_bytes, "closed": log.closed,
+            "torn_bytes": log.torn_bytes, "closed": log.is_closed,
         },
         "store": {
             "bytes": trees.bytes, "tables": trees.tables, "blocks": trees.blocks,
             "rows": trees.rows, "tombstones": trees.tombstones,
         },
-        "disk": { "fdatasync_us_p50": sync.map(|found| found.p50_us) },
+        "disk": { "fdatasync_us_p50": sync.map(|figures| figures.p50_us) },
     })
 }

@@ -4,32 +4,32 @@ use base::Kind;
 use program::{Failure, Outcome};
 use std::time::{Duration, Instant};
 
-/// Looks again and again until nothing is left to do. Gives up when nothing has changed for as long
-/// as the timeout, and leaves the work as it is.
+/// Polls until the work is done. Fails if the state has not changed for the length of the timeout;
+/// the work itself continues.
 ///
-/// `look` returns how far the work is and what it waits for; none: it is done. `stuck` says in a
-/// sentence that it does not get on.
+/// `poll` returns the progress, and the condition that the work waits for. `None`: it is done.
+/// `timeout_text` returns the error text for that condition.
 pub async fn until_done<T: PartialEq>(
     (timeout, pause): (Duration, Duration),
-    mut look: impl AsyncFnMut() -> Outcome<Option<(T, String)>>,
-    stuck: impl FnOnce(&str) -> String,
+    mut poll: impl AsyncFnMut() -> Outcome<Option<(T, String)>>,
+    timeout_text: impl FnOnce(&str) -> String,
 ) -> Outcome {
-    let (mut before, mut moved) = (None, Instant::now());
+    let (mut last_state, mut last_change) = (None, Instant::now());
     loop {
-        let waits_for = match look().await {
+        let waits_for = match poll().await {
             Ok(None) => return Ok(()),
             Ok(Some((state, waits_for))) => {
-                if before.as_ref() != Some(&state) {
-                    (before, moved) = (Some(state), Instant::now());
+                if last_state.as_ref() != Some(&state) {
+                    (last_state, last_change) = (Some(state), Instant::now());
                 }
                 waits_for
             }
-            // A node that is asked while it restarts or hands over answers a moment later.
+            // A node that restarts or hands over mastership answers a moment later.
             Err(failure) if failure.kind() == Some(Kind::Unavailable) => failure.to_string(),
             Err(failure) => return Err(failure),
         };
-        if moved.elapsed() > timeout {
-            return Err(Failure::new(Kind::Unavailable, stuck(&waits_for)));
+        if last_change.elapsed() > timeout {
+            return Err(Failure::new(Kind::Unavailable, timeout_text(&waits_for)));
         }
         tokio::time::sleep(pause).await;
     }

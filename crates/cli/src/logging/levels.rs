@@ -38,7 +38,7 @@ fn is_in(path: &str, module: &str) -> bool {
 }
 
 /// Returns a level as a number: 0 off, 1 error, ... 5 trace.
-pub fn number_of(level: &Level) -> u8 {
+pub fn level_number(level: &Level) -> u8 {
     match *level {
         Level::ERROR => 1,
         Level::WARN => 2,
@@ -48,11 +48,11 @@ pub fn number_of(level: &Level) -> u8 {
     }
 }
 
-const WORDS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+const LEVEL_NAMES: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Returns the word of a level.
-pub fn word_of(number: u8) -> &'static str {
-    WORDS.get(usize::from(number)).copied().unwrap_or("trace")
+pub fn level_name(number: u8) -> &'static str {
+    LEVEL_NAMES.get(usize::from(number)).copied().unwrap_or("trace")
 }
 
 /// Level of every section.
@@ -71,16 +71,16 @@ impl Default for Levels {
 impl Levels {
     /// Sets the level of one section, or of `all`.
     pub fn set(&mut self, section: &str, word: &str) -> Result<(), String> {
-        let number = WORDS.iter().position(|known| *known == word).map(|place| place as u8);
+        let number = LEVEL_NAMES.iter().position(|known| *known == word).map(|index| index as u8);
         let Some(number) = number else {
-            return Err(format!("`{word}` is no level; there are {}", WORDS.join(", ")));
+            return Err(format!("`{word}` is no level; there are {}", LEVEL_NAMES.join(", ")));
         };
         if section == "all" {
             self.0 = [number; SECTIONS.len()];
             self.0[OTHER] = number.min(2);
             return Ok(());
         }
-        let Some(place) = SECTIONS.iter().position(|known| *known == section) else {
+        let Some(index) = SECTIONS.iter().position(|known| *known == section) else {
             if section == "doors" {
                 return Err("the section `doors` is now called `server`".into());
             }
@@ -89,7 +89,7 @@ impl Levels {
                 SECTIONS.join(", ")
             ));
         };
-        self.0[place] = number;
+        self.0[index] = number;
         Ok(())
     }
 }
@@ -101,8 +101,8 @@ impl FromStr for Levels {
     fn from_str(text: &str) -> Result<Levels, String> {
         let mut levels = Levels::default();
         for part in text.split(',').map(str::trim) {
-            let (section, word) = part.split_once('=').unwrap_or(("all", part));
-            levels.set(section, word)?;
+            let (section, level) = part.split_once('=').unwrap_or(("all", part));
+            levels.set(section, level)?;
         }
         Ok(levels)
     }
@@ -110,9 +110,9 @@ impl FromStr for Levels {
 
 impl fmt::Display for Levels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, section) in SECTIONS.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
-            write!(f, "{comma}{section}={}", word_of(self.0[place]))?;
+        for (index, section) in SECTIONS.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{section}={}", level_name(self.0[index]))?;
         }
         Ok(())
     }
@@ -135,8 +135,8 @@ impl LevelsInForce {
 
     /// Replaces the levels.
     pub fn replace(&self, levels: &Levels) {
-        for (now, then) in self.0.iter().zip(levels.0) {
-            now.store(then, Ordering::Relaxed);
+        for (current, level) in self.0.iter().zip(levels.0) {
+            current.store(level, Ordering::Relaxed);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Control bytes are escaped, so that input can't forge a line.
 
-use super::levels::{SECTIONS, number_of, section_of, word_of};
+use super::levels::{SECTIONS, level_name, level_number, section_of};
 use base::codec::printable;
 use base::utc_time::UtcTime;
 use std::fmt::{self, Write};
@@ -19,7 +19,7 @@ pub fn line(event: &Event<'_>, since_epoch: Duration) -> String {
 
 /// Formats time, level and section.
 pub fn head(metadata: &Metadata<'_>, since_epoch: Duration) -> String {
-    let level = word_of(number_of(metadata.level()));
+    let level = level_name(level_number(metadata.level()));
     let section = SECTIONS[section_of(metadata.target())];
     format!("{} {level:<5} {section}", time(since_epoch))
 }
@@ -27,13 +27,13 @@ pub fn head(metadata: &Metadata<'_>, since_epoch: Duration) -> String {
 /// Appends ` name=value`, or ` value` for the message itself.
 pub fn append(text: &mut String, name: &str, value: &str) {
     let shown = printable(value.as_bytes());
-    let quoted = name != "message" && (shown.is_empty() || shown.contains([' ', '"', '=']));
-    let done = match (name, quoted) {
+    let is_quoted = name != "message" && (shown.is_empty() || shown.contains([' ', '"', '=']));
+    let result = match (name, is_quoted) {
         ("message", _) => write!(text, " {shown}"),
         (_, true) => write!(text, " {name}=\"{}\"", shown.replace('"', "\\\"")),
         (_, false) => write!(text, " {name}={shown}"),
     };
-    done.expect("a String takes everything");
+    result.expect("a String takes everything");
 }
 
 struct LogLine {
@@ -53,7 +53,7 @@ impl Visit for LogLine {
 /// Formats a time as `2026-02-28T23:59:59.123Z`.
 pub fn time(since_epoch: Duration) -> String {
     let UtcTime { year, month, day, hour, minute, second } =
-        UtcTime::of_unix(since_epoch.as_secs());
+        UtcTime::from_unix(since_epoch.as_secs());
     let milli = since_epoch.subsec_millis();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
@@ -68,17 +68,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_shown_as_everyone_writes_them() {
-        let shown = |seconds: u64| time(Duration::from_millis(seconds * 1_000 + 7));
-        assert_eq!(shown(0), "1970-01-01T00:00:00.007Z");
-        assert_eq!(shown(951_782_399), "2000-02-28T23:59:59.007Z");
-        assert_eq!(shown(951_782_400), "2000-02-29T00:00:00.007Z");
-        assert_eq!(shown(4_107_542_400), "2100-03-01T00:00:00.007Z");
-        assert_eq!(shown(1_798_761_599), "2026-12-31T23:59:59.007Z");
+    fn timestamps_are_formatted_as_rfc3339() {
+        let time_text = |seconds: u64| time(Duration::from_millis(seconds * 1_000 + 7));
+        assert_eq!(time_text(0), "1970-01-01T00:00:00.007Z");
+        assert_eq!(time_text(951_782_399), "2000-02-28T23:59:59.007Z");
+        assert_eq!(time_text(951_782_400), "2000-02-29T00:00:00.007Z");
+        assert_eq!(time_text(4_107_542_400), "2100-03-01T00:00:00.007Z");
+        assert_eq!(time_text(1_798_761_599), "2026-12-31T23:59:59.007Z");
     }
 
     #[test]
-    fn nobody_can_forge_a_line_or_a_field() {
+    fn log_field_values_are_escaped_against_forgery() {
         let mut text = String::new();
         append(&mut text, "message", "hello\nERROR \x1b[31mfake");
         append(&mut text, "name", "a b=\"c\"");

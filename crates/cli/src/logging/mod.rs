@@ -15,9 +15,9 @@ mod writer;
 mod tests;
 
 use base::{Error, Reason};
-pub use crash::{crash_directory, on_panic};
+pub use crash::{crash_directory, install_panic_hook};
 pub use levels::Levels;
-use levels::{LevelsInForce, SECTIONS, number_of, section_of};
+use levels::{LevelsInForce, SECTIONS, level_number, section_of};
 pub use line::time;
 use ring::EventRing;
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 use writer::LineWriter;
 
-/// Level up to which the ring keeps events, whatever levels are in force: `debug`.
-const KEPT_LEVEL: u8 = 4;
+/// Level up to which the ring records events, independent of the levels in force: `debug`.
+const RING_LEVEL_MAX: u8 = 4;
 
 /// Log of this process. Cheap to clone.
 #[derive(Clone)]
@@ -71,31 +71,33 @@ impl Logging {
         Some(crash::write(&crash_directory(data), reason, &ring.lines()))
     }
 
-    fn wants(&self, metadata: &Metadata<'_>) -> bool {
-        let level = number_of(metadata.level());
+    fn is_enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let level = level_number(metadata.level());
         let section = section_of(metadata.target());
-        level <= self.shared.levels.of(section) || self.keeps(level, section)
+        level <= self.shared.levels.of(section) || self.is_recorded(level, section)
     }
 
-    /// Returns true if the ring keeps an event: up to `debug` of Credenza's own, up to `warn` of
+    /// Returns true if the ring records an event: up to `debug` of Credenza's own, up to `warn` of
     /// third-party libraries.
-    fn keeps(&self, level: u8, section: usize) -> bool {
-        let most = if SECTIONS[section] == "other" { 2 } else { KEPT_LEVEL };
-        self.shared.ring.is_some() && level <= most
+    fn is_recorded(&self, level: u8, section: usize) -> bool {
+        let level_max = if SECTIONS[section] == "other" { 2 } else { RING_LEVEL_MAX };
+        self.shared.ring.is_some() && level <= level_max
     }
 }
 
 impl server::LogLevels for Logging {
     fn levels(&self) -> Vec<(String, String)> {
         let levels = self.shared.levels.all();
-        let words = SECTIONS.iter().zip(levels.0);
-        words.map(|(section, level)| (section.to_string(), levels::word_of(level).into())).collect()
+        let names = SECTIONS.iter().zip(levels.0);
+        names
+            .map(|(section, level)| (section.to_string(), levels::level_name(level).into()))
+            .collect()
     }
 
     fn set(&self, changes: &[(String, String)]) -> base::Result<()> {
         let mut levels = self.shared.levels.all();
-        for (section, word) in changes {
-            levels.set(section, word).map_err(|what| Error::new(Reason::Malformed, what))?;
+        for (section, level) in changes {
+            levels.set(section, level).map_err(|message| Error::new(Reason::Malformed, message))?;
         }
         self.shared.levels.replace(&levels);
         tracing::callsite::rebuild_interest_cache();
@@ -106,7 +108,7 @@ impl server::LogLevels for Logging {
 
 impl Subscriber for Logging {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if metadata.is_event() && self.wants(metadata) {
+        if metadata.is_event() && self.is_enabled(metadata) {
             Interest::always()
         } else {
             Interest::never()
@@ -114,13 +116,13 @@ impl Subscriber for Logging {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && self.wants(metadata)
+        metadata.is_event() && self.is_enabled(metadata)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        let kept = if self.shared.ring.is_some() { KEPT_LEVEL } else { 0 };
-        let most = self.shared.levels.all().0.into_iter().max().unwrap_or(0).max(kept);
-        Some(match most {
+        let ring_level = if self.shared.ring.is_some() { RING_LEVEL_MAX } else { 0 };
+        let level_max = self.shared.levels.all().0.into_iter().max().unwrap_or(0).max(ring_level);
+        Some(match level_max {
             0 => LevelFilter::OFF,
             1 => LevelFilter::ERROR,
             2 => LevelFilter::WARN,
@@ -132,10 +134,10 @@ impl Subscriber for Logging {
 
     fn event(&self, event: &Event<'_>) {
         let metadata = event.metadata();
-        let (level, section) = (number_of(metadata.level()), section_of(metadata.target()));
+        let (level, section) = (level_number(metadata.level()), section_of(metadata.target()));
         let at = line::now();
-        if let Some(ring) = self.shared.ring.as_ref().filter(|_| self.keeps(level, section)) {
-            ring.keep(event, at);
+        if let Some(ring) = self.shared.ring.as_ref().filter(|_| self.is_recorded(level, section)) {
+            ring.record_event(event, at);
         }
         if level <= self.shared.levels.of(section) {
             self.shared.writer.write(line::line(event, at));

@@ -2,7 +2,7 @@
 //!
 //! A slot holds the call site (which is static), the time and the values of the fields. It is
 //! formatted only when it is dumped. Strings are copied, and cut at the slot's end. Writers never
-//! wait for each other: every slot has its own lock, and a writer that finds it taken (by a writer
+//! wait for each other: every slot has its own lock, and a writer that finds it locked (by a writer
 //! a whole round behind) drops its event.
 
 use super::line;
@@ -31,8 +31,8 @@ enum RingItem {
     Unsigned(u64),
     Signed(i64),
     Float(f64),
-    Switch(bool),
-    Text { start: u16, end: u16, cut: bool },
+    Bool(bool),
+    Text { start: u16, end: u16, is_truncated: bool },
 }
 
 struct RingSlot {
@@ -40,9 +40,9 @@ struct RingSlot {
     at: Duration,
     metadata: Option<&'static Metadata<'static>>,
     fields: [(&'static str, RingItem); FIELDS_MAX],
-    used: usize,
+    field_count: usize,
     text: [u8; TEXT_BYTES_MAX],
-    written: usize,
+    text_bytes: usize,
 }
 
 impl EventRing {
@@ -54,24 +54,24 @@ impl EventRing {
                 at: Duration::ZERO,
                 metadata: None,
                 fields: [("", RingItem::Unsigned(0)); FIELDS_MAX],
-                used: 0,
+                field_count: 0,
                 text: [0; TEXT_BYTES_MAX],
-                written: 0,
+                text_bytes: 0,
             })
         };
         EventRing { next: AtomicU64::new(0), slots: (0..EVENTS_MAX).map(|_| slot()).collect() }
     }
 
     /// Stores an event in the slot of the oldest one.
-    pub fn keep(&self, event: &Event<'_>, at: Duration) {
+    pub fn record_event(&self, event: &Event<'_>, at: Duration) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let place = (number % EVENTS_MAX as u64) as usize;
-        let Ok(mut slot) = self.slots[place].try_lock() else { return };
+        let index = (number % EVENTS_MAX as u64) as usize;
+        let Ok(mut slot) = self.slots[index].try_lock() else { return };
         slot.number = number;
         slot.at = at;
         slot.metadata = Some(event.metadata());
-        slot.used = 0;
-        slot.written = 0;
+        slot.field_count = 0;
+        slot.text_bytes = 0;
         event.record(&mut *slot);
     }
 
@@ -94,19 +94,19 @@ impl RingSlot {
     fn line(&self) -> Option<String> {
         let metadata = self.metadata?;
         let mut text = line::head(metadata, self.at);
-        for (name, kept) in &self.fields[..self.used] {
-            let shown = match *kept {
+        for (name, item) in &self.fields[..self.field_count] {
+            let value = match *item {
                 RingItem::Unsigned(number) => number.to_string(),
                 RingItem::Signed(number) => number.to_string(),
                 RingItem::Float(number) => number.to_string(),
-                RingItem::Switch(on) => on.to_string(),
-                RingItem::Text { start, end, cut } => {
+                RingItem::Bool(on) => on.to_string(),
+                RingItem::Text { start, end, is_truncated } => {
                     let bytes = &self.text[usize::from(start)..usize::from(end)];
-                    let dots = if cut { "..." } else { "" };
+                    let dots = if is_truncated { "..." } else { "" };
                     format!("{}{dots}", String::from_utf8_lossy(bytes))
                 }
             };
-            line::append(&mut text, name, &shown);
+            line::append(&mut text, name, &value);
         }
         if let (Some(file), Some(number)) = (metadata.file(), metadata.line()) {
             line::append(&mut text, "at", &format!("{file}:{number}"));
@@ -114,66 +114,73 @@ impl RingSlot {
         Some(text)
     }
 
-    fn field(&mut self, field: &Field, kept: RingItem) {
-        if let Some(place) = self.fields.get_mut(self.used) {
-            *place = (field.name(), kept);
-            self.used += 1;
+    fn push_field(&mut self, field: &Field, item: RingItem) {
+        if let Some(slot_field) = self.fields.get_mut(self.field_count) {
+            *slot_field = (field.name(), item);
+            self.field_count += 1;
         }
     }
 }
 
-/// Writer that copies as much as fits, and records whether it had to cut.
-struct Copy<'a> {
+/// Writer of strings into a slot: it copies as much as fits, and records truncation.
+struct SlotWriter<'a> {
     slot: &'a mut RingSlot,
-    cut: bool,
+    is_truncated: bool,
 }
 
-impl Write for Copy<'_> {
+impl Write for SlotWriter<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = TEXT_BYTES_MAX - self.slot.written;
-        let fits = text.floor_char_boundary(room);
-        let end = self.slot.written + fits;
-        self.slot.text[self.slot.written..end].copy_from_slice(&text.as_bytes()[..fits]);
-        self.slot.written = end;
-        self.cut |= fits < text.len();
-        if self.cut { Err(fmt::Error) } else { Ok(()) }
+        let space = TEXT_BYTES_MAX - self.slot.text_bytes;
+        let copied = text.floor_char_boundary(space);
+        let end = self.slot.text_bytes + copied;
+        self.slot.text[self.slot.text_bytes..end].copy_from_slice(&text.as_bytes()[..copied]);
+        self.slot.text_bytes = end;
+        self.is_truncated |= copied < text.len();
+        if self.is_truncated { Err(fmt::Error) } else { Ok(()) }
     }
 }
 
 impl Visit for RingSlot {
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.field(field, RingItem::Unsigned(value));
+        self.push_field(field, RingItem::Unsigned(value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.field(field, RingItem::Signed(value));
+        self.push_field(field, RingItem::Signed(value));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.field(field, RingItem::Float(value));
+        self.push_field(field, RingItem::Float(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.field(field, RingItem::Switch(value));
+        self.push_field(field, RingItem::Bool(value));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.copy(field, |to| to.write_str(value));
+        self.record_text(field, |to| to.write_str(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.copy(field, |to| write!(to, "{value:?}"));
+        self.record_text(field, |to| write!(to, "{value:?}"));
     }
 }
 
 impl RingSlot {
-    fn copy(&mut self, field: &Field, write: impl FnOnce(&mut Copy<'_>) -> fmt::Result) {
-        let start = self.written;
-        let mut copy = Copy { slot: self, cut: false };
-        // An error only means that the slot is full, which `cut` records, too.
-        let full = write(&mut copy).is_err();
-        let cut = copy.cut || full;
-        let end = self.written;
-        self.field(field, RingItem::Text { start: start as u16, end: end as u16, cut });
+    fn record_text(
+        &mut self,
+        field: &Field,
+        write: impl FnOnce(&mut SlotWriter<'_>) -> fmt::Result,
+    ) {
+        let start = self.text_bytes;
+        let mut writer = SlotWriter { slot: self, is_truncated: false };
+        // An error only means that the slot is full, which `is_truncated` records, too.
+        let is_full = write(&mut writer).is_err();
+        let is_truncated = writer.is_truncated || is_full;
+        let end = self.text_bytes;
+        self.push_field(
+            field,
+            RingItem::Text { start: start as u16, end: end as u16, is_truncated },
+        );
     }
 }

@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Paper {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().expect("no panic").extend_from_slice(bytes);
         Ok(bytes.len())
@@ -19,7 +19,7 @@ impl Write for Paper {
     }
 }
 
-impl Paper {
+impl SharedBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
     }
@@ -27,45 +27,45 @@ impl Paper {
 
 /// Target that blocks while its gate is held.
 #[derive(Clone, Default)]
-struct GatedPaper {
+struct GatedBuffer {
     gate: Arc<Mutex<()>>,
-    paper: Paper,
+    buffer: SharedBuffer,
 }
 
-impl Write for GatedPaper {
+impl Write for GatedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let _open = self.gate.lock().expect("no panic");
-        self.paper.write(bytes)
+        self.buffer.write(bytes)
     }
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
 }
 
-fn log(levels: &str, ring: bool) -> (Logging, Paper) {
-    let paper = Paper::default();
+fn log(levels: &str, ring: bool) -> (Logging, SharedBuffer) {
+    let buffer = SharedBuffer::default();
     let levels = levels.parse().expect("levels");
-    (Logging::new(&levels, ring, Box::new(paper.clone())), paper)
+    (Logging::new(&levels, ring, Box::new(buffer.clone())), buffer)
 }
 
 #[test]
-fn an_event_is_one_line_with_its_section() {
-    let (logging, paper) = log("info", false);
+fn event_is_written_on_a_single_line_with_section_and_fields() {
+    let (logging, buffer) = log("info", false);
     tracing::subscriber::with_default(logging.clone(), || {
         tracing::info!(target: "node", bucket = "default/a b", rows = 3, "told\nall");
         tracing::debug!(target: "node", "not shown");
         tracing::info!(target: "h2", "foreign libraries only warn");
     });
     logging.flush();
-    let text = paper.text();
+    let text = buffer.text();
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.ends_with("Z info  node told\\x0aall bucket=\"default/a b\" rows=3\n"), "{text}");
 }
 
 #[test]
-fn lines_that_a_stuck_target_does_not_take_are_dropped_and_counted() {
+fn log_lines_to_a_blocked_target_are_dropped_and_counted() {
     const BEYOND: usize = 100;
-    let target = GatedPaper::default();
+    let target = GatedBuffer::default();
     let levels = "info".parse().expect("levels");
     let logging = Logging::new(&levels, false, Box::new(target.clone()));
     let gate = target.gate.lock().expect("no panic");
@@ -81,7 +81,7 @@ fn lines_that_a_stuck_target_does_not_take_are_dropped_and_counted() {
     let (mut written, mut dropped) = (0, 0);
     while written + dropped < writer::LINES_MAX + BEYOND && Instant::now() < until {
         logging.flush();
-        let text = target.paper.text();
+        let text = target.buffer.text();
         written = text.lines().filter(|line| line.ends_with("node one of many")).count();
         let counts = text.lines().filter_map(|line| {
             line.strip_suffix(" lines of the log were dropped: standard error was too slow")
@@ -94,35 +94,35 @@ fn lines_that_a_stuck_target_does_not_take_are_dropped_and_counted() {
 }
 
 #[test]
-fn levels_are_changed_by_section_while_it_runs_or_not_at_all() {
-    let (logging, paper) = log("warn,store=off", false);
+fn level_change_applies_per_section_and_atomically() {
+    let (logging, buffer) = log("warn,store=off", false);
     tracing::subscriber::with_default(logging.clone(), || {
-        let speak = || {
+        let log_two = || {
             tracing::debug!(target: "resp", "one");
             tracing::error!(target: "store", "two");
         };
-        speak();
+        log_two();
         logging.set(&[("resp".into(), "debug".into())]).expect("known");
-        speak();
-        let wrong = [("store".into(), "info".into()), ("cellar".into(), "info".into())];
-        let error = logging.set(&wrong).expect_err("no such section");
+        log_two();
+        let changes = [("store".into(), "info".into()), ("cellar".into(), "info".into())];
+        let error = logging.set(&changes).expect_err("no such section");
         assert!(error.text().contains("no section"), "{error}");
-        speak();
+        log_two();
     });
     logging.flush();
-    let text = paper.text();
-    let shown: Vec<_> = text.lines().filter_map(|line| line.rsplit(' ').next()).collect();
-    assert_eq!(shown, ["one", "one"], "{text}");
+    let text = buffer.text();
+    let messages: Vec<_> = text.lines().filter_map(|line| line.rsplit(' ').next()).collect();
+    assert_eq!(messages, ["one", "one"], "{text}");
     assert!(logging.levels().contains(&("resp".into(), "debug".into())));
 }
 
 #[test]
-fn targets_find_their_sections() {
+fn tracing_target_maps_to_log_section() {
     let section = |target| SECTIONS[section_of(target)];
     assert_eq!(section("node::route"), "node");
     assert_eq!(section("replication::group"), "consensus");
-    for of_the_node in ["runtime::log_writer", "transport::tcp", "dynamo::vnode_store", "peers"] {
-        assert_eq!(section(of_the_node), "node");
+    for target in ["runtime::log_writer", "transport::tcp", "dynamo::vnode_store", "peers"] {
+        assert_eq!(section(target), "node");
     }
     assert_eq!(section("consensus"), "consensus");
     assert_eq!(section("store::trees"), "store");
@@ -140,8 +140,8 @@ fn targets_find_their_sections() {
 }
 
 #[test]
-fn the_ring_keeps_the_last_events_of_all_levels_down_to_debug_and_shows_none() {
-    let (logging, paper) = log("off", true);
+fn event_ring_retains_latest_events_down_to_debug_and_prints_none() {
+    let (logging, buffer) = log("off", true);
     tracing::subscriber::with_default(logging.clone(), || {
         for number in 0..ring::EVENTS_MAX as u64 + 5 {
             tracing::debug!(target: "node", number, negative = -1, on = true, half = 0.5, "step");
@@ -150,7 +150,7 @@ fn the_ring_keeps_the_last_events_of_all_levels_down_to_debug_and_shows_none() {
         tracing::error!(target: "log", text = "x".repeat(1_000), "long");
     });
     logging.flush();
-    assert_eq!(paper.text(), "");
+    assert_eq!(buffer.text(), "");
     let lines = logging.shared.ring.as_ref().expect("on").lines();
     assert_eq!(lines.len(), ring::EVENTS_MAX);
     assert!(
@@ -163,7 +163,7 @@ fn the_ring_keeps_the_last_events_of_all_levels_down_to_debug_and_shows_none() {
 }
 
 #[test]
-fn a_dump_is_private_names_its_reason_and_old_ones_go() {
+fn crash_dump_is_private_states_reason_and_old_dumps_are_deleted() {
     use std::os::unix::fs::PermissionsExt;
     let data = std::env::temp_dir().join(format!("credenza-crash-{}", std::process::id()));
     let (logging, _) = log("off", true);
@@ -176,8 +176,8 @@ fn a_dump_is_private_names_its_reason_and_old_ones_go() {
     assert!(text.contains("reason: why\\x0anot\n") && text.contains("app seen"), "{text}");
     let mode = std::fs::metadata(&last).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let kept = std::fs::read_dir(crash_directory(&data)).expect("there").count();
-    assert_eq!(kept, 20);
+    let count = std::fs::read_dir(crash_directory(&data)).expect("there").count();
+    assert_eq!(count, 20);
     std::fs::remove_dir_all(&data).expect("ours");
     assert!(log("off", false).0.dump(&data, "off").is_none());
 }

@@ -12,33 +12,33 @@ pub const LINES_MAX: usize = 8_192;
 /// Maximum wait for queued lines when the process ends.
 const FLUSH_MS_MAX: u64 = 1_000;
 
-enum Order {
+enum WriterCommand {
     Line(String),
     Flush(SyncSender<()>),
 }
 
 /// Sender of lines. The thread ends when all senders are dropped.
 pub struct LineWriter {
-    orders: SyncSender<Order>,
+    commands: SyncSender<WriterCommand>,
     dropped: Arc<AtomicU64>,
 }
 
 impl LineWriter {
     /// Starts the thread.
     pub fn start(target: Box<dyn Write + Send>) -> LineWriter {
-        let (orders, waiting) = sync_channel(LINES_MAX);
+        let (commands, receiver) = sync_channel(LINES_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&dropped);
         let thread = std::thread::Builder::new().name("log".into());
         thread
-            .spawn(move || write_all(target, &waiting, &count))
+            .spawn(move || write_all(target, &receiver, &count))
             .expect("a process that can't start one thread can't serve");
-        LineWriter { orders, dropped }
+        LineWriter { commands, dropped }
     }
 
     /// Queues a line. Drops it if the queue is full.
     pub fn write(&self, line: String) {
-        if self.orders.try_send(Order::Line(line)).is_err() {
+        if self.commands.try_send(WriterCommand::Line(line)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -46,23 +46,27 @@ impl LineWriter {
     /// Waits until all lines so far are written, at most `FLUSH_MS_MAX`.
     pub fn flush(&self) {
         let (done, written) = sync_channel(1);
-        if self.orders.try_send(Order::Flush(done)).is_ok() {
+        if self.commands.try_send(WriterCommand::Flush(done)).is_ok() {
             // A timeout is ignored: the process ends now.
             let _ = written.recv_timeout(Duration::from_millis(FLUSH_MS_MAX));
         }
     }
 }
 
-/// Writes lines until all senders are dropped. Write errors are ignored: no better place to report
-/// them exists.
-fn write_all(mut target: Box<dyn Write + Send>, waiting: &Receiver<Order>, dropped: &AtomicU64) {
-    while let Ok(order) = waiting.recv() {
-        match order {
-            Order::Line(mut line) => {
+/// Writes lines until all senders are dropped. Write errors are ignored, because there is no other
+/// output to report them to.
+fn write_all(
+    mut target: Box<dyn Write + Send>,
+    receiver: &Receiver<WriterCommand>,
+    dropped: &AtomicU64,
+) {
+    while let Ok(command) = receiver.recv() {
+        match command {
+            WriterCommand::Line(mut line) => {
                 line.push('\n');
                 let _ = target.write_all(line.as_bytes());
             }
-            Order::Flush(done) => {
+            WriterCommand::Flush(done) => {
                 let _ = target.flush();
                 let _ = done.try_send(());
             }

@@ -4,25 +4,25 @@ use super::row::SettingRow;
 use super::units;
 
 /// Row of `scrub_bytes_per_second`.
-pub const COMPARE_BYTES_PER_SECOND: SettingRow = SettingRow {
+pub const SCRUB_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "scrub_bytes_per_second",
     value: "SIZE",
     default: "8MiB",
     doc: "rate at which a master reads from each replica to compare it with its own, in the \
           background; 0: only on `credenza group verify`",
-    take: |settings, text| {
+    apply: |settings, text| {
         settings.node.scrub_bytes_per_second = units::size(text)?;
         Ok(())
     },
 };
 
 /// Row of `scrub_interval_ms`.
-pub const COMPARE_PAUSE_MS: SettingRow = SettingRow {
+pub const SCRUB_INTERVAL_MS: SettingRow = SettingRow {
     name: "scrub_interval_ms",
     value: "TIME",
     default: "1h",
     doc: "time between two background comparisons of a group",
-    take: |settings, text| {
+    apply: |settings, text| {
         settings.node.scrub_interval_ms = units::time_ms(text)?.max(1_000);
         Ok(())
     },
@@ -35,20 +35,20 @@ pub const CATCH_UP_BYTES_PER_SECOND: SettingRow = SettingRow {
     default: "16MiB",
     doc: "rate at which a master sends the log to a member that was down, while others write; \
           at least twice the rate of new entries. 0: no limit",
-    take: |settings, text| {
+    apply: |settings, text| {
         settings.node.catch_up_bytes_per_second = units::size(text)?;
         Ok(())
     },
 };
 
 /// Row of `handoff_bytes_per_second`.
-pub const RING_BYTES_PER_SECOND: SettingRow = SettingRow {
+pub const HANDOFF_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "handoff_bytes_per_second",
     value: "SIZE",
     default: "64MiB",
     doc: "rate at which a node receives partitions of available buckets when the ring changes; \
           0: no limit",
-    take: |settings, text| {
+    apply: |settings, text| {
         settings.node.handoff_bytes_per_second = units::size(text)?;
         Ok(())
     },

@@ -10,35 +10,35 @@ pub const BUFFER_BYTES_MIN: u64 = 64 << 20;
 
 /// Returns a part of the memory that this process may use, within bounds, so that a small machine
 /// or container suffices, too.
-pub fn share(part: u64, least: u64, most: u64) -> u64 {
-    machine::memory_bytes().map_or(most, |all| (all / part).clamp(least, most))
+pub fn memory_share(divisor: u64, min: u64, max: u64) -> u64 {
+    machine::memory_bytes().map_or(max, |memory| (memory / divisor).clamp(min, max))
 }
 
 /// Parses an idle time in milliseconds. A shorter one than a second would close connections in use.
-pub fn idle(text: &str) -> Result<u64, String> {
+pub fn idle_ms(text: &str) -> Result<u64, String> {
     at_least(units::time_ms(text)?, 1_000, "1s")
 }
 
 /// Parses a time in milliseconds, of at most a minute.
-pub fn time(text: &str, least: u64, words: &str) -> Result<u64, String> {
+pub fn bounded_time_ms(text: &str, min: u64, message: &str) -> Result<u64, String> {
     let time = units::time_ms(text)?;
-    if (least..=60_000).contains(&time) { Ok(time) } else { Err(words.into()) }
+    if (min..=60_000).contains(&time) { Ok(time) } else { Err(message.into()) }
 }
 
-pub fn is_cluster(id: &str) -> bool {
+pub fn is_cluster_id(id: &str) -> bool {
     server::arakoon::bucket_of(id.as_bytes()).is_some()
 }
 
 /// Parses an address to listen at. `localhost` means the IPv4 address: the system may resolve the
 /// name to either version, and a client that tries the other one would fail to connect.
 pub fn address(text: &str) -> Result<std::net::SocketAddr, String> {
-    let wrong = || "expected an address such as 127.0.0.1:7711 or localhost:7711".to_string();
+    let invalid = || "expected an address such as 127.0.0.1:7711 or localhost:7711".to_string();
     match text.strip_prefix("localhost:") {
         Some(port) => {
-            let port: u16 = port.parse().map_err(|_| wrong())?;
+            let port: u16 = port.parse().map_err(|_| invalid())?;
             Ok((std::net::Ipv4Addr::LOCALHOST, port).into())
         }
-        None => text.parse().map_err(|_| wrong()),
+        None => text.parse().map_err(|_| invalid()),
     }
 }
 
@@ -48,13 +48,13 @@ pub fn addresses(text: &str) -> Result<Vec<std::net::SocketAddr>, String> {
     texts.map(address).collect()
 }
 
-pub fn maybe_address(text: &str) -> Result<Option<std::net::SocketAddr>, String> {
+pub fn optional_address(text: &str) -> Result<Option<std::net::SocketAddr>, String> {
     if text == "none" { Ok(None) } else { address(text).map(Some) }
 }
 
 /// Parses an address as others know it. `None`: the text is the word for no address.
-pub fn told(text: &str, word: &str) -> Result<Option<String>, String> {
-    if text == word {
+pub fn parse_advertised(text: &str, default_name: &str) -> Result<Option<String>, String> {
+    if text == default_name {
         return Ok(None);
     }
     base::cluster::check_address(text).map_err(|error| error.text())?;
@@ -62,12 +62,12 @@ pub fn told(text: &str, word: &str) -> Result<Option<String>, String> {
 }
 
 /// Parses addresses with commas between; `none` is none. Names are allowed as hosts.
-pub fn places(text: &str) -> Result<Vec<String>, String> {
-    let places = names(text);
-    for place in &places {
-        base::cluster::check_address(place).map_err(|error| error.text())?;
+pub fn host_addresses(text: &str) -> Result<Vec<String>, String> {
+    let addresses = comma_separated(text);
+    for address in &addresses {
+        base::cluster::check_address(address).map_err(|error| error.text())?;
     }
-    Ok(places)
+    Ok(addresses)
 }
 
 pub fn not_empty(text: &str) -> Result<&str, String> {
@@ -79,7 +79,7 @@ pub fn at_least(value: u64, min: u64, words: &str) -> Result<u64, String> {
 }
 
 /// Parses names with commas between; `none` is none.
-pub fn names(text: &str) -> Vec<String> {
+pub fn comma_separated(text: &str) -> Vec<String> {
     let names = text.split(',').map(str::trim).filter(|name| *name != "none");
     names.map(String::from).collect()
 }

@@ -14,7 +14,7 @@ pub struct FileSetting {
     /// The value as text.
     pub text: String,
     /// Number of the key's line, from 1.
-    pub number: usize,
+    pub line: usize,
 }
 
 /// Reads a settings file.
@@ -44,38 +44,38 @@ pub fn parse_file(text: &str) -> Result<Vec<FileSetting>, (usize, String)> {
     let table = parse_table(text)?;
     let mut lines = Vec::new();
     for (key, value) in &table {
-        let number = line_of(text, key.span().start);
+        let line = line_of(text, key.span().start);
         if !TABLE.iter().any(|row| row.name == key.get_ref()) {
-            return Err((number, unknown(key.get_ref())));
+            return Err((line, unknown_key_message(key.get_ref())));
         }
         let text = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(number) => number.to_string(),
-            DeValue::Boolean(on) => on.to_string(),
+            DeValue::Boolean(value) => value.to_string(),
             _ => {
-                let what =
+                let message =
                     format!("`{key}` wants a text, a number or true or false", key = key.get_ref());
-                return Err((number, what));
+                return Err((line, message));
             }
         };
-        lines.push(FileSetting { name: key.get_ref().to_string(), text, number });
+        lines.push(FileSetting { name: key.get_ref().to_string(), text, line });
     }
     Ok(lines)
 }
 
 /// Returns the complaint about an unknown key, with the setting that is probably meant.
-pub fn unknown(key: &str) -> String {
+pub fn unknown_key_message(key: &str) -> String {
     if let Some(name) = current_name(key) {
         return format!(
             "setting `{key}` is now called `{name}` (`credenza settings migrate FILE` renames it)"
         );
     }
-    let likeness = |row: &&SettingRow| {
+    let common_prefix = |row: &&SettingRow| {
         row.name.bytes().zip(key.bytes()).take_while(|(ours, theirs)| ours == theirs).count()
     };
-    let begins_alike = || TABLE.iter().max_by_key(likeness).filter(|row| likeness(row) >= 3);
-    let near = nearest(key, TABLE.iter().map(|row| row.name));
-    let near = near.or_else(|| begins_alike().map(|row| row.name));
-    let hint = near.map(|name| format!(", is `{name}` meant?")).unwrap_or_default();
+    let by_prefix = || TABLE.iter().max_by_key(common_prefix).filter(|row| common_prefix(row) >= 3);
+    let similar = nearest(key, TABLE.iter().map(|row| row.name));
+    let similar = similar.or_else(|| by_prefix().map(|row| row.name));
+    let hint = similar.map(|name| format!(", is `{name}` meant?")).unwrap_or_default();
     format!("unknown setting `{key}`{hint} (`credenza settings` lists all)")
 }

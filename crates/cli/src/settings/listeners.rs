@@ -1,6 +1,6 @@
 //! Settings of the addresses for clients.
 
-use super::checks::{address, addresses, maybe_address};
+use super::checks::{address, addresses, optional_address};
 use super::row::SettingRow;
 
 /// Row of `listen`.
@@ -9,7 +9,7 @@ pub const LISTEN: SettingRow = SettingRow {
     value: "ADDRESS",
     default: "127.0.0.1:7711",
     doc: "address for clients of every protocol",
-    take: |settings, text| address(text).map(|it| settings.server.listen = it),
+    apply: |settings, text| address(text).map(|parsed| settings.server.listen = parsed),
 };
 
 /// Row of `listen_also`.
@@ -18,7 +18,7 @@ pub const LISTEN_ALSO: SettingRow = SettingRow {
     value: "ADDRESSES",
     default: "none",
     doc: "further addresses for clients of every protocol, comma-separated",
-    take: |settings, text| addresses(text).map(|it| settings.server.listen_also = it),
+    apply: |settings, text| addresses(text).map(|parsed| settings.server.listen_also = parsed),
 };
 
 /// Row of `admin_listen`.
@@ -27,7 +27,9 @@ pub const ADMIN_LISTEN: SettingRow = SettingRow {
     value: "ADDRESS",
     default: "none",
     doc: "address for status, metrics and administration, if `listen` is not on loopback",
-    take: |settings, text| maybe_address(text).map(|it| settings.server.admin_listen = it),
+    apply: |settings, text| {
+        optional_address(text).map(|parsed| settings.server.admin_listen = parsed)
+    },
 };
 
 /// Row of `arakoon_listen`.
@@ -36,7 +38,7 @@ pub const ARAKOON_LISTEN: SettingRow = SettingRow {
     value: "ADDRESSES",
     default: "none",
     doc: "further addresses for Arakoon clients, comma-separated",
-    take: |settings, text| addresses(text).map(|it| settings.server.arakoon_listen = it),
+    apply: |settings, text| addresses(text).map(|parsed| settings.server.arakoon_listen = parsed),
 };
 
 /// Row of `riak_listen`.
@@ -45,5 +47,5 @@ pub const RIAK_LISTEN: SettingRow = SettingRow {
     value: "ADDRESSES",
     default: "none",
     doc: "further addresses for Riak clients, comma-separated",
-    take: |settings, text| addresses(text).map(|it| settings.server.riak_listen = it),
+    apply: |settings, text| addresses(text).map(|parsed| settings.server.riak_listen = parsed),
 };

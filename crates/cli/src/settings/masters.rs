@@ -1,6 +1,6 @@
 //! Settings of preferred and forced masters.
 
-use super::checks::names;
+use super::checks::comma_separated;
 use super::row::SettingRow;
 use super::units;
 
@@ -10,8 +10,8 @@ pub const PREFERRED_MASTERS: SettingRow = SettingRow {
     value: "NAMES",
     default: "none",
     doc: "preferred masters, in order of preference, comma-separated; the same at every member",
-    take: |settings, text| {
-        settings.node.preferred_masters = members(names(text))?;
+    apply: |settings, text| {
+        settings.node.preferred_masters = members(comma_separated(text))?;
         Ok(())
     },
 };
@@ -23,7 +23,7 @@ pub const FORCED_MASTER: SettingRow = SettingRow {
     default: "none",
     doc: "the only member that may be master of the groups in which it votes. While it is down \
           these groups have no master and take no writes; the same at every member",
-    take: |settings, text| {
+    apply: |settings, text| {
         let name = Some(text).filter(|name| *name != "none").map(String::from);
         settings.node.forced_master = members(name)?;
         Ok(())
@@ -31,13 +31,13 @@ pub const FORCED_MASTER: SettingRow = SettingRow {
 };
 
 /// Row of `preferred_master_delay_ms`.
-pub const PREFER_PAUSE_MS: SettingRow = SettingRow {
+pub const PREFERRED_MASTER_DELAY_MS: SettingRow = SettingRow {
     name: "preferred_master_delay_ms",
     value: "TIME",
     default: "10s",
     doc: "time for which a preferred master must be connected and caught up before it takes over",
-    take: |settings, text| {
-        units::time_ms(text).map(|it| settings.node.preferred_master_delay_ms = it)
+    apply: |settings, text| {
+        units::time_ms(text).map(|delay_ms| settings.node.preferred_master_delay_ms = delay_ms)
     },
 };
 
@@ -46,7 +46,7 @@ fn members<N>(names: N) -> Result<N, String>
 where
     for<'a> &'a N: IntoIterator<Item = &'a String>,
 {
-    let good = |name: &String| base::cluster::check_member_name(name);
-    (&names).into_iter().try_for_each(good).map_err(|error| error.text())?;
+    let is_valid = |name: &String| base::cluster::check_member_name(name);
+    (&names).into_iter().try_for_each(is_valid).map_err(|error| error.text())?;
     Ok(names)
 }

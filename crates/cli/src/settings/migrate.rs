@@ -3,7 +3,7 @@
 //! It replaces only keys. Comments, order and values stay byte for byte.
 
 use super::TABLE;
-use super::file::{line_of, parse_table, unknown};
+use super::file::{line_of, parse_table, unknown_key_message};
 use super::renames::current_name;
 use program::{Failure, Outcome};
 use std::fs::{self, File, OpenOptions};
@@ -48,10 +48,10 @@ fn renamed(text: &str) -> Result<(String, Vec<KeyRename>), (usize, String)> {
         if TABLE.iter().any(|row| row.name == from) {
             continue;
         }
-        let Some(to) = current_name(&from) else { return Err((line, unknown(&from))) };
+        let Some(to) = current_name(&from) else { return Err((line, unknown_key_message(&from))) };
         if has(to) {
-            let what = format!("`{from}` is now called `{to}`, and both are set: remove one");
-            return Err((line, what));
+            let message = format!("`{from}` is now called `{to}`, and both are set: remove one");
+            return Err((line, message));
         }
         keys.push((key.span(), KeyRename { line, from, to }));
     }
@@ -68,25 +68,27 @@ fn renamed(text: &str) -> Result<(String, Vec<KeyRename>), (usize, String)> {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = folder.join(format!(".{name}.{}", std::process::id()));
-    let written = write_as(path, &beside, text).and_then(|()| fs::rename(&beside, path));
-    if let Err(error) = written {
-        let _ = fs::remove_file(&beside);
+    let temporary_path = folder.join(format!(".{name}.{}", std::process::id()));
+    let result =
+        write_as(path, &temporary_path, text).and_then(|()| fs::rename(&temporary_path, path));
+    if let Err(error) = result {
+        let _ = fs::remove_file(&temporary_path);
         return Err(error);
     }
     File::open(folder)?.sync_all()
 }
 
-fn write_as(path: &Path, beside: &Path, text: &str) -> io::Result<()> {
-    let before = path.metadata()?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+fn write_as(path: &Path, temporary_path: &Path, text: &str) -> io::Result<()> {
+    let original = path.metadata()?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary_path)?;
     file.write_all(text.as_bytes())?;
     // Keep the owner: a node that runs as another user could not read the file any more.
-    let made = file.metadata()?;
-    if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
-        fchown(&file, Some(before.uid()), Some(before.gid()))?;
+    let metadata = file.metadata()?;
+    if (metadata.uid(), metadata.gid()) != (original.uid(), original.gid()) {
+        fchown(&file, Some(original.uid()), Some(original.gid()))?;
     }
-    file.set_permissions(fs::Permissions::from_mode(before.mode() & 0o7777))?;
+    file.set_permissions(fs::Permissions::from_mode(original.mode() & 0o7777))?;
     file.sync_all()
 }
 
@@ -105,22 +107,23 @@ repair = false # see the run book
 ";
 
     #[test]
-    fn keys_are_renamed_and_every_other_byte_stays() {
+    fn migration_renames_keys_and_preserves_every_other_byte() {
         let path = std::env::temp_dir().join(format!("credenza-migrate-{}", std::process::id()));
         fs::write(&path, FORMER).expect("a file in the temporary directory");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("own file");
         let changed = migrate(&path).expect("it is rewritten");
-        let lines: Vec<_> = changed.iter().map(|it| (it.line, &*it.from, it.to)).collect();
+        let lines: Vec<_> =
+            changed.iter().map(|rename| (rename.line, &*rename.from, rename.to)).collect();
         assert_eq!(
             lines,
             [(2, "data", "data_dir"), (3, "node", "name"), (7, "repair", "auto_repair")]
         );
         let text = fs::read_to_string(&path).expect("it is there");
-        let wanted = FORMER
+        let expected = FORMER
             .replace("data = \"/srv", "data_dir = \"/srv")
             .replace("\"node\" =", "name =")
             .replace("repair = false", "auto_repair = false");
-        assert_eq!(text, wanted);
+        assert_eq!(text, expected);
         assert_eq!(path.metadata().expect("it is there").mode() & 0o777, 0o640);
         let inode = path.metadata().expect("it is there").ino();
         assert!(migrate(&path).expect("it is read").is_empty(), "nothing is left to rename");
@@ -129,14 +132,14 @@ repair = false # see the run book
     }
 
     #[test]
-    fn a_file_with_both_names_of_a_setting_or_an_unknown_one_is_refused() {
-        let said = |text: &str| renamed(text).expect_err("refused");
+    fn config_with_both_names_or_unknown_setting_is_refused() {
+        let error_of = |text: &str| renamed(text).expect_err("refused");
         assert_eq!(
-            said("node = \"a\"\nname = \"b\"\n"),
+            error_of("node = \"a\"\nname = \"b\"\n"),
             (1, "`node` is now called `name`, and both are set: remove one".into())
         );
-        let (line, what) = said("\nlog_bites = 3\n");
+        let (line, what) = error_of("\nlog_bites = 3\n");
         assert!(line == 2 && what.contains("unknown setting `log_bites`"), "{what}");
-        assert_eq!(said("name = \n").0, 1);
+        assert_eq!(error_of("name = \n").0, 1);
     }
 }

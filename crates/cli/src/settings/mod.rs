@@ -27,7 +27,7 @@ use crate::logging::Levels;
 use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use file::{FileSetting, read_file};
-use node::{NodeSettings, PeerPlace};
+use node::{NodeSettings, PeerAddresses};
 use program::{Failure, Outcome};
 pub use renames::current_name;
 pub use row::SettingRow;
@@ -87,7 +87,7 @@ pub enum Origin {
 }
 
 /// Value of a setting that is in force, with its source.
-pub struct InForce {
+pub struct EffectiveSetting {
     /// The setting.
     pub row: &'static SettingRow,
     /// The value as it was written.
@@ -107,9 +107,9 @@ pub struct Flags {
 }
 
 /// Settings in force, in the order of the table.
-pub struct Weighed {
+pub struct ResolvedSettings {
     /// The settings.
-    pub in_force: Vec<InForce>,
+    pub effective: Vec<EffectiveSetting>,
     /// Warnings about keys of an Arakoon configuration without effect.
     pub warnings: Vec<String>,
 }
@@ -119,50 +119,50 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Flags {
     /// Sets a setting that no flag has set. Returns true if that was so.
-    pub fn also(&mut self, name: &'static str, text: String) -> bool {
-        let fresh = self.texts.iter().all(|(given, _)| *given != name);
-        if fresh {
+    pub fn set_if_absent(&mut self, name: &'static str, text: String) -> bool {
+        let is_absent = self.texts.iter().all(|(flag, _)| *flag != name);
+        if is_absent {
             self.texts.push((name, text));
         }
-        fresh
+        is_absent
     }
 
     /// Combines all sources. Returns the settings in force, each with its source.
-    pub fn weigh(&self, environment: Environment) -> Outcome<Weighed> {
-        let path = |given: &Option<PathBuf>, variable: &str| {
-            given.clone().or_else(|| environment(variable).map(PathBuf::from))
+    pub fn resolve(&self, environment: Environment) -> Outcome<ResolvedSettings> {
+        let path = |flag: &Option<PathBuf>, variable: &str| {
+            flag.clone().or_else(|| environment(variable).map(PathBuf::from))
         };
         renames::check_variables(environment)?;
-        let mut said = Vec::with_capacity(TABLE.len());
+        let mut sources = Vec::with_capacity(TABLE.len());
         for row in TABLE {
             let flag = self.texts.iter().find(|(key, _)| *key == row.name);
             let flag = flag.map(|(_, text)| (text.clone(), Origin::Flag));
             let variable = || environment(&row.variable()).map(|text| (text, Origin::Environment));
-            said.push((row, flag.or_else(variable)));
+            sources.push((row, flag.or_else(variable)));
         }
         if let Some(config) = path(&self.config, "CREDENZA_CONFIG") {
-            for FileSetting { name, text, number } in read_file(&config)? {
-                fill(&mut said, &name, text, &config, number);
+            for FileSetting { name, text, line } in read_file(&config)? {
+                fill(&mut sources, &name, text, &config, line);
             }
         }
         let mut warnings = Vec::new();
         if let Some(config) = path(&self.arakoon_config, "CREDENZA_ARAKOON_CONFIG") {
             let text = |name: &str| {
-                let said = said.iter().find(|(row, _)| row.name == name);
-                said.and_then(|(_, said)| said.as_ref()).map(|(text, _)| text.clone())
+                let source = sources.iter().find(|(row, _)| row.name == name);
+                source.and_then(|(_, source)| source.as_ref()).map(|(text, _)| text.clone())
             };
             let (node, listen) = (text("name"), text("listen"));
             let found = arakoon::read(&config, node.as_deref(), listen.as_deref())?;
-            for given in found.given {
-                fill(&mut said, given.name, given.text, &config, given.line);
+            for setting in found.settings {
+                fill(&mut sources, setting.name, setting.text, &config, setting.line);
             }
             warnings = found.warnings;
         }
-        let in_force = said.into_iter().map(|(row, said)| {
-            let (text, origin) = said.unwrap_or((row.default.to_string(), Origin::Default));
-            InForce { row, text, origin }
+        let effective = sources.into_iter().map(|(row, source)| {
+            let (text, origin) = source.unwrap_or((row.default.to_string(), Origin::Default));
+            EffectiveSetting { row, text, origin }
         });
-        Ok(Weighed { in_force: in_force.collect(), warnings })
+        Ok(ResolvedSettings { effective: effective.collect(), warnings })
     }
 
     /// Returns the checked settings.
@@ -184,11 +184,11 @@ impl Flags {
             auto_repair: true,
             warnings: Vec::new(),
         };
-        let weighed = self.weigh(environment)?;
-        settings.warnings = weighed.warnings;
+        let resolved = self.resolve(environment)?;
+        settings.warnings = resolved.warnings;
         settings.warnings.extend(misspelt_variables());
-        for InForce { row, text, origin } in weighed.in_force {
-            (row.take)(&mut settings, &text).map_err(|wanted| {
+        for EffectiveSetting { row, text, origin } in resolved.effective {
+            (row.apply)(&mut settings, &text).map_err(|wanted| {
                 let from = match &origin {
                     Origin::Default => format!("default of {}", row.name),
                     Origin::File(path, line) => format!("{}:{line}: {}", path.display(), row.name),
@@ -199,7 +199,7 @@ impl Flags {
             })?;
         }
         settings.server.checkpoints = Some(settings.node.data_dir.join("checkpoints"));
-        settings.place()?;
+        settings.set_advertised_addresses()?;
         settings.check()?;
         Ok(settings)
     }
@@ -209,16 +209,16 @@ impl Flags {
 type SettingSource = (&'static SettingRow, Option<(String, Origin)>);
 
 /// Sets a setting from a file, unless a source of higher precedence has set it.
-fn fill(said: &mut [SettingSource], name: &str, text: String, file: &Path, line: usize) {
-    if let Some((_, said @ None)) = said.iter_mut().find(|(row, _)| row.name == name) {
-        *said = Some((text, Origin::File(file.to_path_buf(), line)));
+fn fill(sources: &mut [SettingSource], name: &str, text: String, file: &Path, line: usize) {
+    if let Some((_, source @ None)) = sources.iter_mut().find(|(row, _)| row.name == name) {
+        *source = Some((text, Origin::File(file.to_path_buf(), line)));
     }
 }
 
 impl Settings {
     /// Determines the addresses that the node publishes to clients and other nodes.
-    fn place(&mut self) -> Outcome {
-        let told = |said: &Option<String>, listens: SocketAddr, row: &str| match said {
+    fn set_advertised_addresses(&mut self) -> Outcome {
+        let advertised = |text: &Option<String>, listens: SocketAddr, row: &str| match text {
             Some(address) => Ok(address.clone()),
             None if !listens.ip().is_unspecified() && listens.port() != 0 => {
                 Ok(listens.to_string())
@@ -227,12 +227,12 @@ impl Settings {
                 "nobody reaches {listens}: set `{row}` to HOST:PORT as the others know this node"
             ))),
         };
-        let clustered = self.peer_listen.is_some();
-        let client = told(&self.advertise, self.server.listen, "advertise");
-        self.node.client_address = if clustered { client? } else { client.unwrap_or_default() };
+        let is_clustered = self.peer_listen.is_some();
+        let client = advertised(&self.advertise, self.server.listen, "advertise");
+        self.node.client_address = if is_clustered { client? } else { client.unwrap_or_default() };
         if let Some(listen) = self.peer_listen {
-            let advertise = told(&self.peer_advertise, listen, "peer_advertise")?;
-            self.node.peers = Some(PeerPlace { listen, advertise });
+            let advertise = advertised(&self.peer_advertise, listen, "peer_advertise")?;
+            self.node.peers = Some(PeerAddresses { listen, advertise });
         }
         Ok(())
     }
@@ -250,15 +250,15 @@ impl Settings {
                  administration shall be served (127.0.0.1:7712, say)",
             ));
         }
-        let apart = |address: SocketAddr| !address.ip().is_loopback();
-        if self.peer_listen.is_some_and(apart) && !self.server.insecure {
+        let is_remote = |address: SocketAddr| !address.ip().is_loopback();
+        if self.peer_listen.is_some_and(is_remote) && !self.server.insecure {
             return Err(Failure::invalid(
                 "`peer_listen` is not on loopback, and nodes neither encrypt what they say nor \
                  prove who they are: set `insecure` if that network is your own",
             ));
         }
-        let alone = self.join.is_empty() && self.bootstrap_peers.is_empty();
-        if !alone && self.peer_listen.is_none() {
+        let is_alone = self.join.is_empty() && self.bootstrap_peers.is_empty();
+        if !is_alone && self.peer_listen.is_none() {
             return Err(Failure::invalid(
                 "a node that joins is reached by the others: set `peer_listen`, too",
             ));
@@ -303,9 +303,13 @@ impl clap::Args for Flags {
                 "name" => arg.visible_alias("node"),
                 _ => arg,
             };
-            // A switch may stand alone: `--insecure` is `--insecure on`.
-            let alone = row.value == "SWITCH";
-            command.arg(if alone { arg.num_args(0..=1).default_missing_value("on") } else { arg })
+            // A switch needs no value: `--insecure` is `--insecure on`.
+            let is_switch = row.value == "SWITCH";
+            command.arg(if is_switch {
+                arg.num_args(0..=1).default_missing_value("on")
+            } else {
+                arg
+            })
         })
     }
 

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_former_name_leads_to_a_setting_and_is_none_itself() {
+    fn every_former_name_maps_to_a_current_setting() {
         let is_setting = |name: &str| TABLE.iter().any(|row| row.name == name);
         for (former, name) in RENAMES {
             assert!(is_setting(name) && !is_setting(former), "{former} -> {name}");

@@ -14,7 +14,7 @@ pub struct SettingRow {
     /// Description in one line.
     pub doc: &'static str,
     /// Checks a text and stores its value. Fails with what is expected instead.
-    pub take: fn(&mut Settings, &str) -> Result<(), String>,
+    pub apply: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
 impl SettingRow {

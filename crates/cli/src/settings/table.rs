@@ -3,8 +3,8 @@
 
 use super::background;
 use super::checks::{
-    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, at_least, idle, is_cluster, maybe_address, names,
-    not_empty, places, share, time, told,
+    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, at_least, bounded_time_ms, comma_separated, host_addresses,
+    idle_ms, is_cluster_id, memory_share, not_empty, optional_address, parse_advertised,
 };
 use super::listeners;
 use super::masters;
@@ -20,7 +20,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "DIR",
         default: "data",
         doc: "data directory; created with mode 0700 if it does not exist",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.node.data_dir = PathBuf::from(not_empty(text)?);
             Ok(())
         },
@@ -36,9 +36,9 @@ pub const TABLE: &[SettingRow] = &[
         default: "none",
         doc: "Arakoon cluster ids to serve, comma-separated; each is a bucket, created when its \
               first client connects",
-        take: |settings, text| {
-            settings.server.arakoon_clusters = names(text);
-            match settings.server.arakoon_clusters.iter().find(|id| !is_cluster(id)) {
+        apply: |settings, text| {
+            settings.server.arakoon_clusters = comma_separated(text);
+            match settings.server.arakoon_clusters.iter().find(|id| !is_cluster_id(id)) {
                 None => Ok(()),
                 Some(id) => Err(format!("`{id}` is no cluster id: 1 to 63 bytes are wanted")),
             }
@@ -50,8 +50,8 @@ pub const TABLE: &[SettingRow] = &[
         default: "listen",
         doc: "address of this node for clients, given to those that ask another node; `listen`: \
               the same as that",
-        take: |settings, text| {
-            settings.advertise = told(text, "listen")?;
+        apply: |settings, text| {
+            settings.advertise = parse_advertised(text, "listen")?;
             Ok(())
         },
     },
@@ -61,8 +61,8 @@ pub const TABLE: &[SettingRow] = &[
         default: "none",
         doc: "address for the other nodes of the cluster; `none`: this node takes no others. \
               Traffic between nodes is not encrypted: use a private network",
-        take: |settings, text| {
-            settings.peer_listen = maybe_address(text)?;
+        apply: |settings, text| {
+            settings.peer_listen = optional_address(text)?;
             Ok(())
         },
     },
@@ -71,8 +71,8 @@ pub const TABLE: &[SettingRow] = &[
         value: "HOST:PORT",
         default: "peer_listen",
         doc: "address of this node for the other nodes; `peer_listen`: the same as that",
-        take: |settings, text| {
-            settings.peer_advertise = told(text, "peer_listen")?;
+        apply: |settings, text| {
+            settings.peer_advertise = parse_advertised(text, "peer_listen")?;
             Ok(())
         },
     },
@@ -82,8 +82,8 @@ pub const TABLE: &[SettingRow] = &[
         default: "none",
         doc: "client addresses (HOST:PORT) of members of the cluster to join, comma-separated; one \
               is enough. Used by an empty data directory only: a node that has joined ignores it",
-        take: |settings, text| {
-            settings.join = places(text)?;
+        apply: |settings, text| {
+            settings.join = host_addresses(text)?;
             Ok(())
         },
     },
@@ -95,8 +95,8 @@ pub const TABLE: &[SettingRow] = &[
               by an empty data directory only. The node joins the cluster of any of them; it \
               creates a cluster only when a majority answers that none of them belongs to one, so \
               a founder that lost its disk never creates a second cluster",
-        take: |settings, text| {
-            settings.bootstrap_peers = places(text)?;
+        apply: |settings, text| {
+            settings.bootstrap_peers = host_addresses(text)?;
             Ok(())
         },
     },
@@ -106,7 +106,7 @@ pub const TABLE: &[SettingRow] = &[
         default: "voter",
         doc: "role of a node that joins: `voter`, `learner` (a copy without a vote), or \
               `witness` (a vote without a copy, permanently)",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.join_as = Part::parse(text).map_err(|error| error.text())?;
             Ok(())
         },
@@ -119,7 +119,7 @@ pub const TABLE: &[SettingRow] = &[
               node shows the token to join, or to join again after damage, if the members \
               listen beyond loopback; in a cluster that this node founds the token lets nodes \
               in",
-        take: |settings, text| {
+        apply: |settings, text| {
             let path = Some(not_empty(text)?).filter(|path| *path != "none");
             settings.join_token_file = path.map(PathBuf::from);
             Ok(())
@@ -131,8 +131,8 @@ pub const TABLE: &[SettingRow] = &[
         default: "600ms",
         doc: "length of a master's lease: how long it answers reads without asking the others, \
               and how long they wait for it before they elect another; the same at every member",
-        take: |settings, text| {
-            settings.node.lease_ms = time(text, 100, "100ms to 60s is wanted")?;
+        apply: |settings, text| {
+            settings.node.lease_ms = bounded_time_ms(text, 100, "100ms to 60s is wanted")?;
             Ok(())
         },
     },
@@ -143,37 +143,38 @@ pub const TABLE: &[SettingRow] = &[
         doc: "whether a master answers consistent reads under its lease; `off`: every read asks \
               a quorum first, at the cost of one round trip, as machines need that may be \
               paused as a whole (docs/run/virtual-machines.md); the same at every member",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.node.lease_reads = units::switch(text)?;
             Ok(())
         },
     },
     masters::PREFERRED_MASTERS,
     masters::FORCED_MASTER,
-    masters::PREFER_PAUSE_MS,
+    masters::PREFERRED_MASTER_DELAY_MS,
     SettingRow {
         name: "auto_repair",
         value: "SWITCH",
         default: "on",
         doc: "whether a member that finds its log or store damaged fetches the lost part, or \
               everything, from the others; `off`: it stops and says what is damaged",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.auto_repair = units::switch(text)?;
             Ok(())
         },
     },
-    background::COMPARE_BYTES_PER_SECOND,
-    background::COMPARE_PAUSE_MS,
+    background::SCRUB_BYTES_PER_SECOND,
+    background::SCRUB_INTERVAL_MS,
     background::CATCH_UP_BYTES_PER_SECOND,
-    background::RING_BYTES_PER_SECOND,
+    background::HANDOFF_BYTES_PER_SECOND,
     SettingRow {
         name: "anti_entropy_interval_ms",
         value: "TIME",
         default: "10s",
         doc: "interval at which every two copies of a partition of available buckets are \
               compared and repaired; 0: never",
-        take: |settings, text| {
-            units::time_ms(text).map(|it| settings.node.anti_entropy_interval_ms = it)
+        apply: |settings, text| {
+            units::time_ms(text)
+                .map(|interval_ms| settings.node.anti_entropy_interval_ms = interval_ms)
         },
     },
     SettingRow {
@@ -182,7 +183,7 @@ pub const TABLE: &[SettingRow] = &[
         default: "off",
         doc: "allows addresses beyond loopback, although traffic is neither encrypted nor \
               authenticated",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.server.insecure = units::switch(text)?;
             Ok(())
         },
@@ -192,7 +193,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "NAMES",
         default: "none",
         doc: "names that a `Host` header may hold, besides localhost and addresses; `*`: any",
-        take: |settings, text| {
+        apply: |settings, text| {
             let names = text.split(',').map(str::trim).filter(|name| *name != "none");
             settings.server.allowed_hosts = names.map(String::from).collect();
             if settings.server.allowed_hosts.iter().any(String::is_empty) {
@@ -206,7 +207,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "NUMBER",
         default: "10000",
         doc: "most client connections at a time; fewer if the process may not open as many files",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.server.connections_max = units::number(text, 1, 1_000_000)? as usize;
             Ok(())
         },
@@ -217,7 +218,7 @@ pub const TABLE: &[SettingRow] = &[
         default: "auto",
         doc: "most connections from one address (IPv6: from one /64 network) beyond this \
               machine; `auto`: half of connections_max",
-        take: |settings, text| {
+        apply: |settings, text| {
             let most = || units::number(text, 1, 1_000_000).map(|most| most as usize);
             settings.server.connections_per_address_max =
                 (text != "auto").then(most).transpose()?;
@@ -230,9 +231,9 @@ pub const TABLE: &[SettingRow] = &[
         default: "auto",
         doc: "memory for large requests and pages of all connections together; `auto`: 128MiB, \
               or a quarter of this process' memory limit",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.server.buffer_bytes_max = match text {
-                "auto" => share(4, BUFFER_BYTES_MIN, 128 << 20),
+                "auto" => memory_share(4, BUFFER_BYTES_MIN, 128 << 20),
                 _ => at_least(units::size(text)?, BUFFER_BYTES_MIN, "64MiB")?,
             } as usize;
             Ok(())
@@ -243,7 +244,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "TIME",
         default: "10s",
         doc: "time that a stopping node waits for requests in flight",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.server.shutdown_timeout_ms = units::time_ms(text)?;
             Ok(())
         },
@@ -253,8 +254,8 @@ pub const TABLE: &[SettingRow] = &[
         value: "TIME",
         default: "120s",
         doc: "idle time after which an HTTP connection is closed",
-        take: |settings, text| {
-            settings.server.http_idle_ms_max = idle(text)?;
+        apply: |settings, text| {
+            settings.server.http_idle_ms_max = idle_ms(text)?;
             Ok(())
         },
     },
@@ -264,10 +265,10 @@ pub const TABLE: &[SettingRow] = &[
         default: "off",
         doc: "idle time after which a connection of Redis' protocol is closed; `off`: never, as \
               by default in Redis",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.server.resp_idle_ms_max = match text {
                 "off" => None,
-                _ => Some(idle(text)?),
+                _ => Some(idle_ms(text)?),
             };
             Ok(())
         },
@@ -277,7 +278,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "NAME",
         default: "node1",
         doc: "name of the node, as clients see it",
-        take: |settings, text| {
+        apply: |settings, text| {
             base::cluster::check_member_name(text).map_err(|error| error.text())?;
             settings.node.name = text.into();
             Ok(())
@@ -288,7 +289,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "NUMBER",
         default: "auto",
         doc: "threads that serve clients; `auto`: one per processor",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.threads = match text {
                 "auto" => std::thread::available_parallelism().map_or(1, usize::from),
                 _ => units::number(text, 1, 1_024)? as usize,
@@ -302,9 +303,9 @@ pub const TABLE: &[SettingRow] = &[
         default: "auto",
         doc: "memory of the store, shared by memtables, block cache and row cache; `auto`: \
               640MiB, or an eighth of this process' memory limit",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.node.memory_bytes_max = match text {
-                "auto" => share(8, MEMORY_BYTES_MIN, 640 << 20),
+                "auto" => memory_share(8, MEMORY_BYTES_MIN, 640 << 20),
                 _ => at_least(units::size(text)?, MEMORY_BYTES_MIN, "16MiB")?,
             };
             Ok(())
@@ -315,7 +316,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "SIZE",
         default: "1GiB",
         doc: "size of the transaction log at which it is truncated",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.node.log_bytes_max = at_least(units::size(text)?, 128 << 20, "128MiB")?;
             Ok(())
         },
@@ -325,7 +326,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "SIZE",
         default: "64MiB",
         doc: "size of one segment (file) of the transaction log",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.node.segment_bytes = at_least(units::size(text)?, 1 << 20, "1MiB")?;
             Ok(())
         },
@@ -335,8 +336,8 @@ pub const TABLE: &[SettingRow] = &[
         value: "TIME",
         default: "1000ms",
         doc: "interval at which buckets with `sync=interval` are synced",
-        take: |settings, text| {
-            settings.node.sync_interval_ms = time(text, 1, "1ms to 60s is wanted")?;
+        apply: |settings, text| {
+            settings.node.sync_interval_ms = bounded_time_ms(text, 1, "1ms to 60s is wanted")?;
             Ok(())
         },
     },
@@ -346,7 +347,7 @@ pub const TABLE: &[SettingRow] = &[
         default: "64MiB",
         doc: "free disk space below which writes are refused (reads and deletes continue); at \
               most an eighth of the disk, which the log says at start",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.node.disk_reserve_bytes = units::size(text)?;
             Ok(())
         },
@@ -356,7 +357,7 @@ pub const TABLE: &[SettingRow] = &[
         value: "LEVELS",
         default: "info",
         doc: "log levels: off error warn info debug trace, also by section: `info,node=debug`",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.levels = text.parse()?;
             Ok(())
         },
@@ -367,7 +368,7 @@ pub const TABLE: &[SettingRow] = &[
         default: "on",
         doc: "keeps the last 1,000 debug events in memory and writes them to DIR/crash when the \
               node fails",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.crash_log = units::switch(text)?;
             Ok(())
         },
@@ -378,7 +379,7 @@ pub const TABLE: &[SettingRow] = &[
         default: "65536",
         doc: "open files (connections, tables) that the node asks of the system at start; the \
               system's limit may be lower",
-        take: |settings, text| {
+        apply: |settings, text| {
             settings.open_files = units::number(text, 64, 1 << 30)?;
             Ok(())
         },

@@ -21,7 +21,7 @@ fn in_file(text: &str, name: &str) -> Flags {
 }
 
 #[test]
-fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
+fn flag_overrides_environment_then_file_then_default() {
     let variable = |name: &str| (name == "CREDENZA_NAME").then(|| "environment".to_string());
     let mut all = in_file("name = \"file\"\nthreads = 3\n", "precedence");
     assert_eq!(all.settings(&none).map(|s| s.node.name).ok(), Some("file".into()));
@@ -30,13 +30,13 @@ fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
     let settings = all.settings(&variable).expect("all good");
     assert_eq!((settings.node.name.as_str(), settings.threads), ("flag", 3));
     let origins: Vec<_> =
-        all.weigh(&variable).expect("good").in_force.into_iter().map(|f| f.origin).collect();
+        all.resolve(&variable).expect("good").effective.into_iter().map(|f| f.origin).collect();
     assert!(origins.contains(&Origin::Flag) && origins.contains(&Origin::Default));
     fs::remove_file(all.config.expect("set above")).expect("written above");
 }
 
 #[test]
-fn a_flag_given_twice_counts_as_it_stands_last() {
+fn repeated_flag_takes_its_last_value() {
     #[derive(clap::Parser)]
     struct Line {
         #[command(flatten)]
@@ -49,7 +49,7 @@ fn a_flag_given_twice_counts_as_it_stands_last() {
 }
 
 #[test]
-fn a_port_and_localhost_are_addresses_too() {
+fn listen_address_accepts_port_flag_and_localhost() {
     #[derive(clap::Parser)]
     struct Line {
         #[command(flatten)]
@@ -77,12 +77,12 @@ fn a_port_and_localhost_are_addresses_too() {
     for flag in ["--data-dir", "--data", "--dir"] {
         let line = <Line as clap::Parser>::try_parse_from(["serve", flag, "x"]);
         let settings = line.ok().and_then(|line| line.flags.settings(&none).ok());
-        assert_eq!(settings.map(|it| it.node.data_dir), Some("x".into()), "{flag}");
+        assert_eq!(settings.map(|settings| settings.node.data_dir), Some("x".into()), "{flag}");
     }
 }
 
 #[test]
-fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
+fn arakoon_config_overrides_only_defaults() {
     let text = "[global]\ncluster = a\ncluster_id = ricky\nquorum = 1\n[a]\nip = 127.0.0.1\n\
                 client_port = 4000\nhome = /srv/a\nlog_level = debug\n";
     let file = in_file(text, "arakoon").config;
@@ -94,9 +94,9 @@ fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
     assert_eq!(settings.server.arakoon_clusters, ["ricky"]);
     let client_port: SocketAddr = "127.0.0.1:4000".parse().expect("an address");
     assert_eq!((settings.server.listen, settings.server.arakoon_listen.len()), (client_port, 0));
-    let mut beside = all.clone();
-    beside.texts.push(("listen", "127.0.0.1:7711".into()));
-    let server = beside.settings(&none).expect("good").server;
+    let mut with_listen = all.clone();
+    with_listen.texts.push(("listen", "127.0.0.1:7711".into()));
+    let server = with_listen.settings(&none).expect("good").server;
     assert_eq!((server.listen.port(), server.arakoon_listen), (7711, vec![client_port]));
     assert_eq!(settings.levels, "warn".parse().expect("levels"), "our own file wins");
     assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
@@ -112,7 +112,7 @@ fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
 }
 
 #[test]
-fn an_unknown_key_is_an_error_with_its_line_and_a_hint() {
+fn unknown_config_key_is_refused_with_line_and_suggestion() {
     let (line, what) =
         parse_file("name = \"a\"\n\nlog_bites = 3\n").map(|_| ()).expect_err("unknown");
     assert_eq!(line, 3);
@@ -125,7 +125,7 @@ fn an_unknown_key_is_an_error_with_its_line_and_a_hint() {
 }
 
 #[test]
-fn a_former_name_in_a_file_or_a_variable_is_refused_with_the_name_in_force() {
+fn former_setting_name_is_refused_with_the_current_name() {
     let said = parse_file("threads = 1\ndata = \"d\"\n").map(|_| ()).expect_err("a former name");
     assert_eq!(said.0, 2);
     assert!(said.1.contains("setting `data` is now called `data_dir`"), "{}", said.1);
@@ -143,7 +143,7 @@ fn a_former_name_in_a_file_or_a_variable_is_refused_with_the_name_in_force() {
 }
 
 #[test]
-fn a_bad_value_names_where_it_stands_and_what_is_wanted() {
+fn invalid_value_error_names_its_source_and_setting() {
     let text = |result: Outcome<Settings>| result.map(|_| ()).expect_err("refused").to_string();
     assert_eq!(
         text(flags(&[("listen", "7711")]).settings(&none)),
@@ -158,7 +158,7 @@ fn a_bad_value_names_where_it_stands_and_what_is_wanted() {
 }
 
 #[test]
-fn every_default_passes_its_own_check() {
+fn default_settings_are_valid_and_equal_node_defaults() {
     let settings = flags(&[]).settings(&none).expect("defaults are good");
     assert!(settings.server.listen.ip().is_loopback());
     let defaults = NodeSettings::default();
@@ -170,22 +170,25 @@ fn every_default_passes_its_own_check() {
 }
 
 #[test]
-fn the_docs_page_is_fresh() {
+fn settings_docs_page_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run/settings.md");
-    let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page::page(), "stale: credenza settings --markdown > docs/run/settings.md");
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == page::page(),
+        "stale: credenza settings --markdown > docs/run/settings.md"
+    );
 }
 
 #[test]
-fn a_node_of_a_cluster_says_where_it_is_reached() {
+fn peer_address_is_advertised_or_refused_with_a_remedy() {
     let peers = |texts: &[(&'static str, &str)]| flags(texts).settings(&none);
     let settings = peers(&[("peer_listen", "127.0.0.1:7712"), ("join", "n1:7711")]).expect("good");
-    let place = settings.node.peers.expect("it takes peers");
-    assert_eq!(place.advertise, "127.0.0.1:7712");
+    let address = settings.node.peers.expect("it takes peers");
+    assert_eq!(address.advertise, "127.0.0.1:7712");
     assert_eq!(settings.node.client_address, "127.0.0.1:7711");
     let open = [("peer_listen", "0.0.0.0:7712"), ("insecure", "on"), ("peer_advertise", "n2:7712")];
-    let place = peers(&open).expect("good").node.peers.expect("it takes peers");
-    assert_eq!((place.listen.port(), place.advertise.as_str()), (7712, "n2:7712"));
+    let address = peers(&open).expect("good").node.peers.expect("it takes peers");
+    assert_eq!((address.listen.port(), address.advertise.as_str()), (7712, "n2:7712"));
     for (texts, remedy) in [
         (&open[..2], "peer_advertise"),
         (&[open[0], open[2]][..], "insecure"),

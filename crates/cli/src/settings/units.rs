@@ -7,14 +7,14 @@ const TIMES: [(&str, u64); 5] =
 
 /// Parses a size in bytes: `65536`, `64KiB`, `512 MiB`, `1GiB`.
 pub fn size(text: &str) -> Result<u64, String> {
-    with_unit(text, &SIZES, "bytes, or a number with KiB, MiB, GiB or TiB")
+    parse_with_unit(text, &SIZES, "bytes, or a number with KiB, MiB, GiB or TiB")
 }
 
 /// Parses a time of a setting in milliseconds: `1500`, `1500ms`, `30s`, `5m`, `1h30m`, `1d`.
 pub fn time_ms(text: &str) -> Result<u64, String> {
     match text.trim().parse() {
         Ok(ms) => Ok(ms),
-        Err(_) => parts(text).ok_or_else(|| {
+        Err(_) => sum_of_units(text).ok_or_else(|| {
             "expected milliseconds, or numbers with ms, s, m, h or d (1h30m)".to_string()
         }),
     }
@@ -33,11 +33,11 @@ pub fn time_with_unit_ms(text: &str) -> Result<u64, String> {
              milliseconds"
         ));
     }
-    parts(text).ok_or_else(|| "expected a time such as 500ms, 30s, 5m, 1h30m or 1d".into())
+    sum_of_units(text).ok_or_else(|| "expected a time such as 500ms, 30s, 5m, 1h30m or 1d".into())
 }
 
 /// Adds up numbers with units of time.
-fn parts(text: &str) -> Option<u64> {
+fn sum_of_units(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     let mut sum: u64 = 0;
     if rest.is_empty() {
@@ -45,13 +45,13 @@ fn parts(text: &str) -> Option<u64> {
     }
     while !rest.is_empty() {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, behind) = rest.split_at(digits);
-        let behind = behind.trim_start();
-        let letters = behind.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let (unit, behind) = behind.split_at(letters);
+        let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
+        let letters = after.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, after) = after.split_at(letters);
         let (_, factor) = TIMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
         sum = sum.checked_add(number.parse::<u64>().ok()?.checked_mul(*factor)?)?;
-        rest = behind.trim_start();
+        rest = after.trim_start();
     }
     Some(sum)
 }
@@ -97,7 +97,7 @@ pub fn show_count(number: u64) -> String {
     text
 }
 
-fn with_unit(text: &str, units: &[(&str, u64)], wanted: &str) -> Result<u64, String> {
+fn parse_with_unit(text: &str, units: &[(&str, u64)], wanted: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let unit = unit.trim();
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_read_with_and_without_units() {
+    fn sizes_and_times_parse_with_and_without_units() {
         assert_eq!(size("65536"), Ok(65_536));
         assert_eq!(size("64 MiB"), Ok(64 << 20));
         assert_eq!(size("1gib"), Ok(1 << 30));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn times_may_have_several_units() {
+    fn time_may_combine_several_units() {
         for read in [time_ms, time_with_unit_ms] {
             assert_eq!(read("1h30m"), Ok(5_400_000));
             assert_eq!(read("1d"), Ok(86_400_000));
@@ -143,19 +143,21 @@ mod tests {
     }
 
     #[test]
-    fn a_time_without_a_unit_is_refused_on_the_command_line() {
-        let said = |text| time_with_unit_ms(text).expect_err("refused");
+    fn time_flag_without_unit_is_refused() {
+        let error = |text| time_with_unit_ms(text).expect_err("refused");
         for number in ["30", "0", " 7 "] {
-            let said = said(number);
+            let error = error(number);
             let number = number.trim();
-            assert!(said.contains(&format!("{number}s")) && said.contains(&format!("{number}ms")));
+            assert!(
+                error.contains(&format!("{number}s")) && error.contains(&format!("{number}ms"))
+            );
         }
-        assert!(said("-1").contains("not negative") && said("-1s").contains("not negative"));
-        assert!(said("soon").contains("1h30m"));
+        assert!(error("-1").contains("not negative") && error("-1s").contains("not negative"));
+        assert!(error("soon").contains("1h30m"));
     }
 
     #[test]
-    fn sizes_are_shown_short() {
+    fn sizes_and_counts_are_formatted_compactly() {
         assert_eq!(show_size(0), "0 B");
         assert_eq!(show_size(64 << 20), "64 MiB");
         assert_eq!(show_size((1 << 30) + (1 << 29)), "1.5 GiB");

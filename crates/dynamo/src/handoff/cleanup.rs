@@ -1,30 +1,30 @@
-//! Removal of a partition's rows by a former owner: once the partition has gone over, and a grace
-//! period later, in which nodes that have not learned of it still read here.
+//! Removal of a partition's rows by a former owner: a grace period after the partition has moved,
+//! in which nodes without the new ring still read here.
 //!
-//! First it makes sure that each owner has every row that is here, because a write may have arrived
-//! here and nowhere else. It compares its copy with each owner, sends them what they lack, and then
+//! First it makes sure that each owner has every row that is here, because a write may have been
+//! stored here alone. It compares its copy with each owner, sends the rows that they lack, and then
 //! removes the rows that are unchanged since the comparison began. Rows written since stay for the
-//! next round. When none is left it reports to the directory. Until then no node may forget what
-//! was deleted in this partition, or a row from here would bring it back.
+//! next round. When none is left it reports to the directory. Until then no tombstone of this
+//! partition may be reaped, or a row from here would bring the deleted value back.
 //!
-//! Until the directory knows, this node is sent writes (`epoch_check.rs`), and until it learns that
-//! the directory knows, it may take one: from a coordinator that knows of a newer change elsewhere
-//! on the ring, and not of this one. So once it has learned, it looks again. From then on it
-//! refuses requests by an older ring, and coordinators with a newer ring send none. If it crashes
-//! before, it looks when it has started (`orphan_sweep.rs`).
+//! Until the directory has recorded the report, this node is sent writes (`epoch_check.rs`), and
+//! until it receives the resulting ring it may accept one: from a coordinator whose ring is newer
+//! because of another partition, and lacks this change. So it checks once more after it has that
+//! ring. From then on it refuses requests by an older ring, and coordinators with a newer ring send
+//! none. After a crash in between, the orphan sweep finds such rows (`orphan_sweep.rs`).
 //!
-//! The vnodes' records stay for good, and name other actors from now on. The dots that the vnode
-//! gave are on rows that others keep. If the partition comes back, no row that comes with it is
-//! mistaken for one that was lost here.
+//! The vnodes' records stay for good, and name new actors from then on. The dots of the former
+//! actors are on rows of other nodes. If the partition comes back, no received row is mistaken for
+//! one that was lost here.
 
 use super::orphan_sweep::OrphanSweep;
 use crate::Available;
 use crate::anti_entropy::SyncDirection;
-use crate::hash_trees::{TreeId, which};
+use crate::hash_trees::{TreeId, tree_of_row};
 use crate::key_owners::RingTarget;
 use crate::layout::{record_key, row_tail};
 use crate::slots::{Slot, SlotSpan};
-use crate::span_rows::rows_of;
+use crate::span_rows::rows_in_span;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
@@ -38,79 +38,80 @@ use store::Snapshot;
 
 /// Number of rows removed at a time.
 const ROWS: usize = 256;
-/// Pause before the second look at an empty partition, and before a retry after a newer ring was
-/// learned, in milliseconds.
-const LOOK_MS: u64 = 200;
-/// Pause before a failed removal is tried again, in milliseconds.
-const AGAIN_MS: u64 = 1_000;
+/// Pause before the second check of an empty partition, and before a retry after a newer ring was
+/// received, in milliseconds.
+const RECHECK_MS: u64 = 200;
+/// Pause before a retry of a failed removal, in milliseconds.
+const RETRY_MS: u64 = 1_000;
 
 /// Partitions whose rows this node has to remove.
 #[derive(Default)]
 pub(super) struct Cleanup {
     /// Number of partitions of the ring to which the partitions below belong.
-    of: u32,
+    partitions: u32,
     /// Time at which each is due, in milliseconds.
     due: BTreeMap<Partition, u64>,
-    /// Partitions whose vnodes have become other actors.
+    /// Partitions whose vnodes have new actors.
     renewed: BTreeSet<Partition>,
-    /// Partitions of which rows lie here that the ring does not name (`orphan_sweep.rs`).
-    strays: BTreeSet<Partition>,
+    /// Partitions with local rows that the ring does not list as leftovers (`orphan_sweep.rs`).
+    orphans: BTreeSet<Partition>,
     sweep: OrphanSweep,
 }
 
 impl Cleanup {
     /// Returns a partition that is due. It becomes due `grace_ms` milliseconds after this node
-    /// learned that it has left.
-    pub(super) fn next(&mut self, ring: &Ring, me: NodeId, grace_ms: u64) -> Option<Partition> {
+    /// learned that it has moved.
+    pub(super) fn next(&mut self, ring: &Ring, node: NodeId, grace_ms: u64) -> Option<Partition> {
         let now = world::milliseconds();
-        if self.of != ring.partitions() {
-            *self = Cleanup { of: ring.partitions(), ..Cleanup::default() };
+        if self.partitions != ring.partitions() {
+            *self = Cleanup { partitions: ring.partitions(), ..Cleanup::default() };
         }
-        let left: BTreeSet<_> = ring.left_at(me).chain(self.strays.iter().copied()).collect();
-        self.due.retain(|partition, _| left.contains(partition));
-        self.renewed.retain(|partition| left.contains(partition));
-        for partition in left {
+        let leftovers: BTreeSet<_> =
+            ring.leftover_partitions(node).chain(self.orphans.iter().copied()).collect();
+        self.due.retain(|partition, _| leftovers.contains(partition));
+        self.renewed.retain(|partition| leftovers.contains(partition));
+        for partition in leftovers {
             self.due.entry(partition).or_insert(now + grace_ms);
         }
         let due = self.due.iter().find(|(_, due)| **due <= now);
         due.map(|(partition, _)| *partition)
     }
 
-    /// For which ring it was looked, and is to be looked, for strays.
+    /// Returns the state of the orphan sweep.
     pub(super) fn sweep(&mut self) -> &mut OrphanSweep {
         &mut self.sweep
     }
 
-    /// Adds partitions with rows that the ring does not name. Keeps those that are scheduled for
-    /// another look.
-    pub(super) fn found(&mut self, strays: BTreeSet<Partition>) {
-        self.strays.extend(strays);
+    /// Adds partitions with orphaned rows. Keeps those that are scheduled for another check.
+    pub(super) fn add_orphans(&mut self, orphans: BTreeSet<Partition>) {
+        self.orphans.extend(orphans);
     }
 
-    /// Schedules another look at a partition that is empty here, once the directory knows of it.
-    /// Until this node learns that every node knows, it may be sent a row that nobody would remove.
-    pub(super) fn again(&mut self, partition: Partition) {
-        if !Mutant::LooksOnce.is_active() {
-            self.strays.insert(partition);
-            self.due.insert(partition, world::milliseconds() + LOOK_MS);
+    /// Schedules another check of a partition that is empty here and reported to the directory.
+    /// Until all nodes have the resulting ring, a late row may arrive that nothing else would
+    /// remove.
+    pub(super) fn schedule_recheck(&mut self, partition: Partition) {
+        if !Mutant::SearchLeftoversOnce.is_active() {
+            self.orphans.insert(partition);
+            self.due.insert(partition, world::milliseconds() + RECHECK_MS);
         }
     }
 
-    /// Notes that no row of a partition is left here.
-    pub(super) fn is_done(&mut self, partition: Partition) {
-        self.strays.remove(&partition);
+    /// Records that no row of a partition is left here.
+    pub(super) fn mark_done(&mut self, partition: Partition) {
+        self.orphans.remove(&partition);
     }
 
-    /// Schedules the next try: soon, if another ring was learned meanwhile.
-    pub(super) fn later(&mut self, partition: Partition, cleared: &Result<bool>) {
+    /// Schedules the next attempt: soon, if the ring has changed.
+    pub(super) fn schedule_retry(&mut self, partition: Partition, cleared: &Result<bool>) {
         let changed = cleared.as_ref().is_err_and(|error| error.reason == Reason::Changed);
-        let wait_ms = if changed { LOOK_MS } else { AGAIN_MS };
+        let wait_ms = if changed { RECHECK_MS } else { RETRY_MS };
         self.due.insert(partition, world::milliseconds() + wait_ms);
     }
 }
 
-/// Rows as they were, and which of them come next.
-struct Reading {
+/// Scan of a snapshot, with the next rows to remove.
+struct RowScan {
     snapshot: Box<dyn Snapshot>,
     after: Option<Bytes>,
     rows: Vec<(Bytes, Bytes)>,
@@ -122,118 +123,126 @@ impl Available {
         self: &Arc<Available>,
         ring: &Ring,
         partition: Partition,
-        clearing: &mut Cleanup,
+        cleanup: &mut Cleanup,
     ) -> Result<bool> {
-        let mut all = true;
-        for n in self.schema.numbers() {
-            let of = (SlotSpan::new(ring, partition), n);
-            if !self.keeps(ring, of) {
-                all &= self.clear_copies(ring, of, clearing).await?;
+        let mut is_cleared = true;
+        for n in self.schema.n_vals() {
+            let tree_id = (SlotSpan::new(ring, partition), n);
+            if !self.keeps(ring, tree_id) {
+                is_cleared &= self.clear_tree(ring, tree_id, cleanup).await?;
             }
         }
-        Ok(all)
+        Ok(is_cleared)
     }
 
-    /// Returns true if this node keeps any of it, or is to.
+    /// Returns true if this node is a current or next owner of any part of a span.
     pub(super) fn keeps(&self, ring: &Ring, (span, n): TreeId) -> bool {
-        let (n, me) = (usize::from(n), &self.node);
+        let (n, node) = (usize::from(n), &self.node);
         span.in_ring(ring).any(|partition| {
-            ring.owners(partition, n).contains(me) || ring.receivers(partition, n).contains(me)
+            ring.owners(partition, n).contains(node) || ring.receivers(partition, n).contains(node)
         })
     }
 
-    async fn clear_copies(
+    async fn clear_tree(
         self: &Arc<Available>,
         ring: &Ring,
-        of: TreeId,
-        clearing: &mut Cleanup,
+        tree_id: TreeId,
+        cleanup: &mut Cleanup,
     ) -> Result<bool> {
-        // What was taken is to be seen, too.
-        self.vnode_store.settled(self.vnode_store.last()).await?;
-        // Before the comparison: only what it has seen may go, so a row written since stays.
-        let reading = Reading { snapshot: self.trees.snapshot(), after: None, rows: Vec::new() };
-        let mut reading = self.read_on(of, reading).await?;
-        if reading.rows.is_empty() {
+        // The snapshot must show every accepted change.
+        self.vnode_store.wait_stored(self.vnode_store.last_ticket()).await?;
+        // Taken before the comparison: only rows that it has compared are removed.
+        let scan = RowScan { snapshot: self.trees.snapshot(), after: None, rows: Vec::new() };
+        let mut scan = self.read_next_rows(tree_id, scan).await?;
+        if scan.rows.is_empty() {
             return Ok(true);
         }
-        let owners = ring.owners(of.0.partition, of.1.into());
-        let away: Vec<_> = owners.iter().copied().filter(|node| !self.reaches(*node)).collect();
-        if !away.is_empty() {
-            let (partition, names) = (of.0.partition, self.names(&away));
+        let owners = ring.owners(tree_id.0.partition, tree_id.1.into());
+        let unreachable: Vec<_> =
+            owners.iter().copied().filter(|node| !self.reaches(*node)).collect();
+        if !unreachable.is_empty() {
+            let (partition, names) = (tree_id.0.partition, self.node_names(&unreachable));
             let text = format!(
-                "partition {partition} has gone over; this node lets go of it when all its owners \
-                 can be reached, and these can't: {names}"
+                "partition {partition} is transferred; this node removes its copy once all owners \
+                 are reached; unreachable: {names}"
             );
             return Err(Error::new(Reason::NoQuorum, text));
         }
-        let alone = Mutant::LetsGoAlone.is_active()
-            || Mutant::DropsStrays.is_active() && clearing.strays.contains(&of.0.partition);
-        for owner in owners.into_iter().filter(|_| !alone) {
-            // What this node does not own by an older ring it may own by the one that is in force.
+        let skips_owners = Mutant::DeleteLeftoversUnchecked.is_active()
+            || Mutant::DropUnownedRowsUnchecked.is_active()
+                && cleanup.orphans.contains(&tree_id.0.partition);
+        for owner in owners.into_iter().filter(|_| !skips_owners) {
+            // By a newer ring this node may own the partition again.
             let within = Duration::from_millis(FORWARD_MS_MAX);
-            if self.learn_ring(owner, ring.epoch(), within).await {
+            if self.fetch_ring(owner, ring.epoch(), within).await {
                 return Err(Error::new(Reason::Changed, "the ring has changed"));
             }
             let chosen = RingTarget { node: owner, epoch: ring.epoch() };
-            let summary = self.bring_together(of, chosen, SyncDirection::Other).await?;
-            if !summary.complete {
+            let summary = self.synchronize(tree_id, chosen, SyncDirection::Other).await?;
+            if !summary.is_complete {
                 let text =
-                    format!("a comparison with {} was cut short", self.members.name_of(owner));
+                    format!("a comparison with {} was interrupted", self.members.name_of(owner));
                 return Err(Error::new(Reason::NoQuorum, text));
             }
         }
-        // Before a row goes: when it comes back with dots of this vnode, none may look like one
-        // that was lost here.
-        if clearing.renewed.insert(of.0.partition) {
-            self.become_another(of.0)?;
+        // Before the first removal: if a row comes back with dots of this vnode, it must not look
+        // like a row that was lost here.
+        if cleanup.renewed.insert(tree_id.0.partition) {
+            self.renew_minters(tree_id.0)?;
         }
-        let mut all = true;
-        while !reading.rows.is_empty() {
-            // Looked at for each page: the partition may come back while its rows go.
+        let mut is_cleared = true;
+        while !scan.rows.is_empty() {
+            // Checked for each page: the partition may come back while its rows are removed.
             let now = self.schema.ring();
-            if self.tasks.is_cancelled() || now.is_none_or(|now| self.keeps(&now, of)) {
+            if self.tasks.is_cancelled() || now.is_none_or(|now| self.keeps(&now, tree_id)) {
                 return Err(Error::new(Reason::Changed, "the ring has changed, or the node stops"));
             }
-            let (ticket, stays) = self.let_go(std::mem::take(&mut reading.rows))?;
-            all &= !stays;
-            self.vnode_store.settled(ticket).await?;
-            reading = self.read_on(of, reading).await?;
+            let (ticket, remain) = self.remove_rows(std::mem::take(&mut scan.rows))?;
+            is_cleared &= !remain;
+            self.vnode_store.wait_stored(ticket).await?;
+            scan = self.read_next_rows(tree_id, scan).await?;
         }
-        // Built again if the partition comes back; until then it only costs memory.
-        self.vnode_store.state().hash_trees.drop_one(of);
-        Ok(all)
+        // Without rows the tree only costs memory; it is built again if the partition comes back.
+        self.vnode_store.state().hash_trees.drop_tree(tree_id);
+        Ok(is_cleared)
     }
 
-    /// The next rows as they were.
-    async fn read_on(self: &Arc<Available>, of: TreeId, mut reading: Reading) -> Result<Reading> {
+    /// Reads the next rows of the snapshot.
+    async fn read_next_rows(
+        self: &Arc<Available>,
+        tree_id: TreeId,
+        mut scan: RowScan,
+    ) -> Result<RowScan> {
         let available = self.clone();
-        self.unhurried(move || {
-            let Reading { snapshot, after, rows: found } = &mut reading;
-            let mut upto = None;
-            for row in rows_of(&**snapshot, of.0, after.as_deref()) {
+        self.read_blocking(move || {
+            let RowScan { snapshot, after, rows: found } = &mut scan;
+            let mut last = None;
+            for row in rows_in_span(&**snapshot, tree_id.0, after.as_deref()) {
                 let (key, row) = row?;
-                upto = Some(key.slice_ref(row_tail(&key)));
-                if which(&key, of.0.of, &available.vnode_store.copies) == Some(of) {
+                last = Some(key.slice_ref(row_tail(&key)));
+                if tree_of_row(&key, tree_id.0.partitions, &available.vnode_store.copies)
+                    == Some(tree_id)
+                {
                     found.push((key, row));
                     if found.len() == ROWS {
                         break;
                     }
                 }
             }
-            *after = upto.or(after.take());
-            Ok(reading)
+            *after = last.or(after.take());
+            Ok(scan)
         })
         .await
     }
 
-    /// The vnodes' next dots are those of other actors.
-    fn become_another(&self, span: SlotSpan) -> Result<()> {
+    /// Gives the vnodes of a span new actors.
+    fn renew_minters(&self, span: SlotSpan) -> Result<()> {
         let mut guard = self.vnode_store.admit()?;
         let state = &mut *guard;
         let mut records = Vec::new();
         for slot in span.slots().map(Slot) {
             let mut minter = self.vnode_store.minter(state, slot)?;
-            minter.renew(world::chance());
+            minter.renew(world::random_u64());
             state.minters.insert(slot, minter);
             records.push((record_key(slot), Some(Bytes::from(minter.record()))));
         }
@@ -241,19 +250,18 @@ impl Available {
         Ok(())
     }
 
-    /// Takes away those of these rows that are what they were; gives the ticket, and whether any
-    /// stays.
-    fn let_go(&self, rows: Vec<(Bytes, Bytes)>) -> Result<(u64, bool)> {
+    /// Removes the rows that are unchanged. Returns the ticket, and true if any row remains.
+    fn remove_rows(&self, rows: Vec<(Bytes, Bytes)>) -> Result<(u64, bool)> {
         let mut guard = self.vnode_store.admit()?;
         let state = &mut *guard;
-        let (mut gone, mut stays) = (Vec::with_capacity(rows.len()), false);
+        let (mut removals, mut remain) = (Vec::with_capacity(rows.len()), false);
         for (key, row) in rows {
             let (_, newest) = self.vnode_store.newest(state, &key)?;
             match newest {
-                Some(newest) if newest == row => gone.push((key, None)),
-                newest => stays |= newest.is_some(),
+                Some(newest) if newest == row => removals.push((key, None)),
+                newest => remain |= newest.is_some(),
             }
         }
-        Ok((self.vnode_store.change(state, gone, false), stays))
+        Ok((self.vnode_store.change(state, removals, false), remain))
     }
 }

@@ -1,15 +1,13 @@
-//! Ring epochs of requests: nodes learn of a ring change at different times, and no write is lost
-//! by it.
+//! Ring epochs of requests: nodes learn of a ring change at different times, and no write is lost.
 //!
-//! Every question names the ring by which its sender chose the receiver. A node that knows a newer
-//! ring, in which that partition changed, answers neither a read nor a list of keys that it no
-//! longer keeps; the sender fetches its ring, and asks again. Such a node passes a write on to the
-//! nodes that keep the key now or will. A coordinator checks once more, when its write is done,
-//! which nodes the ring names. As long as a former owner still has rows of a partition, it is sent
-//! every write: it may not have learned of the change, and neither may its readers. So a reader by
-//! an old or a new ring finds an acknowledged write, or a hint exists that will bring it there. A
-//! write with `pw` needs more than hints: `pw` of the present owners and `pw` of the next must have
-//! it.
+//! Every question names the ring by which its sender chose the receiver. A node with a newer ring,
+//! in which that partition changed, refuses reads and lists of keys that it no longer keeps; the
+//! sender fetches its ring, and asks again. Such a node forwards a write to the current and next
+//! owners of the key. When its write is done, a coordinator checks for a newer ring once more. As
+//! long as a former owner still has rows of a partition, it is sent every write: it may not have
+//! the new ring, and neither may its readers. So a reader by an old or a new ring finds an
+//! acknowledged write, or a hint exists that will deliver it. A write with `pw` needs more than
+//! hints: `pw` of the present owners and `pw` of the next must have it.
 
 use crate::Available;
 use crate::join_set::JoinSet;
@@ -26,47 +24,46 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nodes that are sent a write in addition to the key's owners: those that will keep the key, by
-/// this ring or one learned before the write is answered, and its former owners.
+/// Nodes that are sent a write in addition to the key's owners: next owners, by this ring or one
+/// learned before the write is answered, and former owners.
 pub struct ExtraReceivers {
-    me: NodeId,
+    node: NodeId,
     epoch: u64,
-    first: Vec<NodeId>,
-    /// Former owners, which need not have it: one that refuses it knows that readers must not ask
-    /// it.
+    initial: Vec<NodeId>,
+    /// Former owners, which need not store it: one that refuses it also refuses reads.
     former: Vec<NodeId>,
-    /// Nodes that were asked, or are owners and asked anyway.
+    /// Nodes that were asked, including the owners.
     asked: BTreeSet<NodeId>,
     /// Nodes whose answers are outstanding.
-    owed: BTreeSet<NodeId>,
-    /// Nodes that have it.
+    outstanding: BTreeSet<NodeId>,
+    /// Nodes that have stored it.
     stored: BTreeSet<NodeId>,
 }
 
 impl ExtraReceivers {
-    /// Begins with the owners, which are asked anyway.
-    pub fn new(me: NodeId, owners: &KeyOwners) -> ExtraReceivers {
+    /// Creates the set for a write to these owners, which are asked in any case.
+    pub fn new(node: NodeId, owners: &KeyOwners) -> ExtraReceivers {
         let asked = owners.replicas.primaries.iter().copied().collect();
-        let first = owners.receivers.iter().chain(&owners.former).copied().collect();
-        let (former, epoch) = (owners.former.clone(), owners.epoch);
-        let (owed, stored) = (BTreeSet::new(), BTreeSet::new());
-        ExtraReceivers { me, epoch, first, former, asked, owed, stored }
+        let initial = owners.receivers.iter().chain(&owners.former_owners).copied().collect();
+        let (former, epoch) = (owners.former_owners.clone(), owners.epoch);
+        let (outstanding, stored) = (BTreeSet::new(), BTreeSet::new());
+        ExtraReceivers { node, epoch, initial, former, asked, outstanding, stored }
     }
 
-    /// Returns the nodes to ask from the start.
-    pub fn first(&mut self) -> Vec<NodeId> {
-        let first = std::mem::take(&mut self.first);
-        self.ask(first)
+    /// Returns the nodes to ask first.
+    pub fn initial(&mut self) -> Vec<NodeId> {
+        let initial = std::mem::take(&mut self.initial);
+        self.ask(initial)
     }
 
-    /// Returns true if a node has to have it, sooner or later.
-    pub fn must_have(&self, node: NodeId) -> bool {
+    /// Returns true if a node must store the write, if necessary by a hint.
+    pub fn requires_copy(&self, node: NodeId) -> bool {
         !self.former.contains(&node)
     }
 
-    /// Returns further nodes to ask, by the ring that is known now.
-    pub fn missed(&mut self, available: &Available, key_ref: &KeyRef) -> Vec<NodeId> {
-        if available.schema.changed_at(key_ref.slot) <= self.epoch {
+    /// Returns further nodes to ask, by the current ring.
+    pub fn new_receivers(&mut self, available: &Available, key_ref: &KeyRef) -> Vec<NodeId> {
+        if available.schema.change_epoch_at(key_ref.slot) <= self.epoch {
             return Vec::new();
         }
         let Some(ring) = available.schema.ring() else { return Vec::new() };
@@ -75,31 +72,36 @@ impl ExtraReceivers {
     }
 
     fn ask(&mut self, nodes: Vec<NodeId>) -> Vec<NodeId> {
-        let fresh = |node: &NodeId| *node != self.me && !self.asked.contains(node);
-        let nodes: Vec<_> = nodes.into_iter().filter(fresh).collect();
+        let is_new = |node: &NodeId| *node != self.node && !self.asked.contains(node);
+        let nodes: Vec<_> = nodes.into_iter().filter(is_new).collect();
         self.asked.extend(nodes.iter().copied());
-        self.owed.extend(nodes.iter().copied());
+        self.outstanding.extend(nodes.iter().copied());
         nodes
     }
 
     /// Records an answer. Returns true if it was awaited in addition to the owners'.
-    pub fn answered(&mut self, by: NodeId, stored: bool) -> bool {
+    pub fn on_answer(&mut self, by: NodeId, stored: bool) -> bool {
         if stored {
             self.stored.insert(by);
         }
-        self.owed.remove(&by)
+        self.outstanding.remove(&by)
     }
 
-    /// Returns the shortfall against `pw`: among the key's owners by the present ring, or among
-    /// those that will own it once it has gone over. `None`: both have enough.
-    pub fn short_of(&self, pw: u8, available: &Available, key_ref: &KeyRef) -> Option<Shortfall> {
-        if pw == 0 || Mutant::CountsOwnersOfNow.is_active() {
+    /// Returns the shortfall against `pw`: among the key's current owners, or among its next
+    /// owners. `None`: both have enough.
+    pub fn pw_shortfall(
+        &self,
+        pw: u8,
+        available: &Available,
+        key_ref: &KeyRef,
+    ) -> Option<Shortfall> {
+        if pw == 0 || Mutant::CountCurrentOwnersOnly.is_active() {
             return None;
         }
         let ring = available.schema.ring()?;
         let (partition, n) = (key_ref.partition(&ring), available.copies_at(&ring, key_ref));
-        // Both, since the partition may go over the moment after the answer.
-        let sets = [ring.owners(partition, n), ring.successors(partition, n)];
+        // Both, since the partition may move right after the answer.
+        let sets = [ring.owners(partition, n), ring.future_owners(partition, n)];
         sets.iter().find_map(|set| {
             let got = set.iter().filter(|node| self.stored.contains(node)).count() as u8;
             let needed = pw.min(set.len() as u8);
@@ -109,19 +111,20 @@ impl ExtraReceivers {
 
     /// Returns true if all have answered.
     pub fn is_done(&self) -> bool {
-        self.owed.is_empty()
+        self.outstanding.is_empty()
     }
 
-    /// These are waited for no longer; those of them that have not answered.
-    pub fn give_up(&mut self, whom: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
-        let given_up: Vec<_> = self.owed.iter().copied().filter(|node| whom(*node)).collect();
-        self.owed.retain(|node| !given_up.contains(node));
+    /// Stops waiting for the selected nodes. Returns those of them that have not answered.
+    pub fn give_up(&mut self, select: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
+        let given_up: Vec<_> =
+            self.outstanding.iter().copied().filter(|node| select(*node)).collect();
+        self.outstanding.retain(|node| !given_up.contains(node));
         given_up
     }
 }
 
 impl Available {
-    /// Returns the nodes that keep a key, or will keep it soon.
+    /// Returns the current and next owners of a key.
     fn keepers(&self, ring: &Ring, key_ref: &KeyRef) -> Vec<NodeId> {
         let (partition, n) = (key_ref.partition(ring), self.copies_at(ring, key_ref));
         let mut keepers = ring.owners(partition, n);
@@ -133,91 +136,89 @@ impl Available {
         (self.vnode_store.copies)(&key_ref.bucket).map_or(ring.n(), usize::from)
     }
 
-    /// Returns true if a sender that chose by a ring of this epoch may not know the nodes that keep
-    /// a key.
+    /// Returns true if the owners of a key have changed since the ring of this epoch.
     pub fn is_stale(&self, epoch: u64, key_ref: &KeyRef) -> bool {
-        epoch < self.schema.changed_at(key_ref.slot)
+        epoch < self.schema.change_epoch_at(key_ref.slot)
     }
 
-    /// Refuses a request whose sender may not know the nodes that keep the key: it would count this
-    /// node's answer with those of former owners. The sender then fetches this node's ring, and
-    /// asks again ([`Available::learn_ring`]).
-    pub fn keeps_still(&self, epoch: u64, key_ref: &KeyRef) -> Result<()> {
-        if self.is_stale(epoch, key_ref) { Err(gone_over()) } else { Ok(()) }
+    /// Refuses a read by a ring older than the last change of the key's owners: its sender would
+    /// count this node's answer with those of former owners. The sender then fetches this node's
+    /// ring, and asks again ([`Available::fetch_ring`]).
+    pub fn check_read_epoch(&self, epoch: u64, key_ref: &KeyRef) -> Result<()> {
+        if self.is_stale(epoch, key_ref) { Err(partition_moved()) } else { Ok(()) }
     }
 
-    /// Sends a request to a node that keeps the key, or will. The request names the ring by which
-    /// the node was chosen, whatever this node has learned since. If the node keeps the key no
-    /// more, it refuses, and this node learns its ring.
-    pub async fn ask_chosen(
+    /// Sends a request to a current or next owner. The request names the ring by which the node was
+    /// chosen, even if this node has a newer one by now. If the node refuses because the partition
+    /// has moved, this node fetches its ring.
+    pub async fn ask_ring_target(
         &self,
         RingTarget { node, epoch }: RingTarget,
         question: Bytes,
         within: Duration,
     ) -> Result<Bytes> {
-        let said = match Mutant::SaysTheNewest.is_active() {
+        let sender_epoch = match Mutant::SendNewestRingEpoch.is_active() {
             true => self.schema.ring().map_or(0, |ring| ring.epoch()),
             false => epoch,
         };
-        let answer = self.ask_vnode_of(said, node, question, within).await;
+        let answer = self.ask_vnode_of(sender_epoch, node, question, within).await;
         if answer.as_ref().is_err_and(|error| error.reason == Reason::Changed) {
-            self.learn_ring(node, epoch, within).await;
+            self.fetch_ring(node, epoch, within).await;
         }
         answer
     }
 
     /// Fetches the ring of a node that refused a request. Returns true if it is newer than the one
     /// of this epoch.
-    pub async fn learn_ring(&self, from: NodeId, epoch: u64, within: Duration) -> bool {
-        if !self.knows_newer(epoch)
+    pub async fn fetch_ring(&self, from: NodeId, epoch: u64, within: Duration) -> bool {
+        if !self.has_newer_ring(epoch)
             && let Ok(bytes) = self.ask_vnode(from, VnodeQuestion::Ring.write(), within).await
             && let Ok(ring) = Ring::decode(&bytes)
         {
-            self.schema.learn(ring);
+            self.schema.adopt(ring);
         }
-        self.knows_newer(epoch)
+        self.has_newer_ring(epoch)
     }
 
-    /// Returns true if this node knows a newer ring than the one of this epoch.
-    pub fn knows_newer(&self, epoch: u64) -> bool {
+    /// Returns true if this node has a newer ring than the one of this epoch.
+    pub fn has_newer_ring(&self, epoch: u64) -> bool {
         self.schema.ring().is_some_and(|ring| ring.epoch() > epoch)
     }
 
-    /// Refuses a write that is not this node's to keep, unless its sender knows more of the ring.
-    pub fn takes_still(&self, epoch: u64, key_ref: &KeyRef) -> Result<()> {
+    /// Refuses a write for a key that this node does not keep, unless its sender has a newer ring.
+    pub fn check_write_epoch(&self, epoch: u64, key_ref: &KeyRef) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
-        let keeps = self.keepers(&ring, key_ref).contains(&self.node);
-        // A sender that knows more may name an owner that does not know yet that it is one.
-        if keeps || epoch > ring.epoch() { Ok(()) } else { Err(gone_over()) }
+        let is_keeper = self.keepers(&ring, key_ref).contains(&self.node);
+        // By a newer ring this node may be an owner already.
+        if is_keeper || epoch > ring.epoch() { Ok(()) } else { Err(partition_moved()) }
     }
 
-    /// Refuses a list of partitions, as those see them that keep so many copies, to a sender that
-    /// does not know that this node does not keep one of them any more.
-    pub fn covers_still(&self, epoch: u64, spans: &[SlotSpan], n: usize) -> Result<()> {
+    /// Refuses a list of partitions if this node no longer keeps one of them (with `n` copies) and
+    /// the sender's ring is older than that change.
+    pub fn check_list_epoch(&self, epoch: u64, spans: &[SlotSpan], n: usize) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
-        let gone = |span: &SlotSpan| {
+        let is_lost = |span: &SlotSpan| {
             let owns = |partition| ring.owners(partition, n).contains(&self.node);
-            epoch < self.schema.changed_in(span.slots()) && !span.in_ring(&ring).all(owns)
+            epoch < self.schema.change_epoch_in(span.slots()) && !span.in_ring(&ring).all(owns)
         };
-        if spans.iter().any(gone) { Err(gone_over()) } else { Ok(()) }
+        if spans.iter().any(is_lost) { Err(partition_moved()) } else { Ok(()) }
     }
 
-    /// Refuses a sender that knows more of the ring than this node: what this node takes and gives
-    /// now, it takes and gives as if the ring were the older one. Nor can two nodes compare a
-    /// partition that is not the same to both.
-    pub fn knows_as_much(&self, epoch: u64, span: SlotSpan) -> Result<()> {
+    /// Refuses a comparison or transfer if the sender's ring is newer: this node would still store
+    /// and return rows by the older one. Also refuses if the two rings differ in their number of
+    /// partitions.
+    pub fn check_same_ring(&self, epoch: u64, span: SlotSpan) -> Result<()> {
         let ring = self.schema.ring();
-        if ring.is_some_and(|ring| ring.epoch() >= epoch && ring.partitions() == span.of) {
+        if ring.is_some_and(|ring| ring.epoch() >= epoch && ring.partitions() == span.partitions) {
             return Ok(());
         }
-        let text = "the nodes know different rings: try again in a moment";
+        let text = "the nodes have different epochs of the ring: try again in a moment";
         Err(Error::new(Reason::Changed, text))
     }
 
-    /// Passes a write, which a sender brought here by an older ring, on to all nodes that keep the
-    /// key now or will. A node that does not take it at once gets it by a hint. Returns true if all
-    /// took it.
-    pub async fn hand_on(
+    /// Forwards a write that was sent by an older ring to all current and next owners. A node that
+    /// does not store it at once gets it by a hint. Returns true if all stored it.
+    pub async fn forward_write(
         self: &Arc<Available>,
         epoch: u64,
         key_ref: KeyRef,
@@ -238,25 +239,25 @@ impl Available {
             let within = Duration::from_millis(LATE_MS);
             let chosen = RingTarget { node, epoch: ring.epoch() };
             tasks.push(async move {
-                let taken = available.reaches(node)
-                    && available.ask_chosen(chosen, question, within).await.is_ok();
-                (node, taken)
+                let stored = available.reaches(node)
+                    && available.ask_ring_target(chosen, question, within).await.is_ok();
+                (node, stored)
             });
             waiting += 1;
         }
-        let mut all = true;
+        let mut all_stored = true;
         for _ in 0..waiting {
-            let (node, taken) = tasks.next().await;
-            all &= taken;
-            if !taken && let Err(error) = self.vnode_store.remember(&key_ref, node) {
-                tracing::debug!(target: "node", %error, "a write is left to comparison");
+            let (node, stored) = tasks.next().await;
+            all_stored &= stored;
+            if !stored && let Err(error) = self.vnode_store.add_hint(&key_ref, node) {
+                tracing::debug!(target: "node", %error, "a write is left to anti-entropy");
             }
         }
-        all
+        all_stored
     }
 }
 
-fn gone_over() -> Error {
-    let text = "the partition has gone over to other nodes: ask again by the ring as it is now";
+fn partition_moved() -> Error {
+    let text = "the partition has moved to other nodes: try again";
     Error::new(Reason::Changed, text)
 }

@@ -1,16 +1,16 @@
 //! Sweep of orphaned rows: rows on a node that neither owns them nor is recorded as having
 //! leftovers.
 //!
-//! A node that starts may know an older ring than before its crash, by which it owns a partition
-//! that it has removed and reported. Until it learns more it takes writes for it, and may even have
-//! answered them. So once a ring has been in force here for a while, the node looks for rows that
-//! it should not keep, and removes them like leftovers (`cleanup.rs`): all owners have them before
-//! they go. The first sweep is a while after the start, however often the ring changes then: a node
-//! that has removed a partition is sent late writes (`cleanup.rs`), and after a restart does not
-//! know that it was to look for them.
+//! A node that starts may have an older ring than before its crash, by which it owns a partition
+//! that it has removed and reported. Until it receives the new ring it accepts writes for it, and
+//! may even acknowledge them. So once a ring has been in force here for a while, the node scans for
+//! rows that it should not keep, and removes them like leftovers (`cleanup.rs`): only after all
+//! owners have them. The first sweep is a fixed time after the start, however often the ring
+//! changes then: a node that has removed a partition may receive late writes (`cleanup.rs`), and
+//! after a restart its schedule for a second check is lost.
 //!
-//! Never: runs while this node keeps hints. Their rows belong here, and are handed back by
-//! themselves.
+//! Never: runs while this node stores hints. Their rows belong here until hinted handoff delivers
+//! them.
 
 use crate::Available;
 use crate::layout::{bucket_prefix, read_row_key, rows_prefix};
@@ -29,13 +29,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 use store::Snapshot;
 
-/// State of the sweep: the ring in force, and the ring last swept for.
+/// State of the sweep: the current ring, and the ring of the last sweep.
 #[derive(Default)]
 pub(super) struct OrphanSweep {
-    /// Epoch of the ring in force here, and the time since which it is, in milliseconds.
-    known: Option<(u64, u64)>,
+    /// Epoch of the ring in force here, and the time since which it has been, in milliseconds.
+    current: Option<(u64, u64)>,
     /// Epoch of the ring of the last sweep.
-    done: Option<u64>,
+    swept: Option<u64>,
 }
 
 impl OrphanSweep {
@@ -43,49 +43,49 @@ impl OrphanSweep {
     /// force here for `wait_ms` milliseconds.
     pub(super) fn is_due(&mut self, epoch: u64, wait_ms: u64) -> bool {
         let now = world::milliseconds();
-        let first = self.done.is_none() && !Mutant::LooksOnce.is_active();
-        let known = self.known.filter(|(known, _)| *known == epoch || first);
-        let since = known.map_or(now, |(_, since)| since);
-        self.known = Some((epoch, since));
-        self.done != Some(epoch) && now >= since + wait_ms
+        let first = self.swept.is_none() && !Mutant::SearchLeftoversOnce.is_active();
+        let current = self.current.filter(|(current, _)| *current == epoch || first);
+        let since = current.map_or(now, |(_, since)| since);
+        self.current = Some((epoch, since));
+        self.swept != Some(epoch) && now >= since + wait_ms
     }
 
-    /// Notes that the sweep under the ring of this epoch is done.
-    pub(super) fn is_done(&mut self, epoch: u64) {
-        self.done = Some(epoch);
+    /// Records that the sweep under the ring of this epoch is done.
+    pub(super) fn mark_done(&mut self, epoch: u64) {
+        self.swept = Some(epoch);
     }
 }
 
 impl Available {
-    /// Returns the partitions of which rows lie here that this node should not keep.
-    pub(super) async fn strays(
+    /// Returns the partitions with local rows that this node should not keep.
+    pub(super) async fn orphaned_partitions(
         self: &Arc<Available>,
         ring: &Arc<Ring>,
     ) -> Result<BTreeSet<Partition>> {
         let (available, ring) = (self.clone(), ring.clone());
-        self.unhurried(move || {
+        self.read_blocking(move || {
             let snapshot = available.trees.snapshot();
-            let numbers = available.schema.numbers();
-            let mut strays = BTreeSet::new();
+            let n_vals = available.schema.n_vals();
+            let mut orphans = BTreeSet::new();
             for span in SlotSpan::all(&ring) {
-                let foreign = numbers.iter().filter(|n| !available.keeps(&ring, (span, **n)));
-                let foreign: BTreeSet<u8> = foreign.copied().collect();
-                if !foreign.is_empty() && available.has_rows_of(&*snapshot, span, &foreign)? {
-                    strays.insert(span.partition);
+                let unowned = n_vals.iter().filter(|n| !available.keeps(&ring, (span, **n)));
+                let unowned: BTreeSet<u8> = unowned.copied().collect();
+                if !unowned.is_empty() && available.has_rows_of(&*snapshot, span, &unowned)? {
+                    orphans.insert(span.partition);
                 }
             }
-            Ok(strays)
+            Ok(orphans)
         })
         .await
     }
 
-    /// Returns true if rows of buckets with one of these numbers of copies lie here. The first row
-    /// of each bucket decides.
+    /// Returns true if there are local rows of buckets with one of these numbers of copies. Checks
+    /// the first row of each bucket.
     fn has_rows_of(
         &self,
         snapshot: &dyn Snapshot,
         span: SlotSpan,
-        ns: &BTreeSet<u8>,
+        n_vals: &BTreeSet<u8>,
     ) -> Result<bool> {
         for slot in span.slots().map(Slot) {
             let all = rows_prefix(slot);
@@ -97,12 +97,14 @@ impl Available {
                 if !key.starts_with(&all) {
                     break;
                 }
-                let named = read_row_key(&key).ok_or_else(|| corrupt(Malformed("row's key")))?;
-                if (self.vnode_store.copies)(&named.0).is_some_and(|n| ns.contains(&n)) {
+                let bucket_and_key =
+                    read_row_key(&key).ok_or_else(|| corrupt(Malformed("row's key")))?;
+                if (self.vnode_store.copies)(&bucket_and_key.0).is_some_and(|n| n_vals.contains(&n))
+                {
                     return Ok(true);
                 }
-                // Behind every key of this bucket.
-                let Some(next) = prefix_end(&bucket_prefix(slot, &named.0)) else { break };
+                // After every key of this bucket.
+                let Some(next) = prefix_end(&bucket_prefix(slot, &bucket_and_key.0)) else { break };
                 low = next.into();
             }
         }

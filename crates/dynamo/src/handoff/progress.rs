@@ -1,7 +1,7 @@
-//! Progress of partitions that this node receives: counters, the current rate, and about how long
-//! they still take.
+//! Progress of partitions that this node receives: counters, the current rate, and the estimated
+//! remaining time.
 
-use super::send::PartitionWeight;
+use super::send::SizeEstimate;
 use crate::message::MessageResult;
 use base::RingTransfer;
 use base::codec::{Reader, Writer};
@@ -12,32 +12,32 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Window of the rate, in milliseconds.
-const OF_LATE_MS: u64 = 10_000;
+const RATE_WINDOW_MS: u64 = 10_000;
 /// Maximum length of `waits_for`, in bytes.
-const WORDS_BYTES_MAX: usize = 1_024;
+const WAITS_FOR_BYTES_MAX: usize = 1_024;
 
 /// See the head of this file.
 #[derive(Default)]
 pub struct HandoffTracker {
-    known: Mutex<HandoffRecord>,
+    record: Mutex<HandoffRecord>,
 }
 
 #[derive(Default)]
 struct HandoffRecord {
-    /// Epoch of the change that it is about.
-    since: u64,
+    /// Epoch that names the ring change.
+    change_epoch: u64,
     rows: u64,
     bytes: u64,
-    /// Partitions that were to be received when it was looked last.
-    left: u64,
+    /// Number of partitions still to receive, as of the start of the current one.
+    partitions_left: u64,
     /// Approximate size of one partition's copy, in bytes. `None`: unknown.
-    each: Option<u64>,
-    /// Bytes that have come of the present partition.
-    of_this: u64,
-    /// Time before which no more is fetched, in milliseconds.
-    free_at: u64,
-    /// Bytes received lately, with their times in milliseconds.
-    of_late: VecDeque<(u64, u64)>,
+    copy_bytes: Option<u64>,
+    /// Bytes received of the current partition.
+    current_bytes: u64,
+    /// Time before which no page is fetched, in milliseconds: the rate limit.
+    next_fetch_ms: u64,
+    /// Bytes received within the rate's window, with their times in milliseconds.
+    recent: VecDeque<(u64, u64)>,
     waits_for: String,
 }
 
@@ -46,121 +46,124 @@ struct HandoffRecord {
 pub struct HandoffProgress {
     rows: u64,
     bytes: u64,
-    /// Bytes left, plus one. 0: unknown.
+    /// Bytes remaining, plus one. 0: unknown.
     bytes_left: u64,
     rate: u64,
     waits_for: String,
 }
 
 impl HandoffTracker {
-    fn known(&self) -> MutexGuard<'_, HandoffRecord> {
-        self.known.lock().expect("no one panics while holding it")
+    fn record(&self) -> MutexGuard<'_, HandoffRecord> {
+        self.record.lock().expect("no one panics while holding it")
     }
 
-    /// Begins a partition in the change of epoch `since`; `left`: number of partitions to receive.
-    pub(super) fn begins(&self, since: u64, left: u64) {
-        let mut known = self.known();
-        if known.since != since {
-            *known = HandoffRecord { since, ..HandoffRecord::default() };
+    /// Begins a partition in the ring change named by `change_epoch`. `partitions_left`: number of
+    /// partitions to receive.
+    pub(super) fn begin_partition(&self, change_epoch: u64, partitions_left: u64) {
+        let mut record = self.record();
+        if record.change_epoch != change_epoch {
+            *record = HandoffRecord { change_epoch, ..HandoffRecord::default() };
         }
-        known.left = left;
-        known.of_this = 0;
-        known.waits_for.clear();
+        record.partitions_left = partitions_left;
+        record.current_bytes = 0;
+        record.waits_for.clear();
     }
 
-    /// Returns true if it is known how large a copy is.
-    pub(super) fn is_weighed(&self) -> bool {
-        self.known().each.is_some()
+    /// Returns true if the size of a copy is known.
+    pub(super) fn has_copy_size(&self) -> bool {
+        self.record().copy_bytes.is_some()
     }
 
-    /// Sets the size of a copy to the average of those on a node that has some.
-    pub(super) fn weigh(&self, weight: PartitionWeight) {
-        self.known().each = weight.bytes.checked_div(weight.copies);
+    /// Sets the size of a copy to a node's average.
+    pub(super) fn set_copy_size(&self, estimate: SizeEstimate) {
+        self.record().copy_bytes = estimate.bytes.checked_div(estimate.copies);
     }
 
-    /// Returns the time for which nothing more is to be fetched.
-    pub(super) fn pause(&self) -> Duration {
-        Duration::from_millis(self.known().free_at.saturating_sub(world::milliseconds()))
+    /// Returns the pause before the next page that the rate limit requires.
+    pub(super) fn fetch_pause(&self) -> Duration {
+        Duration::from_millis(self.record().next_fetch_ms.saturating_sub(world::milliseconds()))
     }
 
-    /// Counts rows and bytes that came, which should take `least_ms` milliseconds at least.
-    pub(super) fn took(&self, (rows, bytes): (u64, u64), least_ms: u64) {
+    /// Counts a received page, which must take at least `page_ms_min` milliseconds.
+    pub(super) fn record_page(&self, (rows, bytes): (u64, u64), page_ms_min: u64) {
         let now = world::milliseconds();
-        let mut known = self.known();
-        known.free_at = known.free_at.max(now) + least_ms;
-        known.rows += rows;
-        known.bytes += bytes;
-        known.of_this += bytes;
-        known.of_late.push_back((now, bytes));
-        known.waits_for.clear();
-        while known.of_late.front().is_some_and(|(when, _)| when + OF_LATE_MS < now) {
-            known.of_late.pop_front();
+        let mut record = self.record();
+        record.next_fetch_ms = record.next_fetch_ms.max(now) + page_ms_min;
+        record.rows += rows;
+        record.bytes += bytes;
+        record.current_bytes += bytes;
+        record.recent.push_back((now, bytes));
+        record.waits_for.clear();
+        while record.recent.front().is_some_and(|(when, _)| when + RATE_WINDOW_MS < now) {
+            record.recent.pop_front();
         }
     }
 
-    /// Notes the reason for which the transfer waits.
-    pub(super) fn waits(&self, why: String) {
-        let end = (0..=why.len().min(WORDS_BYTES_MAX)).rev().find(|at| why.is_char_boundary(*at));
-        self.known().waits_for = why[..end.unwrap_or(0)].to_string();
+    /// Sets the reason for which the transfer waits.
+    pub(super) fn set_waits_for(&self, why: String) {
+        let end =
+            (0..=why.len().min(WAITS_FOR_BYTES_MAX)).rev().find(|at| why.is_char_boundary(*at));
+        self.record().waits_for = why[..end.unwrap_or(0)].to_string();
     }
 
-    /// Notes that no partition is to be received.
-    pub(super) fn rests(&self) {
-        let mut known = self.known();
-        known.left = 0;
-        known.of_late.clear();
-        known.waits_for.clear();
+    /// Records that no partition is to be received.
+    pub(super) fn set_idle(&self) {
+        let mut record = self.record();
+        record.partitions_left = 0;
+        record.recent.clear();
+        record.waits_for.clear();
     }
 
     /// Fills the fields of a transfer that the ring does not hold.
-    pub fn told(&self, transfer: &mut RingTransfer) {
+    pub fn fill_transfer(&self, transfer: &mut RingTransfer) {
         self.progress().fill(transfer);
     }
 
-    /// All of it, now.
+    /// Returns the current progress.
     pub fn progress(&self) -> HandoffProgress {
         let now = world::milliseconds();
-        let known = self.known();
-        let of_late = known.of_late.iter().filter(|(when, _)| when + OF_LATE_MS >= now);
-        let bytes: u64 = of_late.clone().map(|(_, bytes)| bytes).sum();
-        let took = of_late.clone().next().map_or(0, |(when, _)| now.saturating_sub(*when));
-        let all = known.each.map(|each| each.saturating_mul(known.left));
-        let bytes_left = match (known.left, all) {
+        let record = self.record();
+        let recent = record.recent.iter().filter(|(when, _)| when + RATE_WINDOW_MS >= now);
+        let bytes: u64 = recent.clone().map(|(_, bytes)| bytes).sum();
+        let elapsed_ms = recent.clone().next().map_or(0, |(when, _)| now.saturating_sub(*when));
+        let all =
+            record.copy_bytes.map(|copy_bytes| copy_bytes.saturating_mul(record.partitions_left));
+        let bytes_left = match (record.partitions_left, all) {
             (0, _) => 1,
             (_, None) => 0,
-            (_, Some(all)) => all.saturating_sub(known.of_this).saturating_add(1),
+            (_, Some(all)) => all.saturating_sub(record.current_bytes).saturating_add(1),
         };
         HandoffProgress {
-            rows: known.rows,
-            bytes: known.bytes,
+            rows: record.rows,
+            bytes: record.bytes,
             bytes_left,
-            rate: bytes.saturating_mul(1_000) / took.max(1_000),
-            waits_for: known.waits_for.clone(),
+            rate: bytes.saturating_mul(1_000) / elapsed_ms.max(1_000),
+            waits_for: record.waits_for.clone(),
         }
     }
 }
 
 impl HandoffProgress {
-    /// Appends it as it is sent.
+    /// Encodes the progress.
     pub fn write(&self, out: &mut Vec<u8>) {
         let numbers = [self.rows, self.bytes, self.bytes_left, self.rate];
         numbers.into_iter().for_each(|number| out.put_u64(number));
         out.put_string(self.waits_for.as_bytes());
     }
 
-    /// Reads what another node sent.
+    /// Decodes the progress of another node.
     pub fn read(bytes: &Bytes) -> MessageResult<HandoffProgress> {
         let mut from = Reader::new(bytes);
         let mut number = || from.u64("progress");
         let (rows, bytes) = (number()?, number()?);
         let (bytes_left, rate) = (number()?, number()?);
-        let words = from.string(WORDS_BYTES_MAX, "what is waited for")?;
-        let waits_for = String::from_utf8_lossy(words).into_owned();
+        let text = from.string(WAITS_FOR_BYTES_MAX, "what is waited for")?;
+        let waits_for = String::from_utf8_lossy(text).into_owned();
         from.end("progress")?;
         Ok(HandoffProgress { rows, bytes, bytes_left, rate, waits_for })
     }
 
-    /// Fills in what the ring does not say.
+    /// Fills the fields of a transfer that the ring does not hold.
     pub fn fill(self, transfer: &mut RingTransfer) {
         let HandoffProgress { rows, bytes, bytes_left, rate, waits_for } = self;
         transfer.rows = rows;
@@ -170,7 +173,7 @@ impl HandoffProgress {
         transfer.waits_for = waits_for;
         transfer.eta_ms = transfer
             .bytes_left
-            .and_then(|left| if left == 0 { Some(0) } else { (left * 1_000).checked_div(rate) });
+            .and_then(|bytes| if bytes == 0 { Some(0) } else { (bytes * 1_000).checked_div(rate) });
     }
 }
 
@@ -179,17 +182,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_node_tells_reads_back_and_says_how_long_it_takes() {
-        let moving = HandoffTracker::default();
-        moving.begins(7, 4);
-        assert!(!moving.is_weighed());
-        assert_eq!(moving.progress().bytes_left, 0, "not known");
-        moving.weigh(PartitionWeight { copies: 2, rows: 9, bytes: 2_000 });
-        moving.took((3, 400), 5_000);
-        assert!(moving.pause() > Duration::from_secs(1));
-        moving.waits("n2".into());
+    fn handoff_progress_round_trips_and_estimates_remaining_time() {
+        let tracker = HandoffTracker::default();
+        tracker.begin_partition(7, 4);
+        assert!(!tracker.has_copy_size());
+        assert_eq!(tracker.progress().bytes_left, 0, "not known");
+        tracker.set_copy_size(SizeEstimate { copies: 2, rows: 9, bytes: 2_000 });
+        tracker.record_page((3, 400), 5_000);
+        assert!(tracker.fetch_pause() > Duration::from_secs(1));
+        tracker.set_waits_for("n2".into());
         let mut bytes = Vec::new();
-        moving.progress().write(&mut bytes);
+        tracker.progress().write(&mut bytes);
         let read = HandoffProgress::read(&bytes.into()).expect("it reads");
         let mut transfer = RingTransfer::default();
         read.fill(&mut transfer);
@@ -197,9 +200,9 @@ mod tests {
         assert_eq!(transfer.bytes_left, Some(3_600), "four of a thousand, less what came");
         assert_eq!((transfer.rate, transfer.eta_ms), (400, Some(9_000)));
         assert_eq!(transfer.waits_for, "n2");
-        moving.rests();
+        tracker.set_idle();
         let mut transfer = RingTransfer::default();
-        moving.progress().fill(&mut transfer);
+        tracker.progress().fill(&mut transfer);
         assert_eq!((transfer.bytes_left, transfer.eta_ms), (Some(0), Some(0)));
     }
 }

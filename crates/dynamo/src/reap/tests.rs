@@ -1,17 +1,17 @@
-//! The reaper's memory of agreements, and its rests, by example.
+//! Agreements of the reaper, and its rests.
 
 use super::*;
 use base::BucketName;
 use runtime::world;
 
-/// Between the two agreements on a row.
+/// Time between the two agreements on a row.
 const AFTER_MS: u64 = 1_000;
 
 fn at(milliseconds: u64) {
     world::set_time(Some(milliseconds * 1_000_000));
 }
 
-fn bare(digests: &[u128]) -> Vec<Tombstone> {
+fn tombstones(digests: &[u128]) -> Vec<Tombstone> {
     let bucket = BucketName::new("available", "b").expect("a name");
     let key_ref = |digest: u128| KeyRef::new(bucket.clone(), digest.to_be_bytes().to_vec().into());
     digests.iter().map(|digest| Tombstone { key_ref: key_ref(*digest), digest: *digest }).collect()
@@ -28,50 +28,50 @@ fn digests(rows: (Vec<Tombstone>, Vec<Tombstone>)) -> (Vec<u128>, Vec<u128>) {
 }
 
 #[test]
-fn a_row_is_asked_about_a_second_time_once_requests_under_way_have_ended() {
+fn agreed_tombstone_is_confirmed_again_only_after_the_delay() {
     let mut reaper = Reaper::default();
     at(5_000);
-    assert_eq!(digests(reaper.sorted(bare(&[1, 2]), AFTER_MS)), (vec![1, 2], vec![]));
+    assert_eq!(digests(reaper.split(tombstones(&[1, 2]), AFTER_MS)), (vec![1, 2], vec![]));
     agree(&mut reaper, 1);
     at(5_999);
-    assert_eq!(digests(reaper.sorted(bare(&[1, 2]), AFTER_MS)), (vec![2], vec![]));
+    assert_eq!(digests(reaper.split(tombstones(&[1, 2]), AFTER_MS)), (vec![2], vec![]));
     at(6_000);
-    assert_eq!(digests(reaper.sorted(bare(&[1, 2]), AFTER_MS)), (vec![2], vec![1]));
-    // Whatever is said the second time, it begins anew.
-    assert_eq!(digests(reaper.sorted(bare(&[1]), AFTER_MS)), (vec![1], vec![]));
+    assert_eq!(digests(reaper.split(tombstones(&[1, 2]), AFTER_MS)), (vec![2], vec![1]));
+    // After the second agreement, confirmed or not, the row starts over.
+    assert_eq!(digests(reaper.split(tombstones(&[1]), AFTER_MS)), (vec![1], vec![]));
     world::set_time(None);
 }
 
 #[test]
-fn an_agreement_on_a_row_that_is_not_met_again_is_forgotten_with_the_round() {
+fn agreement_on_a_changed_tombstone_is_forgotten_after_the_round() {
     let mut reaper = Reaper::default();
     at(5_000);
     agree(&mut reaper, 1);
     agree(&mut reaper, 2);
     reaper.rest_after(Duration::ZERO);
-    // The row of the second has changed since: its digest is another.
-    assert_eq!(digests(reaper.sorted(bare(&[1, 3]), AFTER_MS)), (vec![3], vec![]));
-    reaper.place = Some(Bytes::from_static(b"more"));
+    // Row 2 has changed since: it has digest 3.
+    assert_eq!(digests(reaper.split(tombstones(&[1, 3]), AFTER_MS)), (vec![3], vec![]));
+    reaper.cursor = Some(Bytes::from_static(b"more"));
     reaper.rest_after(Duration::ZERO);
     assert_eq!(reaper.agreed.len(), 2, "the round is not over");
-    reaper.place = None;
+    reaper.cursor = None;
     reaper.rest_after(Duration::ZERO);
     assert!(reaper.agreed.keys().eq([&1]));
     world::set_time(None);
 }
 
 #[test]
-fn reading_takes_a_tenth_of_the_time_and_less_where_nothing_goes() {
-    let place = Some(Bytes::from_static(b"more"));
-    let mut reaper = Reaper { place, ..Reaper::default() };
+fn reaper_reads_a_tenth_of_the_time_and_less_if_nothing_is_dropped() {
+    let cursor = Some(Bytes::from_static(b"more"));
+    let mut reaper = Reaper { cursor, ..Reaper::default() };
     assert_eq!(reaper.rest_after(Duration::from_millis(100)), Duration::from_millis(900));
     assert_eq!(reaper.rest_after(Duration::ZERO), REST_MIN);
-    reaper.place = None;
-    // The round read for 400 ms in all, and nothing went.
+    reaper.cursor = None;
+    // The round read for 400 ms in all, and nothing was dropped.
     let rest = reaper.rest_after(Duration::from_millis(300));
-    assert_eq!(rest, Duration::from_millis(400) * RESTS);
+    assert_eq!(rest, Duration::from_millis(400) * REST_FACTOR);
     assert_eq!(reaper.rest_after(Duration::from_secs(60)), PAUSE_MAX);
-    reaper.goes_on = true;
+    reaper.made_progress = true;
     assert_eq!(reaper.rest_after(Duration::from_secs(60)), PAUSE);
     assert_eq!(reaper.rest_after(Duration::ZERO), PAUSE);
 }

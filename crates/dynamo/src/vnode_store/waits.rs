@@ -1,11 +1,11 @@
-//! Waits for batches: until they are in the store, until they are synced, until the node stops.
+//! Waits for batches: until they are applied, until they are synced, until the store has stopped.
 //!
-//! A batch in the store may be logged and not synced yet, where its bucket accepts that risk. Who
-//! needs more asks for a sync of a batch that was logged before. A sync covers all that is in front
-//! of it in the log. So the next batch that is synced anyway is enough; if none is on its way, a
-//! batch without changes is logged for it.
+//! An applied batch may be logged and not synced yet, in a bucket that accepts that risk. A caller
+//! that needs more requests a sync of an earlier batch. A sync covers everything before it in the
+//! log. So the next pending batch with a sync is enough; if there is none, a batch without changes
+//! is logged for it.
 //!
-//! Promises: a sync is asked for only where none is known that covers the batch.
+//! Promises: a sync is requested only if no known one covers the batch.
 //! Never: waits for the interval in which the log is synced by itself.
 
 use super::{VnodeStore, VnodeStoreState};
@@ -14,42 +14,46 @@ use base::error::shutting_down;
 use tokio::sync::oneshot;
 
 impl VnodeStore {
-    /// Waits until the batch of a ticket is in the store.
-    pub async fn settled(&self, ticket: u64) -> Result<()> {
+    /// Waits until the batch of a ticket is applied to the store.
+    pub async fn wait_stored(&self, ticket: u64) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
-        self.when_settled(ticket, move |settled| drop(sender.send(settled)));
+        self.call_when_stored(ticket, move |result| drop(sender.send(result)));
         receiver.await.unwrap_or_else(|_| Err(shutting_down()))
     }
 
-    /// Calls `then` once the batch of a ticket is in the store, or never will be: at once if known.
-    pub(crate) fn when_settled(&self, ticket: u64, then: impl FnOnce(Result<()>) + Send + 'static) {
-        let known = || {
-            let landed = self.landed.borrow();
-            let is_there = (landed.upto >= ticket).then_some(Ok(()));
-            is_there.or_else(|| landed.failed.clone().map(Err))
+    /// Calls `then` once the batch of a ticket is applied, or failed: at once if that is known.
+    pub(crate) fn call_when_stored(
+        &self,
+        ticket: u64,
+        then: impl FnOnce(Result<()>) + Send + 'static,
+    ) {
+        let outcome = || {
+            let progress = self.progress.borrow();
+            let stored = (progress.applied >= ticket).then_some(Ok(()));
+            stored.or_else(|| progress.failed.clone().map(Err))
         };
-        self.tickets.wait(ticket, known, then);
+        self.tickets.wait(ticket, outcome, then);
     }
 
-    /// Waits until every change that was taken so far is in the store and synced.
-    pub(crate) async fn synced(&self) -> Result<()> {
+    /// Waits until every change accepted so far is applied and synced.
+    pub(crate) async fn wait_synced(&self) -> Result<()> {
         let ticket = {
             let mut state = self.state();
-            // Nothing is logged any more for those who come now.
+            // Nothing is logged any more: later callers get an error.
             if state.closing {
                 return Err(shutting_down());
             }
-            let last = state.last();
-            self.ticket_of_sync(&mut state, last)
+            let last = state.last_ticket();
+            self.sync_ticket(&mut state, last)
         };
-        self.settled(ticket).await
+        self.wait_stored(ticket).await
     }
 
     /// Returns the ticket that is reached once this batch is synced, and all before it. Batch 0:
-    /// what the store holds.
-    pub(crate) fn ticket_of_sync(&self, state: &mut VnodeStoreState, index: u64) -> u64 {
+    /// the applied batch of a row, whose number is unknown.
+    pub(crate) fn sync_ticket(&self, state: &mut VnodeStoreState, index: u64) -> u64 {
         let next = state.pending.front().map_or(state.open.index, |sent| sent.index);
-        // The store does not say in which batch a row came: the last that it holds stands for all.
+        // The store does not record the batch of a row: the last applied batch covers it.
         let index = if index == 0 { next - 1 } else { index };
         if index <= state.synced {
             return index;
@@ -61,15 +65,15 @@ impl VnodeStore {
         state.open.sync = true;
         let ticket = state.open.index;
         if state.pending.is_empty() {
-            self.close(state);
+            self.submit_batch(state);
         }
         ticket
     }
 
-    /// Waits until everything that was begun is in the store; false: something failed.
-    pub async fn ends(&self) -> bool {
-        let mut landed = self.landed.subscribe();
-        landed.wait_for(|it| it.ended).await.is_ok_and(|it| it.failed.is_none())
+    /// Waits until all accepted changes are applied and the store has stopped. False: it failed.
+    pub async fn wait_stopped(&self) -> bool {
+        let mut progress = self.progress.subscribe();
+        progress.wait_for(|it| it.ended).await.is_ok_and(|it| it.failed.is_none())
     }
 }
 

@@ -65,11 +65,11 @@ impl<I: Ord + Clone, V> Clock<I, V> {
 
     /// Returns a clock with one value without a dot, whose causal past is the context.
     pub fn after(context: &DotContext<I>, value: V) -> Clock<I, V> {
-        Clock { anon: vec![value], ..Clock::bare(context) }
+        Clock { anon: vec![value], ..Clock::of_context(context) }
     }
 
     /// Returns a clock with all dots of a context and no values.
-    fn bare(context: &DotContext<I>) -> Clock<I, V> {
+    fn of_context(context: &DotContext<I>) -> Clock<I, V> {
         let entry = |(id, seen): (&I, &CounterSet)| Entry {
             id: id.clone(),
             seen: seen.clone(),
@@ -80,8 +80,8 @@ impl<I: Ord + Clone, V> Clock<I, V> {
 
     /// Returns all known dots: the context for a client that was shown all values.
     pub fn join(&self) -> DotContext<I> {
-        let pair = |entry: &Entry<I, V>| (entry.id.clone(), entry.seen.clone());
-        DotContext::sorted(self.entries.iter().map(pair).collect())
+        let id_and_seen = |entry: &Entry<I, V>| (entry.id.clone(), entry.seen.clone());
+        DotContext::from_sorted(self.entries.iter().map(id_and_seen).collect())
     }
 
     /// Returns the number of values.
@@ -120,19 +120,19 @@ impl<I: Ord + Clone, V> Clock<I, V> {
 
     /// Returns the known dots of an actor. `None`: none is known.
     pub fn seen(&self, id: &I) -> Option<&CounterSet> {
-        let at = self.entries.binary_search_by(|entry| entry.id.cmp(id)).ok()?;
-        Some(&self.entries[at].seen)
+        let index = self.entries.binary_search_by(|entry| entry.id.cmp(id)).ok()?;
+        Some(&self.entries[index].seen)
     }
 
     /// Returns true if the other clock knows all dots of this one, and at least one more. Ignores
     /// values.
     pub fn less(&self, other: &Clock<I, V>) -> bool {
-        let (ours, theirs) = self.compared(other);
+        let (ours, theirs) = self.compare_dots(other);
         !ours && theirs
     }
 
-    /// Returns whether this clock knows a dot that the other does not, and the reverse.
-    fn compared(&self, other: &Clock<I, V>) -> (bool, bool) {
+    /// Returns two flags: this clock has a dot that the other lacks, and the reverse.
+    fn compare_dots(&self, other: &Clock<I, V>) -> (bool, bool) {
         let lacks = |of: &Clock<I, V>, entry: &Entry<I, V>| {
             !of.seen(&entry.id).is_some_and(|seen| seen.covers(&entry.seen))
         };
@@ -159,7 +159,7 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
     /// Merges two clocks: keeps every value that the other side also holds or does not know.
     /// Replicas combine each other's clocks in no other way.
     pub fn sync(self, other: Clock<I, V>) -> Clock<I, V> {
-        let anon = match self.compared(&other) {
+        let anon = match self.compare_dots(&other) {
             (false, true) => other.anon,
             (true, false) => self.anon,
             _ => union(self.anon, other.anon),
@@ -186,22 +186,22 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
 
     /// Drops the values that a context covers, and adds the context's dots.
     pub fn discard(self, context: &DotContext<I>) -> Clock<I, V> {
-        Clock::bare(context).sync(self)
+        Clock::of_context(context).sync(self)
     }
 
     /// Adds a value under a dot, which must be new to the actor: see [`super::Minter`].
     pub fn event(&mut self, dot: Dot<I>, value: V) {
-        let Some(seen) = CounterSet::only(dot.count) else { return };
+        let Some(seen) = CounterSet::single(dot.count) else { return };
         match self.entries.binary_search_by(|entry| entry.id.cmp(&dot.id)) {
-            Ok(at) => {
-                let entry = &mut self.entries[at];
+            Ok(index) => {
+                let entry = &mut self.entries[index];
                 let place = entry.values.partition_point(|(count, _)| *count > dot.count);
                 entry.values.insert(place, (dot.count, value));
                 entry.seen.union(&seen);
             }
-            Err(at) => {
+            Err(index) => {
                 let values = vec![(dot.count, value)];
-                self.entries.insert(at, Entry { id: dot.id, seen, values });
+                self.entries.insert(index, Entry { id: dot.id, seen, values });
             }
         }
     }
@@ -217,8 +217,8 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
     }
 }
 
-/// Merges two entries of one actor: a value stays if the other side holds it too or does not know
-/// it.
+/// Merges two entries of one actor: a value stays if the other side also holds it, or has not seen
+/// its dot.
 fn merge<I, V: Ord>(ours: Entry<I, V>, theirs: Entry<I, V>) -> Entry<I, V> {
     let mut values = Vec::with_capacity(ours.values.len().max(theirs.values.len()));
     let mut left = ours.values.into_iter().peekable();
@@ -237,8 +237,8 @@ fn merge<I, V: Ord>(ours: Entry<I, V>, theirs: Entry<I, V>) -> Entry<I, V> {
             Ordering::Less => {
                 values.extend(right.next().filter(|(count, _)| !ours.seen.contains(*count)));
             }
-            // One dot has one value. If a dot were minted twice in spite of everything, all
-            // replicas would still agree on the value that stays.
+            // One dot has one value. If a dot were minted twice despite the minter, all replicas
+            // would still keep the same value.
             Ordering::Equal => values.extend(left.next().max(right.next())),
         }
     }

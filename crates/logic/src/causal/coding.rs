@@ -67,8 +67,8 @@ pub fn decode<'a, I: Identity, V>(
         return Err(Malformed("a clock of a version this node does not know"));
     }
     let head = varint::take(&mut from, "a clock's entries")?;
-    let room = from.rest().len() / (I::BYTES_MIN + CounterSet::BYTES_MIN + 1);
-    let count = usize::try_from(head >> 1).ok().filter(|count| *count <= room);
+    let count_max = from.rest().len() / (I::BYTES_MIN + CounterSet::BYTES_MIN + 1);
+    let count = usize::try_from(head >> 1).ok().filter(|count| *count <= count_max);
     let count = count.ok_or(Malformed("a clock's entries"))?;
     let mut entries: Vec<Entry<I, V>> = Vec::with_capacity(count);
     for _ in 0..count {
@@ -101,12 +101,12 @@ fn take_values<'a, V>(
     from: &mut Reader<'a>,
     value: &mut impl FnMut(&'a [u8]) -> Result<V, Malformed>,
 ) -> Result<Vec<(u64, V)>, Malformed> {
-    let many = varint::take_count(from, 2, "an actor's values")?;
-    let mut values = Vec::with_capacity(many);
+    let length = varint::take_count(from, 2, "an actor's values")?;
+    let mut values = Vec::with_capacity(length);
     let mut above = seen.highest() + 1;
-    for _ in 0..many {
-        let between = varint::take(from, "a value's dot")?;
-        let count = (above - 1).checked_sub(between).filter(|count| seen.contains(*count));
+    for _ in 0..length {
+        let skipped = varint::take(from, "a value's dot")?;
+        let count = (above - 1).checked_sub(skipped).filter(|count| seen.contains(*count));
         let count = count.ok_or(Malformed("a value's dot"))?;
         values.push((count, value(varint::take_string(from, usize::MAX, "a value")?)?));
         above = count;

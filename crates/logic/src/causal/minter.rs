@@ -21,7 +21,7 @@ use base::dots::{COUNT_MAX, CounterSet, DotContext, INCARNATION_MAX};
 use base::{Actor, NodeId, varint};
 
 /// Counters reserved at a time, so that the record is seldom written.
-const RESERVED: u64 = 1_024;
+const RESERVED_COUNTERS: u64 = 1_024;
 /// Largest leap of the incarnation.
 const LEAP_MAX: u64 = 1 << 32;
 /// Version of the record's format.
@@ -29,7 +29,7 @@ const VERSION: u8 = 1;
 
 /// Reason why a vnode can't continue as the same actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
+pub enum RenewalReason {
     /// The node did not shut down cleanly, and some bucket's writes were not synced before their
     /// acknowledgement.
     Unsynced,
@@ -47,32 +47,32 @@ pub enum Doubt {
 
 /// State of a vnode as found when its node starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Start {
+pub struct StartState {
     /// Record of the vnode. `None`: there is none.
     pub record: Option<Minter>,
     /// Incarnation number of the node, from 1. A vnode without a record begins as the actor of that
     /// number: the first dots of an earlier incarnation may be known to others and lost here.
-    pub life: u64,
+    pub incarnation: u64,
     /// True if this node, under its node id, may have held the vnode before.
-    pub held_before: bool,
+    pub was_held: bool,
     /// True if acknowledged writes may be missing on disk: the node did not shut down cleanly, and
     /// some bucket acknowledges before a sync.
-    pub unsynced: bool,
+    pub may_lack_writes: bool,
     /// True if a part of the log or the store was lost, cut or found damaged.
-    pub damaged: bool,
+    pub is_damaged: bool,
     /// True if the data directory was restored from a copy.
-    pub restored: bool,
+    pub is_restored: bool,
 }
 
-impl Start {
+impl StartState {
     /// State of a vnode that this node never held, in its first incarnation.
-    pub const FIRST: Start = Start {
+    pub const FIRST: StartState = StartState {
         record: None,
-        life: 1,
-        held_before: false,
-        unsynced: false,
-        damaged: false,
-        restored: false,
+        incarnation: 1,
+        was_held: false,
+        may_lack_writes: false,
+        is_damaged: false,
+        is_restored: false,
     };
 }
 
@@ -84,7 +84,7 @@ pub struct MintedWrite<V> {
     /// Dot of the write.
     pub dot: Dot<Actor>,
     /// Reason why the vnode became another actor for it. `None`: it did not.
-    pub renewed: Option<Doubt>,
+    pub renewal: Option<RenewalReason>,
 }
 
 /// Minter of one vnode. The caller makes its record durable together with the changed row, whenever
@@ -100,25 +100,30 @@ pub struct Minter {
 
 impl Minter {
     /// Restores the minter, and returns the reason if it had to become another actor.
-    pub fn start(node: NodeId, vnode: u32, found: Start, chance: u64) -> (Minter, Option<Doubt>) {
-        let incarnation = found.life.clamp(1, INCARNATION_MAX);
+    pub fn start(
+        node: NodeId,
+        vnode: u32,
+        found: StartState,
+        chance: u64,
+    ) -> (Minter, Option<RenewalReason>) {
+        let incarnation = found.incarnation.clamp(1, INCARNATION_MAX);
         let first = Actor { node, vnode, incarnation };
         let fresh = Minter { actor: first, minted: 0, reserved: 0 };
-        let own = |record: &Minter| (record.actor.node, record.actor.vnode) == (node, vnode);
-        let doubt = match found.record {
-            None if !found.held_before && !found.restored => return (fresh, None),
-            None => Some(Doubt::RecordMissing),
-            Some(record) if !own(&record) => Some(Doubt::Restored),
-            Some(_) if found.restored => Some(Doubt::Restored),
-            Some(_) if found.damaged => Some(Doubt::Damaged),
-            Some(_) if found.unsynced => Some(Doubt::Unsynced),
+        let is_own = |record: &Minter| (record.actor.node, record.actor.vnode) == (node, vnode);
+        let reason = match found.record {
+            None if !found.was_held && !found.is_restored => return (fresh, None),
+            None => Some(RenewalReason::RecordMissing),
+            Some(record) if !is_own(&record) => Some(RenewalReason::Restored),
+            Some(_) if found.is_restored => Some(RenewalReason::Restored),
+            Some(_) if found.is_damaged => Some(RenewalReason::Damaged),
+            Some(_) if found.may_lack_writes => Some(RenewalReason::Unsynced),
             Some(_) => None,
         };
-        let mut minter = found.record.filter(own).unwrap_or(fresh);
-        if doubt.is_some() {
+        let mut minter = found.record.filter(is_own).unwrap_or(fresh);
+        if reason.is_some() {
             minter.renew(chance);
         }
-        (minter, doubt)
+        (minter, reason)
     }
 
     /// Becomes another actor. Its record must be durable before, or together with, its first dot.
@@ -155,18 +160,18 @@ impl Minter {
     ) -> MintedWrite<V> {
         let seen = |minter: &Minter| (local.seen(&minter.actor), context.seen(&minter.actor));
         let (known, named) = seen(self);
-        let renewed = self.make_sure(known, named, chance);
-        // The counters continue without a gap only if the row holds every dot of ours that anybody
+        let renewal = self.renew_if_in_doubt(known, named, chance);
+        // The counters continue without a gap only if the row holds every own dot that the context
         // names.
         let (known, named) = seen(self);
-        let whole = known.filter(|known| named.is_none_or(|named| known.covers(named)));
-        let count = whole.map_or(self.minted, CounterSet::highest) + 1;
-        self.use_up(count);
+        let complete = known.filter(|known| named.is_none_or(|named| known.covers(named)));
+        let count = complete.map_or(self.minted, CounterSet::highest) + 1;
+        self.record_use(count);
         let dot = Dot { id: self.actor, count };
         let mut clock = local.discard(context);
         let value = make(&dot);
         clock.event(dot.clone(), value);
-        MintedWrite { clock, dot, renewed }
+        MintedWrite { clock, dot, renewal }
     }
 
     /// Merges another replica's clock into `local`, the key's local row. If it names dots of this
@@ -177,45 +182,46 @@ impl Minter {
         local: Clock<Actor, V>,
         incoming: Clock<Actor, V>,
         chance: u64,
-    ) -> (Clock<Actor, V>, Option<Doubt>) {
+    ) -> (Clock<Actor, V>, Option<RenewalReason>) {
         let seen = |minter: &Minter| (local.seen(&minter.actor), incoming.seen(&minter.actor));
         let (known, named) = seen(self);
-        let renewed = self.make_sure(known, named, chance);
+        let renewed = self.renew_if_in_doubt(known, named, chance);
         let (known, named) = seen(self);
-        let lost = named.is_some_and(|named| !known.is_some_and(|known| known.covers(named)));
+        let is_row_lost =
+            named.is_some_and(|named| !known.is_some_and(|known| known.covers(named)));
         let mut clock = local.sync(incoming);
-        if lost {
+        if is_row_lost {
             let count = self.minted + 1;
-            self.use_up(count);
-            clock = clock.discard(&DotContext::empty().and(self.actor, count));
+            self.record_use(count);
+            clock = clock.discard(&DotContext::empty().with_dot(self.actor, count));
         }
         (clock, renewed)
     }
 
     /// Becomes another actor if these dots exceed those that it minted, or if its counters are
     /// exhausted. Returns the reason.
-    fn make_sure(
+    fn renew_if_in_doubt(
         &mut self,
         known: Option<&CounterSet>,
         named: Option<&CounterSet>,
         chance: u64,
-    ) -> Option<Doubt> {
-        let beyond = |seen: &CounterSet| seen.highest() > self.minted;
-        let doubt = if known.is_some_and(beyond) || named.is_some_and(beyond) {
-            Doubt::Ahead
+    ) -> Option<RenewalReason> {
+        let is_beyond_minted = |seen: &CounterSet| seen.highest() > self.minted;
+        let reason = if known.is_some_and(is_beyond_minted) || named.is_some_and(is_beyond_minted) {
+            RenewalReason::Ahead
         } else if self.minted >= COUNT_MAX {
-            Doubt::Exhausted
+            RenewalReason::Exhausted
         } else {
             return None;
         };
         self.renew(chance);
-        Some(doubt)
+        Some(reason)
     }
 
-    fn use_up(&mut self, count: u64) {
+    fn record_use(&mut self, count: u64) {
         self.minted = self.minted.max(count);
         if self.minted > self.reserved {
-            self.reserved = self.minted.saturating_add(RESERVED).min(COUNT_MAX);
+            self.reserved = self.minted.saturating_add(RESERVED_COUNTERS).min(COUNT_MAX);
         }
     }
 
@@ -232,7 +238,7 @@ impl Minter {
     }
 
     /// Decodes what [`Minter::record`] wrote. Reserved counters count as used.
-    pub fn recall(record: &[u8]) -> Result<Minter, Malformed> {
+    pub fn from_record(record: &[u8]) -> Result<Minter, Malformed> {
         let mut from = Reader::new(record);
         if from.u8("a vnode's record")? != VERSION {
             return Err(Malformed("a vnode's record of a version this node does not know"));

@@ -30,7 +30,7 @@ mod resolve;
 
 pub use clock::{Clock, Dot, Entry};
 pub use coding::{Coded, decode, encode};
-pub use minter::{Doubt, MintedWrite, Minter, Start};
+pub use minter::{MintedWrite, Minter, RenewalReason, StartState};
 
 #[cfg(test)]
 mod tests;

@@ -17,22 +17,22 @@ impl<I: Ord + Clone, V> Clock<I, V> {
 
     /// Removes the values for which `goes` returns true. Their dots stay known, so a merge removes
     /// the values elsewhere too.
-    pub fn without(mut self, mut goes: impl FnMut(&V) -> bool) -> Clock<I, V> {
-        self.anon.retain(|value| !goes(value));
+    pub fn remove_if(mut self, mut is_removed: impl FnMut(&V) -> bool) -> Clock<I, V> {
+        self.anon.retain(|value| !is_removed(value));
         for entry in &mut self.entries {
-            entry.values.retain(|(_, value)| !goes(value));
+            entry.values.retain(|(_, value)| !is_removed(value));
         }
         self
     }
 
     /// Resolves all values to one without a dot, whose causal past is everything seen so far.
-    pub fn reconcile(self, win: impl FnOnce(Vec<V>) -> V) -> Clock<I, V> {
+    pub fn reconcile(self, resolve: impl FnOnce(Vec<V>) -> V) -> Clock<I, V> {
         let context: DotContext<I> = self.join();
         let mut values = self.anon;
         for entry in self.entries {
             values.extend(entry.values.into_iter().map(|(_, value)| value));
         }
-        Clock::after(&context, win(values))
+        Clock::after(&context, resolve(values))
     }
 
     /// Returns the greatest value by `at_most`; the first of equal ones.
@@ -61,16 +61,16 @@ impl<I: Ord + Clone, V> Clock<I, V> {
             }
         }
         let Some(((kept, at), _)) = best else { return self };
-        keep(&mut self.anon, (kept.is_none()).then_some(at));
+        keep_only(&mut self.anon, (kept.is_none()).then_some(at));
         for (index, entry) in self.entries.iter_mut().enumerate() {
-            keep(&mut entry.values, (kept == Some(index)).then_some(at));
+            keep_only(&mut entry.values, (kept == Some(index)).then_some(at));
         }
         self
     }
 }
 
 /// Keeps the element at this index, or none.
-fn keep<T>(list: &mut Vec<T>, at: Option<usize>) {
+fn keep_only<T>(list: &mut Vec<T>, at: Option<usize>) {
     if let Some(at) = at {
         list.swap(0, at);
     }

@@ -34,14 +34,14 @@ impl Ballots {
     }
 
     /// Records that a member promised or tried `ballot`.
-    pub(super) fn hear(&mut self, ballot: Ballot) {
+    pub(super) fn observe(&mut self, ballot: Ballot) {
         self.highest = self.highest.max(ballot);
     }
 
     /// Returns the lowest ballot of `node` above all promised or seen ones. `None`: none is left in
     /// this configuration.
     pub(super) fn next(&self, node: NodeId, configuration: ConfigurationId) -> Option<Ballot> {
-        above(self.promised.max(self.highest), node, configuration)
+        next_above(self.promised.max(self.highest), node, configuration)
     }
 
     /// Promises `ballot`; the promise counts once it is on disk.
@@ -55,20 +55,20 @@ impl Ballots {
     ///
     /// # Panics
     /// If it is of a ballot that was never requested to be saved.
-    pub(super) fn save(&mut self, ballot: Ballot) -> bool {
+    pub(super) fn record_saved(&mut self, ballot: Ballot) -> bool {
         assert!(ballot <= self.promised, "only what was asked for can be saved as promised");
-        let news = ballot == self.promised && ballot != self.saved;
-        if news {
+        let changed = ballot == self.promised && ballot != self.saved;
+        if changed {
             self.saved = ballot;
         }
-        news
+        changed
     }
 
     /// Checks the invariants, after every step.
     pub(super) fn check(&self, configuration: ConfigurationId) {
         assert!(self.saved <= self.promised, "saved <= promised");
-        let later = is_later(self.promised, configuration);
-        assert!(!later, "one promises in the present configuration");
+        let is_later_ballot = is_later(self.promised, configuration);
+        assert!(!is_later_ballot, "one promises in the present configuration");
     }
 }
 
@@ -78,7 +78,7 @@ impl Ballots {
 /// A node never uses a round twice, because it saves the promise before it sends it; two nodes
 /// never share a ballot, because the node is part of it (*Paxos Made Simple*, section 2.5: disjoint
 /// sets of numbers).
-pub(super) fn above(
+pub(super) fn next_above(
     highest: Ballot,
     node: NodeId,
     configuration: ConfigurationId,

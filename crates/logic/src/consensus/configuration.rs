@@ -36,7 +36,7 @@ pub enum ConfigurationError {
     /// Node id 0, which is invalid.
     NodeZero,
     /// A node is listed twice.
-    Twice(NodeId),
+    Duplicate(NodeId),
     /// More than [`VOTERS_MAX`] members vote.
     TooManyVoters(usize),
     /// More than [`MEMBERS_MAX`] members.
@@ -64,13 +64,13 @@ impl Configuration {
             return Err(ConfigurationError::NodeZero);
         }
         if let Some(pair) = members.windows(2).find(|pair| pair[0].node == pair[1].node) {
-            return Err(ConfigurationError::Twice(pair[0].node));
+            return Err(ConfigurationError::Duplicate(pair[0].node));
         }
-        let voters = members.iter().filter(|member| member.part.votes()).count();
+        let voters = members.iter().filter(|member| member.part.can_vote()).count();
         if voters > VOTERS_MAX {
             return Err(ConfigurationError::TooManyVoters(voters));
         }
-        if !members.iter().any(|member| member.part.leads()) {
+        if !members.iter().any(|member| member.part.can_lead()) {
             return Err(ConfigurationError::NoLeader);
         }
         Ok(Configuration { id, members, quorum: None })
@@ -81,15 +81,15 @@ impl Configuration {
     /// more copies of acknowledged entries, and requires all of those voters for a decision.
     ///
     /// Errors: [`ConfigurationError::Quorum`] for fewer than two copies, for a number that would
-    /// stop the group without one of its voters (nobody could replace it), and where witnesses
+    /// stop the group without one of its voters (which could not be replaced), and where witnesses
     /// alone would suffice: some saver must keep the rows.
     pub fn with_quorum(self, quorum: Option<u8>) -> Result<Configuration, ConfigurationError> {
         let voters = self.voters().count();
-        let witness = |member: &&Member| member.part == Part::Witness;
-        let witnesses = self.members.iter().filter(witness).count();
+        let is_witness = |member: &&Member| member.part == Part::Witness;
+        let witnesses = self.members.iter().filter(is_witness).count();
         let fits = |save: u8| {
-            let goes_on = Quorums::of(voters, Some(save)).most() < voters;
-            usize::from(save) > witnesses.max(1) && goes_on
+            let survives_loss = Quorums::of(voters, Some(save)).required_connected() < voters;
+            usize::from(save) > witnesses.max(1) && survives_loss
         };
         match quorum {
             Some(save) if !fits(save) => {
@@ -112,7 +112,10 @@ impl Configuration {
     }
 
     /// Returns the configuration of a group with a single member.
-    pub fn alone(id: ConfigurationId, node: NodeId) -> Result<Configuration, ConfigurationError> {
+    pub fn single_member(
+        id: ConfigurationId,
+        node: NodeId,
+    ) -> Result<Configuration, ConfigurationError> {
         Configuration::new(id, vec![Member { node, part: Part::Voter }])
     }
 
@@ -128,17 +131,17 @@ impl Configuration {
 
     /// Returns the nodes that vote, in the order of their ids.
     pub fn voters(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.members.iter().filter(|member| member.part.votes()).map(|member| member.node)
+        self.members.iter().filter(|member| member.part.can_vote()).map(|member| member.node)
     }
 
     /// Returns true if the node votes.
-    pub fn votes(&self, node: NodeId) -> bool {
-        self.part(node).is_some_and(Part::votes)
+    pub fn is_voter(&self, node: NodeId) -> bool {
+        self.part(node).is_some_and(Part::can_vote)
     }
 
     /// Returns true if the node may become master.
-    pub fn leads(&self, node: NodeId) -> bool {
-        self.part(node).is_some_and(Part::leads)
+    pub fn may_lead(&self, node: NodeId) -> bool {
+        self.part(node).is_some_and(Part::can_lead)
     }
 
     /// Returns the role of a node. `None`: it is not a member.
@@ -151,20 +154,28 @@ impl Configuration {
 impl fmt::Display for ConfigurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConfigurationError::NoLeader => write!(f, "no member may lead: add a voter"),
+            ConfigurationError::NoLeader => write!(f, "no member may become master: add a voter"),
             ConfigurationError::NodeZero => write!(f, "node 0 is no node"),
-            ConfigurationError::Twice(node) => write!(f, "node {node} stands in it twice"),
+            ConfigurationError::Duplicate(node) => write!(f, "node {node} is listed twice"),
             ConfigurationError::TooManyVoters(found) => {
-                write!(f, "{found} members vote, at most {VOTERS_MAX} may")
+                write!(f, "{found} voters exceed the maximum of {VOTERS_MAX}")
             }
             ConfigurationError::TooManyMembers(found) => {
-                write!(f, "{found} members, at most {MEMBERS_MAX} may belong")
+                write!(f, "{found} members exceed the maximum of {MEMBERS_MAX}")
             }
             ConfigurationError::Quorum { save, fit: Some((fewest, most)) } => {
-                write!(f, "a quorum of {save}: with these members it may be {fewest} to {most}")
+                write!(
+                    f,
+                    "a write quorum of {save} is not possible: with these members it must be \
+                     {fewest} to {most}"
+                )
             }
             ConfigurationError::Quorum { save, fit: None } => {
-                write!(f, "a quorum of {save}: with these members only a majority may be one")
+                write!(
+                    f,
+                    "a write quorum of {save} is not possible: with these members it must be a \
+                     majority"
+                )
             }
         }
     }

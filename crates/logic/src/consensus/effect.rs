@@ -28,15 +28,15 @@ pub enum Effect {
         ballot: Ballot,
     },
     /// Log that the log now counts as accepted under `ballot`: its entries up to `from`, then those
-    /// staged up to `upto`; anything else after `from` is void (a record of kind *truncate*).
+    /// staged up to `last`; anything else after `from` is void (a record of kind *truncate*).
     /// Always sync it; answer with `Saved`.
     Adopt {
         /// New ballot.
         ballot: Ballot,
-        /// Last index that is kept; the staged entries follow. At most `upto`.
+        /// Last index that is kept; the staged entries follow. At most `last`.
         from: LogIndex,
         /// Last index of the adopted log.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Log an accepted entry (a record of kind *accept*): the proposed one, or the one that came
     /// with the message; answer with `Saved`.
@@ -52,7 +52,7 @@ pub enum Effect {
     /// Needs no sync and no answer: losing it only costs a restart some work.
     SaveDecided {
         /// Last decided index.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Send a message, with the entries it names. It may be split into several that name the same
     /// range. If it can't be sent, answer with [`super::Event::Unsent`] if it named entries; else
@@ -83,7 +83,7 @@ pub enum Effect {
     /// Apply all entries up to here, in order, then answer their clients: they are decided.
     Decided {
         /// Last decided index.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Change of this replica's role. `Master` comes only after a `Decided` that covers everything
     /// earlier masters may have decided: updates may be evaluated as soon as that is applied.
@@ -105,15 +105,15 @@ pub enum Effect {
     /// Refusal of a call: nothing was done.
     Refused {
         /// Call that was refused.
-        asked: RefusedCall,
+        call: RefusedCall,
         /// Reason of the refusal.
         reason: Refusal,
     },
     /// Report to an operator that entries after this index may have been acknowledged and lost,
     /// because too many logs were torn: the group goes on with the longest log that is left.
-    MayLack {
+    PossibleLoss {
         /// Last index of that log.
-        behind: LogIndex,
+        after: LogIndex,
     },
 }
 
@@ -130,7 +130,7 @@ pub enum Role {
 
 impl Role {
     /// Returns it as one lower-case word, for status and logs.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Role::Follower => "follower",
             Role::Candidate => "candidate",
@@ -169,11 +169,11 @@ pub enum Refusal {
     /// A stop-sign is in flight: the next configuration continues from there.
     Reconfiguring,
     /// The configuration is not the direct successor of the current one.
-    NotNext,
+    NotSuccessor,
     /// The target of the hand-over is not another voter of this group.
     NoSuchVoter,
     /// The target of the hand-over does not answer now.
-    Unheard,
+    Unresponsive,
 }
 
 impl Refusal {
@@ -181,12 +181,13 @@ impl Refusal {
     pub fn reason(self) -> Reason {
         match self {
             Refusal::NotMaster { .. } => Reason::NotMaster,
-            Refusal::Full | Refusal::HandingOver | Refusal::Reconfiguring | Refusal::Unheard => {
-                Reason::Overloaded
-            }
+            Refusal::Full
+            | Refusal::HandingOver
+            | Refusal::Reconfiguring
+            | Refusal::Unresponsive => Reason::Overloaded,
             Refusal::TooLarge => Reason::TooLarge,
             Refusal::Retiring => Reason::ShuttingDown,
-            Refusal::NoSuchVoter | Refusal::NotNext => Reason::NotSupported,
+            Refusal::NoSuchVoter | Refusal::NotSuccessor => Reason::NotSupported,
         }
     }
 }

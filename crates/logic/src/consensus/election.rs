@@ -10,14 +10,14 @@
 //! thesis, 9.6, has the same reason).
 
 use super::effect::Effect;
-use super::message::{Accepted, Body, ProbeReply};
+use super::message::{Body, LogSummary, ProbeReply};
 use super::quorum::Quorums;
 use super::replica::Replica;
 use super::rules::{Rule, broken};
 use super::tear::AwaitedLogs;
 use base::{Ballot, Millis, NodeId};
 
-/// Number of rounds that a voter leaves to a better candidate; then it stands all the same.
+/// Number of rounds in a row that a voter leaves to a better candidate; then it stands anyway.
 const DEFERRED_MAX: u32 = 4;
 
 /// Number of times that a late answer lengthens a round, each by its first length.
@@ -26,26 +26,26 @@ const LATE_MAX: u32 = 2;
 /// Rounds of one voter that seeks a master.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Election {
-    /// Number of the last round begun; 0: none.
+    /// Number of the last round that was begun; 0: none.
     pub round: u64,
     /// Time at which the round is judged unless all answer before; afterwards, the start of the
     /// next.
-    ends: Millis,
+    deadline: Millis,
     /// Answers to it, in the order of their arrival, one per node.
     answers: Vec<(NodeId, ProbeReply)>,
     /// True while a round is in progress.
     open: bool,
-    /// True if the last judged round heard a majority.
-    pub connected: bool,
+    /// True if a majority answered the last judged round (Omni-Paxos: *quorum-connected*).
+    pub quorum_connected: bool,
     /// Number of rounds in a row that were left to a better candidate.
     deferred: u32,
     /// Number of answers that came after the end of their round.
-    late: u32,
-    /// End of a time without rounds: this replica was master, no longer heard a majority, and
-    /// leaves mastership to others.
-    pub left_until: Millis,
+    late_answers: u32,
+    /// Time before which this replica holds no rounds: it was master, lost contact with a majority,
+    /// and leaves mastership to another voter.
+    pub abstains_until: Millis,
     /// Members for whose logs an attempt to lead waits.
-    pub awaited: Option<AwaitedLogs>,
+    pub awaited_logs: Option<AwaitedLogs>,
 }
 
 /// Outcome of a round.
@@ -54,14 +54,14 @@ pub(super) enum RoundOutcome {
     /// Stand for election.
     Stand,
     /// Hold another round.
-    Again,
+    NextRound,
 }
 
 impl Election {
     /// Returns true if the round is to be judged: all answered, or its time is over. A judged round
     /// still lasts that long, so that rounds do not follow each other at network speed.
-    pub(super) fn is_over(&self, others: usize, now: Millis) -> bool {
-        (self.open && self.answers.len() >= others) || now >= self.ends
+    pub(super) fn is_over(&self, voter_count: usize, now: Millis) -> bool {
+        (self.open && self.answers.len() >= voter_count) || now >= self.deadline
     }
 
     /// Returns true if a round is in progress.
@@ -70,108 +70,119 @@ impl Election {
     }
 
     /// Returns the current length of a round in multiples of its first length.
-    pub(super) fn pace(&self) -> u64 {
-        u64::from(self.late) + 1
+    pub(super) fn length_factor(&self) -> u64 {
+        u64::from(self.late_answers) + 1
     }
 
     /// Begins a round.
-    pub(super) fn begin(&mut self, ends: Millis) {
+    pub(super) fn begin(&mut self, deadline: Millis) {
         self.round += 1;
-        self.ends = ends;
+        self.deadline = deadline;
         self.answers.clear();
         self.open = true;
     }
 
     /// Records an answer; one of an older round only counts as late.
-    pub(super) fn answer(&mut self, from: NodeId, round: u64, standing: ProbeReply) {
-        let fresh = self.open && round == self.round;
+    pub(super) fn record_answer(&mut self, from: NodeId, round: u64, standing: ProbeReply) {
+        let is_current = self.open && round == self.round;
         if round < self.round {
-            self.late = (self.late + 1).min(LATE_MAX);
+            self.late_answers = (self.late_answers + 1).min(LATE_MAX);
         }
-        if fresh && self.answers.iter().all(|(node, _)| *node != from) {
+        if is_current && self.answers.iter().all(|(node, _)| *node != from) {
             self.answers.push((from, standing));
         }
     }
 
     /// Judges the round of this node, which has accepted `log`, by the group's quorums. Of the
     /// candidates, the one with the longest log stands: it has the fewest entries to fetch.
-    pub(super) fn judge(&mut self, node: NodeId, log: Accepted, quorums: Quorums) -> RoundOutcome {
+    pub(super) fn judge(
+        &mut self,
+        node: NodeId,
+        log: LogSummary,
+        quorums: Quorums,
+    ) -> RoundOutcome {
         self.open = false;
-        let known = self.connected;
-        self.connected = self.answers.len() + 1 >= quorums.most();
-        if !known {
-            // Others do not know yet who may stand: voters that begin to seek at the same moment
-            // would all stand, and split the promises among them.
-            self.ends = Millis(0);
-            return RoundOutcome::Again;
+        let was_connected = self.quorum_connected;
+        self.quorum_connected = self.answers.len() + 1 >= quorums.required_connected();
+        if !was_connected {
+            // Other voters can't report yet that they may stand: voters that begin to seek a master
+            // at the same moment would all stand, and split the promises among them.
+            self.deadline = Millis(0);
+            return RoundOutcome::NextRound;
         }
-        let free = self.answers.iter().filter(|(_, standing)| !standing.bound);
+        let free = self.answers.iter().filter(|(_, standing)| !standing.must_abstain);
         if free.clone().count() + 1 < quorums.elect {
             self.deferred = 0;
-            return RoundOutcome::Again;
+            return RoundOutcome::NextRound;
         }
-        let better = |(other, standing): &(NodeId, ProbeReply)| {
-            standing.candidate && (standing.log, *other) > (log, node)
+        let is_better = |(other, standing): &(NodeId, ProbeReply)| {
+            standing.is_candidate && (standing.log, *other) > (log, node)
         };
-        // Not for ever: the better one may hear a majority of which too few are free.
-        if free.clone().any(better) && self.deferred < DEFERRED_MAX {
+        // Bounded: a majority may answer the better candidate of which too few voters are free.
+        if free.clone().any(is_better) && self.deferred < DEFERRED_MAX {
             self.deferred += 1;
-            return RoundOutcome::Again;
+            return RoundOutcome::NextRound;
         }
         self.deferred = 0;
         RoundOutcome::Stand
     }
 
     /// Ends the rounds: there is a master, or an attempt to lead.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn end_rounds(&mut self) {
         self.open = false;
-        self.connected = false;
+        self.quorum_connected = false;
         self.deferred = 0;
-        self.late = 0;
-        self.ends = Millis(0);
+        self.late_answers = 0;
+        self.deadline = Millis(0);
     }
 }
 
-/// Methods that span the rounds, the role, the lease that binds this replica, and what keeps it
-/// from leading.
+/// Methods that span the rounds, the role, the granted lease, and the conditions that keep this
+/// replica from leading.
 impl Replica {
-    /// Holds a round, or judges the one that is over, while no master is heard. Members that may
-    /// not lead ask too: one may be the only member that knows the configuration in force.
+    /// Begins a round, or judges the one that is over, while no master is known. Members that may
+    /// not lead send probes too: one may be the only member with the configuration in force.
     pub(super) fn run_election(&mut self, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
-        let bound = self.bound.ballot.node != self.host.node
-            && self.host.now < self.bound.until
+        let bound = self.grant.ballot.node != self.host.node
+            && self.host.now < self.grant.until
             && !broken(Rule::GrantForbidsStanding);
-        let left = self.host.now < self.election.left_until;
-        // A replica that can't save a promise can't lead; the master that it knows may be in
-        // office.
-        if left || !self.role.follows() || self.membership.dismissed || bound || self.host.hangs {
+        let abstains = self.host.now < self.election.abstains_until;
+        // A replica that can't save a promise can't lead; the master that it follows may still
+        // lead.
+        if abstains
+            || !self.role.is_following()
+            || self.membership.removed
+            || bound
+            || self.host.disk_hangs
+        {
             return;
         }
         if self.role.follow(None).is_some() {
             self.announce(effects);
         }
         let quorums = self.membership.configuration.quorums();
-        let others = self.membership.voters_beside(self.host.node).count();
+        let voter_count = self.membership.other_voters(self.host.node).count();
         loop {
-            if !self.election.is_over(others, self.host.now) {
+            if !self.election.is_over(voter_count, self.host.now) {
                 return;
             }
             if self.election.is_open() {
-                let verdict = self.election.judge(self.host.node, self.log.accepted(), quorums);
-                if verdict == RoundOutcome::Stand && may_lead {
-                    return self.stand(Ballot::default(), effects);
+                let outcome = self.election.judge(self.host.node, self.log.accepted(), quorums);
+                if outcome == RoundOutcome::Stand && may_lead {
+                    return self.stand_for_election(Ballot::default(), effects);
                 }
                 continue;
             }
-            let lasts = self.host.clock.round().saturating_mul(self.election.pace());
-            self.election.begin(self.host.after(lasts));
+            let length_ms =
+                self.host.clock.round_ms().saturating_mul(self.election.length_factor());
+            self.election.begin(self.host.after(length_ms));
             let round = self.election.round;
-            for voter in self.membership.voters_beside(self.host.node) {
+            for voter in self.membership.other_voters(self.host.node) {
                 self.send(voter, Body::Probe { round }, effects);
             }
-            // A sole voter has nobody to wait for, and goes through both rounds at once.
-            if others > 0 {
+            // A sole voter awaits no answers, and completes both rounds at once.
+            if voter_count > 0 {
                 return;
             }
         }
@@ -179,22 +190,27 @@ impl Replica {
 
     /// Returns true if this replica may become master.
     pub(super) fn may_lead(&self) -> bool {
-        self.membership.configuration.leads(self.host.node) && !self.host.yields && !self.host.hangs
+        self.membership.configuration.may_lead(self.host.node)
+            && !self.host.is_yielding
+            && !self.host.disk_hangs
     }
 
     /// Answers a member that seeks a master with this replica's standing.
     pub(super) fn on_probe(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
-        // A master in office is left there, even without leases.
-        let leads = self.in_office();
-        let granted = self.bound.ballot.node != from && self.host.now < self.bound.until;
-        let seeks = self.role.follows() && self.election.connected && self.may_lead();
-        let standing = ProbeReply {
+        // A master with a majority is not replaced, even without leases.
+        let is_leading = self.leads_majority();
+        let granted = self.grant.ballot.node != from && self.host.now < self.grant.until;
+        let is_seeking =
+            self.role.is_following() && self.election.quorum_connected && self.may_lead();
+        let reply = ProbeReply {
             // A voter whose disk hangs could not save the promise that the candidate needs.
-            bound: leads || self.host.hangs || (granted && !self.role.replicates()),
-            candidate: seeks || self.role.attempts(),
+            must_abstain: is_leading
+                || self.host.disk_hangs
+                || (granted && !self.role.is_replicating()),
+            is_candidate: is_seeking || self.role.is_candidate(),
             log: self.log.accepted(),
         };
-        self.send(from, Body::Probed { round, standing }, effects);
+        self.send(from, Body::Probed { round, reply }, effects);
     }
 
     /// Handles a voter's answer to a round.
@@ -205,22 +221,22 @@ impl Replica {
         standing: ProbeReply,
         effects: &mut Vec<Effect>,
     ) {
-        let votes = self.membership.configuration.votes(from);
-        if self.role.follows() && votes {
-            self.election.answer(from, round, standing);
-            let others = self.membership.voters_beside(self.host.node).count();
+        let is_voter = self.membership.configuration.is_voter(from);
+        if self.role.is_following() && is_voter {
+            self.election.record_answer(from, round, standing);
+            let voter_count = self.membership.other_voters(self.host.node).count();
             // Time 0: only the last answer ends the round here; its deadline is for the tick.
-            if self.election.is_open() && self.election.is_over(others, Millis(0)) {
+            if self.election.is_open() && self.election.is_over(voter_count, Millis(0)) {
                 self.run_election(effects);
             }
         }
     }
 
-    /// Returns true if this replica leads and hears a majority: then no other master is needed.
-    pub(super) fn in_office(&self) -> bool {
+    /// Returns true if this replica leads with a majority: then no other master is needed.
+    pub(super) fn leads_majority(&self) -> bool {
         self.role.master().is_some_and(|master| {
             let heartbeats = &master.heartbeats;
-            heartbeats.hears_majority(&self.host) || heartbeats.lease.holds(self.host.now)
+            heartbeats.has_majority_contact(&self.host) || heartbeats.lease.is_valid(self.host.now)
         })
     }
 }

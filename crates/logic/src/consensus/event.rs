@@ -6,7 +6,7 @@ use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// Size of an entry, as far as consensus knows it: the node keeps the bytes, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ValueHandle {
+pub struct EntrySize {
     /// Size of its payload in the log, in bytes.
     pub bytes: u32,
     /// Number of client updates in it; 0 for an entry that only takes its place in the order.
@@ -49,24 +49,24 @@ pub enum Event {
         after: LogIndex,
     },
     /// The lane to a member has space again for entries that were not sent.
-    Room {
+    LaneSpace {
         /// Member.
         to: NodeId,
     },
     /// A witness reached the limit of the log that it may keep, or is below it again.
-    Full {
+    WitnessFull {
         /// True if it is at the limit.
-        full: bool,
+        is_full: bool,
     },
     /// Entries up to here can no longer be sent: the log was truncated.
-    Collapsed {
+    LogTruncated {
         /// Last such index.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// A snapshot was installed, durably: the store holds all that is decided up to here.
     Installed {
         /// Last index that it holds.
-        upto: LogIndex,
+        last: LogIndex,
         /// Configuration in force after that index, and the index at which it began.
         configuration: (LogIndex, Configuration),
     },
@@ -76,12 +76,12 @@ pub enum Event {
         /// Next configuration; its id is one above the current one's.
         configuration: Configuration,
         /// Size of the entry.
-        value: ValueHandle,
+        size: EntrySize,
     },
     /// An entry was prepared for the index [`super::Replica::next`] and is to be proposed.
     Propose {
         /// Size of the entry.
-        value: ValueHandle,
+        size: EntrySize,
     },
     /// A promise is on disk: synced, even if every bucket's policy is weaker.
     PromiseSaved {
@@ -95,7 +95,7 @@ pub enum Event {
         /// Ballot of the effects.
         ballot: Ballot,
         /// Highest index.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// A consistent read asks which index it must reflect.
     Read {
@@ -115,14 +115,14 @@ pub enum Event {
     /// votes and keeps its log as before.
     Yield {
         /// True if it leaves mastership to the other.
-        yields: bool,
+        prefers_other: bool,
     },
     /// Health of this node's disk: it has not answered for long although something was to be saved,
     /// or it answers again. While it hangs, this replica does not stand, and a master leaves its
     /// place to others that go on.
     Disk {
         /// True if the disk hangs.
-        hangs: bool,
+        disk_hangs: bool,
     },
     /// The node is stopping: accept nothing new, finish what is in flight, then give mastership
     /// back.

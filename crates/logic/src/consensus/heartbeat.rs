@@ -26,8 +26,8 @@ pub(super) struct Heartbeats {
     answered: VoterTally<u64>,
     /// Time at which the next heartbeat is due.
     pub next_due: Millis,
-    /// Time until which a voter that has answered none yet counts as heard: for as long as the
-    /// attempt to lead might have taken.
+    /// Time until which a voter without any answer counts as in contact: as long as the attempt to
+    /// lead might have taken.
     grace_until: Millis,
 }
 
@@ -37,10 +37,10 @@ pub(super) struct HeartbeatReply {
     pub beat: u64,
     /// Time of the heartbeat by the master's clock.
     pub sent: Millis,
-    /// True if a lease was asked for, and so is granted.
-    pub asked: bool,
+    /// True if a lease was requested, and so is granted.
+    pub grants_lease: bool,
     /// True if it is a witness at the limit of the log that it may keep.
-    pub full: bool,
+    pub is_full: bool,
 }
 
 impl Heartbeats {
@@ -62,18 +62,18 @@ impl Heartbeats {
         self.contact.raise(host.node, host.now);
     }
 
-    /// Records that heartbeat `beat` is sent; returns whether it asks for a lease. A master that
-    /// may have lost its majority must not keep others from electing a new one.
-    fn send(&mut self, beat: u64, host: &Host) -> bool {
-        let fresh = self.hears_majority(host);
-        self.next_due = host.after(host.clock.beat());
+    /// Records that heartbeat `beat` is sent; returns true if it requests a lease. A master that
+    /// may have lost its majority must not keep the voters from electing a new one.
+    fn record_sent(&mut self, beat: u64, host: &Host) -> bool {
+        let has_contact = self.has_majority_contact(host);
+        self.next_due = host.after(host.clock.heartbeat_interval_ms());
         self.answered.raise(host.node, beat);
-        fresh || (self.contact.agreed().is_none() && host.now < self.grace_until)
+        has_contact || (self.contact.agreed().is_none() && host.now < self.grace_until)
     }
 
-    fn note(&mut self, from: NodeId, reply: HeartbeatReply, now: Millis) {
-        let HeartbeatReply { beat, sent, asked, .. } = reply;
-        if asked {
+    fn record_reply(&mut self, from: NodeId, reply: HeartbeatReply, now: Millis) {
+        let HeartbeatReply { beat, sent, grants_lease, .. } = reply;
+        if grants_lease {
             self.lease.grant(from, if broken(Rule::GrantFromSent) { now } else { sent });
         }
         self.contact.raise(from, sent);
@@ -86,44 +86,47 @@ impl Heartbeats {
     }
 
     /// Returns true if a majority answered lately.
-    pub(super) fn hears_majority(&self, host: &Host) -> bool {
+    pub(super) fn has_majority_contact(&self, host: &Host) -> bool {
         is_recent(self.contact.agreed(), host)
     }
 
-    /// Returns true if a voter answered lately, or has not had the time to.
-    pub(super) fn hears(&self, voter: NodeId, host: &Host) -> bool {
-        let heard = self.contact.of(voter);
-        is_recent(heard, host) || (heard.is_none() && host.now < self.grace_until)
+    /// Returns true if a voter answered lately, or has not had time to answer.
+    pub(super) fn has_contact(&self, voter: NodeId, host: &Host) -> bool {
+        let last_sent = self.contact.progress_of(voter);
+        is_recent(last_sent, host) || (last_sent.is_none() && host.now < self.grace_until)
     }
 
     /// Returns true if a voter answered a heartbeat that was sent within a lease's length.
-    pub(super) fn heard_within_lease(&self, voter: NodeId, host: &Host) -> bool {
-        let sent = self.contact.of(voter).unwrap_or_default();
+    pub(super) fn answered_within_lease(&self, voter: NodeId, host: &Host) -> bool {
+        let sent = self.contact.progress_of(voter).unwrap_or_default();
         voter == host.node || host.now.0 - sent.0 <= host.clock.length.0
     }
 
-    /// Returns true if no majority was heard for a lease's length: others may lead already.
+    /// Returns true if no majority answered for a lease's length: another voter may lead already.
     pub(super) fn lost_majority(&self, host: &Host) -> bool {
-        let heard = self.contact.agreed().unwrap_or(self.grace_until).max(self.grace_until);
-        host.now.0 > heard.0.saturating_add(host.clock.length.0)
+        let last_sent = self.contact.agreed().unwrap_or(self.grace_until).max(self.grace_until);
+        host.now.0 > last_sent.0.saturating_add(host.clock.length.0)
     }
 }
 
-fn is_recent(heard: Option<Millis>, host: &Host) -> bool {
-    heard.is_some_and(|sent| host.now.0 - sent.0 <= host.clock.patience())
+fn is_recent(last_sent: Option<Millis>, host: &Host) -> bool {
+    last_sent.is_some_and(|sent| host.now.0 - sent.0 <= host.clock.answer_timeout_ms())
 }
 
-/// Methods that span the master's heartbeats, their count, which goes on through all reigns, and
-/// the reads that wait for an answer.
+/// Methods that span the master's heartbeats, their number, which rises through all reigns, and the
+/// reads that wait for an answer.
 impl Replica {
     /// Sends the next heartbeat.
-    pub(super) fn beat(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn send_heartbeat(&mut self, effects: &mut Vec<Effect>) {
         let Some(master) = self.role.master_mut() else { return };
         self.progress.beat += 1;
         let (beat, sent, decided) = (self.progress.beat, self.host.now, self.log.decided);
-        let asks = master.heartbeats.send(beat, &self.host);
-        let kept = self.kept_by_all();
-        self.send_all(Body::Heartbeat { beat, sent, asks, decided, kept }, effects);
+        let requests_lease = master.heartbeats.record_sent(beat, &self.host);
+        let saved_by_all = self.saved_by_all();
+        self.send_all(
+            Body::Heartbeat { beat, sent, requests_lease, decided, saved_by_all },
+            effects,
+        );
         self.answer_reads(effects);
     }
 
@@ -135,16 +138,16 @@ impl Replica {
         effects: &mut Vec<Effect>,
     ) {
         let Some(master) = self.role.master_mut() else { return };
-        // No correct member answers a beat that was not sent; a future `sent` would extend the
+        // No correct member answers a heartbeat that was not sent; a future `sent` would extend the
         // lease.
         if reply.beat > self.progress.beat || reply.sent > self.host.now {
             return;
         }
-        if let Some(follower) = self.progress.of_mut(from) {
-            follower.full = reply.full;
+        if let Some(follower) = self.progress.follower_mut(from) {
+            follower.full = reply.is_full;
         }
-        master.heartbeats.note(from, reply, self.host.now);
+        master.heartbeats.record_reply(from, reply, self.host.now);
         self.answer_reads(effects);
-        self.ask_for_reads(effects);
+        self.begin_read_round(effects);
     }
 }

@@ -5,7 +5,7 @@
 //! out of order.
 //! Never: changes by a message of another member.
 
-use super::lease::{LeaseBound, LeaseClock};
+use super::lease::{LeaseClock, LeaseGrant};
 use base::{Ballot, Millis, NodeId};
 
 /// Identity, time and health of the host.
@@ -17,15 +17,15 @@ pub(super) struct Host {
     /// Latest time of an event.
     pub now: Millis,
     /// True if another voter is preferred as master.
-    pub yields: bool,
+    pub is_yielding: bool,
     /// True if the disk hangs: neither a promise nor an entry can be saved.
-    pub hangs: bool,
+    pub disk_hangs: bool,
 }
 
 impl Host {
     /// Builds the state of a node whose disk answers, at time 0.
     pub(super) fn new(node: NodeId, clock: LeaseClock) -> Host {
-        Host { node, clock, now: Millis(0), yields: false, hangs: false }
+        Host { node, clock, now: Millis(0), is_yielding: false, disk_hangs: false }
     }
 
     /// Advances the time to `now`, unless it is later already.
@@ -44,7 +44,7 @@ impl Host {
     }
 
     /// Returns a lease granted to `ballot` now.
-    pub(super) fn grant(&self, ballot: Ballot) -> LeaseBound {
-        LeaseBound { ballot, until: self.clock.bound(self.now) }
+    pub(super) fn grant(&self, ballot: Ballot) -> LeaseGrant {
+        LeaseGrant { ballot, until: self.clock.grant_end(self.now) }
     }
 }

@@ -16,12 +16,12 @@ impl Replica {
         now: Millis,
         effects: &mut Vec<Effect>,
     ) {
-        if self.role.waits() || from == self.host.node || !message.is_sound() {
+        if self.role.is_waiting() || from == self.host.node || !message.is_sound() {
             return;
         }
         self.advance_clock(now);
         if message.configuration != self.membership.configuration.id() {
-            return self.receive_across(from, message, effects);
+            return self.receive_from_other_configuration(from, message, effects);
         }
         if !self.membership.has(from) {
             match message.body {
@@ -32,70 +32,74 @@ impl Replica {
             }
             return;
         }
-        self.ballots.hear(message.ballot);
+        self.ballots.observe(message.ballot);
         if let Body::Refused { promised } = message.body {
-            self.ballots.hear(promised);
+            self.ballots.observe(promised);
         }
         let ballot = message.ballot;
-        // Answers to an attempt of ours that is over mean nothing any more.
-        let ours = ballot.node == self.host.node
-            && (ballot == self.ballots.promised || broken(Rule::AnswersToThisAttempt));
+        // Answers to an earlier attempt of this replica no longer count.
+        let is_own_attempt = ballot.node == self.host.node
+            && (ballot == self.ballots.promised || broken(Rule::AnswersToCurrentAttempt));
         match message.body {
             Body::Probe { round } => self.on_probe(from, round, effects),
-            Body::Probed { round, standing } => self.on_probed(from, round, standing, effects),
+            Body::Probed { round, reply } => self.on_probed(from, round, reply, effects),
             Body::Prepare { released } => self.on_prepare(from, ballot, released, effects),
             Body::Fetch { after } => self.on_fetch(from, ballot, after, effects),
-            Body::Adopt { from: agreed, upto } => {
-                self.on_adopt(from, ballot, agreed, upto, effects);
+            Body::Adopt { from: agreed, last } => {
+                self.on_adopt(from, ballot, agreed, last, effects);
             }
             Body::Accept { .. }
             | Body::Sent { .. }
             | Body::Decide { .. }
             | Body::Heartbeat { .. }
-            | Body::Level { .. } => {
+            | Body::LogEnd { .. } => {
                 if self.accepts_master(from, ballot, effects) {
-                    self.on_master(ballot, message.body, effects);
+                    self.on_master_message(ballot, message.body, effects);
                 }
             }
             Body::HandOver => self.on_hand_over(from, ballot, effects),
             Body::Straggling { .. } => self.on_straggling(from, effects),
-            Body::Ended => self.membership.dismiss(effects),
+            Body::Ended => self.membership.record_removal(effects),
             Body::Outdated | Body::Learn { .. } => {}
             Body::Behind => self.on_behind(from, ballot, effects),
-            _ if !ours => {}
+            _ if !is_own_attempt => {}
             Body::Promise { log } => self.on_promise(from, log, None, effects),
             Body::TornPromise { log, tear } => self.on_promise(from, log, Some(tear), effects),
             Body::Refused { promised } => self.on_refused(from, promised, effects),
-            Body::Fetched { after, upto } => self.on_fetched(from, after, upto, effects),
-            Body::Accepted { upto } => self.on_accepted(from, upto, effects),
-            Body::Staged { upto } => self.on_staged(from, upto, effects),
+            Body::Fetched { after, last } => self.on_fetched(from, after, last, effects),
+            Body::Accepted { last } => self.on_accepted(from, last, effects),
+            Body::Staged { last } => self.on_staged(from, last, effects),
             Body::Gap { last } => self.on_gap(from, last, effects),
-            Body::Granted { beat, sent, asked, full } => {
-                self.on_granted(from, HeartbeatReply { beat, sent, asked, full }, effects);
+            Body::Granted { beat, sent, grants_lease, is_full } => {
+                self.on_granted(
+                    from,
+                    HeartbeatReply { beat, sent, grants_lease, is_full },
+                    effects,
+                );
             }
         }
     }
 
     /// Handles a message of the master of the promised ballot.
-    fn on_master(&mut self, ballot: Ballot, body: Body, effects: &mut Vec<Effect>) {
+    fn on_master_message(&mut self, ballot: Ballot, body: Body, effects: &mut Vec<Effect>) {
         match body {
-            Body::Accept { after, upto, decided } => {
-                self.log.learn_decided(ballot, decided);
-                self.on_accept(after, upto, effects);
+            Body::Accept { after, last, decided } => {
+                self.log.record_reported_decided(ballot, decided);
+                self.on_accept(after, last, effects);
             }
             // Answered like an `Accept` without entries.
-            Body::Sent { upto } => self.on_accept(upto, upto, effects),
-            Body::Decide { upto } => {
-                self.log.learn_decided(ballot, upto);
+            Body::Sent { last } => self.on_accept(last, last, effects),
+            Body::Decide { last } => {
+                self.log.record_reported_decided(ballot, last);
                 self.try_decide(effects);
             }
-            Body::Heartbeat { beat, sent, asks, decided, kept } => {
-                self.log.learn_decided(ballot, decided);
-                self.witness.hear_kept(kept);
-                self.on_heartbeat(beat, sent, asks, effects);
-                self.tell_tear(effects);
+            Body::Heartbeat { beat, sent, requests_lease, decided, saved_by_all } => {
+                self.log.record_reported_decided(ballot, decided);
+                self.witness.record_saved_by_all(saved_by_all);
+                self.on_heartbeat(beat, sent, requests_lease, effects);
+                self.report_tear(effects);
             }
-            Body::Level { tear, upto } => self.on_level(tear, upto, effects),
+            Body::LogEnd { tear, last } => self.on_log_end(tear, last, effects),
             _ => {}
         }
     }

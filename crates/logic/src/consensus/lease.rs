@@ -22,49 +22,49 @@ pub struct LeaseClock {
     /// True if a master answers reads under its lease. Otherwise each read asks a majority, and a
     /// clock that stands still (a paused virtual machine) makes none of them stale. This concerns
     /// the master alone: grants are asked for and given all the same.
-    pub reads: bool,
+    pub allows_reads: bool,
 }
 
 impl Default for LeaseClock {
     /// Returns 600 ms, and clocks that drift by less than one in a hundred.
     fn default() -> LeaseClock {
-        LeaseClock { length: Millis(600), drift_ppm: 10_000, reads: true }
+        LeaseClock { length: Millis(600), drift_ppm: 10_000, allows_reads: true }
     }
 }
 
 impl LeaseClock {
     /// Returns `sent + L(1-e)`, rounded down: the end of the time for which a grant of a heartbeat
     /// sent at `sent` lets the master answer reads.
-    pub(super) fn end(self, sent: Millis) -> Millis {
+    pub(super) fn lease_end(self, sent: Millis) -> Millis {
         let drift_ppm = if broken(Rule::LeaseEndsEarly) { 0 } else { self.drift_ppm };
-        let kept_ppm = 1_000_000_u128.saturating_sub(u128::from(drift_ppm));
-        let length = u128::from(self.length.0) * kept_ppm / 1_000_000;
+        let remaining_ppm = 1_000_000_u128.saturating_sub(u128::from(drift_ppm));
+        let length = u128::from(self.length.0) * remaining_ppm / 1_000_000;
         let length = u64::try_from(length).expect("a part of a u64 is a u64");
         Millis(sent.0.saturating_add(length))
     }
 
-    /// Returns `heard + L(1+e)`, rounded up: the end of the time for which a grant given at `heard`
-    /// binds the voter.
-    pub(super) fn bound(self, heard: Millis) -> Millis {
+    /// Returns `received + L(1+e)`, rounded up: the end of the time for which a grant made at
+    /// `received` binds the voter.
+    pub(super) fn grant_end(self, received: Millis) -> Millis {
         let drift_ppm = if broken(Rule::GrantEndsLate) { 0 } else { self.drift_ppm };
-        let grown_ppm = 1_000_000 + u128::from(drift_ppm);
-        let length = (u128::from(self.length.0) * grown_ppm).div_ceil(1_000_000);
-        Millis(heard.0.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)))
+        let extended_ppm = 1_000_000 + u128::from(drift_ppm);
+        let length = (u128::from(self.length.0) * extended_ppm).div_ceil(1_000_000);
+        Millis(received.0.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)))
     }
 
-    /// Returns the interval of heartbeats: a lease outlives the loss of a few.
-    pub(super) fn beat(self) -> u64 {
+    /// Returns the interval of heartbeats in milliseconds: a lease outlives the loss of a few.
+    pub(super) fn heartbeat_interval_ms(self) -> u64 {
         (self.length.0 / 6).max(1)
     }
 
-    /// Returns the first length of a round of an election.
-    pub(super) fn round(self) -> u64 {
+    /// Returns the first length of an election round in milliseconds.
+    pub(super) fn round_ms(self) -> u64 {
         (self.length.0 / 12).max(1)
     }
 
-    /// Returns the time without an answer after which a request is repeated; a master that heard no
-    /// majority for that long asks for no lease.
-    pub(super) fn patience(self) -> u64 {
+    /// Returns the milliseconds without an answer after which a request is repeated; a master that
+    /// no majority has answered for that long requests no lease.
+    pub(super) fn answer_timeout_ms(self) -> u64 {
         (self.length.0 / 2).max(1)
     }
 }
@@ -93,35 +93,35 @@ impl Lease {
     }
 
     /// Returns the send time of the last heartbeat that enough voters granted.
-    pub(super) fn heard(&self) -> Option<Millis> {
+    pub(super) fn last_grant(&self) -> Option<Millis> {
         self.granted.agreed()
     }
 
     /// Returns the end of the lease. `None`: it was never valid.
     pub(super) fn until(&self) -> Option<Millis> {
-        self.heard().map(|sent| self.clock.end(sent))
+        self.last_grant().map(|sent| self.clock.lease_end(sent))
     }
 
     /// Returns true if the lease is valid at `now`.
-    pub(super) fn holds(&self, now: Millis) -> bool {
+    pub(super) fn is_valid(&self, now: Millis) -> bool {
         self.until().is_some_and(|until| now < until)
     }
 }
 
-/// Grant of a voter: until it ends, the voter helps no other candidate.
+/// Lease that a voter granted: until it ends, the voter promises no other candidate anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct LeaseBound {
+pub(super) struct LeaseGrant {
     /// Ballot of the holder.
     pub ballot: Ballot,
     /// End of the grant.
     pub until: Millis,
 }
 
-impl LeaseBound {
+impl LeaseGrant {
     /// Returns true if `ballot` must wait for the end of the grant. The lease's own holder need
-    /// not, and nobody must once it was given back.
+    /// not, and no ballot must once the lease was released.
     pub(super) fn forbids(self, ballot: Ballot, released: Ballot, now: Millis) -> bool {
-        let other = self.ballot.node != ballot.node && self.ballot != released;
-        other && now < self.until
+        let is_other_holder = self.ballot.node != ballot.node && self.ballot != released;
+        is_other_holder && now < self.until
     }
 }

@@ -6,7 +6,7 @@
 use super::candidate::Candidate;
 use super::configuration::{Configuration, Member};
 use super::effect::{Effect, Refusal, RefusedCall};
-use super::event::ValueHandle;
+use super::event::EntrySize;
 use super::heartbeat::Heartbeats;
 use super::host::Host;
 use super::message::Body;
@@ -25,7 +25,7 @@ pub(super) struct Master {
     /// Lease that was given back in favour of the attempt that led here.
     pub released: Ballot,
     /// Ballot under which the adopted log counted as accepted before.
-    pub base: Ballot,
+    pub source_ballot: Ballot,
     /// Last index of the adopted log.
     pub adopted: LogIndex,
     /// Last index that each voter saved under this ballot.
@@ -33,23 +33,23 @@ pub(super) struct Master {
     pub heartbeats: Heartbeats,
     pub window: Window,
     pub reads: ReadQueue,
-    pub heir: Option<Heir>,
+    pub successor: Option<Successor>,
 }
 
 /// Phase of a reign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum MasterPhase {
-    /// Others adopt its log; it does not act as master towards clients yet.
+    /// Followers adopt its log; it does not serve clients yet.
     Adopting,
     /// Leads: accepts proposals.
     Leading,
-    /// Retires: accepts nothing new, and finishes what is in flight.
+    /// Retires: accepts no new entry, and finishes those in flight.
     Retiring,
 }
 
 /// Voter that is to lead next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Heir {
+pub(super) struct Successor {
     pub node: NodeId,
     /// Deadline of the hand-over.
     pub until: Millis,
@@ -63,19 +63,19 @@ impl Master {
         configuration: &Configuration,
         host: &Host,
     ) -> Master {
-        let counts = |member: &&Member| member.part.votes() || broken(Rule::LearnersDontCount);
-        let counting = configuration.members().iter().filter(counts).map(|member| member.node);
-        let needed = Quorums::of(counting.clone().count(), configuration.quorum()).save;
+        let counts = |member: &&Member| member.part.can_vote() || broken(Rule::LearnersDontCount);
+        let counted = configuration.members().iter().filter(counts).map(|member| member.node);
+        let needed = Quorums::of(counted.clone().count(), configuration.quorum()).save;
         Master {
             phase: MasterPhase::Adopting,
             released: candidate.released,
-            base: candidate.source.map_or(Ballot::default(), |source| source.ballot),
+            source_ballot: candidate.source.map_or(Ballot::default(), |source| source.ballot),
             adopted,
-            saved: VoterTally::new(counting, needed),
+            saved: VoterTally::new(counted, needed),
             heartbeats: Heartbeats::new(configuration, host),
             window: Window::default(),
             reads: ReadQueue::default(),
-            heir: None,
+            successor: None,
         }
     }
 }
@@ -88,33 +88,35 @@ impl Replica {
         let Some(saved) = self.role.master().and_then(|master| master.saved.agreed()) else {
             return;
         };
-        // Its own disk always counts, even if enough others have saved: `tear.rs` relies on a whole
-        // log of a ballot's master to hold all that was acknowledged under it.
+        // The own disk always counts, even if enough other voters have saved: `tear.rs` relies on a
+        // complete log of a ballot's master to hold every entry acknowledged under it.
         let agreed = saved.min(self.log.synced.unwrap_or(self.log.decided));
-        // With more in flight the next `Accept` carries it.
+        // With more in flight the next `Accept` carries the index.
         if self.log.decide(agreed, effects) && agreed == self.log.last {
-            self.send_all(Body::Decide { upto: agreed }, effects);
+            self.send_all(Body::Decide { last: agreed }, effects);
         }
         let Some(master) = self.role.master_mut() else { return };
         match master.phase {
-            // What earlier masters may have decided is decided again, under our ballot, before
-            // anyone may read or write; our own disk must have it, too.
+            // Entries that earlier masters may have decided are decided again, under our ballot,
+            // before any read or write; the own disk must have them, too.
             MasterPhase::Adopting if saved.min(self.log.decided) >= master.adopted => {
                 master.phase = MasterPhase::Leading;
                 master.heartbeats.grant_own(&self.host);
                 self.announce(effects);
             }
-            MasterPhase::Retiring if self.log.decided == self.log.last => self.leave(effects),
-            _ => master.window.land(self.log.undecided()),
+            MasterPhase::Retiring if self.log.decided == self.log.last => {
+                self.finish_retirement(effects);
+            }
+            _ => master.window.remove_decided(self.log.undecided()),
         }
-        self.pass_signs(effects);
+        self.enter_decided_configurations(effects);
     }
 
     /// Assigns the next index to the entry and sends it beside those in flight: an index is decided
     /// only after all before it, so no gap can open (Sequence Paxos).
-    pub(super) fn propose(&mut self, value: ValueHandle, effects: &mut Vec<Effect>) {
+    pub(super) fn propose(&mut self, value: EntrySize, effects: &mut Vec<Effect>) {
         if let Err(reason) = self.admits(value) {
-            return effects.push(Effect::Refused { asked: RefusedCall::Propose, reason });
+            return effects.push(Effect::Refused { call: RefusedCall::Propose, reason });
         }
         let Some(master) = self.role.master_mut() else { return };
         let index = self.log.last.next();
@@ -128,11 +130,11 @@ impl Replica {
     }
 
     /// Checks that one more entry may be proposed.
-    pub(super) fn admits(&self, value: ValueHandle) -> Result<(), Refusal> {
-        let master = self.role.leading()?;
+    pub(super) fn admits(&self, value: EntrySize) -> Result<(), Refusal> {
+        let master = self.role.leading_master()?;
         match master.phase {
             MasterPhase::Retiring => Err(Refusal::Retiring),
-            _ if master.heir.is_some() => Err(Refusal::HandingOver),
+            _ if master.successor.is_some() => Err(Refusal::HandingOver),
             _ if !self.log.signs.is_empty() => Err(Refusal::Reconfiguring),
             _ => master.window.admits(value),
         }
@@ -143,60 +145,60 @@ impl Replica {
         if promised > self.ballots.promised {
             return self.on_higher_promise(effects);
         }
-        if promised == self.ballots.promised || !self.role.replicates() {
+        if promised == self.ballots.promised || !self.role.is_replicating() {
             return;
         }
-        // It missed our `Prepare`, and refuses every message until it has promised: ask once a beat
-        // at most.
-        let pause = self.host.clock.beat();
-        let Some(follower) = self.progress.of(from) else { return };
-        if self.host.now.0 >= follower.moved.0.saturating_add(pause) {
-            self.ask_promise(from, effects);
+        // It missed our `Prepare`, and refuses every message until it has promised: repeat it at
+        // most once per heartbeat interval.
+        let interval_ms = self.host.clock.heartbeat_interval_ms();
+        let Some(follower) = self.progress.follower(from) else { return };
+        if self.host.now.0 >= follower.last_activity.0.saturating_add(interval_ms) {
+            self.request_promise(from, effects);
         }
     }
 
-    /// Reacts to a higher promise: its member will never obey this ballot again. A master stands
-    /// again, above it: the lease is its own, and voters that granted it let its holder pass.
+    /// Handles a higher promise: its member accepts nothing under this ballot any more. A master
+    /// stands again, above it: it holds the lease, which does not bind its holder.
     fn on_higher_promise(&mut self, effects: &mut Vec<Effect>) {
         match &self.role {
-            // Back to the rounds: two candidates that outbid each other at once would never finish.
+            // Back to rounds: two candidates that supersede each other at once would never finish.
             RoleState::Candidate(_) => self.step_down(effects),
             // A retiring master begins no new reign, and may still finish with the other members.
             RoleState::Master(master) if master.phase != MasterPhase::Retiring => {
                 self.step_down(effects);
                 // To stand, it would have to save a promise.
-                if !self.host.hangs {
-                    self.stand(Ballot::default(), effects);
+                if !self.host.disk_hangs {
+                    self.stand_for_election(Ballot::default(), effects);
                 }
             }
             _ => {}
         }
     }
 
-    /// Acts on the passage of time, as a master or as a candidate.
-    pub(super) fn lead_on(&mut self, effects: &mut Vec<Effect>) {
+    /// Handles a tick as a master or as a candidate.
+    pub(super) fn tick_active(&mut self, effects: &mut Vec<Effect>) {
         if let RoleState::Candidate(candidate) = &self.role
-            && (self.host.now >= candidate.ends || self.host.hangs)
+            && (self.host.now >= candidate.deadline || self.host.disk_hangs)
         {
             return self.step_down(effects);
         }
-        if self.holds_up_others() {
+        if self.blocks_decisions() {
             return self.resign(effects);
         }
-        // Time alone may end the wait for torn logs, without another message.
-        if self.election.awaited.is_some() {
+        // A timeout may end the wait for torn logs, without another message.
+        if self.election.awaited_logs.is_some() {
             self.try_to_adopt(effects);
         }
         if let Some(master) = self.role.master() {
             if master.heartbeats.lost_majority(&self.host) {
-                return self.leave_to_others(effects);
+                return self.step_down_without_majority(effects);
             }
             if self.host.now >= master.heartbeats.next_due {
-                self.beat(effects);
+                self.send_heartbeat(effects);
             }
         }
-        self.insist(effects);
-        self.insist_on_fetch(effects);
-        self.give_up_heir();
+        self.retry_unanswered(effects);
+        self.retry_fetch(effects);
+        self.cancel_stalled_hand_over();
     }
 }

@@ -8,36 +8,36 @@ use super::configuration::Configuration;
 use super::effect::Effect;
 use base::{LogIndex, Millis, NodeId};
 
-/// Members of the group, as this replica knows them.
+/// Members of the group by the latest configuration of this replica.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Membership {
     pub configuration: Configuration,
     /// Index of the stop-sign with which it began; 0 for the first.
     pub base: LogIndex,
     /// True if the group goes on without this replica.
-    pub dismissed: bool,
-    /// Time before which `Straggling` is not sent again.
-    pub straggles_from: Millis,
+    pub removed: bool,
+    /// Time from which `Straggling` may be sent again.
+    pub straggling_due: Millis,
 }
 
 impl Membership {
-    /// Builds the state of a member, or a future one, of a configuration that began with the
+    /// Builds the state of a current or future member of a configuration that began with the
     /// stop-sign at `base`.
     pub(super) fn new(configuration: Configuration, base: LogIndex) -> Membership {
-        Membership { configuration, base, dismissed: false, straggles_from: Millis(0) }
+        Membership { configuration, base, removed: false, straggling_due: Millis(0) }
     }
 
     /// Enters another configuration, which is now in force.
     pub(super) fn enter(&mut self, configuration: Configuration, base: LogIndex) {
         self.configuration = configuration;
         self.base = base;
-        self.dismissed = false;
+        self.removed = false;
     }
 
     /// Handles the report of a member of the configuration in force that this node is not a member.
-    pub(super) fn dismiss(&mut self, effects: &mut Vec<Effect>) {
-        if !self.dismissed {
-            self.dismissed = true;
+    pub(super) fn record_removal(&mut self, effects: &mut Vec<Effect>) {
+        if !self.removed {
+            self.removed = true;
             effects.push(Effect::Ended);
         }
     }
@@ -58,7 +58,7 @@ impl Membership {
     }
 
     /// Returns all voters but `node`.
-    pub(super) fn voters_beside(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+    pub(super) fn other_voters(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         self.configuration.voters().filter(move |voter| *voter != node)
     }
 }

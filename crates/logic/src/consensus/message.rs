@@ -1,7 +1,7 @@
 //! Messages between the replicas of one group.
 //!
 //! A message holds no entry's bytes. Where it names a range of the log (`after` is exclusive,
-//! `upto` inclusive), the node adds the entries when it sends and extracts them when it receives.
+//! `last` inclusive), the node adds the entries when it sends and extracts them when it receives.
 //! Any message may be lost, duplicated, late or out of order; none may be altered, and none may
 //! reach another group or cluster.
 
@@ -34,22 +34,22 @@ pub enum Body {
         /// Round of the probe.
         round: u64,
         /// Standing of the sender.
-        standing: ProbeReply,
+        reply: ProbeReply,
     },
     /// Asks a member to take part in no lower ballot, and for the log that it has accepted.
     Prepare {
-        /// Lease that its master gave back, so that nobody need wait for its end; zero: none.
+        /// Lease that its master released, so that no voter need wait for its end; zero: none.
         released: Ballot,
     },
     /// Reports that the promise and this log are on disk.
     Promise {
         /// Accepted log.
-        log: Accepted,
+        log: LogSummary,
     },
     /// Promises with a log whose tail was torn: it may have accepted more, under the same ballot.
     TornPromise {
         /// Rest of the accepted log.
-        log: Accepted,
+        log: LogSummary,
         /// Tear of the log.
         tear: Tear,
     },
@@ -68,44 +68,44 @@ pub enum Body {
         /// Index before the first of them.
         after: LogIndex,
         /// Last of them.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Reports that the requested or next entries were truncated: only a snapshot helps.
     Behind,
-    /// Orders a follower to keep its log up to `from`; the entries from there to `upto` come in
+    /// Orders a follower to keep its log up to `from`; the entries from there to `last` come in
     /// `Accept`s and count only when they are complete; all else after `from` is void (Sequence
     /// Paxos' *AcceptSync*).
     Adopt {
         /// Index up to which the logs agree.
         from: LogIndex,
         /// Last index of the log that the master adopted.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Orders a follower to accept these entries.
     Accept {
         /// Index before the first of them.
         after: LogIndex,
         /// Last of them.
-        upto: LogIndex,
+        last: LogIndex,
         /// Last decided index.
         decided: LogIndex,
     },
     /// Reports that all entries up to here are accepted under the ballot, and on disk.
     Accepted {
         /// Last index.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Reports the entries received of the log that is being adopted. They do not count yet;
     /// without this message a long log would never arrive.
     Staged {
         /// Last index.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Asks which entries arrived, after long silence: those up to here were sent. It follows them
     /// in order, so an entry that is missing when it arrives was lost, and is not merely slow.
     Sent {
         /// Last index that was sent.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Reports that entries were missed.
     Gap {
@@ -115,7 +115,7 @@ pub enum Body {
     /// Reports the decided index.
     Decide {
         /// Last decided index.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Announces that the master is alive, and asks for its lease.
     Heartbeat {
@@ -124,12 +124,12 @@ pub enum Body {
         /// Time by the master's clock.
         sent: Millis,
         /// True if a lease is requested; a master that may have lost its majority requests none.
-        asks: bool,
+        requests_lease: bool,
         /// Last decided index.
         decided: LogIndex,
         /// Index up to which all voters that keep the rows have everything on disk; 0 if the group
         /// has no witness.
-        kept: LogIndex,
+        saved_by_all: LogIndex,
     },
     /// Answers a heartbeat; grants the lease if it was requested.
     Granted {
@@ -138,17 +138,17 @@ pub enum Body {
         /// Time of the heartbeat by the master's clock.
         sent: Millis,
         /// True if the heartbeat requested a lease.
-        asked: bool,
+        grants_lease: bool,
         /// True if the sender is a witness at the limit of the log that it may keep.
-        full: bool,
+        is_full: bool,
     },
     /// Reports the end of the master's log: with everything up to it, the follower's torn log lacks
     /// nothing of what it had accepted.
-    Level {
+    LogEnd {
         /// Tear that this is about.
         tear: Tear,
         /// Last index of the master.
-        upto: LogIndex,
+        last: LogIndex,
     },
     /// Hands mastership over: the master gave its lease back, and the receiver should lead now.
     HandOver,
@@ -164,7 +164,7 @@ pub enum Body {
         /// Index before the first of them.
         after: LogIndex,
         /// Last of them.
-        upto: LogIndex,
+        last: LogIndex,
         /// Last index of the configuration. The entries count only once all up to here have
         /// arrived.
         end: LogIndex,
@@ -178,18 +178,18 @@ pub enum Body {
 pub struct ProbeReply {
     /// True if a lease, or the quiet time after a start, forbids it to promise anything; or if it
     /// is master, and hears a majority.
-    pub bound: bool,
+    pub must_abstain: bool,
     /// True if it may lead, seeks a master too, and heard a majority in its last round; or if it is
     /// a candidate.
-    pub candidate: bool,
+    pub is_candidate: bool,
     /// Log that it has accepted.
-    pub log: Accepted,
+    pub log: LogSummary,
 }
 
 /// Summary of the log that a voter has accepted. The greater one is to be adopted: accepted under
 /// the higher ballot, then the longer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Accepted {
+pub struct LogSummary {
     /// Ballot under which it counts as accepted.
     pub ballot: Ballot,
     /// Last index.
@@ -201,18 +201,18 @@ pub struct Accepted {
 impl Body {
     /// Returns the range of entries that the node must add: after the first index, up to the
     /// second. `None`: it names none.
-    pub fn values(&self) -> Option<(LogIndex, LogIndex)> {
+    pub fn entry_range(&self) -> Option<(LogIndex, LogIndex)> {
         match *self {
-            Body::Fetched { after, upto }
-            | Body::Learn { after, upto, .. }
-            | Body::Accept { after, upto, .. } => Some((after, upto)),
+            Body::Fetched { after, last }
+            | Body::Learn { after, last, .. }
+            | Body::Accept { after, last, .. } => Some((after, last)),
             _ => None,
         }
     }
 
     /// Returns true if its order among others of its kind is worth keeping. All other messages may
     /// overtake, and must never wait behind entries.
-    pub fn ordered(&self) -> bool {
-        self.values().is_some() || matches!(self, Body::Adopt { .. } | Body::Sent { .. })
+    pub fn is_ordered(&self) -> bool {
+        self.entry_range().is_some() || matches!(self, Body::Adopt { .. } | Body::Sent { .. })
     }
 }

@@ -52,13 +52,13 @@ mod witness;
 
 pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, VOTERS_MAX};
 pub use effect::{Effect, Refusal, RefusedCall, Role};
-pub use event::{Event, ReadToken, ValueHandle};
+pub use event::{EntrySize, Event, ReadToken};
 pub use lease::LeaseClock;
-pub use message::{Accepted, Body, Message, ProbeReply};
+pub use message::{Body, LogSummary, Message, ProbeReply};
 pub use quorum::Quorums;
 pub use replay::{Replay, ReplayError, ReplayResult};
 pub use replica::Replica;
-pub use restored::{RestoreError, Restored};
+pub use restored::{RestoreError, RestoredState};
 pub use status::Progress;
 pub use tear::Tear;
 pub use window::VALUES_IN_FLIGHT_MAX;

@@ -11,7 +11,7 @@
 
 use super::configuration::Configuration;
 use super::log::AcceptedLog;
-use super::message::{Accepted, Body};
+use super::message::{Body, LogSummary};
 use base::{LogIndex, Millis, NodeId};
 
 /// Most entries in flight to one follower without an acknowledgement.
@@ -41,24 +41,24 @@ pub(super) struct FollowerProgress {
     staged: LogIndex,
     /// True if it is a witness at the limit of the log that it may keep.
     pub full: bool,
-    /// Index up to which entries are on its disk, under the master's ballot. `None`: it has not
-    /// said.
+    /// Index up to which entries are on its disk, under the master's ballot. `None`: not reported
+    /// yet.
     pub saved: Option<LogIndex>,
     /// Time at which something was last requested of it, or received from it.
-    pub moved: Millis,
+    pub last_activity: Millis,
     /// Index to which it was last rewound, and the time until which the same gap is ignored: every
     /// entry sent after the gap reports it once more.
-    rewound: (LogIndex, Millis),
+    last_rewind: (LogIndex, Millis),
     /// Last promise acted upon, and the time until which the same one is ignored: each entry that
     /// overtakes the `Adopt` before it brings the same promise again.
-    heeded: (Accepted, Millis),
+    handled_promise: (LogSummary, Millis),
 }
 
 /// Phase of a follower: the next thing to do for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ProgressPhase {
     /// Promise requested; it has not promised yet.
-    Asked,
+    PromiseRequested,
     /// Streaming: it promised, and is sent the log.
     Streaming,
     /// Snapshot needed before the log.
@@ -79,46 +79,45 @@ impl ProgressTracker {
         *self = ProgressTracker { beat, ..ProgressTracker::new(node, configuration) };
     }
 
-    /// Begins a new attempt to lead: forgets what an earlier one learned.
-    pub(super) fn begin(&mut self, now: Millis) {
+    /// Begins a new attempt to lead: resets the progress of an earlier one.
+    pub(super) fn begin_attempt(&mut self, now: Millis) {
         for follower in &mut self.followers {
             // Positions stay until the follower's log is known: they still bound how much may be in
             // flight to it.
             let FollowerProgress { from, sent, staged, .. } = *follower;
             let fresh = FollowerProgress::new(follower.node);
-            *follower = FollowerProgress { from, sent, staged, moved: now, ..fresh };
+            *follower = FollowerProgress { from, sent, staged, last_activity: now, ..fresh };
         }
     }
 
     /// Returns the progress of a member. `None`: it is not another member.
-    pub(super) fn of(&self, node: NodeId) -> Option<&FollowerProgress> {
+    pub(super) fn follower(&self, node: NodeId) -> Option<&FollowerProgress> {
         self.followers.iter().find(|follower| follower.node == node)
     }
 
-    pub(super) fn of_mut(&mut self, node: NodeId) -> Option<&mut FollowerProgress> {
+    pub(super) fn follower_mut(&mut self, node: NodeId) -> Option<&mut FollowerProgress> {
         self.followers.iter_mut().find(|follower| follower.node == node)
     }
 
     /// Records that the lane to a member was full: entries after `after` are sent later.
-    pub(super) fn unsend(&mut self, to: NodeId, after: LogIndex) {
-        let Some(follower) = self.of_mut(to) else { return };
+    pub(super) fn mark_unsent(&mut self, to: NodeId, after: LogIndex) {
+        let Some(follower) = self.follower_mut(to) else { return };
         if follower.phase == ProgressPhase::Streaming && after < follower.sent {
-            follower.sent = after.max(follower.done());
+            follower.sent = after.max(follower.acknowledged());
         }
     }
 
-    /// Returns a member that can lead and has everything up to `last`: the one heard last.
-    pub(super) fn level_heir(
+    /// Returns a member that can lead and has everything up to `last`: the last active one.
+    pub(super) fn caught_up_successor(
         &self,
         configuration: &Configuration,
         last: LogIndex,
     ) -> Option<NodeId> {
-        let level = self
-            .followers
-            .iter()
-            .filter(|follower| configuration.leads(follower.node) && follower.saved == Some(last));
-        let heir = level.max_by_key(|follower| (follower.moved, follower.node));
-        heir.map(|follower| follower.node)
+        let caught_up = self.followers.iter().filter(|follower| {
+            configuration.may_lead(follower.node) && follower.saved == Some(last)
+        });
+        let successor = caught_up.max_by_key(|follower| (follower.last_activity, follower.node));
+        successor.map(|follower| follower.node)
     }
 }
 
@@ -126,42 +125,47 @@ impl FollowerProgress {
     fn new(node: NodeId) -> FollowerProgress {
         FollowerProgress {
             node,
-            phase: ProgressPhase::Asked,
+            phase: ProgressPhase::PromiseRequested,
             from: LogIndex(0),
             sent: LogIndex(0),
             staged: LogIndex(0),
             full: false,
             saved: None,
-            moved: Millis(0),
-            rewound: (LogIndex(0), Millis(0)),
-            heeded: (Accepted::default(), Millis(0)),
+            last_activity: Millis(0),
+            last_rewind: (LogIndex(0), Millis(0)),
+            handled_promise: (LogSummary::default(), Millis(0)),
         }
     }
 
     /// Returns the index up to which it need not be sent anything again.
-    pub(super) fn done(&self) -> LogIndex {
+    pub(super) fn acknowledged(&self) -> LogIndex {
         self.saved.unwrap_or(self.staged).max(self.from)
     }
 
     /// Returns true if it has all of the log on disk.
-    pub(super) fn is_level(&self, last: LogIndex) -> bool {
+    pub(super) fn is_caught_up(&self, last: LogIndex) -> bool {
         self.phase == ProgressPhase::Streaming && self.saved >= Some(last)
     }
 
-    /// Records that it is asked for its promise.
-    pub(super) fn ask(&mut self, now: Millis) {
-        self.phase = ProgressPhase::Asked;
-        self.moved = now;
+    /// Records that its promise is requested.
+    pub(super) fn mark_requested(&mut self, now: Millis) {
+        self.phase = ProgressPhase::PromiseRequested;
+        self.last_activity = now;
     }
 
-    /// Records that it promised, with this log. Returns false if the same promise was acted upon
-    /// just now, and is ignored until `again`.
-    pub(super) fn heed(&mut self, log: Accepted, now: Millis, again: Millis) -> bool {
-        if self.heeded.0 == log && now < self.heeded.1 {
+    /// Records that it promised, with this log, and ignores the same promise until `ignore_until`.
+    /// Returns false if that was the case already.
+    pub(super) fn record_promise(
+        &mut self,
+        log: LogSummary,
+        now: Millis,
+        ignore_until: Millis,
+    ) -> bool {
+        if self.handled_promise.0 == log && now < self.handled_promise.1 {
             return false;
         }
-        self.heeded = (log, again);
-        self.moved = now;
+        self.handled_promise = (log, ignore_until);
+        self.last_activity = now;
         self.phase = ProgressPhase::Streaming;
         true
     }
@@ -180,38 +184,39 @@ impl FollowerProgress {
     }
 
     /// Records that it has the log on disk up to here.
-    pub(super) fn acknowledge(&mut self, upto: LogIndex, now: Millis) {
-        if self.saved < Some(upto) {
-            self.saved = Some(upto);
-            self.moved = now;
+    pub(super) fn acknowledge(&mut self, last: LogIndex, now: Millis) {
+        if self.saved < Some(last) {
+            self.saved = Some(last);
+            self.last_activity = now;
         }
-        self.sent = self.sent.max(upto);
+        self.sent = self.sent.max(last);
         if self.phase == ProgressPhase::Behind {
             self.phase = ProgressPhase::Streaming;
         }
     }
 
-    /// Records that it received entries of the adopted log, and can't report them as accepted yet.
-    pub(super) fn stage(&mut self, upto: LogIndex, now: Millis) {
-        let news = self.done() < upto && upto <= self.sent;
-        if self.phase == ProgressPhase::Streaming && self.saved.is_none() && news {
-            self.staged = upto;
-            self.moved = now;
+    /// Records that it received entries of the adopted log that it can't accept yet.
+    pub(super) fn stage(&mut self, last: LogIndex, now: Millis) {
+        let is_new = self.acknowledged() < last && last <= self.sent;
+        if self.phase == ProgressPhase::Streaming && self.saved.is_none() && is_new {
+            self.staged = last;
+            self.last_activity = now;
         }
     }
 
-    /// Goes back to `last`, after which it missed entries. Returns false if it can't have missed
-    /// them, or reported the same before and is ignored until `again`.
-    pub(super) fn rewind(&mut self, last: LogIndex, now: Millis, again: Millis) -> bool {
-        let possible = self.saved.unwrap_or(self.from) <= last && last < self.sent;
-        let told = self.rewound.0 == last && now < self.rewound.1;
-        let goes_back = self.phase == ProgressPhase::Streaming && possible && !told;
-        if goes_back {
-            self.rewound = (last, again);
-            // A restarted member has forgotten what it staged.
+    /// Rewinds to `last`, after which it missed entries, and ignores the same report until
+    /// `ignore_until`. Returns false if it can't have missed entries there, or if that was the case
+    /// already.
+    pub(super) fn rewind(&mut self, last: LogIndex, now: Millis, ignore_until: Millis) -> bool {
+        let is_possible = self.saved.unwrap_or(self.from) <= last && last < self.sent;
+        let is_repeated = self.last_rewind.0 == last && now < self.last_rewind.1;
+        let rewinds = self.phase == ProgressPhase::Streaming && is_possible && !is_repeated;
+        if rewinds {
+            self.last_rewind = (last, ignore_until);
+            // A restarted member has lost its staged entries.
             (self.sent, self.staged) = (last, self.staged.min(last));
         }
-        goes_back
+        rewinds
     }
 
     /// Returns the next part of the log to send to it, which counts as sent from here on. `None`:
@@ -220,7 +225,7 @@ impl FollowerProgress {
         if self.phase != ProgressPhase::Streaming || self.sent >= log.last {
             return None;
         }
-        if self.sent.0 >= self.done().0 + FLIGHT_VALUES_MAX {
+        if self.sent.0 >= self.acknowledged().0 + FLIGHT_VALUES_MAX {
             return None;
         }
         if self.sent < log.floor {
@@ -229,6 +234,6 @@ impl FollowerProgress {
         }
         let after = self.sent;
         self.sent = LogIndex(log.last.0.min(after.0 + MESSAGE_VALUES_MAX));
-        Some(Body::Accept { after, upto: self.sent, decided: log.decided })
+        Some(Body::Accept { after, last: self.sent, decided: log.decided })
     }
 }

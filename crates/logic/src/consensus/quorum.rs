@@ -22,19 +22,19 @@ impl Quorums {
         let Some(save) = save.map(usize::from) else {
             return Quorums { elect: majority, save: majority };
         };
-        let rest = if broken(Rule::QuorumsMeet) { 0 } else { (voters + 1).saturating_sub(save) };
-        Quorums { elect: majority.max(rest), save }
+        let elect = if broken(Rule::QuorumsMeet) { 0 } else { (voters + 1).saturating_sub(save) };
+        Quorums { elect: majority.max(elect), save }
     }
 
     /// Returns the number of voters that must be connected for one of them to lead and to decide.
-    pub fn most(self) -> usize {
+    pub fn required_connected(self) -> usize {
         self.elect.max(self.save)
     }
 }
 
 /// Returns the number of `voters` that makes a majority: any two majorities share a voter.
 pub(super) fn majority(voters: usize) -> usize {
-    if broken(Rule::MoreThanHalf) || (broken(Rule::HalfIsTooFew) && voters.is_multiple_of(2)) {
+    if broken(Rule::MoreThanHalf) || (broken(Rule::HalfIsNoMajority) && voters.is_multiple_of(2)) {
         return voters / 2;
     }
     voters / 2 + 1
@@ -63,7 +63,7 @@ impl<T: Copy + Ord> VoterTally<T> {
         }
     }
 
-    /// Lowers the progress of `voter` to `to`: it lost what it had.
+    /// Lowers the progress of `voter` to `to`: it lost entries.
     pub(super) fn lower(&mut self, voter: NodeId, to: T) {
         if let Some((_, reached)) = self.reached.iter_mut().find(|(node, _)| *node == voter) {
             *reached = (*reached).min(Some(to));
@@ -73,15 +73,15 @@ impl<T: Copy + Ord> VoterTally<T> {
     /// Returns the progress that enough voters have reached. Quadratic in the voters, of which
     /// there are a handful; allocates nothing, since it is on the path of every entry.
     pub(super) fn agreed(&self) -> Option<T> {
-        let held_by_enough = |mark: &T| {
-            let holders = self.reached.iter().filter(|(_, reached)| *reached >= Some(*mark));
-            holders.count() >= self.needed
+        let is_reached_by_enough = |mark: &T| {
+            let reaching = self.reached.iter().filter(|(_, reached)| *reached >= Some(*mark));
+            reaching.count() >= self.needed
         };
-        self.reached.iter().filter_map(|(_, reached)| *reached).filter(held_by_enough).max()
+        self.reached.iter().filter_map(|(_, reached)| *reached).filter(is_reached_by_enough).max()
     }
 
     /// Returns the progress of one voter. `None`: it has not answered.
-    pub(super) fn of(&self, voter: NodeId) -> Option<T> {
+    pub(super) fn progress_of(&self, voter: NodeId) -> Option<T> {
         self.reached.iter().find(|(node, _)| *node == voter)?.1
     }
 }

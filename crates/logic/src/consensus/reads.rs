@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 /// Most reads that wait for a majority at once.
 const READS_WAITING_MAX: usize = 65_536;
 
-/// Read that waits until a majority confirms that this replica was still master when it came.
+/// Read that waits until a majority confirms that this replica was still master when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct WaitingRead {
     token: ReadToken,
-    /// Number of the heartbeat that must be answered: the first sent after the read came.
+    /// Number of the heartbeat that must be answered: the first sent after the read arrived.
     beat: u64,
     /// Index that the answer must reflect.
     index: LogIndex,
@@ -41,54 +41,59 @@ impl ReadQueue {
     pub(super) fn refuse(self, effects: &mut Vec<Effect>) {
         for WaitingRead { token, .. } in self.waiting {
             let reason = Refusal::NotMaster { master: None };
-            effects.push(Effect::Refused { asked: RefusedCall::Read(token), reason });
+            effects.push(Effect::Refused { call: RefusedCall::Read(token), reason });
         }
     }
 }
 
-/// Methods that span the master's lease and heartbeats, and what is decided in the log.
+/// Methods that span the master's lease, its heartbeats, and the decided index of the log.
 impl Replica {
-    /// Handles a read. It may be answered from what is decided now, as long as nobody else can have
-    /// decided more: while the lease is valid (the node checks that again after reading, with a
-    /// second `Read` if it took long), or once a majority answers a heartbeat sent after the read
-    /// came (Ongaro's thesis, 6.4).
+    /// Handles a read. The entries decided now may answer it if no other master can have decided
+    /// more: while the lease is valid (the node checks that again after reading, with a second
+    /// `Read` if it took long), or once a majority answers a heartbeat sent after the read arrived
+    /// (Ongaro's thesis, 6.4).
     pub(super) fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {
         self.advance_clock(now);
         let index = self.log.decided;
         let master = match self.role.master() {
             Some(master) if broken(Rule::InheritedFirst) => Ok(master),
-            _ => self.role.leading(),
+            _ => self.role.leading_master(),
         };
-        let refused = match master {
+        let refusal = match master {
             Err(reason) => reason,
-            Ok(master) if self.lease_answers(master) => {
+            Ok(master) if self.may_answer_by_lease(master) => {
                 return effects.push(Effect::ReadAt { token, index });
             }
             Ok(master) if master.reads.waiting.len() >= READS_WAITING_MAX => Refusal::Full,
-            Ok(_) => return self.ask_majority(token, index, effects),
+            Ok(_) => return self.confirm_with_majority(token, index, effects),
         };
-        effects.push(Effect::Refused { asked: RefusedCall::Read(token), reason: refused });
+        effects.push(Effect::Refused { call: RefusedCall::Read(token), reason: refusal });
     }
 
-    /// Returns true if the lease answers a read. It does not after a stop-sign, because a leader of
-    /// the next configuration need not wait for a lease of this one.
-    fn lease_answers(&self, master: &Master) -> bool {
-        let alone = self.membership.is_sole_voter(self.host.node);
-        let relied_upon = self.host.clock.reads || alone;
-        let holds = relied_upon && master.heartbeats.lease.holds(self.host.now);
-        (holds && self.log.signs.is_empty()) || broken(Rule::ReadAsksAMajority)
+    /// Returns true if a read may be answered under the lease. It may not after a stop-sign,
+    /// because a leader of the next configuration need not wait for a lease of this one.
+    fn may_answer_by_lease(&self, master: &Master) -> bool {
+        let is_sole_voter = self.membership.is_sole_voter(self.host.node);
+        let is_usable = self.host.clock.allows_reads || is_sole_voter;
+        let is_valid = is_usable && master.heartbeats.lease.is_valid(self.host.now);
+        (is_valid && self.log.signs.is_empty()) || broken(Rule::ReadConfirmedByMajority)
     }
 
-    fn ask_majority(&mut self, token: ReadToken, index: LogIndex, effects: &mut Vec<Effect>) {
+    fn confirm_with_majority(
+        &mut self,
+        token: ReadToken,
+        index: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(master) = self.role.master_mut() else { return };
         // The next heartbeat, not one in flight: that may have been granted before another master
-        // was elected, and decided more, before this read came.
-        let beat = self.progress.beat + u64::from(!broken(Rule::ReadAsksAnew));
-        let idle = master.reads.waiting.is_empty();
+        // was elected, and decided more, before this read arrived.
+        let beat = self.progress.beat + u64::from(!broken(Rule::ReadConfirmedAfterArrival));
+        let was_empty = master.reads.waiting.is_empty();
         master.reads.waiting.push_back(WaitingRead { token, beat, index });
-        // Reads that come while one round is in progress share the next.
-        if idle {
-            self.beat(effects);
+        // Reads that arrive while one round is in progress share the next.
+        if was_empty {
+            self.send_heartbeat(effects);
         }
     }
 
@@ -98,12 +103,12 @@ impl Replica {
         master.reads.answer(master.heartbeats.agreed(), effects);
     }
 
-    /// Begins the next round, if reads came while the last was in progress.
-    pub(super) fn ask_for_reads(&mut self, effects: &mut Vec<Effect>) {
+    /// Begins the next round, if reads arrived while the last was in progress.
+    pub(super) fn begin_read_round(&mut self, effects: &mut Vec<Effect>) {
         let Some(master) = self.role.master() else { return };
         let next = master.reads.waiting.front().map(|read| read.beat);
         if next.is_some_and(|beat| beat > self.progress.beat) {
-            self.beat(effects);
+            self.send_heartbeat(effects);
         }
     }
 }

@@ -4,13 +4,13 @@
 //! The records come from disk, so they are checked, not asserted. `V` is the caller's form of an
 //! entry: its bytes, or its position in the log.
 //!
-//! An unreadable part of the log is a hole ([`Replay::hole`]). A replica must not forget how far
-//! its log goes, under which ballot it accepted that, and what it promised; each of these only ever
-//! replaces its former state. So once a promise and the mark of an adopted log
-//! ([`Replay::adopted`]) stand *after* a hole, the hole matters only for entries, and it is known
-//! which ones are missing. A decided entry is the same at every replica: another one can give it
-//! back ([`Replay::mend`]). Source: Alagappan et al., *Protocol-Aware Recovery for Consensus-Based
-//! Storage*, FAST 2018.
+//! An unreadable part of the log is a hole ([`Replay::replay_hole`]). A replica must not forget how
+//! far its log goes, under which ballot it accepted that, and what it promised; each of these only
+//! ever replaces its former state. So once a promise and the mark of an adopted log
+//! ([`Replay::replay_adoption`]) stand *after* a hole, the hole matters only for entries, and it is
+//! known which ones are missing. A decided entry is the same at every replica: another one can give
+//! it back ([`Replay::mend`]). Source: Alagappan et al., *Protocol-Aware Recovery for
+//! Consensus-Based Storage*, FAST 2018.
 
 use super::tear::Tear;
 use base::{Ballot, LogIndex};
@@ -41,7 +41,7 @@ pub struct Replay<V> {
     tear: Option<Tear>,
 }
 
-/// Records found since the last hole that restate what it may have hidden.
+/// Records found since the last hole that restate the state lost in it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hole {
     promise: bool,
@@ -69,7 +69,7 @@ pub struct ReplayResult<V> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayError {
     /// An entry was accepted, or a log adopted, under a lower ballot than one before it.
-    BallotFell {
+    BallotDecreased {
         /// The lower ballot.
         found: Ballot,
         /// The ballot before it.
@@ -88,7 +88,7 @@ pub enum ReplayError {
     /// log.
     NoPromise,
     /// After an unreadable part the log does not state what was promised, or how far it goes.
-    Unstated,
+    StateLost,
 }
 
 impl<V> Replay<V> {
@@ -110,7 +110,7 @@ impl<V> Replay<V> {
 
     /// Replays an unreadable part of the log. It may have held anything: entries above those known
     /// to be decided may have been replaced in it.
-    pub fn hole(&mut self) {
+    pub fn replay_hole(&mut self) {
         self.hole = Some(Hole::default());
         self.tail.split_off(&self.decided.max(self.applied).next());
         self.staged = (Ballot::default(), BTreeMap::new());
@@ -120,12 +120,12 @@ impl<V> Replay<V> {
     /// ranges, both ends included.
     pub fn missing(&self) -> Vec<(LogIndex, LogIndex)> {
         let mut missing = Vec::new();
-        let mut wanted = self.applied.next();
+        let mut expected = self.applied.next();
         for index in self.tail.keys().copied().chain([self.end.next()]) {
-            if wanted < index {
-                missing.push((wanted, LogIndex(index.0 - 1)));
+            if expected < index {
+                missing.push((expected, LogIndex(index.0 - 1)));
             }
-            wanted = wanted.max(index.next());
+            expected = expected.max(index.next());
         }
         missing
     }
@@ -139,7 +139,7 @@ impl<V> Replay<V> {
 
     /// Replays a promise ([`super::Effect::SavePromise`]). One that is not above the others was
     /// copied to the log's head.
-    pub fn promised(&mut self, ballot: Ballot) {
+    pub fn replay_promise(&mut self, ballot: Ballot) {
         self.promised = self.promised.max(ballot);
         if let Some(hole) = &mut self.hole {
             hole.promise = true;
@@ -149,21 +149,20 @@ impl<V> Replay<V> {
     /// Replays a cut torn tail. It held no promise and no mark of an adopted log: these count only
     /// once the log states that they are durable. So a replica that has promised nothing lost
     /// nothing.
-    pub fn torn(&mut self, tear: Tear) {
+    pub fn replay_torn_tail(&mut self, tear: Tear) {
         if self.promised > Ballot::default() {
             self.tear = Some(tear);
         }
     }
 
     /// Replays the statement which tear is not mended yet. `None`: all are.
-    pub fn states(&mut self, tear: Option<Tear>) {
+    pub fn replay_open_tear(&mut self, tear: Option<Tear>) {
         self.tear = tear;
     }
 
     /// Replays a staged entry ([`super::Effect::Stage`]): it waits for the mark of its ballot.
-    pub fn staged(&mut self, index: LogIndex, ballot: Ballot, value: V) {
-        // A replica stages for one ballot at a time, the highest: what it had staged before is
-        // void.
+    pub fn replay_staged(&mut self, index: LogIndex, ballot: Ballot, value: V) {
+        // A replica stages for one ballot at a time, the highest: entries staged before are void.
         if ballot > self.staged.0 {
             self.staged = (ballot, BTreeMap::new());
         }
@@ -174,41 +173,41 @@ impl<V> Replay<V> {
     }
 
     /// Replays an adoption ([`super::Effect::Adopt`]), or its mark copied to the log's head.
-    pub fn adopted(
+    pub fn replay_adoption(
         &mut self,
         ballot: Ballot,
         from: LogIndex,
-        upto: LogIndex,
+        last: LogIndex,
     ) -> Result<(), ReplayError> {
-        self.rise(ballot)?;
-        if upto < self.decided {
-            return Err(ReplayError::DecidedVoided { kept: upto, decided: self.decided });
+        self.raise_ballot(ballot)?;
+        if last < self.decided {
+            return Err(ReplayError::DecidedVoided { kept: last, decided: self.decided });
         }
-        self.tail.split_off(&upto.next());
-        self.end = upto;
+        self.tail.split_off(&last.next());
+        self.end = last;
         if let Some(hole) = &mut self.hole {
             hole.mark = true;
         }
-        if self.staged.0 == ballot && from < upto {
+        if self.staged.0 == ballot && from < last {
             let mut staged = std::mem::take(&mut self.staged.1);
-            staged.split_off(&upto.next());
+            staged.split_off(&last.next());
             let mut staged = staged.split_off(&from.next());
-            let mut wanted = from.max(self.applied).next();
+            let mut expected = from.max(self.applied).next();
             for index in staged.keys().filter(|index| **index > self.applied) {
-                if *index != wanted {
+                if *index != expected {
                     break;
                 }
-                wanted = wanted.next();
+                expected = expected.next();
             }
-            // After a hole another replica may return them; without one this log lost what it
-            // reported as durable.
-            if wanted <= upto && self.hole.is_none() {
-                return Err(ReplayError::Missing(wanted));
+            // After a hole another replica may return them; without a hole this log lost entries
+            // that it reported as durable.
+            if expected <= last && self.hole.is_none() {
+                return Err(ReplayError::Missing(expected));
             }
             self.tail.split_off(&from.next());
             self.tail.append(&mut staged);
         }
-        // A copied mark of an earlier adoption must not drop what is staged for a later one.
+        // A copied mark of an earlier adoption must not drop entries staged for a later one.
         if self.staged.0 <= ballot {
             self.staged.1.clear();
         }
@@ -216,30 +215,33 @@ impl<V> Replay<V> {
     }
 
     /// Replays an accepted entry ([`super::Effect::Save`]), or its copy at the log's head.
-    pub fn accepted(
+    pub fn replay_accepted(
         &mut self,
         index: LogIndex,
         ballot: Ballot,
         decided: LogIndex,
         value: V,
     ) -> Result<(), ReplayError> {
-        self.rise(ballot)?;
+        self.raise_ballot(ballot)?;
         self.end = self.end.max(index);
         if index > self.applied {
             self.tail.insert(index, value);
         }
-        self.decided(decided);
+        self.replay_decided(decided);
         Ok(())
     }
 
     /// Replays a decided index ([`super::Effect::SaveDecided`]).
-    pub fn decided(&mut self, upto: LogIndex) {
-        self.decided = self.decided.max(upto);
+    pub fn replay_decided(&mut self, last: LogIndex) {
+        self.decided = self.decided.max(last);
     }
 
-    fn rise(&mut self, ballot: Ballot) -> Result<(), ReplayError> {
+    fn raise_ballot(&mut self, ballot: Ballot) -> Result<(), ReplayError> {
         if ballot < self.accepted_ballot {
-            return Err(ReplayError::BallotFell { found: ballot, before: self.accepted_ballot });
+            return Err(ReplayError::BallotDecreased {
+                found: ballot,
+                before: self.accepted_ballot,
+            });
         }
         self.accepted_ballot = ballot;
         self.promised = self.promised.max(ballot); // Its record may come later, as a copy.
@@ -263,7 +265,7 @@ impl<V> Replay<V> {
         if let Some(hole) = self.hole {
             // Each replaces its former state, so a record after the hole supersedes any in it.
             if !(hole.promise && hole.mark) {
-                return Err(ReplayError::Unstated);
+                return Err(ReplayError::StateLost);
             }
             if let Some((first, _)) = self.missing().first() {
                 return Err(ReplayError::Missing(*first));
@@ -296,17 +298,17 @@ impl<V> Replay<V> {
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReplayError::BallotFell { found, before } => {
+            ReplayError::BallotDecreased { found, before } => {
                 write!(f, "ballot {found} was accepted after ballot {before}")
             }
             ReplayError::DecidedVoided { kept, decided } => {
-                write!(f, "values were cut after {kept}, but {decided} was decided")
+                write!(f, "entries were cut after {kept}, but {decided} was decided")
             }
-            ReplayError::Missing(index) => write!(f, "the log lacks value {index}"),
+            ReplayError::Missing(index) => write!(f, "the log lacks entry {index}"),
             ReplayError::NoPromise => {
                 write!(f, "the store holds applied values, but the log holds no promise")
             }
-            ReplayError::Unstated => {
+            ReplayError::StateLost => {
                 write!(f, "what was promised and accepted last may stand where it can't be read")
             }
         }

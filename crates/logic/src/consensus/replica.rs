@@ -15,13 +15,13 @@ use super::effect::{Effect, Role};
 use super::election::Election;
 use super::event::Event;
 use super::host::Host;
-use super::lease::LeaseBound;
+use super::lease::LeaseGrant;
 use super::log::AcceptedLog;
 use super::master::MasterPhase;
 use super::membership::Membership;
 use super::message::{Body, Message};
 use super::progress::ProgressTracker;
-use super::restored::{RestoreError, Restored};
+use super::restored::{RestoreError, RestoredState};
 use super::role::RoleState;
 use super::rules::{Rule, broken};
 use super::witness::WitnessLog;
@@ -31,32 +31,32 @@ use base::{Ballot, LogIndex, Millis, NodeId};
 /// after every step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
-    /// Host: its id, its time, and what keeps it from leading.
+    /// Host: its id, its time, and the conditions that keep it from leading.
     pub(super) host: Host,
     /// Members of the group, and whether this replica is one.
     pub(super) membership: Membership,
-    /// Ballots that it promised, and saw others promise.
+    /// Ballots that it promised, and that it saw other members promise.
     pub(super) ballots: Ballots,
-    /// Entries that it accepted, by position, and how many of them are decided.
+    /// Accepted entries by position, and the decided index.
     pub(super) log: AcceptedLog,
     /// End of the log that a witness must keep.
     pub(super) witness: WitnessLog,
     /// Lease that it granted.
-    pub(super) bound: LeaseBound,
+    pub(super) grant: LeaseGrant,
     /// Rounds in which it seeks a master.
     pub(super) election: Election,
-    /// Entries that it sent to the others as a master, and their acknowledgements.
+    /// Entries that it sent to the other members as a master, and their acknowledgements.
     pub(super) progress: ProgressTracker,
     /// Role in the group, with the state that exists only in that role.
     pub(super) role: RoleState,
     /// Content of the last `Role` effect.
-    pub(super) presented: Option<(Role, Ballot, Option<NodeId>)>,
+    pub(super) announced: Option<(Role, Ballot, Option<NodeId>)>,
 }
 
 impl Replica {
     /// Restores a replica from the state of its earlier incarnations; it waits for
     /// [`Event::Started`].
-    pub fn restore(restored: Restored) -> Result<Replica, RestoreError> {
+    pub fn restore(restored: RestoredState) -> Result<Replica, RestoreError> {
         restored.check()?;
         let (node, clock) = (restored.node, restored.lease);
         let configuration = restored.configuration.clone();
@@ -66,10 +66,10 @@ impl Replica {
             membership: Membership::new(configuration, restored.base),
             ballots: Ballots::restore(restored.promised),
             witness: WitnessLog::default(),
-            bound: LeaseBound::default(),
+            grant: LeaseGrant::default(),
             election: Election::default(),
             role: RoleState::Waiting,
-            presented: None,
+            announced: None,
             log: AcceptedLog::restore(restored),
         })
     }
@@ -84,26 +84,26 @@ impl Replica {
             Event::Started { now } => self.start(now, effects),
             Event::Tick { now } => self.tick(now, effects),
             Event::Received { from, message, signs, now } => {
-                self.log.incoming = signs;
+                self.log.incoming_signs = signs;
                 self.receive(from, message, now, effects);
-                self.log.incoming = Vec::new();
+                self.log.incoming_signs = Vec::new();
             }
-            Event::Unsent { to, after } => self.progress.unsend(to, after),
-            Event::Room { to } if self.role.replicates() => self.send_next(to, effects),
-            Event::Room { .. } => {}
-            Event::Full { full } => self.on_full(full, effects),
-            Event::Yield { yields } => self.host.yields = yields,
-            Event::Disk { hangs } => self.host.hangs = hangs,
-            Event::Collapsed { upto } => self.log.collapse(upto),
-            Event::Installed { upto, configuration } => {
-                self.on_installed(upto, configuration, effects);
+            Event::Unsent { to, after } => self.progress.mark_unsent(to, after),
+            Event::LaneSpace { to } if self.role.is_replicating() => self.send_next(to, effects),
+            Event::LaneSpace { .. } => {}
+            Event::WitnessFull { is_full } => self.on_full(is_full, effects),
+            Event::Yield { prefers_other } => self.host.is_yielding = prefers_other,
+            Event::Disk { disk_hangs } => self.host.disk_hangs = disk_hangs,
+            Event::LogTruncated { last } => self.log.collapse(last),
+            Event::Installed { last, configuration } => {
+                self.on_installed(last, configuration, effects);
             }
-            Event::Reconfigure { configuration, value } => {
-                self.reconfigure(configuration, value, effects);
+            Event::Reconfigure { configuration, size } => {
+                self.reconfigure(configuration, size, effects);
             }
-            Event::Propose { value } => self.propose(value, effects),
+            Event::Propose { size } => self.propose(size, effects),
             Event::PromiseSaved { ballot } => self.on_promise_saved(ballot, effects),
-            Event::Saved { ballot, upto } => self.on_saved(ballot, upto, effects),
+            Event::Saved { ballot, last } => self.on_saved(ballot, last, effects),
             Event::Read { token, now } => self.read(token, now, effects),
             Event::HandOver { to, now } => self.hand_over(to, now, effects),
             Event::Retire => self.retire(effects),
@@ -112,18 +112,18 @@ impl Replica {
     }
 
     fn start(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        assert!(self.role.waits(), "a life starts once");
+        assert!(self.role.is_waiting(), "a life starts once");
         self.advance_clock(now);
         if self.log.decided > LogIndex(0) {
-            effects.push(Effect::Decided { upto: self.log.decided });
+            effects.push(Effect::Decided { last: self.log.decided });
         }
         self.role = RoleState::Follower { master: None };
-        let granted = self.ballots.promised != Ballot::default()
+        let may_have_granted = self.ballots.promised != Ballot::default()
             && self.ballots.promised.node != self.host.node;
-        if granted && !broken(Rule::RestartRemembersGrant) {
-            // A lease is granted only to the last promised ballot. Whether this one had a grant is
-            // forgotten, so it counts as granted just now.
-            self.bound = self.host.grant(self.ballots.promised);
+        if may_have_granted && !broken(Rule::RestartRemembersGrant) {
+            // A lease is granted only to the last promised ballot. A grant is not on disk, so that
+            // ballot counts as granted just now.
+            self.grant = self.host.grant(self.ballots.promised);
         }
         self.run_election(effects);
     }
@@ -132,45 +132,45 @@ impl Replica {
         self.advance_clock(now);
         match self.role {
             RoleState::Waiting | RoleState::Retired { .. } => {}
-            RoleState::Follower { .. } if self.membership.dismissed => {
-                self.ask_how_it_ended(effects);
+            RoleState::Follower { .. } if self.membership.removed => {
+                self.request_configuration_end(effects);
             }
             RoleState::Follower { .. } => self.run_election(effects),
-            RoleState::Candidate(_) | RoleState::Master(_) => self.lead_on(effects),
+            RoleState::Candidate(_) | RoleState::Master(_) => self.tick_active(effects),
         }
-        // Needed only while no entry is in flight that would carry it.
-        if self.log.decided == self.log.last && !self.role.waits() {
+        // Needed only while no entry in flight would carry the decided index.
+        if self.log.decided == self.log.last && !self.role.is_waiting() {
             self.log.record_decided(effects);
         }
     }
 
     fn on_promise_saved(&mut self, ballot: Ballot, effects: &mut Vec<Effect>) {
-        if !self.ballots.save(ballot) {
+        if !self.ballots.record_saved(ballot) {
             return;
         }
         if ballot.node != self.host.node {
-            // All of the log: its records stand before the promise's, and nothing was accepted
-            // since, for no master is obeyed until its promise is saved.
-            self.tell_promise(self.log.accepted(), effects);
-        } else if self.role.gathers() {
+            // The complete log: its records precede the promise's, and nothing was accepted since,
+            // for no master's message applies until the promise to it is saved.
+            self.send_promise(self.log.accepted(), effects);
+        } else if self.role.is_gathering() {
             self.prepare(effects);
         }
     }
 
-    fn on_saved(&mut self, ballot: Ballot, upto: LogIndex, effects: &mut Vec<Effect>) {
-        let Some(upto) = self.log.save(ballot, upto) else { return };
+    fn on_saved(&mut self, ballot: Ballot, last: LogIndex, effects: &mut Vec<Effect>) {
+        let Some(last) = self.log.record_saved(ballot, last) else { return };
         self.log.mend(self.ballots.promised, effects);
         if ballot != self.ballots.promised || ballot == Ballot::default() {
-            // Its promise has reported what it may count for now. But it may be all that was
-            // learned of a configuration that is over, and then nothing else comes.
+            // The promise has reported everything that counts under its ballot. But these may be
+            // the decided entries of an ended configuration, and then no other event follows.
             return self.try_decide_late(effects);
         }
         self.ballots.saved = ballot; // The adoption's record implies it.
         if ballot.node != self.host.node {
-            self.send(ballot.node, Body::Accepted { upto }, effects);
+            self.send(ballot.node, Body::Accepted { last }, effects);
             self.try_decide(effects);
         } else if let Some(master) = self.role.master_mut() {
-            master.saved.raise(self.host.node, upto);
+            master.saved.raise(self.host.node, last);
             self.decide(effects);
             self.try_to_hand_over(effects);
         } else {
@@ -178,13 +178,13 @@ impl Replica {
         }
     }
 
-    /// Stops leading, or trying to, without a message to others.
+    /// Stops leading, or trying to, without a message to other members.
     pub(super) fn step_down(&mut self, effects: &mut Vec<Effect>) {
         self.log.unstage();
         if let RoleState::Master(master) = self.role.step_down() {
             master.reads.refuse(effects);
         }
-        self.election.rest();
+        self.election.end_rounds();
         self.announce(effects);
     }
 
@@ -228,8 +228,8 @@ impl Replica {
         let RoleState::Master(master) = &self.role else { return };
         assert_eq!(self.log.ballot, self.ballots.promised, "one leads by the ballot it promised");
         if master.phase == MasterPhase::Leading {
-            let (flying, undecided) = (master.window.len(), self.log.undecided());
-            assert_eq!(flying, undecided, "what is undecided is in flight");
+            let (in_flight, undecided) = (master.window.len(), self.log.undecided());
+            assert_eq!(in_flight, undecided, "what is undecided is in flight");
         }
     }
 }

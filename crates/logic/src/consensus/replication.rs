@@ -1,7 +1,7 @@
 //! Replication of the master's log: messages to each follower, and its answers.
 
 use super::effect::Effect;
-use super::message::{Accepted, Body};
+use super::message::{Body, LogSummary};
 use super::progress::{FollowerProgress, ProgressPhase};
 use super::replica::Replica;
 use super::role::RoleState;
@@ -11,16 +11,17 @@ use base::{LogIndex, NodeId};
 /// Methods that span the log, the progress of the followers, and the master's count of saved
 /// entries.
 impl Replica {
-    /// Reports to a member that promised where its log agrees with ours, and sends what follows.
-    pub(super) fn send_log(&mut self, to: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
+    /// Reports to a member that promised where its log agrees with ours, and sends the entries
+    /// after.
+    pub(super) fn send_log(&mut self, to: NodeId, log: LogSummary, effects: &mut Vec<Effect>) {
         let RoleState::Master(master) = &mut self.role else { return };
-        let again = self.host.after(self.host.clock.beat());
-        let Some(follower) = self.progress.of_mut(to) else { return };
-        if !follower.heed(log, self.host.now, again) {
+        let ignore_until = self.host.after(self.host.clock.heartbeat_interval_ms());
+        let Some(follower) = self.progress.follower_mut(to) else { return };
+        if !follower.record_promise(log, self.host.now, ignore_until) {
             return;
         }
         if log.ballot == self.log.ballot && log.last <= self.log.last {
-            // It had adopted this log before a restart. A promise names only what is on disk, so it
+            // It had adopted this log before a restart. A promise names only entries on disk, so it
             // counts as an acknowledgement.
             follower.resume(log.last);
             master.saved.raise(to, log.last);
@@ -28,11 +29,11 @@ impl Replica {
             return self.send_next(to, effects);
         }
         let adopted = master.adopted;
-        let same = log.ballot == master.base || broken(Rule::AgreedIsDecided);
+        let is_same_ballot = log.ballot == master.source_ballot || broken(Rule::AgreedIsDecided);
         // Accepted under the adopted log's ballot, its log may still be longer. No promise of the
         // quorum showed the rest, so none of it is decided, and `Adopt` voids it.
-        let agreed = if same { log.last } else { log.decided };
-        // A snapshot may have brought it further than what was adopted.
+        let agreed = if is_same_ballot { log.last } else { log.decided };
+        // A snapshot may have advanced it beyond the adopted log.
         let from = agreed.min(adopted).max(log.decided);
         if from > self.log.last {
             return; // No correct member of this group sends that.
@@ -42,14 +43,15 @@ impl Replica {
             follower.phase = ProgressPhase::Behind;
             return self.send(to, Body::Behind, effects);
         }
-        self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);
+        self.send(to, Body::Adopt { from, last: adopted.max(from) }, effects);
         self.send_next(to, effects);
     }
 
     /// Sends a member the entries that it lacks, as many as may be in flight.
     pub(super) fn send_next(&mut self, to: NodeId, effects: &mut Vec<Effect>) {
-        let next = |replica: &mut Replica| replica.progress.of_mut(to)?.next_part(&replica.log);
-        while let Some(body) = next(self) {
+        let next_part =
+            |replica: &mut Replica| replica.progress.follower_mut(to)?.next_part(&replica.log);
+        while let Some(body) = next_part(self) {
             self.send(to, body, effects);
         }
     }
@@ -61,64 +63,67 @@ impl Replica {
     }
 
     /// Handles a member's report that it has the log on disk up to here.
-    pub(super) fn on_accepted(&mut self, from: NodeId, upto: LogIndex, effects: &mut Vec<Effect>) {
+    pub(super) fn on_accepted(&mut self, from: NodeId, last: LogIndex, effects: &mut Vec<Effect>) {
         let RoleState::Master(master) = &mut self.role else { return };
-        if upto > self.log.last {
+        if last > self.log.last {
             return;
         }
-        let Some(follower) = self.progress.of_mut(from) else { return };
-        follower.acknowledge(upto, self.host.now);
-        master.saved.raise(from, upto);
+        let Some(follower) = self.progress.follower_mut(from) else { return };
+        follower.acknowledge(last, self.host.now);
+        master.saved.raise(from, last);
         self.decide(effects);
         self.send_next(from, effects);
         self.try_to_hand_over(effects);
     }
 
     /// Handles a member's report of received entries that it can't accept yet.
-    pub(super) fn on_staged(&mut self, from: NodeId, upto: LogIndex, effects: &mut Vec<Effect>) {
-        if let Some(follower) = self.progress.of_mut(from) {
-            follower.stage(upto, self.host.now);
+    pub(super) fn on_staged(&mut self, from: NodeId, last: LogIndex, effects: &mut Vec<Effect>) {
+        if let Some(follower) = self.progress.follower_mut(from) {
+            follower.stage(last, self.host.now);
         }
         self.send_next(from, effects);
     }
 
     /// Handles a member's gap: continues after its last entry.
     pub(super) fn on_gap(&mut self, from: NodeId, last: LogIndex, effects: &mut Vec<Effect>) {
-        let (now, again) = (self.host.now, self.host.after(self.host.clock.beat()));
-        let follower = self.progress.of_mut(from);
-        if follower.is_some_and(|follower| follower.rewind(last, now, again)) {
+        let (now, ignore_until) =
+            (self.host.now, self.host.after(self.host.clock.heartbeat_interval_ms()));
+        let follower = self.progress.follower_mut(from);
+        if follower.is_some_and(|follower| follower.rewind(last, now, ignore_until)) {
             self.send_next(from, effects);
         }
     }
 
-    /// Handles a member that has reached our configuration: asks for its promise again.
+    /// Handles a member that has reached our configuration: requests its promise again.
     pub(super) fn on_straggling(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.role.is_active() && self.ballots.is_saved() {
-            self.ask_promise(from, effects);
+            self.request_promise(from, effects);
         }
     }
 
-    /// Repeats, or asks about, messages that were not answered for long.
-    pub(super) fn insist(&mut self, effects: &mut Vec<Effect>) {
-        let (now, patience) = (self.host.now, self.host.clock.patience());
+    /// Repeats messages that were not answered for long, or requests a report about them.
+    pub(super) fn retry_unanswered(&mut self, effects: &mut Vec<Effect>) {
+        let (now, timeout_ms) = (self.host.now, self.host.clock.answer_timeout_ms());
         for place in 0..self.progress.followers.len() {
             let follower = &mut self.progress.followers[place];
-            if now.0 < follower.moved.0.saturating_add(patience) {
+            if now.0 < follower.last_activity.0.saturating_add(timeout_ms) {
                 continue;
             }
             let to = follower.node;
             match follower.phase {
-                ProgressPhase::Asked if self.ballots.is_saved() => self.ask_promise(to, effects),
-                ProgressPhase::Asked => {}
+                ProgressPhase::PromiseRequested if self.ballots.is_saved() => {
+                    self.request_promise(to, effects);
+                }
+                ProgressPhase::PromiseRequested => {}
                 ProgressPhase::Behind => {
-                    follower.moved = now;
+                    follower.last_activity = now;
                     self.send(to, Body::Behind, effects);
                 }
                 ProgressPhase::Streaming if follower.saved >= Some(self.log.last) => {}
                 ProgressPhase::Streaming => {
-                    follower.moved = now;
+                    follower.last_activity = now;
                     let follower = *follower;
-                    self.insist_on_log(follower, effects);
+                    self.retry_log(follower, effects);
                 }
             }
         }
@@ -126,15 +131,15 @@ impl Replica {
 
     /// Handles entries that were not acknowledged for long. They are large, and may only be slow:
     /// those in flight are not sent again before it is known that they were lost.
-    fn insist_on_log(&mut self, follower: FollowerProgress, effects: &mut Vec<Effect>) {
+    fn retry_log(&mut self, follower: FollowerProgress, effects: &mut Vec<Effect>) {
         let FollowerProgress { node: to, from, sent, saved, .. } = follower;
         let adopted = self.role.master().map_or(from, |master| master.adopted);
-        // Small, and may be what was lost; entries are large, and only asked about.
+        // Small, and possibly the lost message; entries are large, so only a report is requested.
         if saved.is_none() {
-            self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);
+            self.send(to, Body::Adopt { from, last: adopted.max(from) }, effects);
         }
-        if sent > follower.done() {
-            self.send(to, Body::Sent { upto: sent }, effects);
+        if sent > follower.acknowledged() {
+            self.send(to, Body::Sent { last: sent }, effects);
         }
         self.send_next(to, effects);
     }

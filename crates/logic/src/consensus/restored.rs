@@ -10,7 +10,7 @@ use std::fmt;
 /// State of a replica from its earlier incarnations; [`super::Replay`] gathers it from the log's
 /// records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredState {
     /// Id of this node.
     pub node: NodeId,
     /// Members of the group: the configuration in force after `decided`; for a joining node, one of
@@ -43,7 +43,7 @@ pub enum RestoreError {
     Contradiction(&'static str),
 }
 
-impl Restored {
+impl RestoredState {
     /// Checks that the numbers do not contradict each other.
     pub(super) fn check(&self) -> Result<(), RestoreError> {
         if self.accepted_ballot > self.promised {

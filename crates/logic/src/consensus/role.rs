@@ -22,16 +22,16 @@ pub(super) enum RoleState {
     Waiting,
     /// Follows a master, or seeks one.
     Follower {
-        /// Master. `None`: not heard yet.
+        /// Master. `None`: unknown yet.
         master: Option<NodeId>,
     },
-    /// Tries to lead, and needs others' promises, or their entries, for that.
+    /// Tries to lead: gathers promises, or fetches entries.
     Candidate(Candidate),
-    /// Replicates: it has a log that it makes others accept.
+    /// Replicates its log to the followers.
     Master(Master),
-    /// Gave mastership up for this incarnation: it follows, and seeks no master.
+    /// Gave up mastership for this incarnation: it follows, and seeks no master.
     Retired {
-        /// Master. `None`: not heard yet.
+        /// Master. `None`: unknown yet.
         master: Option<NodeId>,
     },
 }
@@ -51,37 +51,37 @@ impl RoleState {
     }
 
     /// Returns true if it has not started yet.
-    pub(super) fn waits(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         matches!(self, RoleState::Waiting)
     }
 
     /// Returns true if it follows, and may stand for election.
-    pub(super) fn follows(&self) -> bool {
+    pub(super) fn is_following(&self) -> bool {
         matches!(self, RoleState::Follower { .. })
     }
 
     /// Returns true if it leads, or tries to.
     pub(super) fn is_active(&self) -> bool {
-        self.attempts() || self.replicates()
+        self.is_candidate() || self.is_replicating()
     }
 
-    /// Returns true if it tries to lead, and needs others for that.
-    pub(super) fn attempts(&self) -> bool {
+    /// Returns true if it tries to lead: it gathers promises or fetches entries.
+    pub(super) fn is_candidate(&self) -> bool {
         matches!(self, RoleState::Candidate(_))
     }
 
-    /// Returns true if it has a log that it makes others accept.
-    pub(super) fn replicates(&self) -> bool {
+    /// Returns true if it replicates its log to the followers.
+    pub(super) fn is_replicating(&self) -> bool {
         matches!(self, RoleState::Master(_))
     }
 
     /// Returns true if it is a candidate that gathers promises.
-    pub(super) fn gathers(&self) -> bool {
+    pub(super) fn is_gathering(&self) -> bool {
         matches!(self, RoleState::Candidate(candidate) if candidate.source.is_none())
     }
 
     /// Returns true if it is a candidate that fetches entries from `node`.
-    pub(super) fn fetches_from(&self, node: NodeId) -> bool {
+    pub(super) fn is_fetching_from(&self, node: NodeId) -> bool {
         let RoleState::Candidate(candidate) = self else { return false };
         candidate.source.is_some_and(|source| source.node == node)
     }
@@ -109,25 +109,25 @@ impl RoleState {
     }
 
     /// Returns the state of a master that has decided the inherited log.
-    pub(super) fn leading(&self) -> Result<&Master, Refusal> {
+    pub(super) fn leading_master(&self) -> Result<&Master, Refusal> {
         let leading = self.master().filter(|master| master.phase != MasterPhase::Adopting);
-        leading.ok_or(Refusal::NotMaster { master: self.followed() })
+        leading.ok_or(Refusal::NotMaster { master: self.followed_master() })
     }
 
-    /// Returns the followed master. `None`: not heard yet, or this replica leads or tries to.
-    pub(super) fn followed(&self) -> Option<NodeId> {
+    /// Returns the followed master. `None`: unknown yet, or this replica leads or tries to.
+    pub(super) fn followed_master(&self) -> Option<NodeId> {
         match self {
             RoleState::Follower { master } | RoleState::Retired { master } => *master,
             RoleState::Waiting | RoleState::Candidate(_) | RoleState::Master(_) => None,
         }
     }
 
-    /// Sets the followed master; returns the previous one. A replica that leads, or tries to,
-    /// follows nobody.
-    pub(super) fn follow(&mut self, other: Option<NodeId>) -> Option<NodeId> {
+    /// Sets the followed master; returns the previous one. Has no effect on a replica that leads,
+    /// or tries to.
+    pub(super) fn follow(&mut self, new_master: Option<NodeId>) -> Option<NodeId> {
         match self {
             RoleState::Follower { master } | RoleState::Retired { master } => {
-                std::mem::replace(master, other)
+                std::mem::replace(master, new_master)
             }
             RoleState::Waiting | RoleState::Candidate(_) | RoleState::Master(_) => None,
         }
@@ -142,22 +142,22 @@ impl RoleState {
         }
     }
 
-    /// Ends leading for good. A master first finishes what is in flight, and then steps down.
+    /// Ends leading for this incarnation. A master first finishes the entries in flight.
     pub(super) fn retire(&mut self) {
         match self {
             RoleState::Master(master) => master.phase = MasterPhase::Retiring,
-            other => *other = RoleState::Retired { master: None },
+            state => *state = RoleState::Retired { master: None },
         }
     }
 
     /// Stops leading, or trying to; returns the state given up.
     pub(super) fn step_down(&mut self) -> RoleState {
-        let retires = match self {
+        let is_retiring = match self {
             RoleState::Master(master) => master.phase == MasterPhase::Retiring,
             RoleState::Retired { .. } => true,
             _ => false,
         };
-        let follower = match retires {
+        let follower = match is_retiring {
             true => RoleState::Retired { master: None },
             false => RoleState::Follower { master: None },
         };

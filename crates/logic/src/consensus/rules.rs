@@ -9,8 +9,8 @@
 base::mutants! {
     /// Safety rule.
     pub(super) enum Rule {
-        /// A candidate asks others only once its own promise is on disk.
-        /// Source: Paxos Made Simple, 2.5 (a promise is in stable storage before it is told).
+        /// A candidate sends its `Prepare` only once its own promise is on disk.
+        /// Source: Paxos Made Simple, 2.5 (a promise is in stable storage before it is sent).
         OwnPromiseOnDisk,
         /// A voter sends its promise only once it is on disk, and reports its log only as far as it
         /// is.
@@ -19,10 +19,10 @@ base::mutants! {
         /// A replica promises no ballot below one that it promised.
         /// Source: Paxos Made Simple, 2.2 (P1a).
         PromisesRise,
-        /// A replica obeys a master only under the last promised ballot.
+        /// A replica accepts a master's messages only under the last promised ballot.
         /// Source: Sequence Paxos (*Accept*, *Decide* of the promised round alone).
-        OnlyThePromised,
-        /// A replica obeys a master only once its promise to it is on disk.
+        OnlyPromisedBallot,
+        /// A replica accepts a master's messages only once its promise to it is on disk.
         /// Source: Gray and Cheriton 1989, with Paxos Made Simple, 2.5.
         PromiseBeforeGrants,
         /// A value counts as accepted once it is on disk.
@@ -36,26 +36,26 @@ base::mutants! {
         MoreThanHalf,
         /// In an even group, half is no majority.
         /// Source: Paxos Made Simple, 2.2.
-        HalfIsTooFew,
+        HalfIsNoMajority,
         /// If fewer than a majority save an entry, more than a majority elect.
         /// Source: Flexible Paxos, 2016.
         QuorumsMeet,
         /// Learners decide nothing.
         /// Source: Ongaro 2014, 4.2.1 (members that have no vote).
         LearnersDontCount,
-        /// Learners' promises elect nobody.
+        /// Learners' promises do not count in an election.
         /// Source: Ongaro 2014, 4.2.1.
-        LearnersElectNobody,
+        LearnersDontElect,
         /// Answers to an attempt that is over are ignored.
         /// Source: Paxos Made Simple, 2.2 (a promise answers one number).
-        AnswersToThisAttempt,
+        AnswersToCurrentAttempt,
         /// A candidate adopts the log accepted under the highest ballot, not the longest.
         /// Source: Sequence Paxos (*Prepare*: the highest accepted round, then the length).
         HighestBallotFirst,
-        /// Logs accepted under different ballots agree only in what is decided.
+        /// Logs accepted under different ballots agree only in decided entries.
         /// Source: Sequence Paxos (*AcceptSync* begins at what is decided).
         AgreedIsDecided,
-        /// A log is adopted as a whole: the old one stays until all of the new one is there.
+        /// A log is adopted as a whole: the old one stays until the new one is complete.
         /// Source: ours: *AcceptSync* in pieces; the paper has it in one.
         AdoptedAsAWhole,
         /// Entries staged under one ballot are void under the next.
@@ -69,10 +69,10 @@ base::mutants! {
         DecidedInThisLog,
         /// Without a lease a read waits for the confirmation of a majority.
         /// Source: Ongaro 2014, 6.4 (read index).
-        ReadAsksAMajority,
-        /// That confirmation must answer a heartbeat sent after the read came.
+        ReadConfirmedByMajority,
+        /// That confirmation must answer a heartbeat sent after the read arrived.
         /// Source: Ongaro 2014, 6.4.
-        ReadAsksAnew,
+        ReadConfirmedAfterArrival,
         /// A voter that granted a lease promises no other candidate anything until its end.
         /// Source: Gray and Cheriton 1989.
         GrantForbidsPromises,
@@ -91,18 +91,19 @@ base::mutants! {
         /// A grant lasts from the time the heartbeat was sent, not from the arrival of its answer.
         /// Source: Gray and Cheriton 1989 (the holder's term begins before the granter's).
         GrantFromSent,
-        /// A torn log may have held more: others must show that none of it was decided.
+        /// A torn log may have held more: other members' logs must show that none of it was
+        /// decided.
         /// Source: Alagappan et al. 2018.
         TornMayHaveAccepted,
-        /// A tear is mended only by an answer to that very tear.
+        /// A tear is mended only by an answer to the same tear.
         /// Source: Liskov and Cowling 2012, 4.3 (a recovering replica's answers carry its nonce).
-        LevelOfThisTear,
+        LogEndOfThisTear,
         /// A witness keeps the entries that a voter with rows may lack.
         /// Source: ours, of witnesses: Paxos Made Simple, 2.2, of those that hold the data.
         KeptByAll,
         /// A follower reports staged entries; otherwise a log longer than one flight never arrives.
         /// Source: ours, of *AcceptSync* in pieces: for progress.
-        StagedIsTold,
+        StagedIsReported,
     }
 }
 

@@ -9,15 +9,15 @@ use base::{Ballot, LogIndex, NodeId};
 
 /// Methods that span log, role and configuration: a snapshot changes all three.
 impl Replica {
-    /// Fetches a snapshot: the entries that we lack were truncated at the member asked, or at the
+    /// Fetches a snapshot: the missing entries were truncated at the source of the fetch, or at the
     /// master.
     pub(super) fn on_behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         if ballot != self.ballots.promised {
             return;
         }
-        let of_source = self.role.fetches_from(from);
+        let of_source = self.role.is_fetching_from(from);
         if let Some(candidate) = self.role.candidate_mut().filter(|_| of_source) {
-            candidate.ends = self.host.after_leases(1);
+            candidate.deadline = self.host.after_leases(1);
         }
         if of_source || ballot.node == from {
             self.fetch_snapshot(from, effects);
@@ -27,7 +27,7 @@ impl Replica {
     pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.ballots.promised == Ballot::default() {
             // A store with rows implies a log, and a log begins with a promise.
-            let first = ballot::above(
+            let first = ballot::next_above(
                 self.ballots.promised,
                 self.host.node,
                 self.membership.configuration.id(),
@@ -41,24 +41,24 @@ impl Replica {
     /// Handles an installed snapshot, which replaces the log's beginning, or all of it.
     pub(super) fn on_installed(
         &mut self,
-        upto: LogIndex,
+        last: LogIndex,
         configuration: (LogIndex, Configuration),
         effects: &mut Vec<Effect>,
     ) {
-        if upto <= self.log.decided {
+        if last <= self.log.decided {
             return;
         }
-        if self.role.replicates() {
-            // Decided without us: what is in flight here is void.
+        if self.role.is_replicating() {
+            // Decided by another master: the entries in flight here are void.
             self.step_down(effects);
         }
-        self.log.install(upto, effects);
+        self.log.install(last, effects);
         self.log.mend(self.ballots.promised, effects);
         if configuration.1.id() > self.membership.configuration.id() {
-            return self.move_to(configuration.1, configuration.0, effects);
+            return self.enter_configuration(configuration.1, configuration.0, effects);
         }
         if let Some(candidate) = self.role.candidate_mut() {
-            // The log to adopt is chosen anew, with what the snapshot brought.
+            // The log to adopt is chosen again, with the entries of the snapshot.
             if candidate.source.take().is_some() {
                 self.promise_to_self();
                 self.try_to_adopt(effects);
@@ -66,13 +66,13 @@ impl Replica {
             return;
         }
         let of_other = self.ballots.is_saved() && self.ballots.promised.node != self.host.node;
-        if self.role.waits() || !of_other {
+        if self.role.is_waiting() || !of_other {
             return;
         }
         if self.log.ballot == self.ballots.promised {
-            self.tell_synced(effects);
+            self.report_synced(effects);
         } else {
-            self.promise_again(effects);
+            self.resend_promise(effects);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! and whether it fits the log.
 
 use super::ballot;
-use super::message::{Accepted, Body, Message};
+use super::message::{Body, LogSummary, Message};
 use super::progress::MESSAGE_VALUES_MAX;
 use base::{Ballot, LogIndex};
 
@@ -18,13 +18,14 @@ impl Message {
     /// to an earlier one, its ranges run forward and are no longer than a message's, and no index
     /// exceeds the limit.
     pub fn is_sound(&self) -> bool {
-        let in_time = |ballot: Ballot| !ballot::is_later(ballot, self.configuration);
-        let is_log =
-            |log: Accepted| in_time(log.ballot) && log.decided <= log.last && log.last <= INDEX_MAX;
-        let is_stretch = |after: LogIndex, upto: LogIndex| {
-            after < upto && upto <= INDEX_MAX && upto.0 - after.0 <= MESSAGE_VALUES_MAX
+        let is_current = |ballot: Ballot| !ballot::is_later(ballot, self.configuration);
+        let is_log = |log: LogSummary| {
+            is_current(log.ballot) && log.decided <= log.last && log.last <= INDEX_MAX
         };
-        in_time(self.ballot)
+        let is_range = |after: LogIndex, last: LogIndex| {
+            after < last && last <= INDEX_MAX && last.0 - after.0 <= MESSAGE_VALUES_MAX
+        };
+        is_current(self.ballot)
             && match self.body {
                 Body::Probe { .. }
                 | Body::Granted { .. }
@@ -32,28 +33,30 @@ impl Message {
                 | Body::HandOver
                 | Body::Outdated
                 | Body::Ended => true,
-                Body::Probed { standing, .. } => is_log(standing.log),
+                Body::Probed { reply, .. } => is_log(reply.log),
                 Body::Promise { log } | Body::TornPromise { log, .. } => is_log(log),
                 Body::Prepare { released: ballot } | Body::Refused { promised: ballot } => {
-                    in_time(ballot)
+                    is_current(ballot)
                 }
-                Body::Fetched { after, upto } => is_stretch(after, upto),
-                Body::Accept { after, upto, decided } => {
-                    is_stretch(after, upto) && decided <= INDEX_MAX
+                Body::Fetched { after, last } => is_range(after, last),
+                Body::Accept { after, last, decided } => {
+                    is_range(after, last) && decided <= INDEX_MAX
                 }
-                Body::Learn { after, upto, end } => {
-                    is_stretch(after, upto) && upto <= end && end <= INDEX_MAX
+                Body::Learn { after, last, end } => {
+                    is_range(after, last) && last <= end && end <= INDEX_MAX
                 }
-                Body::Adopt { from, upto } => from <= upto && upto <= INDEX_MAX,
-                Body::Heartbeat { decided, kept, .. } => decided.max(kept) <= INDEX_MAX,
-                Body::Fetch { after: one }
-                | Body::Accepted { upto: one }
-                | Body::Staged { upto: one }
-                | Body::Sent { upto: one }
-                | Body::Gap { last: one }
-                | Body::Decide { upto: one }
-                | Body::Level { upto: one, .. }
-                | Body::Straggling { decided: one } => one <= INDEX_MAX,
+                Body::Adopt { from, last } => from <= last && last <= INDEX_MAX,
+                Body::Heartbeat { decided, saved_by_all, .. } => {
+                    decided.max(saved_by_all) <= INDEX_MAX
+                }
+                Body::Fetch { after: index }
+                | Body::Accepted { last: index }
+                | Body::Staged { last: index }
+                | Body::Sent { last: index }
+                | Body::Gap { last: index }
+                | Body::Decide { last: index }
+                | Body::LogEnd { last: index, .. }
+                | Body::Straggling { decided: index } => index <= INDEX_MAX,
             }
     }
 }

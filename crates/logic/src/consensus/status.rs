@@ -22,10 +22,10 @@ pub struct Progress {
 impl Replica {
     /// Reports this replica's role, if it changed.
     pub(super) fn announce(&mut self, effects: &mut Vec<Effect>) {
-        let present = (self.role(), self.ballots.promised, self.master());
-        if self.presented != Some(present) {
-            self.presented = Some(present);
-            let (role, ballot, master) = present;
+        let current = (self.role(), self.ballots.promised, self.master());
+        if self.announced != Some(current) {
+            self.announced = Some(current);
+            let (role, ballot, master) = current;
             effects.push(Effect::Role { role, ballot, master });
         }
     }
@@ -41,8 +41,8 @@ impl Replica {
     }
 
     /// Returns the highest index that a master called decided; this log may not reach that far.
-    pub fn heard_decided(&self) -> LogIndex {
-        self.log.heard.1
+    pub fn reported_decided(&self) -> LogIndex {
+        self.log.reported.1
     }
 
     /// Returns the last index whose entry can't be sent any more.
@@ -57,7 +57,7 @@ impl Replica {
 
     /// Returns the index up to which a member has acknowledged what this replica sent it as master.
     pub fn acknowledged(&self, member: NodeId) -> LogIndex {
-        self.progress.of(member).map_or(LogIndex(0), FollowerProgress::done)
+        self.progress.follower(member).map_or(LogIndex(0), FollowerProgress::acknowledged)
     }
 
     /// Returns the highest ballot promised, or requested to be saved as a promise.
@@ -84,7 +84,7 @@ impl Replica {
 
     /// Returns the master. `None`: unknown.
     pub fn master(&self) -> Option<NodeId> {
-        if self.role() == Role::Master { Some(self.host.node) } else { self.role.followed() }
+        if self.role() == Role::Master { Some(self.host.node) } else { self.role.followed_master() }
     }
 
     /// Returns the members of the group.
@@ -99,47 +99,47 @@ impl Replica {
     }
 
     /// Returns true if a stop-sign is accepted and not known to be decided.
-    pub fn reconfigures(&self) -> bool {
+    pub fn is_reconfiguring(&self) -> bool {
         !self.log.signs.is_empty()
     }
 
     /// Returns the last index that a master knew as decided, by its messages in this incarnation or
     /// by the log.
-    pub fn heard(&self) -> LogIndex {
-        self.log.heard.1.max(self.log.decided)
+    pub fn known_decided(&self) -> LogIndex {
+        self.log.reported.1.max(self.log.decided)
     }
 
     /// Returns the time until which this replica, as master, may answer reads from what is decided
     /// without asking anyone. `None`: not now. Compare it with the time *after* the read, too.
     pub fn lease_until(&self) -> Option<Millis> {
-        let master = self.role.leading().ok()?;
+        let master = self.role.leading_master().ok()?;
         match master.heartbeats.lease.until() {
             _ if !self.log.signs.is_empty() => None,
             // A sole voter is a majority by itself: it is master until it gives that up.
             _ if self.membership.is_sole_voter(self.host.node) => Some(Millis(u64::MAX)),
-            _ if !self.host.clock.reads => None,
+            _ if !self.host.clock.allows_reads => None,
             until => until,
         }
     }
 
     /// Returns the time until which passing time alone changes nothing here: the host need not send
     /// a tick sooner, unless something else happens. `None`: ticks are needed as usual.
-    pub fn rests_until(&self) -> Option<Millis> {
-        let settled = self.log.is_settled();
+    pub fn idle_until(&self) -> Option<Millis> {
+        let is_idle = self.log.is_idle();
         let due = match &self.role {
-            _ if !settled => None,
-            // It heard of a master, and is bound to it. A dismissed replica asks now and then how
-            // its configuration ended.
-            RoleState::Follower { master: Some(_) } if !self.membership.dismissed => {
-                (self.bound.ballot.node != self.host.node).then_some(self.bound.until)
+            _ if !is_idle => None,
+            // It follows a master, and its grant is valid. A removed replica still requests the end
+            // of its configuration now and then.
+            RoleState::Follower { master: Some(_) } if !self.membership.removed => {
+                (self.grant.ballot.node != self.host.node).then_some(self.grant.until)
             }
             RoleState::Master(master) if master.phase == MasterPhase::Leading => {
                 let mut followers = self.progress.followers.iter();
-                let calm = master.heir.is_none()
-                    && !self.host.hangs
-                    && master.heartbeats.hears_majority(&self.host)
-                    && followers.all(|follower| follower.is_level(self.log.last));
-                calm.then_some(master.heartbeats.next_due)
+                let is_steady = master.successor.is_none()
+                    && !self.host.disk_hangs
+                    && master.heartbeats.has_majority_contact(&self.host)
+                    && followers.all(|follower| follower.is_caught_up(self.log.last));
+                is_steady.then_some(master.heartbeats.next_due)
             }
             _ => None,
         };
@@ -147,25 +147,25 @@ impl Replica {
     }
 
     /// Returns true if it leaves mastership to another.
-    pub fn yields(&self) -> bool {
-        self.host.yields
+    pub fn is_yielding(&self) -> bool {
+        self.host.is_yielding
     }
 
     /// Returns true if this replica may lead and never can again: the last ballot of the current
     /// configuration was seen, so none is left to stand for election with. The next configuration
     /// has ballots of its own.
     pub fn lacks_ballots(&self) -> bool {
-        self.membership.configuration.leads(self.host.node) && self.next_ballot().is_none()
+        self.membership.configuration.may_lead(self.host.node) && self.next_ballot().is_none()
     }
 
     /// Returns true if its disk is reported to hang.
-    pub fn hangs(&self) -> bool {
-        self.host.hangs
+    pub fn disk_hangs(&self) -> bool {
+        self.host.disk_hangs
     }
 
     /// Returns the progress of each member; only a master knows that of the others.
     pub fn progress(&self) -> Vec<Progress> {
-        let known = |node: NodeId| node == self.host.node || self.role.replicates();
+        let known = |node: NodeId| node == self.host.node || self.role.is_replicating();
         let saved = |node| if known(node) { self.saved_by(node) } else { None };
         let members = self.membership.configuration.members().iter();
         let progress = |member: &super::configuration::Member| Progress {

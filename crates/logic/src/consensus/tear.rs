@@ -21,7 +21,7 @@
 //! Otherwise the candidate waits for more promises. If all voters have promised, nobody is left to
 //! ask. If those torn under `b` are a save quorum by themselves, the master of `b` among them, the
 //! others' logs can't tell either: after a while the candidate goes on without. In both cases it
-//! takes the highest log there is, and reports it ([`Effect::MayLack`]).
+//! takes the highest log there is, and reports it ([`Effect::PossibleLoss`]).
 //!
 //! A tear is *mended* once a log was adopted after it under a higher ballot, or, under the same,
 //! once the master reported how far its own log went when it learned of this very tear, and all of
@@ -31,16 +31,16 @@ use super::ballot;
 use super::candidate::{Candidate, VoterPromise};
 use super::configuration::Configuration;
 use super::effect::Effect;
-use super::message::{Accepted, Body};
+use super::message::{Body, LogSummary};
 use super::replica::Replica;
-use super::restored::Restored;
+use super::restored::RestoredState;
 use super::role::RoleState;
 use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
-/// Lengths of a lease for which a candidate waits for logs that can't settle the doubt: about ten
-/// seconds by default, for members that start slightly later after a power failure.
-const PATIENCE_LEASES: u64 = 16;
+/// Lengths of a lease for which a candidate waits for logs that can't settle the doubt alone: about
+/// ten seconds by default, for members that start slightly later after a power failure.
+const LOG_WAIT_LEASES: u64 = 16;
 
 /// Id of one torn tail: the position in the log's stream at which it was cut. No two tears of a log
 /// that lost different entries have the same.
@@ -55,25 +55,26 @@ pub(super) struct TornTail {
     ballot: Ballot,
     /// Ballot and index up to which the log must be on disk to lack none of them. `None`: unknown
     /// yet.
-    pub level: Option<(Ballot, LogIndex)>,
+    pub complete_at: Option<(Ballot, LogIndex)>,
 }
 
 impl TornTail {
     /// Builds the tear of a log that counted as accepted under `ballot`.
     pub(super) fn new(tear: Tear, ballot: Ballot) -> TornTail {
-        TornTail { tear, ballot, level: None }
+        TornTail { tear, ballot, complete_at: None }
     }
 
-    /// Returns true if a log accepted under `ballot`, and on disk up to `synced`, lacks nothing any
-    /// more.
-    pub(super) fn is_made_good(&self, ballot: Ballot, synced: LogIndex) -> bool {
-        let level = self.level.is_some_and(|(under, upto)| under == ballot && upto <= synced);
-        ballot > self.ballot || level
+    /// Returns true if a log accepted under `ballot`, and on disk up to `synced`, has all entries
+    /// again.
+    pub(super) fn is_mended_by(&self, ballot: Ballot, synced: LogIndex) -> bool {
+        let is_complete =
+            self.complete_at.is_some_and(|(under, last)| under == ballot && last <= synced);
+        ballot > self.ballot || is_complete
     }
 }
 
-/// Wait for logs that could settle the doubt about torn ones. It outlasts attempts to lead, each of
-/// which is given up after a lease's length.
+/// Wait for logs that could settle the doubt about torn ones. It spans several attempts to lead,
+/// each of which ends after a lease's length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AwaitedLogs {
     since: Millis,
@@ -86,22 +87,21 @@ pub(super) struct AwaitedLogs {
 enum Evidence {
     /// No acknowledged entry is missing.
     Complete,
-    /// Promises are outstanding that may tell.
+    /// Outstanding promises may settle it.
     Awaited,
-    /// Outstanding promises can't tell, though their logs may be longer.
-    Hopeless,
+    /// Outstanding promises can't settle it, though their logs may be longer.
+    Inconclusive,
     /// All voters have promised.
     Exhausted,
 }
 
-impl Restored {
+impl RestoredState {
     /// Returns the tear by which entries may be lost. There is none if nothing was accepted under
-    /// any ballot, or only before the current configuration: what was decided before it is all
-    /// here.
+    /// any ballot, or only before the current configuration: every entry decided before it is here.
     pub(super) fn open_tear(&self) -> Option<Tear> {
         let accepted = self.accepted_ballot;
-        let nothing = accepted == Ballot::default();
-        self.tear.filter(|_| !nothing && !ballot::is_earlier(accepted, self.configuration.id()))
+        let is_unused = accepted == Ballot::default();
+        self.tear.filter(|_| !is_unused && !ballot::is_earlier(accepted, self.configuration.id()))
     }
 }
 
@@ -115,20 +115,20 @@ impl Candidate {
             promises.filter(|promise| promise.torn)
         };
         let mut evidence = Evidence::Complete;
-        for VoterPromise { log: Accepted { ballot, .. }, .. } in torn() {
-            let sharing = torn().filter(|promise| promise.log.ballot == *ballot).count();
+        for VoterPromise { log: LogSummary { ballot, .. }, .. } in torn() {
+            let torn_count = torn().filter(|promise| promise.log.ballot == *ballot).count();
             let master = self.promise_of(ballot.node);
-            if master.is_some_and(|master| !master.torn) || absent + sharing < save {
+            if master.is_some_and(|master| !master.torn) || absent + torn_count < save {
                 continue;
             }
             if absent == 0 {
                 return Evidence::Exhausted;
             }
-            // Assumes that all absent voters came, with their logs whole.
-            if master.is_none() || sharing < save {
+            // Assumes that all absent voters promise, with complete logs.
+            if master.is_none() || torn_count < save {
                 return Evidence::Awaited;
             }
-            evidence = Evidence::Hopeless;
+            evidence = Evidence::Inconclusive;
         }
         evidence
     }
@@ -143,12 +143,12 @@ impl Replica {
 
     /// Returns the voters for whose logs an attempt to lead waits, because the logs at hand were
     /// torn. Empty: it waits for none.
-    pub fn awaited_logs(&self) -> &[NodeId] {
-        self.election.awaited.as_ref().map_or(&[], |awaited| &awaited.voters)
+    pub fn awaited_log_voters(&self) -> &[NodeId] {
+        self.election.awaited_logs.as_ref().map_or(&[], |awaited| &awaited.voters)
     }
 
     /// Sends our accepted log to the promised ballot's node.
-    pub(super) fn tell_promise(&self, log: Accepted, effects: &mut Vec<Effect>) {
+    pub(super) fn send_promise(&self, log: LogSummary, effects: &mut Vec<Effect>) {
         let body = match self.tear() {
             None => Body::Promise { log },
             Some(tear) => Body::TornPromise { log, tear },
@@ -166,26 +166,26 @@ impl Replica {
             return true;
         }
         let now = self.host.now;
-        // The wait of earlier attempts counts: each attempt alone is shorter than the patience.
-        let since = self.election.awaited.as_ref().map_or(now, |awaited| awaited.since);
-        let patience = self.host.clock.length.0.saturating_mul(PATIENCE_LEASES);
-        let late = now.0 >= since.0.saturating_add(patience);
-        if evidence == Evidence::Exhausted || (evidence == Evidence::Hopeless && late) {
+        // The wait of earlier attempts counts: each attempt alone is shorter than the timeout.
+        let since = self.election.awaited_logs.as_ref().map_or(now, |awaited| awaited.since);
+        let timeout_ms = self.host.clock.length.0.saturating_mul(LOG_WAIT_LEASES);
+        let timed_out = now.0 >= since.0.saturating_add(timeout_ms);
+        if evidence == Evidence::Exhausted || (evidence == Evidence::Inconclusive && timed_out) {
             candidate.uncertain = true;
             return true;
         }
         let absent = |voter: &NodeId| candidate.promise_of(*voter).is_none();
         let voters = configuration.voters().filter(absent).collect();
-        self.election.awaited = Some(AwaitedLogs { since, voters });
+        self.election.awaited_logs = Some(AwaitedLogs { since, voters });
         false
     }
 
-    /// Handles a follower that lost the end of its log: what it acknowledged of it no longer
-    /// counts, and it is sent the end of our log, since it can't have had more.
+    /// Handles a follower that lost the end of its log: its acknowledgements of lost entries no
+    /// longer count, and it is sent the last index of our log, since it can't have had more.
     pub(super) fn on_torn_promise(
         &mut self,
         from: NodeId,
-        log: Accepted,
+        log: LogSummary,
         tear: Tear,
         effects: &mut Vec<Effect>,
     ) {
@@ -194,30 +194,31 @@ impl Replica {
             return;
         }
         let RoleState::Master(master) = &mut self.role else { return };
-        let Some(follower) = self.progress.of_mut(from) else { return };
+        let Some(follower) = self.progress.follower_mut(from) else { return };
         follower.saved = follower.saved.min(Some(log.last));
         master.saved.lower(from, log.last);
-        self.send(from, Body::Level { tear, upto: self.log.last }, effects);
+        self.send(from, Body::LogEnd { tear, last: self.log.last }, effects);
     }
 
     /// Repeats a torn promise under the ballot of its master until the master has reported the end
     /// of its log. Under another ballot there will be an adoption.
-    pub(super) fn tell_tear(&self, effects: &mut Vec<Effect>) {
+    pub(super) fn report_tear(&self, effects: &mut Vec<Effect>) {
         let Some(torn) = &self.log.torn else { return };
-        let same = self.log.ballot == self.ballots.promised;
-        let told = torn.level.is_some_and(|(ballot, _)| ballot == self.ballots.promised);
-        if same && !told {
-            self.promise_again(effects);
+        let is_same_ballot = self.log.ballot == self.ballots.promised;
+        let is_reported =
+            torn.complete_at.is_some_and(|(ballot, _)| ballot == self.ballots.promised);
+        if is_same_ballot && !is_reported {
+            self.resend_promise(effects);
         }
     }
 
-    /// Handles the master's report how far a log goes that lacks nothing.
-    pub(super) fn on_level(&mut self, tear: Tear, upto: LogIndex, effects: &mut Vec<Effect>) {
+    /// Handles the master's report of the last index of a complete log.
+    pub(super) fn on_log_end(&mut self, tear: Tear, last: LogIndex, effects: &mut Vec<Effect>) {
         let promised = self.ballots.promised;
         let Some(torn) = &mut self.log.torn else { return };
-        let this = torn.tear == tear || broken(Rule::LevelOfThisTear);
-        if this && self.log.ballot == promised {
-            torn.level = Some((promised, upto));
+        let is_same_tear = torn.tear == tear || broken(Rule::LogEndOfThisTear);
+        if is_same_tear && self.log.ballot == promised {
+            torn.complete_at = Some((promised, last));
             self.log.mend(promised, effects);
         }
     }

@@ -9,7 +9,7 @@
 //! configurations are [`Malformed`].
 
 use super::configuration::{Configuration, MEMBERS_MAX, Member};
-use super::message::{Accepted, Body, Message, ProbeReply};
+use super::message::{Body, LogSummary, Message, ProbeReply};
 use super::tear::Tear;
 use base::cluster::{pack_quorum, unpack_quorum};
 use base::codec::{Malformed, Reader, Writer};
@@ -20,14 +20,14 @@ impl Message {
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_u32(self.configuration.0);
         put_ballot(self.ballot, out);
-        out.put_u8(number(&self.body));
+        out.put_u8(body_number(&self.body));
         match self.body {
             Body::Probe { round } => out.put_u64(round),
-            Body::Probed { round, standing } => {
+            Body::Probed { round, reply } => {
                 out.put_u64(round);
-                out.put_u8(standing.bound.into());
-                out.put_u8(standing.candidate.into());
-                put_log(standing.log, out);
+                out.put_u8(reply.must_abstain.into());
+                out.put_u8(reply.is_candidate.into());
+                put_log(reply.log, out);
             }
             Body::Prepare { released: ballot } | Body::Refused { promised: ballot } => {
                 put_ballot(ballot, out);
@@ -37,37 +37,37 @@ impl Message {
                 put_log(log, out);
                 out.put_u64(tear.0);
             }
-            Body::Level { tear, upto } => {
+            Body::LogEnd { tear, last } => {
                 out.put_u64(tear.0);
-                put_indexes(&[upto], out);
+                put_indexes(&[last], out);
             }
-            Body::Heartbeat { beat, sent, asks, decided, kept } => {
+            Body::Heartbeat { beat, sent, requests_lease, decided, saved_by_all } => {
                 out.put_u64(beat);
                 out.put_u64(sent.0);
-                out.put_u8(asks.into());
+                out.put_u8(requests_lease.into());
                 out.put_u64(decided.0);
-                if kept.0 > 0 {
-                    out.put_u64(kept.0);
+                if saved_by_all.0 > 0 {
+                    out.put_u64(saved_by_all.0);
                 }
             }
-            Body::Granted { beat, sent, asked, .. } => {
+            Body::Granted { beat, sent, grants_lease, .. } => {
                 out.put_u64(beat);
                 out.put_u64(sent.0);
-                out.put_u8(asked.into());
+                out.put_u8(grants_lease.into());
             }
-            Body::Fetch { after: one }
-            | Body::Accepted { upto: one }
-            | Body::Staged { upto: one }
-            | Body::Sent { upto: one }
-            | Body::Gap { last: one }
-            | Body::Decide { upto: one }
-            | Body::Straggling { decided: one } => put_indexes(&[one], out),
-            Body::Fetched { after: from, upto } | Body::Adopt { from, upto } => {
-                put_indexes(&[from, upto], out);
+            Body::Fetch { after: index }
+            | Body::Accepted { last: index }
+            | Body::Staged { last: index }
+            | Body::Sent { last: index }
+            | Body::Gap { last: index }
+            | Body::Decide { last: index }
+            | Body::Straggling { decided: index } => put_indexes(&[index], out),
+            Body::Fetched { after: from, last } | Body::Adopt { from, last } => {
+                put_indexes(&[from, last], out);
             }
-            Body::Accept { after, upto, decided: third }
-            | Body::Learn { after, upto, end: third } => {
-                put_indexes(&[after, upto, third], out);
+            Body::Accept { after, last, decided: third }
+            | Body::Learn { after, last, end: third } => {
+                put_indexes(&[after, last, third], out);
             }
             Body::Behind | Body::HandOver | Body::Outdated | Body::Ended => {}
         }
@@ -77,9 +77,9 @@ impl Message {
     pub fn read(reader: &mut Reader<'_>) -> Result<Message, Malformed> {
         let configuration = ConfigurationId(reader.u32("configuration")?);
         let ballot = take_ballot(reader)?;
-        let number = reader.u8("which message")?;
+        let number = reader.u8("kind of message")?;
         let body = take_body(number, reader)?;
-        if body.values().is_some_and(|(after, upto)| after >= upto) {
+        if body.entry_range().is_some_and(|(after, last)| after >= last) {
             return Err(Malformed("a stretch of values"));
         }
         Ok(Message { configuration, ballot, body })
@@ -87,7 +87,7 @@ impl Message {
 }
 
 /// Returns the number of the body; a number is never reused.
-fn number(body: &Body) -> u8 {
+fn body_number(body: &Body) -> u8 {
     match body {
         Body::Probe { .. } => 0,
         Body::Probed { .. } => 1,
@@ -104,18 +104,18 @@ fn number(body: &Body) -> u8 {
         Body::Gap { .. } => 12,
         Body::Decide { .. } => 13,
         // Messages that only witnesses send and receive have numbers of their own.
-        Body::Heartbeat { kept: LogIndex(1..), .. } => 21,
+        Body::Heartbeat { saved_by_all: LogIndex(1..), .. } => 21,
         Body::Heartbeat { .. } => 14,
-        Body::Granted { full: true, .. } => 22,
+        Body::Granted { is_full: true, .. } => 22,
         Body::Granted { .. } => 15,
         Body::HandOver => 16,
         Body::Outdated => 17,
         Body::Straggling { .. } => 18,
         Body::Learn { .. } => 19,
         Body::Ended => 20,
-        // An older version skips these: a torn log elects nobody there.
+        // An older version skips these: a torn log does not count in elections there.
         Body::TornPromise { .. } => 23,
-        Body::Level { .. } => 24,
+        Body::LogEnd { .. } => 24,
         // It only reports entries that were lost on their way; the next entry reveals them, too.
         Body::Sent { .. } => 25,
     }
@@ -126,49 +126,52 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
         0 => Body::Probe { round: from.u64("round")? },
         1 => {
             let round = from.u64("round")?;
-            let (bound, candidate) = (take_yes(from)?, take_yes(from)?);
-            Body::Probed { round, standing: ProbeReply { bound, candidate, log: take_log(from)? } }
+            let (must_abstain, is_candidate) = (take_bool(from)?, take_bool(from)?);
+            Body::Probed {
+                round,
+                reply: ProbeReply { must_abstain, is_candidate, log: take_log(from)? },
+            }
         }
         2 => Body::Prepare { released: take_ballot(from)? },
         3 => Body::Promise { log: take_log(from)? },
         4 => Body::Refused { promised: take_ballot(from)? },
         5 => Body::Fetch { after: take_index(from)? },
-        6 => Body::Fetched { after: take_index(from)?, upto: take_index(from)? },
+        6 => Body::Fetched { after: take_index(from)?, last: take_index(from)? },
         7 => Body::Behind,
-        8 => Body::Adopt { from: take_index(from)?, upto: take_index(from)? },
+        8 => Body::Adopt { from: take_index(from)?, last: take_index(from)? },
         9 => {
-            let (after, upto) = (take_index(from)?, take_index(from)?);
-            Body::Accept { after, upto, decided: take_index(from)? }
+            let (after, last) = (take_index(from)?, take_index(from)?);
+            Body::Accept { after, last, decided: take_index(from)? }
         }
-        10 => Body::Accepted { upto: take_index(from)? },
-        11 => Body::Staged { upto: take_index(from)? },
+        10 => Body::Accepted { last: take_index(from)? },
+        11 => Body::Staged { last: take_index(from)? },
         12 => Body::Gap { last: take_index(from)? },
-        13 => Body::Decide { upto: take_index(from)? },
+        13 => Body::Decide { last: take_index(from)? },
         14 | 21 => {
             let (beat, sent) = (from.u64("beat")?, Millis(from.u64("sent")?));
-            let (asks, decided) = (take_yes(from)?, take_index(from)?);
-            let kept = if number == 21 { take_index(from)? } else { LogIndex(0) };
-            if number == 21 && kept == LogIndex(0) {
+            let (requests_lease, decided) = (take_bool(from)?, take_index(from)?);
+            let saved_by_all = if number == 21 { take_index(from)? } else { LogIndex(0) };
+            if number == 21 && saved_by_all == LogIndex(0) {
                 return Err(Malformed("what is kept"));
             }
-            Body::Heartbeat { beat, sent, asks, decided, kept }
+            Body::Heartbeat { beat, sent, requests_lease, decided, saved_by_all }
         }
         15 | 22 => {
             let (beat, sent) = (from.u64("beat")?, Millis(from.u64("sent")?));
-            Body::Granted { beat, sent, asked: take_yes(from)?, full: number == 22 }
+            Body::Granted { beat, sent, grants_lease: take_bool(from)?, is_full: number == 22 }
         }
         16 => Body::HandOver,
         17 => Body::Outdated,
         18 => Body::Straggling { decided: take_index(from)? },
         19 => {
-            let (after, upto) = (take_index(from)?, take_index(from)?);
-            Body::Learn { after, upto, end: take_index(from)? }
+            let (after, last) = (take_index(from)?, take_index(from)?);
+            Body::Learn { after, last, end: take_index(from)? }
         }
         20 => Body::Ended,
         23 => Body::TornPromise { log: take_log(from)?, tear: Tear(from.u64("tear")?) },
-        24 => Body::Level { tear: Tear(from.u64("tear")?), upto: take_index(from)? },
-        25 => Body::Sent { upto: take_index(from)? },
-        _ => return Err(Malformed("which message")),
+        24 => Body::LogEnd { tear: Tear(from.u64("tear")?), last: take_index(from)? },
+        25 => Body::Sent { last: take_index(from)? },
+        _ => return Err(Malformed("kind of message")),
     })
 }
 
@@ -190,9 +193,9 @@ impl Configuration {
     /// Reads a configuration; what follows it stays in the reader.
     pub fn read(reader: &mut Reader<'_>) -> Result<Configuration, Malformed> {
         let id = ConfigurationId(reader.u32("configuration")?);
-        let (count, quorum) = unpack_quorum(reader.u32("how many members")?);
+        let (count, quorum) = unpack_quorum(reader.u32("number of members")?);
         if count as usize > MEMBERS_MAX {
-            return Err(Malformed("how many members"));
+            return Err(Malformed("number of members"));
         }
         let mut members = Vec::with_capacity(count as usize);
         for _ in 0..count {
@@ -206,7 +209,7 @@ impl Configuration {
             members.push(Member { node, part });
         }
         Configuration::new(id, members)
-            .and_then(|it| it.with_quorum(quorum))
+            .and_then(|configuration| configuration.with_quorum(quorum))
             .map_err(|_| Malformed("a set of members"))
     }
 }
@@ -220,7 +223,7 @@ fn put_indexes(indexes: &[LogIndex], out: &mut Vec<u8>) {
     indexes.iter().for_each(|index| out.put_u64(index.0));
 }
 
-fn put_log(log: Accepted, out: &mut Vec<u8>) {
+fn put_log(log: LogSummary, out: &mut Vec<u8>) {
     put_ballot(log.ballot, out);
     put_indexes(&[log.last, log.decided], out);
 }
@@ -233,12 +236,12 @@ fn take_index(from: &mut Reader<'_>) -> Result<LogIndex, Malformed> {
     from.u64("index").map(LogIndex)
 }
 
-fn take_log(from: &mut Reader<'_>) -> Result<Accepted, Malformed> {
+fn take_log(from: &mut Reader<'_>) -> Result<LogSummary, Malformed> {
     let ballot = take_ballot(from)?;
-    Ok(Accepted { ballot, last: take_index(from)?, decided: take_index(from)? })
+    Ok(LogSummary { ballot, last: take_index(from)?, decided: take_index(from)? })
 }
 
-fn take_yes(from: &mut Reader<'_>) -> Result<bool, Malformed> {
+fn take_bool(from: &mut Reader<'_>) -> Result<bool, Malformed> {
     match from.u8("yes or no")? {
         0 => Ok(false),
         1 => Ok(true),

@@ -7,8 +7,8 @@
 //!
 //! The host bounds the log that a witness may keep. A witness at the limit is *full* and reports it
 //! with its grants. If no majority is possible without it, the master accepts nothing new from
-//! clients (the node asks [`Replica::waits_for`]). A change of members is still possible: that is
-//! the way out.
+//! clients (the node asks [`Replica::blocking_witness`]). A change of members is still possible:
+//! that is the way out.
 
 use super::effect::Effect;
 use super::master::MasterPhase;
@@ -20,16 +20,17 @@ use base::{LogIndex, Millis, NodeId, Part};
 /// Obligation of a witness to keep entries, and the limit of its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct WitnessLog {
-    /// Index up to which all voters with rows have everything; see [`Replica::kept`].
-    kept: LogIndex,
-    /// True if its log is at the limit.
+    /// Index up to which all voters with rows have everything; see
+    /// [`Replica::reported_saved_by_all`].
+    saved_by_all: LogIndex,
+    /// True if its log has reached the limit.
     pub full: bool,
 }
 
 impl WitnessLog {
     /// Records a master's report that all voters with rows have everything up to here on disk.
-    pub(super) fn hear_kept(&mut self, kept: LogIndex) {
-        self.kept = self.kept.max(kept);
+    pub(super) fn record_saved_by_all(&mut self, saved_by_all: LogIndex) {
+        self.saved_by_all = self.saved_by_all.max(saved_by_all);
     }
 }
 
@@ -37,31 +38,32 @@ impl WitnessLog {
 impl Replica {
     /// Returns the index up to which all voters with rows have everything on disk, as far as a
     /// master reported. The witness need not keep decided entries up to it.
-    pub fn kept(&self) -> LogIndex {
-        self.witness.kept
+    pub fn reported_saved_by_all(&self) -> LogIndex {
+        self.witness.saved_by_all
     }
 
     /// Handles a change of the witness's limit, and reports it to the master at once: a lot may be
     /// written until the next heartbeat.
-    pub(super) fn on_full(&mut self, full: bool, effects: &mut Vec<Effect>) {
-        self.witness.full = full;
-        if let Some(master) = self.role.followed() {
-            let (beat, sent, asked) = (0, Millis(0), false);
-            self.send(master, Body::Granted { beat, sent, asked, full }, effects);
+    pub(super) fn on_full(&mut self, is_full: bool, effects: &mut Vec<Effect>) {
+        self.witness.full = is_full;
+        if let Some(master) = self.role.followed_master() {
+            let (beat, sent, grants_lease) = (0, Millis(0), false);
+            self.send(master, Body::Granted { beat, sent, grants_lease, is_full }, effects);
         }
     }
 
     /// Returns, at the master, the index that all voters with rows have on disk; 0 if the group has
     /// no witness.
-    pub(super) fn kept_by_all(&self) -> LogIndex {
+    pub(super) fn saved_by_all(&self) -> LogIndex {
         let members = self.membership.configuration.members();
-        if !self.role.replicates() || !members.iter().any(|member| member.part == Part::Witness) {
+        if !self.role.is_replicating() || !members.iter().any(|member| member.part == Part::Witness)
+        {
             return LogIndex(0);
         }
         if broken(Rule::KeptByAll) {
             return self.log.decided;
         }
-        let voters = members.iter().filter(|member| member.part.leads());
+        let voters = members.iter().filter(|member| member.part.can_lead());
         let saved = voters.map(|member| self.saved_by(member.node).unwrap_or_default());
         saved.min().unwrap_or_default()
     }
@@ -71,18 +73,18 @@ impl Replica {
         if node == self.host.node {
             return self.log.synced;
         }
-        self.progress.of(node)?.saved
+        self.progress.follower(node)?.saved
     }
 
     /// Returns, at the master, a witness that is full, if no majority is possible without full
     /// ones.
-    pub fn waits_for(&self) -> Option<NodeId> {
+    pub fn blocking_witness(&self) -> Option<NodeId> {
         let master = self.role.master().filter(|master| master.phase == MasterPhase::Leading)?;
         let full = self.progress.followers.iter().find(|follower| follower.full)?.node;
-        let heard = |node| master.heartbeats.heard_within_lease(node, &self.host);
-        let is_full = |node| self.progress.of(node).is_some_and(|follower| follower.full);
+        let answers = |node| master.heartbeats.answered_within_lease(node, &self.host);
+        let is_full = |node| self.progress.follower(node).is_some_and(|follower| follower.full);
         let configuration = &self.membership.configuration;
-        let able = configuration.voters().filter(|node| heard(*node) && !is_full(*node));
-        (able.count() < configuration.quorums().save).then_some(full)
+        let responsive = configuration.voters().filter(|node| answers(*node) && !is_full(*node));
+        (responsive.count() < configuration.quorums().save).then_some(full)
     }
 }

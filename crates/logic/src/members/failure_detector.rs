@@ -43,7 +43,7 @@ pub enum Event {
         node: NodeId,
     },
     /// A link ended.
-    Broken {
+    Disconnected {
         /// Node at the other end.
         node: NodeId,
         /// The time.
@@ -103,22 +103,22 @@ pub enum Effect {
 #[derive(Clone, Debug)]
 struct NodeRecord {
     /// Time since which there is no link. `None`: there is one.
-    unlinked: Option<Millis>,
+    unlinked_since: Option<Millis>,
     misses: u32,
-    pace: NodeLatency,
-    doubt: Option<Doubt>,
-    /// Time at which it was last trusted again, and the number of good probes that took. `None`:
-    /// never.
+    latency: NodeLatency,
+    suspicion: Option<Suspicion>,
+    /// Time at which the last suspicion ended, and the number of good probes that this required.
+    /// `None`: never.
     recovered: Option<(Millis, u32)>,
-    told: Health,
+    reported: Health,
 }
 
-/// Doubt about a node with a link, and the probes that end it.
+/// Suspicion of a node with a link, and the probes that end it.
 #[derive(Clone, Copy, Debug)]
-struct Doubt {
-    good: u32,
-    needed: u32,
-    probe_at: Millis,
+struct Suspicion {
+    good_probes: u32,
+    probes_needed: u32,
+    next_probe: Millis,
 }
 
 /// Failure detector of one node for all others.
@@ -134,25 +134,25 @@ impl FailureDetector {
     }
 
     /// Returns the health of this node; an unknown node is down.
-    pub fn standing(&self, node: NodeId) -> Health {
-        self.nodes.get(&node).map_or(Health::Down, |known| known.told)
+    pub fn health(&self, node: NodeId) -> Health {
+        self.nodes.get(&node).map_or(Health::Down, |record| record.reported)
     }
 
     /// Returns true if requests to the node give reason for doubt, though there may be a link to
     /// it.
-    pub fn doubts(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_some_and(|known| known.doubt.is_some())
+    pub fn is_suspected(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|record| record.suspicion.is_some())
     }
 
     /// Returns the members in whose place another node is asked.
-    pub fn down(&self) -> BTreeSet<NodeId> {
-        let shunned = self.nodes.iter().filter(|(_, known)| known.told != Health::Up);
-        shunned.map(|(node, _)| *node).collect()
+    pub fn down_nodes(&self) -> BTreeSet<NodeId> {
+        let unhealthy = self.nodes.iter().filter(|(_, record)| record.reported != Health::Up);
+        unhealthy.map(|(node, _)| *node).collect()
     }
 
     /// Returns all other members and their health, by node.
     pub fn all(&self) -> impl Iterator<Item = (NodeId, Health)> {
-        self.nodes.iter().map(|(node, known)| (*node, known.told))
+        self.nodes.iter().map(|(node, record)| (*node, record.reported))
     }
 
     /// Handles an observation; appends the effects.
@@ -161,115 +161,116 @@ impl FailureDetector {
             Event::Members { nodes, now } => {
                 self.nodes.retain(|node, _| nodes.contains(node));
                 for node in nodes {
-                    self.nodes.entry(node).or_insert_with(|| NodeRecord::unheard_of(now));
+                    self.nodes.entry(node).or_insert_with(|| NodeRecord::new(now));
                 }
                 now
             }
             Event::Connected { node } => {
-                self.connected(node, effects);
+                self.on_connected(node, effects);
                 return;
             }
-            Event::Broken { node, now } => {
-                if let Some(known) = self.nodes.get_mut(&node) {
-                    known.unlinked = known.unlinked.or(Some(now));
+            Event::Disconnected { node, now } => {
+                if let Some(record) = self.nodes.get_mut(&node) {
+                    record.unlinked_since = record.unlinked_since.or(Some(now));
                 }
                 now
             }
             Event::Answered { node, after, now } => {
-                self.answered(node, after, now);
+                self.on_answered(node, after, now);
                 now
             }
             Event::Failed { node, now } => {
-                self.missed(node, None, now);
+                self.on_missed(node, None, now);
                 now
             }
             Event::Unanswered { node, after, now } => {
-                self.missed(node, Some(after), now);
+                self.on_missed(node, Some(after), now);
                 now
             }
             Event::Tick { now } => {
-                self.probe(now, effects);
+                self.send_probes(now, effects);
                 now
             }
         };
-        self.tell(now, effects);
+        self.report_changes(now, effects);
     }
 
     /// Handles a new link: the node runs and is a member, and earlier trouble may be gone, as after
     /// a restart.
-    fn connected(&mut self, node: NodeId, effects: &mut Vec<Effect>) {
-        let Some(known) = self.nodes.get_mut(&node) else { return };
-        if known.unlinked.take().is_some() {
-            known.misses = 0;
-            known.pace.forget();
-            known.doubt = None;
+    fn on_connected(&mut self, node: NodeId, effects: &mut Vec<Effect>) {
+        let Some(record) = self.nodes.get_mut(&node) else { return };
+        if record.unlinked_since.take().is_some() {
+            record.misses = 0;
+            record.latency.reset();
+            record.suspicion = None;
         }
-        let to = if known.doubt.is_some() { Health::Suspect } else { Health::Up };
-        if std::mem::replace(&mut known.told, to) != to {
+        let to = if record.suspicion.is_some() { Health::Suspect } else { Health::Up };
+        if std::mem::replace(&mut record.reported, to) != to {
             effects.push(Effect::Changed { node, to });
         }
     }
 
-    fn answered(&mut self, node: NodeId, after: Millis, now: Millis) {
-        let others = self.others(node);
-        let Some(known) = self.nodes.get_mut(&node) else { return };
-        known.misses = 0;
-        known.pace.took(after);
-        match &mut known.doubt {
-            None if known.pace.is_slow(&others) => known.begin_doubt(now),
+    fn on_answered(&mut self, node: NodeId, after: Millis, now: Millis) {
+        let other_latencies = self.other_latencies(node);
+        let Some(record) = self.nodes.get_mut(&node) else { return };
+        record.misses = 0;
+        record.latency.record(after);
+        match &mut record.suspicion {
+            None if record.latency.is_slow(&other_latencies) => record.begin_suspicion(now),
             None => {}
-            Some(doubt) => {
-                let good = NodeLatency::is_usual(after, &others);
-                doubt.good = if good { doubt.good + 1 } else { 0 };
-                if doubt.good >= doubt.needed {
-                    known.recovered = Some((now, doubt.needed));
-                    known.doubt = None;
-                    known.pace.forget();
+            Some(suspicion) => {
+                let good = NodeLatency::is_normal(after, &other_latencies);
+                suspicion.good_probes = if good { suspicion.good_probes + 1 } else { 0 };
+                if suspicion.good_probes >= suspicion.probes_needed {
+                    record.recovered = Some((now, suspicion.probes_needed));
+                    record.suspicion = None;
+                    record.latency.reset();
                 }
             }
         }
     }
 
-    fn missed(&mut self, node: NodeId, after: Option<Millis>, now: Millis) {
-        let others = self.others(node);
-        let Some(known) = self.nodes.get_mut(&node) else { return };
-        known.misses = known.misses.saturating_add(1);
+    fn on_missed(&mut self, node: NodeId, after: Option<Millis>, now: Millis) {
+        let other_latencies = self.other_latencies(node);
+        let Some(record) = self.nodes.get_mut(&node) else { return };
+        record.misses = record.misses.saturating_add(1);
         if let Some(after) = after {
-            known.pace.took(after);
+            record.latency.record(after);
         }
-        match &mut known.doubt {
-            Some(doubt) => doubt.good = 0,
-            None if known.misses >= MISSES_MAX || known.pace.is_slow(&others) => {
-                known.begin_doubt(now);
+        match &mut record.suspicion {
+            Some(suspicion) => suspicion.good_probes = 0,
+            None if record.misses >= MISSES_MAX || record.latency.is_slow(&other_latencies) => {
+                record.begin_suspicion(now);
             }
             None => {}
         }
     }
 
-    /// Returns the latencies of all other trusted nodes.
-    fn others(&self, node: NodeId) -> Vec<NodeLatency> {
-        // Nodes in doubt do not count: a slow one must not make slowness the norm.
-        let others = self.nodes.iter().filter(|(other, known)| {
-            **other != node && known.doubt.is_none() && known.unlinked.is_none()
+    /// Returns the latencies of all other nodes that have a link and are not suspect.
+    fn other_latencies(&self, node: NodeId) -> Vec<NodeLatency> {
+        // Suspects do not count: a slow node must not raise the median.
+        let trusted = self.nodes.iter().filter(|(other, record)| {
+            **other != node && record.suspicion.is_none() && record.unlinked_since.is_none()
         });
-        others.map(|(_, known)| known.pace).collect()
+        trusted.map(|(_, record)| record.latency).collect()
     }
 
-    fn probe(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        for (node, known) in &mut self.nodes {
-            if let Some(doubt) = known.doubt.as_mut().filter(|doubt| doubt.probe_at <= now)
-                && known.unlinked.is_none()
+    fn send_probes(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        for (node, record) in &mut self.nodes {
+            if let Some(suspicion) =
+                record.suspicion.as_mut().filter(|suspicion| suspicion.next_probe <= now)
+                && record.unlinked_since.is_none()
             {
-                doubt.probe_at = Millis(now.0.saturating_add(PROBE_EVERY.0));
+                suspicion.next_probe = Millis(now.0.saturating_add(PROBE_EVERY.0));
                 effects.push(Effect::Probe { node: *node });
             }
         }
     }
 
-    fn tell(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        for (node, known) in &mut self.nodes {
-            let to = known.standing(now);
-            if std::mem::replace(&mut known.told, to) != to {
+    fn report_changes(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        for (node, record) in &mut self.nodes {
+            let to = record.health(now);
+            if std::mem::replace(&mut record.reported, to) != to {
                 effects.push(Effect::Changed { node: *node, to });
             }
         }
@@ -277,35 +278,35 @@ impl FailureDetector {
 }
 
 impl NodeRecord {
-    /// Returns the state of a member without a link so far: it is given time to be reached.
-    fn unheard_of(now: Millis) -> NodeRecord {
+    /// Returns the state of a member without a link so far: suspect until the timeout for a link.
+    fn new(now: Millis) -> NodeRecord {
         NodeRecord {
-            unlinked: Some(now),
+            unlinked_since: Some(now),
             misses: 0,
-            pace: NodeLatency::default(),
-            doubt: None,
+            latency: NodeLatency::default(),
+            suspicion: None,
             recovered: None,
-            told: Health::Suspect,
+            reported: Health::Suspect,
         }
     }
 
-    fn standing(&self, now: Millis) -> Health {
-        match self.unlinked {
-            // Only a link ends `Down`, not a clock that stands still.
+    fn health(&self, now: Millis) -> Health {
+        match self.unlinked_since {
+            // Only a link ends `Down`, not a stopped clock.
             Some(since) if now.0.saturating_sub(since.0) >= DOWN_AFTER.0 => Health::Down,
-            Some(_) if self.told == Health::Down => Health::Down,
+            Some(_) if self.reported == Health::Down => Health::Down,
             Some(_) => Health::Suspect,
-            None if self.doubt.is_some() => Health::Suspect,
+            None if self.suspicion.is_some() => Health::Suspect,
             None => Health::Up,
         }
     }
 
-    fn begin_doubt(&mut self, now: Millis) {
+    fn begin_suspicion(&mut self, now: Millis) {
         let relapse = self.recovered.filter(|(at, _)| now.0 < at.0 + RELAPSE_WITHIN.0);
-        let needed = match relapse {
+        let probes_needed = match relapse {
             Some((_, before)) => (before * 2).min(PROBES_GOOD_MAX),
             None => PROBES_GOOD,
         };
-        self.doubt = Some(Doubt { good: 0, needed, probe_at: now });
+        self.suspicion = Some(Suspicion { good_probes: 0, probes_needed, next_probe: now });
     }
 }

@@ -4,10 +4,9 @@ use base::Millis;
 
 /// Answers needed before a node is compared with others.
 const SAMPLES_MIN: u32 = 8;
-/// Factor by which a slow node's latency exceeds that of the others,
+/// Factor by which the latency of a slow node exceeds the median of the other nodes.
 const SLOW_TIMES: u64 = 8;
-/// and the least latency of a slow node: below it, being slower than others is no reason to ask
-/// another node.
+/// Minimum latency of a slow node in microseconds: a node below it is never replaced by a fallback.
 const SLOW_MIN_MICROS: u64 = 100_000;
 
 /// Moving average of a node's latency: each new answer counts an eighth.
@@ -19,7 +18,7 @@ pub(super) struct NodeLatency {
 
 impl NodeLatency {
     /// Adds the time of an answer, or the time waited without one.
-    pub(super) fn took(&mut self, after: Millis) {
+    pub(super) fn record(&mut self, after: Millis) {
         // More than an hour is no useful latency any more; the bound keeps the arithmetic in range.
         let micros = after.0.min(3_600_000) * 1_000;
         self.micros = if self.samples == 0 { micros } else { self.micros / 8 * 7 + micros / 8 };
@@ -27,30 +26,30 @@ impl NodeLatency {
     }
 
     /// Resets the statistic to that of a node without trouble.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = NodeLatency::default();
     }
 
-    /// Returns true if this node is slow compared with the others. At least two others must be
-    /// known: with one, nobody could say which of the two is usual.
+    /// Returns true if this node is slow compared with the other nodes. Requires the latencies of
+    /// at least two others: with one, it is undecidable which of the two is slow.
     pub(super) fn is_slow(&self, others: &[NodeLatency]) -> bool {
         if self.samples < SAMPLES_MIN || self.micros <= SLOW_MIN_MICROS {
             return false;
         }
-        usual(others).is_some_and(|usual| self.micros > usual.saturating_mul(SLOW_TIMES))
+        median(others).is_some_and(|median| self.micros > median.saturating_mul(SLOW_TIMES))
     }
 
     /// Returns true if one answer is fast enough for a node that counted as slow.
-    pub(super) fn is_usual(after: Millis, others: &[NodeLatency]) -> bool {
-        let bound = usual(others).map_or(0, |usual| usual.saturating_mul(SLOW_TIMES / 2));
+    pub(super) fn is_normal(after: Millis, others: &[NodeLatency]) -> bool {
+        let bound = median(others).map_or(0, |median| median.saturating_mul(SLOW_TIMES / 2));
         after.0.saturating_mul(1_000) <= bound.max(SLOW_MIN_MICROS / 2)
     }
 }
 
 /// Returns the median of the known latencies, the lower of two.
-fn usual(others: &[NodeLatency]) -> Option<u64> {
-    let known = others.iter().filter(|pace| pace.samples >= SAMPLES_MIN);
-    let mut known: Vec<_> = known.map(|pace| pace.micros).collect();
+fn median(others: &[NodeLatency]) -> Option<u64> {
+    let known = others.iter().filter(|latency| latency.samples >= SAMPLES_MIN);
+    let mut known: Vec<_> = known.map(|latency| latency.micros).collect();
     known.sort_unstable();
     if known.len() < 2 { None } else { Some(known[(known.len() - 1) / 2]) }
 }

@@ -28,7 +28,7 @@ stories!(
 
 #[derive(Default)]
 struct Stage {
-    watch: FailureDetector,
+    detector: FailureDetector,
     now: Millis,
 }
 
@@ -53,7 +53,7 @@ impl Runner for Stage {
             name => {
                 let event = |node| match name {
                     "connected" => Ok(Event::Connected { node }),
-                    "broken" => Ok(Event::Broken { node, now }),
+                    "broken" => Ok(Event::Disconnected { node, now }),
                     "answered" => Ok(Event::Answered { node, after, now }),
                     "failed" => Ok(Event::Failed { node, now }),
                     "unanswered" => Ok(Event::Unanswered { node, after, now }),
@@ -63,13 +63,13 @@ impl Runner for Stage {
             }
         };
         for event in events.iter().cycle().take(events.len() * times) {
-            self.watch.step(event.clone(), &mut effects);
+            self.detector.step(event.clone(), &mut effects);
         }
-        Ok(effects.iter().map(words).collect())
+        Ok(effects.iter().map(effect_text).collect())
     }
 }
 
-fn words(effect: &Effect) -> String {
+fn effect_text(effect: &Effect) -> String {
     match effect {
         Effect::Changed { node, to } => format!("node {} is {to:?}\n", node.0),
         Effect::Probe { node } => format!("probe {}\n", node.0),
@@ -90,29 +90,29 @@ proptest! {
     /// Checks any observations in any order: a node without a link is not up; every change is
     /// reported once; and when all is well again, all are trusted again within a minute.
     #[test]
-    fn no_verdict_without_evidence_and_none_for_ever(
+    fn failure_detector_suspects_only_on_evidence_and_recovers(
         events in proptest::collection::vec(event(), 0..200),
     ) {
-        let mut watch = FailureDetector::new();
+        let mut detector = FailureDetector::new();
         let nodes: BTreeSet<_> = (1..5).map(NodeId).collect();
         let mut linked = BTreeSet::new();
         let mut evidence = BTreeSet::new();
-        let mut told: std::collections::BTreeMap<_, _> =
+        let mut reported: std::collections::BTreeMap<_, _> =
             nodes.iter().map(|node| (*node, Health::Suspect)).collect();
         let mut now = Millis(0);
         let mut effects = Vec::new();
-        watch.step(Event::Members { nodes: nodes.clone(), now }, &mut effects);
-        for (what, node, after, passed) in events {
+        detector.step(Event::Members { nodes: nodes.clone(), now }, &mut effects);
+        for (kind, node, after, elapsed) in events {
             let (node, after) = (NodeId(node), Millis(after));
-            now = Millis(now.0 + passed);
-            let event = match what {
+            now = Millis(now.0 + elapsed);
+            let event = match kind {
                 0..=1 => {
                     linked.insert(node);
                     Event::Connected { node }
                 }
                 2 => {
                     linked.remove(&node);
-                    Event::Broken { node, now }
+                    Event::Disconnected { node, now }
                 }
                 3..=6 => {
                     if after.0 > 100 {
@@ -131,32 +131,32 @@ proptest! {
                 _ => Event::Tick { now },
             };
             effects.clear();
-            watch.step(event, &mut effects);
+            detector.step(event, &mut effects);
             for effect in &effects {
                 if let Effect::Changed { node, to } = effect {
-                    prop_assert_ne!(told.insert(*node, *to), Some(*to), "told twice");
+                    prop_assert_ne!(reported.insert(*node, *to), Some(*to), "told twice");
                 }
             }
-            for (node, standing) in watch.all() {
-                prop_assert_eq!(told[&node], standing, "every change is told");
+            for (node, standing) in detector.all() {
+                prop_assert_eq!(reported[&node], standing, "every change is told");
                 prop_assert!(standing != Health::Up || linked.contains(&node));
-                let innocent = linked.contains(&node) && !evidence.contains(&node);
-                prop_assert!(!innocent || standing == Health::Up, "{node} is {standing:?}");
+                let is_unsuspicious = linked.contains(&node) && !evidence.contains(&node);
+                prop_assert!(!is_unsuspicious || standing == Health::Up, "{node} is {standing:?}");
             }
         }
         for node in &nodes {
-            watch.step(Event::Connected { node: *node }, &mut effects);
+            detector.step(Event::Connected { node: *node }, &mut effects);
         }
         for _ in 0..120 {
             now = Millis(now.0 + 500);
             effects.clear();
-            watch.step(Event::Tick { now }, &mut effects);
+            detector.step(Event::Tick { now }, &mut effects);
             for effect in effects.clone() {
                 if let Effect::Probe { node } = effect {
-                    watch.step(Event::Answered { node, after: Millis(1), now }, &mut effects);
+                    detector.step(Event::Answered { node, after: Millis(1), now }, &mut effects);
                 }
             }
         }
-        prop_assert_eq!(watch.down(), BTreeSet::new());
+        prop_assert_eq!(detector.down_nodes(), BTreeSet::new());
     }
 }

@@ -23,10 +23,10 @@ mod read;
 mod replicas;
 mod write;
 
-pub use needs::{Excess, FetchNeeds, FetchWish, StoreNeeds, StoreWish};
-pub use read::{Fetch, FetchEffect, FetchEvent, Fetched, Versions};
+pub use needs::{FetchNeeds, FetchQuorums, QuorumError, StoreNeeds, StoreQuorums};
+pub use read::{Fetch, FetchEffect, FetchEvent, FetchOutcome, Versions};
 pub use replicas::Replicas;
-pub use write::{Store, StoreEffect, StoreEvent, Stored};
+pub use write::{Store, StoreEffect, StoreEvent, StoreOutcome};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Requested quorums of a read, with the bucket's properties filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FetchWish {
+pub struct FetchQuorums {
     /// Number of replicas that must answer.
     pub r: Quorum,
     /// Number of primaries among them.
@@ -21,7 +21,7 @@ pub struct FetchWish {
 
 /// Requested quorums of a write, with the bucket's properties filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreWish {
+pub struct StoreQuorums {
     /// Number of replicas that must have taken it.
     pub w: Quorum,
     /// Number of replicas that must have synced it.
@@ -42,7 +42,7 @@ pub struct FetchNeeds {
     /// Number of nodes that must answer.
     pub node_confirms: u8,
     /// Number of replicas holding nothing that are enough to report that. `None`: all must answer.
-    pub nothing_at: Option<u8>,
+    pub notfound_quorum: Option<u8>,
     /// True if a replica that holds nothing counts towards `r`.
     pub notfound_ok: bool,
 }
@@ -62,78 +62,82 @@ pub struct StoreNeeds {
 
 /// Error of a request for more replicas than a key has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Excess {
+pub struct QuorumError {
     /// Requirements that are too high.
     pub shares: Vec<Share>,
     /// Number of copies of the bucket's keys.
     pub n: u8,
 }
 
-impl fmt::Display for Excess {
+impl fmt::Display for QuorumError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<_> = self.shares.iter().map(|share| share.word()).collect();
-        write!(f, "{} can't be more than n_val, which is {}", words.join(", "), self.n)
+        let names: Vec<_> = self.shares.iter().map(|share| share.name()).collect();
+        write!(f, "{} can't be more than n_val, which is {}", names.join(", "), self.n)
     }
 }
 
-impl FetchWish {
+impl FetchQuorums {
     /// Returns the numbers for a bucket of `n` copies on a ring of `nodes` nodes.
     ///
     /// If there are fewer nodes than copies, each node is a replica and `quorum` and `all` refer to
     /// those: a single node answers alone. Only `node_confirms` is never lowered: it demands
     /// different machines.
-    pub fn needs(&self, n: u8, nodes: usize) -> Result<FetchNeeds, Excess> {
-        let asked = [(Share::R, self.r), (Share::Pr, self.pr)];
-        check(n, &asked, self.node_confirms)?;
-        let replicas = replicas(n, nodes);
-        let of = |wish: Quorum| lowered(wish, n, replicas);
+    pub fn needs(&self, n: u8, nodes: usize) -> Result<FetchNeeds, QuorumError> {
+        let requested = [(Share::R, self.r), (Share::Pr, self.pr)];
+        check_shares(n, &requested, self.node_confirms)?;
+        let replicas = replica_count(n, nodes);
+        let resolved = |quorum: Quorum| resolve(quorum, n, replicas);
         Ok(FetchNeeds {
-            r: of(self.r).max(1),
-            pr: of(self.pr),
+            r: resolved(self.r).max(1),
+            pr: resolved(self.pr),
             node_confirms: self.node_confirms,
-            nothing_at: self.basic_quorum.then_some(replicas / 2 + 1),
+            notfound_quorum: self.basic_quorum.then_some(replicas / 2 + 1),
             notfound_ok: self.notfound_ok,
         })
     }
 }
 
-impl StoreWish {
+impl StoreQuorums {
     /// Returns the numbers for a bucket of `n` copies on a ring of `nodes` nodes; see
-    /// [`FetchWish::needs`]. At least one replica always syncs a write before it is reported
+    /// [`FetchQuorums::needs`]. At least one replica always syncs a write before it is reported
     /// stored.
-    pub fn needs(&self, n: u8, nodes: usize) -> Result<StoreNeeds, Excess> {
-        let asked = [(Share::W, self.w), (Share::Dw, self.dw), (Share::Pw, self.pw)];
-        check(n, &asked, self.node_confirms)?;
-        let replicas = replicas(n, nodes);
-        let of = |wish: Quorum| lowered(wish, n, replicas);
+    pub fn needs(&self, n: u8, nodes: usize) -> Result<StoreNeeds, QuorumError> {
+        let requested = [(Share::W, self.w), (Share::Dw, self.dw), (Share::Pw, self.pw)];
+        check_shares(n, &requested, self.node_confirms)?;
+        let replicas = replica_count(n, nodes);
+        let resolved = |quorum: Quorum| resolve(quorum, n, replicas);
         Ok(StoreNeeds {
-            w: of(self.w).max(1),
-            dw: of(self.dw).max(1),
-            pw: of(self.pw),
+            w: resolved(self.w).max(1),
+            dw: resolved(self.dw).max(1),
+            pw: resolved(self.pw),
             node_confirms: self.node_confirms,
         })
     }
 }
 
 /// Returns the number of replicas that can exist.
-fn replicas(n: u8, nodes: usize) -> u8 {
+fn replica_count(n: u8, nodes: usize) -> u8 {
     n.min(u8::try_from(nodes).unwrap_or(u8::MAX)).max(1)
 }
 
 /// Resolves a quorum of `n` replicas where only `replicas` exist: a number is capped at those, a
 /// word refers to them.
-fn lowered(wish: Quorum, n: u8, replicas: u8) -> u8 {
-    match wish {
+fn resolve(quorum: Quorum, n: u8, replicas: u8) -> u8 {
+    match quorum {
         Quorum::Number(number) => number.min(n).min(replicas),
-        word => word.of(replicas),
+        symbol => symbol.size_for(replicas),
     }
 }
 
-fn check(n: u8, asked: &[(Share, Quorum)], node_confirms: u8) -> Result<(), Excess> {
-    let excessive = |(share, wish): &(Share, Quorum)| (wish.of(n) > n).then_some(*share);
-    let mut shares: Vec<_> = asked.iter().filter_map(excessive).collect();
+fn check_shares(
+    n: u8,
+    requested: &[(Share, Quorum)],
+    node_confirms: u8,
+) -> Result<(), QuorumError> {
+    let excessive = |(share, quorum): &(Share, Quorum)| (quorum.size_for(n) > n).then_some(*share);
+    let mut shares: Vec<_> = requested.iter().filter_map(excessive).collect();
     if node_confirms > n {
         shares.push(Share::NodeConfirms);
     }
-    if shares.is_empty() { Ok(()) } else { Err(Excess { shares, n }) }
+    if shares.is_empty() { Ok(()) } else { Err(QuorumError { shares, n }) }
 }

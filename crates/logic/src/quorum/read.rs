@@ -15,7 +15,7 @@ pub trait Versions: Clone + PartialEq {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FetchEvent<V> {
     /// First event, once.
-    Begun,
+    Started,
     /// A replica answers with what it has. `None`: nothing.
     Answered {
         /// Replica that answered.
@@ -33,8 +33,8 @@ pub enum FetchEvent<V> {
         /// Replica that is late.
         by: NodeId,
     },
-    /// The request's time is up. After the answer: nobody waits for the rest any longer.
-    OutOfTime,
+    /// The request's time is up. After the answer: the remaining answers are not awaited.
+    TimedOut,
 }
 
 /// Effect of a step, to be carried out in this order.
@@ -45,10 +45,10 @@ pub enum FetchEffect<V> {
         /// Node to ask.
         node: NodeId,
         /// Primary in whose place it is asked. `None`: it is a primary itself.
-        instead_of: Option<NodeId>,
+        fallback_for: Option<NodeId>,
     },
     /// Answer the caller; once.
-    Done(Fetched<V>),
+    Done(FetchOutcome<V>),
     /// Send this primary the merged value, of which it lacks a part.
     Repair {
         /// Primary to repair.
@@ -62,15 +62,15 @@ pub enum FetchEffect<V> {
 
 /// Outcome of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fetched<V> {
+pub enum FetchOutcome<V> {
     /// Merged value of the replicas that answered.
     Found(V),
     /// No replica that answered holds anything.
-    Nothing,
+    NotFound,
     /// Too few replicas can answer.
     TooFew(Shortfall),
     /// Too few replicas answered in time.
-    OutOfTime(Shortfall),
+    TimedOut(Shortfall),
 }
 
 /// Number of answers, and of those by primaries.
@@ -84,8 +84,8 @@ struct AnswerCount {
 #[derive(Clone, Debug)]
 pub struct Fetch<V> {
     needs: FetchNeeds,
-    asking: ReplicaCalls,
-    heard: BTreeMap<NodeId, Option<V>>,
+    calls: ReplicaCalls,
+    answers: BTreeMap<NodeId, Option<V>>,
     done: bool,
     finished: bool,
 }
@@ -93,8 +93,8 @@ pub struct Fetch<V> {
 impl<V: Versions> Fetch<V> {
     /// Builds a read from these replicas.
     pub fn new(needs: FetchNeeds, replicas: Replicas) -> Fetch<V> {
-        let heard = BTreeMap::new();
-        Fetch { needs, asking: ReplicaCalls::new(replicas), heard, done: false, finished: false }
+        let answers = BTreeMap::new();
+        Fetch { needs, calls: ReplicaCalls::new(replicas), answers, done: false, finished: false }
     }
 
     /// Returns true if the last effect was emitted.
@@ -107,32 +107,32 @@ impl<V: Versions> Fetch<V> {
         if self.finished {
             return;
         }
-        let in_time = event != FetchEvent::OutOfTime;
-        let asks = match event {
-            FetchEvent::Begun => self.asking.begin(),
+        let in_time = event != FetchEvent::TimedOut;
+        let requests = match event {
+            FetchEvent::Started => self.calls.begin(),
             FetchEvent::Answered { by, versions } => {
-                if self.asking.answered(by) {
-                    self.heard.insert(by, versions);
+                if self.calls.record_answer(by) {
+                    self.answers.insert(by, versions);
                 }
                 Vec::new()
             }
-            FetchEvent::Failed { by } => self.asking.failed(by).into_iter().collect(),
-            FetchEvent::Late { by } => self.asking.late(by).into_iter().collect(),
-            FetchEvent::OutOfTime => {
-                self.asking.give_up();
+            FetchEvent::Failed { by } => self.calls.record_failure(by).into_iter().collect(),
+            FetchEvent::Late { by } => self.calls.record_late(by).into_iter().collect(),
+            FetchEvent::TimedOut => {
+                self.calls.fail_outstanding();
                 Vec::new()
             }
         };
-        effects.extend(asks.into_iter().map(told));
+        effects.extend(requests.into_iter().map(to_effect));
         if !self.done
             && let Some(outcome) = self.outcome(in_time)
         {
             self.done = true;
             effects.push(FetchEffect::Done(outcome));
         }
-        // Repaired only now: an earlier merge may lack what a late primary has, and would repair
-        // twice.
-        if self.asking.open() == 0 {
+        // Repaired only now: an earlier merge may lack the value of a late primary, and would
+        // repair twice.
+        if self.calls.outstanding() == 0 {
             self.finished = true;
             self.repair(effects);
             effects.push(FetchEffect::Finished);
@@ -140,45 +140,46 @@ impl<V: Versions> Fetch<V> {
     }
 
     /// Returns the answer to the caller. `None`: not certain yet.
-    fn outcome(&self, in_time: bool) -> Option<Fetched<V>> {
+    fn outcome(&self, in_time: bool) -> Option<FetchOutcome<V>> {
         let counted = self.count(|versions| versions.is_some() || self.needs.notfound_ok);
         if self.shortfall(counted).is_none() {
-            return Some(self.merged().map_or(Fetched::Nothing, Fetched::Found));
+            return Some(self.merged().map_or(FetchOutcome::NotFound, FetchOutcome::Found));
         }
-        let nothing = self.heard.values().all(Option::is_none);
-        // `basic_quorum`: a majority without the key spares the wait for the slowest.
-        let enough = self.needs.nothing_at.is_some_and(|at| self.heard.len() >= usize::from(at));
-        if nothing && enough {
-            return Some(Fetched::Nothing);
+        let all_empty = self.answers.values().all(Option::is_none);
+        // `basic_quorum`: a majority without the key avoids the wait for the slowest replica.
+        let is_basic_quorum =
+            self.needs.notfound_quorum.is_some_and(|at| self.answers.len() >= usize::from(at));
+        if all_empty && is_basic_quorum {
+            return Some(FetchOutcome::NotFound);
         }
         // After the time is up no node is awaited, so a shortfall is final.
-        let short = self.shortfall(self.hoped(counted))?;
-        if nothing {
-            // The answer "nothing" by all required replicas counts as well, and may still come.
-            let heard = self.count(|_| true);
-            if self.shortfall(heard).is_none() {
-                return Some(Fetched::Nothing);
+        let short = self.shortfall(self.with_outstanding(counted))?;
+        if all_empty {
+            // The answer "nothing" by all required replicas counts as well, and may still arrive.
+            let all_answers = self.count(|_| true);
+            if self.shortfall(all_answers).is_none() {
+                return Some(FetchOutcome::NotFound);
             }
-            self.shortfall(self.hoped(heard))?;
+            self.shortfall(self.with_outstanding(all_answers))?;
         }
         // Report the requirement that can't be met, with the number reached now.
         let got = if short.share == Share::Pr { counted.primaries } else { counted.all };
         let short = Shortfall { got: got as u8, ..short };
-        Some(if in_time { Fetched::TooFew(short) } else { Fetched::OutOfTime(short) })
+        Some(if in_time { FetchOutcome::TooFew(short) } else { FetchOutcome::TimedOut(short) })
     }
 
-    fn count(&self, counts: impl Fn(&Option<V>) -> bool) -> AnswerCount {
-        let counted = self.heard.iter().filter(|(_, versions)| counts(versions));
-        let primary = |node: &NodeId| usize::from(self.asking.is_primary(*node));
+    fn count(&self, is_counted: impl Fn(&Option<V>) -> bool) -> AnswerCount {
+        let counted = self.answers.iter().filter(|(_, versions)| is_counted(versions));
+        let primary = |node: &NodeId| usize::from(self.calls.is_primary(*node));
         counted.fold(AnswerCount::default(), |count, (node, _)| AnswerCount {
             all: count.all + 1,
             primaries: count.primaries + primary(node),
         })
     }
 
-    /// Returns the count if all awaited nodes answer as hoped.
-    fn hoped(&self, count: AnswerCount) -> AnswerCount {
-        let (all, primaries) = (self.asking.open(), self.asking.open_primaries());
+    /// Returns the count if all outstanding answers arrive and count.
+    fn with_outstanding(&self, count: AnswerCount) -> AnswerCount {
+        let (all, primaries) = (self.calls.outstanding(), self.calls.outstanding_primaries());
         AnswerCount { all: count.all + all, primaries: count.primaries + primaries }
     }
 
@@ -194,7 +195,7 @@ impl<V: Versions> Fetch<V> {
     }
 
     fn merged(&self) -> Option<V> {
-        let mut all = self.heard.values().flatten();
+        let mut all = self.answers.values().flatten();
         let mut merged = all.next()?.clone();
         all.for_each(|versions| merged.merge(versions));
         Some(merged)
@@ -203,14 +204,14 @@ impl<V: Versions> Fetch<V> {
     /// Repairs primaries only: a fallback hands its copy off as a hint, and need not get one.
     fn repair(&self, effects: &mut Vec<FetchEffect<V>>) {
         let Some(merged) = self.merged() else { return };
-        for (node, versions) in &self.heard {
-            if self.asking.is_primary(*node) && versions.as_ref() != Some(&merged) {
+        for (node, versions) in &self.answers {
+            if self.calls.is_primary(*node) && versions.as_ref() != Some(&merged) {
                 effects.push(FetchEffect::Repair { node: *node, versions: merged.clone() });
             }
         }
     }
 }
 
-fn told<V>((node, instead_of): Ask) -> FetchEffect<V> {
-    FetchEffect::Ask { node, instead_of }
+fn to_effect<V>((node, fallback_for): Ask) -> FetchEffect<V> {
+    FetchEffect::Ask { node, fallback_for }
 }

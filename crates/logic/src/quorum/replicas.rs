@@ -42,8 +42,8 @@ pub(super) struct ReplicaCalls {
     primaries: Vec<NodeId>,
     down: BTreeSet<NodeId>,
     /// Fallbacks that were not asked yet.
-    left: VecDeque<NodeId>,
-    asked: BTreeMap<NodeId, ReplicaCall>,
+    remaining_fallbacks: VecDeque<NodeId>,
+    calls: BTreeMap<NodeId, ReplicaCall>,
 }
 
 /// Node to ask, and the primary in whose place it is asked, unless it is a primary itself.
@@ -52,93 +52,94 @@ pub(super) type Ask = (NodeId, Option<NodeId>);
 impl ReplicaCalls {
     pub(super) fn new(replicas: Replicas) -> ReplicaCalls {
         let Replicas { primaries, fallbacks, down } = replicas;
-        let can_stand_in = |node: &NodeId| !primaries.contains(node) && !down.contains(node);
-        let left = fallbacks.into_iter().filter(can_stand_in).collect();
-        ReplicaCalls { primaries, down, left, asked: BTreeMap::new() }
+        let is_usable = |node: &NodeId| !primaries.contains(node) && !down.contains(node);
+        let remaining_fallbacks = fallbacks.into_iter().filter(is_usable).collect();
+        ReplicaCalls { primaries, down, remaining_fallbacks, calls: BTreeMap::new() }
     }
 
     /// Returns the first nodes to ask: each primary, or a fallback for one that is down. If no
-    /// fallback is left, the primary itself: it may be back.
+    /// fallback remains, the primary itself: it may have recovered.
     pub(super) fn begin(&mut self) -> Vec<Ask> {
-        if !self.asked.is_empty() {
+        if !self.calls.is_empty() {
             return Vec::new();
         }
-        let mut asks = Vec::with_capacity(self.primaries.len());
+        let mut requests = Vec::with_capacity(self.primaries.len());
         for primary in self.primaries.clone() {
-            let stood_in = self.down.contains(&primary).then(|| self.stand_in(primary)).flatten();
-            asks.push(stood_in.unwrap_or_else(|| self.ask(primary, primary)));
+            let fallback =
+                self.down.contains(&primary).then(|| self.ask_fallback(primary)).flatten();
+            requests.push(fallback.unwrap_or_else(|| self.ask(primary, primary)));
         }
-        asks
+        requests
     }
 
     /// Records an answer. Returns true if it was outstanding.
-    pub(super) fn answered(&mut self, node: NodeId) -> bool {
-        self.settle(node, AnswerStage::Answered).is_some()
+    pub(super) fn record_answer(&mut self, node: NodeId) -> bool {
+        self.close(node, AnswerStage::Answered).is_some()
     }
 
     /// Records that no answer will come. Returns the fallback to ask instead.
-    pub(super) fn failed(&mut self, node: NodeId) -> Option<Ask> {
-        let (primary, before) = self.settle(node, AnswerStage::Failed)?;
-        // For a late one, another node was asked already.
-        if before == AnswerStage::Awaited { self.stand_in(primary) } else { None }
+    pub(super) fn record_failure(&mut self, node: NodeId) -> Option<Ask> {
+        let (primary, before) = self.close(node, AnswerStage::Failed)?;
+        // For a late node, a fallback was asked already.
+        if before == AnswerStage::Awaited { self.ask_fallback(primary) } else { None }
     }
 
     /// Records that the answer is late. Returns the fallback to ask in addition.
-    pub(super) fn late(&mut self, node: NodeId) -> Option<Ask> {
-        let place = self.asked.get_mut(&node)?;
-        if place.stage != AnswerStage::Awaited {
+    pub(super) fn record_late(&mut self, node: NodeId) -> Option<Ask> {
+        let call = self.calls.get_mut(&node)?;
+        if call.stage != AnswerStage::Awaited {
             return None;
         }
-        place.stage = AnswerStage::Late;
-        let primary = place.primary;
-        self.stand_in(primary)
+        call.stage = AnswerStage::Late;
+        let primary = call.primary;
+        self.ask_fallback(primary)
     }
 
     /// Treats all outstanding answers as failed.
-    pub(super) fn give_up(&mut self) {
-        let open = self.asked.values_mut().filter(|place| place.stage.is_open());
-        open.for_each(|place| place.stage = AnswerStage::Failed);
+    pub(super) fn fail_outstanding(&mut self) {
+        let outstanding = self.calls.values_mut().filter(|call| call.stage.is_outstanding());
+        outstanding.for_each(|call| call.stage = AnswerStage::Failed);
     }
 
     /// Returns the number of outstanding answers.
-    pub(super) fn open(&self) -> usize {
-        self.asked.values().filter(|place| place.stage.is_open()).count()
+    pub(super) fn outstanding(&self) -> usize {
+        self.calls.values().filter(|call| call.stage.is_outstanding()).count()
     }
 
     /// Returns the number of outstanding answers of primaries.
-    pub(super) fn open_primaries(&self) -> usize {
-        let open = self.asked.iter().filter(|(_, place)| place.stage.is_open());
-        open.filter(|(node, _)| self.is_primary(**node)).count()
+    pub(super) fn outstanding_primaries(&self) -> usize {
+        let outstanding = self.calls.iter().filter(|(_, call)| call.stage.is_outstanding());
+        outstanding.filter(|(node, _)| self.is_primary(**node)).count()
     }
 
     /// Returns true if this node's answer is outstanding.
-    pub(super) fn is_open(&self, node: NodeId) -> bool {
-        self.asked.get(&node).is_some_and(|place| place.stage.is_open())
+    pub(super) fn is_outstanding(&self, node: NodeId) -> bool {
+        self.calls.get(&node).is_some_and(|call| call.stage.is_outstanding())
     }
 
     pub(super) fn is_primary(&self, node: NodeId) -> bool {
         self.primaries.contains(&node)
     }
 
-    fn settle(&mut self, node: NodeId, to: AnswerStage) -> Option<(NodeId, AnswerStage)> {
-        let place = self.asked.get_mut(&node).filter(|place| place.stage.is_open())?;
-        let before = std::mem::replace(&mut place.stage, to);
-        Some((place.primary, before))
+    fn close(&mut self, node: NodeId, to: AnswerStage) -> Option<(NodeId, AnswerStage)> {
+        let call = self.calls.get_mut(&node).filter(|call| call.stage.is_outstanding())?;
+        let before = std::mem::replace(&mut call.stage, to);
+        Some((call.primary, before))
     }
 
-    fn stand_in(&mut self, primary: NodeId) -> Option<Ask> {
-        let node = self.left.pop_front()?;
+    fn ask_fallback(&mut self, primary: NodeId) -> Option<Ask> {
+        let node = self.remaining_fallbacks.pop_front()?;
         Some(self.ask(node, primary))
     }
 
     fn ask(&mut self, node: NodeId, primary: NodeId) -> Ask {
-        self.asked.insert(node, ReplicaCall { primary, stage: AnswerStage::Awaited });
+        self.calls.insert(node, ReplicaCall { primary, stage: AnswerStage::Awaited });
         (node, (node != primary).then_some(primary))
     }
 }
 
 impl AnswerStage {
-    fn is_open(self) -> bool {
+    fn is_outstanding(self) -> bool {
         matches!(self, AnswerStage::Awaited | AnswerStage::Late)
     }
 }

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreEvent {
     /// First event, once.
-    Begun,
-    /// A replica has taken the write, and has yet to sync it.
-    Taken {
+    Started,
+    /// A replica has accepted the write, and has yet to sync it.
+    Accepted {
         /// Replica that took it.
         by: NodeId,
     },
@@ -30,8 +30,8 @@ pub enum StoreEvent {
         /// Replica that is late.
         by: NodeId,
     },
-    /// The request's time is up. After the answer: nobody waits for the rest any longer.
-    OutOfTime,
+    /// The request's time is up. After the answer: the remaining answers are not awaited.
+    TimedOut,
 }
 
 /// Effect of a step, to be carried out in this order.
@@ -43,31 +43,31 @@ pub enum StoreEffect {
         node: NodeId,
         /// Primary in whose place it is asked, for which it keeps a hint. `None`: it is a primary
         /// itself.
-        instead_of: Option<NodeId>,
+        fallback_for: Option<NodeId>,
     },
     /// Answer the caller; once.
-    Done(Stored),
+    Done(StoreOutcome),
     /// Last effect of the write.
     Finished,
 }
 
 /// Outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoreOutcome {
     /// Enough replicas have it.
     Enough,
     /// Too few replicas can take it; those that have it keep it, and it may spread.
     TooFew(Shortfall),
     /// Too few replicas had it in time; those that have it keep it, and it may spread.
-    OutOfTime(Shortfall),
+    TimedOut(Shortfall),
 }
 
 /// Write of one key.
 #[derive(Clone, Debug)]
 pub struct Store {
     needs: StoreNeeds,
-    asking: ReplicaCalls,
-    taken: BTreeSet<NodeId>,
+    calls: ReplicaCalls,
+    accepted: BTreeSet<NodeId>,
     stored: BTreeSet<NodeId>,
     done: bool,
     finished: bool,
@@ -79,8 +79,8 @@ impl Store {
     pub fn new(needs: StoreNeeds, replicas: Replicas) -> Store {
         Store {
             needs,
-            asking: ReplicaCalls::new(replicas),
-            taken: BTreeSet::new(),
+            calls: ReplicaCalls::new(replicas),
+            accepted: BTreeSet::new(),
             stored: BTreeSet::new(),
             done: false,
             finished: false,
@@ -102,92 +102,94 @@ impl Store {
         if self.finished {
             return;
         }
-        let asks = match event {
-            StoreEvent::Begun => self.asking.begin(),
-            StoreEvent::Taken { by } => {
+        let requests = match event {
+            StoreEvent::Started => self.calls.begin(),
+            StoreEvent::Accepted { by } => {
                 // After a failure or the deadline an answer does not count.
-                if self.asking.is_open(by) {
-                    self.taken.insert(by);
+                if self.calls.is_outstanding(by) {
+                    self.accepted.insert(by);
                 }
                 Vec::new()
             }
             StoreEvent::Stored { by } => {
-                if self.asking.answered(by) {
-                    self.taken.insert(by);
+                if self.calls.record_answer(by) {
+                    self.accepted.insert(by);
                     self.stored.insert(by);
                 }
                 Vec::new()
             }
             StoreEvent::Failed { by } => {
-                let ask = self.asking.failed(by);
-                // A row that it only took may be lost; a stored one stays.
+                let ask = self.calls.record_failure(by);
+                // A row that was only accepted may be lost; a stored one stays.
                 if !self.stored.contains(&by) {
-                    self.taken.remove(&by);
+                    self.accepted.remove(&by);
                 }
                 ask.into_iter().collect()
             }
-            StoreEvent::Late { by } => self.asking.late(by).into_iter().collect(),
-            StoreEvent::OutOfTime => {
-                self.asking.give_up();
+            StoreEvent::Late { by } => self.calls.record_late(by).into_iter().collect(),
+            StoreEvent::TimedOut => {
+                self.calls.fail_outstanding();
                 Vec::new()
             }
         };
-        effects.extend(asks.into_iter().map(told));
+        effects.extend(requests.into_iter().map(to_effect));
         if !self.done
-            && let Some(outcome) = self.outcome(event != StoreEvent::OutOfTime)
+            && let Some(outcome) = self.outcome(event != StoreEvent::TimedOut)
         {
             self.done = true;
             effects.push(StoreEffect::Done(outcome));
         }
-        // Not at `Done`: the rest still get the row, with hints where fallbacks stand in.
-        if self.asking.open() == 0 {
+        // Not at `Done`: the remaining nodes still receive the row, fallbacks with a hint.
+        if self.calls.outstanding() == 0 {
             self.finished = true;
             effects.push(StoreEffect::Finished);
         }
     }
 
     /// Returns the answer to the caller. `None`: not certain yet.
-    fn outcome(&self, in_time: bool) -> Option<Stored> {
-        let Some(short) = Store::short(self.numbers()) else { return Some(Stored::Enough) };
+    fn outcome(&self, in_time: bool) -> Option<StoreOutcome> {
+        let Some(short) = Store::shortfall(self.reached()) else {
+            return Some(StoreOutcome::Enough);
+        };
         if !in_time {
-            return Some(Stored::OutOfTime(short));
+            return Some(StoreOutcome::TimedOut(short));
         }
         // Report the requirement that can't be met, with the number reached now.
-        let hopeless = Store::short(self.hopes())?;
-        let now = self.numbers().into_iter().find(|(share, ..)| *share == hopeless.share);
+        let unreachable = Store::shortfall(self.best_case())?;
+        let now = self.reached().into_iter().find(|(share, ..)| *share == unreachable.share);
         let got = now.map_or(0, |(_, got, _)| got as u8);
-        Some(Stored::TooFew(Shortfall { got, ..hopeless }))
+        Some(StoreOutcome::TooFew(Shortfall { got, ..unreachable }))
     }
 
     /// Returns each requirement with the number reached.
-    fn numbers(&self) -> [(Share, usize, u8); 4] {
-        let primaries = self.stored.iter().filter(|node| self.asking.is_primary(**node)).count();
-        self.shares(self.taken.len(), self.stored.len(), primaries)
+    fn reached(&self) -> [(Share, usize, u8); 4] {
+        let primaries = self.stored.iter().filter(|node| self.calls.is_primary(**node)).count();
+        self.shares(self.accepted.len(), self.stored.len(), primaries)
     }
 
     /// Returns each requirement with the number reached if all awaited nodes stored it. A node that
-    /// has taken it and not stored it yet is still awaited: it counts once.
-    fn hopes(&self) -> [(Share, usize, u8); 4] {
-        let primaries = self.stored.iter().filter(|node| self.asking.is_primary(**node)).count();
-        let stored = self.stored.len() + self.asking.open();
-        self.shares(stored, stored, primaries + self.asking.open_primaries())
+    /// has accepted it and not stored it yet is still awaited: it counts once.
+    fn best_case(&self) -> [(Share, usize, u8); 4] {
+        let primaries = self.stored.iter().filter(|node| self.calls.is_primary(**node)).count();
+        let stored = self.stored.len() + self.calls.outstanding();
+        self.shares(stored, stored, primaries + self.calls.outstanding_primaries())
     }
 
-    fn shares(&self, taken: usize, stored: usize, primaries: usize) -> [(Share, usize, u8); 4] {
+    fn shares(&self, accepted: usize, stored: usize, primaries: usize) -> [(Share, usize, u8); 4] {
         [
-            (Share::W, taken, self.needs.w),
+            (Share::W, accepted, self.needs.w),
             (Share::Dw, stored, self.needs.dw),
             (Share::Pw, primaries, self.needs.pw),
             (Share::NodeConfirms, stored, self.needs.node_confirms),
         ]
     }
 
-    fn short(numbers: [(Share, usize, u8); 4]) -> Option<Shortfall> {
+    fn shortfall(numbers: [(Share, usize, u8); 4]) -> Option<Shortfall> {
         let short = numbers.into_iter().find(|(_, got, needed)| *got < usize::from(*needed));
         short.map(|(share, got, needed)| Shortfall { share, got: got as u8, needed })
     }
 }
 
-fn told((node, instead_of): Ask) -> StoreEffect {
-    StoreEffect::Ask { node, instead_of }
+fn to_effect((node, fallback_for): Ask) -> StoreEffect {
+    StoreEffect::Ask { node, fallback_for }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Requested change of the ring; several may go into one plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RingWish {
+pub enum RingChangeRequest {
     /// Adds a node, which takes its share.
     Join {
         /// The node.
@@ -43,25 +43,25 @@ pub enum RingWish {
 
 /// Reason why a plan is refused; its text names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unsafe {
+pub enum PlanError {
     /// An earlier change is still moving copies.
-    UnderWay {
+    InProgress {
         /// Number of partitions still to hand off.
         left: usize,
     },
     /// The plan is for an earlier ring.
     Outdated {
         /// Epoch of the ring that it was made for.
-        made_for: u64,
+        base_epoch: u64,
         /// Current epoch of the ring.
         epoch: u64,
     },
     /// Plan without any effect.
-    Nothing,
+    NoChange,
     /// The node is in the ring already.
-    Known(NodeId),
+    AlreadyInRing(NodeId),
     /// The node is not in the ring.
-    Unknown(NodeId),
+    NotInRing(NodeId),
     /// Fewer nodes than copies would be left, where there were enough.
     TooFewNodes {
         /// Number of nodes left.
@@ -82,7 +82,7 @@ pub enum Unsafe {
         partitions: u32,
     },
     /// A change of the number of partitions must be the only change of a plan.
-    OnItsOwn,
+    ResizeNotAlone,
     /// Every copy of this partition is on nodes that are down: none could send it.
     NoSource {
         /// The partition.
@@ -94,52 +94,52 @@ pub enum Unsafe {
     RackName,
 }
 
-impl fmt::Display for Unsafe {
+impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unsafe::UnderWay { left } => write!(
+            PlanError::InProgress { left } => write!(
                 f,
-                "an earlier change is under way, {left} partitions are to go over yet: wait for \
-                 it, or cancel it"
+                "an earlier change is in progress, {left} partitions are not transferred yet: wait \
+                 for it, or cancel it"
             ),
-            Unsafe::Outdated { made_for, epoch } => write!(
+            PlanError::Outdated { base_epoch, epoch } => write!(
                 f,
-                "the plan was made for epoch {made_for} of the ring, which is at epoch {epoch}: \
+                "the plan was made for epoch {base_epoch} of the ring, which is at epoch {epoch}: \
                  plan again"
             ),
-            Unsafe::Nothing => write!(f, "the plan changes nothing"),
-            Unsafe::Known(node) => write!(f, "node {node} has its place in the ring already"),
-            Unsafe::Unknown(node) => write!(f, "node {node} has no place in the ring"),
-            Unsafe::TooFewNodes { nodes, n } => write!(
+            PlanError::NoChange => write!(f, "the plan changes nothing"),
+            PlanError::AlreadyInRing(node) => write!(f, "node {node} is on the ring already"),
+            PlanError::NotInRing(node) => write!(f, "node {node} is not on the ring"),
+            PlanError::TooFewNodes { nodes, n } => write!(
                 f,
-                "{nodes} nodes would be left for {n} copies of each key: let another node join \
-                 first, replace the one that goes, or lower n_val"
+                "{nodes} nodes would remain for {n} copies of each key: let another node join \
+                 first, replace the leaving node, or lower n_val"
             ),
-            Unsafe::TooFewPartitions { nodes, partitions } => write!(
+            PlanError::TooFewPartitions { nodes, partitions } => write!(
                 f,
                 "{partitions} partitions are too few for {nodes} nodes: double their number first \
                  (`credenza cluster ring resize`)"
             ),
-            Unsafe::Partitions { partitions } => write!(
+            PlanError::Partitions { partitions } => write!(
                 f,
-                "a ring has a power of two of partitions, {} to {}, not {partitions}",
+                "the number of partitions must be a power of two from {} to {}, not {partitions}",
                 super::PARTITIONS_MIN,
                 super::PARTITIONS_MAX
             ),
-            Unsafe::OnItsOwn => write!(
+            PlanError::ResizeNotAlone => write!(
                 f,
-                "the number of partitions changes in a plan of its own: commit the other changes \
-                 first"
+                "a change of the number of partitions needs a plan of its own: commit the other \
+                 changes first"
             ),
-            Unsafe::NoSource { partition } => write!(
+            PlanError::NoSource { partition } => write!(
                 f,
                 "all copies of partition {partition} are on nodes that are down: start one of \
                  them, or its data is lost"
             ),
-            Unsafe::DownReceiver(node) => {
+            PlanError::DownReceiver(node) => {
                 write!(f, "node {node} is down and can't receive its copies: start it first")
             }
-            Unsafe::RackName => write!(
+            PlanError::RackName => write!(
                 f,
                 "a rack's name has at most {} bytes and no control characters",
                 super::RACK_BYTES_MAX

@@ -26,40 +26,40 @@ pub(super) fn claim(owners: &[NodeId], nodes: &BTreeMap<NodeId, Rack>, n: usize)
     let first = owners[0];
     let mut claim = Claim::new(Layout { nodes: nodes.clone(), owners: owners.to_vec() }, n);
     if owners.iter().all(|owner| *owner == first) {
-        claim.lay_out_afresh(first);
-        claim.polish_freely();
+        claim.build_fresh_layout(first);
+        claim.improve_fresh();
         return claim.layout;
     }
-    let moved = claim.even_out();
-    claim.polish(owners, &moved);
+    let moved = claim.rebalance();
+    claim.improve(owners, &moved);
     claim.layout
 }
 
 struct Claim {
     layout: Layout,
     /// Least distance that partitions of one node should have.
-    apart: usize,
-    racks_apart: usize,
+    node_distance: usize,
+    rack_distance: usize,
 }
 
 impl Claim {
     fn new(layout: Layout, n: usize) -> Claim {
-        let apart = n.min(layout.nodes.len());
-        let racks_apart = n.min(layout.shelves());
-        Claim { layout, apart, racks_apart }
+        let node_distance = n.min(layout.nodes.len());
+        let rack_distance = n.min(layout.rack_count());
+        Claim { layout, node_distance, rack_distance }
     }
 
     /// Returns the cost of assigning this partition to `node`, given its present neighbours.
     fn cost(&self, at: usize, node: NodeId) -> u64 {
         let count = self.layout.owners.len();
-        let shelf = self.layout.shelf(node);
+        let domain = self.layout.domain(node);
         let mut cost = 0;
-        for distance in 1..self.apart.min(count) {
+        for distance in 1..self.node_distance.min(count) {
             for other in [(at + distance) % count, (at + count - distance) % count] {
                 let neighbour = self.layout.owners[other];
                 if neighbour == node {
                     cost += SAME_NODE;
-                } else if distance < self.racks_apart && self.layout.shelf(neighbour) == shelf {
+                } else if distance < self.rack_distance && self.layout.domain(neighbour) == domain {
                     cost += SAME_RACK;
                 }
             }
@@ -78,54 +78,59 @@ impl Claim {
         order.into_iter().enumerate().map(share).collect()
     }
 
-    /// Moves surplus partitions to nodes that lack some, one at a time: the one of least cost at
-    /// its new owner, and of equals the one farthest from what that node already owns. Returns the
+    /// Moves surplus partitions to nodes below their share, one at a time: the one of least cost at
+    /// its new owner, and of equals the one farthest from that node's other partitions. Returns the
     /// moved partitions.
-    fn even_out(&mut self) -> Vec<usize> {
+    fn rebalance(&mut self) -> Vec<usize> {
         let shares = self.shares();
         let mut loads = self.layout.loads();
         let mut moved = Vec::new();
         let share = |node: &NodeId| shares.get(node).copied().unwrap_or(0);
         loop {
-            let takes = |node: &&NodeId| loads[*node] < share(node);
-            let takers: Vec<_> = shares.keys().filter(takes).copied().collect();
+            let is_below_share = |node: &&NodeId| loads[*node] < share(node);
+            let receivers: Vec<_> = shares.keys().filter(is_below_share).copied().collect();
             let mut best: Option<(u64, Reverse<usize>, usize, NodeId)> = None;
             for (at, owner) in self.layout.owners.iter().enumerate() {
                 if loads[owner] <= share(owner) {
                     continue;
                 }
-                for taker in &takers {
-                    let found = (self.cost(at, *taker), Reverse(self.room(at, *taker)), at, *taker);
+                for receiver in &receivers {
+                    let found = (
+                        self.cost(at, *receiver),
+                        Reverse(self.distance_to_nearest(at, *receiver)),
+                        at,
+                        *receiver,
+                    );
                     if best.is_none_or(|best| found < best) {
                         best = Some(found);
                     }
                 }
             }
-            let Some((_, _, at, taker)) = best else { return moved };
-            let giver = std::mem::replace(&mut self.layout.owners[at], taker);
-            *loads.entry(giver).or_default() -= 1;
-            *loads.entry(taker).or_default() += 1;
+            let Some((_, _, at, receiver)) = best else { return moved };
+            let former_owner = std::mem::replace(&mut self.layout.owners[at], receiver);
+            *loads.entry(former_owner).or_default() -= 1;
+            *loads.entry(receiver).or_default() += 1;
             moved.push(at);
         }
     }
 
     /// Returns the distance from here to the nearest partition of this node.
-    fn room(&self, at: usize, node: NodeId) -> usize {
+    fn distance_to_nearest(&self, at: usize, node: NodeId) -> usize {
         let count = self.layout.owners.len();
-        let far = (1..=count / 2).find(|distance| {
+        let nearest = (1..=count / 2).find(|distance| {
             let owners = &self.layout.owners;
             owners[(at + distance) % count] == node
                 || owners[(at + count - distance) % count] == node
         });
-        far.unwrap_or(count)
+        nearest.unwrap_or(count)
     }
 
     /// Improves the layout without more moves: two moved partitions exchange their new owners, or
-    /// another partition of the same former owner moves in place of one that did.
-    fn polish(&mut self, former: &[NodeId], moved: &[usize]) {
+    /// another partition of the same former owner moves instead of one of them.
+    fn improve(&mut self, former: &[NodeId], moved: &[usize]) {
         let mut moved = moved.to_vec();
         // Each round lowers the total cost, which is a natural number, so this ends.
-        while let Some((one, other)) = self.betterment(former, &moved) {
+        while let Some((one, other)) = self.find_gain(former, &moved) {
             self.layout.owners.swap(one, other);
             if let Some(place) = moved.iter().position(|at| *at == one)
                 && !moved.contains(&other)
@@ -136,20 +141,22 @@ impl Claim {
     }
 
     /// Returns the first exchange that lowers the cost.
-    fn betterment(&mut self, former: &[NodeId], moved: &[usize]) -> Option<(usize, usize)> {
+    fn find_gain(&mut self, former: &[NodeId], moved: &[usize]) -> Option<(usize, usize)> {
         for &one in moved {
             if self.cost(one, self.layout.owners[one]) == 0 {
                 continue;
             }
             for other in 0..former.len() {
-                let returns = self.layout.owners[other] == former[other]
+                let is_alternative = self.layout.owners[other] == former[other]
                     && former[other] == former[one]
                     && !moved.contains(&other);
-                let exchanges = moved.contains(&other) && other != one;
-                let goes_home = |at: usize, owner: NodeId| former[at] == owner;
-                let wasted = goes_home(one, self.layout.owners[other])
-                    || goes_home(other, self.layout.owners[one]);
-                if (returns || (exchanges && !wasted)) && self.exchange_gains(one, other) {
+                let are_both_moved = moved.contains(&other) && other != one;
+                let is_former_owner = |at: usize, owner: NodeId| former[at] == owner;
+                let returns_owner = is_former_owner(one, self.layout.owners[other])
+                    || is_former_owner(other, self.layout.owners[one]);
+                if (is_alternative || (are_both_moved && !returns_owner))
+                    && self.exchange_gains(one, other)
+                {
                     return Some((one, other));
                 }
             }
@@ -159,19 +166,19 @@ impl Claim {
 
     /// Improves a fresh layout: any two partitions may exchange their owners. Racks of different
     /// sizes may make a perfect layout impossible, so it gives up after a few rounds.
-    fn polish_freely(&mut self) {
+    fn improve_fresh(&mut self) {
         let count = self.layout.owners.len();
         for _ in 0..SWEEPS_MAX {
-            let mut better = false;
+            let mut improved = false;
             for one in 0..count {
-                let misfit = self.cost(one, self.layout.owners[one]) > 0;
+                let is_misplaced = self.cost(one, self.layout.owners[one]) > 0;
                 let gains = |claim: &mut Claim, other: &usize| claim.exchange_gains(one, *other);
-                if misfit && let Some(other) = (0..count).find(|other| gains(self, other)) {
+                if is_misplaced && let Some(other) = (0..count).find(|other| gains(self, other)) {
                     self.layout.owners.swap(one, other);
-                    better = true;
+                    improved = true;
                 }
             }
-            if !better {
+            if !improved {
                 return;
             }
         }
@@ -179,13 +186,13 @@ impl Claim {
 
     /// Returns true if an exchange of owners lowers the cost of these two partitions.
     fn exchange_gains(&mut self, one: usize, other: usize) -> bool {
-        let both = |claim: &Claim| {
+        let pair_cost = |claim: &Claim| {
             let owners = &claim.layout.owners;
             claim.cost(one, owners[one]) + claim.cost(other, owners[other])
         };
-        let before = both(self);
+        let before = pair_cost(self);
         self.layout.owners.swap(one, other);
-        let after = both(self);
+        let after = pair_cost(self);
         self.layout.owners.swap(one, other);
         after < before
     }
@@ -195,15 +202,15 @@ impl Claim {
     /// one node out so that they end where the ring does. Each node is left out at most once, which
     /// keeps the layout even, and in the nodes' order, which keeps two rounds from coming too
     /// close.
-    fn lay_out_afresh(&mut self, founder: NodeId) {
-        let order = self.in_turn(founder);
+    fn build_fresh_layout(&mut self, founder: NodeId) {
+        let order = self.rack_spread_order(founder);
         let count = self.layout.owners.len();
         let rounds = count.div_ceil(order.len());
         let left_out = rounds * order.len() - count;
         let mut owners = Vec::with_capacity(count);
         for round in 0..rounds {
             let (from, to) = (round * left_out / rounds, (round + 1) * left_out / rounds);
-            // The founder is first in the order and is left out last: what it keeps stays.
+            // The founder is first in the order and is left out last: its retained partitions stay.
             let rank = |at: usize| (at + order.len() - 1) % order.len();
             let kept = (0..order.len()).filter(|at| !(from..to).contains(&rank(*at)));
             owners.extend(kept.map(|at| order[at]));
@@ -212,10 +219,10 @@ impl Claim {
     }
 
     /// Returns the nodes, those of one rack as far from each other as possible.
-    fn in_turn(&self, founder: NodeId) -> Vec<NodeId> {
+    fn rack_spread_order(&self, founder: NodeId) -> Vec<NodeId> {
         let mut racks: BTreeMap<_, Vec<NodeId>> = BTreeMap::new();
         for node in self.layout.nodes.keys() {
-            racks.entry(self.layout.shelf(*node)).or_default().push(*node);
+            racks.entry(self.layout.domain(*node)).or_default().push(*node);
         }
         // The nodes of a rack of k are spread over the circle at every k-th part of it.
         let mut placed = Vec::new();

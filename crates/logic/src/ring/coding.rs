@@ -73,23 +73,25 @@ impl Ring {
         let partitions = 1_u32.checked_shl(power).filter(|count| check_partitions(*count));
         let partitions = partitions.ok_or(Malformed("the ring's partitions"))?;
         let layout = take_layout(reader, partitions)?;
-        let mut pending = match take_yes(reader, "whether the ring changes")? {
+        let mut pending = match take_bool(reader, "presence of a ring change")? {
             true => Some(take_pending(reader, partitions)?),
             false => None,
         };
         let mut leftovers = Marks::new();
         if version == MOVING {
             if let Some(pending) = &mut pending {
-                pending.since = reader.u64("since when the ring changes")?;
+                pending.since = reader.u64("start of the ring change")?;
                 pending.received = take_marks(reader, partitions)?;
-                if pending.since > epoch || pending.received.iter().any(|it| pending.has(it)) {
-                    return Err(Malformed("who has received what"));
+                if pending.since > epoch
+                    || pending.received.iter().any(|it| pending.has_arrived_mark(it))
+                {
+                    return Err(Malformed("received partitions"));
                 }
             }
             leftovers = take_marks(reader, partitions)?;
         }
         if (version == MOVING) != (pending.is_some() || !leftovers.is_empty()) {
-            return Err(Malformed("whether the ring moves"));
+            return Err(Malformed("presence of a ring change"));
         }
         Ok(Ring { epoch, n, layout, pending, leftovers })
     }
@@ -146,19 +148,19 @@ fn take_layout(reader: &mut Reader<'_>, partitions: u32) -> Result<Layout, Malfo
 
 fn take_pending(reader: &mut Reader<'_>, partitions: u32) -> Result<PendingLayout, Malformed> {
     let layout = take_layout(reader, partitions)?;
-    let halves = take_yes(reader, "whether the ring halves")?;
+    let halves = take_bool(reader, "halving of the ring")?;
     let bits = reader.take(partitions as usize / 8, "what has arrived")?;
-    let has = |partition: &u32| bits[*partition as usize / 8] & (1 << (partition % 8)) != 0;
-    let arrived: BTreeSet<_> = (0..partitions).filter(has).map(Partition).collect();
-    let paired = layout.owners.chunks(2).all(|pair| pair[0] == pair[1]);
-    if arrived.len() == partitions as usize || (halves && !paired) {
+    let has_bit = |partition: &u32| bits[*partition as usize / 8] & (1 << (partition % 8)) != 0;
+    let arrived: BTreeSet<_> = (0..partitions).filter(has_bit).map(Partition).collect();
+    let is_paired = layout.owners.chunks(2).all(|pair| pair[0] == pair[1]);
+    if arrived.len() == partitions as usize || (halves && !is_paired) {
         return Err(Malformed("what has arrived"));
     }
     Ok(PendingLayout { layout, arrived, halves, since: 0, received: Marks::new() })
 }
 
 impl PendingLayout {
-    fn has(&self, (partition, _): &(Partition, NodeId)) -> bool {
+    fn has_arrived_mark(&self, (partition, _): &(Partition, NodeId)) -> bool {
         self.arrived.contains(partition)
     }
 }
@@ -180,8 +182,8 @@ fn take_marks(reader: &mut Reader<'_>, partitions: u32) -> Result<Marks, Malform
     for _ in 0..count {
         let partition = Partition(reader.u32("a marked partition")?);
         let mark = (partition, NodeId(reader.u64("a marked node")?));
-        let follows = marks.last().is_none_or(|last| *last < mark);
-        if partition.0 >= partitions || !follows {
+        let is_ascending = marks.last().is_none_or(|last| *last < mark);
+        if partition.0 >= partitions || !is_ascending {
             return Err(Malformed("marks of the ring"));
         }
         marks.insert(mark);
@@ -189,7 +191,7 @@ fn take_marks(reader: &mut Reader<'_>, partitions: u32) -> Result<Marks, Malform
     Ok(marks)
 }
 
-fn take_yes(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, Malformed> {
+fn take_bool(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, Malformed> {
     match reader.u8(field)? {
         0 => Ok(false),
         1 => Ok(true),

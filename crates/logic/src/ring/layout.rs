@@ -13,7 +13,7 @@ pub struct Rack(pub String);
 
 /// Rack of a node for comparisons: nodes without a rack are each a rack of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Shelf<'a> {
+pub(super) enum FailureDomain<'a> {
     Rack(&'a str),
     Alone(NodeId),
 }
@@ -49,29 +49,29 @@ impl Layout {
     /// Returns the `n` nodes that keep the copies of this partition, in order of preference; fewer
     /// if there are fewer nodes.
     pub fn owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
-        let shelves = self.shelves();
+        let rack_count = self.rack_count();
         let mut walk = RingWalk::new(self, partition);
-        if shelves == self.nodes.len() {
+        if rack_count == self.nodes.len() {
             return walk.by_ref().take(n).collect();
         }
-        // With s racks at most ceil(n / s) copies lie in one; copies that a small rack can't take
+        // With s racks at most ceil(n / s) copies lie in one; copies that a small rack can't hold
         // go to nodes that were skipped, in the order of the ring.
-        let share = n.div_ceil(shelves.max(1));
-        let mut taken = Vec::with_capacity(n);
-        let mut passed = Vec::new();
-        while taken.len() < n {
+        let per_rack = n.div_ceil(rack_count.max(1));
+        let mut chosen = Vec::with_capacity(n);
+        let mut skipped = Vec::new();
+        while chosen.len() < n {
             let Some(node) = walk.next() else { break };
-            let beside = taken.iter().filter(|other| self.shelf(**other) == self.shelf(node));
-            if beside.count() < share { taken.push(node) } else { passed.push(node) }
+            let same_rack = chosen.iter().filter(|other| self.domain(**other) == self.domain(node));
+            if same_rack.count() < per_rack { chosen.push(node) } else { skipped.push(node) }
         }
-        let missing = n - taken.len();
-        taken.extend(passed.into_iter().take(missing));
-        taken
+        let missing = n - chosen.len();
+        chosen.extend(skipped.into_iter().take(missing));
+        chosen
     }
 
     /// Returns the preference list of this partition over all nodes: the `n` owners, then the
     /// fallbacks.
-    pub fn preference(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+    pub fn preference_list(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let mut list = self.owners(partition, n);
         let owners: BTreeSet<_> = list.iter().copied().collect();
         list.extend(RingWalk::new(self, partition).filter(|node| !owners.contains(node)));
@@ -99,33 +99,33 @@ impl Layout {
     }
 
     /// Returns the number of racks.
-    pub(super) fn shelves(&self) -> usize {
+    pub(super) fn rack_count(&self) -> usize {
         let mut named = BTreeSet::new();
         let alone = self.nodes.values().filter(|rack| rack.0.is_empty()).count();
         named.extend(self.nodes.values().filter(|rack| !rack.0.is_empty()));
         alone + named.len()
     }
 
-    pub(super) fn shelf(&self, node: NodeId) -> Shelf<'_> {
+    pub(super) fn domain(&self, node: NodeId) -> FailureDomain<'_> {
         match self.nodes.get(&node) {
-            Some(rack) if !rack.0.is_empty() => Shelf::Rack(&rack.0),
-            _ => Shelf::Alone(node),
+            Some(rack) if !rack.0.is_empty() => FailureDomain::Rack(&rack.0),
+            _ => FailureDomain::Alone(node),
         }
     }
 }
 
-/// Walk of the ring from a partition: returns each node once, in the order in which it is met.
+/// Walk of the ring from a partition: returns each node once, in ring order.
 struct RingWalk<'a> {
     layout: &'a Layout,
     at: usize,
-    left: usize,
-    met: Vec<NodeId>,
+    remaining: usize,
+    visited: Vec<NodeId>,
 }
 
 impl RingWalk<'_> {
     fn new(layout: &Layout, from: Partition) -> RingWalk<'_> {
         let count = layout.owners.len();
-        RingWalk { layout, at: from.0 as usize % count, left: count, met: Vec::new() }
+        RingWalk { layout, at: from.0 as usize % count, remaining: count, visited: Vec::new() }
     }
 }
 
@@ -133,12 +133,12 @@ impl Iterator for RingWalk<'_> {
     type Item = NodeId;
 
     fn next(&mut self) -> Option<NodeId> {
-        while self.left > 0 && self.met.len() < self.layout.nodes.len() {
+        while self.remaining > 0 && self.visited.len() < self.layout.nodes.len() {
             let node = self.layout.owners[self.at];
             self.at = (self.at + 1) % self.layout.owners.len();
-            self.left -= 1;
-            if !self.met.contains(&node) {
-                self.met.push(node);
+            self.remaining -= 1;
+            if !self.visited.contains(&node) {
+                self.visited.push(node);
                 return Some(node);
             }
         }

@@ -26,13 +26,13 @@ mod plan_text;
 mod point;
 mod table;
 
-pub use change::{RingWish, Unsafe};
+pub use change::{PlanError, RingChangeRequest};
 pub use layout::{Layout, RACK_BYTES_MAX, Rack};
 pub use plan::{Move, NodeLoad, Plan, plan};
 pub use point::{
     PARTITIONS_DEFAULT, PARTITIONS_MAX, PARTITIONS_MIN, Point, check_partitions, point,
 };
-pub use table::{Copying, PendingLayout, REPLICAS_MAX, Ring};
+pub use table::{PendingCopy, PendingLayout, REPLICAS_MAX, Ring};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Plan of a change of the ring: computed and shown before anything moves.
 
-use super::change::{RingWish, Unsafe};
+use super::change::{PlanError, RingChangeRequest};
 use super::claim::claim;
 use super::layout::{Layout, RACK_BYTES_MAX, Rack};
 use super::point::check_partitions;
@@ -57,44 +57,47 @@ pub struct NodeLoad {
 impl Plan {
     /// Returns the layout to which the plan leads. A plan to halve leads to one with as many
     /// partitions as before, of which each pair has one owner.
-    pub fn next(&self) -> &Layout {
+    pub fn next_layout(&self) -> &Layout {
         &self.next
     }
 
     /// Returns the epoch of the ring that it was made for.
-    pub fn made_for(&self) -> u64 {
+    pub fn base_epoch(&self) -> u64 {
         self.made_for
     }
 }
 
 /// Computes the plan for these changes together, for `n` copies of each key; without any change it
-/// evens out the ring. `down` are the nodes that can't be reached now. Errors: [`Unsafe`].
+/// evens out the ring. `down` are the nodes that can't be reached now. Errors: [`PlanError`].
 pub fn plan(
     ring: &Ring,
-    changes: &[RingWish],
+    changes: &[RingChangeRequest],
     n: usize,
     down: &BTreeSet<NodeId>,
-) -> Result<Plan, Unsafe> {
+) -> Result<Plan, PlanError> {
     if let Some(pending) = &ring.pending {
         let left = pending.layout.owners.len() - pending.arrived.len();
-        return Err(Unsafe::UnderWay { left });
+        return Err(PlanError::InProgress { left });
     }
     let n = n.clamp(1, REPLICAS_MAX);
-    let resizes = |change: &RingWish| matches!(change, RingWish::Double | RingWish::Halve);
-    if changes.len() > 1 && changes.iter().any(resizes) {
-        return Err(Unsafe::OnItsOwn);
+    let is_resize = |change: &RingChangeRequest| {
+        matches!(change, RingChangeRequest::Double | RingChangeRequest::Halve)
+    };
+    if changes.len() > 1 && changes.iter().any(is_resize) {
+        return Err(PlanError::ResizeNotAlone);
     }
     let draft = match changes {
-        [RingWish::Double] => doubled(&ring.layout)?,
-        [RingWish::Halve] => halved(&ring.layout, n)?,
-        _ => others(&ring.layout, changes, n)?,
+        [RingChangeRequest::Double] => draft_doubling(&ring.layout)?,
+        [RingChangeRequest::Halve] => draft_halving(&ring.layout, n)?,
+        _ => draft_changes(&ring.layout, changes, n)?,
     };
-    let plan = compare(ring, draft, n);
+    let plan = build_plan(ring, draft, n);
     check_nodes(ring, &plan, n)?;
     check_sources(ring, &plan, changes, n, down)?;
-    let idle = plan.moves.is_empty() && plan.copies_sent == 0 && !plan.doubles && !plan.halves;
-    if idle && plan.next.nodes == ring.layout.nodes && n == ring.n {
-        return Err(Unsafe::Nothing);
+    let is_unchanged =
+        plan.moves.is_empty() && plan.copies_sent == 0 && !plan.doubles && !plan.halves;
+    if is_unchanged && plan.next.nodes == ring.layout.nodes && n == ring.n {
+        return Err(PlanError::NoChange);
     }
     Ok(Plan { warnings: warnings(&plan, changes, n, down), ..plan })
 }
@@ -106,21 +109,21 @@ struct Draft {
     halves: bool,
 }
 
-fn doubled(layout: &Layout) -> Result<Draft, Unsafe> {
+fn draft_doubling(layout: &Layout) -> Result<Draft, PlanError> {
     let partitions = layout.partitions() * 2;
     if !check_partitions(partitions) {
-        return Err(Unsafe::Partitions { partitions });
+        return Err(PlanError::Partitions { partitions });
     }
     Ok(Draft { next: paired(layout), doubles: true, halves: false })
 }
 
-fn halved(layout: &Layout, n: usize) -> Result<Draft, Unsafe> {
+fn draft_halving(layout: &Layout, n: usize) -> Result<Draft, PlanError> {
     let partitions = layout.partitions() / 2;
     if !check_partitions(partitions) {
-        return Err(Unsafe::Partitions { partitions });
+        return Err(PlanError::Partitions { partitions });
     }
     if layout.nodes.len() > partitions as usize {
-        return Err(Unsafe::TooFewPartitions { nodes: layout.nodes.len(), partitions });
+        return Err(PlanError::TooFewPartitions { nodes: layout.nodes.len(), partitions });
     }
     let owners: Vec<_> = layout.owners.iter().copied().step_by(2).collect();
     Ok(Draft { next: paired(&claim(&owners, &layout.nodes, n)), doubles: false, halves: true })
@@ -132,32 +135,38 @@ fn paired(layout: &Layout) -> Layout {
     Layout { nodes: layout.nodes.clone(), owners }
 }
 
-fn others(layout: &Layout, changes: &[RingWish], n: usize) -> Result<Draft, Unsafe> {
+fn draft_changes(
+    layout: &Layout,
+    changes: &[RingChangeRequest],
+    n: usize,
+) -> Result<Draft, PlanError> {
     let mut nodes = layout.nodes.clone();
     let mut owners = layout.owners.clone();
     for change in changes {
         match change {
-            RingWish::Join { node, rack } => admit(&mut nodes, *node, rack)?,
-            RingWish::Leave { node } => {
-                nodes.remove(node).ok_or(Unsafe::Unknown(*node))?;
+            RingChangeRequest::Join { node, rack } => add_node(&mut nodes, *node, rack)?,
+            RingChangeRequest::Leave { node } => {
+                nodes.remove(node).ok_or(PlanError::NotInRing(*node))?;
             }
-            RingWish::Replace { old, new, rack } => {
-                admit(&mut nodes, *new, rack)?;
-                nodes.remove(old).ok_or(Unsafe::Unknown(*old))?;
+            RingChangeRequest::Replace { old, new, rack } => {
+                add_node(&mut nodes, *new, rack)?;
+                nodes.remove(old).ok_or(PlanError::NotInRing(*old))?;
                 owners.iter_mut().filter(|owner| *owner == old).for_each(|owner| *owner = *new);
             }
-            RingWish::Rack { node, rack } => {
+            RingChangeRequest::Rack { node, rack } => {
                 check_rack(rack)?;
-                *nodes.get_mut(node).ok_or(Unsafe::Unknown(*node))? = rack.clone();
+                *nodes.get_mut(node).ok_or(PlanError::NotInRing(*node))? = rack.clone();
             }
-            RingWish::Double | RingWish::Halve => return Err(Unsafe::OnItsOwn),
+            RingChangeRequest::Double | RingChangeRequest::Halve => {
+                return Err(PlanError::ResizeNotAlone);
+            }
         }
     }
     if nodes.is_empty() {
-        return Err(Unsafe::TooFewNodes { nodes: 0, n });
+        return Err(PlanError::TooFewNodes { nodes: 0, n });
     }
     if nodes.len() > owners.len() {
-        return Err(Unsafe::TooFewPartitions {
+        return Err(PlanError::TooFewPartitions {
             nodes: nodes.len(),
             partitions: layout.partitions(),
         });
@@ -165,20 +174,24 @@ fn others(layout: &Layout, changes: &[RingWish], n: usize) -> Result<Draft, Unsa
     Ok(Draft { next: claim(&owners, &nodes, n), doubles: false, halves: false })
 }
 
-fn admit(nodes: &mut BTreeMap<NodeId, Rack>, node: NodeId, rack: &Rack) -> Result<(), Unsafe> {
+fn add_node(
+    nodes: &mut BTreeMap<NodeId, Rack>,
+    node: NodeId,
+    rack: &Rack,
+) -> Result<(), PlanError> {
     check_rack(rack)?;
     match nodes.insert(node, rack.clone()) {
         None => Ok(()),
-        Some(_) => Err(Unsafe::Known(node)),
+        Some(_) => Err(PlanError::AlreadyInRing(node)),
     }
 }
 
-fn check_rack(rack: &Rack) -> Result<(), Unsafe> {
-    let plain = rack.0.len() <= RACK_BYTES_MAX && !rack.0.chars().any(char::is_control);
-    if plain { Ok(()) } else { Err(Unsafe::RackName) }
+fn check_rack(rack: &Rack) -> Result<(), PlanError> {
+    let is_valid = rack.0.len() <= RACK_BYTES_MAX && !rack.0.chars().any(char::is_control);
+    if is_valid { Ok(()) } else { Err(PlanError::RackName) }
 }
 
-fn compare(ring: &Ring, draft: Draft, n: usize) -> Plan {
+fn build_plan(ring: &Ring, draft: Draft, n: usize) -> Plan {
     let Draft { next, doubles, halves } = draft;
     let now = &ring.layout;
     let mut moves = Vec::new();
@@ -188,9 +201,9 @@ fn compare(ring: &Ring, draft: Draft, n: usize) -> Plan {
         if from != to {
             moves.push(Move { partition, from, to });
         }
-        let had = now.owners(partition, n);
-        let gets = next.owners(partition, n).into_iter();
-        copies_sent += gets.filter(|node| !had.contains(node)).count();
+        let holders = now.owners(partition, n);
+        let future_owners = next.owners(partition, n).into_iter();
+        copies_sent += future_owners.filter(|node| !holders.contains(node)).count();
     }
     let (owned, kept) = (now.loads(), now.copies(n));
     let (will_own, will_keep) = (next.loads(), next.copies(n));
@@ -209,10 +222,10 @@ fn compare(ring: &Ring, draft: Draft, n: usize) -> Plan {
     Plan { made_for, n, next, doubles, halves, moves, loads, copies_sent, copies, warnings }
 }
 
-fn check_nodes(ring: &Ring, plan: &Plan, n: usize) -> Result<(), Unsafe> {
+fn check_nodes(ring: &Ring, plan: &Plan, n: usize) -> Result<(), PlanError> {
     let (before, after) = (ring.layout.nodes.len(), plan.next.nodes.len());
     if after < n && before >= n {
-        return Err(Unsafe::TooFewNodes { nodes: after, n });
+        return Err(PlanError::TooFewNodes { nodes: after, n });
     }
     Ok(())
 }
@@ -220,53 +233,60 @@ fn check_nodes(ring: &Ring, plan: &Plan, n: usize) -> Result<(), Unsafe> {
 fn check_sources(
     ring: &Ring,
     plan: &Plan,
-    changes: &[RingWish],
+    changes: &[RingChangeRequest],
     n: usize,
     down: &BTreeSet<NodeId>,
-) -> Result<(), Unsafe> {
+) -> Result<(), PlanError> {
     for change in changes {
-        if let RingWish::Join { node, .. } | RingWish::Replace { new: node, .. } = change
+        if let RingChangeRequest::Join { node, .. } | RingChangeRequest::Replace { new: node, .. } =
+            change
             && down.contains(node)
         {
-            return Err(Unsafe::DownReceiver(*node));
+            return Err(PlanError::DownReceiver(*node));
         }
     }
     for partition in (0..ring.partitions()).map(Partition).filter(|_| !plan.doubles) {
-        let has = ring.layout.owners(partition, n);
-        let moves = plan.next.owners(partition, n).iter().any(|node| !has.contains(node));
-        if moves && has.iter().all(|node| down.contains(node)) {
-            return Err(Unsafe::NoSource { partition });
+        let holders = ring.layout.owners(partition, n);
+        let is_moved = plan.next.owners(partition, n).iter().any(|node| !holders.contains(node));
+        if is_moved && holders.iter().all(|node| down.contains(node)) {
+            return Err(PlanError::NoSource { partition });
         }
     }
     Ok(())
 }
 
-fn warnings(plan: &Plan, changes: &[RingWish], n: usize, down: &BTreeSet<NodeId>) -> Vec<String> {
+fn warnings(
+    plan: &Plan,
+    changes: &[RingChangeRequest],
+    n: usize,
+    down: &BTreeSet<NodeId>,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     let nodes = plan.next.nodes.len();
     if nodes < n {
-        warnings.push(format!(
-            "{nodes} of {n} copies of each key: there are no more nodes to keep them"
-        ));
+        warnings
+            .push(format!("only {nodes} of {n} copies of each key: there are not enough nodes"));
     }
-    let racks = plan.next.shelves();
+    let racks = plan.next.rack_count();
     if racks < nodes.min(n) {
         warnings.push(format!(
-            "{racks} racks for {n} copies of each key: some lie in one rack together"
+            "only {racks} racks for {n} copies of each key: some copies share a rack"
         ));
     }
     for change in changes {
-        if let RingWish::Leave { node } | RingWish::Replace { old: node, .. } = change
+        if let RingChangeRequest::Leave { node } | RingChangeRequest::Replace { old: node, .. } =
+            change
             && down.contains(node)
         {
             warnings.push(format!(
-                "node {node} goes and is down: what only it has is lost (buckets with n_val 1, \
-                 hints it keeps)"
+                "node {node} leaves and is down: data that only it has is lost (buckets with n_val \
+                 1, its hints)"
             ));
         }
     }
-    let gains = |load: &&NodeLoad| load.before.is_some() && load.copies_after > load.copies_before;
-    for load in plan.loads.iter().filter(gains).filter(|load| down.contains(&load.node)) {
+    let gains_copies =
+        |load: &&NodeLoad| load.before.is_some() && load.copies_after > load.copies_before;
+    for load in plan.loads.iter().filter(gains_copies).filter(|load| down.contains(&load.node)) {
         let node = load.node;
         warnings.push(format!("node {node} is down: it receives its copies when it is back"));
     }

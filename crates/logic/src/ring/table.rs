@@ -1,6 +1,6 @@
 //! Ring: one layout, or two while copies move from one to the other.
 
-use super::change::Unsafe;
+use super::change::PlanError;
 use super::layout::{Layout, Rack};
 use super::plan::Plan;
 use super::point::{Point, check_partitions};
@@ -41,7 +41,7 @@ pub struct PendingLayout {
 
 /// Partition copy that a node still has to receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copying {
+pub struct PendingCopy {
     /// The partition.
     pub partition: Partition,
     /// Node that receives it.
@@ -53,7 +53,7 @@ pub struct Copying {
 impl Ring {
     /// Returns the first ring of a cluster: its founder owns all. The number of partitions must
     /// satisfy [`check_partitions`]; the number of copies is 1 to [`REPLICAS_MAX`].
-    pub fn founded(node: NodeId, rack: Rack, partitions: u32, n: usize) -> Ring {
+    pub fn initial(node: NodeId, rack: Rack, partitions: u32, n: usize) -> Ring {
         assert!(check_partitions(partitions), "the number of partitions was checked");
         assert!((1..=REPLICAS_MAX).contains(&n), "the number of copies was checked");
         let layout = Layout::of_one(node, rack, partitions);
@@ -62,7 +62,7 @@ impl Ring {
 
     /// Returns the ring for the single surviving node of a cluster: it owns everything, and nothing
     /// moves.
-    pub fn of_survivor(&self, node: NodeId) -> Ring {
+    pub fn for_sole_survivor(&self, node: NodeId) -> Ring {
         let rack = self.layout.nodes().get(&node).cloned().unwrap_or(Rack(String::new()));
         let layout = Layout::of_one(node, rack, self.partitions());
         let epoch = self.epoch + 1;
@@ -70,9 +70,9 @@ impl Ring {
     }
 
     /// Returns the partitions of which a node has a complete copy.
-    pub fn copied_at(&self, node: NodeId) -> impl Iterator<Item = Partition> {
-        let keeps = move |partition: &Partition| self.owners(*partition, self.n).contains(&node);
-        (0..self.partitions()).map(Partition).filter(keeps)
+    pub fn copied_partitions(&self, node: NodeId) -> impl Iterator<Item = Partition> {
+        let is_owner = move |partition: &Partition| self.owners(*partition, self.n).contains(&node);
+        (0..self.partitions()).map(Partition).filter(is_owner)
     }
 
     /// Returns the epoch; it increases with every change of the ring.
@@ -109,16 +109,16 @@ impl Ring {
     /// Returns the `n` nodes that keep the copies of this partition now, in order of preference;
     /// fewer if there are fewer nodes.
     pub fn owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
-        self.at(partition).owners(partition, n)
+        self.layout_of(partition).owners(partition, n)
     }
 
     /// Returns the preference list over all nodes: the `n` owners, then the fallbacks.
-    pub fn preference(&self, partition: Partition, n: usize) -> Vec<NodeId> {
-        self.at(partition).preference(partition, n)
+    pub fn preference_list(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+        self.layout_of(partition).preference_list(partition, n)
     }
 
     /// Returns the owners of this partition after its hand-off; the current ones if it stays.
-    pub fn successors(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+    pub fn future_owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let next = self.pending.as_ref().map_or(&self.layout, |pending| &pending.layout);
         next.owners(partition, n)
     }
@@ -126,39 +126,39 @@ impl Ring {
     /// Returns the nodes that are to get copies of this partition and are not among its owners yet.
     /// They receive every write meanwhile, so that a copy that arrives late misses nothing.
     pub fn receivers(&self, partition: Partition, n: usize) -> Vec<NodeId> {
-        let moves = |pending: &PendingLayout| !pending.arrived.contains(&partition);
-        if !self.pending.as_ref().is_some_and(moves) {
+        let is_moving = |pending: &PendingLayout| !pending.arrived.contains(&partition);
+        if !self.pending.as_ref().is_some_and(is_moving) {
             return Vec::new();
         }
         let now = self.owners(partition, n);
-        let mut next = self.successors(partition, n);
+        let mut next = self.future_owners(partition, n);
         next.retain(|node| !now.contains(node));
         next
     }
 
     /// Returns the copies that still have to move, in the order of partitions, for buckets with `n`
     /// copies. A partition of which nothing has to move, whatever the bucket, has arrived.
-    pub fn copying(&self, n: usize) -> Vec<Copying> {
+    pub fn pending_copies(&self, n: usize) -> Vec<PendingCopy> {
         let partitions = (0..self.partitions()).map(Partition);
         let moves = partitions.flat_map(|partition| {
             let from = self.owners(partition, n);
             let receivers = self.receivers(partition, n).into_iter();
-            receivers.map(move |to| Copying { partition, to, from: from.clone() })
+            receivers.map(move |to| PendingCopy { partition, to, from: from.clone() })
         });
         moves.collect()
     }
 
     /// Returns the ring after a plan is committed. Errors: refused if it was made for an earlier
     /// ring.
-    pub fn commit(&self, plan: &Plan) -> Result<Ring, Unsafe> {
+    pub fn commit(&self, plan: &Plan) -> Result<Ring, PlanError> {
         if plan.made_for != self.epoch {
-            return Err(Unsafe::Outdated { made_for: plan.made_for, epoch: self.epoch });
+            return Err(PlanError::Outdated { base_epoch: plan.made_for, epoch: self.epoch });
         }
         let mut ring = Ring { epoch: self.epoch + 1, n: plan.n, ..self.clone() };
         if plan.doubles {
             ring.layout = plan.next.clone();
-            let halves = |(whole, node): &(Partition, NodeId)| {
-                let (first, node) = (whole.0 * 2, *node);
+            let halves = |(partition, node): &(Partition, NodeId)| {
+                let (first, node) = (partition.0 * 2, *node);
                 [(Partition(first), node), (Partition(first + 1), node)]
             };
             ring.leftovers = self.leftovers.iter().flat_map(halves).collect();
@@ -170,17 +170,17 @@ impl Ring {
                 .all(|n| self.layout.owners(*partition, n) == plan.next.owners(*partition, n))
         };
         let arrived: Vec<_> = (0..self.partitions()).map(Partition).filter(unmoved).collect();
-        ring.arrive_all(arrived, &[]);
+        ring.mark_arrived(arrived, &[]);
         Ok(ring)
     }
 
     /// Marks partitions as arrived of which nothing has to be copied for these numbers of copies.
-    pub fn without_idle(mut self, numbers: &[usize]) -> Ring {
+    pub fn mark_idle_arrived(mut self, numbers: &[usize]) -> Ring {
         let idle = |partition: &Partition| {
             numbers.iter().all(|n| self.receivers(*partition, *n).is_empty())
         };
         let idle: Vec<_> = (0..self.partitions()).map(Partition).filter(idle).collect();
-        self.arrive_all(idle, numbers);
+        self.mark_arrived(idle, numbers);
         self
     }
 
@@ -189,12 +189,12 @@ impl Ring {
     /// of them have leftovers.
     pub fn arrive(&self, partition: Partition, numbers: &[usize]) -> Option<Ring> {
         let pending = self.pending.as_ref()?;
-        let known = partition.0 < self.partitions();
-        if !known || pending.arrived.contains(&partition) {
+        let exists = partition.0 < self.partitions();
+        if !exists || pending.arrived.contains(&partition) {
             return None;
         }
         let mut ring = Ring { epoch: self.epoch + 1, ..self.clone() };
-        ring.arrive_all([partition], numbers);
+        ring.mark_arrived([partition], numbers);
         Some(ring)
     }
 
@@ -206,9 +206,9 @@ impl Ring {
         (partition, node): (Partition, NodeId),
         numbers: &[usize],
     ) -> Option<Ring> {
-        let waits = |node: &NodeId, n: &usize| self.receivers(partition, *n).contains(node);
-        let awaited = numbers.iter().any(|n| waits(&node, n));
-        let pending = self.pending.as_ref().filter(|it| it.since == since && awaited)?;
+        let is_receiver = |node: &NodeId, n: &usize| self.receivers(partition, *n).contains(node);
+        let is_awaited = numbers.iter().any(|n| is_receiver(&node, n));
+        let pending = self.pending.as_ref().filter(|it| it.since == since && is_awaited)?;
         if pending.received.contains(&(partition, node)) {
             return None;
         }
@@ -217,14 +217,14 @@ impl Ring {
         received.insert((partition, node));
         let mut all = numbers.iter().flat_map(|n| self.receivers(partition, *n));
         if all.all(|node| received.contains(&(partition, node))) {
-            ring.arrive_all([partition], numbers);
+            ring.mark_arrived([partition], numbers);
         }
         Some(ring)
     }
 
     /// Returns the ring after a node has deleted its leftovers of a partition, numbered in a ring
     /// of `of` partitions (0: of this one). `None`: it had none, or the numbers have changed since.
-    pub fn clear(&self, (partition, of): (Partition, u32), node: NodeId) -> Option<Ring> {
+    pub fn clear_leftovers(&self, (partition, of): (Partition, u32), node: NodeId) -> Option<Ring> {
         if of != 0 && of != self.partitions() {
             return None;
         }
@@ -232,9 +232,9 @@ impl Ring {
         ring.leftovers.remove(&(partition, node)).then_some(ring)
     }
 
-    /// Removes leftovers of nodes that are gone for good, so that nobody waits for them.
-    pub fn without_leftovers_of(mut self, gone: impl Fn(NodeId) -> bool) -> Ring {
-        self.leftovers.retain(|(_, node)| !gone(*node));
+    /// Removes leftovers of nodes that are gone for good, so that no change waits for them.
+    pub fn without_leftovers_of(mut self, is_removed: impl Fn(NodeId) -> bool) -> Ring {
+        self.leftovers.retain(|(_, node)| !is_removed(*node));
         self
     }
 
@@ -243,40 +243,42 @@ impl Ring {
     /// that buckets use.
     pub fn without_receivers_of(
         mut self,
-        gone: impl Fn(NodeId) -> bool,
+        is_removed: impl Fn(NodeId) -> bool,
         numbers: &[usize],
     ) -> Ring {
         let Some(pending) = &self.pending else { return self };
-        let is_over = |partition: &Partition, n: usize| {
+        let is_complete = |partition: &Partition, n: usize| {
             let now = self.layout.owners(*partition, n);
             let next = pending.layout.owners(*partition, n);
             let has = |node: &NodeId| now.contains(node) || pending.has_received(*partition, *node);
             let (has, lack): (Vec<_>, Vec<_>) = next.into_iter().partition(has);
-            let is_left = has.iter().any(|node| !gone(*node)) || now.iter().all(|node| gone(*node));
-            lack.is_empty() || lack.iter().all(|node| gone(*node)) && is_left
+            let has_source = has.iter().any(|node| !is_removed(*node))
+                || now.iter().all(|node| is_removed(*node));
+            lack.is_empty() || lack.iter().all(|node| is_removed(*node)) && has_source
         };
-        let moves = |partition: &Partition| !pending.arrived.contains(partition);
-        let over = (0..self.partitions()).map(Partition).filter(moves);
-        let over = over.filter(|partition| numbers.iter().all(|n| is_over(partition, *n)));
-        let over: Vec<_> = over.collect();
-        self.arrive_all(over, numbers);
+        let is_moving = |partition: &Partition| !pending.arrived.contains(partition);
+        let complete = (0..self.partitions()).map(Partition).filter(is_moving);
+        let complete =
+            complete.filter(|partition| numbers.iter().all(|n| is_complete(partition, *n)));
+        let complete: Vec<_> = complete.collect();
+        self.mark_arrived(complete, numbers);
         self
     }
 
     /// Returns the same ring, one epoch later.
-    pub fn renewed(self) -> Ring {
+    pub fn with_next_epoch(self) -> Ring {
         Ring { epoch: self.epoch + 1, ..self }
     }
 
     /// Returns the nodes that still have rows of this partition which they no longer own. While
     /// there are any, or receivers, tombstones of the partition must not be reaped.
     pub fn leftovers(&self, partition: Partition) -> impl Iterator<Item = NodeId> {
-        let of_it = (partition, NodeId(0))..=(partition, NodeId(u64::MAX));
-        self.leftovers.range(of_it).map(|(_, node)| *node)
+        let range = (partition, NodeId(0))..=(partition, NodeId(u64::MAX));
+        self.leftovers.range(range).map(|(_, node)| *node)
     }
 
     /// Returns the partitions of which this node has leftovers, in order.
-    pub fn left_at(&self, node: NodeId) -> impl Iterator<Item = Partition> {
+    pub fn leftover_partitions(&self, node: NodeId) -> impl Iterator<Item = Partition> {
         self.leftovers.iter().filter(move |(_, at)| *at == node).map(|(partition, _)| *partition)
     }
 
@@ -286,24 +288,24 @@ impl Ring {
     pub fn cancel(&self, numbers: &[usize]) -> Option<Ring> {
         let pending = self.pending.clone()?;
         let epoch = self.epoch + 1;
-        let went_over = |partition: &Partition| pending.arrived.contains(partition);
-        let arrived = (0..self.partitions()).map(Partition).filter(|one| !went_over(one));
+        let has_arrived = |partition: &Partition| pending.arrived.contains(partition);
+        let arrived = (0..self.partitions()).map(Partition).filter(|one| !has_arrived(one));
         let arrived: Vec<_> = arrived.collect();
         let mut leftovers = self.leftovers.clone();
-        // A future receiver may have a part of the copy.
+        // A future owner may have received a part of the copy.
         for partition in &arrived {
             let receivers = numbers.iter().flat_map(|n| self.receivers(*partition, *n));
             leftovers.extend(receivers.map(|node| (*partition, node)));
         }
-        let back = PendingLayout::new(self.layout.clone(), false, epoch);
+        let reverse = PendingLayout::new(self.layout.clone(), false, epoch);
         let mut ring =
-            Ring { epoch, n: self.n, layout: pending.layout, pending: Some(back), leftovers };
-        ring.arrive_all(arrived, &[]);
+            Ring { epoch, n: self.n, layout: pending.layout, pending: Some(reverse), leftovers };
+        ring.mark_arrived(arrived, &[]);
         Some(ring)
     }
 
     /// Returns the nodes that still have to receive a copy, for these numbers of copies.
-    pub fn awaited(&self, numbers: &[usize]) -> BTreeSet<NodeId> {
+    pub fn awaited_receivers(&self, numbers: &[usize]) -> BTreeSet<NodeId> {
         let partitions = (0..self.partitions()).map(Partition);
         let all = partitions.flat_map(|partition| {
             let receivers = numbers.iter().flat_map(move |n| self.receivers(partition, *n));
@@ -315,16 +317,15 @@ impl Ring {
         all.filter(|it| !received(it)).map(|(_, node)| node).collect()
     }
 
-    fn at(&self, partition: Partition) -> &Layout {
+    fn layout_of(&self, partition: Partition) -> &Layout {
         match &self.pending {
             Some(pending) if pending.arrived.contains(&partition) => &pending.layout,
             _ => &self.layout,
         }
     }
 
-    /// Marks partitions as arrived; with the last one, the pending layout takes the place of the
-    /// old.
-    fn arrive_all(&mut self, partitions: impl IntoIterator<Item = Partition>, numbers: &[usize]) {
+    /// Marks partitions as arrived; with the last one, the pending layout replaces the old one.
+    fn mark_arrived(&mut self, partitions: impl IntoIterator<Item = Partition>, numbers: &[usize]) {
         let Some(pending) = &mut self.pending else { return };
         for partition in partitions {
             if !pending.arrived.insert(partition) {
@@ -344,8 +345,8 @@ impl Ring {
         self.layout = pending.layout.clone();
         if pending.halves {
             self.layout.owners = self.layout.owners.iter().copied().step_by(2).collect();
-            let whole = |(half, node): &(Partition, NodeId)| (Partition(half.0 / 2), *node);
-            self.leftovers = self.leftovers.iter().map(whole).collect();
+            let merged = |(half, node): &(Partition, NodeId)| (Partition(half.0 / 2), *node);
+            self.leftovers = self.leftovers.iter().map(merged).collect();
         }
         self.pending = None;
     }
@@ -358,7 +359,7 @@ impl PendingLayout {
     }
 
     /// Returns the epoch with which the change began; it identifies the change.
-    pub fn since(&self) -> u64 {
+    pub fn start_epoch(&self) -> u64 {
         self.since
     }
 
@@ -383,7 +384,7 @@ impl PendingLayout {
     }
 
     /// Returns true if each pair of partitions becomes one at the end.
-    pub fn halves(&self) -> bool {
+    pub fn is_halving(&self) -> bool {
         self.halves
     }
 }

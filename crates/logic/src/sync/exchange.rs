@@ -18,7 +18,7 @@ pub struct RowDigest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// First event, once.
-    Begun,
+    Started,
     /// The other side has answered the last question.
     Answered(SyncAnswer),
     /// Rows that [`Effect::List`] requested, in key order.
@@ -39,7 +39,7 @@ pub enum Effect {
         /// Key before the first row. `None`: from the beginning.
         after: Option<Key>,
         /// Key of the last row. `None`: to the end.
-        upto: Option<Key>,
+        last: Option<Key>,
     },
     /// Difference: this row is not the same on both sides.
     Differs {
@@ -56,9 +56,9 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Only the asking side.
-    Here,
+    Local,
     /// Only the other side.
-    There,
+    Remote,
     /// Both, with different contents.
     Both,
 }
@@ -67,7 +67,7 @@ pub enum Side {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// True if all differences were found.
-    pub complete: bool,
+    pub is_complete: bool,
     /// Number of questions asked.
     pub questions: u64,
     /// Number of differing rows found.
@@ -119,11 +119,11 @@ impl Exchange {
         let stage = std::mem::replace(&mut self.stage, Stage::Ended);
         match (stage, event) {
             (Stage::Ended, _) => {}
-            (Stage::Fresh, Event::Begun) => {
+            (Stage::Fresh, Event::Started) => {
                 self.stage = Stage::Root;
                 self.ask(SyncQuestion::Root { sum: tree.root(), rows: tree.rows() }, effects);
             }
-            (Stage::Root, Event::Answered(SyncAnswer::Same)) => self.end(true, effects),
+            (Stage::Root, Event::Answered(SyncAnswer::Same)) => self.finish(true, effects),
             (Stage::Root, Event::Answered(SyncAnswer::Sums(sums))) => {
                 self.compare(0, &[0], &sums, tree, effects);
             }
@@ -131,17 +131,17 @@ impl Exchange {
                 self.compare(level, &places, &sums, tree, effects);
             }
             (Stage::Rows { leaves, after }, Event::Answered(SyncAnswer::Rows { rows, more })) => {
-                self.page(leaves, after, rows, more, effects);
+                self.on_page(leaves, after, rows, more, effects);
             }
             (Stage::Listing { leaves, theirs, more }, Event::Listed(ours)) => {
                 let after = theirs.last().map(|row| row.key.clone());
                 self.compare_rows(ours, theirs, effects);
                 match (more, after) {
                     (true, Some(after)) => self.ask_rows(leaves, Some(after), effects),
-                    _ => self.next(effects),
+                    _ => self.ask_next(effects),
                 }
             }
-            _ => self.end(false, effects),
+            _ => self.finish(false, effects),
         }
     }
 
@@ -150,9 +150,9 @@ impl Exchange {
         effects.push(Effect::Ask(question));
     }
 
-    fn end(&mut self, complete: bool, effects: &mut Vec<Effect>) {
+    fn finish(&mut self, is_complete: bool, effects: &mut Vec<Effect>) {
         self.stage = Stage::Ended;
-        effects.push(Effect::Done(Summary { complete, ..self.summary }));
+        effects.push(Effect::Done(Summary { is_complete, ..self.summary }));
     }
 
     /// Records which children of these nodes differ.
@@ -165,31 +165,31 @@ impl Exchange {
         effects: &mut Vec<Effect>,
     ) {
         if sums.len() != places.len() * FAN_OUT as usize {
-            return self.end(false, effects);
+            return self.finish(false, effects);
         }
         let children = places.iter().flat_map(|place| place * FAN_OUT..(place + 1) * FAN_OUT);
         let ours = places.iter().flat_map(|place| tree.children(level, *place));
         let pairs = children.zip(ours.zip(sums));
         let differ = pairs.filter(|(_, (ours, theirs))| ours != *theirs).map(|(child, _)| child);
         self.differing.entry(level + 1).or_default().extend(differ);
-        self.next(effects);
+        self.ask_next(effects);
     }
 
     /// Asks about differences, the deepest first, so that the backlog is bounded by the tree's
     /// depth times one question's children.
-    fn next(&mut self, effects: &mut Vec<Effect>) {
+    fn ask_next(&mut self, effects: &mut Vec<Effect>) {
         let Some(mut entry) = self.differing.last_entry() else {
-            return self.end(true, effects);
+            return self.finish(true, effects);
         };
         let level = *entry.key();
-        let most = if level < DEPTH { NODES_PER_QUESTION_MAX } else { LEAVES_PER_PAGE_MAX };
-        let waiting = entry.get_mut();
-        let places: Vec<u32> = waiting.drain(..waiting.len().min(most)).collect();
-        if waiting.is_empty() {
+        let batch_max = if level < DEPTH { NODES_PER_QUESTION_MAX } else { LEAVES_PER_PAGE_MAX };
+        let backlog = entry.get_mut();
+        let places: Vec<u32> = backlog.drain(..backlog.len().min(batch_max)).collect();
+        if backlog.is_empty() {
             entry.remove();
         }
         if places.is_empty() {
-            self.next(effects);
+            self.ask_next(effects);
         } else if level < DEPTH {
             self.stage = Stage::Nodes { level, places: places.clone() };
             self.ask(SyncQuestion::Nodes { level, places }, effects);
@@ -205,7 +205,7 @@ impl Exchange {
     }
 
     /// Handles a page, which must advance the comparison, or it would never end.
-    fn page(
+    fn on_page(
         &mut self,
         leaves: Vec<Leaf>,
         after: Option<Key>,
@@ -213,14 +213,14 @@ impl Exchange {
         more: bool,
         effects: &mut Vec<Effect>,
     ) {
-        let rises = theirs.is_sorted_by(|one, other| one.key < other.key)
+        let is_ascending = theirs.is_sorted_by(|one, other| one.key < other.key)
             && theirs.first().is_none_or(|first| after.as_ref().is_none_or(|key| *key < first.key));
-        if !rises || (more && theirs.is_empty()) {
-            return self.end(false, effects);
+        if !is_ascending || (more && theirs.is_empty()) {
+            return self.finish(false, effects);
         }
-        let upto = theirs.last().filter(|_| more).map(|row| row.key.clone());
+        let last = theirs.last().filter(|_| more).map(|row| row.key.clone());
         self.stage = Stage::Listing { leaves: leaves.clone(), theirs, more };
-        effects.push(Effect::List { leaves, after, upto });
+        effects.push(Effect::List { leaves, after, last });
     }
 
     fn compare_rows(
@@ -236,10 +236,10 @@ impl Exchange {
             match ours.remove(&row.key) {
                 Some(digest) if digest == row.digest => {}
                 Some(_) => drop(differs.insert(row.key, Side::Both)),
-                None => drop(differs.insert(row.key, Side::There)),
+                None => drop(differs.insert(row.key, Side::Remote)),
             }
         }
-        differs.extend(ours.into_keys().map(|key| (key, Side::Here)));
+        differs.extend(ours.into_keys().map(|key| (key, Side::Local)));
         self.summary.rows += differs.len() as u64;
         effects.extend(differs.into_iter().map(|(key, at)| Effect::Differs { key, at }));
     }

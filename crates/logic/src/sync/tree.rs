@@ -7,9 +7,9 @@ pub(super) const FAN_OUT: u32 = 16;
 /// Level of the leaves; the root is level 0.
 pub(super) const DEPTH: u8 = 4;
 /// Number of leaves in a chunk.
-const CHUNK: usize = 256;
+const CHUNK_LEAVES: usize = 256;
 /// Number of used leaves above which a chunk stores all its leaves, in order.
-const FEW: usize = 120;
+const SPARSE_LEAVES_MAX: usize = 120;
 
 /// Number of a leaf, below [`LEAVES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,50 +45,54 @@ pub fn row_hash(key: &[u8], bytes: &[u8]) -> RowHash {
 /// Leaves of a chunk: those in use, in order, or all.
 #[derive(Clone, Debug)]
 enum Leaves {
-    Few(Vec<(u8, [u8; 16])>),
-    All(Box<[u128; CHUNK]>),
+    Sparse(Vec<(u8, [u8; 16])>),
+    Dense(Box<[u128; CHUNK_LEAVES]>),
 }
 
 impl Leaves {
     fn get(&self, at: usize) -> u128 {
         match self {
-            Leaves::All(all) => all[at],
-            Leaves::Few(few) => match few.binary_search_by_key(&(at as u8), |(leaf, _)| *leaf) {
-                Ok(place) => u128::from_ne_bytes(few[place].1),
-                Err(_) => 0,
-            },
+            Leaves::Dense(dense) => dense[at],
+            Leaves::Sparse(sparse) => {
+                match sparse.binary_search_by_key(&(at as u8), |(leaf, _)| *leaf) {
+                    Ok(place) => u128::from_ne_bytes(sparse[place].1),
+                    Err(_) => 0,
+                }
+            }
         }
     }
 
     fn add(&mut self, at: usize, digest: u128) {
-        let few = match self {
-            Leaves::All(all) => {
-                all[at] = all[at].wrapping_add(digest);
+        let sparse = match self {
+            Leaves::Dense(dense) => {
+                dense[at] = dense[at].wrapping_add(digest);
                 return;
             }
-            Leaves::Few(few) => few,
+            Leaves::Sparse(sparse) => sparse,
         };
-        match few.binary_search_by_key(&(at as u8), |(leaf, _)| *leaf) {
+        match sparse.binary_search_by_key(&(at as u8), |(leaf, _)| *leaf) {
             Ok(place) => {
-                let sum = u128::from_ne_bytes(few[place].1).wrapping_add(digest);
-                few[place].1 = sum.to_ne_bytes();
+                let sum = u128::from_ne_bytes(sparse[place].1).wrapping_add(digest);
+                sparse[place].1 = sum.to_ne_bytes();
                 if sum == 0 {
-                    few.remove(place);
+                    sparse.remove(place);
                 }
             }
-            Err(place) => few.insert(place, (at as u8, digest.to_ne_bytes())),
+            Err(place) => sparse.insert(place, (at as u8, digest.to_ne_bytes())),
         }
-        if few.len() > FEW {
-            let mut all = Box::new([0; CHUNK]);
-            few.iter().for_each(|(leaf, sum)| all[usize::from(*leaf)] = u128::from_ne_bytes(*sum));
-            *self = Leaves::All(all);
+        if sparse.len() > SPARSE_LEAVES_MAX {
+            let mut dense = Box::new([0; CHUNK_LEAVES]);
+            sparse
+                .iter()
+                .for_each(|(leaf, sum)| dense[usize::from(*leaf)] = u128::from_ne_bytes(*sum));
+            *self = Leaves::Dense(dense);
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Leaves::Few(few) => few.capacity() * size_of::<(u8, [u8; 16])>(),
-            Leaves::All(_) => size_of::<[u128; CHUNK]>(),
+            Leaves::Sparse(sparse) => sparse.capacity() * size_of::<(u8, [u8; 16])>(),
+            Leaves::Dense(_) => size_of::<[u128; CHUNK_LEAVES]>(),
         }
     }
 }
@@ -121,8 +125,8 @@ impl PartialEq for HashTree {
 impl HashTree {
     /// Builds the tree of no rows.
     pub fn new() -> HashTree {
-        let chunks = LEAVES as usize / CHUNK;
-        let none = Leaves::Few(Vec::new());
+        let chunks = LEAVES as usize / CHUNK_LEAVES;
+        let none = Leaves::Sparse(Vec::new());
         HashTree { chunks: vec![none; chunks], sums: vec![0; chunks], rows: 0 }
     }
 
@@ -136,9 +140,9 @@ impl HashTree {
     pub fn add_all(&mut self, other: &HashTree) {
         self.rows = self.rows.wrapping_add(other.rows);
         for (chunk, leaves) in other.chunks.iter().enumerate().filter(|(_, it)| it.bytes() > 0) {
-            let digests = (0..CHUNK).map(|at| (at, leaves.get(at)));
+            let digests = (0..CHUNK_LEAVES).map(|at| (at, leaves.get(at)));
             for (at, digest) in digests.filter(|(_, digest)| *digest != 0) {
-                self.add(Leaf((chunk * CHUNK + at) as u16), digest);
+                self.add(Leaf((chunk * CHUNK_LEAVES + at) as u16), digest);
             }
         }
     }
@@ -162,7 +166,7 @@ impl HashTree {
     }
 
     /// Replaces a row. `before` is `None` for a new row, `after` for a removed one.
-    pub fn change(&mut self, before: Option<RowHash>, after: Option<RowHash>) {
+    pub fn replace(&mut self, before: Option<RowHash>, after: Option<RowHash>) {
         if let Some(before) = before {
             self.remove(before);
         }
@@ -177,7 +181,7 @@ impl HashTree {
     }
 
     fn add(&mut self, leaf: Leaf, digest: u128) {
-        let (chunk, at) = (usize::from(leaf.0) / CHUNK, usize::from(leaf.0) % CHUNK);
+        let (chunk, at) = (usize::from(leaf.0) / CHUNK_LEAVES, usize::from(leaf.0) % CHUNK_LEAVES);
         self.chunks[chunk].add(at, digest);
         self.sums[chunk] = self.sums[chunk].wrapping_add(digest);
     }
@@ -187,8 +191,8 @@ impl HashTree {
         let place = place as usize;
         let total = |sums: &[u128]| sums.iter().fold(0_u128, |sum, one| sum.wrapping_add(*one));
         let leaves = |from: usize, count: usize| {
-            let chunk = &self.chunks[from / CHUNK];
-            let places = from % CHUNK..from % CHUNK + count;
+            let chunk = &self.chunks[from / CHUNK_LEAVES];
+            let places = from % CHUNK_LEAVES..from % CHUNK_LEAVES + count;
             places.fold(0_u128, |sum, at| sum.wrapping_add(chunk.get(at)))
         };
         match level {

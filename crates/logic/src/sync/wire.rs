@@ -108,7 +108,7 @@ impl SyncQuestion {
 
     /// Reads a question; what follows it stays in the reader.
     pub fn read(reader: &mut Reader<'_>) -> Result<SyncQuestion, Malformed> {
-        match reader.u8("which question")? {
+        match reader.u8("kind of question")? {
             0 => Ok(SyncQuestion::Root { sum: take_u128(reader)?, rows: reader.u64("rows")? }),
             1 => {
                 let level = reader.u8("a level")?;
@@ -120,7 +120,7 @@ impl SyncQuestion {
                     let place = reader.u32("a node")?;
                     if place < nodes { Ok(place) } else { Err(Malformed("a node")) }
                 };
-                let places = take_rising(reader, NODES_PER_QUESTION_MAX, place)?;
+                let places = take_ascending(reader, NODES_PER_QUESTION_MAX, place)?;
                 Ok(SyncQuestion::Nodes { level, places })
             }
             2 => {
@@ -128,14 +128,14 @@ impl SyncQuestion {
                     let bytes = reader.take(2, "a leaf")?;
                     Ok(Leaf(u16::from_le_bytes([bytes[0], bytes[1]])))
                 };
-                let leaves = take_rising(reader, LEAVES_PER_PAGE_MAX, leaf)?;
-                let after = match take_yes(reader)? {
+                let leaves = take_ascending(reader, LEAVES_PER_PAGE_MAX, leaf)?;
+                let after = match take_bool(reader)? {
                     true => Some(take_key(reader)?),
                     false => None,
                 };
                 Ok(SyncQuestion::Rows { leaves, after })
             }
-            _ => Err(Malformed("which question")),
+            _ => Err(Malformed("kind of question")),
         }
     }
 }
@@ -164,11 +164,11 @@ impl SyncAnswer {
 
     /// Reads an answer; what follows it stays in the reader.
     pub fn read(reader: &mut Reader<'_>) -> Result<SyncAnswer, Malformed> {
-        match reader.u8("which answer")? {
+        match reader.u8("kind of answer")? {
             0 => Ok(SyncAnswer::Same),
             1 => {
-                let most = NODES_PER_QUESTION_MAX * FAN_OUT as usize;
-                let count = take_count(reader, most)?;
+                let count_max = NODES_PER_QUESTION_MAX * FAN_OUT as usize;
+                let count = take_count(reader, count_max)?;
                 let sums = (0..count).map(|_| reader.u64("a sum")).collect::<Result<_, _>>()?;
                 Ok(SyncAnswer::Sums(sums))
             }
@@ -182,9 +182,9 @@ impl SyncAnswer {
                     }
                     rows.push(row);
                 }
-                Ok(SyncAnswer::Rows { rows, more: take_yes(reader)? })
+                Ok(SyncAnswer::Rows { rows, more: take_bool(reader)? })
             }
-            _ => Err(Malformed("which answer")),
+            _ => Err(Malformed("kind of answer")),
         }
     }
 }
@@ -198,17 +198,17 @@ fn take_u128(reader: &mut Reader<'_>) -> Result<u128, Malformed> {
     Ok(u128::from(high) << 64 | u128::from(low))
 }
 
-fn take_count(reader: &mut Reader<'_>, most: usize) -> Result<usize, Malformed> {
+fn take_count(reader: &mut Reader<'_>, count_max: usize) -> Result<usize, Malformed> {
     let count = reader.u32("how many")? as usize;
-    if count <= most { Ok(count) } else { Err(Malformed("how many")) }
+    if count <= count_max { Ok(count) } else { Err(Malformed("how many")) }
 }
 
-fn take_rising<T: Ord>(
+fn take_ascending<T: Ord>(
     reader: &mut Reader<'_>,
-    most: usize,
+    count_max: usize,
     take: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
 ) -> Result<Vec<T>, Malformed> {
-    let count = take_count(reader, most)?;
+    let count = take_count(reader, count_max)?;
     let mut all = Vec::new();
     for _ in 0..count {
         let next = take(reader)?;
@@ -224,7 +224,7 @@ fn take_key(reader: &mut Reader<'_>) -> Result<Key, Malformed> {
     Ok(Key::copy_from_slice(reader.string(ROW_KEY_BYTES_MAX, "a row's key")?))
 }
 
-fn take_yes(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+fn take_bool(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     match reader.u8("yes or no")? {
         0 => Ok(false),
         1 => Ok(true),

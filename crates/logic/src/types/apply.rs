@@ -2,18 +2,18 @@
 
 use super::dotted::Dotted;
 use super::hll::Registers;
-use super::state::{ActorTally, Assigned, MapSlot, TypeState, together};
+use super::state::{ActorTally, Assigned, MapSlot, TypeState, merged_registers};
 use super::typed::{Change, Removal, RemoveTarget, Typed};
 use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation};
 use base::limits::{TYPE_DEPTH_MAX, TYPE_STEPS_MAX, TYPE_WAITING_MAX};
 
 /// Reason why a change is refused; nothing was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ApplyError {
     /// The operation does not fit this type.
     WrongType(FieldKind),
     /// Without a context, the field or element to remove must exist.
-    NotThere,
+    NotFound,
     /// The counter would overflow.
     OutOfRange,
     /// Maps would nest deeper than `TYPE_DEPTH_MAX`.
@@ -29,10 +29,10 @@ pub enum Refused {
 pub(super) fn apply<I: Ord + Clone>(
     typed: &mut Typed<I>,
     change: &Change<'_, I>,
-) -> Result<(), Refused> {
-    let mut at = ChangeCursor { change, path: Vec::new(), steps: 0 };
-    at.apply(typed, change.operation)?;
-    if typed.waiting.len() > TYPE_WAITING_MAX { Err(Refused::TooMany) } else { Ok(()) }
+) -> Result<(), ApplyError> {
+    let mut cursor = ChangeCursor { change, path: Vec::new(), steps: 0 };
+    cursor.apply(typed, change.operation)?;
+    if typed.waiting.len() > TYPE_WAITING_MAX { Err(ApplyError::TooMany) } else { Ok(()) }
 }
 
 /// Position in the type at which a step is applied.
@@ -43,15 +43,15 @@ struct ChangeCursor<'a, I> {
 }
 
 impl<I: Ord + Clone> ChangeCursor<'_, I> {
-    fn apply(&mut self, typed: &mut Typed<I>, operation: &TypeOperation) -> Result<(), Refused> {
+    fn apply(&mut self, typed: &mut Typed<I>, operation: &TypeOperation) -> Result<(), ApplyError> {
         match operation {
-            TypeOperation::Fields(steps) => self.fields(typed, steps),
-            TypeOperation::Elements(steps) => self.elements(typed, steps),
+            TypeOperation::Fields(steps) => self.apply_fields(typed, steps),
+            TypeOperation::Elements(steps) => self.apply_elements(typed, steps),
             TypeOperation::Disable => self.disable(typed),
             TypeOperation::Add(by) => self.add(typed, *by),
             TypeOperation::Assign(value) => {
                 let state = self.state(typed);
-                let TypeState::Register(dots) = state else { return wrong(state) };
+                let TypeState::Register(dots) = state else { return wrong_type(state) };
                 let before = dots.values().map(|it| it.at_ms).max();
                 let after = before.map_or(0, |before| before.saturating_add(1));
                 let at_ms = self.change.now_ms.max(after);
@@ -61,7 +61,7 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
             }
             TypeOperation::Enable => {
                 let state = self.state(typed);
-                let TypeState::Flag(dots) = state else { return wrong(state) };
+                let TypeState::Flag(dots) = state else { return wrong_type(state) };
                 *dots = Dotted::from([(self.change.dot.clone(), ())]);
                 Ok(())
             }
@@ -83,42 +83,50 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
         state
     }
 
-    fn step(&mut self) -> Result<(), Refused> {
+    fn count_step(&mut self) -> Result<(), ApplyError> {
         self.steps += 1;
-        if self.steps > TYPE_STEPS_MAX { Err(Refused::TooMany) } else { Ok(()) }
+        if self.steps > TYPE_STEPS_MAX { Err(ApplyError::TooMany) } else { Ok(()) }
     }
 
     /// Adds to the actor's tally, and stores the result under the new dot.
-    fn add(&mut self, typed: &mut Typed<I>, by: i64) -> Result<(), Refused> {
+    fn add(&mut self, typed: &mut Typed<I>, by: i64) -> Result<(), ApplyError> {
         let state = self.state(typed);
-        let TypeState::Counter(dots) = state else { return wrong(state) };
+        let TypeState::Counter(dots) = state else { return wrong_type(state) };
         let mut sum = ActorTally::default();
-        let own: Vec<_> = dots.keys().filter(|(id, _)| *id == self.change.dot.0).cloned().collect();
-        let plus = |a: u64, b: u64| a.checked_add(b).ok_or(Refused::OutOfRange);
-        for tally in own.iter().filter_map(|dot| dots.remove(dot)) {
-            sum = ActorTally { up: plus(sum.up, tally.up)?, down: plus(sum.down, tally.down)? };
+        let own_dots: Vec<_> =
+            dots.keys().filter(|(id, _)| *id == self.change.dot.0).cloned().collect();
+        let checked_sum = |a: u64, b: u64| a.checked_add(b).ok_or(ApplyError::OutOfRange);
+        for tally in own_dots.iter().filter_map(|dot| dots.remove(dot)) {
+            sum = ActorTally {
+                up: checked_sum(sum.up, tally.up)?,
+                down: checked_sum(sum.down, tally.down)?,
+            };
         }
         match by {
-            0.. => sum.up = plus(sum.up, by.unsigned_abs())?,
-            _ => sum.down = plus(sum.down, by.unsigned_abs())?,
+            0.. => sum.up = checked_sum(sum.up, by.unsigned_abs())?,
+            _ => sum.down = checked_sum(sum.down, by.unsigned_abs())?,
         }
         dots.insert(self.change.dot.clone(), sum);
         Ok(())
     }
 
-    fn disable(&mut self, typed: &mut Typed<I>) -> Result<(), Refused> {
+    fn disable(&mut self, typed: &mut Typed<I>) -> Result<(), ApplyError> {
         let state = self.state(typed);
-        let TypeState::Flag(_) = state else { return wrong(state) };
-        self.remove(typed, RemoveTarget::Inside);
+        let TypeState::Flag(_) = state else { return wrong_type(state) };
+        self.remove(typed, RemoveTarget::Content);
         Ok(())
     }
 
-    fn elements(&mut self, typed: &mut Typed<I>, steps: &[ElementStep]) -> Result<(), Refused> {
+    fn apply_elements(
+        &mut self,
+        typed: &mut Typed<I>,
+        steps: &[ElementStep],
+    ) -> Result<(), ApplyError> {
         if let TypeState::Hll(_) = self.state(typed) {
-            return self.distinct(typed, steps);
+            return self.add_distinct(typed, steps);
         }
         for step in steps {
-            self.step()?;
+            self.count_step()?;
             match (self.state(typed), step) {
                 (
                     TypeState::Set(elements) | TypeState::Gset(elements),
@@ -129,45 +137,53 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
                 }
                 (TypeState::Set(elements), ElementStep::Remove(element)) => {
                     if self.change.context.is_none() && !elements.contains_key(element) {
-                        return Err(Refused::NotThere);
+                        return Err(ApplyError::NotFound);
                     }
                     self.remove(typed, RemoveTarget::Element(element.clone()));
                 }
-                (state, _) => return wrong(state),
+                (state, _) => return wrong_type(state),
             }
         }
         let state = self.state(typed);
-        let fits = matches!(state, TypeState::Set(_) | TypeState::Gset(_));
-        if fits { Ok(()) } else { wrong(state) }
+        let is_set = matches!(state, TypeState::Set(_) | TypeState::Gset(_));
+        if is_set { Ok(()) } else { wrong_type(state) }
     }
 
     /// Adds elements to the estimate, and stores all counted so far under the new dot.
-    fn distinct(&mut self, typed: &mut Typed<I>, steps: &[ElementStep]) -> Result<(), Refused> {
+    fn add_distinct(
+        &mut self,
+        typed: &mut Typed<I>,
+        steps: &[ElementStep],
+    ) -> Result<(), ApplyError> {
         let precision = self.change.precision;
         for _ in steps {
-            self.step()?;
+            self.count_step()?;
         }
         let TypeState::Hll(dots) = self.state(typed) else { return Ok(()) };
-        let registers = together(dots).or_else(|| Registers::new(precision));
-        let mut registers = registers.ok_or(Refused::Precision)?;
+        let registers = merged_registers(dots).or_else(|| Registers::new(precision));
+        let mut registers = registers.ok_or(ApplyError::Precision)?;
         for step in steps {
             match step {
                 ElementStep::Add(element) => registers.add(element),
-                ElementStep::Remove(_) => return Err(Refused::WrongType(FieldKind::Hll)),
+                ElementStep::Remove(_) => return Err(ApplyError::WrongType(FieldKind::Hll)),
             }
         }
         *dots = Dotted::from([(self.change.dot.clone(), registers)]);
         Ok(())
     }
 
-    fn fields(&mut self, typed: &mut Typed<I>, steps: &[FieldStep]) -> Result<(), Refused> {
+    fn apply_fields(
+        &mut self,
+        typed: &mut Typed<I>,
+        steps: &[FieldStep],
+    ) -> Result<(), ApplyError> {
         if self.path.len() >= TYPE_DEPTH_MAX {
-            return Err(Refused::TooDeep);
+            return Err(ApplyError::TooDeep);
         }
         for step in steps {
-            self.step()?;
+            self.count_step()?;
             let state = self.state(typed);
-            let TypeState::Map(fields) = state else { return wrong(state) };
+            let TypeState::Map(fields) = state else { return wrong_type(state) };
             match step {
                 FieldStep::Update(field, operation) => {
                     let slot = fields.entry(field.clone());
@@ -179,25 +195,26 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
                 }
                 FieldStep::Remove(field) => {
                     if self.change.context.is_none() && !fields.contains_key(field) {
-                        return Err(Refused::NotThere);
+                        return Err(ApplyError::NotFound);
                     }
                     self.path.push(field.clone());
-                    self.remove(typed, RemoveTarget::Whole);
+                    self.remove(typed, RemoveTarget::WholeField);
                     self.path.pop();
                 }
             }
         }
         let state = self.state(typed);
-        if let TypeState::Map(_) = state { Ok(()) } else { wrong(state) }
+        if let TypeState::Map(_) = state { Ok(()) } else { wrong_type(state) }
     }
 
-    /// Removes at the position what the context covers; without a context, what the replica knows.
+    /// Removes the parts at the position that the context covers; without a context, all known
+    /// parts.
     fn remove(&self, typed: &mut Typed<I>, target: RemoveTarget) {
-        let context = self.change.context.unwrap_or(&typed.heard).clone();
+        let context = self.change.context.unwrap_or(&typed.known_dots).clone();
         typed.remove(Removal { path: self.path.clone(), target, context });
     }
 }
 
-fn wrong<I: Ord + Clone>(state: &TypeState<I>) -> Result<(), Refused> {
-    Err(Refused::WrongType(state.kind()))
+fn wrong_type<I: Ord + Clone>(state: &TypeState<I>) -> Result<(), ApplyError> {
+    Err(ApplyError::WrongType(state.kind()))
 }

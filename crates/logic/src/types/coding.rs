@@ -31,15 +31,15 @@ impl<I: Identity> Typed<I> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u8(VERSION);
         out.put_u8(self.kind() as u8);
-        self.heard.put(out);
-        put_state(&self.state, &Actors::of(&self.heard), out);
+        self.known_dots.put(out);
+        put_state(&self.state, &Actors::of(&self.known_dots), out);
         varint::put(self.waiting.len() as u64, out);
         for removal in &self.waiting {
             varint::put(removal.path.len() as u64, out);
             removal.path.iter().for_each(|field| put_field(field, out));
             match &removal.target {
-                RemoveTarget::Whole => out.put_u8(0),
-                RemoveTarget::Inside => out.put_u8(1),
+                RemoveTarget::WholeField => out.put_u8(0),
+                RemoveTarget::Content => out.put_u8(1),
                 RemoveTarget::Element(element) => {
                     out.put_u8(2);
                     varint::put_string(element, out);
@@ -56,25 +56,25 @@ impl<I: Identity> Typed<I> {
             return Err(Malformed("a data type of a version this node does not know"));
         }
         let kind = take_kind(&mut from)?;
-        let heard = DotContext::take(&mut from)?;
-        let mut source = CodingSource { bytes, from, actors: Actors::of(&heard) };
+        let known_dots = DotContext::take(&mut from)?;
+        let mut source = CodingSource { bytes, from, actors: Actors::of(&known_dots) };
         let state = source.state(kind, 0)?;
         let waiting = source.waiting()?;
         let CodingSource { from, .. } = source;
         from.end("a data type's end")?;
-        Ok(Typed { heard, state, waiting })
+        Ok(Typed { known_dots, state, waiting })
     }
 }
 
 /// Actors by place and places by actor, with the known dots of each.
 struct Actors<'a, I> {
-    heard: &'a DotContext<I>,
+    known_dots: &'a DotContext<I>,
     ids: Vec<&'a I>,
 }
 
 impl<'a, I: Identity> Actors<'a, I> {
-    fn of(heard: &'a DotContext<I>) -> Actors<'a, I> {
-        Actors { heard, ids: heard.entries().map(|(id, _)| id).collect() }
+    fn of(known_dots: &'a DotContext<I>) -> Actors<'a, I> {
+        Actors { known_dots, ids: known_dots.entries().map(|(id, _)| id).collect() }
     }
 
     fn place(&self, id: &I) -> u64 {
@@ -89,10 +89,10 @@ fn put_dots<I: Identity, P>(
     mut put: impl FnMut(&P, &mut Vec<u8>),
 ) {
     varint::put(dots.len() as u64, out);
-    for ((id, count), under) in dots {
+    for ((id, count), payload) in dots {
         varint::put(actors.place(id), out);
         varint::put(*count, out);
-        put(under, out);
+        put(payload, out);
     }
 }
 
@@ -132,7 +132,7 @@ fn put_field(field: &Field, out: &mut Vec<u8>) {
 }
 
 /// Returns true if registers are encoded one by one.
-fn few(used: usize, all: usize) -> bool {
+fn is_sparse(used: usize, all: usize) -> bool {
     used * 3 < all
 }
 
@@ -140,7 +140,7 @@ fn put_registers(registers: &Registers, out: &mut Vec<u8>) {
     out.put_u8(registers.precision);
     let used = registers.ranks.iter().filter(|rank| **rank > 0).count();
     varint::put(used as u64, out);
-    if !few(used, registers.ranks.len()) {
+    if !is_sparse(used, registers.ranks.len()) {
         return out.extend_from_slice(&registers.ranks);
     }
     let mut next = 0;
@@ -152,8 +152,8 @@ fn put_registers(registers: &Registers, out: &mut Vec<u8>) {
 }
 
 fn take_kind(from: &mut Reader<'_>) -> Decoded<FieldKind> {
-    let kind = usize::from(from.u8("which data type")?);
-    FieldKind::ALL.get(kind).copied().ok_or(Malformed("which data type"))
+    let kind = usize::from(from.u8("data type")?);
+    FieldKind::ALL.get(kind).copied().ok_or(Malformed("data type"))
 }
 
 /// Bytes being decoded.
@@ -176,20 +176,20 @@ impl<I: Identity> CodingSource<'_, I> {
 
     fn dots<P>(&mut self, mut take: impl FnMut(&mut Self) -> Decoded<P>) -> Decoded<Dotted<I, P>> {
         const FIELD: &str = "a dot of a data type";
-        let many = varint::take_count(&mut self.from, 2, FIELD)?;
+        let dot_count = varint::take_count(&mut self.from, 2, FIELD)?;
         let mut dots = Dotted::new();
-        for _ in 0..many {
+        for _ in 0..dot_count {
             let place = varint::take(&mut self.from, FIELD)?;
             let id = usize::try_from(place).ok().and_then(|place| self.actors.ids.get(place));
             let id = (*id.ok_or(Malformed(FIELD))?).clone();
             let count = varint::take(&mut self.from, FIELD)?;
             let dot = (id, count);
-            let after = dots.last_key_value().is_none_or(|(last, _)| *last < dot);
-            if !after || !self.actors.heard.contains(&dot.0, count) {
+            let is_ascending = dots.last_key_value().is_none_or(|(last, _)| *last < dot);
+            if !is_ascending || !self.actors.known_dots.contains(&dot.0, count) {
                 return Err(Malformed(FIELD));
             }
-            let under = take(self)?;
-            dots.insert(dot, under);
+            let payload = take(self)?;
+            dots.insert(dot, payload);
         }
         Ok(dots)
     }
@@ -217,13 +217,13 @@ impl<I: Identity> CodingSource<'_, I> {
 
     fn elements(&mut self) -> Decoded<Elements<I>> {
         const FIELD: &str = "elements of a set";
-        let many = varint::take_count(&mut self.from, 4, FIELD)?;
+        let count = varint::take_count(&mut self.from, 4, FIELD)?;
         let mut elements = Elements::new();
-        for _ in 0..many {
+        for _ in 0..count {
             let element = self.string()?;
             let dots = self.dots(|_| Ok(()))?;
-            let after = elements.last_key_value().is_none_or(|(last, _)| *last < element);
-            if !after || dots.is_empty() {
+            let is_ascending = elements.last_key_value().is_none_or(|(last, _)| *last < element);
+            if !is_ascending || dots.is_empty() {
                 return Err(Malformed(FIELD));
             }
             elements.insert(element, dots);
@@ -233,14 +233,14 @@ impl<I: Identity> CodingSource<'_, I> {
 
     fn fields(&mut self, depth: usize) -> Decoded<BTreeMap<Field, MapSlot<I>>> {
         const FIELD: &str = "fields of a map";
-        let many = varint::take_count(&mut self.from, 4, FIELD)?;
+        let count = varint::take_count(&mut self.from, 4, FIELD)?;
         let mut fields: BTreeMap<Field, MapSlot<I>> = BTreeMap::new();
-        for _ in 0..many {
+        for _ in 0..count {
             let field = self.field()?;
             let present = self.dots(|_| Ok(()))?;
             let slot = MapSlot { present, state: self.state(field.kind, depth + 1)? };
-            let after = fields.last_key_value().is_none_or(|(last, _)| *last < field);
-            if !after || slot.is_empty() {
+            let is_ascending = fields.last_key_value().is_none_or(|(last, _)| *last < field);
+            if !is_ascending || slot.is_empty() {
                 return Err(Malformed(FIELD));
             }
             fields.insert(field, slot);
@@ -256,7 +256,7 @@ impl<I: Identity> CodingSource<'_, I> {
         }
         let all = 1_usize << precision;
         let used = varint::take_count(&mut self.from, 1, FIELD)?;
-        let ranks = if few(used, all) {
+        let ranks = if is_sparse(used, all) {
             let mut ranks = vec![0; all];
             let mut next = 0_usize;
             for _ in 0..used {
@@ -270,8 +270,8 @@ impl<I: Identity> CodingSource<'_, I> {
         } else {
             self.from.take(all, FIELD)?.to_vec()
         };
-        let most = Registers::rank_max(precision);
-        let fits = ranks.iter().all(|rank| *rank <= most);
+        let rank_max = Registers::rank_max(precision);
+        let fits = ranks.iter().all(|rank| *rank <= rank_max);
         if !fits || ranks.iter().filter(|rank| **rank > 0).count() != used {
             return Err(Malformed(FIELD));
         }
@@ -280,14 +280,14 @@ impl<I: Identity> CodingSource<'_, I> {
 
     fn waiting(&mut self) -> Decoded<BTreeSet<Removal<I>>> {
         const FIELD: &str = "removes of a data type";
-        let many = varint::take_count(&mut self.from, 3, FIELD)?;
+        let count = varint::take_count(&mut self.from, 3, FIELD)?;
         let mut waiting: BTreeSet<Removal<I>> = BTreeSet::new();
-        for _ in 0..many {
+        for _ in 0..count {
             let depth = varint::take_count(&mut self.from, 2, FIELD)?;
             let path = (0..depth).map(|_| self.field()).collect::<Decoded<Vec<_>>>()?;
             let target = match self.from.u8(FIELD)? {
-                0 => RemoveTarget::Whole,
-                1 => RemoveTarget::Inside,
+                0 => RemoveTarget::WholeField,
+                1 => RemoveTarget::Content,
                 2 => RemoveTarget::Element(self.string()?),
                 _ => return Err(Malformed(FIELD)),
             };

@@ -9,29 +9,29 @@ pub(super) type Dot<I> = (I, u64);
 /// Values by dot.
 pub(super) type Dotted<I, P> = BTreeMap<Dot<I>, P>;
 
-/// Merges: keeps what both sides hold, and what one side holds that the other does not know.
+/// Merges: keeps values of both sides, and values of one side whose dots the other has not seen.
 pub(super) fn merge<I: Ord + Clone, P: Ord>(
     ours: Dotted<I, P>,
-    heard_ours: &DotContext<I>,
+    known_ours: &DotContext<I>,
     mut theirs: Dotted<I, P>,
-    heard_theirs: &DotContext<I>,
+    known_theirs: &DotContext<I>,
 ) -> Dotted<I, P> {
-    let mut kept = Dotted::new();
+    let mut merged = Dotted::new();
     for (dot, own) in ours {
         match theirs.remove(&dot) {
             // One dot has one value; if two had the same dot, all replicas would keep the same
             // value.
-            Some(other) => drop(kept.insert(dot, own.max(other))),
-            None if heard_theirs.contains(&dot.0, dot.1) => {}
-            None => drop(kept.insert(dot, own)),
+            Some(other) => drop(merged.insert(dot, own.max(other))),
+            None if known_theirs.contains(&dot.0, dot.1) => {}
+            None => drop(merged.insert(dot, own)),
         }
     }
-    theirs.retain(|(id, count), _| !heard_ours.contains(id, *count));
-    kept.append(&mut theirs);
-    kept
+    theirs.retain(|(id, count), _| !known_ours.contains(id, *count));
+    merged.append(&mut theirs);
+    merged
 }
 
-/// Drops what a context covers.
+/// Drops the values whose dots a context covers.
 pub(super) fn forget<I: Ord + Clone, P>(dots: &mut Dotted<I, P>, seen: &DotContext<I>) {
     dots.retain(|(id, count), _| !seen.contains(id, *count));
 }

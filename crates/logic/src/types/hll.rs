@@ -86,17 +86,17 @@ impl Registers {
     /// Returns the estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
         let registers = self.ranks.len() as f64;
-        let most = Registers::rank_max(self.precision) as usize;
-        let mut of_rank = vec![0_u32; most + 1];
+        let rank_max = Registers::rank_max(self.precision) as usize;
+        let mut rank_counts = vec![0_u32; rank_max + 1];
         for rank in &self.ranks {
-            of_rank[usize::from(*rank).min(most)] += 1;
+            rank_counts[usize::from(*rank).min(rank_max)] += 1;
         }
-        let share = |rank: usize| f64::from(of_rank[rank]) / registers;
-        let mut sum = registers * tau(1.0 - share(most));
-        for rank in (1..most).rev() {
-            sum = 0.5 * (sum + f64::from(of_rank[rank]));
+        let fraction = |rank: usize| f64::from(rank_counts[rank]) / registers;
+        let mut sum = registers * tau(1.0 - fraction(rank_max));
+        for rank in (1..rank_max).rev() {
+            sum = 0.5 * (sum + f64::from(rank_counts[rank]));
         }
-        sum += registers * sigma(share(0));
+        sum += registers * sigma(fraction(0));
         (registers * registers / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
     }
 }

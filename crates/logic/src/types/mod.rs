@@ -26,7 +26,7 @@ mod hll;
 mod state;
 mod typed;
 
-pub use apply::Refused;
+pub use apply::ApplyError;
 pub use hll::{PRECISION_MAX, PRECISION_MIN, Registers};
 pub use typed::{Change, Typed};
 

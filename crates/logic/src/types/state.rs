@@ -54,7 +54,7 @@ impl<I: Ord + Clone> MapSlot<I> {
         self.present.is_empty() && self.state.is_empty()
     }
 
-    /// Drops what a context covers.
+    /// Drops the parts whose dots a context covers.
     pub(super) fn forget(&mut self, seen: &DotContext<I>) {
         dotted::forget(&mut self.present, seen);
         self.state.forget(seen);
@@ -97,7 +97,7 @@ impl<I: Ord + Clone> TypeState<I> {
         }
     }
 
-    /// Drops what a context covers.
+    /// Drops the parts whose dots a context covers.
     pub(super) fn forget(&mut self, seen: &DotContext<I>) {
         match self {
             TypeState::Counter(dots) => dotted::forget(dots, seen),
@@ -115,7 +115,8 @@ impl<I: Ord + Clone> TypeState<I> {
         }
     }
 
-    /// Merges both; of two kinds, which a bucket never mixes, all replicas keep the same.
+    /// Merges both. If the kinds differ, which a bucket never allows, all replicas keep the same
+    /// one.
     pub(super) fn merge(
         self,
         ours: &DotContext<I>,
@@ -126,9 +127,11 @@ impl<I: Ord + Clone> TypeState<I> {
             (TypeState::Counter(a), TypeState::Counter(b)) => {
                 TypeState::Counter(dotted::merge(a, ours, b, theirs))
             }
-            (TypeState::Set(a), TypeState::Set(b)) => TypeState::Set(elements(a, ours, b, theirs)),
+            (TypeState::Set(a), TypeState::Set(b)) => {
+                TypeState::Set(merge_elements(a, ours, b, theirs))
+            }
             (TypeState::Gset(a), TypeState::Gset(b)) => {
-                TypeState::Gset(elements(a, ours, b, theirs))
+                TypeState::Gset(merge_elements(a, ours, b, theirs))
             }
             (TypeState::Register(a), TypeState::Register(b)) => {
                 TypeState::Register(dotted::merge(a, ours, b, theirs))
@@ -136,7 +139,9 @@ impl<I: Ord + Clone> TypeState<I> {
             (TypeState::Flag(a), TypeState::Flag(b)) => {
                 TypeState::Flag(dotted::merge(a, ours, b, theirs))
             }
-            (TypeState::Map(a), TypeState::Map(b)) => TypeState::Map(fields(a, ours, b, theirs)),
+            (TypeState::Map(a), TypeState::Map(b)) => {
+                TypeState::Map(merge_fields(a, ours, b, theirs))
+            }
             (TypeState::Hll(a), TypeState::Hll(b)) => {
                 TypeState::Hll(dotted::merge(a, ours, b, theirs))
             }
@@ -146,7 +151,7 @@ impl<I: Ord + Clone> TypeState<I> {
     }
 
     /// Returns the value as clients see it.
-    pub(super) fn shown(&self) -> TypeValue {
+    pub(super) fn to_value(&self) -> TypeValue {
         let names = |elements: &Elements<I>| elements.keys().cloned().collect();
         match self {
             TypeState::Counter(dots) => {
@@ -161,70 +166,70 @@ impl<I: Ord + Clone> TypeState<I> {
             }
             TypeState::Flag(dots) => TypeValue::Flag(!dots.is_empty()),
             TypeState::Map(fields) => {
-                let shown =
-                    |(field, slot): (&Field, &MapSlot<I>)| (field.clone(), slot.state.shown());
-                TypeValue::Map(fields.iter().map(shown).collect())
+                let field_value =
+                    |(field, slot): (&Field, &MapSlot<I>)| (field.clone(), slot.state.to_value());
+                TypeValue::Map(fields.iter().map(field_value).collect())
             }
             TypeState::Hll(dots) => {
-                TypeValue::Hll(together(dots).map_or(0, |registers| registers.estimate()))
+                TypeValue::Hll(merged_registers(dots).map_or(0, |registers| registers.estimate()))
             }
         }
     }
 }
 
 /// Returns the merged registers of concurrent changes. `None`: there are none.
-pub(super) fn together<I>(dots: &Dotted<I, Registers>) -> Option<Registers> {
+pub(super) fn merged_registers<I>(dots: &Dotted<I, Registers>) -> Option<Registers> {
     dots.values().cloned().reduce(|mut all, other| {
         all.merge(&other);
         all
     })
 }
 
-fn elements<I: Ord + Clone>(
+fn merge_elements<I: Ord + Clone>(
     ours: Elements<I>,
-    heard_ours: &DotContext<I>,
+    known_ours: &DotContext<I>,
     mut theirs: Elements<I>,
-    heard_theirs: &DotContext<I>,
+    known_theirs: &DotContext<I>,
 ) -> Elements<I> {
-    let mut kept = Elements::new();
+    let mut merged = Elements::new();
     for (element, own) in ours {
         let other = theirs.remove(&element).unwrap_or_default();
-        let dots = dotted::merge(own, heard_ours, other, heard_theirs);
+        let dots = dotted::merge(own, known_ours, other, known_theirs);
         if !dots.is_empty() {
-            kept.insert(element, dots);
+            merged.insert(element, dots);
         }
     }
     for (element, mut dots) in theirs {
-        dotted::forget(&mut dots, heard_ours);
+        dotted::forget(&mut dots, known_ours);
         if !dots.is_empty() {
-            kept.insert(element, dots);
+            merged.insert(element, dots);
         }
     }
-    kept
+    merged
 }
 
-fn fields<I: Ord + Clone>(
+fn merge_fields<I: Ord + Clone>(
     ours: BTreeMap<Field, MapSlot<I>>,
-    heard_ours: &DotContext<I>,
+    known_ours: &DotContext<I>,
     mut theirs: BTreeMap<Field, MapSlot<I>>,
-    heard_theirs: &DotContext<I>,
+    known_theirs: &DotContext<I>,
 ) -> BTreeMap<Field, MapSlot<I>> {
-    let mut kept = BTreeMap::new();
+    let mut merged = BTreeMap::new();
     for (field, own) in ours {
         let other = theirs.remove(&field).unwrap_or_else(|| MapSlot::empty(field.kind));
         let slot = MapSlot {
-            present: dotted::merge(own.present, heard_ours, other.present, heard_theirs),
-            state: own.state.merge(heard_ours, other.state, heard_theirs),
+            present: dotted::merge(own.present, known_ours, other.present, known_theirs),
+            state: own.state.merge(known_ours, other.state, known_theirs),
         };
         if !slot.is_empty() {
-            kept.insert(field, slot);
+            merged.insert(field, slot);
         }
     }
     for (field, mut slot) in theirs {
-        slot.forget(heard_ours);
+        slot.forget(known_ours);
         if !slot.is_empty() {
-            kept.insert(field, slot);
+            merged.insert(field, slot);
         }
     }
-    kept
+    merged
 }

@@ -1,13 +1,13 @@
 //! Data type of a replica: content, known dots, waiting removes.
 
-use super::apply::{Refused, apply};
+use super::apply::{ApplyError, apply};
 use super::state::{MapSlot, TypeState};
 use base::datatype::{Field, FieldKind, TypeOperation, TypeValue};
 use base::dots::DotContext;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// Remove whose context names more than the replica knows.
+/// Remove whose context names dots that the replica lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Removal<I> {
     /// Path of nested fields.
@@ -19,10 +19,10 @@ pub(super) struct Removal<I> {
 /// Target of a remove.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RemoveTarget {
-    /// The field and all in it.
-    Whole,
+    /// The field with its content.
+    WholeField,
     /// Content of the field: a flag is turned off, and stays.
-    Inside,
+    Content,
     /// One element.
     Element(Bytes),
 }
@@ -30,7 +30,7 @@ pub(super) enum RemoveTarget {
 /// Data type: state that merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Typed<I> {
-    pub(super) heard: DotContext<I>,
+    pub(super) known_dots: DotContext<I>,
     pub(super) state: TypeState<I>,
     pub(super) waiting: BTreeSet<Removal<I>>,
 }
@@ -54,7 +54,7 @@ impl<I: Ord + Clone> Typed<I> {
     /// Builds an empty data type of this kind.
     pub fn new(kind: FieldKind) -> Typed<I> {
         Typed {
-            heard: DotContext::empty(),
+            known_dots: DotContext::empty(),
             state: TypeState::empty(kind),
             waiting: BTreeSet::new(),
         }
@@ -67,80 +67,84 @@ impl<I: Ord + Clone> Typed<I> {
 
     /// Returns all known dots: the context for readers.
     pub fn context(&self) -> &DotContext<I> {
-        &self.heard
+        &self.known_dots
     }
 
     /// Returns its value as clients see it.
     pub fn value(&self) -> TypeValue {
-        self.state.shown()
+        self.state.to_value()
     }
 
     /// Merges both.
     pub fn merge(self, other: Typed<I>) -> Typed<I> {
-        let state = self.state.merge(&self.heard, other.state, &other.heard);
-        let heard = self.heard.join(&other.heard);
+        let state = self.state.merge(&self.known_dots, other.state, &other.known_dots);
+        let known_dots = self.known_dots.join(&other.known_dots);
         let mut waiting = self.waiting;
         waiting.extend(other.waiting);
-        let mut merged = Typed { heard, state, waiting };
-        merged.settle();
+        let mut merged = Typed { known_dots, state, waiting };
+        merged.apply_removals();
         merged
     }
 
     /// Adds known dots: their parts are present here, or were removed.
-    pub fn after(mut self, heard: &DotContext<I>) -> Typed<I> {
-        self.heard = self.heard.join(heard);
-        self.settle();
+    pub fn after(mut self, known_dots: &DotContext<I>) -> Typed<I> {
+        self.known_dots = self.known_dots.join(known_dots);
+        self.apply_removals();
         self
     }
 
-    /// Returns the data type with a change applied. Errors: [`Refused`].
-    pub fn apply(mut self, change: &Change<'_, I>) -> Result<Typed<I>, Refused> {
+    /// Returns the data type with a change applied. Errors: [`ApplyError`].
+    pub fn apply(mut self, change: &Change<'_, I>) -> Result<Typed<I>, ApplyError> {
         let (id, count) = &change.dot;
-        self.heard = self.heard.and(id.clone(), *count);
+        self.known_dots = self.known_dots.with_dot(id.clone(), *count);
         apply(&mut self, change)?;
         Ok(self)
     }
 
-    /// Removes at a path what the context covers, now and when it arrives later.
+    /// Removes the parts at a path that the context covers, now and on later arrival.
     pub(super) fn remove(&mut self, removal: Removal<I>) {
-        remove(&mut self.state, &removal.path, &removal.target, &removal.context);
-        if !self.heard.covers(&removal.context) {
+        remove_at(&mut self.state, &removal.path, &removal.target, &removal.context);
+        if !self.known_dots.covers(&removal.context) {
             self.waiting.insert(removal);
         }
     }
 
-    /// Applies waiting removes to what has arrived; drops those whose context is known completely.
-    fn settle(&mut self) {
+    /// Applies waiting removes to arrived parts; drops removes whose context is known completely.
+    fn apply_removals(&mut self) {
         for removal in &self.waiting {
-            remove(&mut self.state, &removal.path, &removal.target, &removal.context);
+            remove_at(&mut self.state, &removal.path, &removal.target, &removal.context);
         }
-        let heard = &self.heard;
-        self.waiting.retain(|removal| !heard.covers(&removal.context));
+        let known_dots = &self.known_dots;
+        self.waiting.retain(|removal| !known_dots.covers(&removal.context));
     }
 }
 
-fn remove<I: Ord + Clone>(
+fn remove_at<I: Ord + Clone>(
     state: &mut TypeState<I>,
     path: &[Field],
     target: &RemoveTarget,
     seen: &DotContext<I>,
 ) {
     let Some((field, rest)) = path.split_first() else {
-        return inside(state, target, seen);
+        return remove_content(state, target, seen);
     };
     let TypeState::Map(fields) = state else { return };
     let Some(slot) = fields.get_mut(field) else { return };
-    if rest.is_empty() && *target == RemoveTarget::Whole {
+    if rest.is_empty() && *target == RemoveTarget::WholeField {
         slot.forget(seen);
     } else {
-        remove(&mut slot.state, rest, target, seen);
+        remove_at(&mut slot.state, rest, target, seen);
     }
     if MapSlot::is_empty(slot) {
         fields.remove(field);
     }
 }
 
-fn inside<I: Ord + Clone>(state: &mut TypeState<I>, target: &RemoveTarget, seen: &DotContext<I>) {
+fn remove_content<I: Ord + Clone>(
+    state: &mut TypeState<I>,
+    target: &RemoveTarget,
+    seen: &DotContext<I>,
+) {
     match (target, state) {
         (RemoveTarget::Element(element), TypeState::Set(elements)) => {
             let Some(dots) = elements.get_mut(element) else { return };

@@ -7,13 +7,13 @@
 //! be admitted is.
 
 use super::ClusterAgent;
-use super::reconcile::quietly;
+use super::reconcile::log_error;
 use base::{ClusterDescription, Error, IncarnationId, NodeId, Reason, Result};
 use metadata::incarnations::IncarnationRecord;
 use runtime::log_writer::store_error;
 use store::DataDir;
 
-/// Incarnation of this node, and those that it may descend from.
+/// Incarnation of this node, and the incarnations that it may descend from.
 pub(crate) struct OwnIncarnations {
     /// Number of this incarnation.
     pub incarnation: u64,
@@ -21,97 +21,105 @@ pub(crate) struct OwnIncarnations {
     pub known: Vec<IncarnationId>,
 }
 
-/// Begins an incarnation: draws its token before the node sends anything. Blocking. A full disk
-/// keeps no node from starting: then this incarnation has no token, and its number alone identifies
-/// it. Any other error of the disk does: its log could not be trusted either.
+/// Begins an incarnation and draws its token before the node sends anything. Blocking. A full disk
+/// does not prevent the start: the incarnation then has no token, and only its number identifies
+/// it. Any other disk error does, because the log could not be trusted either.
 pub(crate) fn begin(data: &DataDir, number: u64) -> Result<Vec<IncarnationId>> {
     let known = data.begin_incarnation(number).map_err(store_error)?;
     if known.iter().all(|incarnation_id| incarnation_id.number != number) {
         tracing::warn!(
             target: "node", number,
-            "this incarnation has no token: the disk is full, or too many before it are unsettled"
+            "this incarnation has no token: the disk is full, or too many earlier incarnations are \
+             unsettled"
         );
     }
     Ok(known)
 }
 
-/// Returns the running incarnation of each node, as far as this node sees.
+/// Returns the running incarnation of each node, as far as this node is connected to it.
 fn incarnations(agent: &ClusterAgent) -> Vec<(NodeId, IncarnationId)> {
-    let told = |number: u64, incarnation_id: Option<IncarnationId>| {
+    let or_without_token = |number: u64, incarnation_id: Option<IncarnationId>| {
         incarnation_id.unwrap_or(IncarnationId { number, token: 0 })
     };
     let OwnIncarnations { incarnation, known } = &agent.incarnations;
     let peers = agent.links.status();
     let mut incarnations: Vec<_> = peers
         .into_iter()
-        .filter_map(|peer| Some((peer.node, told(peer.connected?.0, peer.incarnation_id))))
+        .filter_map(|peer| {
+            Some((peer.node, or_without_token(peer.connected?.0, peer.incarnation_id)))
+        })
         .collect();
     let own = known.iter().copied().find(|incarnation_id| incarnation_id.number == *incarnation);
-    incarnations.push((agent.links.node, told(*incarnation, own)));
+    incarnations.push((agent.links.node, or_without_token(*incarnation, own)));
     incarnations
 }
 
 /// Records the running incarnations in the directory. Runs at group 0's master.
-pub(super) async fn record(agent: &ClusterAgent, known: &ClusterDescription) -> Result<()> {
-    let alone = known.members.len() == 1;
+pub(super) async fn record(agent: &ClusterAgent, cluster: &ClusterDescription) -> Result<()> {
+    let is_sole_member = cluster.members.len() == 1;
     for (node, incarnation_id) in incarnations(agent) {
         let recorded = agent.directory.catalog.record(node);
-        if recorded.is_some_and(|record| record.with(incarnation_id, alone) != record) {
+        if recorded
+            .is_some_and(|record| record.after_admission(incarnation_id, is_sole_member) != record)
+        {
             agent.directory.record_incarnation(node, incarnation_id).await?;
         }
     }
     Ok(())
 }
 
-/// State of this node's own incarnation; each step happens once.
+/// Progress of this node's own incarnation; each step happens once.
 #[derive(Default)]
-pub(super) struct Own {
-    settled: bool,
-    refused: bool,
+pub(super) struct OwnIncarnationState {
+    has_forgotten_earlier: bool,
+    is_refused: bool,
 }
 
-impl Own {
-    /// Forgets incarnations that are over. Stops the node if it runs on an old copy.
-    pub(super) async fn look(&mut self, agent: &ClusterAgent) {
-        self.settle(agent).await;
-        if self.refused {
+impl OwnIncarnationState {
+    /// Removes incarnations that are over, and stops the node if it runs on an old copy.
+    pub(super) async fn check(&mut self, agent: &ClusterAgent) {
+        self.forget_earlier(agent).await;
+        if self.is_refused {
             return;
         }
         let peers = agent.links.status();
-        let Some(words) = peers.into_iter().find_map(|peer| peer.outdates) else { return };
-        self.refused = true;
-        let error = Error::new(Reason::StoreFailed, outdated(&words));
+        let Some(reason) = peers.into_iter().find_map(|peer| peer.old_copy_text) else { return };
+        self.is_refused = true;
+        let error = Error::new(Reason::StoreFailed, outdated_text(&reason));
         tracing::error!(target: "node", %error, "the node stops");
-        // Before the node stops: its next incarnation may have a number that nobody knows as old.
-        let noted = agent.data.write(move |data| data.note_outdated(&words)).await;
-        quietly("an old copy", noted);
+        // Before the node stops: the number of its next incarnation may be higher than any on
+        // record, so that the old copy would not be detected again.
+        let recorded = agent.data.write(move |data| data.mark_outdated(&reason)).await;
+        log_error("an old copy", recorded);
         agent.lifecycle.fail(error);
     }
 
-    /// Forgets earlier incarnations once this one's number is on record: none of them can be
-    /// recorded any more.
-    async fn settle(&mut self, agent: &ClusterAgent) {
+    /// Removes earlier incarnations once this one's number is on record: they can't be recorded any
+    /// more.
+    async fn forget_earlier(&mut self, agent: &ClusterAgent) {
         let OwnIncarnations { incarnation, known } = &agent.incarnations;
         let recorded = agent.directory.catalog.record(agent.links.node);
-        let present = |record: &IncarnationRecord| record.number == *incarnation;
-        let Some(record) = recorded.filter(present).filter(|_| !self.settled) else { return };
-        self.settled = true;
-        let stays = |life: &&IncarnationId| {
-            Some(**life) == record.incarnation_id || life.number == *incarnation
+        let is_own = |record: &IncarnationRecord| record.number == *incarnation;
+        let Some(record) = recorded.filter(is_own).filter(|_| !self.has_forgotten_earlier) else {
+            return;
         };
-        let kept: Vec<_> = known.iter().filter(stays).copied().collect();
-        if kept.len() < known.len() {
-            let written = agent.data.write(move |data| data.keep_incarnations(&kept)).await;
-            quietly("lives that are over", written);
+        self.has_forgotten_earlier = true;
+        let is_needed = |past: &&IncarnationId| {
+            Some(**past) == record.incarnation_id || past.number == *incarnation
+        };
+        let retained: Vec<_> = known.iter().filter(is_needed).copied().collect();
+        if retained.len() < known.len() {
+            let written = agent.data.write(move |data| data.replace_incarnations(&retained)).await;
+            log_error("the list of past incarnations", written);
         }
     }
 }
 
 /// Returns the error text of a node that does not start, or stops, on an old copy.
-pub(crate) fn outdated(words: &str) -> String {
+pub(crate) fn outdated_text(words: &str) -> String {
     format!(
-        "this data directory is an old copy, and the cluster lets it in no more: put the newest \
-         one back, or take its place with `credenza cluster replace NAME` and start the node on an \
-         empty directory (the others said: {words})"
+        "this data directory is an old copy, and the cluster refuses it: restore the newest one, \
+         or run `credenza cluster replace NAME` and start the node on an empty directory (reported \
+         by other members: {words})"
     )
 }

@@ -14,9 +14,9 @@
 //! declined by a node that is slow or full or whose disk hangs, that is about to stop, or that
 //! answered another asker a moment ago, which may be handing it a group.
 
-use super::question::MemberQuestion;
+use super::member_request::MemberRequest;
 use super::view::ClusterView;
-use super::{handing, report, secret};
+use super::{hand_over, report, secret};
 use crate::audit::ReplicaAudit;
 use crate::disk_health::DiskHealth;
 use crate::groups::{Groups, Inquirer};
@@ -30,7 +30,7 @@ use bytes::Bytes;
 use logic::consensus::Configuration;
 use metadata::catalog::Catalog;
 use replication::group::Group;
-use replication::read::still_master;
+use replication::read::confirm_master;
 use runtime::world;
 use runtime::world::timeout;
 use std::sync::Arc;
@@ -38,10 +38,10 @@ use std::time::Duration;
 use transport::{CallKind, IncomingCall, Peers};
 
 /// Timeout of an answer.
-const WITHIN: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time for which a node that answered one asker declines others, milliseconds.
-const TOLD_MS: u64 = 1_000;
+/// Time for which a node that answered one inquirer declines others, in milliseconds.
+const EXCLUSIVE_MS: u64 = 1_000;
 
 /// Calls between members about members and their groups: sends them, and answers them.
 pub(crate) struct MemberCalls {
@@ -55,121 +55,123 @@ pub(crate) struct MemberCalls {
     pub lifecycle: Arc<Lifecycle>,
 }
 
-/// Answers such a question.
-pub(crate) fn tell(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
-    match MemberQuestion::of(&asked.payload) {
-        Some((MemberQuestion::Leads, _)) => tell_leads(calls, peers, &asked),
-        Some((MemberQuestion::Disk, _)) => {
+/// Handles a call of another member.
+pub(crate) fn on_member_call(calls: &MemberCalls, peers: &Peers, call: IncomingCall) {
+    match MemberRequest::decode(&call.payload) {
+        Some((MemberRequest::LedCount, _)) => answer_led_count(calls, peers, &call),
+        Some((MemberRequest::Disk, _)) => {
             let hangs = calls.disk.hangs();
-            let _ = peers.answer(&asked, Bytes::copy_from_slice(&[u8::from(hangs)])); // As below.
+            let _ = peers.answer(&call, Bytes::copy_from_slice(&[u8::from(hangs)])); // As below.
         }
-        Some((MemberQuestion::HandOver, name)) => handing::told(calls, peers, &asked, name),
-        Some((MemberQuestion::Verify, _)) => handing::verify_told(calls, peers, &asked),
-        Some((MemberQuestion::Secret, _)) => secret::tell(calls.links.node, peers, &asked),
-        Some((MemberQuestion::Report, _)) => report::told(&calls.view, peers, &asked),
-        None => tell_group(calls, peers, asked),
+        Some((MemberRequest::HandOver, name)) => hand_over::on_hand_over(calls, peers, &call, name),
+        Some((MemberRequest::Verify, _)) => hand_over::on_verify(calls, peers, &call),
+        Some((MemberRequest::Secret, _)) => {
+            secret::on_secret_request(calls.links.node, peers, &call)
+        }
+        Some((MemberRequest::Report, _)) => report::on_report(&calls.view, peers, &call),
+        None => answer_members(calls, peers, call),
     }
 }
 
-/// Answers with a group's members, if this node is its master.
-fn tell_group(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
-    let Some(group) = calls.groups.get(asked.group) else {
-        peers.decline(&asked);
+/// Answers with a group's members if this node is its master; declines otherwise.
+fn answer_members(calls: &MemberCalls, peers: &Peers, call: IncomingCall) {
+    let Some(group) = calls.groups.get(call.group) else {
+        peers.decline(&call);
         return;
     };
     if calls.settings.lease_reads {
         let configuration = group.configuration();
-        return tell_members(
+        return send_members(
             peers,
-            &asked,
-            Some(configuration).filter(|_| group.leadership.readable()),
+            &call,
+            Some(configuration).filter(|_| group.leadership.can_read()),
         );
     }
     let peers = peers.clone();
     calls.lifecycle.tasks.requests.spawn_short(async move {
         let configuration = group.configuration();
-        let confirmed = timeout(WITHIN, still_master(&group)).await;
+        let confirmed = timeout(TIMEOUT, confirm_master(&group)).await;
         let is_master = matches!(confirmed, Some(Ok(())));
-        // The configuration in force before a majority confirmed it need not be in force after.
-        let same = configuration == group.configuration();
-        tell_members(&peers, &asked, Some(configuration).filter(|_| is_master && same));
+        // The configuration may have changed while a majority confirmed the mastership.
+        let is_unchanged = configuration == group.configuration();
+        send_members(&peers, &call, Some(configuration).filter(|_| is_master && is_unchanged));
     });
 }
 
 /// Answers with a group's members. Declines without a configuration.
-fn tell_members(peers: &Peers, asked: &IncomingCall, configuration: Option<Configuration>) {
+fn send_members(peers: &Peers, call: &IncomingCall, configuration: Option<Configuration>) {
     let Some(configuration) = configuration else {
-        peers.decline(asked);
+        peers.decline(call);
         return;
     };
     let members = configuration.members();
     let mut answer = Vec::new();
     answer.put_u32(members.len() as u32);
     members.iter().for_each(|member| answer.put_u64(member.node.0));
-    // Without a link the asking node learns of the failure by itself.
-    let _ = peers.answer(asked, answer.into());
+    // Without a connection the caller's timeout reports the failure.
+    let _ = peers.answer(call, answer.into());
 }
 
 impl Inquirer {
-    /// Returns true while another asker is declined for this one: two that hand this node their
-    /// groups at once would give it too many. The same asker may ask again, because it knows what
-    /// it has handed over.
-    fn excludes(&self, asks: NodeId, now: u64) -> bool {
-        self.node != asks && now < self.at + TOLD_MS
+    /// Returns true while another node is declined because of this inquirer: two nodes that hand
+    /// their groups over at once would overload this one. The same inquirer may repeat the call,
+    /// because it counts what it handed over.
+    fn excludes(&self, other: NodeId, now: u64) -> bool {
+        self.node != other && now < self.answered_ms + EXCLUSIVE_MS
     }
 }
 
-fn tell_leads(calls: &MemberCalls, peers: &Peers, asked: &IncomingCall) {
+fn answer_led_count(calls: &MemberCalls, peers: &Peers, call: &IncomingCall) {
     let now = world::milliseconds();
     let mut inquirer = calls.groups.inquirer.lock().expect("no one panics while holding it");
-    let busy = inquirer.is_some_and(|last| last.excludes(asked.from, now));
+    let busy = inquirer.is_some_and(|last| last.excludes(call.from, now));
     if busy || calls.disk.is_unfit() || calls.lifecycle.is_stopping() {
-        peers.decline(asked);
+        peers.decline(call);
         return;
     }
-    *inquirer = Some(Inquirer { node: asked.from, at: now });
+    *inquirer = Some(Inquirer { node: call.from, answered_ms: now });
     drop(inquirer);
     let mut answer = Vec::new();
-    answer.put_u32(calls.led_here() as u32);
-    let _ = peers.answer(asked, answer.into()); // As above.
+    answer.put_u32(calls.led_count() as u32);
+    let _ = peers.answer(call, answer.into()); // As above.
 }
 
 impl MemberCalls {
     /// Counts the groups with buckets whose master is this node.
-    pub(super) fn led_here(&self) -> usize {
+    pub(super) fn led_count(&self) -> usize {
         let groups = self.groups.all().into_iter();
         let leads = |group: &Arc<Group>| group.leadership.is_master();
         groups.filter(|group| group.id != GroupId::DIRECTORY && leads(group)).count()
     }
 
-    /// Asks another node for the same; none: it did not say.
-    pub(super) async fn led_by(&self, node: NodeId) -> Option<usize> {
-        let question = MemberQuestion::Leads.call(&[]);
+    /// Asks another node for its number of led groups. `None`: no answer, or it declined.
+    pub(super) async fn ask_led_count(&self, node: NodeId) -> Option<usize> {
+        let request = MemberRequest::LedCount.encode(&[]);
         let peers = self.links.peers.get()?;
-        let answer = peers.ask(node, GroupId::DIRECTORY, question, WITHIN).await.ok()?;
+        let answer = peers.call(node, GroupId::DIRECTORY, request, TIMEOUT).await.ok()?;
         let mut reader = Reader::new(&answer);
-        let count = reader.u32("how many groups").ok()?;
-        reader.end("how many groups").ok().map(|()| count as usize)
+        let count = reader.u32("number of groups").ok()?;
+        reader.end("number of groups").ok().map(|()| count as usize)
     }
 
-    /// Returns true if a node reports that its disk hangs: then it can't save the promise that it
+    /// Returns true if a node reports that its disk hangs: it could not save the promise that it
     /// needs to lead.
-    pub(super) async fn hangs(&self, node: NodeId) -> bool {
+    pub(super) async fn ask_disk_hangs(&self, node: NodeId) -> bool {
         let Some(peers) = self.links.peers.get() else { return false };
-        let question = MemberQuestion::Disk.call(&[]);
+        let request = MemberRequest::Disk.encode(&[]);
         peers
-            .ask(node, GroupId::DIRECTORY, question, WITHIN)
+            .call(node, GroupId::DIRECTORY, request, TIMEOUT)
             .await
             .is_ok_and(|answer| answer[..] == [1])
     }
 
-    /// Asks the master of a group for its members; none: it was not found.
-    pub(super) async fn members_of(&self, placement: &Placement) -> Option<Vec<NodeId>> {
+    /// Asks the master of a group for its members. `None`: the master was not found.
+    pub(super) async fn ask_members(&self, placement: &Placement) -> Option<Vec<NodeId>> {
         let peers = self.links.peers.get()?;
         for (node, _) in &placement.members {
-            let question = Bytes::copy_from_slice(&[CallKind::Members.byte()]);
-            let asked = peers.ask(*node, placement.group, question, WITHIN).await;
-            if let Some(members) = asked.ok().and_then(|answer| read(&answer).ok()) {
+            let request = Bytes::copy_from_slice(&[CallKind::Members.byte()]);
+            let reply = peers.call(*node, placement.group, request, TIMEOUT).await;
+            if let Some(members) = reply.ok().and_then(|answer| decode_members(&answer).ok()) {
                 return Some(members);
             }
         }
@@ -177,11 +179,11 @@ impl MemberCalls {
     }
 }
 
-fn read(answer: &[u8]) -> Result<Vec<NodeId>, Malformed> {
+fn decode_members(answer: &[u8]) -> Result<Vec<NodeId>, Malformed> {
     let mut reader = Reader::new(answer);
-    let count = reader.u32("how many members")? as usize;
+    let count = reader.u32("number of members")? as usize;
     if count > GROUP_MEMBERS_MAX {
-        return Err(Malformed("how many members"));
+        return Err(Malformed("number of members"));
     }
     let mut members = Vec::with_capacity(count);
     for _ in 0..count {
@@ -194,26 +196,26 @@ fn read(answer: &[u8]) -> Result<Vec<NodeId>, Malformed> {
 mod tests {
     use super::*;
 
-    /// A master whose disk is full hands all its groups over, one look after the other.
+    /// A master whose disk is full hands all its groups over in consecutive checks.
     #[test]
-    fn an_inquirer_may_ask_again_at_once_and_others_a_little_later() {
-        let last = Inquirer { node: NodeId(1), at: 5_000 };
+    fn last_inquirer_excludes_other_nodes_for_one_second() {
+        let last = Inquirer { node: NodeId(1), answered_ms: 5_000 };
         assert!(!last.excludes(NodeId(1), 5_000) && !last.excludes(NodeId(1), 5_250));
         assert!(last.excludes(NodeId(2), 5_999) && !last.excludes(NodeId(2), 6_000));
     }
 
     #[test]
-    fn an_answer_is_read_whole_or_not_at_all() {
+    fn member_list_answer_of_wrong_length_is_rejected() {
         let mut bytes = Vec::new();
         bytes.put_u32(2);
         bytes.put_u64(7);
         bytes.put_u64(u64::MAX);
-        assert_eq!(read(&bytes), Ok(vec![NodeId(7), NodeId(u64::MAX)]));
+        assert_eq!(decode_members(&bytes), Ok(vec![NodeId(7), NodeId(u64::MAX)]));
         for cut in 0..bytes.len() {
-            assert!(read(&bytes[..cut]).is_err(), "{cut}");
+            assert!(decode_members(&bytes[..cut]).is_err(), "{cut}");
         }
         bytes.push(0);
-        assert_eq!(read(&bytes), Err(Malformed("members")));
-        assert_eq!(read(&[0xFF; 4]), Err(Malformed("how many members")));
+        assert_eq!(decode_members(&bytes), Err(Malformed("members")));
+        assert_eq!(decode_members(&[0xFF; 4]), Err(Malformed("number of members")));
     }
 }

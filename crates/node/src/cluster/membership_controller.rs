@@ -10,8 +10,8 @@ use base::limits::GROUP_MEMBERS_MAX;
 use base::{LogIndex, NodeId, Part};
 use std::collections::BTreeMap;
 
-/// Maximum number of entries that a learner may lack to be near enough to vote.
-const NEAR: u64 = 1_000;
+/// Maximum number of entries that a learner may lag behind the master to become a voter.
+const NEAR_ENTRIES: u64 = 1_000;
 
 /// Part of each member in a group.
 pub(crate) type Parts = BTreeMap<NodeId, Part>;
@@ -20,7 +20,7 @@ pub(crate) type Parts = BTreeMap<NodeId, Part>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MembershipStep {
     /// No step is needed.
-    Rest,
+    Idle,
     /// These members must catch up first.
     Wait(Vec<NodeId>),
     /// Hands mastership over to this voter.
@@ -29,163 +29,169 @@ pub(crate) enum MembershipStep {
     Reconfigure(Parts),
 }
 
-/// State of a group, as its master sees it.
+/// State of a group, as its master observes it.
 #[derive(Clone, Debug)]
-pub(crate) struct ClusterSight<'a> {
+pub(crate) struct MembershipView<'a> {
     /// Desired members.
-    pub wanted: &'a Parts,
+    pub desired: &'a Parts,
     /// Present members.
-    pub now: &'a Parts,
+    pub current: &'a Parts,
     /// Last saved index of each member, including the master.
     pub saved: &'a BTreeMap<NodeId, LogIndex>,
     /// Id of the master.
     pub master: NodeId,
 }
 
-impl ClusterSight<'_> {
-    /// Returns true if a member has nearly everything that the master has.
+impl MembershipView<'_> {
+    /// Returns true if a member lags behind the master by `NEAR_ENTRIES` entries at most.
     pub(super) fn is_near(&self, node: NodeId) -> bool {
         let last = self.saved.get(&self.master).map_or(u64::MAX, |last| last.0);
-        self.saved.get(&node).is_some_and(|saved| saved.0.saturating_add(NEAR) >= last)
+        self.saved.get(&node).is_some_and(|saved| saved.0.saturating_add(NEAR_ENTRIES) >= last)
     }
 
-    /// Returns true if a member could lead at once: it is a voter that keeps rows, is connected to
-    /// this node, and near.
+    /// Returns true if a member could lead at once: it is a voter with rows, connected to this
+    /// node, and near.
     pub(super) fn could_lead(&self, node: NodeId, linked: impl Fn(NodeId) -> bool) -> bool {
-        self.now.get(&node) == Some(&Part::Voter) && linked(node) && self.is_near(node)
+        self.current.get(&node) == Some(&Part::Voter) && linked(node) && self.is_near(node)
     }
 
-    fn votes(&self, node: NodeId) -> bool {
-        self.now.get(&node).is_some_and(|part| part.votes())
+    fn is_voter(&self, node: NodeId) -> bool {
+        self.current.get(&node).is_some_and(|part| part.can_vote())
     }
 
-    /// Returns the nodes that are wanted as voters and are not fit to vote yet.
-    fn behind(&self) -> Vec<NodeId> {
-        let wanted = self.wanted.iter().filter(|(_, part)| part.votes()).map(|(node, _)| *node);
-        let fit =
-            |node: &NodeId| self.votes(*node) || self.now.contains_key(node) && self.is_near(*node);
-        wanted.filter(|node| !fit(node)).collect()
+    /// Returns the desired voters that are not ready to vote yet.
+    fn catching_up(&self) -> Vec<NodeId> {
+        let desired =
+            self.desired.iter().filter(|(_, part)| part.can_vote()).map(|(node, _)| *node);
+        let is_ready = |node: &NodeId| {
+            self.is_voter(*node) || self.current.contains_key(node) && self.is_near(*node)
+        };
+        desired.filter(|node| !is_ready(node)).collect()
     }
 
     /// Returns the members nearest to the desired ones that the group can have now.
-    fn aim(&self, behind: &[NodeId]) -> Parts {
-        let mut aim = Parts::new();
-        for (node, part) in self.wanted {
-            let keeps_voting = !part.votes() && self.votes(*node) && !behind.is_empty();
+    fn target(&self, catching_up: &[NodeId]) -> Parts {
+        let mut target = Parts::new();
+        for (node, part) in self.desired {
+            let keeps_voting = !part.can_vote() && self.is_voter(*node) && !catching_up.is_empty();
             let part = match () {
-                () if behind.contains(node) => Part::Learner,
-                () if keeps_voting => self.now[node],
+                () if catching_up.contains(node) => Part::Learner,
+                () if keeps_voting => self.current[node],
                 () => *part,
             };
-            aim.insert(*node, part);
+            target.insert(*node, part);
         }
-        for (node, part) in self.now {
-            // Its successor can't vote yet.
-            if !aim.contains_key(node) && part.votes() && !behind.is_empty() {
-                aim.insert(*node, *part);
+        for (node, part) in self.current {
+            // A leaving voter keeps its vote until its successor can vote.
+            if !target.contains_key(node) && part.can_vote() && !catching_up.is_empty() {
+                target.insert(*node, *part);
             }
         }
-        self.bounded(aim)
+        self.within_limit(target)
     }
 
-    /// A place is for learners that are in the group already before it is for others.
-    fn bounded(&self, mut aim: Parts) -> Parts {
-        while aim.len() > GROUP_MEMBERS_MAX {
-            let fresh = aim.keys().rev().find(|node| !self.now.contains_key(node));
-            let Some(fresh) = fresh.copied() else { return self.now.clone() };
-            aim.remove(&fresh);
+    /// Removes newcomers until the group is within its limit of members.
+    fn within_limit(&self, mut target: Parts) -> Parts {
+        while target.len() > GROUP_MEMBERS_MAX {
+            let newcomer = target.keys().rev().find(|node| !self.current.contains_key(node));
+            let Some(newcomer) = newcomer.copied() else { return self.current.clone() };
+            target.remove(&newcomer);
         }
-        aim
+        target
     }
 
-    /// Returns the voter that is to lead instead of the master: the one with the highest saved
+    /// Returns the voter that is to lead in place of the master: the one with the highest saved
     /// index, if it is near. `None`: there is none.
-    fn heir(&self, aim: &Parts) -> Option<NodeId> {
-        let leads = |node: &NodeId| {
-            let both = [self.now, aim].iter().all(|parts| parts.get(node) == Some(&Part::Voter));
-            *node != self.master && both && self.is_near(*node)
+    fn successor(&self, target: &Parts) -> Option<NodeId> {
+        let is_candidate = |node: &NodeId| {
+            let is_voter_in_both =
+                [self.current, target].iter().all(|parts| parts.get(node) == Some(&Part::Voter));
+            *node != self.master && is_voter_in_both && self.is_near(*node)
         };
-        let heirs = self.now.keys().copied().filter(leads);
-        heirs.max_by_key(|node| (self.saved.get(node), std::cmp::Reverse(*node)))
+        let candidates = self.current.keys().copied().filter(is_candidate);
+        candidates.max_by_key(|node| (self.saved.get(node), std::cmp::Reverse(*node)))
     }
 }
 
 /// Returns the master's next step towards the desired members.
-pub(crate) fn next_step(seen: &ClusterSight) -> MembershipStep {
-    let leads = |part: &Part| *part == Part::Voter;
-    if !seen.wanted.values().any(leads) {
-        return MembershipStep::Rest; // Nothing is wanted that a group could be.
+pub(crate) fn next_step(view: &MembershipView) -> MembershipStep {
+    let can_lead = |part: &Part| *part == Part::Voter;
+    if !view.desired.values().any(can_lead) {
+        return MembershipStep::Idle; // No desired member could lead: nothing to do.
     }
-    let behind = seen.behind();
-    let mut aim = seen.aim(&behind);
-    if aim.get(&seen.master) != Some(&Part::Voter) {
-        // The next master makes the change, and this one leaves like any other member.
-        if let Some(heir) = seen.heir(&aim) {
-            return MembershipStep::HandOver(heir);
+    let catching_up = view.catching_up();
+    let mut target = view.target(&catching_up);
+    if target.get(&view.master) != Some(&Part::Voter) {
+        // The next master makes the change; this one leaves the group like any other member.
+        if let Some(successor) = view.successor(&target) {
+            return MembershipStep::HandOver(successor);
         }
-        // No member can take over yet: the others come first.
-        aim.insert(seen.master, Part::Voter);
-        aim = seen.bounded(aim);
-        if aim == *seen.now {
-            let others = aim.iter().filter(|(node, part)| leads(part) && **node != seen.master);
+        // No member can take over yet: the other changes come first.
+        target.insert(view.master, Part::Voter);
+        target = view.within_limit(target);
+        if target == *view.current {
+            let others =
+                target.iter().filter(|(node, part)| can_lead(part) && **node != view.master);
             return MembershipStep::Wait(others.map(|(node, _)| *node).collect());
         }
     }
-    match (aim == *seen.now, behind.is_empty()) {
-        (false, _) => MembershipStep::Reconfigure(aim),
-        (true, false) => MembershipStep::Wait(behind),
-        (true, true) => MembershipStep::Rest,
+    match (target == *view.current, catching_up.is_empty()) {
+        (false, _) => MembershipStep::Reconfigure(target),
+        (true, false) => MembershipStep::Wait(catching_up),
+        (true, true) => MembershipStep::Idle,
     }
 }
 
-/// Returns all steps to the desired members, if every member catches up in time, for people to
-/// read.
-pub(crate) fn whole_way(
-    wanted: &Parts,
-    now: &Parts,
+/// Returns all steps to the desired members, provided that every member catches up in time. For
+/// status output.
+pub(crate) fn plan_steps(
+    desired: &Parts,
+    current: &Parts,
     master: NodeId,
 ) -> Vec<(Parts, MembershipStep)> {
-    let (mut now, mut master) = (now.clone(), master);
-    let mut way = Vec::new();
-    // Learners come, voters vote, the master leaves: no plan is longer than a few steps.
+    let (mut current, mut master) = (current.clone(), master);
+    let mut steps = Vec::new();
+    // Learners join, become voters, and the master leaves: a few steps at most.
     for _ in 0..16 {
-        let saved = now.keys().map(|node| (*node, LogIndex(0))).collect();
-        let seen = ClusterSight { wanted, now: &now, saved: &saved, master };
-        let step = next_step(&seen);
-        let before = now.clone();
+        let saved = current.keys().map(|node| (*node, LogIndex(0))).collect();
+        let view = MembershipView { desired, current: &current, saved: &saved, master };
+        let step = next_step(&view);
+        let before = current.clone();
         match &step {
-            MembershipStep::Rest | MembershipStep::Wait(_) => break,
-            MembershipStep::HandOver(heir) => master = *heir,
-            MembershipStep::Reconfigure(next) => now = next.clone(),
+            MembershipStep::Idle | MembershipStep::Wait(_) => break,
+            MembershipStep::HandOver(successor) => master = *successor,
+            MembershipStep::Reconfigure(next) => current = next.clone(),
         }
-        way.push((before, step));
+        steps.push((before, step));
     }
-    way
+    steps
 }
 
-/// Describes a step in words. `name` returns a node's name.
-pub(crate) fn words(
-    now: &Parts,
+/// Describes a step for operators. `name` returns a node's name.
+pub(crate) fn describe_step(
+    current: &Parts,
     step: &MembershipStep,
     name: impl Fn(NodeId) -> String,
 ) -> Vec<String> {
     match step {
-        MembershipStep::Rest => Vec::new(),
+        MembershipStep::Idle => Vec::new(),
         MembershipStep::Wait(nodes) => {
-            nodes.iter().map(|node| format!("wait until {} is near", name(*node))).collect()
+            nodes.iter().map(|node| format!("wait until {} has caught up", name(*node))).collect()
         }
-        MembershipStep::HandOver(heir) => vec![format!("hand over to {}", name(*heir))],
+        MembershipStep::HandOver(successor) => {
+            vec![format!("transfer mastership to {}", name(*successor))]
+        }
         MembershipStep::Reconfigure(next) => {
-            let changed = next.iter().filter(|(node, part)| now.get(node) != Some(part));
-            let mut words: Vec<_> = changed
-                .map(|(node, part)| match now.get(node) {
-                    None => format!("add {} as {}", name(*node), part.word()),
-                    Some(_) => format!("make {} a {}", name(*node), part.word()),
+            let changed = next.iter().filter(|(node, part)| current.get(node) != Some(part));
+            let mut lines: Vec<_> = changed
+                .map(|(node, part)| match current.get(node) {
+                    None => format!("add {} as {}", name(*node), part.name()),
+                    Some(_) => format!("make {} a {}", name(*node), part.name()),
                 })
                 .collect();
-            let gone = now.keys().filter(|node| !next.contains_key(node));
-            words.extend(gone.map(|node| format!("remove {}", name(*node))));
-            words
+            let removed = current.keys().filter(|node| !next.contains_key(node));
+            lines.extend(removed.map(|node| format!("remove {}", name(*node))));
+            lines
         }
     }
 }

@@ -7,22 +7,19 @@
 //! Read next: `membership_controller.rs`, `reconcile.rs`, then `../metadata/members.rs` (what is
 //! wanted).
 
-mod full;
-mod handing;
+mod hand_over;
 pub(crate) mod incarnations;
 mod join;
 mod led_group;
 mod master_lookup;
+mod master_placement;
+mod member_request;
 mod membership_controller;
-mod preferred;
-mod question;
 mod reconcile;
 pub(crate) mod recover;
 mod rejoin;
 mod report;
 pub(crate) mod secret;
-mod slow;
-mod spread;
 mod step;
 mod view;
 
@@ -39,13 +36,13 @@ use base::{
     Membership, NodeId, Reason, Result,
 };
 pub(crate) use incarnations::OwnIncarnations;
-pub use join::Joining;
-pub(crate) use master_lookup::{MemberCalls, tell};
+pub use join::PendingJoin;
+pub(crate) use master_lookup::{MemberCalls, on_member_call};
 use membership_controller::Parts;
 use metadata::Directory;
 pub(crate) use reconcile::reconcile;
-pub use recover::{GroupRemains, Remains, RingRemains};
-pub use rejoin::Rejoining;
+pub use recover::{SurvivingData, SurvivingGroup, SurvivingRing};
+pub use rejoin::DamagedMember;
 use replication::group::Group;
 use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
@@ -54,30 +51,33 @@ use store::DataDir;
 pub(crate) use view::ClusterView;
 pub use view::{ClusterStatus, MemberStatus, PartStatus, PlaceStatus};
 
-/// Returns the members that this node knew last, and true if its directory lists them. A node that
-/// was always alone knows none.
-pub(crate) fn known(data: &DataDir, settings: &NodeSettings) -> Result<(ClusterDescription, bool)> {
-    let known = data.members().map_err(store_error)?;
-    let is_written_down = known.is_some();
+/// Returns the members by the file of the last run, and true if that file exists. Without the file
+/// there are none: the node was always the sole member.
+pub(crate) fn load_members(
+    data: &DataDir,
+    settings: &NodeSettings,
+) -> Result<(ClusterDescription, bool)> {
+    let description = data.members().map_err(store_error)?;
+    let is_stored = description.is_some();
     let cluster = ClusterId(data.cluster);
-    let nobody = || ClusterDescription { cluster, ..ClusterDescription::default() };
-    let known = known.unwrap_or_else(nobody);
-    check(&known, settings).map(|()| (known, is_written_down))
+    let no_members = || ClusterDescription { cluster, ..ClusterDescription::default() };
+    let description = description.unwrap_or_else(no_members);
+    check(&description, settings).map(|()| (description, is_stored))
 }
 
-/// Checks that a node which knew these members can start with these settings.
-fn check(known: &ClusterDescription, settings: &NodeSettings) -> Result<()> {
-    if known.members.len() < 2 {
+/// Checks that a member of this cluster can start with these settings.
+fn check(cluster: &ClusterDescription, settings: &NodeSettings) -> Result<()> {
+    if cluster.members.len() < 2 {
         return Ok(());
     }
-    let count = known.members.len();
+    let count = cluster.members.len();
     if settings.peers.is_none() {
         let text = format!(
             "this node is one of {count} members of a cluster: start it with --peer-listen ADDRESS"
         );
         return Err(Error::new(Reason::Malformed, text));
     }
-    let (wanted, found) = (known.lease_ms, settings.lease_ms);
+    let (wanted, found) = (cluster.lease_ms, settings.lease_ms);
     if wanted != found {
         let text = format!("the cluster's lease is {wanted} ms: start with --lease-ms {wanted}");
         return Err(Error::new(Reason::Malformed, text));
@@ -86,7 +86,7 @@ fn check(known: &ClusterDescription, settings: &NodeSettings) -> Result<()> {
 }
 
 /// Describes this node by its settings.
-fn described(settings: &NodeSettings, node: NodeId) -> MemberDescription {
+fn describe_member(settings: &NodeSettings, node: NodeId) -> MemberDescription {
     MemberDescription {
         node,
         name: settings.name.clone(),
@@ -103,14 +103,13 @@ fn parts_of(group: &Group) -> Parts {
     configuration.members().iter().map(|member| (member.node, member.part)).collect()
 }
 
-/// Returns the last saved index of each member of a group, as far as this node knows it.
+/// Returns the last saved index of each member of a group, as far as it is known here.
 fn saved(group: &Group) -> BTreeMap<NodeId, LogIndex> {
     let progress = group.progress().into_iter();
     progress.filter_map(|progress| Some((progress.node, progress.saved?))).collect()
 }
 
-/// Cluster agent of a node: maintains its own entry in the cluster, and the groups that it is
-/// master of.
+/// Cluster agent of a node: maintains its own member row, and the groups that it is master of.
 pub(crate) struct ClusterAgent {
     pub settings: Arc<NodeSettings>,
     pub incarnations: OwnIncarnations,
@@ -127,8 +126,8 @@ pub(crate) struct ClusterAgent {
 
 impl ClusterAgent {
     /// Creates the rows that every cluster has, if they are absent, and fills the catalog.
-    pub(crate) async fn found(&self) -> Result<()> {
-        let founder = described(&self.settings, self.links.node);
+    pub(crate) async fn found_cluster(&self) -> Result<()> {
+        let founder = describe_member(&self.settings, self.links.node);
         let groups = [GroupId::DIRECTORY, GroupId::DEFAULT];
         let token = self.settings.join_token.as_ref().map(JoinToken::digest);
         self.directory.open(&founder, self.settings.lease_ms, &groups, token).await

@@ -1,15 +1,15 @@
 //! Reconciliation loop of a node: its peers, its stored list of members, its own entry in the
 //! directory; and, at a master, the needs of the directory and of its groups.
 
-use super::full::Cramped;
 use super::led_group::{LedGroup, linked};
+use super::master_placement::full::FullDiskHandover;
+use super::master_placement::preferred::{PreferredHandover, PreferredMasters};
+use super::master_placement::slow::SlowDiskHandover;
+use super::master_placement::spread::{LedGroups, SpreadState, should_hand_over};
 use super::membership_controller::{MembershipStep, next_step};
-use super::preferred::{Fit, PreferredWish};
-use super::secret::Secrets;
-use super::slow::Laggard;
-use super::spread::{Sight, SpreadState, differs};
+use super::secret::SecretState;
 use super::step::take_step;
-use super::{ClusterAgent, described, incarnations};
+use super::{ClusterAgent, describe_member, incarnations};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
     Membership, NodeId, Reason, Request, Result,
@@ -22,47 +22,47 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use transport::{Incarnation, Member};
 
-/// Pause between two checks, if nothing changes.
+/// Pause between two checks if nothing changes.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Pause before a failed step is retried, in milliseconds.
-const AGAIN_MS: u64 = 5_000;
+const RETRY_MS: u64 = 5_000;
 
 /// State kept from one check to the next.
 #[derive(Default)]
 struct ClusterReconciler {
-    /// Last description given to the peers.
-    told: Option<Arc<ClusterDescription>>,
-    written: Option<Arc<ClusterDescription>>,
+    /// Description that was last passed to the peer connections.
+    sent: Option<Arc<ClusterDescription>>,
+    stored: Option<Arc<ClusterDescription>>,
     /// True if the members' file existed when this run began.
-    is_written_down: bool,
-    /// Time at which each leaving member was first seen out of all groups.
-    out: BTreeMap<NodeId, u64>,
-    /// Time before which the directory gets no further report of this node.
-    again: u64,
-    removed: bool,
+    is_stored: bool,
+    /// Time since which each leaving member is out of all groups, in milliseconds.
+    out_ms: BTreeMap<NodeId, u64>,
+    /// Time before which this node does not update its own member row again, in milliseconds.
+    retry_ms: u64,
+    is_removed: bool,
     /// State of this node's own incarnation.
-    own: incarnations::Own,
+    own: incarnations::OwnIncarnationState,
     /// State of the cluster's secret.
-    secrets: Secrets,
-    /// Candidates that are preferred masters.
-    fit: Fit,
-    /// Candidates because this node's disk is slow.
-    laggard: Laggard,
-    /// Candidates because this node's disk is full.
-    cramped: Cramped,
-    /// Candidates because this node is master of more groups than others.
+    secrets: SecretState,
+    /// Hand-overs to preferred masters.
+    preferred: PreferredHandover,
+    /// Hand-overs because this node's disk is slow.
+    slow_disk: SlowDiskHandover,
+    /// Hand-overs because this node's disk is full.
+    full_disk: FullDiskHandover,
+    /// Hand-overs because this node is master of more groups than others.
     spread: SpreadState,
 }
 
-/// Reconciles until the node stops. `is_written_down`: true if the data directory listed other
-/// members when this run began.
-pub(crate) async fn reconcile(agent: Arc<ClusterAgent>, is_written_down: bool) {
+/// Reconciles until the node stops. `is_stored`: true if the data directory listed members when
+/// this run began.
+pub(crate) async fn reconcile(agent: Arc<ClusterAgent>, is_stored: bool) {
     let stop = agent.lifecycle.stop_signal();
     let mut changes = agent.directory.catalog.watch_cluster();
-    let mut tending = ClusterReconciler { is_written_down, ..ClusterReconciler::default() };
+    let mut reconciler = ClusterReconciler { is_stored, ..ClusterReconciler::default() };
     while !stop.is_cancelled() {
         changes.mark_unchanged();
-        tending.look(&agent).await;
+        reconciler.check(&agent).await;
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -73,49 +73,57 @@ pub(crate) async fn reconcile(agent: Arc<ClusterAgent>, is_written_down: bool) {
 }
 
 impl ClusterReconciler {
-    async fn look(&mut self, agent: &ClusterAgent) {
-        let known = agent.directory.catalog.cluster();
-        if known.members.is_empty() {
-            return; // A cluster that is not founded yet.
+    async fn check(&mut self, agent: &ClusterAgent) {
+        let cluster = agent.directory.catalog.cluster();
+        if cluster.members.is_empty() {
+            return; // The cluster is not founded yet.
         }
-        self.secrets.look(agent).await;
-        // Before the rest, which may need a connection to a new member.
-        self.tell_peers(agent, &known);
-        let forced = agent.settings.forced_among(&known);
+        self.secrets.check(agent).await;
+        // First, since the following steps may need a connection to a new member.
+        self.send_members(agent, &cluster);
+        let forced = agent.settings.forced_master_id(&cluster);
         agent.directory.group.shared.forced_master.store(forced.0, Ordering::Release);
-        // Before groups begin or end by this description: a restart must know of them what this run
-        // did.
-        self.write(agent, &known).await;
-        self.begin_groups(agent, &known);
-        self.end_groups(agent, &known);
-        self.own.look(agent).await;
-        self.tell_of_itself(agent, &known).await;
+        // A restart must find the description by which this run starts and stops groups.
+        self.store_members(agent, &cluster).await;
+        self.start_groups(agent, &cluster);
+        self.stop_groups(agent, &cluster);
+        self.own.check(agent).await;
+        self.update_own_row(agent, &cluster).await;
         let leads_directory = agent.directory.group.leadership.is_master();
         if leads_directory {
-            let kept = self.keep_directory(agent, &known).await;
-            quietly("the directory", kept);
+            let maintained = self.maintain_directory(agent, &cluster).await;
+            log_error("the directory", maintained);
         }
         for group in agent.groups.all() {
             if group.leadership.is_master() {
-                quietly("a group's members", take_step(&agent.links, &group, &known));
-                quietly("the preferred master", self.prefer(agent, &group, &known).await);
-                quietly("a quicker master", self.give_way(agent, &group, &known));
-                quietly("a master with room", self.make_room(agent, &group, &known).await);
+                log_error("a group's members", take_step(&agent.links, &group, &cluster));
+                log_error(
+                    "the preferred master",
+                    self.hand_to_preferred(agent, &group, &cluster).await,
+                );
+                log_error(
+                    "a master with a faster disk",
+                    self.hand_to_faster_disk(agent, &group, &cluster),
+                );
+                log_error(
+                    "a master with free disk space",
+                    self.hand_to_free_disk(agent, &group, &cluster).await,
+                );
             } else {
-                self.fit.forget(group.id);
-                self.laggard.forget(group.id);
+                self.preferred.forget(group.id);
+                self.slow_disk.forget(group.id);
             }
         }
-        quietly("the masters' spread", self.spread_out(agent, &known).await);
+        log_error("the balance of masters", self.balance(agent, &cluster).await);
     }
 
-    fn tell_peers(&mut self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
+    fn send_members(&mut self, agent: &ClusterAgent, cluster: &Arc<ClusterDescription>) {
         let Some(peers) = agent.links.peers.get() else { return };
-        if self.told.as_ref().is_some_and(|told| Arc::ptr_eq(told, known)) {
+        if self.sent.as_ref().is_some_and(|sent| Arc::ptr_eq(sent, cluster)) {
             return;
         }
-        let reached = known.members.iter().filter(|member| !member.peer.is_empty());
-        let members = reached.map(|member| Member {
+        let reachable = cluster.members.iter().filter(|member| !member.peer.is_empty());
+        let members = reachable.map(|member| Member {
             node: member.node,
             name: member.name.clone(),
             address: member.peer.clone(),
@@ -123,243 +131,260 @@ impl ClusterReconciler {
             incarnation_id: agent.directory.catalog.incarnation_id(member.node),
         });
         peers.set_members(members.collect());
-        self.told = Some(known.clone());
+        self.sent = Some(cluster.clone());
     }
 
-    /// Stores the list of members. A node that was always alone, in the groups that every cluster
-    /// has, stores nothing.
-    async fn write(&mut self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
-        let is_written = self.is_written_down || self.written.is_some();
-        let needless = known.members.len() == 1 && !is_written;
-        let made = known.groups.iter().any(|placement| !placement.founders.is_empty());
-        if self.has_written(known) || (needless && !made) {
+    /// Stores the list of members. A sole member without created groups stores nothing.
+    async fn store_members(&mut self, agent: &ClusterAgent, cluster: &Arc<ClusterDescription>) {
+        let is_written = self.is_stored || self.stored.is_some();
+        let is_unneeded = cluster.members.len() == 1 && !is_written;
+        let has_created_groups =
+            cluster.groups.iter().any(|placement| !placement.founders.is_empty());
+        if self.has_stored(cluster) || (is_unneeded && !has_created_groups) {
             return;
         }
-        let list = known.clone();
+        let list = cluster.clone();
         match agent.data.write(move |data| data.write_members(&list)).await {
-            Ok(()) => self.written = Some(known.clone()),
-            Err(error) => tracing::warn!(target: "node", %error, "members not written down"),
+            Ok(()) => self.stored = Some(cluster.clone()),
+            Err(error) => {
+                tracing::warn!(target: "node", %error, "the list of members could not be stored")
+            }
         }
     }
 
-    fn has_written(&self, known: &Arc<ClusterDescription>) -> bool {
-        self.written.as_ref().is_some_and(|written| Arc::ptr_eq(written, known))
+    fn has_stored(&self, cluster: &Arc<ClusterDescription>) -> bool {
+        self.stored.as_ref().is_some_and(|stored| Arc::ptr_eq(stored, cluster))
     }
 
-    /// Begins the groups in which this node has or gets a replica, once their founders are on disk:
-    /// before that this node must not speak in them.
-    fn begin_groups(&self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
-        if !self.has_written(known) {
+    /// Starts groups with a replica here. Their founders must be stored before any message is sent.
+    fn start_groups(&self, agent: &ClusterAgent, cluster: &Arc<ClusterDescription>) {
+        if !self.has_stored(cluster) {
             return;
         }
-        let made = known.groups.iter().filter(|placement| !placement.founders.is_empty());
-        for placement in made.filter(|placement| placement.concerns(agent.links.node)) {
-            quietly("a group that begins", agent.host.begin(placement));
+        let created = cluster.groups.iter().filter(|placement| !placement.founders.is_empty());
+        for placement in created.filter(|placement| placement.involves(agent.links.node)) {
+            log_error("a new group", agent.host.begin(placement));
         }
     }
 
-    /// Groups that were dropped end, once it stands on disk that they are none any more: a start
-    /// then passes by what the log still holds of them.
-    fn end_groups(&self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
-        if !self.has_written(known) {
+    /// Stops the replicas of dropped groups, once the description without them is on disk: the next
+    /// start then skips their log records.
+    fn stop_groups(&self, agent: &ClusterAgent, cluster: &Arc<ClusterDescription>) {
+        if !self.has_stored(cluster) {
             return;
         }
         for group in agent.groups.all() {
-            if group.id > GroupId::DEFAULT && known.placement(group.id).is_none() {
+            if group.id > GroupId::DEFAULT && cluster.placement(group.id).is_none() {
                 agent.host.end(group);
             }
         }
     }
 
-    /// The directory learns when this node has another name or other addresses than before.
-    async fn tell_of_itself(&mut self, agent: &ClusterAgent, known: &ClusterDescription) {
-        let Some(row) = known.member(agent.links.node) else {
-            if !std::mem::replace(&mut self.removed, true) {
+    /// Updates this node's row in the directory if its name or addresses changed.
+    async fn update_own_row(&mut self, agent: &ClusterAgent, cluster: &ClusterDescription) {
+        let Some(row) = cluster.member(agent.links.node) else {
+            if !std::mem::replace(&mut self.is_removed, true) {
                 tracing::warn!(target: "node", "this node was removed from the cluster: stop it");
             }
             return;
         };
-        let own = described(&agent.settings, agent.links.node);
+        let own = describe_member(&agent.settings, agent.links.node);
         let MemberDescription { node: id, name, peer, client, .. } = own;
-        let same = (&name, &peer, &client) == (&row.name, &row.peer, &row.client);
-        if same || row.membership == Membership::Leaving || world::milliseconds() < self.again {
+        let is_same = (&name, &peer, &client) == (&row.name, &row.peer, &row.client);
+        if is_same || row.membership == Membership::Leaving || world::milliseconds() < self.retry_ms
+        {
             return;
         }
-        self.again = world::milliseconds() + AGAIN_MS;
+        self.retry_ms = world::milliseconds() + RETRY_MS;
         let call = ClusterCall::UpdateMember { node: id, name, peer, client };
         let call = Call::Directory(DirectoryCall::Cluster(call));
         let request = Request { bucket: BucketName::default(), call, retry: None };
         match agent.router.handle(request).await {
-            Ok(_) => tracing::info!(target: "node", "the directory knows this node's addresses"),
-            Err(error) => tracing::warn!(target: "node", %error, "not told to the directory"),
+            Ok(_) => tracing::info!(
+                target: "node", "this node's addresses are stored in the directory"
+            ),
+            Err(error) => tracing::warn!(
+                target: "node", %error, "this node's addresses could not be stored in the directory"
+            ),
         }
     }
 
-    /// Hands a group over to one that is preferred, unless its disk hangs.
-    async fn prefer(
+    /// Hands a group over to its preferred master, unless that node's disk hangs.
+    async fn hand_to_preferred(
         &mut self,
         agent: &ClusterAgent,
         group: &Group,
-        known: &ClusterDescription,
+        cluster: &ClusterDescription,
     ) -> Result<()> {
-        let set = agent.settings.names_masters();
-        let Some(led) = LedGroup::of(&agent.links, group, known).filter(|_| set) else {
+        let is_set = agent.settings.has_configured_masters();
+        let Some(led) = LedGroup::read(&agent.links, group, cluster).filter(|_| is_set) else {
             return Ok(());
         };
-        let order = agent.settings.masters_among(known);
+        let order = agent.settings.desired_masters(cluster);
         let linked = linked(&agent.links, &order);
-        let wish =
-            PreferredWish { order: &order, pause_ms: agent.settings.preferred_master_delay_ms };
-        let heir = self.fit.due(group.id, &led.sight(), wish, &linked, world::milliseconds());
-        let Some(heir) = heir else { return Ok(()) };
-        // An heir whose disk hangs would stop the group, and hand it back.
-        if agent.calls.hangs(heir).await {
+        let preferred =
+            PreferredMasters { order: &order, pause_ms: agent.settings.preferred_master_delay_ms };
+        let successor =
+            self.preferred.pick(group.id, &led.view(), preferred, &linked, world::milliseconds());
+        let Some(successor) = successor else { return Ok(()) };
+        // A successor whose disk hangs would stop the group and hand it back.
+        if agent.calls.ask_disk_hangs(successor).await {
             return Ok(());
         }
-        group.hand_over(heir)?;
-        let name = agent.links.name_of(heir);
-        tracing::info!(target: "node", group = group.id.0, name, "the preferred master takes over");
+        group.hand_over(successor)?;
+        let name = agent.links.name_of(successor);
+        tracing::info!(
+            target: "node", group = group.id.0, name,
+            "mastership is transferred to the preferred master"
+        );
         Ok(())
     }
 
-    /// Hands a group over that this node's slow disk holds up, unless masters are set.
-    fn give_way(
+    /// Hands a group over to a faster disk, if this disk is slow and no masters are set.
+    fn hand_to_faster_disk(
         &mut self,
         agent: &ClusterAgent,
         group: &Group,
-        known: &ClusterDescription,
+        cluster: &ClusterDescription,
     ) -> Result<()> {
-        let set = agent.settings.names_masters();
-        let is_due = !set && agent.disk.metrics.is_slow();
-        let Some(led) = LedGroup::of(&agent.links, group, known).filter(|_| is_due) else {
-            self.laggard.forget(group.id);
+        let is_set = agent.settings.has_configured_masters();
+        let is_due = !is_set && agent.disk.metrics.is_slow();
+        let Some(led) = LedGroup::read(&agent.links, group, cluster).filter(|_| is_due) else {
+            self.slow_disk.forget(group.id);
             return Ok(());
         };
-        let linked = linked(&agent.links, led.now.keys());
-        let heir = self.laggard.due(group.id, &led.sight(), &linked, world::milliseconds());
-        let Some(heir) = heir else { return Ok(()) };
-        let (name, sync_us) = (agent.links.name_of(heir), agent.disk.metrics.sync_mean_us());
+        let linked = linked(&agent.links, led.current.keys());
+        let successor = self.slow_disk.pick(group.id, &led.view(), &linked, world::milliseconds());
+        let Some(successor) = successor else { return Ok(()) };
+        let (name, sync_us) = (agent.links.name_of(successor), agent.disk.metrics.sync_mean_us());
         tracing::warn!(
             target: "node", group = group.id.0, name, sync_us,
-            "a node with a quicker disk takes over"
+            "slow disk: mastership is transferred to a node with a faster disk"
         );
-        group.hand_over(heir)
+        group.hand_over(successor)
     }
 
-    /// Hands a group over to a node that reports space, if this node's disk is full and no
-    /// preferred masters are set.
-    async fn make_room(
+    /// Hands a group over to a node with free space, if this disk is full and no masters are set.
+    async fn hand_to_free_disk(
         &mut self,
         agent: &ClusterAgent,
         group: &Group,
-        known: &ClusterDescription,
+        cluster: &ClusterDescription,
     ) -> Result<()> {
-        let full = agent.disk.space.is_full() && !agent.settings.names_masters();
-        let Some(led) = LedGroup::of(&agent.links, group, known).filter(|_| full) else {
+        let is_full = agent.disk.space.is_full() && !agent.settings.has_configured_masters();
+        let Some(led) = LedGroup::read(&agent.links, group, cluster).filter(|_| is_full) else {
             return Ok(());
         };
-        let linked = linked(&agent.links, led.now.keys());
-        let heir = self.cramped.due(group.id, &led.sight(), &linked, world::milliseconds());
-        let Some(heir) = heir else { return Ok(()) };
-        if agent.calls.led_by(heir).await.is_none() {
-            return Ok(()); // It is full, slow, about to stop, or was just asked by another.
+        let linked = linked(&agent.links, led.current.keys());
+        let successor = self.full_disk.pick(group.id, &led.view(), &linked, world::milliseconds());
+        let Some(successor) = successor else { return Ok(()) };
+        if agent.calls.ask_led_count(successor).await.is_none() {
+            return Ok(()); // Full, slow, stopping, or asked by another node.
         }
-        let name = agent.links.name_of(heir);
+        let name = agent.links.name_of(successor);
         tracing::warn!(
-            target: "node", group = group.id.0, name, "full disk: a node with room takes over"
+            target: "node", group = group.id.0, name,
+            "full disk: mastership is transferred to a node with free space"
         );
-        group.hand_over(heir)
+        group.hand_over(successor)
     }
 
-    /// Hands a group over to a node that is master of fewer, unless masters are set.
-    async fn spread_out(&mut self, agent: &ClusterAgent, known: &ClusterDescription) -> Result<()> {
-        if agent.settings.names_masters() || known.groups.len() < 3 {
+    /// Hands a group over to a node that is master of fewer, unless masters are configured.
+    async fn balance(&mut self, agent: &ClusterAgent, cluster: &ClusterDescription) -> Result<()> {
+        if agent.settings.has_configured_masters() || cluster.groups.len() < 3 {
             return Ok(());
         }
-        let sight = sight(agent, known);
+        let led = led_groups(agent, cluster);
         let (now, pause_ms) = (world::milliseconds(), agent.settings.preferred_master_delay_ms);
-        let Some((id, heir)) = self.spread.due(&sight, pause_ms, now) else { return Ok(()) };
-        let Some(fewer) = agent.calls.led_by(heir).await else { return Ok(()) };
-        self.spread.heard(heir, fewer, pause_ms, now);
+        let Some((id, successor)) = self.spread.pick(&led, pause_ms, now) else {
+            return Ok(());
+        };
+        let Some(fewer) = agent.calls.ask_led_count(successor).await else { return Ok(()) };
+        self.spread.record_report(successor, fewer, pause_ms, now);
         let Some(group) = agent.groups.get(id) else { return Ok(()) };
-        // Counted again: others may have handed groups to either node since.
-        if !differs(agent.calls.led_here(), fewer) || !group.leadership.is_master() {
+        // Counted again: groups may have been handed to either node meanwhile.
+        if !should_hand_over(agent.calls.led_count(), fewer) || !group.leadership.is_master() {
             return Ok(());
         }
-        group.hand_over(heir)?;
-        let name = agent.links.name_of(heir);
-        tracing::info!(target: "node", group = id.0, name, "a node with fewer groups takes over");
+        group.hand_over(successor)?;
+        let name = agent.links.name_of(successor);
+        tracing::info!(
+            target: "node", group = id.0, name,
+            "mastership is transferred to a node that leads fewer groups"
+        );
         Ok(())
     }
 
-    /// Maintains the directory. Runs only at group 0's master.
-    async fn keep_directory(
+    /// Maintains the directory; called at group 0's master only.
+    async fn maintain_directory(
         &mut self,
         agent: &ClusterAgent,
-        known: &ClusterDescription,
+        cluster: &ClusterDescription,
     ) -> Result<()> {
-        incarnations::record(agent, known).await?;
-        self.secrets.require(agent, known).await?;
+        incarnations::record(agent, cluster).await?;
+        self.secrets.require(agent, cluster).await?;
         let (now, pause_ms) = (world::milliseconds(), agent.settings.farewell_ms);
-        for member in known.members.iter().filter(|member| member.membership == Membership::Leaving)
+        for member in
+            cluster.members.iter().filter(|member| member.membership == Membership::Leaving)
         {
-            if !is_out(agent, known, member.node).await {
-                self.out.remove(&member.node);
-            } else if now.saturating_sub(*self.out.entry(member.node).or_insert(now)) >= pause_ms {
-                agent.directory.forget_member(member.node).await?;
-                tracing::info!(target: "node", name = member.name, "a member has left");
+            if !is_out(agent, cluster, member.node).await {
+                self.out_ms.remove(&member.node);
+            } else if now.saturating_sub(*self.out_ms.entry(member.node).or_insert(now)) >= pause_ms
+            {
+                agent.directory.remove_member(member.node).await?;
+                tracing::info!(target: "node", name = member.name, "a member has left the cluster");
             }
         }
-        self.out.retain(|node, _| known.member(*node).is_some());
+        self.out_ms.retain(|node, _| cluster.member(*node).is_some());
         Ok(())
     }
 }
 
-/// Returns true if a node is out of every group. Asks the master of a group that has no replica
+/// Returns true if a node is in no group any more. Asks the master of a group that has no replica
 /// here.
-async fn is_out(agent: &ClusterAgent, known: &ClusterDescription, node: NodeId) -> bool {
-    for placement in &known.groups {
-        let here = agent.groups.get(placement.group).filter(|group| group.leadership.has_part());
-        let out = match here {
+async fn is_out(agent: &ClusterAgent, cluster: &ClusterDescription, node: NodeId) -> bool {
+    for placement in &cluster.groups {
+        let local = agent.groups.get(placement.group).filter(|group| group.leadership.is_member());
+        let is_out = match local {
             Some(group) => group.configuration().part(node).is_none(),
             None => {
-                let members = agent.calls.members_of(placement).await;
+                let members = agent.calls.ask_members(placement).await;
                 members.is_some_and(|members| !members.contains(&node))
             }
         };
-        if !out {
+        if !is_out {
             return false;
         }
     }
     true
 }
 
-/// Returns the master of each group with buckets, and the nodes that could take over this node's.
-fn sight(agent: &ClusterAgent, known: &ClusterDescription) -> Sight {
-    let mut sight = Sight::default();
+/// Returns the number of groups that each node leads, and the candidates to take over this node's.
+fn led_groups(agent: &ClusterAgent, cluster: &ClusterDescription) -> LedGroups {
+    let mut led_groups = LedGroups::default();
     for group in agent.groups.all().into_iter().filter(|group| group.id != GroupId::DIRECTORY) {
-        let Some(master) = group.leadership.standing().borrow().master else { continue };
-        *sight.led.entry(master).or_default() += 1;
+        let Some(master) = group.leadership.subscribe().borrow().master else { continue };
+        *led_groups.counts.entry(master).or_default() += 1;
         if !group.leadership.is_master() {
             continue;
         }
-        let Some(led) = LedGroup::of(&agent.links, &group, known) else { continue };
-        let seen = led.sight();
-        let rests = next_step(&seen) == MembershipStep::Rest;
-        let fit = led.now.keys().copied().filter(|node| {
-            let other = *node != agent.links.node;
-            rests && other && seen.could_lead(*node, |node| agent.links.is_linked(node))
+        let Some(led) = LedGroup::read(&agent.links, &group, cluster) else { continue };
+        let view = led.view();
+        let is_idle = next_step(&view) == MembershipStep::Idle;
+        let candidates = led.current.keys().copied().filter(|node| {
+            let is_other = *node != agent.links.node;
+            is_idle && is_other && view.could_lead(*node, |node| agent.links.is_linked(node))
         });
-        let fit = fit.collect();
-        sight.own.insert(group.id, fit);
+        let candidates = candidates.collect();
+        led_groups.own_groups.insert(group.id, candidates);
     }
-    sight
+    led_groups
 }
 
-/// Ignores an error that a retry may mend, and logs any other.
-pub(super) fn quietly(what: &str, done: Result<()>) {
-    if let Err(error) = done {
-        let passes = matches!(
+/// Logs an error: transient ones, which a retry resolves, at debug level.
+pub(super) fn log_error(what: &str, result: Result<()>) {
+    if let Err(error) = result {
+        let is_transient = matches!(
             error.reason,
             Reason::Changed
                 | Reason::NotMaster
@@ -370,9 +395,9 @@ pub(super) fn quietly(what: &str, done: Result<()>) {
                 | Reason::Starting
                 | Reason::ShuttingDown
         );
-        match passes {
-            true => tracing::debug!(target: "node", %error, "{what}: later"),
-            false => tracing::warn!(target: "node", %error, "{what}: tried again"),
+        match is_transient {
+            true => tracing::debug!(target: "node", %error, "{what}: postponed"),
+            false => tracing::warn!(target: "node", %error, "{what}: failed; it is retried"),
         }
     }
 }

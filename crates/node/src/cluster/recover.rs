@@ -32,13 +32,13 @@ use replication::layout::{StoredRow, row_key};
 use replication::pending_entry::PendingEntry;
 use replication::records;
 use replication::recovered::RecoveredGroup;
-use replication::seals::OWN;
+use replication::seals::BOOKKEEPING_BUCKET;
 use runtime::log_writer::{record, store_error};
 use store::Log;
 
 /// Data that a stopped member has.
 #[derive(Clone, Debug)]
-pub struct Remains {
+pub struct SurvivingData {
     /// The cluster's id.
     pub cluster: ClusterId,
     /// The member's id.
@@ -46,28 +46,28 @@ pub struct Remains {
     /// Its name.
     pub name: String,
     /// Groups of which it has data.
-    pub groups: Vec<GroupRemains>,
+    pub groups: Vec<SurvivingGroup>,
     /// Groups of which it has none.
     pub absent: Vec<GroupId>,
     /// Data of available buckets. `None`: it knows no ring.
-    pub ring: Option<RingRemains>,
+    pub ring: Option<SurvivingRing>,
 }
 
 /// Data of available buckets that a stopped member has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingRemains {
+pub struct SurvivingRing {
     /// Number of partitions.
     pub partitions: u32,
     /// Number of partitions of which it has a copy. Of the others it has only hints.
-    pub copied: u32,
+    pub copied_partitions: u32,
     /// Number of members that keep a part of the ring, without this one.
-    pub others: u32,
+    pub other_members: u32,
 }
 
 /// Data of one group that a stopped member has. Of two members the one whose log was accepted under
 /// the higher ballot has more; under the same ballot, the one with the longer log.
 #[derive(Clone, Debug)]
-pub struct GroupRemains {
+pub struct SurvivingGroup {
     /// Id of the group.
     pub group: GroupId,
     /// Part of the member in the group.
@@ -84,23 +84,23 @@ pub struct GroupRemains {
     pub applied: LogIndex,
 }
 
-impl Remains {
+impl SurvivingData {
     /// Examines the data. Changes nothing beyond what a start changes. Blocking.
-    pub fn look(settings: &NodeSettings) -> Result<Remains> {
-        let (known, found) = open(settings)?;
-        Remains::of(&known, &found)
+    pub fn inspect(settings: &NodeSettings) -> Result<SurvivingData> {
+        let (cluster, recovered) = open(settings)?;
+        SurvivingData::of(&cluster, &recovered)
     }
 
-    fn of(known: &ClusterDescription, found: &Recovered) -> Result<Remains> {
-        let node = NodeId(found.directory.node);
+    fn of(cluster: &ClusterDescription, recovered: &Recovered) -> Result<SurvivingData> {
+        let node = NodeId(recovered.directory.node);
         let name = |node: NodeId| {
-            known
+            cluster
                 .member(node)
-                .map_or_else(|| format!("{:016x}", node.0), |known| known.name.clone())
+                .map_or_else(|| format!("{:016x}", node.0), |member| member.name.clone())
         };
-        let here = found.groups.iter().filter_map(|group| {
+        let local_groups = recovered.groups.iter().filter_map(|group| {
             let replica = &group.replica;
-            Some(GroupRemains {
+            Some(SurvivingGroup {
                 group: group.id,
                 part: part_of(group, node)?,
                 voters: replica.configuration().voters().map(name).collect(),
@@ -110,100 +110,101 @@ impl Remains {
                 applied: LogIndex(group.mark.applied),
             })
         });
-        let groups: Vec<_> = here.collect();
-        let is_here = |id: GroupId| groups.iter().any(|group| group.group == id);
-        let placed = known.groups.iter().map(|placement| placement.group);
-        let absent = placed.filter(|id| !is_here(*id)).collect();
-        let ring = ring_of(found)?.map(|ring| RingRemains {
+        let groups: Vec<_> = local_groups.collect();
+        let is_local = |id: GroupId| groups.iter().any(|group| group.group == id);
+        let placed = cluster.groups.iter().map(|placement| placement.group);
+        let absent = placed.filter(|id| !is_local(*id)).collect();
+        let ring = applied_ring(recovered)?.map(|ring| SurvivingRing {
             partitions: ring.partitions(),
-            copied: ring.copied_at(node).count() as u32,
-            others: ring.layout().nodes().keys().filter(|other| **other != node).count() as u32,
+            copied_partitions: ring.copied_partitions(node).count() as u32,
+            other_members: ring.layout().nodes().keys().filter(|other| **other != node).count()
+                as u32,
         });
-        Ok(Remains { cluster: known.cluster, node, name: name(node), groups, absent, ring })
+        Ok(SurvivingData { cluster: cluster.cluster, node, name: name(node), groups, absent, ring })
     }
 
     /// Makes this member the only one of a new cluster, with everything it has.
-    pub async fn take_over(settings: NodeSettings) -> Result<Remains> {
-        let (remains, alone) = cut_off(settings).await?;
-        let node = Node::start(alone).await?;
-        let groups: Vec<_> = remains.groups.iter().map(|group| group.group).collect();
+    pub async fn recover(settings: NodeSettings) -> Result<SurvivingData> {
+        let (surviving_data, sole_settings) = isolate(settings).await?;
+        let node = Node::start(sole_settings).await?;
+        let groups: Vec<_> = surviving_data.groups.iter().map(|group| group.group).collect();
         let super::ClusterAgent { directory, data, .. } = &*node.cluster;
-        let settled = directory.survive(remains.node, &groups).await;
-        let written = settled.and_then(|()| {
+        let reduced = directory.reduce_to(surviving_data.node, &groups).await;
+        let stored = reduced.and_then(|()| {
             let data = data.get();
-            let known = directory.catalog.cluster();
-            data.as_ref().map_or(Ok(()), |data| data.write_members(&known).map_err(store_error))
+            let cluster = directory.catalog.cluster();
+            data.as_ref().map_or(Ok(()), |data| data.write_members(&cluster).map_err(store_error))
         });
         node.stop().await?;
-        written.map(|()| remains)
+        stored.map(|()| surviving_data)
     }
 }
 
-/// Takes over, offline. Returns the settings with which the node starts: alone it needs no peers,
-/// and none may reach it yet.
-pub(crate) async fn cut_off(settings: NodeSettings) -> Result<(Remains, NodeSettings)> {
-    let (again, offline) = (settings.clone(), move || take(&settings));
-    let taken = tokio::task::spawn_blocking(offline).await;
-    let (remains, lease_ms) =
-        taken.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "it broke off")))?;
-    let name = remains.name.clone();
-    Ok((remains, NodeSettings { peers: None, name, lease_ms, ..again }))
+/// Takes over while no node runs. Returns the settings with which the node starts: without peers,
+/// because no other node may connect yet.
+pub(crate) async fn isolate(settings: NodeSettings) -> Result<(SurvivingData, NodeSettings)> {
+    let (restart_settings, work) = (settings.clone(), move || take_over_offline(&settings));
+    let result = tokio::task::spawn_blocking(work).await;
+    let (surviving_data, lease_ms) = result.unwrap_or_else(|_| {
+        Err(Error::new(Reason::StoreFailed, "the recovery ended abnormally"))
+    })?;
+    let name = surviving_data.name.clone();
+    Ok((surviving_data, NodeSettings { peers: None, name, lease_ms, ..restart_settings }))
 }
 
-/// The ring, as it is applied here.
-fn ring_of(found: &Recovered) -> Result<Option<Ring>> {
+/// Returns the ring by the applied rows.
+fn applied_ring(recovered: &Recovered) -> Result<Option<Ring>> {
     let mut key = Vec::new();
-    row_key(GroupId::DIRECTORY, OWN, RING, &mut key);
-    let Some(row) = found.trees.snapshot().get(&key).map_err(store_error)? else {
+    row_key(GroupId::DIRECTORY, BOOKKEEPING_BUCKET, RING, &mut key);
+    let Some(row) = recovered.trees.snapshot().get(&key).map_err(store_error)? else {
         return Ok(None);
     };
     let row = StoredRow::read(&row).map_err(corrupt)?;
     read_ring(&row.value).map(Some)
 }
 
-/// Returns the node's part in force in a group of which it has data. `None`: it has none.
+/// Returns the node's part in the configuration in force. `None`: it has none.
 fn part_of(group: &RecoveredGroup, node: NodeId) -> Option<Part> {
     group.replica.configuration().part(node)
 }
 
 fn open(settings: &NodeSettings) -> Result<(ClusterDescription, Recovered)> {
-    let found = recover(settings, None)?;
-    let known = found.directory.members().map_err(store_error)?;
-    let known = known.ok_or_else(|| {
-        let text = "this node never knew others: nothing of it is anywhere else";
+    let recovered = recover(settings, None)?;
+    let cluster = recovered.directory.members().map_err(store_error)?;
+    let cluster = cluster.ok_or_else(|| {
+        let text = "this node was never a member of a larger cluster: there is nothing to recover";
         Error::new(Reason::Changed, text)
     })?;
-    Ok((known, found))
+    Ok((cluster, recovered))
 }
 
-fn take(settings: &NodeSettings) -> Result<(Remains, u64)> {
-    let (known, mut found) = open(settings)?;
-    let remains = Remains::of(&known, &found)?;
-    if found.witness {
-        let text = "this member is a witness: it holds no rows to go on with. Recover one that \
-                    holds the data";
+fn take_over_offline(settings: &NodeSettings) -> Result<(SurvivingData, u64)> {
+    let (cluster, mut recovered) = open(settings)?;
+    let surviving_data = SurvivingData::of(&cluster, &recovered)?;
+    if recovered.is_witness {
+        let text = "this member is a witness and has no rows: recover a member that holds the data";
         return Err(Error::new(Reason::NotSupported, text));
     }
-    if remains.groups.iter().all(|group| group.group != GroupId::DIRECTORY) {
+    if surviving_data.groups.iter().all(|group| group.group != GroupId::DIRECTORY) {
         let text = "this member has no part in the directory (group 0): recover another";
         return Err(Error::new(Reason::NotSupported, text));
     }
-    let left = known.members.iter().filter(|member| member.node == remains.node).cloned();
-    let alone = ClusterDescription { members: left.collect(), ..known.clone() };
-    // Before the logs: from here on no lost member is accepted, even if this breaks off.
-    let cluster = found.directory.refound(&alone).map_err(store_error)?;
-    for group in &found.groups {
-        if part_of(group, remains.node).is_some() {
-            seal(&mut found.log, group, remains.node)?;
+    let own = cluster.members.iter().filter(|member| member.node == surviving_data.node).cloned();
+    let sole_member = ClusterDescription { members: own.collect(), ..cluster.clone() };
+    // Before the logs: from here on no lost member is accepted, even after an interruption.
+    let new_cluster = recovered.directory.found_new_cluster(&sole_member).map_err(store_error)?;
+    for group in &recovered.groups {
+        if part_of(group, surviving_data.node).is_some() {
+            decide_as_sole_member(&mut recovered.log, group, surviving_data.node)?;
         }
     }
-    let Recovered { log, .. } = found;
+    let Recovered { log, .. } = recovered;
     log.close().map_err(store_error)?;
-    Ok((Remains { cluster: ClusterId(cluster), ..remains }, known.lease_ms))
+    Ok((SurvivingData { cluster: ClusterId(new_cluster), ..surviving_data }, cluster.lease_ms))
 }
 
-/// Decides all accepted entries, and behind them a stop-sign with this node as the only member.
-fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
+/// Decides all accepted entries, and after them a stop-sign with this node as the sole member.
+fn decide_as_sole_member(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
     let replica = &group.replica;
     let mut id = replica.configuration().id();
     let (mut time, mut next_version) = (group.mark.time, group.mark.next_version);
@@ -213,18 +214,19 @@ fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
         id = head.sign.map_or(id, |sign| sign.id());
     }
     let members = replica.configuration().members();
-    // An earlier attempt came this far.
+    // An earlier attempt was interrupted after this step.
     if group.tail.is_empty() && members.len() == 1 {
         return Ok(());
     }
-    let alone = Configuration::alone(ConfigurationId(id.0 + 1), node);
-    let alone = alone.map_err(|error| Error::new(Reason::Corrupt, error.to_string()))?;
+    let configuration = Configuration::single_member(ConfigurationId(id.0 + 1), node);
+    let configuration =
+        configuration.map_err(|error| Error::new(Reason::Corrupt, error.to_string()))?;
     let (last, index) = (replica.last(), replica.last().next());
     let ballot = replica.promised().max(Ballot { round: 1, node });
-    let sign = PendingEntry::sign(index, time, next_version, alone).close();
+    let sign = PendingEntry::sign(index, time, next_version, configuration).close();
     let accepted = records::accept(group.id, ballot, index, last, sign, true);
-    for job in [accepted, records::decided(group.id, index, true)] {
-        log.append(&record(&job)).map_err(store_error)?;
+    for append in [accepted, records::decided(group.id, index, true)] {
+        log.append(&record(&append)).map_err(store_error)?;
     }
     log.commit(true).map(|_| ()).map_err(store_error)
 }

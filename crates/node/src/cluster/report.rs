@@ -11,9 +11,9 @@
 //! ```
 //! A comparison is 0, or 1 and its fields in the order of [`ComparisonStatus`].
 //!
-//! Never: changes anything; waits longer for a silent master than [`WITHIN`].
+//! Never: changes anything; waits longer for a silent master than [`TIMEOUT`].
 
-use super::question::MemberQuestion;
+use super::member_request::MemberRequest;
 use super::view::{ClusterStatus, ClusterView, PlaceStatus};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use transport::{IncomingCall, Peers};
 
 /// Timeout of other nodes' reports.
-const WITHIN: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum length of a text, in bytes, and maximum number of texts of a kind in one report.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 const TEXTS_MAX: usize = 4_096;
@@ -41,8 +41,8 @@ struct GroupReport {
     group: GroupId,
     members: Vec<MemberLog>,
     quorums: (usize, usize),
-    way: Vec<String>,
-    waits: Vec<String>,
+    plan: Vec<String>,
+    waits_for: Vec<String>,
     comparison: Option<ComparisonStatus>,
 }
 
@@ -50,54 +50,54 @@ impl ClusterView {
     /// See [`crate::Node::overview`].
     pub(crate) async fn overview(&self) -> ClusterStatus {
         let mut reports = JoinSet::new();
-        let known = self.catalog.cluster();
-        let others = known.members.iter().map(|member| member.node);
+        let cluster = self.catalog.cluster();
+        let others = cluster.members.iter().map(|member| member.node);
         let others = others.filter(|node| *node != self.links.node && self.links.is_linked(*node));
         if let Some(peers) = self.links.peers.get() {
             for node in others {
                 let peers = peers.clone();
                 reports.spawn(async move {
-                    let question = MemberQuestion::Report.call(&[]);
-                    let answer = peers.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
+                    let request = MemberRequest::Report.encode(&[]);
+                    let answer = peers.call(node, GroupId::DIRECTORY, request, TIMEOUT).await;
                     (node, answer.ok().and_then(|answer| read(&answer).ok()))
                 });
             }
         }
-        let mut told = BTreeMap::new();
+        let mut by_group = BTreeMap::new();
         while let Some(Ok((node, answer))) = reports.join_next().await {
             for report in answer.into_iter().flatten() {
-                told.insert(report.group, (node, report));
+                by_group.insert(report.group, (node, report));
             }
         }
         let mut status = self.status();
         for place in &mut status.groups {
-            let led_here = self.groups.get(place.group);
-            if led_here.is_some_and(|group| group.leadership.is_master()) {
+            let group = self.groups.get(place.group);
+            if group.is_some_and(|group| group.leadership.is_master()) {
                 continue;
             }
-            if let Some((node, report)) = told.remove(&place.group) {
-                self.add(node, report, place);
+            if let Some((node, report)) = by_group.remove(&place.group) {
+                self.apply_report(node, report, place);
             }
             place.note_unknown_master();
         }
         status
     }
 
-    fn add(&self, master: NodeId, report: GroupReport, place: &mut PlaceStatus) {
+    fn apply_report(&self, master: NodeId, report: GroupReport, place: &mut PlaceStatus) {
         let parts = report.members.iter().map(|(node, part, _)| (*node, *part)).collect();
         let saved = report.members.iter().filter_map(|(node, _, saved)| Some((*node, (*saved)?)));
         place.master = Some(self.links.name_of(master));
         place.members = self.part_status(&parts, &saved.collect());
         place.quorums = report.quorums;
-        place.plan = report.way;
-        place.waits_for = report.waits;
+        place.plan = report.plan;
+        place.waits_for = report.waits_for;
         place.comparison = report.comparison;
     }
 
     /// Reports the groups that this node is master of.
     fn reports(&self) -> Vec<GroupReport> {
         let status = self.status();
-        let led = |place: &PlaceStatus| {
+        let is_led_here = |place: &PlaceStatus| {
             let group = self.groups.get(place.group);
             group.is_some_and(|group| group.leadership.is_master())
         };
@@ -106,21 +106,21 @@ impl ClusterView {
             members: place
                 .members
                 .iter()
-                .map(|one| (one.node, one.part, one.match_index))
+                .map(|member| (member.node, member.part, member.match_index))
                 .collect(),
             quorums: place.quorums,
-            way: place.plan,
-            waits: place.waits_for,
+            plan: place.plan,
+            waits_for: place.waits_for,
             comparison: place.comparison,
         };
-        status.groups.into_iter().filter(led).map(report).collect()
+        status.groups.into_iter().filter(is_led_here).map(report).collect()
     }
 }
 
-/// Answers such a question.
-pub(super) fn told(view: &ClusterView, peers: &Peers, asked: &IncomingCall) {
-    // Without a link the asking node learns of the failure by itself.
-    let _ = peers.answer(asked, write(&view.reports()).into());
+/// Handles a request for this node's reports.
+pub(super) fn on_report(view: &ClusterView, peers: &Peers, call: &IncomingCall) {
+    // Without a connection the caller's timeout reports the failure.
+    let _ = peers.answer(call, write(&view.reports()).into());
 }
 
 fn write(reports: &[GroupReport]) -> Vec<u8> {
@@ -137,8 +137,8 @@ fn write(reports: &[GroupReport]) -> Vec<u8> {
         }
         out.put_u32(report.quorums.0 as u32);
         out.put_u32(report.quorums.1 as u32);
-        put_texts(&report.way, &mut out);
-        put_texts(&report.waits, &mut out);
+        put_texts(&report.plan, &mut out);
+        put_texts(&report.waits_for, &mut out);
         out.put_u8(report.comparison.is_some().into());
         if let Some(comparison) = &report.comparison {
             put_comparison(comparison, &mut out);
@@ -176,85 +176,85 @@ fn put_comparison(found: &ComparisonStatus, out: &mut Vec<u8>) {
             out.put_string(text.as_bytes());
         }
         out.put_u32(difference.agreeing.len() as u32);
-        difference.agreeing.iter().for_each(|camp| put_texts(camp, out));
+        difference.agreeing.iter().for_each(|names| put_texts(names, out));
     }
 }
 
 fn read(answer: &[u8]) -> ReportResult<Vec<GroupReport>> {
-    let mut from = Reader::new(answer);
-    let reports = many(&mut from, GROUPS_MAX, "how many groups", report)?;
-    from.end("reports").map(|()| reports)
+    let mut reader = Reader::new(answer);
+    let reports = many(&mut reader, GROUPS_MAX, "number of groups", report)?;
+    reader.end("reports").map(|()| reports)
 }
 
-/// Decodes a list of at most `most` elements, each by `one`.
+/// Decodes a list of at most `count_max` elements, each by `read_one`.
 fn many<T>(
-    from: &mut Reader,
-    most: usize,
+    reader: &mut Reader,
+    count_max: usize,
     field: &'static str,
-    one: impl Fn(&mut Reader) -> ReportResult<T>,
+    read_one: impl Fn(&mut Reader) -> ReportResult<T>,
 ) -> ReportResult<Vec<T>> {
-    let count = from.u32(field)? as usize;
-    if count > most {
+    let count = reader.u32(field)? as usize;
+    if count > count_max {
         return Err(Malformed(field));
     }
-    (0..count).map(|_| one(from)).collect()
+    (0..count).map(|_| read_one(reader)).collect()
 }
 
-fn report(from: &mut Reader) -> ReportResult<GroupReport> {
-    let group = GroupId(from.u32("group")?);
-    let members = many(from, GROUP_MEMBERS_MAX, "how many members", member)?;
-    let quorums = (from.u32("quorum")? as usize, from.u32("quorum")? as usize);
-    let (way, waits) = (texts(from)?, texts(from)?);
-    let comparison = flag(from)?.then(|| comparison(from)).transpose()?;
-    Ok(GroupReport { group, members, quorums, way, waits, comparison })
+fn report(reader: &mut Reader) -> ReportResult<GroupReport> {
+    let group = GroupId(reader.u32("group")?);
+    let members = many(reader, GROUP_MEMBERS_MAX, "number of members", member)?;
+    let quorums = (reader.u32("quorum")? as usize, reader.u32("quorum")? as usize);
+    let (plan, waits_for) = (texts(reader)?, texts(reader)?);
+    let comparison = flag(reader)?.then(|| comparison(reader)).transpose()?;
+    Ok(GroupReport { group, members, quorums, plan, waits_for, comparison })
 }
 
-fn member(from: &mut Reader) -> ReportResult<MemberLog> {
-    let node = NodeId(from.u64("member")?);
-    let part = Part::ALL.get(usize::from(from.u8("part")?)).ok_or(Malformed("part"))?;
-    Ok((node, *part, from.u64("saved")?.checked_sub(1).map(LogIndex)))
+fn member(reader: &mut Reader) -> ReportResult<MemberLog> {
+    let node = NodeId(reader.u64("member")?);
+    let part = Part::ALL.get(usize::from(reader.u8("part")?)).ok_or(Malformed("part"))?;
+    Ok((node, *part, reader.u64("saved")?.checked_sub(1).map(LogIndex)))
 }
 
-fn comparison(from: &mut Reader) -> ReportResult<ComparisonStatus> {
+fn comparison(reader: &mut Reader) -> ReportResult<ComparisonStatus> {
     Ok(ComparisonStatus {
-        running: flag(from)?,
-        passes: from.u64("passes")?,
-        error: optional(from)?,
-        ended_ms_ago: from.u64("ended")?.checked_sub(1),
-        rows: from.u64("rows")?,
-        bytes: from.u64("bytes")?,
-        replicas: many(from, GROUP_MEMBERS_MAX, "compared", |from| {
-            Ok((text(from)?, from.u64("rows")?))
+        running: flag(reader)?,
+        passes: reader.u64("passes")?,
+        error: optional(reader)?,
+        ended_ms_ago: reader.u64("ended")?.checked_sub(1),
+        rows: reader.u64("rows")?,
+        bytes: reader.u64("bytes")?,
+        replicas: many(reader, GROUP_MEMBERS_MAX, "compared", |reader| {
+            Ok((text(reader)?, reader.u64("rows")?))
         })?,
-        differences: many(from, TEXTS_MAX, "differences", difference)?,
+        differences: many(reader, TEXTS_MAX, "differences", difference)?,
     })
 }
 
-fn difference(from: &mut Reader) -> ReportResult<DifferenceStatus> {
-    let bucket = optional(from)?;
-    let (start, upto, sentence) = (text(from)?, text(from)?, text(from)?);
-    let agreeing = many(from, GROUP_MEMBERS_MAX, "camps", texts)?;
+fn difference(reader: &mut Reader) -> ReportResult<DifferenceStatus> {
+    let bucket = optional(reader)?;
+    let (start, upto, sentence) = (text(reader)?, text(reader)?, text(reader)?);
+    let agreeing = many(reader, GROUP_MEMBERS_MAX, "camps", texts)?;
     Ok(DifferenceStatus { bucket, from: start, upto, agreeing, text: sentence })
 }
 
-fn flag(from: &mut Reader) -> ReportResult<bool> {
-    match from.u8("flag")? {
+fn flag(reader: &mut Reader) -> ReportResult<bool> {
+    match reader.u8("flag")? {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(Malformed("flag")),
     }
 }
 
-fn optional(from: &mut Reader) -> ReportResult<Option<String>> {
-    flag(from)?.then(|| text(from)).transpose()
+fn optional(reader: &mut Reader) -> ReportResult<Option<String>> {
+    flag(reader)?.then(|| text(reader)).transpose()
 }
 
-fn texts(from: &mut Reader) -> ReportResult<Vec<String>> {
-    many(from, TEXTS_MAX, "how many texts", text)
+fn texts(reader: &mut Reader) -> ReportResult<Vec<String>> {
+    many(reader, TEXTS_MAX, "number of texts", text)
 }
 
-fn text(from: &mut Reader) -> ReportResult<String> {
-    let bytes = from.string(TEXT_BYTES_MAX, "text")?;
+fn text(reader: &mut Reader) -> ReportResult<String> {
+    let bytes = reader.string(TEXT_BYTES_MAX, "text")?;
     std::str::from_utf8(bytes).map(String::from).map_err(|_| Malformed("text"))
 }
 
@@ -263,12 +263,13 @@ mod tests {
     use super::*;
 
     fn full() -> Vec<GroupReport> {
-        let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
+        let strings =
+            |strings: &[&str]| strings.iter().map(|string| string.to_string()).collect::<Vec<_>>();
         let difference = DifferenceStatus {
             bucket: Some("b".into()),
             from: "a".into(),
             upto: String::new(),
-            agreeing: vec![words(&["n1", "n2"]), words(&["n3"])],
+            agreeing: vec![strings(&["n1", "n2"]), strings(&["n3"])],
             text: "they differ".into(),
         };
         let comparison = ComparisonStatus {
@@ -289,21 +290,21 @@ mod tests {
             group: GroupId(2),
             members,
             quorums: (2, 4),
-            way: words(&["add n4 as voter"]),
-            waits: words(&["wait until n4 is near"]),
+            plan: strings(&["add n4 as voter"]),
+            waits_for: strings(&["wait until n4 is near"]),
             comparison: Some(comparison),
         };
         vec![full, GroupReport { group: GroupId(9), ..GroupReport::default() }]
     }
 
     #[test]
-    fn a_report_is_read_as_it_was_written() {
+    fn master_report_round_trips() {
         assert_eq!(read(&write(&full())), Ok(full()));
         assert_eq!(read(&write(&[])), Ok(Vec::new()));
     }
 
     #[test]
-    fn whatever_the_bytes_nothing_panics_and_nothing_is_guessed() {
+    fn master_report_decoder_never_panics_and_rejects_wrong_length() {
         let bytes = write(&full());
         for cut in 0..bytes.len() {
             assert!(read(&bytes[..cut]).is_err(), "{cut}");

@@ -4,37 +4,39 @@
 //! A node without peer addresses adds no members.
 
 use super::led_group::LedGroup;
-use super::membership_controller::{MembershipStep, Parts, next_step, words};
+use super::membership_controller::{MembershipStep, Parts, describe_step, next_step};
 use crate::peer_links::PeerLinks;
 use base::{ClusterDescription, Result};
 use logic::consensus::Member;
-use metadata::groups::fitting;
+use metadata::groups::configuration_of;
 use replication::group::Group;
 
-/// Takes the next step of a group towards its desired members, and then towards its quorum.
+/// Executes the next step of a group towards its desired members, and then towards its quorum.
 pub(super) fn take_step(
     links: &PeerLinks,
     group: &Group,
-    known: &ClusterDescription,
+    cluster: &ClusterDescription,
 ) -> Result<()> {
-    let Some(placement) = known.placement(group.id) else { return Ok(()) };
-    let Some(led) = LedGroup::of(links, group, known) else { return Ok(()) };
-    let step = next_step(&led.sight());
-    let now = led.now;
-    let said = words(&now, &step, |node| links.name_of(node)).join(", ");
+    let Some(placement) = cluster.placement(group.id) else { return Ok(()) };
+    let Some(led) = LedGroup::read(links, group, cluster) else { return Ok(()) };
+    let step = next_step(&led.view());
+    let current = led.current;
+    let said = describe_step(&current, &step, |node| links.name_of(node)).join(", ");
     match step {
-        // It has no peers, so no member catches up: a survivor, say, before the directory has
-        // forgotten the lost members. A change of members would interrupt its mastership.
+        // Without peers no member catches up: for example at a survivor whose directory still lists
+        // the lost members. A membership change would interrupt its mastership.
         MembershipStep::HandOver(_) | MembershipStep::Reconfigure(_)
             if links.peers.get().is_none() =>
         {
             return Ok(());
         }
-        MembershipStep::Rest | MembershipStep::Wait(_) => {
-            let quorum = quorum_of(&now, placement.quorum);
+        MembershipStep::Idle | MembershipStep::Wait(_) => {
+            let quorum = quorum_of(&current, placement.quorum);
             if group.configuration().quorum() != quorum {
-                group.reconfigure(members(&now), quorum)?;
-                tracing::info!(target: "node", group = group.id.0, ?quorum, "another quorum");
+                group.reconfigure(members(&current), quorum)?;
+                tracing::info!(
+                    target: "node", group = group.id.0, ?quorum, "the write quorum is changed"
+                );
             }
             return Ok(());
         }
@@ -44,7 +46,7 @@ pub(super) fn take_step(
             group.reconfigure(members(&next), quorum)?;
         }
     }
-    tracing::info!(target: "node", group = group.id.0, "the group's members: {said}");
+    tracing::info!(target: "node", group = group.id.0, "members of the group are changed: {said}");
     Ok(())
 }
 
@@ -52,8 +54,8 @@ fn members(parts: &Parts) -> Vec<Member> {
     parts.iter().map(|(node, part)| Member { node: *node, part: *part }).collect()
 }
 
-/// Returns the save quorum of these members. `wish`: the desired number of voters. `None`: a
+/// Returns the save quorum of these members. `desired`: the configured number of voters. `None`: a
 /// majority.
-fn quorum_of(parts: &Parts, wish: Option<u8>) -> Option<u8> {
-    fitting(members(parts), wish).and_then(|it| it.quorum())
+fn quorum_of(parts: &Parts, desired: Option<u8>) -> Option<u8> {
+    configuration_of(members(parts), desired).and_then(|configuration| configuration.quorum())
 }

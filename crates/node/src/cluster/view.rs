@@ -1,7 +1,7 @@
 //! View of the cluster on this node: members and their connections, desired and present members of
 //! each group. It is not agreed on, and needs no quorum.
 
-use super::membership_controller::{ClusterSight, Parts, next_step, whole_way, words};
+use super::membership_controller::{MembershipView, Parts, describe_step, next_step, plan_steps};
 use super::{parts_of, saved};
 use crate::audit::ReplicaAudit;
 use crate::groups::Groups;
@@ -96,14 +96,14 @@ pub struct PlaceStatus {
 }
 
 impl PlaceStatus {
-    /// Notes that a group waits for its master: without that nobody can say which steps are left.
+    /// Records that a group waits for its master: only the master can tell which steps are left.
     pub(super) fn note_unknown_master(&mut self) {
-        let is_silent = self.plan.is_empty() && self.waits_for.is_empty();
+        let has_no_plan = self.plan.is_empty() && self.waits_for.is_empty();
         let parts = |members: &[PartStatus]| -> BTreeMap<NodeId, Part> {
             members.iter().map(|member| (member.node, member.part)).collect()
         };
-        if is_silent && parts(&self.desired) != parts(&self.members) {
-            self.waits_for.push("its master is not known".into());
+        if has_no_plan && parts(&self.desired) != parts(&self.members) {
+            self.waits_for.push("its master is unknown".into());
         }
     }
 }
@@ -113,10 +113,10 @@ impl ClusterStatus {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for place in &self.groups {
-            let voters = place.members.iter().filter(|member| member.part.votes()).count();
+            let voters = place.members.iter().filter(|member| member.part.can_vote()).count();
             if voters == 2 {
                 warnings.push(format!(
-                    "group {} has two voters, and stops when either does: add a third",
+                    "group {} has two voters, and stops if either voter stops: add a third",
                     place.group
                 ));
             }
@@ -125,7 +125,7 @@ impl ClusterStatus {
     }
 }
 
-/// Draws what this node sees of its cluster.
+/// Reader of the cluster's state as this node observes it.
 pub(crate) struct ClusterView {
     pub cluster: ClusterId,
     pub groups: Arc<Groups>,
@@ -138,78 +138,91 @@ pub(crate) struct ClusterView {
 impl ClusterView {
     /// See [`ClusterStatus`].
     pub(crate) fn status(&self) -> ClusterStatus {
-        let known = self.catalog.cluster();
+        let cluster = self.catalog.cluster();
         let mut peers: BTreeMap<_, _> =
             self.links.status().into_iter().map(|peer| (peer.node, peer)).collect();
         let member =
             |member: &MemberDescription| self.member_status(member, peers.remove(&member.node));
         ClusterStatus {
             cluster: self.cluster,
-            founder: known.founder,
-            lease_ms: known.lease_ms,
-            changes: known.changes,
+            founder: cluster.founder,
+            lease_ms: cluster.lease_ms,
+            changes: cluster.changes,
             name: self.links.name_of(self.links.node),
-            members: known.members.iter().map(member).collect(),
-            groups: known
+            members: cluster.members.iter().map(member).collect(),
+            groups: cluster
                 .groups
                 .iter()
                 .map(|place| {
-                    let wanted = place.members.iter().copied().collect();
-                    self.place_status(place.group, &wanted)
+                    let desired = place.members.iter().copied().collect();
+                    self.place_status(place.group, &desired)
                 })
                 .collect(),
         }
     }
 
     fn member_status(&self, member: &MemberDescription, peer: Option<PeerStatus>) -> MemberStatus {
-        let own = member.node == self.links.node;
-        let connected = own || peer.as_ref().is_some_and(|peer| peer.connected.is_some());
-        let unreached = peer.as_ref().filter(|_| !connected);
+        let is_own = member.node == self.links.node;
+        let connected = is_own || peer.as_ref().is_some_and(|peer| peer.connected.is_some());
+        let unreachable_peer = peer.as_ref().filter(|_| !connected);
         MemberStatus {
             member: member.clone(),
             connected,
-            last_heard_ms_ago: peer.as_ref().and_then(|peer| peer.heard_ms_ago),
-            unreachable_ms: peer.as_ref().filter(|_| !own).and_then(|peer| peer.away_ms),
+            last_heard_ms_ago: peer.as_ref().and_then(|peer| peer.received_ms_ago),
+            unreachable_ms: peer.as_ref().filter(|_| !is_own).and_then(|peer| peer.disconnected_ms),
             rtt_us: peer.as_ref().map_or(0, |peer| peer.rtt_us),
-            connection_error: unreached
-                .and_then(|peer| peer.failed.clone().or(peer.broken.clone())),
-            health: self.available.health_word(member.node),
-            hints: self.available.vnode_store.kept().get(&member.node).map_or(0, |kept| kept.rows),
+            connection_error: unreachable_peer
+                .and_then(|peer| peer.last_failure.clone().or(peer.last_disconnect.clone())),
+            health: self.available.health_name(member.node),
+            hints: self
+                .available
+                .vnode_store
+                .pending_hints()
+                .get(&member.node)
+                .map_or(0, |hints| hints.rows),
         }
     }
 
-    fn place_status(&self, id: GroupId, wanted: &Parts) -> PlaceStatus {
-        let group = self.groups.get(id).filter(|group| group.leadership.has_part());
+    fn place_status(&self, id: GroupId, desired: &Parts) -> PlaceStatus {
+        let group = self.groups.get(id).filter(|group| group.leadership.is_member());
         let mut status = PlaceStatus {
             group: id,
             local: group.is_some(),
             master: None,
-            desired: self.part_status(wanted, &BTreeMap::new()),
+            desired: self.part_status(desired, &BTreeMap::new()),
             members: Vec::new(),
             quorums: (0, 0),
             plan: Vec::new(),
             waits_for: Vec::new(),
-            // A node without a replica of it may restart.
+            // A node without a replica of the group may restart.
             expect_progress_possible: group.is_none(),
             comparison: None,
         };
         let Some(group) = group else { return status };
-        let master = group.leadership.standing().borrow().master;
-        let (now, saved) = (parts_of(&group), saved(&group));
+        let master = group.leadership.subscribe().borrow().master;
+        let (current, saved) = (parts_of(&group), saved(&group));
         let name = |node| self.links.name_of(node);
         status.master = master.map(name);
-        status.members = self.part_status(&now, &saved);
+        status.members = self.part_status(&current, &saved);
         let quorums = group.configuration().quorums();
         status.quorums = (quorums.save, quorums.elect);
         if let Some(master) = master {
-            let way = whole_way(wanted, &now, master);
-            status.plan = way.iter().flat_map(|(now, step)| words(now, step, name)).collect();
+            let steps = plan_steps(desired, &current, master);
+            status.plan = steps
+                .iter()
+                .flat_map(|(current, step)| describe_step(current, step, name))
+                .collect();
         }
         if group.leadership.is_master() {
-            let seen = ClusterSight { wanted, now: &now, saved: &saved, master: self.links.node };
-            let next = next_step(&seen);
+            let membership = MembershipView {
+                desired,
+                current: &current,
+                saved: &saved,
+                master: self.links.node,
+            };
+            let next = next_step(&membership);
             if matches!(next, super::membership_controller::MembershipStep::Wait(_)) {
-                status.waits_for = words(&now, &next, name);
+                status.waits_for = describe_step(&current, &next, name);
             }
         }
         status.expect_progress_possible = self.may_restart(&group);
@@ -237,10 +250,9 @@ impl ClusterView {
     }
 
     /// Returns true if the group continues while this node restarts: enough other voters are
-    /// connected, the master (which may be this node) among those that know so, and nearly level,
-    /// as far as this node can tell.
+    /// connected and nearly level, and the master (this node or another) is reachable.
     pub(crate) fn may_restart(&self, group: &Group) -> bool {
-        let (now, saved) = (parts_of(group), saved(group));
+        let (current, saved) = (parts_of(group), saved(group));
         let linked: BTreeSet<_> = self
             .links
             .status()
@@ -248,15 +260,23 @@ impl ClusterView {
             .filter(|peer| peer.connected.is_some())
             .map(|peer| peer.node)
             .collect();
-        let master = group.leadership.standing().borrow().master;
-        let knows = master.is_some_and(|node| node == self.links.node || linked.contains(&node));
-        let seen = ClusterSight { wanted: &now, now: &now, saved: &saved, master: self.links.node };
-        let leads = master == Some(self.links.node);
-        let voters = now.iter().filter(|(_, part)| part.votes());
-        let goes_on = |node: &NodeId| {
-            *node != self.links.node && linked.contains(node) && (!leads || seen.is_near(*node))
+        let master = group.leadership.subscribe().borrow().master;
+        let is_master_reachable =
+            master.is_some_and(|node| node == self.links.node || linked.contains(&node));
+        let membership = MembershipView {
+            desired: &current,
+            current: &current,
+            saved: &saved,
+            master: self.links.node,
         };
-        let needed = group.configuration().quorums().most();
-        knows && voters.filter(|(node, _)| goes_on(node)).count() >= needed
+        let is_master = master == Some(self.links.node);
+        let voters = current.iter().filter(|(_, part)| part.can_vote());
+        let is_available = |node: &NodeId| {
+            *node != self.links.node
+                && linked.contains(node)
+                && (!is_master || membership.is_near(*node))
+        };
+        let needed = group.configuration().quorums().required_connected();
+        is_master_reachable && voters.filter(|(node, _)| is_available(node)).count() >= needed
     }
 }

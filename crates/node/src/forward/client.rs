@@ -15,33 +15,34 @@ use std::time::Duration;
 use tokio::sync::watch;
 use transport::{CallError, Peers};
 
-/// Between two attempts, unless the group has news: links come back unannounced.
+/// Pause between two attempts, unless the group's leadership changes: a restored connection sends
+/// no notification.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Kind of retry that is safe for a request that may have been executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Repeat {
-    /// No retry: the client must be told.
+pub(super) enum RetryKind {
+    /// No retry: the client gets the error.
     Never,
     /// The request may be sent again: its retry id makes it apply once.
-    Once,
+    WithId,
     /// The request may be sent again: it changes nothing.
-    Harmless,
+    ReadOnly,
 }
 
-impl Repeat {
-    pub(super) fn of(request: &Request) -> Repeat {
+impl RetryKind {
+    pub(super) fn of(request: &Request) -> RetryKind {
         match &request.call {
-            Call::Update(_) if request.retry.is_some() => Repeat::Once,
+            Call::Update(_) if request.retry.is_some() => RetryKind::WithId,
             Call::Read(..)
             | Call::Directory(
                 DirectoryCall::DescribeBucket
                 | DirectoryCall::ListBuckets { .. }
                 | DirectoryCall::ListTypes
                 | DirectoryCall::Ring(RingCall::Describe | RingCall::Plan | RingCall::Transfers),
-            ) => Repeat::Harmless,
+            ) => RetryKind::ReadOnly,
             Call::Update(_) | Call::Directory(_) | Call::Session(_) | Call::Available(_) => {
-                Repeat::Never
+                RetryKind::Never
             }
         }
     }
@@ -50,18 +51,18 @@ impl Repeat {
 /// A forwarded request.
 pub(super) struct ForwardedRequest {
     /// Id of this node.
-    pub me: NodeId,
+    pub node: NodeId,
     /// Group whose master is asked.
     pub group: GroupId,
     /// The request, encoded.
-    pub letter: Bytes,
-    pub repeat: Repeat,
+    pub payload: Bytes,
+    pub retry_kind: RetryKind,
     /// Time at which it was submitted, in this node's milliseconds.
     pub began_ms: u64,
     /// Timeout in milliseconds.
-    pub within_ms: u64,
-    /// Maximum wait for a master to be known or reached, in milliseconds.
-    pub patience_ms: u64,
+    pub timeout_ms: u64,
+    /// Maximum wait for a known and connected master, in milliseconds.
+    pub master_wait_ms: u64,
 }
 
 /// Verdict on an attempt without a reply.
@@ -69,35 +70,35 @@ enum AttemptVerdict {
     /// The client gets the error.
     Final,
     /// The request was not executed: another attempt may find the master.
-    Missed,
+    NotExecuted,
     /// The request may have been executed.
     InDoubt,
 }
 
 impl ForwardedRequest {
     /// Sends the request until there is an answer. `group` returns the group's leadership, and is
-    /// called again when the group changes. `here` answers once this node has become master.
-    /// `onward` gets the node that was asked in vain, and returns the node that it named.
+    /// called again when this replica is dismissed. `answer_locally` answers once this node has
+    /// become master. `next_node` gets the node that failed, and returns the node that it named.
     pub(super) async fn run<F: Future<Output = Result<Reply>>>(
         &self,
         peers: Option<&Peers>,
         group: impl Fn() -> watch::Receiver<Leadership>,
-        here: impl Fn() -> F,
-        onward: impl Fn(NodeId, &Error) -> Option<NodeId>,
+        answer_locally: impl Fn() -> F,
+        next_node: impl Fn(NodeId, &Error) -> Option<NodeId>,
     ) -> Result<Reply> {
         let mut missed_ms = None;
-        let mut doubt: Option<Error> = None;
-        let mut named = BTreeSet::new();
-        let mut standing = group();
+        let mut in_doubt: Option<Error> = None;
+        let mut named_nodes = BTreeSet::new();
+        let mut leadership = group();
         loop {
-            // The group goes on without this replica: from now on others are asked where it is.
-            if standing.borrow().dismissed {
-                standing = group();
+            // The group continues without this replica: from now on other members name the master.
+            if leadership.borrow().is_removed {
+                leadership = group();
             }
-            let master = standing.borrow_and_update().master;
+            let master = leadership.borrow_and_update().master;
             let answer = match (master, peers) {
-                (Some(master), _) if master == self.me => here().await,
-                (Some(master), Some(peers)) => self.ask(peers, master).await,
+                (Some(master), _) if master == self.node => answer_locally().await,
+                (Some(master), Some(peers)) => self.send(peers, master).await,
                 _ => Err(self.no_master()),
             };
             let error = match answer {
@@ -105,51 +106,54 @@ impl ForwardedRequest {
                 Err(error) => error,
             };
             let verdict = self.verdict(&error, master);
-            let fails = !matches!(verdict, AttemptVerdict::Final);
-            let other = master.filter(|_| fails).and_then(|asked| onward(asked, &error));
+            let is_retryable = !matches!(verdict, AttemptVerdict::Final);
+            let named_node =
+                master.filter(|_| is_retryable).and_then(|target| next_node(target, &error));
             match verdict {
-                AttemptVerdict::Final => return Err(self.told(error, doubt)),
-                AttemptVerdict::Missed => {}
+                AttemptVerdict::Final => return Err(self.final_error(error, in_doubt)),
+                AttemptVerdict::NotExecuted => {}
                 // Kept until the end: a later refusal proves nothing about this attempt.
-                AttemptVerdict::InDoubt => doubt = Some(error.clone()),
+                AttemptVerdict::InDoubt => in_doubt = Some(error.clone()),
             }
             // A retry after a doubt may use the whole timeout: only an answer ends the doubt.
             let now_ms = world::milliseconds();
-            let patience_ms = *missed_ms.get_or_insert(now_ms) + self.patience_ms;
-            let deadline_ms = self.began_ms + self.within_ms;
-            let until_ms = if doubt.is_some() { deadline_ms } else { deadline_ms.min(patience_ms) };
-            if now_ms >= until_ms {
-                return Err(self.told(error, doubt));
+            let master_deadline_ms = *missed_ms.get_or_insert(now_ms) + self.master_wait_ms;
+            let deadline_ms = self.began_ms + self.timeout_ms;
+            let give_up_ms =
+                if in_doubt.is_some() { deadline_ms } else { deadline_ms.min(master_deadline_ms) };
+            if now_ms >= give_up_ms {
+                return Err(self.final_error(error, in_doubt));
             }
-            // A node that is named for the first time is asked at once.
-            if other.is_none_or(|other| !named.insert(other)) {
-                news(&mut standing).await;
+            // A node that is named for the first time is tried at once.
+            if named_node.is_none_or(|named_node| !named_nodes.insert(named_node)) {
+                wait_for_change(&mut leadership).await;
             }
         }
     }
 
-    async fn ask(&self, peers: &Peers, master: NodeId) -> Result<Reply> {
-        let mut letter = self.letter.clone();
+    async fn send(&self, peers: &Peers, master: NodeId) -> Result<Reply> {
+        let mut payload = self.payload.clone();
         let bytes = loop {
-            let left = Duration::from_millis(self.within_ms).saturating_sub(since(self.began_ms));
-            match peers.ask(master, self.group, letter.clone(), left).await {
-                // It did nothing, because it is busy or because it has an older version; the second
-                // answer distinguishes the two.
-                Err(CallError::Declined(_)) if message::is_for_version(&letter) => {
-                    letter = message::without_version(&letter);
+            let remaining =
+                Duration::from_millis(self.timeout_ms).saturating_sub(since(self.began_ms));
+            match peers.call(master, self.group, payload.clone(), remaining).await {
+                // Declined because it is busy or has an older version; the second answer
+                // distinguishes the two.
+                Err(CallError::Declined(_)) if message::is_for_version(&payload) => {
+                    payload = message::without_version(&payload);
                 }
                 answer => break answer?,
             }
         };
-        message::read_answer_to(&letter, bytes).unwrap_or_else(|Malformed(field)| {
+        message::read_answer_to(&payload, bytes).unwrap_or_else(|Malformed(field)| {
             tracing::warn!(
                 target: "node",
                 node = %format_args!("{:016x}", master.0),
-                "an answer to a request passed on is malformed: {field}"
+                "the answer to a forwarded request is malformed: {field}"
             );
             let text = format!(
-                "node {:016x} answered what this node can't read ({field}): it may have happened; \
-                 read before retrying",
+                "the answer of node {:016x} can't be decoded ({field}): the request may have been \
+                 applied; read before retrying",
                 master.0
             );
             Err(Error::new(Reason::InDoubt, text))
@@ -158,12 +162,12 @@ impl ForwardedRequest {
 
     fn verdict(&self, error: &Error, master: Option<NodeId>) -> AttemptVerdict {
         match error.reason {
-            Reason::NotMaster | Reason::NoQuorum => AttemptVerdict::Missed,
-            // That node goes, and another becomes master; unless it is this one.
-            Reason::ShuttingDown | Reason::Starting if master != Some(self.me) => {
-                AttemptVerdict::Missed
+            Reason::NotMaster | Reason::NoQuorum => AttemptVerdict::NotExecuted,
+            // That node stops, and another becomes master; unless it is this one.
+            Reason::ShuttingDown | Reason::Starting if master != Some(self.node) => {
+                AttemptVerdict::NotExecuted
             }
-            _ if error.kind() == Kind::Unknown && self.repeat != Repeat::Never => {
+            _ if error.kind() == Kind::Unknown && self.retry_kind != RetryKind::Never => {
                 AttemptVerdict::InDoubt
             }
             _ => AttemptVerdict::Final,
@@ -172,34 +176,35 @@ impl ForwardedRequest {
 
     /// Returns the error for the client: at least `InDoubt`, if an earlier attempt may have been
     /// executed and the last one gave no answer.
-    fn told(&self, last: Error, doubt: Option<Error>) -> Error {
-        let unanswered = last.kind() == Kind::Unavailable || last.reason == Reason::SessionExpired;
-        let error = match doubt {
-            Some(doubt) if unanswered => doubt,
-            _ => last,
+    fn final_error(&self, last_error: Error, in_doubt: Option<Error>) -> Error {
+        let is_unanswered =
+            last_error.kind() == Kind::Unavailable || last_error.reason == Reason::SessionExpired;
+        let error = match in_doubt {
+            Some(in_doubt) if is_unanswered => in_doubt,
+            _ => last_error,
         };
-        if self.repeat == Repeat::Harmless && error.kind() == Kind::Unknown {
+        if self.retry_kind == RetryKind::ReadOnly && error.kind() == Kind::Unknown {
             let text = format!("the master of group {} did not answer: try again", self.group);
             return Error::new(Reason::NoQuorum, text);
         }
-        // The client is not sent to a master that this node has tried in vain.
+        // The client must not be sent to a master that this node could not reach.
         if error.reason == Reason::NotMaster { self.no_master() } else { error }
     }
 
     fn no_master(&self) -> Error {
         let text = format!(
-            "no master of group {} is known: a majority of its members must run and reach each \
-             other (see `credenza status` of each); nothing was done, try again",
+            "no master of group {} is known: a majority of its members must run and be connected \
+             to each other (see `credenza status` of each); nothing was done, try again",
             self.group
         );
         Error::new(Reason::NoQuorum, text)
     }
 }
 
-/// Waits for the group's news, or a pause long.
-async fn news(standing: &mut watch::Receiver<Leadership>) {
-    if let Some(Err(_)) = timeout(PAUSE, standing.changed()).await {
-        // The group is gone, and will have no news.
+/// Waits for a change of the group's leadership, for `PAUSE` at most.
+async fn wait_for_change(leadership: &mut watch::Receiver<Leadership>) {
+    if let Some(Err(_)) = timeout(PAUSE, leadership.changed()).await {
+        // The group was dropped: its leadership never changes again.
         sleep(PAUSE).await;
     }
 }

@@ -17,42 +17,42 @@ use base::{
     Request, Result,
 };
 use replication::group::Group;
-use replication::read::still_master;
-use runtime::submit::{Submitted, Ticket};
+use replication::read::confirm_master;
+use runtime::submit::{SubmitResult, Ticket};
 use runtime::world::timeout;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Router {
-    /// Carries out a call to the directory; `not_master` if another node must.
-    pub(crate) fn directory(
+    /// Executes a call on the directory. `NotMaster` if another node must.
+    pub(crate) fn execute_directory_call(
         self: &Arc<Router>,
         flow: &mut Flow,
         name: &BucketName,
         call: &DirectoryCall,
-    ) -> Result<Submitted> {
+    ) -> Result<SubmitResult> {
         if !self.directory.group.leadership.is_master() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
         let (router, name, call) = (self.clone(), name.clone(), call.clone());
-        let (before, elsewhere) = (flow.last, flow.elsewhere);
-        Ok(Submitted::Later(Box::pin(async move {
-            // The outcomes of earlier requests were sent already; here only the order counts.
-            let _ = router.settled(before).await;
-            let here = router.directory_here(&name, call.clone()).await;
+        let (previous, elsewhere) = (flow.last, flow.elsewhere);
+        Ok(SubmitResult::Later(Box::pin(async move {
+            // Only the order matters: the outcomes of earlier requests were sent already.
+            let _ = router.wait_applied(previous).await;
+            let local = router.execute_directory_locally(&name, call.clone()).await;
             let request = Request { bucket: name, call: Call::Directory(call), retry: None };
-            router.unless_moved(here, elsewhere, request).await
+            router.unless_mastership_lost(local, elsewhere, request).await
         })))
     }
 
-    async fn directory_here(
+    async fn execute_directory_locally(
         self: &Arc<Router>,
         name: &BucketName,
         call: DirectoryCall,
     ) -> Result<Reply> {
-        if !self.directory.group.leadership.readable() {
-            still_master(&self.directory.group).await?;
+        if !self.directory.group.leadership.can_read() {
+            confirm_master(&self.directory.group).await?;
         }
         let changes = matches!(
             call,
@@ -62,36 +62,37 @@ impl Router {
             return ring::execute(&self.directory, &self.available, call).await;
         }
         if let DirectoryCall::Cluster(ClusterCall::RemoveMember { name }) = &call {
-            self.available.holds_nothing(name).await?;
+            self.available.refuse_removal_with_rows(name).await?;
         }
-        // Before the change: a dropped bucket names no group any more.
+        // Before the change: a dropped bucket has no group any more.
         let group_ref = self.locator.group_ref(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;
         match group_ref {
             Some(group_ref) if !group_ref.is_led_here() => {
-                self.known_by_master(&group_ref, name, reply).await
+                self.wait_until_master_current(&group_ref, name, reply).await
             }
             _ => Ok(reply),
         }
     }
 
-    /// Waits until the master of a bucket's group knows the change of the bucket: it answers an
-    /// empty read that was sent with a directory as new as this one.
-    async fn known_by_master(
+    /// Waits until the master of a bucket's group has applied the change of the bucket: until it
+    /// answers an empty read that requires a directory as new as this one.
+    async fn wait_until_master_current(
         self: &Arc<Router>,
         group_ref: &GroupRef,
         name: &BucketName,
         reply: Reply,
     ) -> Result<Reply> {
-        let nothing = Call::Read(Read::Exists(Vec::new()), ReadLevel::Consistent);
-        let request = Request { bucket: name.clone(), call: nothing, retry: None };
-        match self.carry(group_ref, None, request).await {
-            // `NoSuchBucket` is the news itself: its master knows that the bucket was dropped.
+        let empty_read = Call::Read(Read::Exists(Vec::new()), ReadLevel::Consistent);
+        let request = Request { bucket: name.clone(), call: empty_read, retry: None };
+        match self.forward(group_ref, None, request).await {
+            // `NoSuchBucket` proves it: that master has applied the drop of the bucket.
             Err(error) if error.reason != Reason::NoSuchBucket => Err(Error::new(
                 Reason::DeadlinePassed,
                 format!(
                     "the bucket is changed, but the master of its group was not reached and may \
-                     not know it yet: look at the bucket before you write to it ({})",
+                     not know the change yet: read the bucket's properties before you write to it \
+                     ({})",
                     error.text()
                 ),
             )),
@@ -99,136 +100,140 @@ impl Router {
         }
     }
 
-    /// Returns true if this master of the group has a directory as its clients left it.
+    /// Returns true if this master of the group has applied every directory change that clients may
+    /// have seen.
     #[inline]
-    pub(crate) fn is_informed(&self, group: &Group) -> bool {
+    pub(crate) fn is_directory_current(&self, group: &Group) -> bool {
         let epoch = group.leadership.epoch();
-        if group.leadership.is_informed(epoch) {
+        if group.leadership.is_directory_current(epoch) {
             return true;
         }
-        let informed = self.directory.group.leadership.readable();
-        if informed {
-            group.leadership.inform(epoch);
+        let is_current = self.directory.group.leadership.can_read();
+        if is_current {
+            group.leadership.mark_directory_current(epoch);
         }
-        informed
+        is_current
     }
 
-    /// Evaluates a request once this node's directory is as the directory's master knows it.
-    pub(crate) fn after_information(
+    /// Evaluates a request once this node has applied the directory of the directory's master.
+    pub(crate) fn after_directory_update(
         self: &Arc<Router>,
         flow: &mut Flow,
         group: Arc<Group>,
         request: Request,
-    ) -> Submitted {
-        let (router, before, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
-        Submitted::Later(Box::pin(async move {
+    ) -> SubmitResult {
+        let (router, previous, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
+        SubmitResult::Later(Box::pin(async move {
             // Read first: if this node loses and regains the group meanwhile, the new epoch is not
-            // informed.
+            // marked current.
             let epoch = group.leadership.epoch();
-            router.directory_is_current(before).await?;
-            group.leadership.inform(epoch);
-            let submitted = router.submit(&mut Flow::passing(elsewhere), request);
-            router.answered(submitted).await
+            router.wait_directory_current(previous).await?;
+            group.leadership.mark_directory_current(epoch);
+            let submitted = router.submit(&mut Flow::internal(elsewhere), request);
+            router.wait_reply(submitted).await
         }))
     }
 
-    /// Makes sure that this master of the group has a directory as its clients left it.
-    pub(crate) async fn inform(self: &Arc<Router>, group: &Group) -> Result<()> {
-        if self.is_informed(group) {
+    /// Makes sure that this master of the group has applied every directory change that clients may
+    /// have seen.
+    pub(crate) async fn make_directory_current(self: &Arc<Router>, group: &Group) -> Result<()> {
+        if self.is_directory_current(group) {
             return Ok(());
         }
         let epoch = group.leadership.epoch();
-        self.directory_is_current(None).await?;
-        group.leadership.inform(epoch);
+        self.wait_directory_current(None).await?;
+        group.leadership.mark_directory_current(epoch);
         Ok(())
     }
 
-    /// Waits until this node has applied what the directory's master knows now.
-    pub(crate) async fn directory_is_current(
+    /// Waits until this node has applied the present directory of the directory's master.
+    pub(crate) async fn wait_directory_current(
         self: &Arc<Router>,
-        before: Option<Ticket>,
+        previous: Option<Ticket>,
     ) -> Result<()> {
         let call = Call::Directory(DirectoryCall::ListTypes);
-        let look = Request { bucket: BucketName::default(), call, retry: None };
+        let request = Request { bucket: BucketName::default(), call, retry: None };
         let directory = GroupRef::Local(self.directory.group.clone());
-        let index = self.carry(&directory, before, look).await?.index;
-        let within = Duration::from_millis(FORWARD_MS_MAX);
-        timeout(within, self.directory_reaches(index)).await.unwrap_or_else(|| {
-            let text = "this node's directory is behind: nothing was done; try again";
+        let index = self.forward(&directory, previous, request).await?.index;
+        let wait_max = Duration::from_millis(FORWARD_MS_MAX);
+        timeout(wait_max, self.wait_directory_applied(index)).await.unwrap_or_else(|| {
+            let text = "this node's copy of the directory is out of date: nothing was done; try \
+                        again";
             Err(Error::new(Reason::NoQuorum, text))
         })
     }
 
     /// Waits until this node has applied the directory up to an index.
-    pub(super) async fn directory_reaches(&self, index: LogIndex) -> Result<()> {
-        self.directory.group.applied.reached(index).await
+    pub(super) async fn wait_directory_applied(&self, index: LogIndex) -> Result<()> {
+        self.directory.group.applied.wait_reached(index).await
     }
 
     /// Returns true if a bucket that is unknown here may have been created a moment ago. False for
-    /// reads that accept this node's state.
+    /// reads that accept stale state.
     pub(crate) fn may_be_new(&self, request: &Request) -> bool {
-        let asks = match &request.call {
+        let requires_current = match &request.call {
             Call::Read(_, level) => *level == ReadLevel::Consistent,
             Call::Update(_) | Call::Session(_) => true,
             Call::Directory(_) | Call::Available(_) => false,
         };
-        asks && !self.directory.group.leadership.is_master()
+        requires_current && !self.directory.group.leadership.is_master()
     }
 
-    /// Returns true if this node has had, since it started, the directory as its master knew it.
-    /// Before that an unknown bucket may be one that all others know.
-    fn has_heard_directory(&self) -> bool {
-        if self.heard_directory.load(Ordering::Acquire) {
+    /// Returns true if this node has been level with the directory's master since it started. Until
+    /// then an unknown bucket may exist.
+    fn is_directory_caught_up(&self) -> bool {
+        if self.directory_caught_up.load(Ordering::Acquire) {
             return true;
         }
         let directory = &self.directory.group;
-        let (applied, standing) =
-            (directory.applied.index(), *directory.leadership.standing().borrow());
-        // A joining node gets its part in the directory behind everything that the directory held
-        // when the node was added.
-        let heard = directory.leadership.has_part()
-            && standing.master.is_some()
-            && applied >= directory.state().replica.heard();
-        self.heard_directory.fetch_or(heard, Ordering::AcqRel);
-        heard
+        let (applied, leadership) =
+            (directory.applied.index(), *directory.leadership.subscribe().borrow());
+        // A joining node gets its part in the directory after all entries that existed when it was
+        // added.
+        let is_caught_up = directory.leadership.is_member()
+            && leadership.master.is_some()
+            && applied >= directory.state().replica.known_decided();
+        self.directory_caught_up.fetch_or(is_caught_up, Ordering::AcqRel);
+        is_caught_up
     }
 
-    /// Returns the error, unless it says that an item does not exist and this node can't know that
-    /// yet.
-    pub(crate) fn unless_unheard(&self, error: Error) -> Error {
-        if error.reason != Reason::NoSuchBucket || self.has_heard_directory() {
+    /// Returns the error, or `StaleReplica` if it reports an unknown bucket and this node's
+    /// directory is not complete yet.
+    pub(crate) fn or_stale_directory(&self, error: Error) -> Error {
+        if error.reason != Reason::NoSuchBucket || self.is_directory_caught_up() {
             return error;
         }
         let text = format!(
-            "{}, as far as this node knows, which has not all of the directory yet: try again in \
-             a moment, or ask another node",
+            "{}, but this node's copy of the directory is not complete yet: try again in a moment, \
+             or ask another node",
             error.text()
         );
         Error::new(Reason::StaleReplica, text)
     }
 
-    /// Asks the directory's master for an unknown bucket, waits until it is known, and begins
-    /// again.
-    pub(crate) fn look_again(
+    /// Asks the directory's master for an unknown bucket, waits until it is applied here, and
+    /// retries the request.
+    pub(crate) fn retry_unknown_bucket(
         self: &Arc<Router>,
-        before: Option<Ticket>,
+        previous: Option<Ticket>,
         request: Request,
         unknown: Error,
-    ) -> Submitted {
+    ) -> SubmitResult {
         let router = self.clone();
-        Submitted::Later(Box::pin(async move {
+        SubmitResult::Later(Box::pin(async move {
             let call = Call::Directory(DirectoryCall::DescribeBucket);
             let describe = Request { bucket: request.bucket.clone(), call, retry: None };
             let directory = GroupRef::Local(router.directory.group.clone());
-            let found = router.carry(&directory, before, describe).await?;
-            if router.directory.group.applied.index() < found.index {
-                let text = "the bucket exists, and this node's directory is behind: try again";
+            let reply = router.forward(&directory, previous, describe).await?;
+            if router.directory.group.applied.index() < reply.index {
+                let text = "the bucket exists, but this node's copy of the directory is out of \
+                            date: try again";
                 return Err(Error::new(Reason::StaleReplica, text));
             }
             match router.group_of(&request) {
                 Ok(group_ref) => {
-                    let there = router.carry(&group_ref, None, request.clone()).await;
-                    router.unless_away(there, Elsewhere::default(), request).await
+                    let answer = router.forward(&group_ref, None, request.clone()).await;
+                    router.unless_moving(answer, Elsewhere::default(), request).await
                 }
                 Err(_) => Err(unknown),
             }

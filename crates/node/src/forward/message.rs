@@ -23,7 +23,7 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
         return Err(Error::new(
             Reason::TooLarge,
             format!(
-                "a request of {length} bytes; at most {BYTES_MAX} go from node to node \
+                "a request of {length} bytes exceeds {BYTES_MAX}, the limit for forwarding \
                  (peer_call_bytes_max): ask for less, or ask the master"
             ),
         ));
@@ -42,7 +42,7 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
     // yet.
     if matches!(request.call, Call::Directory(_) | Call::Session(_) | Call::Available(_)) {
         read(&bytes).map_err(|Malformed(field)| {
-            Error::new(Reason::TooLarge, format!("`{field}` is not within the limits"))
+            Error::new(Reason::TooLarge, format!("`{field}` exceeds its limit"))
         })?;
     }
     Ok(bytes)
@@ -51,30 +51,30 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
 /// Decodes a message: the directory index that is needed, and the request.
 pub(super) fn read(bytes: &Bytes) -> std::result::Result<(LogIndex, Request), Malformed> {
     let mut reader = Reader::new(bytes);
-    let kind = CallKind::of(bytes);
+    let kind = CallKind::from_payload(bytes);
     if !matches!(kind, Some(CallKind::Request | CallKind::RequestForVersion)) {
-        return Err(Malformed("which call"));
+        return Err(Malformed("kind of call"));
     }
-    reader.u8("which call")?;
+    reader.u8("kind of call")?;
     let directory = LogIndex(reader.u64("directory")?);
     Ok((directory, Request::read(&bytes.slice(HEAD_BYTES..))?))
 }
 
-/// Returns true if the answer to a message begins with a version.
-pub(super) fn is_for_version(letter: &[u8]) -> bool {
-    CallKind::of(letter) == Some(CallKind::RequestForVersion)
+/// Returns true if the answer to this message begins with a row version.
+pub(super) fn is_for_version(payload: &[u8]) -> bool {
+    CallKind::from_payload(payload) == Some(CallKind::RequestForVersion)
 }
 
-/// Returns the message in the form for a node that does not know versions in answers.
-pub(super) fn without_version(letter: &[u8]) -> Bytes {
-    let mut plain = letter.to_vec();
+/// Returns the message without the request for a row version, for older nodes.
+pub(super) fn without_version(payload: &[u8]) -> Bytes {
+    let mut plain = payload.to_vec();
     plain[..1].fill(CallKind::Request.byte());
     plain.into()
 }
 
-/// Appends the head of the answer to this message.
-pub(super) fn put_version(letter: &[u8], answer: &Result<Reply>, out: &mut Vec<u8>) {
-    if is_for_version(letter) {
+/// Appends the version that the answer to this message begins with, if any.
+pub(super) fn put_version(payload: &[u8], answer: &Result<Reply>, out: &mut Vec<u8>) {
+    if is_for_version(payload) {
         let version = answer.as_ref().ok().and_then(|reply| reply.version);
         out.extend_from_slice(&version.map_or(0, |version| version.0).to_le_bytes());
     }
@@ -82,11 +82,11 @@ pub(super) fn put_version(letter: &[u8], answer: &Result<Reply>, out: &mut Vec<u
 
 /// Decodes the answer to a message.
 pub(super) fn read_answer_to(
-    letter: &[u8],
+    payload: &[u8],
     mut answer: Bytes,
 ) -> std::result::Result<Result<Reply>, Malformed> {
     let mut version = None;
-    if is_for_version(letter) {
+    if is_for_version(payload) {
         let number = Reader::new(&answer).u64("row version")?;
         version = Some(Version(number)).filter(|version| version.0 != 0);
         answer.advance(VERSION_BYTES);

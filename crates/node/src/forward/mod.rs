@@ -24,96 +24,99 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use server::answer;
+pub(crate) use server::on_forwarded_request;
 
 use crate::flow::{Elsewhere, Flow};
 use crate::group_ref::GroupRef;
 use crate::route::Router;
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
 use base::{Call, Error, Properties, Reason, Reply, Request, Result, check};
-use client::{ForwardedRequest, Repeat};
+use client::{ForwardedRequest, RetryKind};
 use runtime::metrics::Metrics;
-use runtime::submit::{Submitted, Ticket};
+use runtime::submit::{SubmitResult, Ticket};
 use runtime::world::{self, timeout};
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Router {
-    /// Passes a request on to the group's master; `before` is what the connection waits for.
-    pub(crate) fn pass_on(
+    /// Forwards a request to the group's master. `previous`: last ticket of the connection.
+    pub(crate) fn submit_forwarded(
         self: &Arc<Router>,
         group_ref: GroupRef,
-        before: Option<Ticket>,
+        previous: Option<Ticket>,
         elsewhere: Elsewhere,
         request: Request,
-    ) -> Submitted {
+    ) -> SubmitResult {
         let router = self.clone();
-        Submitted::Later(Box::pin(async move {
-            let there = router.carry(&group_ref, before, request.clone()).await;
-            router.unless_away(there, elsewhere, request).await
+        SubmitResult::Later(Box::pin(async move {
+            let answer = router.forward(&group_ref, previous, request.clone()).await;
+            router.unless_moving(answer, elsewhere, request).await
         }))
     }
 
-    /// Passes a request on, and resolves to the answer.
-    pub(crate) async fn carry(
+    /// Forwards a request and returns its answer.
+    pub(crate) async fn forward(
         self: &Arc<Router>,
         group_ref: &GroupRef,
-        before: Option<Ticket>,
+        previous: Option<Ticket>,
         request: Request,
     ) -> Result<Reply> {
         let began_ms = world::milliseconds();
-        let within = Duration::from_millis(FORWARD_MS_MAX);
-        // The outcomes of earlier requests were sent already; here only the order counts.
-        if timeout(within, self.settled(before)).await.is_none() {
+        let wait_max = Duration::from_millis(FORWARD_MS_MAX);
+        // Only the order matters: the outcomes of earlier requests were sent already.
+        if timeout(wait_max, self.wait_applied(previous)).await.is_none() {
             return Err(Error::new(
                 Reason::NoQuorum,
-                "earlier requests of this connection are still undecided: nothing was done with \
-                 this one; try again",
+                "earlier requests of this connection are still undecided: this one was not \
+                 executed; try again",
             ));
         }
-        let errand = ForwardedRequest {
-            me: self.locator.links.node,
+        let forwarded = ForwardedRequest {
+            node: self.locator.links.node,
             group: group_ref.id(),
-            letter: self.letter(&request)?,
-            repeat: Repeat::of(&request),
+            payload: self.encode(&request)?,
+            retry_kind: RetryKind::of(&request),
             began_ms,
-            within_ms: FORWARD_MS_MAX,
-            patience_ms: MASTER_WAIT_MS_MAX,
+            timeout_ms: FORWARD_MS_MAX,
+            master_wait_ms: MASTER_WAIT_MS_MAX,
         };
         Metrics::count(&self.metrics.forwarded_out);
-        let here = || self.here(request.clone());
+        let answer_locally = || self.answer_locally(request.clone());
         let locator = &self.locator;
-        let group = || locator.whom_now(group_ref).standing();
-        let onward = |asked, error: &Error| {
-            locator.asked_in_vain(&locator.whom_now(group_ref), asked, error)
+        let group = || locator.refreshed(group_ref).watch_leadership();
+        let next_node = |target, error: &Error| {
+            locator.on_call_failure(&locator.refreshed(group_ref), target, error)
         };
-        let reply = errand.run(locator.links.peers.get(), group, here, onward).await;
-        let reply = reply.map_err(|error| self.readiness.with_missing(group_ref.id(), error))?;
+        let reply =
+            forwarded.run(locator.links.peers.get(), group, answer_locally, next_node).await;
+        let reply =
+            reply.map_err(|error| self.readiness.explain_no_master(group_ref.id(), error))?;
         if let Call::Directory(_) = &request.call {
-            // The next request of this client finds the bucket as it left it. If this node can't
-            // keep up, the change is no less true.
-            let left = within.saturating_sub(client::since(began_ms));
-            let _ = timeout(left, self.directory.group.applied.reached(reply.index)).await;
+            // The client's next request must find the bucket as changed. If this node can't catch
+            // up in time, the change is valid nevertheless.
+            let remaining = wait_max.saturating_sub(client::since(began_ms));
+            let _ =
+                timeout(remaining, self.directory.group.applied.wait_reached(reply.index)).await;
         }
         Ok(reply)
     }
 
-    /// Answers a request here or not at all.
-    async fn here(self: &Arc<Router>, request: Request) -> Result<Reply> {
+    /// Answers a request here, without forwarding it.
+    async fn answer_locally(self: &Arc<Router>, request: Request) -> Result<Reply> {
         let elsewhere = Elsewhere { named: true, told_of_moves: true };
-        let submitted = self.submit(&mut Flow::passing(elsewhere), request);
-        self.answered(submitted).await
+        let submitted = self.submit(&mut Flow::internal(elsewhere), request);
+        self.wait_reply(submitted).await
     }
 
-    /// Encodes the request. Refuses in words what no node would take. The bucket's own limits are
-    /// checked by its master, whose directory is not behind.
-    fn letter(&self, request: &Request) -> Result<bytes::Bytes> {
+    /// Encodes the request. Refuses requests that exceed the limits of every bucket; the bucket's
+    /// own limits are checked by its master, whose directory is not behind.
+    fn encode(&self, request: &Request) -> Result<bytes::Bytes> {
         let defaults = Properties::default();
         match &request.call {
             Call::Update(update) => check::update(update, &defaults)?,
             Call::Read(read, _) => check::read(read, &defaults)?,
             Call::Directory(_) | Call::Session(_) | Call::Available(_) => {}
         }
-        message::write(self.directory.group.applied.shown(), request)
+        message::write(self.directory.group.applied.visible_index(), request)
     }
 }

@@ -5,25 +5,26 @@
 //! entries which only the absent member has are lost, acknowledged or not.
 
 use super::replay::{RepairedEntries, replay};
-use super::{Opened, open, unusable};
+use super::{Opened, data_dir_error, open};
 use crate::NodeSettings;
 use base::{GroupId, Result};
 use replication::records;
 use runtime::log_writer::{record, store_error};
 use store::DataDir;
 
-/// Says in the log of a stopped node that no tear of it is open any more; gives the groups of which
-/// one was. Blocking.
+/// Records in the log of a stopped node that none of its tears is open any more. Returns the groups
+/// that had an open tear. Blocking.
 ///
 /// Errors: as of a start on that directory.
 pub fn trust_log(settings: &NodeSettings) -> Result<Vec<GroupId>> {
-    let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
-    let Opened { trees, mut log, records: found, terms } = open(settings, &data, None, false)?;
-    let (groups, _) = replay(&log, found, &*trees, &terms, &RepairedEntries::default())?;
+    let data = DataDir::open(&settings.data_dir).map_err(data_dir_error)?;
+    let Opened { trees, mut log, records: replay_records, context } =
+        open(settings, &data, None, false)?;
+    let (groups, _) = replay(&log, replay_records, &*trees, &context, &RepairedEntries::default())?;
     let mut trusted = Vec::new();
     for group in groups.iter().filter(|group| group.replica.tear().is_some()) {
-        let whole = records::promise(group.id, group.replica.promised(), None);
-        log.append(&record(&whole)).map_err(store_error)?;
+        let promise = records::promise(group.id, group.replica.promised(), None);
+        log.append(&record(&promise)).map_err(store_error)?;
         trusted.push(group.id);
     }
     if !trusted.is_empty() {

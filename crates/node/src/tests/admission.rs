@@ -1,7 +1,7 @@
 //! Join tokens in the directory: what one allows, and how it ends.
 
 use super::{Place, reason};
-use crate::{Node, NodeSettings, PeerPlace};
+use crate::{Node, NodeSettings, PeerAddresses};
 use base::limits::JOIN_TOKENS_MAX;
 use base::{
     Body, BucketName, Call, ClusterCall, DirectoryCall, JoinToken, MemberDescription, Membership,
@@ -18,7 +18,7 @@ async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
 /// Returns settings of a node that accepts others.
 fn settings(place: &Place) -> NodeSettings {
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let peers = Some(PeerPlace { listen, advertise: "127.0.0.1:7712".into() });
+    let peers = Some(PeerAddresses { listen, advertise: "127.0.0.1:7712".into() });
     NodeSettings { peers, client_address: "127.0.0.1:7711".into(), ..place.settings() }
 }
 
@@ -36,7 +36,7 @@ fn join(node: u64) -> ClusterCall {
 }
 
 fn shown(token: &JoinToken, call: ClusterCall) -> ClusterCall {
-    ClusterCall::Shown { digest: token.digest(), call: Box::new(call) }
+    ClusterCall::WithToken { digest: token.digest(), call: Box::new(call) }
 }
 
 fn replace(by: Option<&str>) -> ClusterCall {
@@ -44,11 +44,11 @@ fn replace(by: Option<&str>) -> ClusterCall {
 }
 
 #[tokio::test]
-async fn a_token_lets_nodes_in_until_it_is_revoked_and_does_nothing_else() {
+async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
     let place = Place::new();
     let node = Node::start(settings(&place)).await.expect("it starts");
-    let stranger = JoinToken::of([1; 20]);
-    let refused = ask(&node, shown(&stranger, join(2))).await.expect_err("no token is in force");
+    let foreign = JoinToken::from_secret([1; 20]);
+    let refused = ask(&node, shown(&foreign, join(2))).await.expect_err("no token is in force");
     assert_eq!(refused.reason, Reason::Forbidden);
     assert!(refused.text().contains("credenza cluster token"), "{refused}");
     let token = node.make_join_token(None).await.expect("made");
@@ -58,11 +58,11 @@ async fn a_token_lets_nodes_in_until_it_is_revoked_and_does_nothing_else() {
     assert!(told.member(NodeId(2)).is_some());
     // It may have missed the answer.
     assert!(matches!(ask(&node, shown(&token, join(2))).await, Ok(Body::Joined(..))));
-    assert_eq!(reason(ask(&node, shown(&stranger, join(3))).await), Reason::Forbidden);
+    assert_eq!(reason(ask(&node, shown(&foreign, join(3))).await), Reason::Forbidden);
     for call in [
         ClusterCall::RemoveMember { name: "n2".into() },
         ClusterCall::SetPart { name: "n2".into(), part: Some(Part::Voter), group: None },
-        ClusterCall::AddToken { digest: stranger.digest(), lifetime_ms: None },
+        ClusterCall::AddToken { digest: foreign.digest(), lifetime_ms: None },
         ClusterCall::RevokeTokens,
         ClusterCall::Describe,
         replace(Some("node1")),
@@ -90,7 +90,7 @@ async fn a_token_lets_nodes_in_until_it_is_revoked_and_does_nothing_else() {
 }
 
 #[tokio::test]
-async fn tokens_end_by_themselves_and_are_bounded() {
+async fn join_tokens_expire_and_are_bounded_in_number() {
     let place = Place::new();
     let node = place.start().await;
     let short = node.make_join_token(Some(1)).await.expect("made");
@@ -110,8 +110,8 @@ async fn tokens_end_by_themselves_and_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_founder_s_own_token_stands_from_the_beginning_and_is_not_put_back() {
-    let (place, token) = (Place::new(), JoinToken::of([7; 20]));
+async fn join_token_setting_applies_only_at_founding() {
+    let (place, token) = (Place::new(), JoinToken::from_secret([7; 20]));
     let with = |place| NodeSettings { join_token: Some(token.clone()), ..settings(place) };
     let node = Node::start(with(&place)).await.expect("it starts");
     ask(&node, shown(&token, join(2))).await.expect("let in");

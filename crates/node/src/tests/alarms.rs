@@ -22,16 +22,16 @@ fn prepare(configuration: ConfigurationId, round: u64, node: NodeId) -> Bytes {
     bytes.into()
 }
 
-/// Warnings about other nodes: the speed of this machine's disk does not matter here.
+/// Returns the warnings about other nodes: the speed of this machine's disk must not matter.
 fn of_others(warnings: Vec<String>) -> Vec<String> {
     let others = ["not reached", "no majority", "no master", "no connection"];
     let names = |warning: &String| others.iter().any(|word| warning.contains(word));
     warnings.into_iter().filter(names).collect()
 }
 
-async fn warned(cluster: &Cluster, which: usize, words: &[&str]) -> String {
+async fn warned(cluster: &Cluster, nth: usize, words: &[&str]) -> String {
     wait("a warning", || {
-        let warnings = cluster.node(which).status().warnings;
+        let warnings = cluster.node(nth).status().warnings;
         warnings.into_iter().find(|warning| words.iter().all(|word| warning.contains(word)))
     })
     .await
@@ -46,7 +46,7 @@ async fn quiet(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_and_a_majority_that_are_missing_are_named_until_they_are_back() {
+async fn missing_member_and_lost_majority_are_warned_until_recovery() {
     let mut cluster = Cluster::new(3).await;
     // Its groups may be electing a master when the last node has joined.
     quiet(&cluster).await;
@@ -67,16 +67,16 @@ async fn a_member_and_a_majority_that_are_missing_are_named_until_they_are_back(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_without_a_ballot_to_stand_with_is_an_alarm_with_a_remedy() {
+async fn replica_out_of_ballots_raises_warning_with_remedy() {
     let cluster = Cluster::new(2).await;
     let (group, other) = (cluster.group(0, 1), cluster.node(1).cluster.links.node);
     let id = group.configuration().id();
-    // What belongs to a later configuration than it says is refused, and its sender named.
-    group.arrived(other, prepare(id, last_round(id) + 1, other));
-    warned(&cluster, 0, &["n1 sends messages for group 1 that no member can send"]).await;
+    // A message of a later configuration than its own is refused, and its sender named.
+    group.on_message(other, prepare(id, last_round(id) + 1, other));
+    warned(&cluster, 0, &["n1 sends messages for group 1 that violate the protocol"]).await;
     let lacks = ["can't be elected master of group 1 any more", "demote", "cluster recover"];
     let warnings = cluster.node(0).status().warnings;
     assert!(!warnings.iter().any(|warning| warning.contains(lacks[0])), "{warnings:?}");
-    group.arrived(other, prepare(id, last_round(id), other));
+    group.on_message(other, prepare(id, last_round(id), other));
     warned(&cluster, 0, &lacks).await;
 }

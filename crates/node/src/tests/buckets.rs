@@ -25,7 +25,7 @@ async fn count(node: &Node, name: &str) -> Result<Body> {
 }
 
 #[tokio::test]
-async fn a_bucket_is_made_described_altered_cleared_and_dropped() {
+async fn bucket_is_created_described_altered_cleared_and_dropped() {
     let place = Place::new();
     let mut node = place.start().await;
     assert_eq!(reason(count(&node, "b").await), Reason::NoSuchBucket);
@@ -61,7 +61,7 @@ async fn a_bucket_is_made_described_altered_cleared_and_dropped() {
 /// Waits until the directory remembers no dropped bucket any more.
 pub(super) async fn space_is_back(node: &Node) -> bool {
     for _ in 0..12_000 {
-        if node.router.directory.dropped().expect("readable").is_empty() {
+        if node.router.directory.dropped_buckets().expect("readable").is_empty() {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -70,7 +70,7 @@ pub(super) async fn space_is_back(node: &Node) -> bool {
 }
 
 #[tokio::test]
-async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_master() {
+async fn dropped_bucket_space_is_reclaimed_once_a_master_exists() {
     let place = Place::new();
     let node = place.start().await;
     ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made");
@@ -82,20 +82,24 @@ async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_maste
         let state = &mut *state;
         state.queue.begin(&state.replica);
         state.queue.add(false, false);
-        group.leadership.overrule(false);
+        group.leadership.set_master_for_test(false);
     }
     ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");
     node.housekeeper.signal.raise();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(node.router.directory.dropped().expect("readable").len(), 1, "not without a master");
-    group.leadership.overrule(true);
+    assert_eq!(
+        node.router.directory.dropped_buckets().expect("readable").len(),
+        1,
+        "not without a master"
+    );
+    group.leadership.set_master_for_test(true);
     group.driver.wake();
     assert!(space_is_back(&node).await, "it was given up for good");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_type_is_a_template_for_the_buckets_made_of_it() {
+async fn bucket_inherits_properties_of_its_type() {
     let place = Place::new();
     let node = place.start().await;
     let create = |changes| DirectoryCall::CreateBucket(changes);
@@ -124,7 +128,7 @@ async fn a_type_is_a_template_for_the_buckets_made_of_it() {
 }
 
 #[tokio::test]
-async fn buckets_are_listed_in_pages_and_bad_properties_refused_in_words() {
+async fn buckets_are_listed_in_pages_and_bad_properties_are_refused() {
     let place = Place::new();
     let node = place.start().await;
     for name in ["b", "a", "c"] {
@@ -152,7 +156,7 @@ async fn buckets_are_listed_in_pages_and_bad_properties_refused_in_words() {
 }
 
 #[tokio::test]
-async fn a_key_or_value_one_byte_over_the_limit_is_refused_and_one_at_it_is_kept() {
+async fn key_or_value_one_byte_over_its_limit_is_refused() {
     let place = Place::new();
     let node = place.start().await;
     let put = |key: usize, value: usize| {
@@ -165,8 +169,8 @@ async fn a_key_or_value_one_byte_over_the_limit_is_refused_and_one_at_it_is_kept
     assert_eq!(reason(put(KEY_BYTES_MAX + 1, 1).await), Reason::TooLarge);
     assert_eq!(reason(put(1, VALUE_BYTES_MAX + 1).await), Reason::TooLarge);
     let key = "k".repeat(KEY_BYTES_MAX);
-    let kept = super::get(&node, &key).await.map(|value| value.len());
-    assert_eq!(kept, Some(VALUE_BYTES_MAX));
+    let retained = super::get(&node, &key).await.map(|value| value.len());
+    assert_eq!(retained, Some(VALUE_BYTES_MAX));
     assert_eq!(super::get(&node, "").await, None);
     put(0, 0).await.expect("the empty key is a key");
     assert_eq!(super::get(&node, "").await, Some(bytes("")));

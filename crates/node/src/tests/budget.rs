@@ -1,9 +1,9 @@
 //! Budget of one request, all its steps together.
 
 use super::{Place, bytes, get, reason, request, set, update};
-use crate::{Emptied, EmptyingCursor, Flow, Node, Submitted};
+use crate::{EmptyPrefixCursor, EmptyPrefixProgress, Flow, Node, SubmitResult};
 use base::limits::{ANSWER_BYTES_MAX, EVALUATION_ROWS_MAX, SEQUENCE_ROWS_MAX};
-use base::request::Steps;
+use base::request::SequenceMode;
 use base::{Body, BucketName, Call, GroupId, Outcome, Range, Read, ReadLevel, Reason, Update};
 use replication::group::Group;
 use replication::read::BYTES_AT_ONCE;
@@ -14,7 +14,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn sequence(steps: Vec<Update>) -> Update {
-    Update::Sequence { steps, mode: Steps::EachAlone }
+    Update::Sequence { steps, mode: SequenceMode::EachAlone }
 }
 
 fn group(node: &Node) -> Arc<Group> {
@@ -30,32 +30,32 @@ async fn fill(node: &Node, prefix: &str, rows: usize) {
 }
 
 #[tokio::test]
-async fn the_answers_of_all_steps_together_are_bounded() {
+async fn sequence_answer_bytes_are_bounded_in_total() {
     let place = Place::new();
     let node = place.start().await;
     let mebibyte = "v".repeat(1 << 20);
     update(&node, set("large", &mebibyte)).await.expect("it fits");
-    let most = ANSWER_BYTES_MAX / (1 << 20) - 1;
+    let limit = ANSWER_BYTES_MAX / (1 << 20) - 1;
     let reads = |count| {
         let read = Update::Read(Read::MultiGet(vec![bytes("large")]));
         sequence(vec![read; count])
     };
-    let answer = update(&node, reads(most)).await.expect("so many fit");
-    assert!(matches!(answer, Outcome::Steps(steps) if steps.len() == most));
-    assert_eq!(reason(update(&node, reads(most + 1)).await), Reason::TooLarge);
+    let answer = update(&node, reads(limit)).await.expect("so many fit");
+    assert!(matches!(answer, Outcome::Steps(steps) if steps.len() == limit));
+    assert_eq!(reason(update(&node, reads(limit + 1)).await), Reason::TooLarge);
     // Where one of the steps writes, it is evaluated in another way, and nothing of it happens.
-    let Update::Sequence { mut steps, mode } = reads(most + 1) else { unreachable!() };
+    let Update::Sequence { mut steps, mode } = reads(limit + 1) else { unreachable!() };
     steps.insert(0, set("small", "written"));
     assert_eq!(reason(update(&node, Update::Sequence { steps, mode }).await), Reason::TooLarge);
     assert_eq!(get(&node, "small").await, None);
     // Values that are replaced are told as well.
     let replace = Update::Replace { key: bytes("large"), wanted: Some(bytes(&mebibyte)) };
-    assert_eq!(reason(update(&node, sequence(vec![replace; most + 1])).await), Reason::TooLarge);
+    assert_eq!(reason(update(&node, sequence(vec![replace; limit + 1])).await), Reason::TooLarge);
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_prefix_of_more_rows_than_an_update_may_look_at_is_left_whole() {
+async fn delete_prefix_over_row_budget_deletes_nothing() {
     let place = Place::new();
     let node = place.start().await;
     fill(&node, "p", EVALUATION_ROWS_MAX + 1).await;
@@ -75,7 +75,7 @@ async fn a_prefix_of_more_rows_than_an_update_may_look_at_is_left_whole() {
 }
 
 #[tokio::test]
-async fn rows_are_counted_over_all_steps_and_undone_ones_count() {
+async fn row_budget_covers_all_steps_of_a_sequence_even_undone_ones() {
     let place = Place::new();
     let node = place.start().await;
     fill(&node, "r", 1_000).await;
@@ -93,7 +93,7 @@ async fn rows_are_counted_over_all_steps_and_undone_ones_count() {
     // Every inner sequence writes a mebibyte, fails, and is undone.
     let far = Update::SetRange { key: bytes("far"), offset: 1 << 20, value: bytes("x") };
     let fails = Update::AssertExists { key: bytes("nowhere") };
-    let inner = Update::Sequence { steps: vec![far, fails], mode: Steps::AllOrNothing };
+    let inner = Update::Sequence { steps: vec![far, fails], mode: SequenceMode::AllOrNothing };
     update(&node, sequence(vec![inner.clone(); 10])).await.expect("each fails alone");
     assert_eq!(reason(update(&node, sequence(vec![inner; 60])).await), Reason::TooLarge);
     // Walks count, and so does what lies undecided over the rows.
@@ -105,7 +105,7 @@ async fn rows_are_counted_over_all_steps_and_undone_ones_count() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sequence_of_reads_does_not_wait_for_the_lock_of_its_group() {
+async fn sequence_of_reads_does_not_wait_for_group_lock() {
     let place = Place::new();
     let node = place.start().await;
     update(&node, set("k", "v")).await.expect("it is written");
@@ -119,14 +119,14 @@ async fn a_sequence_of_reads_does_not_wait_for_the_lock_of_its_group() {
     });
     let answer = heard.recv_timeout(PATIENCE).expect("it is answered while the lock is held");
     drop(held);
-    let Submitted::Ready(Ok(reply)) = answer else { panic!("it is answered at once") };
+    let SubmitResult::Ready(Ok(reply)) = answer else { panic!("it is answered at once") };
     assert!(matches!(reply.body, Body::Updated(Outcome::Steps(steps)) if steps.len() == 2));
     node.stop().await.expect("it stops");
 }
 
 /// One thread: the write is not decided before somebody is awaited.
 #[tokio::test]
-async fn a_read_behind_an_own_write_leaves_the_lock_where_its_values_are_large() {
+async fn large_read_after_own_undecided_write_runs_outside_the_lock() {
     let place = Place::new();
     let node = place.start().await;
     let large = "v".repeat(BYTES_AT_ONCE / 2);
@@ -137,16 +137,16 @@ async fn a_read_behind_an_own_write_leaves_the_lock_where_its_values_are_large()
     let mut flow = Flow::default();
     let mut submit = |call| node.submit(&mut flow, request(call));
     let written = submit(Call::Update(set("c", "own")));
-    assert!(matches!(written, Submitted::Pending(..)), "it is undecided");
+    assert!(matches!(written, SubmitResult::Pending(..)), "it is undecided");
     let read = |keys: &[&str]| {
         let keys = keys.iter().map(|key| bytes(key)).collect();
         Call::Read(Read::MultiGet(keys), ReadLevel::Consistent)
     };
     let few = submit(read(&["a", "c"]));
-    assert!(matches!(few, Submitted::Pending(..)), "it is evaluated at once");
+    assert!(matches!(few, SubmitResult::Pending(..)), "it is evaluated at once");
     let one = submit(Call::Read(Read::Get(bytes("a")), ReadLevel::Consistent));
-    assert!(matches!(one, Submitted::Pending(..)), "one value is never too large");
-    let Submitted::Later(all) = submit(read(&["a", "b", "a", "c"])) else {
+    assert!(matches!(one, SubmitResult::Pending(..)), "one value is never too large");
+    let SubmitResult::Later(all) = submit(read(&["a", "b", "a", "c"])) else {
         panic!("it is gathered under the lock")
     };
     let reply = all.await.expect("an answer");
@@ -155,13 +155,16 @@ async fn a_read_behind_an_own_write_leaves_the_lock_where_its_values_are_large()
     assert_eq!(sizes, [large.len(), large.len(), large.len(), 3].map(Some));
     let mut submit = |call| node.submit(&mut flow, request(call));
     let written = submit(Call::Update(set("c", "another")));
-    assert!(matches!(written, Submitted::Pending(..)), "it is undecided");
+    assert!(matches!(written, SubmitResult::Pending(..)), "it is undecided");
     let gets = |keys: &[&str]| {
         let get = |key: &&str| Update::Read(Read::Get(bytes(key)));
         Call::Update(sequence(keys.iter().map(get).collect()))
     };
-    assert!(matches!(submit(gets(&["a", "c"])), Submitted::Pending(..)), "it is evaluated at once");
-    let Submitted::Later(all) = submit(gets(&["a", "b", "a", "c"])) else {
+    assert!(
+        matches!(submit(gets(&["a", "c"])), SubmitResult::Pending(..)),
+        "it is evaluated at once"
+    );
+    let SubmitResult::Later(all) = submit(gets(&["a", "b", "a", "c"])) else {
         panic!("it is gathered under the lock")
     };
     let reply = all.await.expect("an answer");
@@ -170,7 +173,7 @@ async fn a_read_behind_an_own_write_leaves_the_lock_where_its_values_are_large()
 }
 
 #[tokio::test]
-async fn what_takes_long_waits_in_line_and_is_done_once() {
+async fn heavy_updates_run_one_at_a_time_without_blocking_light_ones() {
     let place = Place::new();
     let node = place.start().await;
     fill(&node, "a", 2_000).await;
@@ -195,7 +198,7 @@ async fn what_takes_long_waits_in_line_and_is_done_once() {
 }
 
 #[tokio::test]
-async fn a_prefix_of_any_size_is_emptied_in_parts_and_goes_on_from_its_cursor() {
+async fn prefix_of_any_size_is_emptied_in_parts_from_its_cursor() {
     let place = Place::new();
     let node = place.start().await;
     let (bucket, prefix) = (BucketName::default(), bytes("p"));
@@ -204,9 +207,9 @@ async fn a_prefix_of_any_size_is_emptied_in_parts_and_goes_on_from_its_cursor() 
     fill(&node, "q", 10).await;
     let end = bytes(&format!("p{:06}", EVALUATION_ROWS_MAX + 1_999));
     // From a cursor on: what lies before it, and beyond its end, stays.
-    let from = |after, until| Some(EmptyingCursor { after: bytes(after), until: bytes(until) });
+    let from = |after, until| Some(EmptyPrefixCursor { after: bytes(after), until: bytes(until) });
     let some = node.empty_prefix(&bucket, &prefix, from("p000009", "p000019")).await;
-    assert_eq!(some, Ok(Emptied { removed: 10, next: None }));
+    assert_eq!(some, Ok(EmptyPrefixProgress { removed: 10, next: None }));
     assert_eq!(get(&node, "p000009").await, Some(bytes("v")));
     assert_eq!(get(&node, "p000020").await, Some(bytes("v")));
     let (mut removed, mut cursor) = (0, None);
@@ -230,19 +233,19 @@ async fn a_prefix_of_any_size_is_emptied_in_parts_and_goes_on_from_its_cursor() 
     assert_eq!(removed, EVALUATION_ROWS_MAX as u64 + 1_990);
     assert_eq!(get(&node, "pz").await, Some(bytes("added")));
     for other in ["o", "q"] {
-        let kept = Read::Range(Range { rows_max: Some(100), ..Range::prefix(bytes(other)) });
-        let Body::Page(page) = super::read(&node, kept).await.expect("a page").body else {
+        let retained = Read::Range(Range { rows_max: Some(100), ..Range::prefix(bytes(other)) });
+        let Body::Page(page) = super::read(&node, retained).await.expect("a page").body else {
             panic!("a range is answered with a page");
         };
         assert_eq!(page.entries.len(), 10);
     }
     let nothing = node.empty_prefix(&bucket, &bytes("nowhere"), None).await;
-    assert_eq!(nothing, Ok(Emptied { removed: 0, next: None }));
+    assert_eq!(nothing, Ok(EmptyPrefixProgress { removed: 0, next: None }));
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn large_values_are_removed_fewer_at_a_time() {
+async fn empty_prefix_removes_large_values_that_delete_prefix_refuses() {
     let place = Place::new();
     let node = place.start().await;
     let large = "v".repeat(4 << 20);

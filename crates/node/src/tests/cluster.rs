@@ -6,24 +6,24 @@ use base::{LogIndex, Part, Reason};
 use std::sync::atomic::Ordering;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_takes_all_have() {
+async fn write_reaches_all_replicas_and_followers_refuse_requests() {
     let cluster = TestCluster::new(3, 3).await;
     for round in 0..20 {
         cluster.write(&format!("k{round}"), "v").await.expect("it goes");
     }
     let index = cluster.write("last", "one").await.expect("it goes");
-    for which in 0..3 {
-        cluster.applied(which, index).await;
-        assert_eq!(cluster.value(which, "last"), Some("one".into()));
-        assert_eq!(cluster.value(which, "k19"), Some("v".into()));
+    for nth in 0..3 {
+        cluster.applied(nth, index).await;
+        assert_eq!(cluster.value(nth, "last"), Some("one".into()));
+        assert_eq!(cluster.value(nth, "k19"), Some("v".into()));
     }
     let master = cluster.master().await;
     let group = cluster.group(master);
-    wait("a lease", || group.leadership.readable().then_some(())).await;
+    wait("a lease", || group.leadership.can_read().then_some(())).await;
     assert!(group.read_index().await.expect("it goes") >= index);
-    for which in (0..3).filter(|which| *which != master) {
-        let follower = cluster.group(which);
-        assert!(!follower.leadership.readable());
+    for nth in (0..3).filter(|nth| *nth != master) {
+        let follower = cluster.group(nth);
+        assert!(!follower.leadership.can_read());
         let refused = put(&follower, "k", "v").await.expect_err("refused");
         assert_eq!(refused.reason, Reason::NotMaster);
         let refused = follower.read_index().await.expect_err("refused");
@@ -32,7 +32,7 @@ async fn what_one_takes_all_have() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_master_hands_over_and_comes_back_to_everything() {
+async fn stopped_master_is_replaced_and_catches_up_on_restart() {
     let mut cluster = TestCluster::new(3, 3).await;
     cluster.write("before", "1").await.expect("it goes");
     let first = cluster.master().await;
@@ -47,69 +47,69 @@ async fn a_stopped_master_hands_over_and_comes_back_to_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mastership_goes_where_it_is_sent_and_no_write_is_in_doubt() {
+async fn handover_to_chosen_voter_leaves_no_write_in_doubt() {
     let cluster = TestCluster::new(3, 3).await;
     cluster.write("before", "1").await.expect("it goes");
     for _ in 0..3 {
         let from = cluster.master().await;
         let to = (from + 1) % 3;
-        let (group, heir) = (cluster.group(from), cluster.group(to));
+        let (group, successor) = (cluster.group(from), cluster.group(to));
         assert_eq!(
             group.hand_over(base::NodeId(7)).map_err(|error| error.reason),
             Err(Reason::NotSupported)
         );
         assert_eq!(
-            heir.hand_over(cluster.ids[from]).map_err(|error| error.reason),
+            successor.hand_over(cluster.ids[from]).map_err(|error| error.reason),
             Err(Reason::NotMaster)
         );
         group.hand_over(cluster.ids[to]).expect("it may lead");
-        while !heir.leadership.is_master() {
+        while !successor.leadership.is_master() {
             // Never in doubt: it is taken, or nothing happened.
             if let Err(error) = put(&cluster.group(from), "k", "v").await {
                 assert_eq!(error.reason, Reason::NotMaster);
             }
         }
         let level = |progress: &logic::consensus::Progress| progress.saved.is_some();
-        wait("word of all", || heir.progress().iter().all(level).then_some(())).await;
+        wait("word of all", || successor.progress().iter().all(level).then_some(())).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_majority_nothing_is_acknowledged_and_with_it_all_goes_on() {
+async fn writes_fail_without_majority_and_resume_after_recovery() {
     let mut cluster = TestCluster::new(3, 3).await;
     cluster.write("before", "1").await.expect("it goes");
     let last = cluster.master().await;
-    let others: Vec<_> = (0..3).filter(|which| *which != last).collect();
-    for which in &others {
-        cluster.stop(*which).await;
+    let others: Vec<_> = (0..3).filter(|nth| *nth != last).collect();
+    for nth in &others {
+        cluster.stop(*nth).await;
     }
     let group = cluster.group(last);
     let in_doubt = tokio::spawn(async move { put(&group, "k", "in doubt").await });
     let group = cluster.group(last);
     wait("the end of its office", || (!group.leadership.is_master()).then_some(())).await;
-    assert!(!group.leadership.readable());
+    assert!(!group.leadership.can_read());
     let outcome = in_doubt.await.expect("it goes").expect_err("refused");
     assert!(matches!(outcome.reason, Reason::NoLongerMaster | Reason::NotMaster), "{outcome}");
     cluster.start(others[0]).await;
     let index = cluster.write("after", "2").await.expect("it goes");
     cluster.start(others[1]).await;
-    for which in 0..3 {
-        cluster.applied(which, index).await;
-        assert_eq!(cluster.value(which, "after"), Some("2".into()));
+    for nth in 0..3 {
+        cluster.applied(nth, index).await;
+        assert_eq!(cluster.value(nth, "after"), Some("2".into()));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_joins_while_others_write_and_the_master_leaves() {
+async fn learner_joins_under_writes_and_then_replaces_the_master() {
     use logic::consensus::Member;
     let cluster = TestCluster::new(4, 3).await;
     let mut written = Vec::new();
     for round in 0..50 {
         written.push(cluster.write(&format!("k{round}"), "v").await.expect("it goes"));
     }
-    let part = |which: usize, part| Member { node: cluster.ids[which], part };
+    let part = |nth: usize, part| Member { node: cluster.ids[nth], part };
     let (voter, learner) = (Part::Voter, Part::Learner);
-    let mut members: Vec<_> = (0..3).map(|which| part(which, voter)).collect();
+    let mut members: Vec<_> = (0..3).map(|nth| part(nth, voter)).collect();
     members.push(part(3, learner));
     let master = cluster.group(cluster.master().await);
     let ticket = master.reconfigure(members.clone(), None).expect("it goes");
@@ -117,12 +117,12 @@ async fn a_member_joins_while_others_write_and_the_master_leaves() {
     assert_eq!(again.reason, Reason::Changed);
     // What is written behind the stop-sign waits for the next configuration, and is not lost.
     let behind = put(&master, "behind", "the sign").await;
-    master.settled(ticket).await.expect("it goes");
+    master.wait_applied(ticket).await.expect("it goes");
     let index = behind.expect("it goes");
     cluster.applied(3, index).await;
     assert_eq!(cluster.value(3, "k0"), Some("v".into()));
     assert_eq!(cluster.value(3, "behind"), Some("the sign".into()));
-    let parts = |which: usize| cluster.group(which).configuration().members().len();
+    let parts = |nth: usize| cluster.group(nth).configuration().members().len();
     assert_eq!((parts(0), parts(3)), (4, 4));
     // The learner takes the master's place.
     let leaves = cluster.master().await;
@@ -130,19 +130,19 @@ async fn a_member_joins_while_others_write_and_the_master_leaves() {
     members.iter_mut().for_each(|member| member.part = voter);
     cluster.group(leaves).reconfigure(members, None).expect("it goes");
     let next = wait("another master", || {
-        (0..4).find(|which| *which != leaves && cluster.group(*which).leadership.is_master())
+        (0..4).find(|nth| *nth != leaves && cluster.group(*nth).leadership.is_master())
     })
     .await;
     let index = put(&cluster.group(next), "without", "it").await.expect("it goes");
-    for which in (0..4).filter(|which| *which != leaves) {
-        cluster.applied(which, index).await;
-        assert_eq!(cluster.value(which, "without"), Some("it".into()));
+    for nth in (0..4).filter(|nth| *nth != leaves) {
+        cluster.applied(nth, index).await;
+        assert_eq!(cluster.value(nth, "without"), Some("it".into()));
     }
     assert!(index > *written.last().unwrap_or(&LogIndex(0)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_away_for_long_is_sent_what_left_memory_from_the_log() {
+async fn returning_follower_gets_evicted_entries_from_the_log() {
     let mut cluster = TestCluster::new(3, 3).await;
     cluster.write("before", "1").await.expect("it goes");
     let master = cluster.master().await;
@@ -185,8 +185,8 @@ pub(super) async fn collapse(cluster: &TestCluster) {
     .await;
 }
 
-pub(super) fn received(cluster: &TestCluster, which: usize) -> u64 {
-    let node = cluster.nodes[which].as_ref().expect("it runs");
+pub(super) fn received(cluster: &TestCluster, nth: usize) -> u64 {
+    let node = cluster.nodes[nth].as_ref().expect("it runs");
     node.router.metrics.snapshots_received.load(Ordering::Relaxed)
 }
 
@@ -202,13 +202,13 @@ async fn surely(cluster: &TestCluster, key: &str, value: &str) -> LogIndex {
 }
 
 async fn delete(cluster: &TestCluster, key: &str) {
-    let missing = base::request::Missing::Skipped;
+    let missing = base::request::OnMissing::Skip;
     let delete = base::Update::Delete { key: super::bytes(key), missing };
     while cluster.value(cluster.master().await, key).is_some() {
         let master = cluster.group(cluster.master().await);
         if let Ok((Some(ticket), ..)) = master.submit(&super::test_cluster::bucket(), &delete, None)
         {
-            let _ = master.settled(ticket).await; // In doubt, as above: it is looked at again.
+            let _ = master.wait_applied(ticket).await; // In doubt, as above: it is looked at again.
         }
     }
 }
@@ -216,7 +216,7 @@ async fn delete(cluster: &TestCluster, key: &str) {
 /// Makes these the members, whichever node is master meanwhile.
 async fn become_members(cluster: &TestCluster, members: &[logic::consensus::Member]) {
     wait("the members", || {
-        let running = (0..cluster.nodes.len()).map(|which| cluster.group(which));
+        let running = (0..cluster.nodes.len()).map(|nth| cluster.group(nth));
         let mut masters = running.filter(|group| group.leadership.is_master());
         let master = masters.next()?;
         if master.configuration().members() == members {
@@ -238,7 +238,7 @@ pub(super) async fn large_values(cluster: &TestCluster, rounds: std::ops::Range<
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_behind_a_collapsed_log_gets_a_snapshot_and_goes_on() {
+async fn member_behind_collapsed_log_recovers_by_snapshot() {
     let mut cluster = TestCluster::with_log(3, 3, LOG_BYTES).await;
     surely(&cluster, "gone", "away").await;
     surely(&cluster, "kept", "before").await;
@@ -259,7 +259,7 @@ async fn a_member_behind_a_collapsed_log_gets_a_snapshot_and_goes_on() {
     };
     same(&cluster);
     // It votes: with it, and without another, all goes on.
-    let other = (0..3).find(|which| *which != away).expect("three are there");
+    let other = (0..3).find(|nth| *nth != away).expect("three are there");
     cluster.stop(other).await;
     let index = surely(&cluster, "after", "y").await;
     cluster.applied(away, index).await;
@@ -274,13 +274,13 @@ async fn a_member_behind_a_collapsed_log_gets_a_snapshot_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_member_begins_with_a_snapshot_while_others_write() {
+async fn new_member_starts_from_a_snapshot_under_writes() {
     use logic::consensus::Member;
     let cluster = TestCluster::with_log(4, 3, LOG_BYTES).await;
     large_values(&cluster, 0..40).await;
     collapse(&cluster).await;
-    let part = |which: usize, part| Member { node: cluster.ids[which], part };
-    let mut members: Vec<_> = (0..3).map(|which| part(which, Part::Voter)).collect();
+    let part = |nth: usize, part| Member { node: cluster.ids[nth], part };
+    let mut members: Vec<_> = (0..3).map(|nth| part(nth, Part::Voter)).collect();
     members.push(part(3, Part::Learner));
     members.sort();
     become_members(&cluster, &members).await;
@@ -295,30 +295,30 @@ async fn a_new_member_begins_with_a_snapshot_while_others_write() {
     become_members(&cluster, &members).await;
     wait("its vote", || {
         let standing = cluster.group(3).configuration();
-        standing.votes(cluster.ids[3]).then_some(())
+        standing.is_voter(cluster.ids[3]).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_whose_sender_or_receiver_stops_in_its_midst_comes_all_the_same() {
+async fn snapshot_transfer_recovers_after_sender_or_receiver_stops() {
     let mut cluster = TestCluster::with_log(3, 3, LOG_BYTES).await;
     let away = (cluster.master().await + 1) % 3;
     cluster.stop(away).await;
     let last = large_values(&cluster, 0..60).await;
     collapse(&cluster).await;
-    let begun = |cluster: &TestCluster| {
+    let started = |cluster: &TestCluster| {
         let node = cluster.nodes[away].as_ref().expect("it runs");
         let here =
             |one: &crate::SnapshotStatus| one.group == super::test_cluster::GROUP && one.rows > 0;
-        let begun = node.status().snapshots.iter().any(here) || received(cluster, away) > 0;
-        begun.then_some(())
+        let started = node.status().snapshots.iter().any(here) || received(cluster, away) > 0;
+        started.then_some(())
     };
     cluster.start(away).await;
-    wait("a snapshot's beginning", || begun(&cluster)).await;
+    wait("a snapshot's beginning", || started(&cluster)).await;
     cluster.stop(away).await;
     cluster.start(away).await;
-    wait("another beginning", || begun(&cluster)).await;
+    wait("another beginning", || started(&cluster)).await;
     // The next master has what it takes, and needs this member's vote for anything new.
     cluster.stop(cluster.master().await).await;
     cluster.applied(away, last).await;

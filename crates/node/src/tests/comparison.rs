@@ -4,7 +4,7 @@
 use crate::tests::test_cluster::{GROUP, TestCluster, put};
 use base::{BucketId, Reason, Version};
 use bytes::Bytes;
-use replication::Comparing;
+use replication::GroupComparison;
 use replication::comparison::{ComparisonReport, Difference};
 use replication::layout::{self, StoredRow};
 use std::collections::BTreeSet;
@@ -26,21 +26,27 @@ fn row(value: &str) -> Bytes {
 }
 
 /// Changes a row in one node's store, past all logs.
-fn spoil(cluster: &TestCluster, which: usize, change: RowChange) {
-    let group = cluster.group(which);
+fn spoil(cluster: &TestCluster, nth: usize, change: RowChange) {
+    let group = cluster.group(nth);
     group.shared.trees.apply(&mut std::iter::once(change)).expect("it goes");
 }
 
 /// One pass of the master's over these buckets.
 async fn compare(cluster: &TestCluster, buckets: &[BucketId]) -> ComparisonReport {
-    let which = cluster.master().await;
-    let group = cluster.group(which);
-    let node = cluster.nodes[which].as_ref().expect("it runs");
-    let live = || buckets.iter().copied().collect::<BTreeSet<_>>();
-    let words = |difference: &Difference| format!("{difference:?}");
+    let nth = cluster.master().await;
+    let group = cluster.group(nth);
+    let node = cluster.nodes[nth].as_ref().expect("it runs");
+    let live_buckets = || buckets.iter().copied().collect::<BTreeSet<_>>();
+    let describe = |difference: &Difference| format!("{difference:?}");
     let peers = node.cluster.links.peers.get();
-    let comparing = Comparing { group: &group, peers, rate: u64::MAX, live: &live, words: &words };
-    comparing.pass().await.expect("it goes");
+    let comparing = GroupComparison {
+        group: &group,
+        peers,
+        rate: u64::MAX,
+        live_buckets: &live_buckets,
+        describe: &describe,
+    };
+    comparing.run().await.expect("it goes");
     assert_eq!(group.shared.comparisons.count(), 0, "no snapshot is left open at the master");
     group.shared.comparisons.report(GROUP).expect("it was noted")
 }
@@ -51,14 +57,14 @@ async fn filled() -> TestCluster {
         cluster.write(&format!("k{number:02}"), "v").await.expect("it goes");
     }
     let last = cluster.write("k", "the last").await.expect("it goes");
-    for which in 0..3 {
-        cluster.applied(which, last).await;
+    for nth in 0..3 {
+        cluster.applied(nth, last).await;
     }
     cluster
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn equal_replicas_stay_quiet_also_while_clients_write() {
+async fn comparison_of_equal_replicas_reports_nothing_under_writes() {
     let cluster = filled().await;
     let master = cluster.group(cluster.master().await);
     let writing = tokio::spawn(async move {
@@ -79,7 +85,7 @@ async fn equal_replicas_stay_quiet_also_while_clients_write() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_changed_behind_one_replica_s_back_is_named() {
+async fn comparison_names_replica_with_altered_extra_or_missing_row() {
     let cluster = filled().await;
     let master = cluster.master().await;
     let (odd, even) = ((master + 1) % 3, (master + 2) % 3);
@@ -92,8 +98,8 @@ async fn a_row_changed_behind_one_replica_s_back_is_named() {
     let [first, ..] = &found[..] else { panic!("nothing was found: {report:?}") };
     assert_eq!(first.bucket(), Some(BUCKET));
     assert_eq!(first.keys(), (Bytes::from("k17"), Bytes::from("k18")));
-    let most = BTreeSet::from([cluster.ids[master], cluster.ids[even]]);
-    assert_eq!(first.camps, [most, BTreeSet::from([cluster.ids[odd]])]);
+    let limit = BTreeSet::from([cluster.ids[master], cluster.ids[even]]);
+    assert_eq!(first.agreeing, [limit, BTreeSet::from([cluster.ids[odd]])]);
     // Made good, it is found the same again; one difference hides the others of its piece.
     let good = cluster.group(master).shared.trees.get(&tree_key("k17")).expect("a row");
     spoil(&cluster, odd, RowChange::Put(tree_key("k17"), good.expect("a row")));
@@ -107,19 +113,19 @@ async fn a_row_changed_behind_one_replica_s_back_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_master_may_be_the_odd_one() {
+async fn comparison_names_master_whose_row_differs() {
     let cluster = filled().await;
     let master = cluster.master().await;
     spoil(&cluster, master, RowChange::Put(tree_key("k00"), row("spoiled")));
     let found = compare(&cluster, &[BUCKET]).await.differences();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].keys().0, "k00");
-    assert_eq!(found[0].camps[1], BTreeSet::from([cluster.ids[master]]), "{found:?}");
-    assert_eq!(found[0].camps[0].len(), 2);
+    assert_eq!(found[0].agreeing[1], BTreeSet::from([cluster.ids[master]]), "{found:?}");
+    assert_eq!(found[0].agreeing[0].len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_of_buckets_that_are_not_in_force_are_passed_by() {
+async fn comparison_skips_rows_of_unlisted_buckets() {
     let cluster = filled().await;
     let odd = (cluster.master().await + 1) % 3;
     spoil(&cluster, odd, RowChange::Put(tree_key("k17"), row("spoiled")));
@@ -128,7 +134,7 @@ async fn rows_of_buckets_that_are_not_in_force_are_passed_by() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_away_is_left_out_and_who_comes_late_is_waited_for() {
+async fn comparison_skips_stopped_replica_until_restart() {
     let mut cluster = filled().await;
     let master = cluster.master().await;
     let (away, here) = ((master + 1) % 3, (master + 2) % 3);
@@ -145,10 +151,10 @@ async fn who_is_away_is_left_out_and_who_comes_late_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_asks_the_master_and_sees_how_far_it_is() {
+async fn verify_runs_only_at_master_and_appears_in_status() {
     let cluster = filled().await;
     let master = cluster.master().await;
-    let node = |which: usize| cluster.nodes[which].as_ref().expect("it runs");
+    let node = |nth: usize| cluster.nodes[nth].as_ref().expect("it runs");
     let refused =
         node((master + 1) % 3).cluster.calls.audit.verify(GROUP).expect_err("not the master");
     assert_eq!(refused.reason, Reason::NotMaster);

@@ -2,7 +2,7 @@
 //! done.
 
 use super::{Place, bytes, request};
-use crate::{Flow, Submitted};
+use crate::{Flow, SubmitResult};
 use base::{AvailableCall, Body, Call, Content, Kind, Store, StoreOptions};
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -19,11 +19,11 @@ fn store(key: &str, value: &str) -> Call {
 }
 
 #[tokio::test]
-async fn a_write_that_is_taken_is_not_refused_though_the_node_takes_nothing_more() {
+async fn accepted_write_returns_body_or_unknown_while_node_stops() {
     let place = Place::new();
     let node = place.start().await;
     let submitted = node.submit(&mut Flow::default(), request(store("k", "v")));
-    let Submitted::Later(mut answer) = submitted else { panic!("a write is awaited") };
+    let SubmitResult::Later(mut answer) = submitted else { panic!("a write is awaited") };
     // The gate: the write is taken and not decided yet; what is asked from here on is refused.
     let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
     node.lifecycle.stopping.store(true, Ordering::Release);
@@ -44,7 +44,7 @@ async fn a_write_that_is_taken_is_not_refused_though_the_node_takes_nothing_more
 }
 
 #[tokio::test]
-async fn the_body_that_a_write_gives_back_is_read_by_the_write_itself() {
+async fn write_that_returns_body_issues_no_separate_read() {
     let place = Place::new();
     let node = place.start().await;
     let reads = || node.router.metrics.reads.load(Ordering::Relaxed);

@@ -41,8 +41,8 @@ async fn cost(nodes: usize, groups: usize, lasts: Duration) {
     let before = memory();
     let mut buckets = Vec::new();
     for number in 0..groups {
-        let made = cluster.create(None, &[]).await;
-        buckets.push(cluster.bucket(&format!("b{number}"), made.group).await);
+        let created = cluster.create(None, &[]).await;
+        buckets.push(cluster.bucket(&format!("b{number}"), created.group).await);
     }
     let mut masters = Vec::new();
     for number in 0..groups as u32 {
@@ -94,7 +94,7 @@ async fn cost(nodes: usize, groups: usize, lasts: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement"]
-async fn what_groups_cost() {
+async fn write_and_idle_cost_by_number_of_groups() {
     let lasts = Duration::from_secs(setting("LASTS", "5").parse().expect("a number"));
     println!("| nodes | groups | writes/s | us of processor per write | idle % | KiB a group |");
     println!("|---|---|---|---|---|---|");

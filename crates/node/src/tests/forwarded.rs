@@ -2,7 +2,7 @@
 
 use super::test_cluster::{TestCluster, wait};
 use super::{bytes, reason, request, set};
-use crate::{Flow, Node, Submitted};
+use crate::{Flow, Node, SubmitResult};
 use base::{
     Body, BucketName, Call, DirectoryCall, GroupId, Kind, Outcome, Read, ReadLevel, Reason, Reply,
     Request, Result, RetryId, SessionCall, SessionId, Update,
@@ -26,8 +26,8 @@ async fn three() -> TestCluster {
     cluster
 }
 
-fn node(cluster: &TestCluster, which: usize) -> Node {
-    cluster.nodes[which].clone().expect("it runs")
+fn node(cluster: &TestCluster, nth: usize) -> Node {
+    cluster.nodes[nth].clone().expect("it runs")
 }
 
 async fn ask(node: &Node, call: Call) -> Result<Reply> {
@@ -65,7 +65,7 @@ async fn open(node: &Node) -> SessionId {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_node_takes_every_request_and_sees_what_the_others_took() {
+async fn request_through_any_node_is_served_and_visible_at_all() {
     let cluster = three().await;
     for writer in 0..3 {
         let key = format!("k{writer}");
@@ -84,42 +84,42 @@ async fn every_node_takes_every_request_and_sees_what_the_others_took() {
         }
     }
     let count = Call::Read(Read::KeyCount, ReadLevel::Consistent);
-    for which in 0..3 {
-        let counted = ask(&node(&cluster, which), count.clone()).await.expect("a long read");
+    for nth in 0..3 {
+        let counted = ask(&node(&cluster, nth), count.clone()).await.expect("a long read");
         assert_eq!(counted.body, Body::Count(3));
         let failed = Update::Assert { key: bytes("k0"), expected: None };
-        let told = ask(&node(&cluster, which), Call::Update(failed)).await;
+        let told = ask(&node(&cluster, nth), Call::Update(failed)).await;
         assert_eq!(reason(told), Reason::AssertionFailed);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redirected_client_is_given_the_masters_name_and_dirty_reads() {
+async fn redirected_client_gets_master_name_and_local_dirty_reads() {
     let cluster = three().await;
     let master = cluster.master().await;
     let other = node(&cluster, (master + 1) % 3);
-    wait("word of the master", || other.other_master(&Default::default())).await;
+    wait("word of the master", || other.remote_master(&Default::default())).await;
     for call in [
         Call::Update(set("k", "v")),
         Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent),
         Call::Session(SessionCall::Open),
     ] {
-        let answer = other.submit(&mut Flow::redirected(), request(call));
-        let Submitted::Ready(Err(error)) = answer else { panic!("it is told at once") };
+        let answer = other.submit(&mut Flow::with_redirects(), request(call));
+        let SubmitResult::Ready(Err(error)) = answer else { panic!("it is told at once") };
         assert_eq!(error.reason, Reason::NotMaster);
-        let place = other.place(&Default::default()).expect("it is here");
+        let place = other.placement(&Default::default()).expect("it is here");
         assert_eq!(Some(error.text()), place.master);
     }
     let dirty = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Dirty));
-    let answer = other.submit(&mut Flow::redirected(), dirty);
-    assert!(matches!(answer, Submitted::Ready(Ok(_))));
-    let (there, mut flow) = (node(&cluster, master), Flow::redirected());
+    let answer = other.submit(&mut Flow::with_redirects(), dirty);
+    assert!(matches!(answer, SubmitResult::Ready(Ok(_))));
+    let (there, mut flow) = (node(&cluster, master), Flow::with_redirects());
     let answer = there.submit(&mut flow, request(Call::Update(set("k", "v"))));
-    there.router.answered(answer).await.expect("it is the master");
+    there.router.wait_reply(answer).await.expect("it is the master");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connections_order_holds_when_mastership_moves_between_its_requests() {
+async fn connection_order_holds_across_mastership_moves() {
     let cluster = three().await;
     let first = cluster.master().await;
     let (mut flow, here) = (Flow::default(), node(&cluster, first));
@@ -135,27 +135,27 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
             let value = format!("{round}.{step}");
             // As a front-end does it: what comes later is waited for with everything before.
             match here.submit(&mut flow, request(Call::Update(set("k", &value)))) {
-                Submitted::Later(answer) | Submitted::Independent(_, answer) => {
+                SubmitResult::Later(answer) | SubmitResult::Independent(_, answer) => {
                     for ticket in pending.drain(..) {
                         // What was not proposed before it went did not happen; nothing is in doubt.
-                        if let Err(error) = here.decided(ticket).await {
+                        if let Err(error) = here.wait_decided(ticket).await {
                             assert_eq!(error.kind(), Kind::Unavailable, "{error}");
                         }
                     }
                     answer.await.expect("it is passed on");
                     elsewhere += 1;
                 }
-                Submitted::Pending(ticket, Ok(_)) => pending.push(ticket),
-                Submitted::Pending(_, Err(error)) | Submitted::Ready(Err(error)) => {
+                SubmitResult::Pending(ticket, Ok(_)) => pending.push(ticket),
+                SubmitResult::Pending(_, Err(error)) | SubmitResult::Ready(Err(error)) => {
                     panic!("{error}")
                 }
-                Submitted::Ready(Ok(reply)) => panic!("an update waits: {reply:?}"),
+                SubmitResult::Ready(Ok(reply)) => panic!("an update waits: {reply:?}"),
             }
             tokio::task::yield_now().await;
         }
-        let look = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
-        let seen = here.submit(&mut flow, look);
-        let Body::Row(Some(row)) = here.router.answered(seen).await.expect("read").body else {
+        let read = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
+        let seen = here.submit(&mut flow, read);
+        let Body::Row(Some(row)) = here.router.wait_reply(seen).await.expect("read").body else {
             panic!("it was written")
         };
         assert_eq!(row.value, bytes(&format!("{round}.{step}")), "the last one wins");
@@ -168,15 +168,15 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_cleared_at_one_node_is_so_at_every_other_whoever_decides() {
+async fn bucket_clear_is_visible_at_every_node_under_any_masters() {
     let cluster = three().await;
-    let directory = |which: usize| {
-        node(&cluster, which).router.locator.groups.find(GroupId(0)).expect("it is there")
+    let directory = |nth: usize| {
+        node(&cluster, nth).router.locator.groups.find(GroupId(0)).expect("it is there")
     };
     for round in 0..12 {
         // The directory's master and the data's are another pair every time.
         let from = wait("a directory's master", || {
-            (0..3).find(|which| directory(*which).leadership.is_master())
+            (0..3).find(|nth| directory(*nth).leadership.is_master())
         });
         let to = cluster.ids[round % 3];
         let _ = directory(from.await).hand_over(to);
@@ -195,7 +195,7 @@ async fn a_bucket_cleared_at_one_node_is_so_at_every_other_whoever_decides() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_made_at_one_node_is_known_at_every_other_at_once() {
+async fn created_bucket_is_immediately_usable_at_every_node() {
     let cluster = three().await;
     for round in 0..12 {
         let bucket = BucketName::parse(&format!("b{round}")).expect("a name");
@@ -257,7 +257,7 @@ async fn client(cluster: Arc<TestCluster>, number: u64, ends: Arc<AtomicBool>) -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mastership_moves_while_clients_write_through_all_nodes_and_each_addition_counts_once() {
+async fn forwarded_session_additions_apply_once_across_handovers() {
     let cluster = Arc::new(three().await);
     let ends = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..CLIENTS)
@@ -290,12 +290,12 @@ async fn mastership_moves_while_clients_write_through_all_nodes_and_each_additio
     }
     assert!(total > CLIENTS, "they got somewhere: {total}");
     let passed_on =
-        |which: usize| node(&cluster, which).router.metrics.forwarded_out.load(Ordering::Relaxed);
+        |nth: usize| node(&cluster, nth).router.metrics.forwarded_out.load(Ordering::Relaxed);
     assert!((0..3).map(passed_on).sum::<u64>() > total / 2, "two of three requests go elsewhere");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_wait_for_an_election_and_then_go_on() {
+async fn request_waits_for_election_and_fails_without_majority() {
     let mut cluster = three().await;
     let master = cluster.master().await;
     let other = node(&cluster, (master + 1) % 3);
@@ -308,8 +308,8 @@ async fn requests_wait_for_an_election_and_then_go_on() {
     wait("a node that is ready", || other.ready().then_some(())).await;
     // Without a majority it is said what is missing.
     let last = (master + 2) % 3;
-    let left = if cluster.group(last).leadership.is_master() { 1 } else { 2 };
-    let (stays, goes) = match left {
+    let remaining = if cluster.group(last).leadership.is_master() { 1 } else { 2 };
+    let (stays, goes) = match remaining {
         1 => ((master + 1) % 3, last),
         _ => (last, (master + 1) % 3),
     };

@@ -2,7 +2,7 @@
 
 use base::{Ballot, Error, GroupId, Reason};
 use replication::records;
-use runtime::log_writer::{AppendSink, LogWriterHandle, LoggedRecord};
+use runtime::log_writer::{AppendCompletion, AppendSink, LogWriterHandle};
 use std::io::ErrorKind;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -18,20 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Failures(Mutex<Sender<Error>>);
 
 impl AppendSink for Failures {
-    fn done(&self, _: &[LoggedRecord]) {
+    fn on_completions(&self, _: &[AppendCompletion]) {
         panic!("nothing can be written");
     }
 
-    fn failed(&self, error: Error) {
+    fn on_log_failure(&self, error: Error) {
         self.0.lock().expect("one thread").send(error).expect("the test waits");
     }
 }
 
 #[test]
-fn a_log_writer_without_room_ends_with_its_node_and_says_why() {
+fn log_writer_without_disk_space_stops_and_reports_out_of_space() {
     let disk = MemoryDisk::new(Honesty::Honest);
     let files = Arc::new(disk.clone()) as Arc<dyn Disk>;
-    let settings = LogSettings { segment_bytes: 16 << 10, id: 1, ..LogSettings::default() };
+    let settings = LogSettings { segment_bytes: 16 << 10, log_id: 1, ..LogSettings::default() };
     let (log, _) = Log::open(files, settings).expect("an empty disk");
     (1..=TRIES).for_each(|nth| disk.fail_nth(DiskCall::Write, nth, ErrorKind::StorageFull));
     let (failed, failures) = channel();
@@ -39,7 +39,7 @@ fn a_log_writer_without_room_ends_with_its_node_and_says_why() {
     let mailbox = Arc::new(Failures(Mutex::new(failed)));
     log_writer.start(log, Duration::from_secs(1), mailbox, Arc::default()).expect("a thread");
     log_writer.write([records::promise(GroupId::DEFAULT, Ballot::default(), None)]);
-    while !log_writer.no_space() {
+    while !log_writer.waits_for_space() {
         std::thread::yield_now();
     }
     let (ended, ends) = channel();

@@ -3,7 +3,7 @@
 use super::many::{Cluster, ask, leads};
 use super::test_cluster::wait;
 use super::{Place, bytes, reason, request, set};
-use crate::{Flow, Node, NodeSettings, Submitted};
+use crate::{Flow, Node, NodeSettings, SubmitResult};
 use base::{
     Body, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Read, ReadLevel, Reason,
     Request,
@@ -16,15 +16,15 @@ fn copy(from: &Place, to: &Place) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_alone_makes_groups_and_finds_them_again_after_any_end() {
+async fn single_node_groups_survive_stop_and_kill() {
     let mut cluster = Cluster::new(1).await;
     let own = cluster.node(0).cluster.links.node;
     let mut names = Vec::new();
     for number in 2..6 {
-        let made = cluster.create(None, &[]).await;
-        assert_eq!((made.group, made.replicas), (GroupId(number), 3));
-        assert_eq!((made.founders, made.members), (vec![own], vec![(own, Part::Voter)]));
-        names.push(cluster.bucket(&format!("b{number}"), made.group).await);
+        let created = cluster.create(None, &[]).await;
+        assert_eq!((created.group, created.replicas), (GroupId(number), 3));
+        assert_eq!((created.founders, created.members), (vec![own], vec![(own, Part::Voter)]));
+        names.push(cluster.bucket(&format!("b{number}"), created.group).await);
         cluster.master(number).await;
     }
     // What the page cache holds is what a killed process leaves: nothing was flushed yet.
@@ -52,13 +52,13 @@ async fn who_is_alone_makes_groups_and_finds_them_again_after_any_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_keep_groups_whoever_restarts_and_all_at_once() {
+async fn groups_on_three_nodes_survive_rolling_and_full_restart() {
     let mut cluster = Cluster::new(3).await;
     let mut names = Vec::new();
     for number in 2..5 {
-        let made = cluster.create(Some(3), &[]).await;
-        assert_eq!((made.group.0, made.founders.len()), (number, 3));
-        names.push(cluster.bucket(&format!("b{number}"), made.group).await);
+        let created = cluster.create(Some(3), &[]).await;
+        assert_eq!((created.group.0, created.founders.len()), (number, 3));
+        names.push(cluster.bucket(&format!("b{number}"), created.group).await);
     }
     for (which, name) in names.iter().enumerate() {
         cluster.put(which, name, "first", name.full()).await;
@@ -94,33 +94,33 @@ async fn three_keep_groups_whoever_restarts_and_all_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_that_were_killed_before_anything_was_flushed_come_back_to_their_groups() {
+async fn groups_survive_kill_of_all_nodes_before_flush() {
     let mut cluster = Cluster::new(3).await;
-    let made = cluster.create(None, &[]).await;
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", created.group).await;
     cluster.put(1, &name, "k", "v").await;
     let copies = [Place::new(), Place::new(), Place::new()];
-    for (which, killed) in copies.iter().enumerate() {
-        copy(&cluster.places[which], killed);
+    for (nth, killed) in copies.iter().enumerate() {
+        copy(&cluster.places[nth], killed);
     }
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
-    for (which, killed) in copies.iter().enumerate() {
+    for (nth, killed) in copies.iter().enumerate() {
         let data = killed.path().to_path_buf();
-        let settings = NodeSettings { data_dir: data, ..cluster.settings(which) };
-        cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+        let settings = NodeSettings { data_dir: data, ..cluster.settings(nth) };
+        cluster.nodes[nth] = Some(Node::start(settings).await.expect("it starts"));
     }
-    for which in 0..3 {
-        assert_eq!(cluster.get(which, &name, "k").await, Some(bytes("v")));
+    for nth in 0..3 {
+        assert_eq!(cluster.get(nth, &name, "k").await, Some(bytes("v")));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_that_is_placed_elsewhere_moves_there_and_back_home() {
+async fn group_moves_to_placed_members_and_back() {
     let mut cluster = Cluster::new(3).await;
-    let made = cluster.create(None, &["n0"]).await;
-    assert_eq!((made.replicas, made.founders), (1, vec![cluster.node(0).cluster.links.node]));
+    let created = cluster.create(None, &["n0"]).await;
+    assert_eq!((created.replicas, created.founders), (1, vec![cluster.node(0).cluster.links.node]));
     let name = cluster.bucket("b", GroupId(2)).await;
     cluster.put(0, &name, "k", "v").await;
     let place = |members: &[&str]| {
@@ -128,15 +128,15 @@ async fn a_group_that_is_placed_elsewhere_moves_there_and_back_home() {
         DirectoryCall::Cluster(ClusterCall::PlaceGroup { group: GroupId(2), members })
     };
     cluster.directory(place(&["n1", "n2"])).await;
-    let there = |cluster: &Cluster| {
+    let is_present = |cluster: &Cluster| {
         let group = cluster.node(1).router.locator.groups.get(GroupId(2))?;
-        let nodes: Vec<_> = [1, 2].map(|which| cluster.node(which).cluster.links.node).into();
+        let nodes: Vec<_> = [1, 2].map(|nth| cluster.node(nth).cluster.links.node).into();
         let configuration = group.configuration();
         let members = configuration.members();
         let same = members.len() == 2 && members.iter().all(|one| nodes.contains(&one.node));
         same.then_some(())
     };
-    wait("the move", || there(&cluster)).await;
+    wait("the move", || is_present(&cluster)).await;
     assert_eq!(cluster.get(1, &name, "k").await, Some(bytes("v")));
     // A node that has left a group still knows of it after a start.
     cluster.stop(0).await;
@@ -148,13 +148,13 @@ async fn a_group_that_is_placed_elsewhere_moves_there_and_back_home() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_can_not_be_made_is_refused_in_words() {
+async fn invalid_group_creation_is_refused_and_creates_nothing() {
     let cluster = Cluster::new(1).await;
     let call = |replicas, members: &[&str]| {
         let members = members.iter().map(|name| name.to_string()).collect();
         Call::Directory(DirectoryCall::Cluster(ClusterCall::CreateGroup { replicas, members }))
     };
-    for (call, wanted) in [
+    for (call, expected) in [
         (call(Some(2), &[]), Reason::Changed),
         (call(Some(0), &[]), Reason::Malformed),
         (call(Some(8), &[]), Reason::Malformed),
@@ -163,16 +163,16 @@ async fn what_can_not_be_made_is_refused_in_words() {
         (call(None, &["n9"]), Reason::NotFound),
     ] {
         let refused = ask(cluster.node(0), &BucketName::default(), call.clone()).await;
-        assert_eq!(reason(refused), wanted, "{call:?}");
+        assert_eq!(reason(refused), expected, "{call:?}");
     }
     assert_eq!(cluster.node(0).status().groups.len(), 2, "nothing was made");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_of_a_group_whose_founders_nobody_knows_is_not_served() {
+async fn node_start_is_refused_if_group_founders_are_unknown() {
     let mut cluster = Cluster::new(1).await;
-    let made = cluster.create(None, &[]).await;
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", created.group).await;
     cluster.put(0, &name, "k", "v").await;
     cluster.stop(0).await;
     let list = cluster.places[0].path().join("MEMBERS");
@@ -183,10 +183,10 @@ async fn a_log_of_a_group_whose_founders_nobody_knows_is_not_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_s_data_is_collapsed_flushed_and_copied_like_any_other() {
+async fn created_group_is_flushed_collapsed_and_checkpointed() {
     let cluster = Cluster::new(1).await;
-    let made = cluster.create(None, &[]).await;
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", created.group).await;
     for number in 0..100 {
         cluster.put(0, &name, &format!("k{number}"), "v").await;
     }
@@ -208,7 +208,7 @@ async fn a_group_s_data_is_collapsed_flushed_and_copied_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
+async fn node_without_replica_forwards_requests_to_group_master() {
     let cluster = Cluster::new(3).await;
     cluster.create(None, &["n0"]).await;
     let name = cluster.bucket("b", GroupId(2)).await;
@@ -225,12 +225,12 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
     let dirty = Call::Read(Read::KeyCount, ReadLevel::Dirty);
     let counted = ask(cluster.node(2), &name, dirty.clone()).await.expect("passed on, too");
     assert_eq!(counted.body, Body::Count(3));
-    let place = cluster.node(2).place(&name).expect("its place is known");
+    let place = cluster.node(2).placement(&name).expect("its place is known");
     assert_eq!((place.master.as_deref(), place.members.len()), (Some("n0"), 1));
     let call = Call::Update(set("k", "v"));
     let redirected = Request { bucket: name.clone(), ..request(call) };
-    let told = cluster.node(2).submit(&mut Flow::redirected(), redirected);
-    let Submitted::Ready(Err(told)) = told else { panic!("it is told at once") };
+    let told = cluster.node(2).submit(&mut Flow::with_redirects(), redirected);
+    let SubmitResult::Ready(Err(told)) = told else { panic!("it is told at once") };
     assert_eq!((told.reason, told.text()), (Reason::NotMaster, "n0".into()));
     // The group moves on: a client of n0 is sent to n1, and the node that has left answers from no
     // old rows.
@@ -247,7 +247,7 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
     }
     wait("no part", || {
         let group = cluster.group(0, 2);
-        (!crate::groups::keeps_up(&group)).then_some(())
+        (!crate::groups::follows(&group)).then_some(())
     })
     .await;
     let counted = ask(cluster.node(0), &name, dirty).await.expect("passed on, too");
@@ -262,11 +262,11 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_removed_is_forgotten_by_a_directory_without_a_part_in_its_groups() {
+async fn removed_member_is_forgotten_though_directory_master_lacks_its_group() {
     let mut cluster = Cluster::new(3).await;
     let fourth = cluster.join().await;
-    let made = cluster.create(None, &["n2", "n3"]).await;
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(None, &["n2", "n3"]).await;
+    let name = cluster.bucket("b", created.group).await;
     cluster.put(fourth, &name, "k", "v").await;
     let master = cluster.master(0).await;
     if master > 1 {
@@ -276,18 +276,18 @@ async fn who_is_removed_is_forgotten_by_a_directory_without_a_part_in_its_groups
     }
     let remove = ClusterCall::RemoveMember { name: "n3".into() };
     cluster.directory(DirectoryCall::Cluster(remove)).await;
-    let left = || {
+    let remaining = || {
         let known = cluster.node(0).router.locator.catalog.cluster();
-        let group = known.groups.iter().find(|group| group.group == made.group)?;
-        let gone = known.members.iter().all(|member| member.name != "n3");
-        (gone && group.voters() == 2).then_some(())
+        let group = known.groups.iter().find(|group| group.group == created.group)?;
+        let removed = known.members.iter().all(|member| member.name != "n3");
+        (removed && group.voters() == 2).then_some(())
     };
-    wait("word that it is out everywhere, and another in its place", left).await;
+    wait("word that it is out everywhere, and another in its place", remaining).await;
     assert_eq!(cluster.get(1, &name, "k").await, Some(bytes("v")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_only_voter_of_a_group_is_not_given_up_for_a_fresh_node() {
+async fn sole_voter_replacement_by_fresh_node_is_refused() {
     let cluster = Cluster::new(3).await;
     cluster.create(None, &["n1"]).await;
     let replace = |by: Option<&str>| {
@@ -312,23 +312,26 @@ fn drop_group(group: u32) -> Call {
 }
 
 /// Rows that a node's store holds of a group.
-fn rows(cluster: &Cluster, which: usize, group: u32) -> usize {
-    let snapshot = cluster.node(which).status.trees.snapshot();
+fn rows(cluster: &Cluster, nth: usize, group: u32) -> usize {
+    let snapshot = cluster.node(nth).status.trees.snapshot();
     let rows = store::Chunk::read(&*snapshot, &group.to_be_bytes(), None, usize::MAX);
     rows.expect("it is sound").rows.len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_without_buckets_ends_everywhere_and_its_number_is_never_given_again() {
+async fn dropped_group_ends_on_all_nodes_and_its_number_is_not_reused() {
     let mut cluster = Cluster::new(3).await;
-    let made = cluster.create(Some(3), &[]).await;
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(Some(3), &[]).await;
+    let name = cluster.bucket("b", created.group).await;
     cluster.put(0, &name, "k", "v").await;
     cluster.put(1, &BucketName::default(), "k", "v").await;
     let default = BucketName::default();
     let refused = cluster.surely(default.clone(), drop_group(2)).await.expect_err("it is in use");
     assert_eq!(refused.reason, Reason::Changed);
-    assert!(refused.text().contains("b` lives") && refused.text().contains("move"), "{refused}");
+    assert!(
+        refused.text().contains("b` is in group 2") && refused.text().contains("move"),
+        "{refused}"
+    );
     for (group, wanted) in
         [(0, Reason::NotSupported), (1, Reason::NotSupported), (9, Reason::NotFound)]
     {
@@ -339,24 +342,24 @@ async fn a_group_without_buckets_ends_everywhere_and_its_number_is_never_given_a
     // One is away when it ends, and hears of it when it is back.
     cluster.stop(2).await;
     cluster.surely(default.clone(), drop_group(2)).await.expect("nothing lives there");
-    let ended = |cluster: &Cluster, which: usize| {
-        let here = cluster.node(which).router.locator.groups.get(GroupId(2)).is_some();
-        (!here && rows(cluster, which, 2) == 0).then_some(())
+    let ended = |cluster: &Cluster, nth: usize| {
+        let here = cluster.node(nth).router.locator.groups.get(GroupId(2)).is_some();
+        (!here && rows(cluster, nth, 2) == 0).then_some(())
     };
-    for which in [0, 1] {
-        wait("the end", || ended(&cluster, which)).await;
-        let status = cluster.node(which).status();
+    for nth in [0, 1] {
+        wait("the end", || ended(&cluster, nth)).await;
+        let status = cluster.node(nth).status();
         assert!(status.groups.iter().all(|group| group.id != GroupId(2)));
-        assert!(cluster.node(which).cluster().groups.iter().all(|group| group.group.0 != 2));
+        assert!(cluster.node(nth).cluster().groups.iter().all(|group| group.group.0 != 2));
     }
     cluster.start(2).await;
     wait("the end, later", || ended(&cluster, 2)).await;
     // The log still holds what it said: a start passes that by.
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
-    for which in 0..3 {
-        cluster.start(which).await;
+    for nth in 0..3 {
+        cluster.start(nth).await;
     }
     assert_eq!(cluster.get(2, &default, "k").await, Some(bytes("v")));
     assert_eq!(cluster.create(Some(3), &[]).await.group, GroupId(3), "a number is given once");
@@ -366,10 +369,10 @@ async fn a_group_without_buckets_ends_everywhere_and_its_number_is_never_given_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_end_that_is_cut_short_is_gone_on_with_at_the_next_start() {
+async fn interrupted_group_drop_completes_at_next_start() {
     let mut cluster = Cluster::new(1).await;
-    let made = cluster.create(None, &[]).await;
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", created.group).await;
     cluster.put(0, &name, "k", "v").await;
     let call = Call::Directory(DirectoryCall::DropBucket);
     cluster.surely(name, call).await.expect("gone");

@@ -5,7 +5,7 @@ use super::buckets::space_is_back;
 use super::cluster::{LOG_BYTES, collapse, large_values, received};
 use super::test_cluster::{GROUP, TestCluster, bucket, wait};
 use super::{Place, bytes as text};
-use base::request::{ExpireWhen, Expiry, Missing};
+use base::request::{ExpireWhen, Expiry, OnMissing};
 use base::{Body, BucketName, Call, DirectoryCall, Range, Read, Request, RetryId, Update};
 use bytes::Bytes;
 use replication::group::Group;
@@ -29,7 +29,7 @@ async fn take(group: &Group, updates: impl Iterator<Item = Update>) {
             outcome.expect("it goes");
             last = ticket.or(last);
         }
-        group.settled(last.expect("a value")).await.expect("it is decided");
+        group.wait_applied(last.expect("a value")).await.expect("it is decided");
     }
 }
 
@@ -46,27 +46,27 @@ fn set(number: u32) -> Update {
 }
 
 fn delete(number: u32) -> Update {
-    Update::Delete { key: key(number), missing: Missing::Skipped }
+    Update::Delete { key: key(number), missing: OnMissing::Skip }
 }
 
 /// Rows that range reads of a node walked over and returned so far.
-fn counts(cluster: &TestCluster, which: usize) -> (u64, u64) {
-    let trees = cluster.nodes[which].as_ref().expect("it runs").status.trees.statistics();
+fn counts(cluster: &TestCluster, nth: usize) -> (u64, u64) {
+    let trees = cluster.nodes[nth].as_ref().expect("it runs").status.trees.statistics();
     (trees.rows_walked, trees.rows_returned)
 }
 
 /// No more than two rows were walked for one that was given out since then, and some.
-fn is_bounded(cluster: &TestCluster, which: usize, since: (u64, u64), what: &str) {
-    let now = counts(cluster, which);
+fn is_bounded(cluster: &TestCluster, nth: usize, since: (u64, u64), what: &str) {
+    let now = counts(cluster, nth);
     let (walked, returned) = (now.0 - since.0, now.1 - since.1);
     assert!(walked <= 2 * returned + 500, "{what}: {walked} rows walked for {returned}");
 }
 
 /// Expiry hints that a node's store has.
-fn hints(cluster: &TestCluster, which: usize) -> usize {
+fn hints(cluster: &TestCluster, nth: usize) -> usize {
     let mut low = Vec::new();
     layout::space_key(GROUP, Space::Expiry, &mut low);
-    let trees = &cluster.nodes[which].as_ref().expect("it runs").status.trees;
+    let trees = &cluster.nodes[nth].as_ref().expect("it runs").status.trees;
     let rows = store::Chunk::read(&*trees.snapshot(), &low, None, usize::MAX).expect("it reads");
     rows.rows.len()
 }
@@ -98,22 +98,22 @@ async fn hand_over(cluster: &TestCluster) -> usize {
 }
 
 /// Learns in the background, which a test does not wait for.
-fn study(cluster: &TestCluster, which: usize) {
-    let trees = Arc::clone(&cluster.nodes[which].as_ref().expect("it runs").status.trees);
+fn study(cluster: &TestCluster, nth: usize) {
+    let trees = Arc::clone(&cluster.nodes[nth].as_ref().expect("it runs").status.trees);
     trees.compact().expect("it merges");
 }
 
 #[tokio::test]
-async fn a_sweep_costs_what_is_due_whoever_makes_it() {
+async fn expiry_sweep_cost_is_bounded_by_due_rows_at_any_master() {
     let mut cluster = TestCluster::with_long_lease(3, 3).await;
     for round in 0..3 {
         let master = match round {
             0 => cluster.master().await,
             1 => hand_over(&cluster).await,
             _ => {
-                for which in 0..3 {
-                    cluster.stop(which).await;
-                    cluster.start(which).await;
+                for nth in 0..3 {
+                    cluster.stop(nth).await;
+                    cluster.start(nth).await;
                 }
                 cluster.master().await
             }
@@ -128,13 +128,13 @@ async fn a_sweep_costs_what_is_due_whoever_makes_it() {
         let metrics = &cluster.nodes[master].as_ref().expect("it runs").router.metrics;
         assert!(metrics.expired.load(Ordering::Relaxed) >= u64::from(ROWS) / 2);
     }
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
 }
 
 #[tokio::test]
-async fn a_touch_or_a_delete_leaves_no_hint_behind() {
+async fn touched_or_deleted_row_leaves_no_stale_expiry_hint() {
     let mut cluster = TestCluster::new(1, 1).await;
     let group = cluster.group(cluster.master().await);
     take(&group, (0..ROWS).map(|number| set_for(number % 100, HOUR_MS + u64::from(number)))).await;
@@ -159,7 +159,7 @@ async fn a_touch_or_a_delete_leaves_no_hint_behind() {
 }
 
 #[tokio::test]
-async fn a_queue_and_a_count_cost_what_they_give_whoever_is_asked() {
+async fn queue_pop_and_key_count_cost_is_bounded_at_any_master() {
     let mut cluster = TestCluster::with_long_lease(3, 3).await;
     let master = cluster.master().await;
     let group = cluster.group(master);
@@ -189,17 +189,17 @@ async fn a_queue_and_a_count_cost_what_they_give_whoever_is_asked() {
         assert_eq!(count(&group), 100);
         is_bounded(&cluster, at, since, &format!("a count, round {round}"));
     }
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
 }
 
 #[tokio::test]
-async fn a_long_session_costs_no_more_than_a_short_one() {
+async fn session_cost_per_update_does_not_grow_with_its_length() {
     let mut cluster = TestCluster::new(1, 1).await;
     let group = cluster.group(cluster.master().await);
     let (ticket, session) = group.open_session(&bucket()).expect("it opens");
-    group.settled(ticket).await.expect("it is decided");
+    group.wait_applied(ticket).await.expect("it is decided");
     let since = counts(&cluster, 0);
     let mut last = None;
     for number in 1..=u64::from(ROWS) {
@@ -208,24 +208,24 @@ async fn a_long_session_costs_no_more_than_a_short_one() {
         outcome.expect("it goes");
         last = ticket.or(last);
         if number % TOGETHER as u64 == 0 {
-            group.settled(last.expect("a value")).await.expect("it is decided");
+            group.wait_applied(last.expect("a value")).await.expect("it is decided");
         }
     }
     is_bounded(&cluster, 0, since, "outcomes");
     let since = counts(&cluster, 0);
     let ticket = group.close_session(&bucket(), session).expect("it closes");
-    group.settled(ticket.expect("a value")).await.expect("it is decided");
+    group.wait_applied(ticket.expect("a value")).await.expect("it is decided");
     is_bounded(&cluster, 0, since, "the end of the session");
     let mut outcomes = Vec::new();
     layout::space_key(GROUP, Space::Outcome, &mut outcomes);
     let trees = &cluster.nodes[0].as_ref().expect("it runs").status.trees;
-    let left = store::Chunk::read(&*trees.snapshot(), &outcomes, None, usize::MAX);
-    assert!(left.expect("it reads").rows.is_empty(), "nothing is left of it");
+    let remaining = store::Chunk::read(&*trees.snapshot(), &outcomes, None, usize::MAX);
+    assert!(remaining.expect("it reads").rows.is_empty(), "nothing is left of it");
     cluster.stop(0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_took_a_snapshot_walks_over_nothing_that_went_before() {
+async fn reads_after_snapshot_walk_no_deleted_rows() {
     let mut cluster = TestCluster::with_long_lease_and_log(3, 3, LOG_BYTES).await;
     let master = cluster.master().await;
     let away = (master + 1) % 3;
@@ -245,13 +245,13 @@ async fn who_took_a_snapshot_walks_over_nothing_that_went_before() {
     is_bounded(&cluster, away, since, "the first");
     assert_eq!(count(&group), 140);
     is_bounded(&cluster, away, since, "a count");
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
 }
 
 #[tokio::test]
-async fn buckets_that_were_dropped_are_in_nobodys_way() {
+async fn dropped_buckets_do_not_slow_down_listing() {
     const BUCKETS: usize = 1_500;
     let place = Place::new();
     let node = place.start().await;
@@ -274,7 +274,7 @@ async fn buckets_that_were_dropped_are_in_nobodys_way() {
         let Body::Buckets(found) = direct("last", list).await else { panic!("a list") };
         assert!(found.iter().any(|bucket| bucket.name.to_string().contains("last")));
         assert!(found.len() < 10, "{} buckets are left", found.len());
-        assert!(node.router.directory.dropped().expect("readable").is_empty());
+        assert!(node.router.directory.dropped_buckets().expect("readable").is_empty());
     }
     let after = trees.statistics();
     let walked = after.rows_walked - before.rows_walked;

@@ -26,18 +26,18 @@ fn told(place: &Place) -> Vec<u64> {
 /// Stops the node once its directory holds only these incarnations.
 async fn stop_with(node: Node, place: &Place, numbers: &[u64]) {
     let file = place.path().join("LIVES");
-    let settled = || {
+    let applied = || {
         let text = std::fs::read_to_string(&file).ok()?;
         let here = |number: &u64| text.contains(&format!("life {number:016x} "));
         let all = text.matches("life ").count() == numbers.len() && numbers.iter().all(here);
         all.then_some(())
     };
-    wait("lives that are over are let go of", settled).await;
+    wait("lives that are over are let go of", applied).await;
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn the_last_life_of_a_member_that_was_let_in_is_on_record() {
+async fn latest_incarnation_of_admitted_member_is_recorded() {
     let (place, two) = (Place::new(), NodeId(2));
     let (node, _) = start(&place).await;
     ask(&node, add(2, "n2", Part::Learner)).await.expect("added");
@@ -69,18 +69,18 @@ async fn the_last_life_of_a_member_that_was_let_in_is_on_record() {
         "after a start, too"
     );
     ask(&node, remove("n2")).await.expect("it leaves");
-    node.router.directory.forget_member(two).await.expect("forgotten");
+    node.router.directory.remove_member(two).await.expect("forgotten");
     assert_eq!(node.router.locator.catalog.incarnation_id(two), None);
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_node_lets_go_of_lives_when_a_later_one_is_on_record_and_of_none_before() {
+async fn stored_incarnations_are_kept_until_a_later_record_exists() {
     let place = Place::new();
     let (node, _) = start(&place).await;
     stop_with(node, &place, &[1]).await;
-    let alone = NodeSettings { peers: None, ..settings(&place) };
-    Node::start(alone).await.expect("it starts").stop().await.expect("it stops");
+    let sole = NodeSettings { peers: None, ..settings(&place) };
+    Node::start(sole).await.expect("it starts").stop().await.expect("it stops");
     assert_eq!(told(&place), [1], "who speaks to nobody draws nothing");
     // Lives that nobody saw: as many as are told, and more.
     let data = DataDir::open(place.path()).expect("it is stopped");
@@ -100,7 +100,7 @@ async fn a_node_lets_go_of_lives_when_a_later_one_is_on_record_and_of_none_befor
 }
 
 #[tokio::test]
-async fn lives_of_a_checkpoint_are_counted_anew_and_on_record_of_who_is_alone() {
+async fn checkpoint_restarts_incarnation_count_of_a_sole_member() {
     let (place, target) = (Place::new(), Place::new());
     for _ in 0..3 {
         let (node, _) = start(&place).await;
@@ -126,11 +126,11 @@ async fn lives_of_a_checkpoint_are_counted_anew_and_on_record_of_who_is_alone() 
 }
 
 #[tokio::test]
-async fn an_old_copy_does_not_start_until_it_belongs_to_another_cluster() {
+async fn outdated_directory_copy_does_not_start_until_refounded() {
     let place = Place::new();
     start(&place).await.0.stop().await.expect("it stops");
     let data = DataDir::open(place.path()).expect("it is stopped");
-    data.note_outdated("so they said").expect("written");
+    data.mark_outdated("so they said").expect("written");
     drop(data);
     for _ in 0..2 {
         let refused = Node::start(settings(&place)).await.map(|_| ()).expect_err("it knows");
@@ -139,6 +139,6 @@ async fn an_old_copy_does_not_start_until_it_belongs_to_another_cluster() {
         assert!(refused.text().contains("so they said"), "{refused}");
     }
     let data = DataDir::open(place.path()).expect("it is stopped");
-    data.refound(&ClusterDescription::default()).expect("a new cluster");
-    assert_eq!(data.outdated().expect("looks"), None);
+    data.found_new_cluster(&ClusterDescription::default()).expect("a new cluster");
+    assert_eq!(data.outdated_reason().expect("looks"), None);
 }

@@ -1,11 +1,12 @@
 //! Small cases of log writer, maintenance, and a driver with its client as threads, in many
-//! interleavings: the product's own loops, of which one runs at a time (`sync/turns.rs`).
+//! interleavings: the product's own loops, of which one runs at a time
+//! (`sync/thread_scheduler.rs`).
 
 use super::truncation::Sole;
 use crate::flush::FlushStep;
-use base::mutants::break_on_thread;
+use base::mutants::activate_on_thread;
 use runtime::mutants::Mutant;
-use runtime::sync::{Turns, point};
+use runtime::sync::{ThreadScheduler, point};
 use runtime::world;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ const TURN_NS: u64 = 100_000;
 /// Sets the clock of this thread, and breaks a rule on it.
 fn begin(mutant: Option<Mutant>) {
     world::set_time(Some(NOW_NS));
-    break_on_thread(mutant);
+    activate_on_thread(mutant);
 }
 
 /// Values are written, decided and acknowledged while the log is truncated; then the process is
@@ -39,7 +40,7 @@ fn acknowledged_while_truncated(seed: u64, mutant: Option<Mutant>) -> Result<(),
         here();
         let log_writer = sole.node.housekeeper.disk.log_writer.clone();
         log_writer.run(writer, &sole.post).expect("a disk without faults");
-        log_writer.has_stopped();
+        log_writer.mark_stopped();
     };
     // A client with several values under way, and their driver.
     let driver = move || {
@@ -63,12 +64,12 @@ fn acknowledged_while_truncated(seed: u64, mutant: Option<Mutant>) -> Result<(),
         here();
         (0..seed % BEGINS_MAX).for_each(|_| point());
         let mut flush = sole.flush();
-        while flush.step().expect("memory") != FlushStep::Ended {
+        while flush.step().expect("memory") != FlushStep::Finished {
             point();
         }
         maintained.store(true, Ordering::Release);
     };
-    Turns::play(seed, vec![Box::new(log_writer), Box::new(driver), Box::new(maintenance)]);
+    ThreadScheduler::run(seed, vec![Box::new(log_writer), Box::new(driver), Box::new(maintenance)]);
     let found = sole.starts_again().map_err(|error| format!("a start fails: {error}"))?;
     let applied = sole.group.applied.index();
     if found == applied { Ok(()) } else { Err(format!("applied: {applied:?}, found: {found:?}")) }
@@ -100,7 +101,7 @@ fn read_while_applied(seed: u64, mutant: Option<Mutant>) -> Result<(), String> {
             point();
         }
     };
-    Turns::play(seed, vec![Box::new(driver), Box::new(reader)]);
+    ThreadScheduler::run(seed, vec![Box::new(driver), Box::new(reader)]);
     early.lock().expect("nobody panics").clone()
 }
 
@@ -126,7 +127,7 @@ fn notices(case: Case, mutant: Mutant) {
 
 fn clean_up() {
     world::set_time(None);
-    break_on_thread::<Mutant>(None);
+    activate_on_thread::<Mutant>(None);
 }
 
 #[test]
@@ -135,12 +136,12 @@ fn acknowledged_values_survive_truncation_in_every_interleaving() {
 }
 
 #[test]
-fn an_answer_names_no_index_before_a_row_that_it_shows() {
+fn answer_index_is_never_older_than_the_rows_returned() {
     holds(read_while_applied);
-    notices(read_while_applied, Mutant::IndexOfThePast);
+    notices(read_while_applied, Mutant::ReturnStaleIndex);
 }
 
 #[test]
-fn truncation_past_unprocessed_records_shows_in_some_interleaving() {
-    notices(acknowledged_while_truncated, Mutant::TruncatesUnprocessed);
+fn truncation_past_unprocessed_records_is_detected() {
+    notices(acknowledged_while_truncated, Mutant::TruncateUnprocessedRecords);
 }

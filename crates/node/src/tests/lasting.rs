@@ -12,7 +12,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_answered_is_there_after_the_process_dies_at_any_moment() {
+async fn acknowledged_writes_survive_process_kill() {
     let place = Place::new();
     let node = place.start().await;
     let copies = Place::new();
@@ -27,22 +27,22 @@ async fn what_was_answered_is_there_after_the_process_dies_at_any_moment() {
     }
     for round in 0..5 {
         let data = copies.path().join(round.to_string());
-        let left =
+        let remaining =
             Node::start(NodeSettings { data_dir: data, ..place.settings() }).await.expect("starts");
-        assert_eq!(left.status().incarnation, 2, "another life than the one that was killed");
+        assert_eq!(remaining.status().incarnation, 2, "another life than the one that was killed");
         for earlier in 0..=round {
             for number in [0, 1, 100, 199] {
                 let key = format!("{earlier}-{number}");
-                assert_eq!(get(&left, &key).await, Some(bytes(&key)), "{key} after {round}");
+                assert_eq!(get(&remaining, &key).await, Some(bytes(&key)), "{key} after {round}");
             }
         }
-        left.stop().await.expect("it stops");
+        remaining.stop().await.expect("it stops");
     }
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_second_process_is_refused_and_a_stopped_node_answers_no_more() {
+async fn second_process_is_refused_and_stopped_node_rejects_requests() {
     let place = Place::new();
     let node = place.start().await;
     assert_eq!(reason(Node::start(place.settings()).await.map(|_| ())), Reason::InUse);
@@ -55,7 +55,7 @@ async fn a_second_process_is_refused_and_a_stopped_node_answers_no_more() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_holds_everything_answered_before_it_and_starts_by_itself() {
+async fn checkpoint_holds_exactly_earlier_writes_and_starts() {
     let (place, target) = (Place::new(), Place::new());
     let node = place.start().await;
     for number in 0..100 {
@@ -74,7 +74,7 @@ async fn a_checkpoint_holds_everything_answered_before_it_and_starts_by_itself()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_collapses_by_itself_and_nothing_is_lost_by_it() {
+async fn log_collapses_to_its_limit_without_losing_rows() {
     let place = Place::new();
     let settings = NodeSettings { log_bytes_max: 8 << 20, ..place.settings() };
     let node = Node::start(settings.clone()).await.expect("it starts");

@@ -11,12 +11,12 @@ use std::task::{Context, Poll, Waker};
 const NOW_NS: u64 = 1_000_000_000_000;
 
 fn time_passes(ms: u64) {
-    world::set_time(Some(world::thread_time().unwrap_or(NOW_NS) + ms * 1_000_000));
+    world::set_time(Some(world::simulated_time().unwrap_or(NOW_NS) + ms * 1_000_000));
 }
 
 /// Result of a ticket now: `None` while it waits, then done or the reason why not.
 fn told(sole: &Sole, ticket: Ticket) -> Option<Result<(), Reason>> {
-    let answer = pin!(sole.group.settled(ticket));
+    let answer = pin!(sole.group.wait_applied(ticket));
     match answer.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer.map_err(|error| error.reason)),
         Poll::Pending => None,
@@ -25,7 +25,7 @@ fn told(sole: &Sole, ticket: Ticket) -> Option<Result<(), Reason>> {
 
 /// A sole node's disk hangs, and no other member could lead instead.
 #[test]
-fn what_is_not_written_in_time_is_told_though_it_may_happen_yet() {
+fn update_on_hung_disk_times_out_and_may_still_apply() {
     time_passes(0);
     let (sole, mut writer) = Sole::new();
     sole.begin(&mut writer);

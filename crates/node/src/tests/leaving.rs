@@ -45,8 +45,8 @@ impl Writers {
     /// Waits until so many more requests are answered.
     async fn answers(&self, count: u64) {
         let upto = self.answered.load(Ordering::Acquire) + count;
-        let there = || (self.answered.load(Ordering::Acquire) >= upto).then_some(());
-        wait("answers", there).await;
+        let is_present = || (self.answered.load(Ordering::Acquire) >= upto).then_some(());
+        wait("answers", is_present).await;
     }
 
     /// Returns each key with the value written last.
@@ -61,7 +61,7 @@ impl Writers {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_stops_leaves_nobody_in_doubt() {
+async fn stopping_master_leaves_no_write_in_doubt() {
     let mut cluster = Cluster::new(3).await;
     for round in 0..3 {
         let leaving = cluster.master(1).await;
@@ -72,7 +72,7 @@ async fn a_master_that_stops_leaves_nobody_in_doubt() {
         own.answers(40).await;
         cluster.node(leaving).step_down().await;
         let group = cluster.group(leaving, 1);
-        let master = group.leadership.standing().borrow().master;
+        let master = group.leadership.subscribe().borrow().master;
         assert!(
             !leads(&group)
                 && master.is_some_and(|it| it != cluster.node(leaving).cluster.links.node)
@@ -94,7 +94,7 @@ async fn a_master_that_stops_leaves_nobody_in_doubt() {
 }
 
 #[tokio::test]
-async fn who_has_nobody_to_hand_over_to_goes_on_until_the_stop() {
+async fn sole_node_keeps_serving_after_step_down() {
     let place = Place::new();
     let node = Node::start(place.settings()).await.expect("it starts");
     node.step_down().await;
@@ -104,11 +104,11 @@ async fn who_has_nobody_to_hand_over_to_goes_on_until_the_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_majority_stepping_down_ends_all_the_same() {
+async fn step_down_without_majority_ends_in_bounded_time() {
     let mut cluster = Cluster::new(3).await;
     let last = cluster.master(1).await;
-    for which in (0..3).filter(|which| *which != last) {
-        cluster.stop(which).await;
+    for nth in (0..3).filter(|nth| *nth != last) {
+        cluster.stop(nth).await;
     }
     let (node, call) = (cluster.node(last).clone(), Call::Update(set("k", "v")));
     let undecided = tokio::spawn(async move { ask(&node, &BucketName::default(), call).await });

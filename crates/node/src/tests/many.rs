@@ -2,7 +2,7 @@
 
 use super::test_cluster::{own_address, wait};
 use super::{Place, bytes, request};
-use crate::{Joining, Node, NodeSettings, PeerPlace};
+use crate::{Node, NodeSettings, PeerAddresses, PendingJoin};
 use base::{
     Body, BucketDescription, BucketId, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part,
     Placement, Properties, Read, ReadLevel, Reply, Request, Result,
@@ -50,23 +50,23 @@ impl Cluster {
 
     /// Adds a node with this part, and waits for its votes.
     pub(crate) async fn join_as(&mut self, part: Part) -> usize {
-        let which = self.admit(part).await;
-        self.start(which).await;
-        let voters = || [0, 1].map(|group| self.group(which, group).configuration());
+        let nth = self.admit(part).await;
+        self.start(nth).await;
+        let voters = || [0, 1].map(|group| self.group(nth, group).configuration());
         let part = |node: &Node| node.cluster.links.node;
-        let own = part(self.node(which));
-        wait("its votes", || voters().iter().all(|found| found.votes(own)).then_some(())).await;
-        which
+        let own = part(self.node(nth));
+        wait("its votes", || voters().iter().all(|found| found.is_voter(own)).then_some(())).await;
+        nth
     }
 
     /// Adds a node to the cluster, and does not start it.
     pub(crate) async fn admit(&mut self, part: Part) -> usize {
-        let which = self.places.len();
+        let nth = self.places.len();
         self.addresses.push(own_address());
         self.places.push(Place::new());
         self.nodes.push(None);
-        if which > 0 {
-            let joining = Joining::begin(&self.settings(which), part).expect("a directory");
+        if nth > 0 {
+            let joining = PendingJoin::open(&self.settings(nth), part).expect("a directory");
             let joining = joining.expect("a fresh one");
             let (known, secret) = match self.directory(joining.call()).await.body {
                 Body::Joined(known, secret) => (known, Some(secret)),
@@ -75,14 +75,14 @@ impl Cluster {
             };
             joining.finish(&known, secret.as_ref()).expect("it joins");
         }
-        which
+        nth
     }
 
     pub(crate) fn settings(&self, which: usize) -> NodeSettings {
         let listen = self.addresses[which];
         NodeSettings {
             name: format!("n{which}"),
-            peers: Some(PeerPlace { listen, advertise: listen.to_string() }),
+            peers: Some(PeerAddresses { listen, advertise: listen.to_string() }),
             client_address: "127.0.0.1:7711".into(),
             log_bytes_max: self.log_bytes_max,
             ring_grace_ms: 300,
@@ -91,21 +91,21 @@ impl Cluster {
         }
     }
 
-    pub(crate) async fn start(&mut self, which: usize) {
-        let node = Node::start(self.settings(which)).await.expect("it starts");
-        self.nodes[which] = Some(node);
+    pub(crate) async fn start(&mut self, nth: usize) {
+        let node = Node::start(self.settings(nth)).await.expect("it starts");
+        self.nodes[nth] = Some(node);
     }
 
-    pub(crate) async fn stop(&mut self, which: usize) {
-        self.nodes[which].take().expect("it runs").stop().await.expect("it stops");
+    pub(crate) async fn stop(&mut self, nth: usize) {
+        self.nodes[nth].take().expect("it runs").stop().await.expect("it stops");
     }
 
-    pub(crate) fn node(&self, which: usize) -> &Node {
-        self.nodes[which].as_ref().expect("it runs")
+    pub(crate) fn node(&self, nth: usize) -> &Node {
+        self.nodes[nth].as_ref().expect("it runs")
     }
 
-    pub(crate) fn group(&self, which: usize, group: u32) -> Arc<Group> {
-        self.node(which).router.locator.groups.find(GroupId(group)).expect("it is here")
+    pub(crate) fn group(&self, nth: usize, group: u32) -> Arc<Group> {
+        self.node(nth).router.locator.groups.find(GroupId(group)).expect("it is here")
     }
 
     /// Calls the directory until it answers, whichever node is its master.
@@ -152,19 +152,20 @@ impl Cluster {
         let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
         let place = set(bucket_key(&name), write_bucket(&bucket));
         let (ticket, ..) = master.submit(&rows, &place, None).expect("it is master");
-        master.settled(ticket.expect("a put is a value")).await.expect("placed");
-        let there = |node: &Node| {
+        master.wait_applied(ticket.expect("a put is a value")).await.expect("placed");
+        let is_present = |node: &Node| {
             node.router.locator.catalog.find(&name).is_some_and(|bucket| bucket.group == group)
         };
-        wait("the bucket's place", || self.nodes.iter().flatten().all(there).then_some(())).await;
+        wait("the bucket's place", || self.nodes.iter().flatten().all(is_present).then_some(()))
+            .await;
         name
     }
 
     /// Puts by one node.
-    pub(crate) async fn put(&self, which: usize, bucket: &BucketName, key: &str, value: &str) {
+    pub(crate) async fn put(&self, nth: usize, bucket: &BucketName, key: &str, value: &str) {
         let call = Call::Update(super::set(key, value));
         loop {
-            match ask(self.node(which), bucket, call.clone()).await {
+            match ask(self.node(nth), bucket, call.clone()).await {
                 Err(error) if error.kind() == base::Kind::Unavailable => {}
                 Err(error) if error.kind() == base::Kind::Unknown => {} // Twice does no harm.
                 answer => return drop(answer.expect("it goes")),
@@ -173,10 +174,10 @@ impl Cluster {
     }
 
     /// Reads a key consistently through one node. `None`: it is absent.
-    pub(crate) async fn get(&self, which: usize, bucket: &BucketName, key: &str) -> Option<Bytes> {
+    pub(crate) async fn get(&self, nth: usize, bucket: &BucketName, key: &str) -> Option<Bytes> {
         let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
         loop {
-            match ask(self.node(which), bucket, call.clone()).await {
+            match ask(self.node(nth), bucket, call.clone()).await {
                 Err(error) if error.kind() == base::Kind::Unavailable => {}
                 answer => match answer.expect("it goes").body {
                     Body::Row(row) => return row.map(|row| row.value),
@@ -189,9 +190,9 @@ impl Cluster {
     /// Waits until one of the running nodes is master of a group.
     pub(crate) async fn master(&self, group: u32) -> usize {
         wait("a master", || {
-            let running = (0..self.nodes.len()).filter(|which| self.nodes[*which].is_some());
-            running.into_iter().find(|which| {
-                let group = self.node(*which).router.locator.groups.get(GroupId(group));
+            let running = (0..self.nodes.len()).filter(|nth| self.nodes[*nth].is_some());
+            running.into_iter().find(|nth| {
+                let group = self.node(*nth).router.locator.groups.get(GroupId(group));
                 group.is_some_and(|group| leads(&group))
             })
         })

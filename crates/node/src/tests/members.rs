@@ -2,7 +2,7 @@
 
 use super::test_cluster::wait;
 use super::{Place, reason};
-use crate::{Node, NodeSettings, PeerPlace};
+use crate::{Node, NodeSettings, PeerAddresses};
 use base::limits::GROUP_MEMBERS_MAX;
 use base::{
     Body, BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, Error, GroupId,
@@ -43,7 +43,7 @@ fn set_part(name: &str, part: Option<Part>, group: Option<u32>) -> ClusterCall {
 
 pub(super) fn settings(place: &Place) -> NodeSettings {
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let peers = Some(PeerPlace { listen, advertise: "127.0.0.1:7712".into() });
+    let peers = Some(PeerAddresses { listen, advertise: "127.0.0.1:7712".into() });
     NodeSettings {
         peers,
         client_address: "127.0.0.1:7711".into(),
@@ -56,9 +56,10 @@ pub(super) fn settings(place: &Place) -> NodeSettings {
 
 pub(super) async fn start(place: &Place) -> (Node, u64) {
     let node = Node::start(settings(place)).await.expect("it starts");
-    let (own, life) = (node.status().node, node.status().incarnation);
-    let recorded =
-        || node.router.locator.catalog.member(own).is_some_and(|own| own.incarnation == life);
+    let (own, incarnation) = (node.status().node, node.status().incarnation);
+    let recorded = || {
+        node.router.locator.catalog.member(own).is_some_and(|own| own.incarnation == incarnation)
+    };
     wait("its life on record", || recorded().then_some(())).await;
     (node, own.0)
 }
@@ -81,13 +82,13 @@ fn parts(parts: &[(&str, Part)]) -> Vec<(String, Part)> {
 }
 
 #[tokio::test]
-async fn a_founder_stands_alone_in_its_groups_and_goes_on_doing_so() {
+async fn founder_is_sole_voter_of_its_groups_across_restart() {
     let place = Place::new();
     let (node, own) = start(&place).await;
     let first = described(&node).await;
     assert_eq!((first.founder, first.lease_ms), (NodeId(own), 600));
     assert_eq!(first.cluster, node.status().cluster);
-    let alone = MemberDescription {
+    let sole = MemberDescription {
         peer: "127.0.0.1:7712".into(),
         client: "127.0.0.1:7711".into(),
         incarnation: 0,
@@ -95,7 +96,7 @@ async fn a_founder_stands_alone_in_its_groups_and_goes_on_doing_so() {
     };
     let unlived =
         |member: &MemberDescription| MemberDescription { incarnation: 0, ..member.clone() };
-    assert_eq!(first.members.iter().map(unlived).collect::<Vec<_>>(), [alone]);
+    assert_eq!(first.members.iter().map(unlived).collect::<Vec<_>>(), [sole]);
     for group in [0, 1] {
         assert_eq!(placed(&first, group), parts(&[("node1", Part::Voter)]));
     }
@@ -111,7 +112,7 @@ async fn a_founder_stands_alone_in_its_groups_and_goes_on_doing_so() {
 }
 
 #[tokio::test]
-async fn members_are_added_once_under_names_of_their_own() {
+async fn members_are_added_once_under_unique_names() {
     let place = Place::new();
     let (node, _) = start(&place).await;
     let Ok(Body::Joined(told, _)) = ask(&node, add(2, "n2", Part::Voter)).await else {
@@ -121,8 +122,8 @@ async fn members_are_added_once_under_names_of_their_own() {
     let told_of = |node| told.members.iter().find(|known| known.node == NodeId(node));
     let incarnations = told_of(2).map(|known| known.incarnation);
     assert_eq!(incarnations, Some(0), "no life is on record before it is seen");
-    let wanted = parts(&[("n2", Part::Voter), ("node1", Part::Voter)]);
-    assert_eq!(placed(&told, 0), wanted);
+    let expected = parts(&[("n2", Part::Voter), ("node1", Part::Voter)]);
+    assert_eq!(placed(&told, 0), expected);
     assert_eq!(*node.router.locator.catalog.cluster(), *told, "the catalog follows");
     let Ok(Body::Joined(again, _)) = ask(&node, add(2, "n2", Part::Voter)).await else {
         // As it was asked before: it may have missed the answer.
@@ -141,7 +142,7 @@ async fn members_are_added_once_under_names_of_their_own() {
     };
     ask(&node, moved).await.expect("moved");
     assert_eq!(described(&node).await.members[1].peer, "[::1]:3");
-    for (call, wanted) in [
+    for (call, expected) in [
         (add(4, "bad name", Part::Voter), Reason::Malformed),
         (
             ClusterCall::AddMember { member: member(4, "n4"), part: Part::Voter, lease_ms: 2_000 },
@@ -157,13 +158,13 @@ async fn members_are_added_once_under_names_of_their_own() {
             Reason::NotFound,
         ),
     ] {
-        assert_eq!(reason(ask(&node, call.clone()).await), wanted, "{call:?}");
+        assert_eq!(reason(ask(&node, call.clone()).await), expected, "{call:?}");
     }
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_node_without_an_address_for_others_takes_no_members() {
+async fn node_without_peer_address_refuses_new_members() {
     let place = Place::new();
     let node = place.start().await;
     let refused = ask(&node, add(2, "n2", Part::Voter)).await.expect_err("nobody reaches it");
@@ -172,7 +173,7 @@ async fn a_node_without_an_address_for_others_takes_no_members() {
 }
 
 #[tokio::test]
-async fn parts_and_places_are_set_and_a_group_always_has_a_voter() {
+async fn group_parts_and_placement_change_and_last_voter_is_kept() {
     let place = Place::new();
     let (node, _) = start(&place).await;
     ask(&node, add(2, "n2", Part::Learner)).await.expect("added");
@@ -183,12 +184,12 @@ async fn parts_and_places_are_set_and_a_group_always_has_a_voter() {
     let known = described(&node).await;
     assert!(placed(&known, 0).contains(&("n2".to_string(), Part::Learner)));
     assert!(placed(&known, 1).contains(&("n2".to_string(), Part::Voter)));
-    let alone =
+    let sole =
         ClusterCall::PlaceGroup { group: GroupId(1), members: parts(&[("n2", Part::Voter)]) };
-    ask(&node, alone).await.expect("placed");
+    ask(&node, sole).await.expect("placed");
     assert_eq!(placed(&described(&node).await, 1), parts(&[("n2", Part::Voter)]));
     let twice = parts(&[("n2", Part::Voter), ("n2", Part::Learner)]);
-    for (call, wanted) in [
+    for (call, expected) in [
         (ClusterCall::PlaceGroup { group: GroupId(1), members: twice }, Reason::Malformed),
         (ClusterCall::PlaceGroup { group: GroupId(1), members: Vec::new() }, Reason::Changed),
         (ClusterCall::PlaceGroup { group: GroupId(9), members: Vec::new() }, Reason::NotFound),
@@ -196,7 +197,7 @@ async fn parts_and_places_are_set_and_a_group_always_has_a_voter() {
         (set_part("n2", None, Some(9)), Reason::NotFound),
         (set_part("n2", Some(Part::Witness), None), Reason::NotSupported),
     ] {
-        assert_eq!(reason(ask(&node, call.clone()).await), wanted, "{call:?}");
+        assert_eq!(reason(ask(&node, call.clone()).await), expected, "{call:?}");
     }
     for number in 3..=8 {
         ask(&node, add(number, &format!("n{number}"), Part::Voter)).await.expect("added");
@@ -221,7 +222,7 @@ fn replace(name: &str, by: Option<&str>) -> ClusterCall {
 /// While a group goes from one configuration to the next it has no master for a moment.
 async fn forget(node: &Node, member: u64) -> Result<()> {
     loop {
-        match node.router.directory.forget_member(NodeId(member)).await {
+        match node.router.directory.remove_member(NodeId(member)).await {
             Err(error) if error.reason == Reason::NotMaster => tokio::task::yield_now().await,
             done => return done,
         }
@@ -229,7 +230,7 @@ async fn forget(node: &Node, member: u64) -> Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_is_removed_leaves_first_and_does_not_come_back() {
+async fn removed_member_stays_leaving_until_forgotten_and_can_not_return() {
     let place = Place::new();
     let (node, _) = start(&place).await;
     ask(&node, add(2, "n2", Part::Voter)).await.expect("added");
@@ -254,7 +255,7 @@ async fn whoever_is_removed_leaves_first_and_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn a_place_is_taken_by_a_fresh_node_of_the_name_or_by_another_member() {
+async fn replaced_member_is_succeeded_by_fresh_namesake_or_other_member() {
     let place = Place::new();
     let (node, _) = start(&place).await;
     ask(&node, add(2, "n2", Part::Voter)).await.expect("added");
@@ -279,7 +280,7 @@ async fn a_place_is_taken_by_a_fresh_node_of_the_name_or_by_another_member() {
 }
 
 #[tokio::test]
-async fn a_group_ends_at_its_members() {
+async fn member_beyond_group_limit_is_refused() {
     let place = Place::new();
     let (node, _) = start(&place).await;
     for number in 2..=GROUP_MEMBERS_MAX as u64 {
@@ -292,7 +293,7 @@ async fn a_group_ends_at_its_members() {
 }
 
 #[tokio::test]
-async fn who_is_alone_chooses_its_lease_and_who_has_others_does_not() {
+async fn sole_node_may_change_its_lease_and_a_member_may_not() {
     let place = Place::new();
     let (node, _) = start(&place).await;
     node.stop().await.expect("it stops");
@@ -319,7 +320,7 @@ async fn who_is_alone_chooses_its_lease_and_who_has_others_does_not() {
 }
 
 #[tokio::test]
-async fn a_witness_is_one_for_life_and_every_majority_holds_the_data() {
+async fn witness_keeps_its_part_and_every_majority_holds_data() {
     let place = Place::new();
     let (node, _) = start(&place).await;
     let (voter, witness) = (Part::Voter, Part::Witness);
@@ -334,7 +335,7 @@ async fn a_witness_is_one_for_life_and_every_majority_holds_the_data() {
         group: GroupId(group),
         members: parts(members),
     };
-    for (call, wanted) in [
+    for (call, expected) in [
         (set_part("w", Some(voter), None), Reason::NotSupported),
         (set_part("w", Some(Part::Learner), Some(1)), Reason::NotSupported),
         (set_part("n2", Some(witness), None), Reason::NotSupported),
@@ -344,7 +345,7 @@ async fn a_witness_is_one_for_life_and_every_majority_holds_the_data() {
         (placing(0, &[("node1", voter), ("n2", voter)]), Reason::NotSupported),
         (placing(1, &[("w", witness)]), Reason::Changed),
     ] {
-        assert_eq!(reason(ask(&node, call.clone()).await), wanted, "{call:?}");
+        assert_eq!(reason(ask(&node, call.clone()).await), expected, "{call:?}");
     }
     ask(&node, set_part("w", None, Some(1))).await.expect("of another group it may be none");
     ask(&node, set_part("w", Some(witness), Some(1))).await.expect("and again");
@@ -357,13 +358,13 @@ async fn a_witness_is_one_for_life_and_every_majority_holds_the_data() {
     assert!(placed(&described(&node).await, 1).contains(&("w2".to_string(), voter)));
     ask(&node, replace("n2", Some("w"))).await.expect("at once");
     let known = described(&node).await;
-    let left = parts(&[("node1", voter), ("w", witness), ("w2", voter)]);
+    let remaining = parts(&[("node1", voter), ("w", witness), ("w2", voter)]);
     let mut found = placed(&known, 1);
     found.sort();
     assert_eq!(found, {
-        let mut left = left;
-        left.sort();
-        left
+        let mut remaining = remaining;
+        remaining.sort();
+        remaining
     });
     node.stop().await.expect("it stops");
 }

@@ -2,7 +2,7 @@
 //! and a log that can't be vouched for is refused.
 
 use super::{Place, bytes, set, update};
-use crate::housekeeping::Statements;
+use crate::housekeeping::LogHeadRequests;
 use crate::recovery::{Recovered, recover};
 use crate::{LogRepair, NodeSettings};
 use base::{
@@ -65,11 +65,11 @@ fn copied(from: &Path, to: &Path) {
 }
 
 fn log_of(data: &Path) -> (Log, store::Replay) {
-    let opened = free(|| DataDir::open(data).map_err(crate::recovery::unusable));
+    let opened = free(|| DataDir::open(data).map_err(crate::recovery::data_dir_error));
     let directory = opened.expect("it opens");
     let disk = Arc::new(FileDisk::open(&directory.path.join("log")).expect("a disk"));
     let settings =
-        LogSettings { segment_bytes: 1 << 20, id: directory.node, ..LogSettings::default() };
+        LogSettings { segment_bytes: 1 << 20, log_id: directory.node, ..LogSettings::default() };
     Log::open(disk, settings).expect("it is sound")
 }
 
@@ -108,7 +108,7 @@ async fn written(place: &Place, to: &Path, with_available: bool) -> u64 {
         }
         if number == 50 {
             stated = node.housekeeper.disk.log_writer.end().0;
-            node.housekeeper.state_again(&mut Statements::default());
+            node.housekeeper.request_log_heads(&mut LogHeadRequests::default());
             update(&node, set("after", "it")).await.expect("a set");
         }
     }
@@ -131,7 +131,7 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
     let file = harmed.join("log").join(segment.file_name().expect("a name"));
     // What nothing durable follows looks like a torn tail.
     let upto = used - 1_500;
-    let (mut mended, mut refused) = (0, 0);
+    let (mut repaired, mut refused) = (0, 0);
     for (at, length) in (4_096..upto).step_by(331).zip([1, 1, 700].into_iter().cycle()) {
         copied(&sound, &harmed);
         let mut log = std::fs::read(&file).expect("ours");
@@ -140,7 +140,7 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
         std::fs::write(&file, log).expect("ours");
         let damage = free(|| recover(&settings(&harmed), None)).err().expect("it is found");
         assert_eq!(damage.reason, Reason::Corrupt, "{at}: {damage}");
-        let mut mending = match free(|| LogRepair::look(&settings(&harmed))) {
+        let mut mending = match free(|| LogRepair::scan(&settings(&harmed))) {
             Ok(mending) => mending,
             Err(error) => {
                 assert_eq!(error.reason, Reason::Corrupt, "{at}: {error}");
@@ -150,31 +150,31 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
                 continue;
             }
         };
-        assert!(mending.places().contains("at byte"), "{}", mending.places());
-        if mending.values() > 0 {
-            let lacks = free(|| mending.mend(&settings(&harmed))).expect_err("a value lacks");
+        assert!(mending.damaged_places().contains("at byte"), "{}", mending.damaged_places());
+        if mending.lost_entries() > 0 {
+            let lacks = free(|| mending.repair(&settings(&harmed))).expect_err("a value lacks");
             assert_eq!(lacks.reason, Reason::Corrupt);
         }
-        while let Some(lost) = mending.next() {
-            mending.take(lost, values[&lost].clone()).expect("little is lost");
+        while let Some(lost) = mending.next_missing() {
+            mending.add_entry(lost, values[&lost].clone()).expect("little is lost");
         }
-        free(|| mending.mend(&settings(&harmed))).expect("it is mended");
+        free(|| mending.repair(&settings(&harmed))).expect("it is mended");
         let recovered = free(|| recover(&settings(&harmed), None)).expect("it is sound");
         assert_eq!(Found::of(&recovered), expected, "damage at {at}");
-        mended += 1;
+        repaired += 1;
     }
-    (mended, refused)
+    (repaired, refused)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_before_the_last_statement_is_mended_wherever_it_is() {
+async fn log_damage_before_last_statement_is_repaired_anywhere() {
     let (mended, refused) = damaged_everywhere(false).await;
     println!("{mended} mended, {refused} refused");
     assert!(mended > 60 && refused > 0, "{mended} {refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_batch_of_the_vnodes_is_never_passed_over() {
+async fn log_repair_never_skips_a_lost_vnode_batch() {
     let (mended, refused) = damaged_everywhere(true).await;
     println!("{mended} mended, {refused} refused");
     assert!(mended > 50 && refused > 10, "{mended} {refused}");

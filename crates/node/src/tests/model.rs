@@ -2,7 +2,7 @@
 
 use super::{Place, read, update};
 use base::range::{Bound, Direction};
-use base::request::{Expiry, Missing, Steps, When};
+use base::request::{Expiry, OnMissing, SequenceMode, When};
 use base::{Body, Error, Outcome, Range, Read, Reason, Result, Update};
 use bytes::Bytes;
 use rand::rngs::StdRng;
@@ -11,72 +11,77 @@ use std::collections::BTreeMap;
 
 type Map = BTreeMap<Bytes, Bytes>;
 
-fn key(dice: &mut StdRng) -> Bytes {
+fn key(rng: &mut StdRng) -> Bytes {
     let keys: [&'static [u8]; 9] = [b"", b"a", b"ab", b"abc", b"b", b"b\xff", b"\xff", b"\0", b"c"];
-    Bytes::from_static(keys[dice.random_range(0..keys.len())])
+    Bytes::from_static(keys[rng.random_range(0..keys.len())])
 }
 
-fn value(dice: &mut StdRng) -> Bytes {
-    match dice.random_range(0..4) {
-        0 => Bytes::from(dice.random_range(-20..20).to_string()),
+fn value(rng: &mut StdRng) -> Bytes {
+    match rng.random_range(0..4) {
+        0 => Bytes::from(rng.random_range(-20..20).to_string()),
         1 => Bytes::new(),
-        2 => Bytes::from(vec![b'x'; dice.random_range(0..300)]),
+        2 => Bytes::from(vec![b'x'; rng.random_range(0..300)]),
         _ => Bytes::from_static(b"v"),
     }
 }
 
-fn maybe(dice: &mut StdRng, map: &Map, key: &Bytes) -> Option<Bytes> {
-    match dice.random_range(0..3) {
+fn maybe(rng: &mut StdRng, map: &Map, key: &Bytes) -> Option<Bytes> {
+    match rng.random_range(0..3) {
         0 => None,
         1 => map.get(key).cloned(),
-        _ => Some(value(dice)),
+        _ => Some(value(rng)),
     }
 }
 
-fn random(dice: &mut StdRng, map: &Map, depth: u32) -> Update {
-    let (k, v) = (key(dice), value(dice));
-    match dice.random_range(0..if depth < 3 { 19 } else { 17 }) {
+fn random(rng: &mut StdRng, map: &Map, depth: u32) -> Update {
+    let (k, v) = (key(rng), value(rng));
+    match rng.random_range(0..if depth < 3 { 19 } else { 17 }) {
         0 | 1 => Update::Set { key: k, value: v, expiry: Expiry::Default },
-        2 => Update::Delete { key: k, missing: Missing::Fails },
-        3 => Update::Delete { key: k, missing: Missing::Skipped },
+        2 => Update::Delete { key: k, missing: OnMissing::Fail },
+        3 => Update::Delete { key: k, missing: OnMissing::Skip },
         4 => {
-            let (expected, wanted) = (maybe(dice, map, &k), maybe(dice, map, &k));
+            let (expected, wanted) = (maybe(rng, map, &k), maybe(rng, map, &k));
             Update::TestAndSet { key: k, expected, wanted }
         }
-        5 => Update::Replace { wanted: maybe(dice, map, &k), key: k },
+        5 => Update::Replace { wanted: maybe(rng, map, &k), key: k },
         6 => Update::Confirm { key: k, value: v },
-        7 => Update::Assert { expected: maybe(dice, map, &k), key: k },
+        7 => Update::Assert { expected: maybe(rng, map, &k), key: k },
         8 => Update::AssertExists { key: k },
         9 => {
             let under = map.keys().filter(|key| key.starts_with(&k)).cloned();
             let mut keys: Vec<_> = under.rev().collect();
-            if dice.random_range(0..4) == 0 {
-                keys.push(key(dice));
+            if rng.random_range(0..4) == 0 {
+                keys.push(key(rng));
             }
             Update::AssertRange { prefix: k, keys }
         }
         10 => Update::DeletePrefix { prefix: k },
-        11 => Update::Add { key: k, delta: dice.random_range(-5..5) },
+        11 => Update::Add { key: k, delta: rng.random_range(-5..5) },
         12 => Update::Append { key: k, value: v },
-        13 => Update::SetRange { key: k, offset: dice.random_range(0..20), value: v },
-        14 => Update::Rename { from: k, to: key(dice), when: when(dice) },
-        15 => Update::Copy { from: k, to: key(dice), when: when(dice) },
+        13 => Update::SetRange { key: k, offset: rng.random_range(0..20), value: v },
+        14 => Update::Rename { from: k, to: key(rng), when: when(rng) },
+        15 => Update::Copy { from: k, to: key(rng), when: when(rng) },
         16 => {
-            let when = if dice.random() { When::Absent } else { When::Present };
+            let when = if rng.random() { When::Absent } else { When::Present };
             Update::SetIf { key: k, value: v, expiry: Expiry::Default, when }
         }
         _ => {
-            let count = dice.random_range(0..6);
-            let steps = (0..count).map(|_| random(dice, map, depth + 1)).collect();
-            let modes = [Steps::AllOrNothing, Steps::Synced, Steps::EachAlone, Steps::Batch];
-            let mode = modes[dice.random_range(0..modes.len())];
+            let count = rng.random_range(0..6);
+            let steps = (0..count).map(|_| random(rng, map, depth + 1)).collect();
+            let modes = [
+                SequenceMode::AllOrNothing,
+                SequenceMode::Synced,
+                SequenceMode::EachAlone,
+                SequenceMode::Batch,
+            ];
+            let mode = modes[rng.random_range(0..modes.len())];
             Update::Sequence { steps, mode }
         }
     }
 }
 
-fn when(dice: &mut StdRng) -> When {
-    if dice.random() { When::Absent } else { When::Always }
+fn when(rng: &mut StdRng) -> When {
+    if rng.random() { When::Absent } else { When::Always }
 }
 
 /// Applies an update to the model, as plainly as possible.
@@ -91,7 +96,7 @@ fn twin(map: &mut Map, update: &Update) -> Result<Outcome> {
             Ok(Outcome::Done)
         }
         Update::Delete { key, missing } => match (map.remove(key).is_some(), missing) {
-            (false, Missing::Fails) => Err(Error::key(Reason::NotFound, key)),
+            (false, OnMissing::Fail) => Err(Error::key(Reason::NotFound, key)),
             (existed, _) => Ok(Outcome::Existed(existed)),
         },
         Update::TestAndSet { key, expected, wanted } => {
@@ -186,13 +191,13 @@ fn assertion_twin(map: &Map, update: &Update) -> Result<Outcome> {
     }
 }
 
-fn sequence_twin(map: &mut Map, steps: &[Update], mode: Steps) -> Result<Outcome> {
+fn sequence_twin(map: &mut Map, steps: &[Update], mode: SequenceMode) -> Result<Outcome> {
     let (before, mut outcomes) = (map.clone(), Vec::new());
     for step in steps {
         let so_far = map.clone();
         let outcome = twin(map, step);
         let nested = matches!(step, Update::Sequence { .. });
-        let fatal = matches!(&outcome, Err(error) if mode != Steps::EachAlone
+        let fatal = matches!(&outcome, Err(error) if mode != SequenceMode::EachAlone
             || error.reason == Reason::AssertionFailed && !nested);
         if fatal {
             *map = before;
@@ -220,15 +225,15 @@ fn plain(outcome: Result<Outcome>) -> std::result::Result<Outcome, Reason> {
     })
 }
 
-async fn same_rows(node: &crate::Node, map: &Map, dice: &mut StdRng) {
-    let bound = |dice: &mut StdRng| match dice.random_range(0..3) {
+async fn same_rows(node: &crate::Node, map: &Map, rng: &mut StdRng) {
+    let bound = |rng: &mut StdRng| match rng.random_range(0..3) {
         0 => Bound::Open,
-        1 => Bound::Included(key(dice)),
-        _ => Bound::Excluded(key(dice)),
+        1 => Bound::Included(key(rng)),
+        _ => Bound::Excluded(key(rng)),
     };
-    let (low, high) = (bound(dice), bound(dice));
-    let direction = if dice.random() { Direction::Ascending } else { Direction::Descending };
-    let rows_max = dice.random_range(0..6);
+    let (low, high) = (bound(rng), bound(rng));
+    let direction = if rng.random() { Direction::Ascending } else { Direction::Descending };
+    let rows_max = rng.random_range(0..6);
     let range = Range { low, high, direction, rows_max: Some(rows_max), ..Range::default() };
     let inside = |key: &Bytes| {
         (match &range.low {
@@ -241,42 +246,42 @@ async fn same_rows(node: &crate::Node, map: &Map, dice: &mut StdRng) {
             Bound::Excluded(high) => key < high,
         })
     };
-    let mut wanted: Vec<_> = map.iter().filter(|(key, _)| inside(key)).collect();
+    let mut expected: Vec<_> = map.iter().filter(|(key, _)| inside(key)).collect();
     if direction == Direction::Descending {
-        wanted.reverse();
+        expected.reverse();
     }
-    let more = rows_max > 0 && wanted.len() > rows_max;
-    wanted.truncate(rows_max);
+    let more = rows_max > 0 && expected.len() > rows_max;
+    expected.truncate(rows_max);
     let Body::Page(page) = read(node, Read::Range(range)).await.expect("a page").body else {
         panic!("a range gives a page")
     };
     let found =
         page.entries.iter().map(|entry| (&entry.key, &entry.row.as_ref().expect("a row").value));
-    assert!(found.eq(wanted), "a page differs from the twin's");
+    assert!(found.eq(expected), "a page differs from the twin's");
     assert_eq!(page.more, more);
     let count = read(node, Read::KeyCount).await.expect("a count").body;
     assert_eq!(count, Body::Count(map.len() as u64));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_updates_do_what_their_naive_twin_does_also_after_restarts() {
+async fn random_updates_match_the_reference_model_across_restarts() {
     for seed in 0..6 {
-        let (place, mut dice) = (Place::new(), StdRng::seed_from_u64(seed));
+        let (place, mut rng) = (Place::new(), StdRng::seed_from_u64(seed));
         let (mut node, mut map) = (place.start().await, Map::new());
         for step in 0..400 {
-            let random = random(&mut dice, &map, 0);
-            let wanted = plain(twin(&mut map, &random));
+            let random = random(&mut rng, &map, 0);
+            let expected = plain(twin(&mut map, &random));
             let found = plain(update(&node, random.clone()).await);
-            assert_eq!(found, wanted, "seed {seed} step {step}: {random:?}");
+            assert_eq!(found, expected, "seed {seed} step {step}: {random:?}");
             if step % 10 == 0 {
-                same_rows(&node, &map, &mut dice).await;
+                same_rows(&node, &map, &mut rng).await;
             }
             if step % 100 == 99 {
                 node.stop().await.expect("it stops");
                 node = place.start().await;
             }
         }
-        same_rows(&node, &map, &mut dice).await;
+        same_rows(&node, &map, &mut rng).await;
         node.stop().await.expect("it stops");
     }
 }

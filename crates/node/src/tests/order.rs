@@ -1,46 +1,46 @@
 //! Order of updates as one connection, and many, may see it.
 
 use super::{Place, bytes, get, request, set, update};
-use crate::{Flow, Submitted};
+use crate::{Flow, SubmitResult};
 use base::{Body, Call, LogIndex, Outcome, Read, ReadLevel, Reason, Update};
 
 #[tokio::test]
-async fn a_connection_sees_its_own_updates_before_they_are_decided_and_waits_with_them() {
+async fn connection_sees_its_undecided_updates_and_waits_for_them() {
     let place = Place::new();
     let node = place.start().await;
     let mut flow = Flow::default();
     let written = node.submit(&mut flow, request(Call::Update(set("k", "1"))));
-    let Submitted::Pending(first, Ok(_)) = written else { panic!("an update waits") };
-    let look = Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent);
-    let seen = node.submit(&mut flow, request(look.clone()));
-    let Submitted::Pending(ticket, Ok(reply)) = seen else { panic!("the read waits with it") };
+    let SubmitResult::Pending(first, Ok(_)) = written else { panic!("an update waits") };
+    let read = Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent);
+    let seen = node.submit(&mut flow, request(read.clone()));
+    let SubmitResult::Pending(ticket, Ok(reply)) = seen else { panic!("the read waits with it") };
     assert!(ticket.index >= first.index);
     let Body::Row(Some(row)) = reply.body else { panic!("the row is there") };
     assert_eq!(row.value, bytes("1"));
     // Another connection does not see what is not decided.
-    let other = node.submit(&mut Flow::default(), request(look));
-    let Submitted::Ready(Ok(reply)) = other else { panic!("it does not wait") };
+    let other = node.submit(&mut Flow::default(), request(read));
+    let SubmitResult::Ready(Ok(reply)) = other else { panic!("it does not wait") };
     assert_eq!(reply.body, Body::Row(None));
-    node.decided(ticket).await.expect("it is decided");
+    node.wait_decided(ticket).await.expect("it is decided");
     assert_eq!(get(&node, "k").await, Some(bytes("1")));
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn an_error_that_rests_on_undecided_updates_waits_for_them() {
+async fn error_based_on_undecided_updates_waits_for_them() {
     let place = Place::new();
     let node = place.start().await;
     let mut flow = Flow::default();
     node.submit(&mut flow, request(Call::Update(set("k", "1"))));
     let assert = Update::Assert { key: bytes("k"), expected: None };
     let failed = node.submit(&mut Flow::default(), request(Call::Update(assert)));
-    let Submitted::Pending(_, Err(error)) = failed else { panic!("it waits") };
+    let SubmitResult::Pending(_, Err(error)) = failed else { panic!("it waits") };
     assert_eq!(error.reason, Reason::AssertionFailed);
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_counters_at_once_count_each_once_and_share_values() {
+async fn concurrent_additions_apply_once_and_share_log_entries() {
     let place = Place::new();
     let node = place.start().await;
     let adds = (0..1_000).map(|_| {

@@ -3,7 +3,7 @@
 //! The driver shares this test's one thread: until the test waits, nothing is decided.
 
 use super::{Place, bytes, get, request, set};
-use crate::{Flow, Node, NodeSettings, Submitted, Ticket};
+use crate::{Flow, Node, NodeSettings, SubmitResult, Ticket};
 use base::limits::{
     UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
 };
@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// Submits without waiting.
 fn submit(node: &Node, flow: &mut Flow, update: Update) -> Result<Ticket, Error> {
     match node.submit(flow, request(Call::Update(update))) {
-        Submitted::Pending(ticket, reply) => reply.map(|_| ticket),
-        Submitted::Ready(Err(error)) => Err(error),
+        SubmitResult::Pending(ticket, reply) => reply.map(|_| ticket),
+        SubmitResult::Ready(Err(error)) => Err(error),
         _ => panic!("an update waits for a ticket"),
     }
 }
@@ -30,37 +30,37 @@ fn undecided(node: &Node) -> (u64, usize) {
 
 /// Bytes of the longest value that waits.
 fn longest(node: &Node) -> Option<usize> {
-    group(node).state().queue.pending().map(|batch| batch.value_bytes()).max()
+    group(node).state().queue.pending().map(|batch| batch.payload_bytes()).max()
 }
 
 #[tokio::test]
-async fn as_many_updates_wait_undecided_as_the_limit_says_and_one_more_is_refused() {
+async fn update_beyond_undecided_count_limit_is_refused() {
     let place = Place::new();
     let node = place.start().await;
     let (mut flow, mut last) = (Flow::default(), None);
-    let most = UNDECIDED_UPDATES_MAX as u64;
-    for n in 0..most {
+    let limit = UNDECIDED_UPDATES_MAX as u64;
+    for n in 0..limit {
         assert_eq!(undecided(&node).0, n);
         last = Some(submit(&node, &mut flow, set("k", &n.to_string())).expect("there is room"));
     }
-    assert_eq!(undecided(&node).0, most);
+    assert_eq!(undecided(&node).0, limit);
     let full = group(&node).state().queue.pending().map(|batch| batch.updates).max();
     assert_eq!(full, Some(VALUE_UPDATES_MAX as u32), "a value is closed when it holds that many");
     for _ in 0..2 {
         let error = submit(&node, &mut flow, set("k", "more")).expect_err("one too many");
         assert_eq!(error.reason, Reason::Overloaded);
         assert!(error.text().contains("200000 updates"), "{error}");
-        assert_eq!(undecided(&node).0, most, "what is refused waits nowhere");
+        assert_eq!(undecided(&node).0, limit, "what is refused waits nowhere");
     }
-    node.decided(last.expect("many")).await.expect("all are decided");
-    assert_eq!(get(&node, "k").await, Some(bytes(&(most - 1).to_string())));
+    node.wait_decided(last.expect("many")).await.expect("all are decided");
+    assert_eq!(get(&node, "k").await, Some(bytes(&(limit - 1).to_string())));
     let ticket = submit(&node, &mut flow, set("k", "after")).expect("there is room again");
-    node.decided(ticket).await.expect("decided");
+    node.wait_decided(ticket).await.expect("decided");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn updates_are_refused_as_soon_as_the_limit_of_bytes_is_reached() {
+async fn update_beyond_undecided_bytes_limit_is_refused() {
     for (memory, limit) in
         [(4 * UNDECIDED_BYTES_MAX as u64, UNDECIDED_BYTES_MAX), (16 << 20, 4 << 20)]
     {
@@ -82,7 +82,7 @@ async fn updates_are_refused_as_soon_as_the_limit_of_bytes_is_reached() {
         assert_eq!(refused.reason, Reason::Overloaded);
         let longest = longest(&node);
         assert!(longest.is_some_and(|bytes| bytes < VALUE_BATCH_BYTES + 2 * value.len()));
-        node.decided(last.expect("some")).await.expect("all are decided");
+        node.wait_decided(last.expect("some")).await.expect("all are decided");
         submit(&node, &mut flow, set("k", "after")).expect("there is room again");
         node.stop().await.expect("it stops");
     }

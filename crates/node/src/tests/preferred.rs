@@ -6,36 +6,36 @@ use crate::{Node, NodeSettings};
 use base::{BucketName, GroupId};
 use std::time::Duration;
 
-async fn start_with(cluster: &mut Cluster, which: usize, settings: NodeSettings) {
+async fn start_with(cluster: &mut Cluster, nth: usize, settings: NodeSettings) {
     let settings = NodeSettings { preferred_master_delay_ms: 100, ..settings };
-    cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+    cluster.nodes[nth] = Some(Node::start(settings).await.expect("it starts"));
 }
 
-async fn start(cluster: &mut Cluster, which: usize) {
+async fn start(cluster: &mut Cluster, nth: usize) {
     let preferred_masters = vec!["n2".into(), "n1".into()];
-    let settings = NodeSettings { preferred_masters, ..cluster.settings(which) };
-    start_with(cluster, which, settings).await;
+    let settings = NodeSettings { preferred_masters, ..cluster.settings(nth) };
+    start_with(cluster, nth, settings).await;
 }
 
 /// Returns a cluster of three stopped nodes.
 async fn stopped() -> Cluster {
     let mut cluster = Cluster::new(3).await;
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
     cluster
 }
 
-async fn leads_both(cluster: &Cluster, which: usize) {
-    let leads = |group| cluster.group(which, group).leadership.is_master();
+async fn leads_both(cluster: &Cluster, nth: usize) {
+    let leads = |group| cluster.group(nth, group).leadership.is_master();
     wait("the preferred master", || (leads(0) && leads(1)).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_of_the_preferred_that_runs_is_master_of_every_group() {
+async fn first_running_preferred_master_leads_every_group() {
     let mut cluster = stopped().await;
-    for which in 0..3 {
-        start(&mut cluster, which).await;
+    for nth in 0..3 {
+        start(&mut cluster, nth).await;
     }
     leads_both(&cluster, 2).await;
     cluster.stop(2).await;
@@ -45,14 +45,14 @@ async fn the_first_of_the_preferred_that_runs_is_master_of_every_group() {
 }
 
 /// Starts a node whose settings name the only node that may be master.
-async fn start_forced(cluster: &mut Cluster, which: usize) {
+async fn start_forced(cluster: &mut Cluster, nth: usize) {
     let forced_master = Some("n1".into());
-    let settings = NodeSettings { forced_master, ..cluster.settings(which) };
-    start_with(cluster, which, settings).await;
+    let settings = NodeSettings { forced_master, ..cluster.settings(nth) };
+    start_with(cluster, nth, settings).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_forced_master_is_away_nobody_leads() {
+async fn group_has_no_master_while_forced_master_is_away() {
     let mut cluster = stopped().await;
     for which in 0..3 {
         start_forced(&mut cluster, which).await;

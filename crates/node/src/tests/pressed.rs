@@ -2,13 +2,13 @@
 //!
 //! Promises: no flush can run, because the test holds the lock that a flush takes.
 
-use super::available::storing;
+use super::available::store_call;
 use super::buckets::space_is_back;
 use super::stopped::{a_dropped_bucket_waits_for_a_flush, nobody_flushes};
 use super::test_cluster::wait;
 use super::{Place, request, set};
-use crate::reclaimed::Reclaimed;
-use crate::{Flow, Node, NodeSettings, Submitted};
+use crate::dropped_bucket::DroppedBucket;
+use crate::{Flow, Node, NodeSettings, SubmitResult};
 use base::{BucketName, Call, GroupId, Reason};
 use std::time::Duration;
 
@@ -35,10 +35,10 @@ async fn fill(node: &Node, bucket: &BucketName, call: impl Fn(usize) -> Call) ->
         }
         let request = base::Request { bucket: bucket.clone(), ..request(call(n)) };
         match node.submit(&mut flow, request) {
-            Submitted::Ready(Err(error)) => assert_eq!(error.reason, Reason::Overloaded),
-            Submitted::Ready(Ok(_)) => panic!("a write waits for the log"),
-            Submitted::Pending(..) => {}
-            Submitted::Later(answer) | Submitted::Independent(_, answer) => {
+            SubmitResult::Ready(Err(error)) => assert_eq!(error.reason, Reason::Overloaded),
+            SubmitResult::Ready(Ok(_)) => panic!("a write waits for the log"),
+            SubmitResult::Pending(..) => {}
+            SubmitResult::Later(answer) | SubmitResult::Independent(_, answer) => {
                 drop(tokio::spawn(answer))
             }
         }
@@ -50,7 +50,7 @@ async fn fill(node: &Node, bucket: &BucketName, call: impl Fn(usize) -> Call) ->
 /// A thread that flushes and frees space must not wait for updates that wait for a flush: a master
 /// with two buckets dropped under load served nothing any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
+async fn space_reclaim_does_not_wait_for_updates_behind_a_flush() {
     let place = Place::new();
     let node = start(&place).await;
     let flushes = a_dropped_bucket_waits_for_a_flush(&node).await;
@@ -61,37 +61,39 @@ async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
     let group = node.router.locator.groups.find(GroupId::DEFAULT).expect("it is there");
     assert!(group.applied.index() < last.index, "the store is full");
 
-    let (bucket, of) = node.router.directory.dropped().expect("readable")[0];
+    let (bucket, of) = node.router.directory.dropped_buckets().expect("readable")[0];
     let housekeeper = node.housekeeper.clone();
     let now = runtime::world::milliseconds();
     let asked = tokio::task::spawn_blocking(move || {
-        housekeeper.reclaim(bucket, &mut Reclaimed::seen_at(now, of), now)
+        housekeeper.reclaim(bucket, &mut DroppedBucket::new(now, of), now)
     });
     let given = tokio::time::timeout(Duration::from_secs(10), asked).await;
     let given = given.expect("it waits for what waits for a flush").expect("no panic");
     assert_eq!(given, Ok(false), "not before those updates are applied");
 
     drop(flushes);
-    node.decided(last).await.expect("it is decided");
+    node.wait_decided(last).await.expect("it is decided");
     assert!(space_is_back(&node).await, "it was given up for good");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_brings_available_writes_home_though_nobody_flushes_any_more() {
+async fn stop_completes_available_writes_without_a_flush() {
     let place = Place::new();
     let node = start(&place).await;
     let bucket = BucketName::new(BucketName::AVAILABLE, "b").expect("a name");
     let flushes = nobody_flushes(&node);
     let value = "v".repeat(VALUE_BYTES);
-    let write = |n: usize| Call::Available(storing(&n.to_string(), &value, None));
+    let write = |n: usize| Call::Available(store_call(&n.to_string(), &value, None));
     fill(&node, &bucket, write).await;
     wait("a write that waits", || node.router.available.vnode_store.log_needed_from()).await;
     let stopping = node.clone();
     let stopped = tokio::spawn(async move { stopping.stop().await });
-    let home =
-        tokio::time::timeout(Duration::from_secs(10), node.router.available.vnode_store.ends())
-            .await;
+    let home = tokio::time::timeout(
+        Duration::from_secs(10),
+        node.router.available.vnode_store.wait_stopped(),
+    )
+    .await;
     assert_eq!(home, Ok(true), "what was begun waits for a flush that never comes");
     drop(flushes);
     stopped.await.expect("no panic").expect("it stops");

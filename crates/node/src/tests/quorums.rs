@@ -16,19 +16,19 @@ fn quorum(group: u32, quorum: Option<u8>) -> DirectoryCall {
 
 /// Waits until this quorum is in force at all running nodes.
 async fn in_force(cluster: &Cluster, quorum: Option<u8>) {
-    let agrees = |which: usize| {
-        let group = cluster.node(which).router.locator.groups.get(GroupId(GROUP));
+    let agrees = |nth: usize| {
+        let group = cluster.node(nth).router.locator.groups.get(GroupId(GROUP));
         group.is_none_or(|group| group.configuration().quorum() == quorum)
     };
-    let up = || (0..cluster.nodes.len()).filter(|which| cluster.nodes[*which].is_some());
+    let up = || (0..cluster.nodes.len()).filter(|nth| cluster.nodes[*nth].is_some());
     wait("the quorum", || up().all(agrees).then_some(())).await;
 }
 
 /// Returns true if a node takes a write within this time.
-async fn takes(cluster: &Cluster, which: usize, bucket: &BucketName, within: Duration) -> bool {
+async fn takes(cluster: &Cluster, nth: usize, bucket: &BucketName, within: Duration) -> bool {
     let put = async {
         loop {
-            match ask(cluster.node(which), bucket, Call::Update(set("k", "v"))).await {
+            match ask(cluster.node(nth), bucket, Call::Update(set("k", "v"))).await {
                 Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::Unknown) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -40,18 +40,18 @@ async fn takes(cluster: &Cluster, which: usize, bucket: &BucketName, within: Dur
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_two_of_five_save_a_value_four_elect_who_leads() {
+async fn quorum_of_two_of_five_needs_four_voters_to_elect_a_master() {
     let mut cluster = Cluster::new(5).await;
-    let made = cluster.create(Some(5), &[]).await;
-    let bucket = cluster.bucket("b", made.group).await;
+    let created = cluster.create(Some(5), &[]).await;
+    let bucket = cluster.bucket("b", created.group).await;
     cluster.directory(quorum(GROUP, Some(2))).await;
     in_force(&cluster, Some(2)).await;
     let master = cluster.master(GROUP).await;
     // A new master asks the directory about its buckets before it serves them.
     assert!(takes(&cluster, master, &bucket, PATIENCE).await, "all are there");
-    let others: Vec<_> = (0..5).filter(|which| *which != master).collect();
-    for which in &others[..3] {
-        cluster.stop(*which).await;
+    let others: Vec<_> = (0..5).filter(|nth| *nth != master).collect();
+    for nth in &others[..3] {
+        cluster.stop(*nth).await;
     }
     // Two are no majority of five: by any other group's rule nothing would be taken.
     assert!(takes(&cluster, master, &bucket, PATIENCE).await, "the master and one other");
@@ -59,9 +59,9 @@ async fn where_two_of_five_save_a_value_four_elect_who_leads() {
     cluster.stop(master).await;
     cluster.start(others[1]).await;
     let three = [others[0], others[1], others[3]];
-    let leads = || three.iter().any(|which| super::many::leads(&cluster.group(*which, GROUP)));
-    for which in three {
-        let few = takes(&cluster, which, &bucket, Duration::from_millis(700)).await;
+    let leads = || three.iter().any(|nth| super::many::leads(&cluster.group(*nth, GROUP)));
+    for nth in three {
+        let few = takes(&cluster, nth, &bucket, Duration::from_millis(700)).await;
         assert!(!few && !leads(), "three of five may lack what two had");
     }
     cluster.start(others[2]).await;
@@ -75,9 +75,9 @@ async fn where_two_of_five_save_a_value_four_elect_who_leads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quorum_that_does_not_fit_the_members_is_refused_and_one_that_no_longer_does_lapses() {
+async fn unfitting_quorum_is_refused_and_lapses_when_members_change() {
     let cluster = Cluster::new(5).await;
-    let made = cluster.create(Some(5), &[]).await;
+    let created = cluster.create(Some(5), &[]).await;
     let asked = async |group, save| {
         let call = Call::Directory(quorum(group, Some(save)));
         cluster.surely(BucketName::default(), call).await
@@ -91,7 +91,7 @@ async fn a_quorum_that_does_not_fit_the_members_is_refused_and_one_that_no_longe
     asked(GROUP, 4).await.expect("one may be away");
     in_force(&cluster, Some(4)).await;
     let members = ["n0", "n1", "n2"].map(|name| (name.to_string(), Part::Voter)).into();
-    let call = ClusterCall::PlaceGroup { group: made.group, members };
+    let call = ClusterCall::PlaceGroup { group: created.group, members };
     cluster.directory(DirectoryCall::Cluster(call)).await;
     in_force(&cluster, None).await;
     let refused = asked(GROUP, 3).await.expect_err("none could be away");

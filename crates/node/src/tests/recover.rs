@@ -3,8 +3,8 @@
 use super::many::{Cluster, leads};
 use super::test_cluster::{put, wait};
 use super::{bytes, reason};
-use crate::cluster::recover::cut_off;
-use crate::{Node, Remains};
+use crate::cluster::recover::isolate;
+use crate::{Node, SurvivingData};
 use base::{BucketName, GroupId, Part, Reason};
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ async fn first_leads(cluster: &Cluster, groups: u32) {
         let master = cluster.master(group).await;
         if master != 0 {
             // On a busy machine it may not be heard of for a moment: then it is handed nothing.
-            let begun = || cluster.node(master).hand_over(GroupId(group), "n0").ok();
-            wait("the first node's answer", begun).await;
+            let started = || cluster.node(master).hand_over(GroupId(group), "n0").ok();
+            wait("the first node's answer", started).await;
             wait("the hand-over", || leads(&cluster.group(0, group)).then_some(())).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
+async fn survivor_recovers_all_groups_and_lost_members_are_refused() {
     let mut cluster = Cluster::new(3).await;
-    let made = cluster.create(Some(3), &[]).await;
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(Some(3), &[]).await;
+    let name = cluster.bucket("b", created.group).await;
     for number in 0..20 {
         cluster.put(number % 3, &default(), &format!("k{number}"), "v").await;
         cluster.put(number % 3, &name, &format!("k{number}"), "v").await;
@@ -49,7 +49,7 @@ async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
     cluster.stop(0).await;
     let settings = cluster.settings(0);
     let looking = settings.clone();
-    let look = tokio::task::spawn_blocking(move || Remains::look(&looking)).await;
+    let look = tokio::task::spawn_blocking(move || SurvivingData::inspect(&looking)).await;
     let remains = look.expect("it ends").expect("it is sound");
     assert_eq!((remains.cluster, remains.name.as_str()), (before, "n0"));
     let ids: Vec<_> = remains.groups.iter().map(|group| group.group.0).collect();
@@ -59,8 +59,8 @@ async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
     assert_eq!(default_group.voters.len(), 3);
     for _ in 0..2 {
         // Said twice, it is done once: a first attempt may have been cut short.
-        let taken = Remains::take_over(settings.clone()).await.expect("it goes");
-        assert!(taken.cluster != before && taken.cluster.0 != 0);
+        let accepted = SurvivingData::recover(settings.clone()).await.expect("it goes");
+        assert!(accepted.cluster != before && accepted.cluster.0 != 0);
     }
     cluster.start(0).await;
     for number in 0..20 {
@@ -82,7 +82,7 @@ async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(cluster.node(1).readiness().is_err());
     assert_eq!(members(&cluster), 3);
-    assert!(!cluster.node(0).cluster.links.peers.get().expect("it takes peers").linked(lost));
+    assert!(!cluster.node(0).cluster.links.peers.get().expect("it takes peers").is_linked(lost));
     // And the survivor may go now.
     cluster.stop(1).await;
     cluster.stop(0).await;
@@ -91,14 +91,14 @@ async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_is_left_takes_nobody_in_before_the_lost_are_forgotten() {
+async fn survivor_readds_no_member_still_listed_in_directory() {
     let mut cluster = Cluster::new(3).await;
     first_leads(&cluster, 2).await;
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
-    let (remains, alone) = cut_off(cluster.settings(0)).await.expect("it goes");
-    let node = Node::start(alone).await.expect("it starts");
+    let (remains, sole) = isolate(cluster.settings(0)).await.expect("it goes");
+    let node = Node::start(sole).await.expect("it starts");
     // The directory still says that there are three, and this is looked at four times a second.
     assert_eq!(node.router.locator.catalog.cluster().members.len(), 3);
     let groups: Vec<_> = node.router.locator.groups.all();
@@ -114,20 +114,20 @@ async fn one_that_is_left_takes_nobody_in_before_the_lost_are_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_nothing_to_go_on_with_is_not_made_the_only_one() {
+async fn recovery_is_refused_for_a_witness_or_a_sole_node() {
     let mut cluster = Cluster::new(2).await;
     cluster.join_as(Part::Witness).await;
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
-    let refused = Remains::take_over(cluster.settings(2)).await;
+    let refused = SurvivingData::recover(cluster.settings(2)).await;
     assert_eq!(reason(refused), Reason::NotSupported, "a witness holds no rows");
     cluster.start(2).await;
     cluster.stop(2).await;
     let place = super::Place::new();
-    let alone = place.start().await;
-    alone.stop().await.expect("it stops");
-    let refused = Remains::take_over(place.settings()).await;
+    let sole = place.start().await;
+    sole.stop().await.expect("it stops");
+    let refused = SurvivingData::recover(place.settings()).await;
     assert_eq!(reason(refused), Reason::Changed, "it never had others");
     let again: Node = place.start().await;
     again.stop().await.expect("it stops");

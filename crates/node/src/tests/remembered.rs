@@ -20,7 +20,7 @@ async fn look(
     loop {
         let request = Request { bucket: bucket.clone(), ..request(call.clone()) };
         let submitted = node.submit(flow, request);
-        match node.router.answered(submitted).await {
+        match node.router.wait_reply(submitted).await {
             Err(error) if error.kind() == base::Kind::Unavailable => {}
             answer => match answer?.body {
                 Body::Row(row) => return Ok(row.map(|row| row.value)),
@@ -31,7 +31,7 @@ async fn look(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_finds_the_bucket_wherever_its_group_goes() {
+async fn connection_follows_its_bucket_across_group_moves() {
     let cluster = Cluster::new(3).await;
     cluster.create(None, &["n0"]).await;
     let name = cluster.bucket("b", GroupId(2)).await;
@@ -58,7 +58,7 @@ async fn it_finds_the_bucket_wherever_its_group_goes() {
 }
 
 #[tokio::test]
-async fn it_sees_the_bucket_dropped_and_made_anew() {
+async fn connection_sees_bucket_dropped_and_recreated() {
     let place = Place::new();
     let node = place.start().await;
     let name = BucketName::parse("b").expect("a name");
@@ -82,16 +82,16 @@ async fn it_sees_the_bucket_dropped_and_made_anew() {
 /// The data of a stopped node may be opened anew, though clients keep their connections; and the
 /// group that such a connection remembers of the former run is not used in the next.
 #[tokio::test]
-async fn it_keeps_nothing_open_and_asks_nothing_of_a_life_before() {
+async fn connection_uses_no_group_of_a_previous_run() {
     let place = Place::new();
     let (name, mut flow) = (BucketName::default(), Flow::default());
     let mut before = None;
     for _ in 0..2 {
         let node = place.start().await;
         let groups = node.router.locator.groups.clone();
-        assert!(flow.recent(&name, &groups).is_none());
+        assert!(flow.cached_bucket(&name, &groups).is_none());
         look(&node, &mut flow, &name, "k").await.expect("it is there");
-        assert!(flow.recent(&name, &groups).is_some());
+        assert!(flow.cached_bucket(&name, &groups).is_some());
         node.stop().await.expect("it stops");
         // As a thread does that has not seen yet that the node has stopped.
         before = Some(groups.get(GroupId(1)).expect("it is there"));
@@ -101,17 +101,17 @@ async fn it_keeps_nothing_open_and_asks_nothing_of_a_life_before() {
 
 /// A group that has ended may outlive its place in the table for a moment: it is not used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_asks_no_group_that_is_not_in_the_table() {
+async fn connection_uses_no_group_removed_from_the_table() {
     let cluster = Cluster::new(1).await;
-    let made = cluster.create(None, &[]).await;
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", created.group).await;
     let mut flow = Flow::default();
     look(cluster.node(0), &mut flow, &name, "k").await.expect("it is there");
     let groups = &cluster.node(0).router.locator.groups;
-    assert!(flow.recent(&name, groups).is_some());
-    let held = groups.get(made.group).expect("it is there");
-    groups.remove(made.group);
-    assert!(flow.recent(&name, groups).is_none());
+    assert!(flow.cached_bucket(&name, groups).is_some());
+    let held = groups.get(created.group).expect("it is there");
+    groups.remove(created.group);
+    assert!(flow.cached_bucket(&name, groups).is_none());
     groups.add(held);
     look(cluster.node(0), &mut flow, &name, "k").await.expect("it is there again");
 }

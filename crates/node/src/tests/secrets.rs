@@ -3,7 +3,7 @@
 
 use super::many::{Cluster, ask, leads};
 use super::test_cluster::wait;
-use base::request::Missing;
+use base::request::OnMissing;
 use base::{
     Body, BucketId, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Properties,
     Reason, Result, Update,
@@ -17,20 +17,20 @@ use transport::Credential;
 
 impl Cluster {
     /// Returns the credential that a node greets with.
-    fn credential(&self, which: usize) -> Option<Credential> {
-        self.node(which).cluster.links.peers.get().and_then(|peers| peers.credential())
+    fn credential(&self, nth: usize) -> Option<Credential> {
+        self.node(nth).cluster.links.peers.get().and_then(|peers| peers.credential())
     }
 
-    fn secret_file(&self, which: usize) -> PathBuf {
-        self.places[which].path().join("SECRET")
+    fn secret_file(&self, nth: usize) -> PathBuf {
+        self.places[nth].path().join("SECRET")
     }
 
     /// Returns true if all running nodes require this secret, and have written that down.
     fn all_require(&self, known: &Credential) -> bool {
-        let running = (0..self.nodes.len()).filter(|which| self.nodes[*which].is_some());
-        running.into_iter().all(|which| {
-            let text = std::fs::read_to_string(self.secret_file(which)).unwrap_or_default();
-            self.credential(which).as_ref() == Some(known) && text.contains(" required\n")
+        let running = (0..self.nodes.len()).filter(|nth| self.nodes[*nth].is_some());
+        running.into_iter().all(|nth| {
+            let text = std::fs::read_to_string(self.secret_file(nth)).unwrap_or_default();
+            self.credential(nth).as_ref() == Some(known) && text.contains(" required\n")
         })
     }
 
@@ -44,39 +44,39 @@ impl Cluster {
         .await;
         let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
         let key = Bytes::from_static(SECRET);
-        let delete = Update::Delete { key, missing: Missing::Fails };
+        let delete = Update::Delete { key, missing: OnMissing::Fail };
         let (ticket, ..) = master.submit(&rows, &delete, None).expect("it is master");
-        master.settled(ticket.expect("a delete is a value")).await.expect("deleted");
-        let gone = || {
+        master.wait_applied(ticket.expect("a delete is a value")).await.expect("deleted");
+        let removed = || {
             let mut running = cluster.nodes.iter().flatten();
             running.all(|node| node.router.locator.catalog.secret().is_none()).then_some(())
         };
-        wait("the row is gone everywhere", gone).await;
-        for which in 0..3 {
-            cluster.stop(which).await;
-            std::fs::remove_file(cluster.secret_file(which)).expect("it was there");
+        wait("the row is gone everywhere", removed).await;
+        for nth in 0..3 {
+            cluster.stop(nth).await;
+            std::fs::remove_file(cluster.secret_file(nth)).expect("it was there");
         }
-        for which in 0..3 {
-            cluster.start(which).await;
+        for nth in 0..3 {
+            cluster.start(nth).await;
         }
-        assert!((0..3).all(|which| cluster.credential(which).is_none()));
+        assert!((0..3).all(|nth| cluster.credential(nth).is_none()));
         cluster
     }
 
-    async fn make_secret(&self, which: usize) -> Result<Body> {
+    async fn make_secret(&self, nth: usize) -> Result<Body> {
         let call = Call::Directory(DirectoryCall::Cluster(ClusterCall::MakeSecret));
-        ask(self.node(which), &BucketName::default(), call).await.map(|reply| reply.body)
+        ask(self.node(nth), &BucketName::default(), call).await.map(|reply| reply.body)
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_founded_cluster_requires_its_secret_of_every_member() {
+async fn founded_cluster_requires_its_secret_of_every_member() {
     let mut cluster = Cluster::new(3).await;
     let known = cluster.credential(0).expect("it was founded with one");
     assert!(known.is_required);
     wait("all require it", || cluster.all_require(&known).then_some(())).await;
-    for which in 0..3 {
-        let mode = std::fs::metadata(cluster.secret_file(which)).expect("there").permissions();
+    for nth in 0..3 {
+        let mode = std::fs::metadata(cluster.secret_file(nth)).expect("there").permissions();
         assert_eq!(mode.mode() & 0o077, 0, "nobody but its owner reads it");
     }
     assert_eq!(cluster.make_secret(1).await, Ok(Body::Done), "there is one");
@@ -88,7 +88,7 @@ async fn a_founded_cluster_requires_its_secret_of_every_member() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_of_before_gets_a_secret_while_it_runs() {
+async fn cluster_without_secret_adopts_a_secret_while_running() {
     let mut cluster = Cluster::of_before().await;
     let bucket = BucketName::default();
     cluster.put(0, &bucket, "before", "1").await;

@@ -51,7 +51,7 @@ fn add() -> Update {
 }
 
 #[tokio::test]
-async fn a_retry_gets_the_first_answer_and_applies_nothing_also_after_a_restart() {
+async fn session_retry_returns_first_answer_even_after_restart() {
     let place = Place::new();
     let mut node = place.start().await;
     let session = open(&node).await;
@@ -69,7 +69,7 @@ async fn a_retry_gets_the_first_answer_and_applies_nothing_also_after_a_restart(
 }
 
 #[tokio::test]
-async fn a_failed_assertion_is_an_outcome_too() {
+async fn failed_assertion_outcome_is_replayed_on_retry() {
     let place = Place::new();
     let node = place.start().await;
     let session = open(&node).await;
@@ -81,7 +81,7 @@ async fn a_failed_assertion_is_an_outcome_too() {
 }
 
 #[tokio::test]
-async fn what_lies_outside_the_window_or_the_session_is_refused_and_not_applied() {
+async fn update_outside_session_window_or_open_session_is_refused() {
     let place = Place::new();
     let node = place.start().await;
     let session = open(&node).await;
@@ -89,8 +89,8 @@ async fn what_lies_outside_the_window_or_the_session_is_refused_and_not_applied(
     attempt(&node, session, 5 + SESSION_WINDOW, add()).await.expect("adds");
     assert_eq!(reason(attempt(&node, session, 5, add()).await), Reason::RequestExpired);
     attempt(&node, session, 6, add()).await.expect("the oldest number of the window");
-    let stranger = SessionId(session.0 + 1_000);
-    assert_eq!(reason(attempt(&node, stranger, 1, add()).await), Reason::SessionExpired);
+    let foreign = SessionId(session.0 + 1_000);
+    assert_eq!(reason(attempt(&node, foreign, 1, add()).await), Reason::SessionExpired);
     let close = Call::Session(SessionCall::Close(session));
     node.handle(request(close)).await.expect("closes");
     assert_eq!(reason(attempt(&node, session, 6, add()).await), Reason::SessionExpired);
@@ -104,11 +104,11 @@ fn pass(node: &Node, ms: u64) {
     let group = node.router.locator.groups.find(base::GroupId(1)).expect("it is there");
     let mut state = group.state();
     let now = state.queue.clock.now();
-    state.queue.clock = GroupClock::from(now + ms);
+    state.queue.clock = GroupClock::starting_at(now + ms);
 }
 
 #[tokio::test]
-async fn a_session_expires_when_it_was_not_used_for_its_time_and_not_before() {
+async fn session_expires_only_after_its_idle_time() {
     let place = Place::new();
     let node = place.start().await;
     let session = open(&node).await;
@@ -125,11 +125,11 @@ async fn a_session_expires_when_it_was_not_used_for_its_time_and_not_before() {
 }
 
 #[tokio::test]
-async fn outcomes_up_to_their_limit_are_kept_whole_for_a_retry() {
+async fn session_outcomes_up_to_byte_limit_are_replayed_whole() {
     let place = Place::new();
     let node = place.start().await;
     let session = open(&node).await;
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     let lengths = SESSION_OUTCOME_BYTES_MAX - 40..=SESSION_OUTCOME_BYTES_MAX + 1;
     for (number, length) in (1..).zip(lengths) {
         super::update(&node, set("k", &"v".repeat(length))).await.expect("a set");
@@ -138,20 +138,20 @@ async fn outcomes_up_to_their_limit_are_kept_whole_for_a_retry() {
         let again = attempt(&node, session, number, replace).await.expect("the same again");
         assert_eq!(again.index, first.index);
         if again == first {
-            kept.push(length);
+            retained.push(length);
         } else {
             assert_eq!(again.body, Body::Updated(Outcome::AppliedAt(first.index)));
         }
     }
     // Beside the value an outcome is its index, its kind and a length: 14 bytes.
-    let most = SESSION_OUTCOME_BYTES_MAX - 14;
-    assert_eq!((kept.first(), kept.last()), (Some(&(most - 26)), Some(&most)));
-    assert_eq!(kept.len(), 27, "none below the limit is left out");
+    let limit = SESSION_OUTCOME_BYTES_MAX - 14;
+    assert_eq!((retained.first(), retained.last()), (Some(&(limit - 26)), Some(&limit)));
+    assert_eq!(retained.len(), 27, "none below the limit is left out");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn ids_are_drawn_by_chance() {
+async fn session_ids_are_random() {
     let place = Place::new();
     let node = place.start().await;
     let mut ids = BTreeSet::new();
@@ -173,17 +173,17 @@ async fn ids_are_drawn_by_chance() {
 }
 
 #[tokio::test]
-async fn every_replica_has_a_session_under_the_id_that_the_client_got() {
+async fn session_id_given_to_client_is_stored_on_every_replica() {
     let mut cluster = TestCluster::new(3, 3).await;
     let (master, bucket) = (cluster.group(cluster.master().await), test_cluster::bucket());
     let (ticket, session) = master.open_session(&bucket).expect("it opens");
-    master.settled(ticket).await.expect("it is decided");
+    master.wait_applied(ticket).await.expect("it is decided");
     let (mut key, mut low) = (Vec::new(), Vec::new());
     layout::session_key(test_cluster::GROUP, session, &mut key);
     layout::space_key(test_cluster::GROUP, Space::Session, &mut low);
-    for which in 0..3 {
-        cluster.applied(which, ticket.index).await;
-        let trees = &cluster.nodes[which].as_ref().expect("it runs").status.trees;
+    for nth in 0..3 {
+        cluster.applied(nth, ticket.index).await;
+        let trees = &cluster.nodes[nth].as_ref().expect("it runs").status.trees;
         let rows = store::Chunk::read(&*trees.snapshot(), &low, None, usize::MAX);
         let rows = rows.expect("it reads").rows;
         assert_eq!(rows.len(), 1);
@@ -191,13 +191,13 @@ async fn every_replica_has_a_session_under_the_id_that_the_client_got() {
         let stored = StoredSession::read(&rows[0].1).expect("a session");
         assert_eq!((stored.highest, stored.bucket), (0, Some(bucket.digest)));
     }
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
 }
 
 #[tokio::test]
-async fn a_session_works_in_its_bucket_alone_whatever_becomes_of_its_rows() {
+async fn session_is_valid_only_in_its_bucket_even_after_a_clear() {
     let place = Place::new();
     let mut node = place.start().await;
     let second = second_bucket(&node).await;
@@ -226,7 +226,7 @@ async fn a_session_works_in_its_bucket_alone_whatever_becomes_of_its_rows() {
 }
 
 #[tokio::test]
-async fn another_update_under_a_number_that_is_taken_is_refused_and_not_applied() {
+async fn different_update_under_used_session_number_is_refused() {
     let place = Place::new();
     let mut node = place.start().await;
     super::update(&node, set("k", "secret")).await.expect("a set");
@@ -242,7 +242,7 @@ async fn another_update_under_a_number_that_is_taken_is_refused_and_not_applied(
                 let error = attempt(&node, session, number, other).await.expect_err("another");
                 assert_eq!(error.reason, Reason::RetryMismatch);
                 assert_eq!(error.kind(), base::Kind::Invalid);
-                assert!(error.text().contains("a number of its own"), "it names the remedy");
+                assert!(error.text().contains("with a new number"), "it names the remedy");
                 assert!(!error.text().contains("secret"), "{error}");
             }
         }
@@ -261,28 +261,28 @@ async fn another_update_under_a_number_that_is_taken_is_refused_and_not_applied(
 }
 
 #[tokio::test]
-async fn a_session_of_the_version_before_goes_on_as_it_was_until_it_expires() {
+async fn session_of_previous_version_works_until_expiry() {
     let place = Place::new();
     let node = place.start().await;
     let second = second_bucket(&node).await;
     let session = SessionId(8);
     let group = node.router.locator.groups.find(GroupId(1)).expect("it is there");
     // As that version wrote them: two words; the index, which outcome, a number.
-    let (used, kept) = (group.now(), [&5_u64.to_le_bytes()[..], &[6], &41_u64.to_le_bytes()]);
-    let written = group.write_own(
+    let (used, retained) = (group.now(), [&5_u64.to_le_bytes()[..], &[6], &41_u64.to_le_bytes()]);
+    let written = group.write_bookkeeping(
         0,
         |view| {
             layout::session_key(view.group, session, view.scratch);
             let row = [used.to_le_bytes(), 3_u64.to_le_bytes()].concat();
             view.open.put_raw(view.scratch, &row);
-            view.put_outcome(session, 3, &kept.concat());
+            view.put_outcome(session, 3, &retained.concat());
             view.put_session_expiry(session, used + SESSION_TTL_MS);
             Ok(())
         },
         |_| {},
     );
     let (ticket, ()) = written.expect("it is written");
-    group.settled(ticket.expect("a value")).await.expect("it is decided");
+    group.wait_applied(ticket.expect("a value")).await.expect("it is decided");
     let old = Body::Updated(Outcome::Number(41));
     for update in [add(), set("k", "v")] {
         let answer = attempt(&node, session, 3, update).await.expect("the outcome");

@@ -8,36 +8,36 @@ use base::{GroupId, Reason};
 const GROUPS: std::ops::RangeInclusive<u32> = 1..=6;
 
 async fn begin_anew(cluster: &mut Cluster, preferred: &[&str]) {
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
-    for which in 0..3 {
+    for nth in 0..3 {
         let preferred_masters = preferred.iter().map(|name| name.to_string()).collect();
         let settings = NodeSettings {
             preferred_masters,
             preferred_master_delay_ms: 300,
-            ..cluster.settings(which)
+            ..cluster.settings(nth)
         };
-        cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+        cluster.nodes[nth] = Some(Node::start(settings).await.expect("it starts"));
     }
 }
 
 /// Returns true if a node is master of a group. A node that has just started may not know the group
 /// yet.
-fn is_master(cluster: &Cluster, which: usize, group: u32) -> bool {
-    let group = cluster.node(which).router.locator.groups.find(GroupId(group));
+fn is_master(cluster: &Cluster, nth: usize, group: u32) -> bool {
+    let group = cluster.node(nth).router.locator.groups.find(GroupId(group));
     group.is_ok_and(|group| leads(&group))
 }
 
 /// Number of groups of which each node is master, once every group has one.
 fn led(cluster: &Cluster) -> Option<Vec<usize>> {
-    let of = |which| GROUPS.filter(|group| is_master(cluster, which, *group)).count();
+    let of = |nth| GROUPS.filter(|group| is_master(cluster, nth, *group)).count();
     let led: Vec<_> = (0..3).map(of).collect();
     (led.iter().sum::<usize>() == GROUPS.count()).then_some(led)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn six_groups_have_masters_on_three_nodes_two_each_unless_an_order_is_set() {
+async fn masters_of_six_groups_spread_evenly_unless_preferred() {
     let mut cluster = Cluster::new(3).await;
     for _ in 2..=6 {
         cluster.create(Some(3), &[]).await;
@@ -53,7 +53,7 @@ async fn six_groups_have_masters_on_three_nodes_two_each_unless_an_order_is_set(
     wait("an even spread", || led(&cluster).filter(|led| *led == [2, 2, 2])).await;
     // A node that stops is replaced as master; when it comes back it gets its share again.
     cluster.stop(1).await;
-    let followed = |group| [0, 2].iter().any(|which| is_master(&cluster, *which, group));
+    let followed = |group| [0, 2].iter().any(|nth| is_master(&cluster, *nth, group));
     wait("others", || GROUPS.into_iter().all(followed).then_some(())).await;
     let settings = NodeSettings { preferred_master_delay_ms: 300, ..cluster.settings(1) };
     cluster.nodes[1] = Some(Node::start(settings).await.expect("it starts"));

@@ -23,8 +23,8 @@ fn accept(round: u64, index: u64, text: &str) -> Append {
     records::accept(GroupId::DEFAULT, ballot(round), index, none, bytes(text), true)
 }
 
-fn adopt(round: u64, from: u64, upto: u64) -> Append {
-    records::adopt(GroupId::DEFAULT, ballot(round), LogIndex(from), LogIndex(upto))
+fn adopt(round: u64, from: u64, end: u64) -> Append {
+    records::adopt(GroupId::DEFAULT, ballot(round), LogIndex(from), LogIndex(end))
 }
 
 /// The group as a start finds it behind these records.
@@ -33,7 +33,7 @@ fn found(jobs: Vec<Append>) -> Result<RecoveredGroup> {
     let directory = DataDir::open(place.path()).expect("a fresh directory");
     let disk = Arc::new(FileDisk::open(&directory.path.join("log")).expect("a disk"));
     let settings =
-        LogSettings { segment_bytes: 1 << 20, id: directory.node, ..LogSettings::default() };
+        LogSettings { segment_bytes: 1 << 20, log_id: directory.node, ..LogSettings::default() };
     let (mut log, _) = Log::open(disk, settings).expect("a log");
     for job in jobs {
         log.append(&record(&job)).expect("room");
@@ -50,23 +50,23 @@ fn tail(jobs: Vec<Append>) -> Vec<(u64, Bytes)> {
 }
 
 #[test]
-fn what_was_staged_counts_from_the_adoption_on_and_not_before() {
-    let begun = || vec![accept(1, 1, "a"), accept(1, 2, "b"), stage(2, 2, "B"), stage(2, 3, "C")];
-    assert_eq!(tail(begun()), [(1, bytes("a")), (2, bytes("b"))], "nothing was adopted");
-    let adopted = begun().into_iter().chain([adopt(2, 1, 3)]).collect();
+fn staged_entries_count_only_after_adoption() {
+    let started = || vec![accept(1, 1, "a"), accept(1, 2, "b"), stage(2, 2, "B"), stage(2, 3, "C")];
+    assert_eq!(tail(started()), [(1, bytes("a")), (2, bytes("b"))], "nothing was adopted");
+    let adopted = started().into_iter().chain([adopt(2, 1, 3)]).collect();
     assert_eq!(tail(adopted), [(1, bytes("a")), (2, bytes("B")), (3, bytes("C"))]);
-    let kept = begun().into_iter().chain([adopt(2, 2, 2)]).collect();
-    assert_eq!(tail(kept), [(1, bytes("a")), (2, bytes("b"))], "nothing staged was needed");
+    let retained = started().into_iter().chain([adopt(2, 2, 2)]).collect();
+    assert_eq!(tail(retained), [(1, bytes("a")), (2, bytes("b"))], "nothing staged was needed");
 }
 
 #[test]
-fn a_log_that_was_staged_from_its_first_value_on_is_adopted_whole() {
+fn log_staged_from_its_first_entry_is_adopted_whole() {
     let jobs = vec![stage(3, 1, "a"), stage(3, 2, "b"), adopt(3, 0, 2)];
     assert_eq!(tail(jobs), [(1, bytes("a")), (2, bytes("b"))]);
 }
 
 #[test]
-fn an_adoption_of_more_than_stands_there_is_damage() {
+fn adoption_beyond_staged_entries_is_corruption() {
     let jobs = vec![stage(3, 1, "a"), adopt(3, 0, 2), accept(3, 3, "c")];
     let lacks = found(jobs).err().expect("2 is missing");
     assert_eq!(lacks.reason, Reason::Corrupt);

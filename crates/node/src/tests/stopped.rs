@@ -29,7 +29,7 @@ fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> Sender<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwhile() {
+async fn stop_waits_for_file_tasks_and_keeps_directory_locked() {
     let place = Place::new();
     let node = place.start().await;
     let file_tasks = node.housekeeper.file_tasks.clone();
@@ -72,7 +72,7 @@ pub(super) async fn a_dropped_bucket_waits_for_a_flush(node: &Node) -> Sender<()
     // Others are at work for moments; who waits for the flush is all the time.
     let mut times = 0;
     wait("someone at work", || {
-        times = if node.housekeeper.file_tasks.any() { times + 1 } else { 0 };
+        times = if node.housekeeper.file_tasks.has_running() { times + 1 } else { 0 };
         (times > 40).then_some(())
     })
     .await;
@@ -80,7 +80,7 @@ pub(super) async fn a_dropped_bucket_waits_for_a_flush(node: &Node) -> Sender<()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gives_a_bucket_s_space_back_is_at_work() {
+async fn reclaim_of_dropped_bucket_counts_as_file_task() {
     let place = Place::new();
     let node = place.start().await;
     let flushes = a_dropped_bucket_waits_for_a_flush(&node).await;
@@ -89,7 +89,7 @@ async fn who_gives_a_bucket_s_space_back_is_at_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped() {
+async fn staged_snapshot_is_discarded_before_node_stop_ends() {
     let place = Place::new();
     let node = place.start().await;
     // Of a group that is not here, so that its installation would do no harm.
@@ -99,20 +99,20 @@ async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped(
     from.apply(&mut [RowChange::Put(key.into(), mark.write())].into_iter()).expect("memory");
     let (to, first) = (
         node.status.trees.clone(),
-        Configuration::alone(ConfigurationId(0), node.cluster.links.node),
+        Configuration::single_member(ConfigurationId(0), node.cluster.links.node),
     );
     let staged =
-        StagedSnapshot::copied(&from, (to, &node.housekeeper.file_tasks), away, first.ok())
+        StagedSnapshot::copy_of(&from, (to, &node.housekeeper.file_tasks), away, first.ok())
             .expect("newer");
     node.router.locator.groups.find(GroupId(1)).expect("here").state().snapshot.stage(staged);
     node.stop().await.expect("it stops");
-    assert!(!node.housekeeper.file_tasks.any());
+    assert!(!node.housekeeper.file_tasks.has_running());
     DataDir::open(place.path()).expect("it is free");
 }
 
 /// A failed node is dropped without a stop, and its threads may still be writing.
 #[test]
-fn the_directory_stays_locked_while_threads_of_a_node_that_was_let_go_may_write() {
+fn directory_stays_locked_while_threads_of_dropped_node_may_write() {
     let place = Place::new();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let node = runtime.block_on(place.start());
@@ -126,11 +126,11 @@ fn the_directory_stays_locked_while_threads_of_a_node_that_was_let_go_may_write(
 
 /// Tasks of a node that have not ended.
 pub(super) fn unended(node: &Node) -> Vec<String> {
-    node.lifecycle.tasks.all.unended()
+    node.lifecycle.tasks.all.running_names()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_alone_that_stops_leaves_no_task_behind() {
+async fn stopped_sole_node_leaves_no_task_behind() {
     let place = Place::new();
     let node = place.start().await;
     super::update(&node, super::set("key", "value")).await.expect("written");
@@ -140,19 +140,19 @@ async fn a_node_alone_that_stops_leaves_no_task_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_that_stop_one_by_one_leave_no_task_behind() {
+async fn members_stopped_one_by_one_leave_no_task_behind() {
     let mut cluster = TestCluster::new(3, 3).await;
     cluster.write("key", "value").await.expect("written");
-    for which in 0..3 {
-        let node = cluster.nodes[which].clone().expect("it runs");
+    for nth in 0..3 {
+        let node = cluster.nodes[nth].clone().expect("it runs");
         assert!(unended(&node).iter().any(|task| task.starts_with("peers: peer")));
-        cluster.stop(which).await;
+        cluster.stop(nth).await;
         assert_eq!(unended(&node), Vec::<String>::new());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_that_hangs_is_named_and_the_stop_ends_without_it() {
+async fn hanging_task_is_named_and_does_not_block_the_stop() {
     let place = Place::new();
     let node = place.start().await;
     node.lifecycle.tasks.loops.spawn("hangs", std::future::pending());
@@ -181,7 +181,7 @@ fn parts(node: &Node) -> [Arc<dyn Any>; 9] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_a_node_outlives_it() {
+async fn stopped_nodes_release_all_their_parts() {
     let mut cluster = TestCluster::new(2, 2).await;
     cluster.write("key", "value").await.expect("written");
     let nodes = || cluster.nodes.iter().flatten();
@@ -193,8 +193,8 @@ async fn nothing_of_a_node_outlives_it() {
     cluster.stop(1).await;
     // Their threads wake now and then, and see it.
     wait("the end of the nodes", || {
-        let gone = parts.iter().all(|part| part.strong_count() == 0);
-        (gone && groups.iter().all(|group| group.strong_count() == 0)).then_some(())
+        let removed = parts.iter().all(|part| part.strong_count() == 0);
+        (removed && groups.iter().all(|group| group.strong_count() == 0)).then_some(())
     })
     .await;
 }

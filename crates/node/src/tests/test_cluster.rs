@@ -1,7 +1,7 @@
 //! Cluster of several nodes in one process: real files, real sockets, and members from the start.
 
 use super::Place;
-use crate::{Node, PeerPlace, startup};
+use crate::{Node, PeerAddresses, startup};
 use base::request::Expiry;
 use base::{
     BucketId, ClusterDescription, ClusterId, ConfigurationId, GroupId, LogIndex, NodeId, Outcome,
@@ -75,8 +75,8 @@ impl TestCluster {
     }
 
     async fn started(mut self) -> TestCluster {
-        for which in 0..self.nodes.len() {
-            self.start(which).await;
+        for nth in 0..self.nodes.len() {
+            self.start(nth).await;
         }
         self
     }
@@ -85,8 +85,8 @@ impl TestCluster {
         let places: Vec<_> = (0..count).map(|_| Place::new()).collect();
         let first = DataDir::open(places[0].path()).expect("a directory");
         let (mut ids, mut addresses) = (Vec::new(), Vec::new());
-        for (which, place) in places.iter().enumerate() {
-            if which > 0 {
+        for (nth, place) in places.iter().enumerate() {
+            if nth > 0 {
                 join(place, first.cluster);
             }
             addresses.push(own_address());
@@ -106,7 +106,7 @@ impl TestCluster {
         settings.name = format!("n{which}");
         settings.log_bytes_max = self.log_bytes_max;
         settings.lease_ms = self.lease_ms;
-        settings.peers = Some(PeerPlace { listen, advertise: listen.to_string() });
+        settings.peers = Some(PeerAddresses { listen, advertise: listen.to_string() });
         let voters = self.ids[..self.founders].iter();
         let voters = voters.map(|node| Member { node: *node, part: Part::Voter }).collect();
         let first = Configuration::new(ConfigurationId(0), voters).expect("a configuration");
@@ -123,29 +123,29 @@ impl TestCluster {
         self.nodes[which] = Some(node);
     }
 
-    pub(crate) async fn stop(&mut self, which: usize) {
-        let node = self.nodes[which].take().expect("it runs");
+    pub(crate) async fn stop(&mut self, nth: usize) {
+        let node = self.nodes[nth].take().expect("it runs");
         node.stop().await.expect("it stops");
     }
 
-    pub(crate) fn group(&self, which: usize) -> Arc<Group> {
-        let node = self.nodes[which].as_ref().expect("it runs");
+    pub(crate) fn group(&self, nth: usize) -> Arc<Group> {
+        let node = self.nodes[nth].as_ref().expect("it runs");
         node.router.locator.groups.find(GROUP).expect("it is there")
     }
 
     /// Waits until one of the running nodes is in office.
     pub(crate) async fn master(&self) -> usize {
         wait("a master", || {
-            let running = (0..self.nodes.len()).filter(|which| self.nodes[*which].is_some());
-            running.into_iter().find(|which| self.group(*which).leadership.is_master())
+            let running = (0..self.nodes.len()).filter(|nth| self.nodes[*nth].is_some());
+            running.into_iter().find(|nth| self.group(*nth).leadership.is_master())
         })
         .await
     }
 
     /// Waits until a node has applied everything up to an index.
-    pub(crate) async fn applied(&self, which: usize, index: LogIndex) {
-        let group = self.group(which);
-        let applied = tokio::time::timeout(PATIENCE, group.applied.reached(index)).await;
+    pub(crate) async fn applied(&self, nth: usize, index: LogIndex) {
+        let group = self.group(nth);
+        let applied = tokio::time::timeout(PATIENCE, group.applied.wait_reached(index)).await;
         applied.expect("in time").expect("it goes on");
     }
 
@@ -161,8 +161,8 @@ impl TestCluster {
         }
     }
 
-    pub(crate) fn value(&self, which: usize, key: &str) -> Option<Bytes> {
-        let group = self.group(which);
+    pub(crate) fn value(&self, nth: usize, key: &str) -> Option<Bytes> {
+        let group = self.group(nth);
         let read = base::Read::Get(super::bytes(key));
         let reply = replication::read::read(&group, &bucket(), &read).expect("a read");
         match reply.body {
@@ -190,7 +190,7 @@ pub(crate) async fn put(group: &Group, key: &str, value: &str) -> Result<LogInde
     let update = Update::Set { key, value, expiry: Expiry::Default };
     let (ticket, stamp, outcome) = group.submit(&bucket(), &update, None)?;
     assert!(matches!(outcome?, Outcome::Done));
-    group.settled(ticket.expect("a put is a value")).await.map(|()| stamp.index)
+    group.wait_applied(ticket.expect("a put is a value")).await.map(|()| stamp.index)
 }
 
 /// Polls `look` until it gives a result.

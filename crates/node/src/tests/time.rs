@@ -1,7 +1,7 @@
 //! Time to live, by group time.
 
 use super::{Place, bytes, get, read, request, set, update};
-use crate::{Flow, Submitted};
+use crate::{Flow, SubmitResult};
 use base::request::{ExpireWhen, Expiry, When};
 use base::{Body, Call, Outcome, Range, Read, Update};
 use std::time::Duration;
@@ -21,7 +21,7 @@ async fn gone(node: &crate::Node, key: &str) {
 }
 
 #[tokio::test]
-async fn an_expired_row_is_gone_for_reads_updates_ranges_and_counts() {
+async fn expired_row_is_invisible_to_reads_updates_ranges_and_counts() {
     let place = Place::new();
     let node = place.start().await;
     update(&node, set_for("short", 30)).await.expect("a set");
@@ -43,15 +43,15 @@ async fn an_expired_row_is_gone_for_reads_updates_ranges_and_counts() {
     else {
         panic!("a page")
     };
-    let left: Vec<_> = page.entries.iter().map(|entry| entry.key.clone()).collect();
-    assert_eq!(left, [bytes("kept"), bytes("long"), bytes("short")]);
+    let remaining: Vec<_> = page.entries.iter().map(|entry| entry.key.clone()).collect();
+    assert_eq!(remaining, [bytes("kept"), bytes("long"), bytes("short")]);
     let long = page.entries[1].row.as_ref().and_then(|row| row.expires_in_ms);
     assert!(long.is_some_and(|ms| ms > 3_000_000), "{long:?}");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn expiries_are_set_kept_compared_and_taken_away() {
+async fn expiry_is_set_preserved_compared_and_removed() {
     let place = Place::new();
     let node = place.start().await;
     let expire = |expiry, when| Update::Expire { key: bytes("k"), expiry, when };
@@ -99,7 +99,7 @@ async fn group_time_does_not_go_back_when_the_node_restarts() {
 /// A row that an update has seen expired does not come back under another master, whose time
 /// continues from the last entry's.
 #[tokio::test]
-async fn what_an_update_saw_expired_is_told_with_its_time() {
+async fn answer_based_on_expiry_waits_for_its_time_in_the_log() {
     let place = Place::new();
     let node = place.start().await;
     let key = || bytes("k");
@@ -110,7 +110,7 @@ async fn what_an_update_saw_expired_is_told_with_its_time() {
     let status = node.status();
     let exists = Call::Update(Update::AssertExists { key: key() });
     let told = node.submit(&mut Flow::default(), request(exists));
-    let Submitted::Pending(ticket, Err(error)) = told else {
+    let SubmitResult::Pending(ticket, Err(error)) = told else {
         panic!("what it saw waits until its time is in the log")
     };
     assert_eq!(error.reason, base::Reason::AssertionFailed);

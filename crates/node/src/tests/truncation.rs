@@ -1,14 +1,14 @@
 //! The log is truncated no further than its groups have processed it: log writer, maintenance and
 //! driver, one step at a time.
 
-use crate::assembly::{Parts, assemble};
+use crate::assembly::{RecoveredParts, assemble};
 use crate::cluster::OwnIncarnations;
 use crate::flush::{self, Flush};
-use crate::recovery::{RepairedEntries, replay, terms};
+use crate::recovery::{RepairedEntries, context, replay};
 use crate::startup::LogCompletions;
 use crate::{Node, NodeSettings};
 use base::codec::Writer as _;
-use base::mutants::Mutation as _;
+use base::mutants::MutantList as _;
 use base::request::Expiry;
 use base::{
     Ballot, Body, BucketId, ClusterDescription, ConfigurationId, GroupId, Key, LogIndex, NodeId,
@@ -26,7 +26,9 @@ use runtime::world;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Ahead, Disk, DiskCall, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+use store::{
+    Disk, DiskCall, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, SpareWorker, Trees,
+};
 
 /// A sole node on a disk in memory, which does nothing by itself.
 pub(crate) struct Sole {
@@ -44,7 +46,7 @@ fn place(n: usize) -> (Bucket, Key) {
 }
 
 fn settings() -> LogSettings {
-    LogSettings { segment_bytes: 16 << 10, id: 1, ahead: Ahead::Inline }
+    LogSettings { segment_bytes: 16 << 10, log_id: 1, spare_worker: SpareWorker::Inline }
 }
 
 impl Sole {
@@ -52,21 +54,22 @@ impl Sole {
         let disk = MemoryDisk::new(Honesty::Honest);
         let trees = Arc::new(MemoryTrees::new(256 << 20));
         let shared: Arc<dyn Trees> = trees.clone();
-        let terms = terms(NodeId(1), 600, None).expect("terms");
+        let context = context(NodeId(1), 600, None).expect("terms");
         let files = Arc::new(disk.clone()) as Arc<dyn Disk>;
         let (log, records) = Log::open(files, settings()).expect("an empty disk");
-        let (groups, vnodes) = replay(&log, records, &*shared, &terms, &RepairedEntries::default())
-            .expect("an empty log");
-        let parts = Parts {
-            began_ms: world::milliseconds(),
+        let (groups, vnodes) =
+            replay(&log, records, &*shared, &context, &RepairedEntries::default())
+                .expect("an empty log");
+        let parts = RecoveredParts {
+            started_ms: world::milliseconds(),
             node: NodeId(1),
             data: None,
             incarnations: OwnIncarnations { incarnation: 1, known: Vec::new() },
-            known: ClusterDescription::default(),
+            description: ClusterDescription::default(),
             trees: shared,
             reader: log.reader(),
             groups,
-            witness: false,
+            is_witness: false,
             vnodes,
         };
         let node = assemble(NodeSettings::default(), parts).expect("it begins");
@@ -139,7 +142,7 @@ impl Sole {
     }
 
     pub(super) fn has(&self, ticket: Ticket) -> bool {
-        self.group.applied.has(ticket.epoch, ticket.index)
+        self.group.applied.is_applied(ticket.epoch, ticket.index)
     }
 
     pub(super) fn flush(&self) -> Flush {
@@ -152,7 +155,7 @@ impl Sole {
     /// A whole round of maintenance.
     fn flush_whole(&self) {
         let mut flush = self.flush();
-        while flush.step().expect("memory") != flush::FlushStep::Ended {
+        while flush.step().expect("memory") != flush::FlushStep::Finished {
             self.turn();
         }
     }
@@ -161,10 +164,11 @@ impl Sole {
     /// that the next start finds.
     pub(super) fn starts_again(&self) -> Result<LogIndex> {
         self.trees.crash().expect("memory");
-        let terms = terms(NodeId(1), 600, None).expect("terms");
+        let context = context(NodeId(1), 600, None).expect("terms");
         let disk = Arc::new(self.disk.clone()) as Arc<dyn Disk>;
         let (log, records) = Log::open(disk, settings()).expect("it opens");
-        let (found, _) = replay(&log, records, &*self.trees, &terms, &RepairedEntries::default())?;
+        let (found, _) =
+            replay(&log, records, &*self.trees, &context, &RepairedEntries::default())?;
         let group = found.into_iter().find(|group| group.id == GroupId::DEFAULT).expect("there");
         let tail = group.tail.last_key_value().map(|(index, _)| *index);
         Ok(tail.unwrap_or(LogIndex(group.mark.applied)))
@@ -188,9 +192,9 @@ fn flushed_between_publish_and_done() -> (Sole, LogWriter, LogIndex) {
     }
     assert!(writer.log().segments() > before, "a segment ended in this round");
     let mut flush = sole.flush();
-    while flush.step().expect("memory") != flush::FlushStep::Waits {}
+    while flush.step().expect("memory") != flush::FlushStep::Blocked {}
     sole.write(&mut writer); // Now the group is told.
-    while flush.step().expect("memory") != flush::FlushStep::Ended {
+    while flush.step().expect("memory") != flush::FlushStep::Finished {
         sole.turn();
     }
     assert!(tickets.iter().all(|ticket| sole.has(*ticket)), "all are acknowledged");
@@ -205,29 +209,32 @@ fn records_written_and_not_processed_survive_truncation() {
 }
 
 #[test]
-fn what_is_processed_and_durable_is_truncated() {
+fn processed_and_durable_records_are_truncated() {
     let (sole, mut writer, last) = flushed_between_publish_and_done();
-    let begin = sole.node.housekeeper.disk.log_writer.begin();
+    let begin = sole.node.housekeeper.disk.log_writer.start_position();
     sole.flush_whole();
     sole.settle(&mut writer);
-    assert!(sole.node.housekeeper.disk.log_writer.begin() > begin, "nothing is truncated any more");
+    assert!(
+        sole.node.housekeeper.disk.log_writer.start_position() > begin,
+        "nothing is truncated any more"
+    );
     assert_eq!(sole.starts_again().expect("all is durable"), last);
 }
 
 #[test]
-fn truncation_past_unprocessed_records_is_noticed() {
+fn truncation_past_unprocessed_records_is_detected() {
     let flushed = flushed_between_publish_and_done;
-    let (sole, ..) = Mutant::TruncatesUnprocessed.while_active(flushed);
+    let (sole, ..) = Mutant::TruncateUnprocessedRecords.while_active(flushed);
     let error = sole.starts_again().expect_err("the log lacks a value");
-    assert!(error.text().contains("lacks value"), "{error}");
+    assert!(error.text().contains("lacks entry"), "{error}");
 }
 
 #[test]
-fn what_arrives_while_a_driver_stands_still_is_bounded() {
+fn inbox_of_a_stalled_driver_is_bounded() {
     const VALUE_BYTES: usize = 1 << 20;
     let (sole, _writer) = Sole::new();
     let bytes_max = sole.group.driver.inbox().bytes_max();
-    let body = Said::Accept { after: LogIndex(3), upto: LogIndex(4), decided: LogIndex(2) };
+    let body = Said::Accept { after: LogIndex(3), last: LogIndex(4), decided: LogIndex(2) };
     let ballot = Ballot { round: 7, node: NodeId(1) };
     let mut payload = Vec::new();
     Message { configuration: ConfigurationId(0), ballot, body }.write(&mut payload);
@@ -235,7 +242,7 @@ fn what_arrives_while_a_driver_stands_still_is_bounded() {
     let payload = Bytes::from(payload);
     let many = bytes_max / VALUE_BYTES;
     for _ in 0..2 * many {
-        sole.group.arrived(NodeId(2), payload.clone());
+        sole.group.on_message(NodeId(2), payload.clone());
     }
     let (messages, bytes) = sole.group.driver.inbox().size();
     assert!((many - 1..=many).contains(&messages), "{messages} of {many}");
@@ -245,7 +252,7 @@ fn what_arrives_while_a_driver_stands_still_is_bounded() {
 /// Entries of a long log that a new master adopted are read back when they are decided. A process
 /// that is out of descriptors then waits, and does not take its log for damaged.
 #[test]
-fn decided_entries_that_left_memory_are_applied_once_a_descriptor_is_free() {
+fn evicted_decided_entries_apply_once_a_descriptor_is_free() {
     /// More than is kept in memory of a log that is being adopted.
     const STAGED_BYTES: usize = (64 << 20) + 1;
     let (sole, mut writer) = Sole::new();

@@ -6,7 +6,7 @@ use super::{bytes, reason};
 use base::{BucketName, Call, GroupId, LogIndex, Part, Read, ReadLevel, Reason};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missing() {
+async fn joined_node_without_directory_reports_stale_not_missing_bucket() {
     let mut cluster = Cluster::new(1).await;
     let name = cluster.bucket("b", GroupId(1)).await;
     cluster.put(0, &name, "k", "v").await;
@@ -19,7 +19,7 @@ async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missi
         assert_eq!(reason(told), Reason::StaleReplica, "{how:?}");
     }
     assert_eq!(
-        cluster.node(joined).place(&name).expect_err("unknown").reason,
+        cluster.node(joined).placement(&name).expect_err("unknown").reason,
         Reason::StaleReplica
     );
     cluster.start(0).await;

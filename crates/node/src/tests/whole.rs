@@ -3,12 +3,12 @@
 
 use super::{Place, bytes, read, reason, set, update};
 use crate::Node;
-use crate::housekeeping::Statements;
+use crate::housekeeping::LogHeadRequests;
 use base::limits::{ROW_OVERHEAD_BYTES, VALUES_BYTES_MAX, WHOLE_RANGE_BYTES_MAX};
 use base::range::Extent;
-use base::request::Steps;
+use base::request::SequenceMode;
 use base::{
-    Body, BucketName, Call, DirectoryCall, Page, Range, Read, Reason, Request, Update, Want,
+    Body, BucketName, Call, DirectoryCall, Page, Range, Read, Reason, Request, RowContent, Update,
 };
 
 async fn page(node: &Node, range: Range) -> base::Result<Page> {
@@ -19,7 +19,7 @@ async fn page(node: &Node, range: Range) -> base::Result<Page> {
 }
 
 #[tokio::test]
-async fn a_whole_range_is_one_answer_or_too_large() {
+async fn whole_range_is_a_single_page_or_too_large() {
     let place = Place::new();
     let node = place.start().await;
     let value = "v".repeat(8 << 20);
@@ -30,8 +30,8 @@ async fn a_whole_range_is_one_answer_or_too_large() {
     assert!(page(&node, Range::default()).await.expect("a page").more, "a page ends early");
     let all = page(&node, whole.clone()).await.expect("it fits");
     assert_eq!((all.entries.len(), all.more), (3, false));
-    let most = Range { rows_max: Some(2), ..whole.clone() };
-    let first = page(&node, most).await.expect("it fits");
+    let limit = Range { rows_max: Some(2), ..whole.clone() };
+    let first = page(&node, limit).await.expect("it fits");
     assert_eq!((first.entries.len(), first.more), (2, false), "that much was asked for");
     // A row more fits behind so many bytes, and none behind one byte more.
     let rest = WHOLE_RANGE_BYTES_MAX - 3 * value.len() - 4 * (1 + ROW_OVERHEAD_BYTES);
@@ -43,14 +43,14 @@ async fn a_whole_range_is_one_answer_or_too_large() {
             Err(error) => assert_eq!((error.reason, fits), (Reason::TooLarge, false)),
         }
     }
-    let keys = Range { want: Want::Keys, ..whole };
+    let keys = Range { want: RowContent::Keys, ..whole };
     let keys = page(&node, keys).await.expect("keys alone fit").entries;
     assert_eq!(keys.len(), 5);
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn values_of_many_keys_end_exactly_at_their_limit() {
+async fn multi_get_value_bytes_are_bounded() {
     let place = Place::new();
     let node = place.start().await;
     let value = "v".repeat(8 << 20);
@@ -81,56 +81,59 @@ async fn values_of_many_keys_end_exactly_at_their_limit() {
 
 /// A read among the steps of a sequence.
 async fn update_read(node: &Node, step: Update) -> base::Result<base::Outcome> {
-    update(node, Update::Sequence { steps: vec![step], mode: Steps::AllOrNothing }).await
+    update(node, Update::Sequence { steps: vec![step], mode: SequenceMode::AllOrNothing }).await
 }
 
 #[tokio::test]
-async fn a_synced_sequence_is_synced_where_others_are_not() {
+async fn synced_sequence_is_synced_in_an_interval_bucket() {
     let place = Place::new();
     let settings = crate::NodeSettings { sync_interval_ms: 60_000, ..place.settings() };
     let node = Node::start(settings).await.expect("it starts");
     let bucket = BucketName::parse("relaxed").expect("a name");
     let ask = |call| Request { bucket: bucket.clone(), call, retry: None };
     let changes = vec![("sync".to_string(), "interval".to_string())];
-    let made = node.handle(ask(Call::Directory(DirectoryCall::CreateBucket(changes)))).await;
-    made.expect("made");
+    let created = node.handle(ask(Call::Directory(DirectoryCall::CreateBucket(changes)))).await;
+    created.expect("made");
     let syncs = || node.status().log.syncs;
     let sequence = |mode| ask(Call::Update(Update::Sequence { steps: vec![set("k", "v")], mode }));
     let before = syncs();
-    node.handle(sequence(Steps::AllOrNothing)).await.expect("applied");
+    node.handle(sequence(SequenceMode::AllOrNothing)).await.expect("applied");
     // What is said again for the log's own sake waits for none, either.
-    node.housekeeper.state_again(&mut Statements::default());
-    node.handle(sequence(Steps::AllOrNothing)).await.expect("applied");
+    node.housekeeper.request_log_heads(&mut LogHeadRequests::default());
+    node.handle(sequence(SequenceMode::AllOrNothing)).await.expect("applied");
     assert_eq!(syncs(), before, "an interval bucket waits for no sync");
-    node.handle(sequence(Steps::Synced)).await.expect("applied");
+    node.handle(sequence(SequenceMode::Synced)).await.expect("applied");
     assert!(syncs() > before, "a synced sequence waits for one");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_failing_step_undoes_a_synced_sequence() {
+async fn failing_step_undoes_a_synced_sequence() {
     let place = Place::new();
     let node = place.start().await;
     let steps = vec![set("a", "1"), Update::AssertExists { key: bytes("none") }];
-    let sequence = Update::Sequence { steps, mode: Steps::Synced };
+    let sequence = Update::Sequence { steps, mode: SequenceMode::Synced };
     assert_eq!(reason(update(&node, sequence).await), Reason::AssertionFailed);
     assert_eq!(super::get(&node, "a").await, None);
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_bucket_s_place_names_its_master_as_the_settings_name_the_node() {
+async fn bucket_place_names_master_by_its_configured_name() {
     let place = Place::new();
     let settings = crate::NodeSettings { name: "arakoon_0".into(), ..place.settings() };
     let node = Node::start(settings).await.expect("it starts");
-    let before = node.place(&BucketName::default()).expect("it is here");
-    assert_eq!((before.me.as_str(), before.master.as_deref()), ("arakoon_0", Some("arakoon_0")));
+    let before = node.placement(&BucketName::default()).expect("it is here");
+    assert_eq!(
+        (before.node_name.as_str(), before.master.as_deref()),
+        ("arakoon_0", Some("arakoon_0"))
+    );
     assert_eq!((before.role, before.members.len()), ("master", 1));
     assert_eq!(before.members[0].name, "arakoon_0");
     update(&node, set("k", "v")).await.expect("written");
-    let after = node.place(&BucketName::default()).expect("it is here");
+    let after = node.placement(&BucketName::default()).expect("it is here");
     assert!(after.applied > before.applied && after.members[0].index == after.applied);
     let none = BucketName::parse("none").expect("a name");
-    assert_eq!(reason(node.place(&none)), Reason::NoSuchBucket);
+    assert_eq!(reason(node.placement(&none)), Reason::NoSuchBucket);
     node.stop().await.expect("it stops");
 }

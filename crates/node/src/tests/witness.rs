@@ -16,16 +16,16 @@ fn default() -> BucketName {
     BucketName::default()
 }
 
-async fn put_all(cluster: &Cluster, which: usize, name: &BucketName, round: &str, count: usize) {
+async fn put_all(cluster: &Cluster, nth: usize, name: &BucketName, round: &str, count: usize) {
     for number in 0..count {
-        cluster.put(which, name, &format!("{round} {number}"), "v").await;
+        cluster.put(nth, name, &format!("{round} {number}"), "v").await;
     }
 }
 
-async fn all_there(cluster: &Cluster, which: usize, name: &BucketName, round: &str, count: usize) {
+async fn all_there(cluster: &Cluster, nth: usize, name: &BucketName, round: &str, count: usize) {
     for number in 0..count {
         let key = format!("{round} {number}");
-        assert_eq!(cluster.get(which, name, &key).await, Some(bytes("v")), "{key}");
+        assert_eq!(cluster.get(nth, name, &key).await, Some(bytes("v")), "{key}");
     }
 }
 
@@ -36,8 +36,8 @@ fn kept(cluster: &Cluster, group: u32) -> u64 {
 }
 
 /// Flushes a node's store, and drops the log that it does not need.
-async fn collapse(cluster: &Cluster, which: usize) {
-    let flusher = cluster.node(which).housekeeper.flusher.clone();
+async fn collapse(cluster: &Cluster, nth: usize) {
+    let flusher = cluster.node(nth).housekeeper.flusher.clone();
     let flushed = tokio::task::spawn_blocking(move || {
         flusher.flush_and_collapse()?;
         flusher.flush_and_collapse()
@@ -46,7 +46,7 @@ async fn collapse(cluster: &Cluster, which: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_of_the_three_dies_nothing_is_lost_and_all_goes_on() {
+async fn pair_with_witness_survives_loss_of_any_single_node() {
     let mut cluster = pair().await;
     for dies in 0..3 {
         put_all(&cluster, 0, &default(), &format!("before {dies}"), 5).await;
@@ -55,10 +55,10 @@ async fn whoever_of_the_three_dies_nothing_is_lost_and_all_goes_on() {
         put_all(&cluster, other, &default(), &format!("without {dies}"), 5).await;
         cluster.start(dies).await;
     }
-    for which in 0..3 {
+    for nth in 0..3 {
         for round in 0..3 {
-            all_there(&cluster, which, &default(), &format!("before {round}"), 5).await;
-            all_there(&cluster, which, &default(), &format!("without {round}"), 5).await;
+            all_there(&cluster, nth, &default(), &format!("before {round}"), 5).await;
+            all_there(&cluster, nth, &default(), &format!("without {round}"), 5).await;
         }
     }
     for group in [0, 1] {
@@ -67,7 +67,7 @@ async fn whoever_of_the_three_dies_nothing_is_lost_and_all_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_and_the_witness_decided_the_other_finds_at_the_witness() {
+async fn returning_voter_gets_missed_entries_from_the_witness() {
     let mut cluster = pair().await;
     put_all(&cluster, 0, &default(), "both", 5).await;
     cluster.stop(1).await;
@@ -93,7 +93,7 @@ async fn what_one_and_the_witness_decided_the_other_finds_at_the_witness() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_witness_that_keeps_all_it_may_stops_the_writers_until_the_voter_is_back() {
+async fn full_witness_stops_writers_until_the_voter_returns() {
     let mut cluster = Cluster::new(2).await;
     cluster.log_bytes_max = 4 << 20;
     cluster.join_as(Part::Witness).await;
@@ -120,17 +120,17 @@ async fn a_witness_that_keeps_all_it_may_stops_the_writers_until_the_voter_is_ba
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_witness_that_comes_late_takes_no_rows_and_votes() {
+async fn late_joining_witness_takes_no_rows_and_votes() {
     let mut cluster = Cluster::with_log(2, 8 << 20).await;
     let large = "x".repeat(512 << 10);
     for number in 0..40 {
         cluster.put(0, &default(), &format!("large {number}"), &large).await;
     }
-    for which in [0, 1] {
-        let group = cluster.group(which, 1);
+    for nth in [0, 1] {
+        let group = cluster.group(nth, 1);
         let last = group.applied.index();
-        group.state().entries.land(last, true);
-        collapse(&cluster, which).await;
+        group.state().entries.release_applied(last, true);
+        collapse(&cluster, nth).await;
     }
     cluster.join_as(Part::Witness).await;
     put_all(&cluster, 0, &default(), "after", 5).await;
@@ -152,23 +152,23 @@ async fn a_witness_that_comes_late_takes_no_rows_and_votes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_is_made_with_a_witness_and_comes_back_with_it() {
+async fn created_group_with_witness_survives_restarts() {
     let mut cluster = pair().await;
-    let made = cluster.create(None, &["n0", "n1", "n2"]).await;
-    assert_eq!((made.founders.len(), made.witnesses(), made.voters()), (2, 1, 3));
-    let name = cluster.bucket("b", made.group).await;
+    let created = cluster.create(None, &["n0", "n1", "n2"]).await;
+    assert_eq!((created.founders.len(), created.witnesses(), created.voters()), (2, 1, 3));
+    let name = cluster.bucket("b", created.group).await;
     put_all(&cluster, 0, &name, "both", 5).await;
     let own = cluster.node(2).cluster.links.node;
     let votes = || {
-        let group = cluster.node(0).router.locator.groups.get(made.group)?;
-        group.configuration().votes(own).then_some(())
+        let group = cluster.node(0).router.locator.groups.get(created.group)?;
+        group.configuration().is_voter(own).then_some(())
     };
     wait("the witness's vote", votes).await;
     cluster.stop(1).await;
     cluster.stop(2).await;
     cluster.start(2).await;
     put_all(&cluster, 2, &name, "one", 20).await;
-    wait("what it keeps", || (kept(&cluster, made.group.0) >= 20).then_some(())).await;
+    wait("what it keeps", || (kept(&cluster, created.group.0) >= 20).then_some(())).await;
     cluster.stop(0).await;
     cluster.start(1).await;
     all_there(&cluster, 1, &name, "one", 20).await;

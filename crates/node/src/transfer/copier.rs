@@ -14,12 +14,12 @@ use runtime::log_writer::store_error;
 use std::sync::Arc;
 use store::{Chunk, Snapshot};
 
-/// Bytes of one part; a larger row goes alone. Tests have little to copy, and want many parts.
+/// Bytes of one part; a larger row forms a part of its own. Tests copy little and need many parts.
 const PART_BYTES: usize = if cfg!(test) { 2 << 10 } else { 256 << 10 };
 /// Bytes of rows counted in one round.
 const COUNT_BYTES: usize = 1 << 20;
 
-/// Reads what moves with a bucket.
+/// Reader of the rows, sessions and outcomes that move with a bucket.
 #[derive(Clone)]
 pub(super) struct Copier {
     group: Arc<Group>,
@@ -31,7 +31,7 @@ pub(super) struct Copier {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cursor {
     /// Index of the prefix.
-    which: usize,
+    prefix_index: usize,
     /// Last key that was read.
     after: Option<Bytes>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Cursor {
 /// Result of one round of a scan.
 pub(super) struct ScanRound {
     pub items: Vec<Item>,
-    /// Cursor of the next round. `None`: that was all.
+    /// Cursor of the next round. `None`: the scan is complete.
     pub next: Option<Cursor>,
 }
 
@@ -65,76 +65,76 @@ impl Copier {
         }
     }
 
-    /// Reads the next part of everything. Tells `tracked` before the read that it begins, and after
-    /// it up to which key it came. Blocks.
-    pub(super) fn scan(&self, tracked: &ChangeCapture, cursor: Cursor) -> Result<ScanRound> {
-        tracked.reads();
-        let Cursor { which, after } = cursor;
+    /// Reads the next part of everything. Reports to `capture` that the read begins, and afterwards
+    /// the last key read. Blocks.
+    pub(super) fn scan(&self, capture: &ChangeCapture, cursor: Cursor) -> Result<ScanRound> {
+        capture.begin_read();
+        let Cursor { prefix_index, after } = cursor;
         let now = self.group.now();
         let snapshot = self.group.shared.trees.snapshot();
-        let prefix = &self.prefixes[which];
+        let prefix = &self.prefixes[prefix_index];
         let chunk = Chunk::read(&*snapshot, prefix, after.as_ref(), PART_BYTES);
         let chunk = chunk.map_err(store_error)?;
         let next = match chunk.more_after {
-            Some(key) => Some(Cursor { which, after: Some(key) }),
-            None => Some(Cursor { which: which + 1, after: None }),
+            Some(key) => Some(Cursor { prefix_index, after: Some(key) }),
+            None => Some(Cursor { prefix_index: prefix_index + 1, after: None }),
         };
-        if let (0, Some(Cursor { which: 0, after: Some(key) })) = (which, &next) {
-            tracked.has_read(key.clone());
+        if let (0, Some(Cursor { prefix_index: 0, after: Some(key) })) = (prefix_index, &next) {
+            capture.end_read(key.clone());
         }
         let mut items = Vec::new();
         for (key, row) in chunk.rows {
-            items.extend(self.item(&key, Some(row), now)?.filter(|item| !is_gone(item)));
+            items.extend(self.item(&key, Some(row), now)?.filter(|item| !is_removal(item)));
         }
-        let next = next.filter(|cursor| cursor.which < self.prefixes.len());
+        let next = next.filter(|cursor| cursor.prefix_index < self.prefixes.len());
         Ok(ScanRound { items, next })
     }
 
-    /// Reads these keys again, up to a part's size. Returns their items and the keys that are left.
+    /// Reads these keys again, up to a part's size. Returns their items and the remaining keys.
     /// Blocks.
-    pub(super) fn again(&self, mut keys: Vec<Bytes>) -> Result<(Vec<Item>, Vec<Bytes>)> {
+    pub(super) fn reread(&self, mut keys: Vec<Bytes>) -> Result<(Vec<Item>, Vec<Bytes>)> {
         let now = self.group.now();
         let snapshot: Box<dyn Snapshot> = self.group.shared.trees.snapshot();
-        let (mut items, mut bytes, mut taken) = (Vec::new(), 0, 0);
+        let (mut items, mut bytes, mut count) = (Vec::new(), 0, 0);
         for key in &keys {
             if bytes >= PART_BYTES {
                 break;
             }
-            taken += 1;
+            count += 1;
             let row = snapshot.get(key).map_err(store_error)?;
             if let Some(item) = self.item(key, row, now)? {
                 bytes += item.bytes();
                 items.push(item);
             }
         }
-        Ok((items, keys.split_off(taken)))
+        Ok((items, keys.split_off(count)))
     }
 
     /// Returns the item for a key. `None`: there is nothing to send. A session or an outcome that
-    /// is gone here may stay there.
+    /// is removed here may stay at the target.
     fn item(&self, key: &Bytes, row: Option<Bytes>, now: u64) -> Result<Option<Item>> {
         let [rows, sessions, _] = &self.prefixes;
         if key.starts_with(rows) {
             let key = key.slice(rows.len()..);
-            let Some(row) = row else { return Ok(Some(Item::Gone { key })) };
-            let expired = StoredRow::read(&row).map_err(corrupt)?.expired(now);
-            return Ok(Some(if expired { Item::Gone { key } } else { Item::Row { key, row } }));
+            let Some(row) = row else { return Ok(Some(Item::Removed { key })) };
+            let expired = StoredRow::read(&row).map_err(corrupt)?.is_expired(now);
+            return Ok(Some(if expired { Item::Removed { key } } else { Item::Row { key, row } }));
         }
         let Some(row) = row else { return Ok(None) };
-        let mut name = Reader::new(&key[sessions.len()..]);
-        let session = SessionId(name.u64("session").map_err(corrupt)?.swap_bytes());
+        let mut reader = Reader::new(&key[sessions.len()..]);
+        let session = SessionId(reader.u64("session").map_err(corrupt)?.swap_bytes());
         if key.starts_with(sessions) {
             let stored = StoredSession::read(&row).map_err(corrupt)?;
-            // Where the bucket goes a session of another bucket would be of no use.
+            // A session that is bound to another bucket is of no use at the target.
             let is_bound_here = stored.bucket.is_none_or(|bucket| bucket == self.bucket);
-            let comes_along = is_bound_here && stored.expires() > now;
-            return Ok(comes_along.then_some(Item::Session { session, stored }));
+            let is_moved = is_bound_here && stored.expires() > now;
+            return Ok(is_moved.then_some(Item::Session { session, stored }));
         }
-        let number = name.u64("request number").map_err(corrupt)?.swap_bytes();
+        let number = reader.u64("request number").map_err(corrupt)?.swap_bytes();
         Ok(Some(Item::Outcome { session, number, outcome: row }))
     }
 }
 
-fn is_gone(item: &Item) -> bool {
-    matches!(item, Item::Gone { .. })
+fn is_removal(item: &Item) -> bool {
+    matches!(item, Item::Removed { .. })
 }

@@ -6,15 +6,15 @@
 //! may arrive at any time, also when clients write to the bucket already.
 //!
 //! ```text
-//! intake = form u8 (1) | closed u8 | ahead i64 | last part u64
+//! intake = form u8 (1) | closed u8 | time offset i64 | last part u64
 //! ```
-//! `ahead` is how far this group's time was ahead of the other's when the intake began, or a little
-//! more: a point of time there, with `ahead` added, is one here. Nothing expires here before it
-//! would have there; and an intake closes only when all that had expired there has expired here, so
-//! that nothing comes back that a client saw gone.
+//! `time_offset_ms` is how far this group's time was ahead of the other's when the intake began, or
+//! a little more: a point of time there, with `time_offset_ms` added, is one here. Nothing expires
+//! here before it would have there; and an intake closes only when all that had expired there has
+//! expired here, so that nothing comes back that a client saw gone.
 
 use super::BucketMoves;
-use super::message::{Item, MoveAnswer, MoveQuestion};
+use super::message::{Item, MoveReply, MoveRequest};
 use base::codec::{Malformed, Reader};
 use base::error::corrupt;
 use base::limits::SESSION_WINDOW;
@@ -24,190 +24,198 @@ use replication::group::Group;
 use replication::layout::{StoredRow, StoredSession};
 use replication::outcome;
 use replication::overlay::Overlay;
-use replication::seals::{OWN, intake_key};
+use replication::seals::{BOOKKEEPING_BUCKET, intake_key};
 use std::sync::Arc;
 use transport::{IncomingCall, Peers};
 
-const FORM: u8 = 1;
+const ROW_VERSION: u8 = 1;
 
 /// Progress of an intake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BucketIntake {
     pub closed: bool,
-    pub ahead: i64,
+    pub time_offset_ms: i64,
     pub part: u64,
 }
 
 impl BucketIntake {
     pub(super) fn write(self) -> Vec<u8> {
-        let mut bytes = vec![FORM, u8::from(self.closed)];
-        bytes.extend_from_slice(&self.ahead.to_le_bytes());
+        let mut bytes = vec![ROW_VERSION, u8::from(self.closed)];
+        bytes.extend_from_slice(&self.time_offset_ms.to_le_bytes());
         bytes.extend_from_slice(&self.part.to_le_bytes());
         bytes
     }
 
     pub(super) fn read(bytes: &[u8]) -> std::result::Result<BucketIntake, Malformed> {
         let mut reader = Reader::new(bytes);
-        if reader.u8("intake")? != FORM {
+        if reader.u8("intake")? != ROW_VERSION {
             return Err(Malformed("intake"));
         }
         let closed = reader.u8("intake")? != 0;
-        let ahead = reader.u64("intake")?.cast_signed();
-        Ok(BucketIntake { closed, ahead, part: reader.u64("intake")? })
+        let time_offset_ms = reader.u64("intake")?.cast_signed();
+        Ok(BucketIntake { closed, time_offset_ms, part: reader.u64("intake")? })
     }
 
-    fn of(overlay: &mut Overlay, bucket: BucketId) -> Result<Option<BucketIntake>> {
-        let row = overlay.row(OWN, &intake_key(bucket))?;
+    fn load(overlay: &mut Overlay, bucket: BucketId) -> Result<Option<BucketIntake>> {
+        let row = overlay.row(BOOKKEEPING_BUCKET, &intake_key(bucket))?;
         row.map(|row| BucketIntake::read(&row.value).map_err(corrupt)).transpose()
     }
 
-    fn put(self, overlay: &mut Overlay, bucket: BucketId) -> Result<()> {
-        overlay.put(OWN, &intake_key(bucket), None, &[&self.write()])
+    fn store(self, overlay: &mut Overlay, bucket: BucketId) -> Result<()> {
+        overlay.put(BOOKKEEPING_BUCKET, &intake_key(bucket), None, &[&self.write()])
     }
 
-    /// A point of the other group's time as one of this group's.
-    fn here(self, time: u64) -> u64 {
-        time.saturating_add_signed(self.ahead)
+    /// Converts a time of the source group into one of this group.
+    fn to_local_time(self, time: u64) -> u64 {
+        time.saturating_add_signed(self.time_offset_ms)
     }
 }
 
-/// Answers another node's question about a move. Hands over and returns.
-pub(crate) fn asked(moves: &Arc<BucketMoves>, peers: &Peers, asked: IncomingCall) {
+/// Handles another node's request about a move in a task of its own.
+pub(crate) fn on_call(moves: &Arc<BucketMoves>, peers: &Peers, call: IncomingCall) {
     let owner = moves.clone();
-    let attend = move |group, payload: Bytes| async move {
-        let question = MoveQuestion::read(&payload)?;
-        Ok(answer(&owner, group, question).await.write())
+    let handle = move |group, payload: Bytes| async move {
+        let request = MoveRequest::read(&payload)?;
+        Ok(answer(&owner, group, request).await.write())
     };
-    moves.incoming.serve(peers, asked, "a question about a move", attend);
+    moves.incoming.serve(peers, call, "a request about a bucket move", handle);
 }
 
-/// Answers a question, this node's own too.
+/// Answers a request, including this node's own.
 pub(super) async fn answer(
     moves: &Arc<BucketMoves>,
     group: GroupId,
-    question: MoveQuestion,
-) -> MoveAnswer {
+    request: MoveRequest,
+) -> MoveReply {
     let Some(group) = moves.groups.get(group) else {
-        return MoveAnswer::NotMaster { master: None };
+        return MoveReply::NotMaster { master: None };
     };
     if !group.leadership.is_master() {
-        let master = group.leadership.standing().borrow().master;
-        return MoveAnswer::NotMaster {
+        let master = group.leadership.subscribe().borrow().master;
+        return MoveReply::NotMaster {
             master: master.filter(|master| *master != moves.links.node),
         };
     }
-    if let MoveQuestion::Progress { bucket } = question {
-        return MoveAnswer::Progress(moves.transfers.get(bucket));
+    if let MoveRequest::Progress { bucket } = request {
+        return MoveReply::Progress(moves.transfers.get(bucket));
     }
-    // After `Progress`, which takes no space.
+    // After `Progress`, which needs no space.
     if moves.space.is_full() {
-        let text = "the disk of the node the bucket moves to is nearly full";
-        return MoveAnswer::Refused(Error::new(Reason::OutOfSpace, text));
+        let text = "the disk of the target node is nearly full";
+        return MoveReply::Refused(Error::new(Reason::OutOfSpace, text));
     }
-    match take(&group, &question).await {
+    match apply_request(&group, &request).await {
         Ok(answer) => answer,
-        Err(error) => MoveAnswer::Refused(error),
+        Err(error) => MoveReply::Refused(error),
     }
 }
 
-async fn take(group: &Arc<Group>, question: &MoveQuestion) -> Result<MoveAnswer> {
-    let (version, mut sessions) = match question {
-        MoveQuestion::Close { version, .. } => (*version, 0),
+async fn apply_request(group: &Arc<Group>, request: &MoveRequest) -> Result<MoveReply> {
+    let (version, mut sessions) = match request {
+        MoveRequest::Close { version, .. } => (*version, 0),
         _ => (0, 0),
     };
-    let evaluate = |overlay: &mut Overlay| match question {
-        MoveQuestion::Begin { bucket, time } => begin(overlay, *bucket, *time),
-        MoveQuestion::Take { bucket, part, items } => part_of(overlay, *bucket, *part, items),
-        MoveQuestion::Close { bucket, time, .. } => close(overlay, *bucket, *time),
-        MoveQuestion::Progress { .. } => unreachable!("answered before"),
+    let evaluate = |overlay: &mut Overlay| match request {
+        MoveRequest::Begin { bucket, time } => begin(overlay, *bucket, *time),
+        MoveRequest::Part { bucket, part, items } => apply_part(overlay, *bucket, *part, items),
+        MoveRequest::Close { bucket, time, .. } => close(overlay, *bucket, *time),
+        MoveRequest::Progress { .. } => unreachable!("answered before"),
     };
-    let counted = |overlay: &mut Overlay| {
-        let (answer, fresh) = evaluate(overlay)?;
-        sessions = fresh;
+    let evaluate_counted = |overlay: &mut Overlay| {
+        let (answer, opened) = evaluate(overlay)?;
+        sessions = opened;
         Ok(answer)
     };
-    let (ticket, answer) = group.write_own(version, counted, |_| {})?;
+    let (ticket, answer) = group.write_bookkeeping(version, evaluate_counted, |_| {})?;
     group.state().master.sessions += sessions;
     if let Some(ticket) = ticket {
-        group.settled(ticket).await?;
+        group.wait_applied(ticket).await?;
     }
     Ok(answer)
 }
 
-fn begin(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u64)> {
-    if BucketIntake::of(overlay, bucket)?.is_some() {
-        let text = "rows of this bucket came before: take another number";
+fn begin(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveReply, u64)> {
+    if BucketIntake::load(overlay, bucket)?.is_some() {
+        let text = "the target already has rows with this bucket number: use another number";
         return Err(Error::new(Reason::AlreadyExists, text));
     }
     let now = overlay.open.time;
-    let ahead = now.cast_signed().wrapping_sub(time.cast_signed());
-    BucketIntake { closed: false, ahead, part: 0 }.put(overlay, bucket)?;
-    Ok((MoveAnswer::Done { time: now }, 0))
+    let time_offset_ms = now.cast_signed().wrapping_sub(time.cast_signed());
+    BucketIntake { closed: false, time_offset_ms, part: 0 }.store(overlay, bucket)?;
+    Ok((MoveReply::Done { time: now }, 0))
 }
 
-fn known(overlay: &mut Overlay, bucket: BucketId) -> Result<BucketIntake> {
-    BucketIntake::of(overlay, bucket)?.ok_or_else(|| {
-        Error::new(Reason::Changed, "nothing of this bucket is expected here (any more)")
+fn require_intake(overlay: &mut Overlay, bucket: BucketId) -> Result<BucketIntake> {
+    BucketIntake::load(overlay, bucket)?.ok_or_else(|| {
+        Error::new(Reason::Changed, "this group is not the target of a move of this bucket")
     })
 }
 
-fn part_of(
+fn apply_part(
     overlay: &mut Overlay,
     bucket: BucketId,
     part: u64,
     items: &[Item],
-) -> Result<(MoveAnswer, u64)> {
-    let done = MoveAnswer::Done { time: overlay.open.time };
-    let intake = known(overlay, bucket)?;
+) -> Result<(MoveReply, u64)> {
+    let done = MoveReply::Done { time: overlay.open.time };
+    let intake = require_intake(overlay, bucket)?;
     if part <= intake.part {
-        return Ok((done, 0)); // It was taken before.
+        return Ok((done, 0)); // It was applied before.
     }
     if intake.closed || part != intake.part + 1 {
-        let text = "a part of a bucket came out of its turn";
+        let text = "a part of the bucket arrived out of order";
         return Err(Error::new(Reason::Changed, text));
     }
     let mut sessions = 0;
     for item in items {
-        sessions += u64::from(put(overlay, bucket, intake, item)?);
+        sessions += u64::from(apply_item(overlay, bucket, intake, item)?);
     }
-    BucketIntake { part, ..intake }.put(overlay, bucket)?;
+    BucketIntake { part, ..intake }.store(overlay, bucket)?;
     Ok((done, sessions))
 }
 
 /// Applies an item. Returns true if it was a session that was not known here.
-fn put(overlay: &mut Overlay, bucket: BucketId, intake: BucketIntake, item: &Item) -> Result<bool> {
+fn apply_item(
+    overlay: &mut Overlay,
+    bucket: BucketId,
+    intake: BucketIntake,
+    item: &Item,
+) -> Result<bool> {
     match item {
         Item::Row { key, row } => {
             let row = StoredRow::read(row).map_err(corrupt)?;
-            let expires = row.expires.map(|expires| intake.here(expires));
-            overlay.put_as(bucket, key, &StoredRow { expires, ..row });
+            let expires = row.expires.map(|expires| intake.to_local_time(expires));
+            overlay.put_versioned(bucket, key, &StoredRow { expires, ..row });
         }
-        Item::Gone { key } => {
+        Item::Removed { key } => {
             let expires = overlay.expires_at(bucket, key)?;
             overlay.remove(bucket, key, expires);
         }
         Item::Session { session, stored } => {
-            let known = overlay.session(*session)?;
-            // A session known here may have gone on with other buckets: nothing of it goes back.
-            let last = known.map_or(0, |known| known.highest);
-            let here = StoredSession {
-                used: intake.here(stored.used).max(known.map_or(0, |known| known.used)),
+            let existing = overlay.session(*session)?;
+            // A session known here may have continued with other buckets: none of its fields may go
+            // back.
+            let last = existing.map_or(0, |existing| existing.highest);
+            let merged = StoredSession {
+                used: intake
+                    .to_local_time(stored.used)
+                    .max(existing.map_or(0, |existing| existing.used)),
                 highest: last.max(stored.highest),
-                bucket: known.and_then(|known| known.bucket).or(stored.bucket),
+                bucket: existing.and_then(|existing| existing.bucket).or(stored.bucket),
             };
-            overlay.put_session(*session, here);
-            overlay.slide_window(*session, last, here.highest)?;
-            if known.is_none() {
-                overlay.put_session_expiry(*session, here.expires());
+            overlay.put_session(*session, merged);
+            overlay.slide_window(*session, last, merged.highest)?;
+            if existing.is_none() {
+                overlay.put_session_expiry(*session, merged.expires());
             }
-            return Ok(known.is_none());
+            return Ok(existing.is_none());
         }
         Item::Outcome { session, number, outcome } => {
-            let known = overlay.session(*session)?;
-            let forgotten = |highest: u64| number.saturating_add(SESSION_WINDOW) <= highest;
-            // Below the window nothing would remove it again.
-            if known.is_some_and(|known| !forgotten(known.highest)) {
-                let outcome = outcome::moved(outcome, overlay.open.index);
+            let existing = overlay.session(*session)?;
+            let is_outside_window = |highest: u64| number.saturating_add(SESSION_WINDOW) <= highest;
+            // Below the window nothing would ever remove the outcome.
+            if existing.is_some_and(|existing| !is_outside_window(existing.highest)) {
+                let outcome = outcome::rebase(outcome, overlay.open.index);
                 overlay.put_outcome(*session, *number, &outcome);
             }
         }
@@ -215,16 +223,16 @@ fn put(overlay: &mut Overlay, bucket: BucketId, intake: BucketIntake, item: &Ite
     Ok(false)
 }
 
-fn close(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u64)> {
-    let (intake, now) = (known(overlay, bucket)?, overlay.open.time);
-    let due = intake.here(time);
+fn close(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveReply, u64)> {
+    let (intake, now) = (require_intake(overlay, bucket)?, overlay.open.time);
+    let local_time = intake.to_local_time(time);
     if intake.closed {
-        return Ok((MoveAnswer::Done { time: now }, 0));
+        return Ok((MoveReply::Done { time: now }, 0));
     }
-    // Else what has expired there would be read here once more.
-    if now < due {
-        return Ok((MoveAnswer::Early { ms: due - now }, 0));
+    // Rows that have expired at the source would otherwise be readable here again.
+    if now < local_time {
+        return Ok((MoveReply::RetryLater { ms: local_time - now }, 0));
     }
-    BucketIntake { closed: true, ..intake }.put(overlay, bucket)?;
-    Ok((MoveAnswer::Done { time: now }, 0))
+    BucketIntake { closed: true, ..intake }.store(overlay, bucket)?;
+    Ok((MoveReply::Done { time: now }, 0))
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use replication::layout::StoredSession;
 use transport::CallKind;
 
-/// A session that is bound to no bucket: the only ones that the version before has.
+/// Session that is bound to no bucket: the only kind that the previous version sends.
 const SESSION: u8 = 2;
 /// A session that is bound to a bucket.
 const BOUND_SESSION: u8 = 4;
@@ -18,11 +18,11 @@ const ITEM_BYTES_MIN: usize = 5;
 
 /// Request from the source group's master to the target group's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum MoveQuestion {
+pub(super) enum MoveRequest {
     /// Announces rows of this bucket. `time`: group time of the source.
     Begin { bucket: BucketId, time: u64 },
     /// Sends some of them; parts are numbered from 1.
-    Take { bucket: BucketId, part: u64, items: Vec<Item> },
+    Part { bucket: BucketId, part: u64, items: Vec<Item> },
     /// Ends the stream. Rows that expired by `time` are gone in the source; all versions were below
     /// `version`.
     Close { bucket: BucketId, time: u64, version: u64 },
@@ -30,13 +30,13 @@ pub(super) enum MoveQuestion {
     Progress { bucket: BucketId },
 }
 
-/// A piece of what moves, in the times of the group it comes from.
+/// Item that moves, in the times of the source group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A row, as it is stored.
     Row { key: Bytes, row: Bytes },
     /// The key has no row.
-    Gone { key: Bytes },
+    Removed { key: Bytes },
     /// A session of the group.
     Session { session: SessionId, stored: StoredSession },
     /// Outcome of a session's request.
@@ -45,11 +45,11 @@ pub(super) enum Item {
 
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum MoveAnswer {
+pub(super) enum MoveReply {
     /// Done, at this time of the answering group.
     Done { time: u64 },
-    /// Refused before so many milliseconds have passed.
-    Early { ms: u64 },
+    /// Refused until this many milliseconds have passed.
+    RetryLater { ms: u64 },
     /// Refused: the group has another master. `None`: it is unknown.
     NotMaster { master: Option<NodeId> },
     /// Refused with this error.
@@ -76,17 +76,17 @@ impl MessageReader<'_> {
         self.reader.u32("bucket").map(BucketId)
     }
 
-    fn word(&mut self, field: &'static str) -> MessageResult<u64> {
+    fn u64(&mut self, field: &'static str) -> MessageResult<u64> {
         self.reader.u64(field)
     }
 }
 
 impl Item {
-    /// About how many bytes it takes.
+    /// Returns the approximate encoded length in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Item::Row { key, row } => key.len() + row.len() + 9,
-            Item::Gone { key } => key.len() + 5,
+            Item::Removed { key } => key.len() + 5,
             Item::Session { .. } => 33,
             Item::Outcome { outcome, .. } => outcome.len() + 21,
         }
@@ -99,7 +99,7 @@ impl Item {
                 out.put_string(key);
                 out.put_string(row);
             }
-            Item::Gone { key } => {
+            Item::Removed { key } => {
                 out.put_u8(1);
                 out.put_string(key);
             }
@@ -108,52 +108,53 @@ impl Item {
                 [session.0, stored.used, stored.highest]
                     .into_iter()
                     .chain(stored.bucket.map(|bucket| bucket.0))
-                    .for_each(|word| out.put_u64(word));
+                    .for_each(|number| out.put_u64(number));
             }
             Item::Outcome { session, number, outcome } => {
                 out.put_u8(3);
-                [session.0, *number].into_iter().for_each(|word| out.put_u64(word));
+                [session.0, *number].into_iter().for_each(|number| out.put_u64(number));
                 out.put_string(outcome);
             }
         }
     }
 
-    fn read(from: &mut MessageReader<'_>) -> MessageResult<Item> {
-        Ok(match from.reader.u8("which item")? {
+    fn read(message: &mut MessageReader<'_>) -> MessageResult<Item> {
+        Ok(match message.reader.u8("kind of item")? {
             0 => {
-                let key = from.slice(KEY_BYTES_MAX, "key")?;
-                Item::Row { key, row: from.slice(VALUE_BYTES_MAX + 32, "row")? }
+                let key = message.slice(KEY_BYTES_MAX, "key")?;
+                Item::Row { key, row: message.slice(VALUE_BYTES_MAX + 32, "row")? }
             }
-            1 => Item::Gone { key: from.slice(KEY_BYTES_MAX, "key")? },
-            which @ (SESSION | BOUND_SESSION) => {
-                let session = SessionId(from.word("session")?);
-                let (used, highest) = (from.word("session time")?, from.word("session number")?);
-                let bucket = match which {
+            1 => Item::Removed { key: message.slice(KEY_BYTES_MAX, "key")? },
+            kind @ (SESSION | BOUND_SESSION) => {
+                let session = SessionId(message.u64("session")?);
+                let (used, highest) =
+                    (message.u64("session time")?, message.u64("session number")?);
+                let bucket = match kind {
                     SESSION => None,
-                    _ => Some(BucketDigest(from.word("session bucket")?)),
+                    _ => Some(BucketDigest(message.u64("session bucket")?)),
                 };
                 Item::Session { session, stored: StoredSession { used, highest, bucket } }
             }
             3 => Item::Outcome {
-                session: SessionId(from.word("session")?),
-                number: from.word("request number")?,
-                outcome: from.slice(2 * SESSION_OUTCOME_BYTES_MAX, "outcome")?,
+                session: SessionId(message.u64("session")?),
+                number: message.u64("request number")?,
+                outcome: message.slice(2 * SESSION_OUTCOME_BYTES_MAX, "outcome")?,
             },
-            _ => return Err(Malformed("which item")),
+            _ => return Err(Malformed("kind of item")),
         })
     }
 }
 
-impl MoveQuestion {
+impl MoveRequest {
     pub(super) fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Moves.byte()];
         match self {
-            MoveQuestion::Begin { bucket, time } => {
+            MoveRequest::Begin { bucket, time } => {
                 out.put_u8(0);
                 out.put_u32(bucket.0);
                 out.put_u64(*time);
             }
-            MoveQuestion::Take { bucket, part, items } => {
+            MoveRequest::Part { bucket, part, items } => {
                 out.reserve(items.iter().map(Item::bytes).sum::<usize>() + 32);
                 out.put_u8(1);
                 out.put_u32(bucket.0);
@@ -161,13 +162,13 @@ impl MoveQuestion {
                 out.put_u32(items.len() as u32);
                 items.iter().for_each(|item| item.write(&mut out));
             }
-            MoveQuestion::Close { bucket, time, version } => {
+            MoveRequest::Close { bucket, time, version } => {
                 out.put_u8(2);
                 out.put_u32(bucket.0);
                 out.put_u64(*time);
                 out.put_u64(*version);
             }
-            MoveQuestion::Progress { bucket } => {
+            MoveRequest::Progress { bucket } => {
                 out.put_u8(3);
                 out.put_u32(bucket.0);
             }
@@ -175,54 +176,54 @@ impl MoveQuestion {
         out.into()
     }
 
-    pub(super) fn read(bytes: &Bytes) -> MessageResult<MoveQuestion> {
-        let mut from = MessageReader { bytes, reader: Reader::new(bytes) };
-        if from.reader.u8("which call")? != CallKind::Moves.byte() {
-            return Err(Malformed("which call"));
+    pub(super) fn read(bytes: &Bytes) -> MessageResult<MoveRequest> {
+        let mut message = MessageReader { bytes, reader: Reader::new(bytes) };
+        if message.reader.u8("kind of call")? != CallKind::Moves.byte() {
+            return Err(Malformed("kind of call"));
         }
-        let question = match from.reader.u8("which question")? {
-            0 => MoveQuestion::Begin { bucket: from.bucket()?, time: from.word("time")? },
+        let request = match message.reader.u8("kind of question")? {
+            0 => MoveRequest::Begin { bucket: message.bucket()?, time: message.u64("time")? },
             1 => {
-                let (bucket, part) = (from.bucket()?, from.word("part")?);
-                let count = from.reader.u32("how many items")? as usize;
+                let (bucket, part) = (message.bucket()?, message.u64("part")?);
+                let count = message.reader.u32("number of items")? as usize;
                 if count > bytes.len() / ITEM_BYTES_MIN {
-                    return Err(Malformed("how many items"));
+                    return Err(Malformed("number of items"));
                 }
-                let items = (0..count).map(|_| Item::read(&mut from));
-                MoveQuestion::Take { bucket, part, items: items.collect::<MessageResult<_>>()? }
+                let items = (0..count).map(|_| Item::read(&mut message));
+                MoveRequest::Part { bucket, part, items: items.collect::<MessageResult<_>>()? }
             }
             2 => {
-                let (bucket, time) = (from.bucket()?, from.word("time")?);
-                MoveQuestion::Close { bucket, time, version: from.word("version")? }
+                let (bucket, time) = (message.bucket()?, message.u64("time")?);
+                MoveRequest::Close { bucket, time, version: message.u64("version")? }
             }
-            3 => MoveQuestion::Progress { bucket: from.bucket()? },
-            _ => return Err(Malformed("which question")),
+            3 => MoveRequest::Progress { bucket: message.bucket()? },
+            _ => return Err(Malformed("kind of question")),
         };
-        from.reader.end("question").map(|()| question)
+        message.reader.end("question").map(|()| request)
     }
 }
 
-impl MoveAnswer {
+impl MoveReply {
     pub(super) fn write(&self) -> Bytes {
         let mut out = Vec::new();
         match self {
-            MoveAnswer::Done { time } => {
+            MoveReply::Done { time } => {
                 out.put_u8(0);
                 out.put_u64(*time);
             }
-            MoveAnswer::Early { ms } => {
+            MoveReply::RetryLater { ms } => {
                 out.put_u8(1);
                 out.put_u64(*ms);
             }
-            MoveAnswer::NotMaster { master } => {
+            MoveReply::NotMaster { master } => {
                 out.put_u8(2);
                 out.put_u64(master.map_or(0, |node| node.0));
             }
-            MoveAnswer::Refused(error) => {
+            MoveReply::Refused(error) => {
                 out.put_u8(3);
                 error.write(&mut out);
             }
-            MoveAnswer::Progress(progress) => {
+            MoveReply::Progress(progress) => {
                 out.put_u8(4);
                 out.put_u8(progress.is_some().into());
                 if let Some(progress) = progress {
@@ -233,21 +234,21 @@ impl MoveAnswer {
         out.into()
     }
 
-    pub(super) fn read(bytes: &Bytes) -> MessageResult<MoveAnswer> {
+    pub(super) fn read(bytes: &Bytes) -> MessageResult<MoveReply> {
         let mut reader = Reader::new(bytes);
-        let answer = match reader.u8("which answer")? {
-            0 => MoveAnswer::Done { time: reader.u64("time")? },
-            1 => MoveAnswer::Early { ms: reader.u64("milliseconds")? },
+        let answer = match reader.u8("kind of answer")? {
+            0 => MoveReply::Done { time: reader.u64("time")? },
+            1 => MoveReply::RetryLater { ms: reader.u64("milliseconds")? },
             2 => {
                 let node = NodeId(reader.u64("node")?);
-                MoveAnswer::NotMaster { master: Some(node).filter(|node| node.0 != 0) }
+                MoveReply::NotMaster { master: Some(node).filter(|node| node.0 != 0) }
             }
-            3 => return Error::read(&bytes.slice(1..)).map(MoveAnswer::Refused),
+            3 => return Error::read(&bytes.slice(1..)).map(MoveReply::Refused),
             4 => match reader.u8("progress or none")? {
-                0 => MoveAnswer::Progress(None),
-                _ => MoveAnswer::Progress(Some(MoveProgress::read(&mut reader)?)),
+                0 => MoveReply::Progress(None),
+                _ => MoveReply::Progress(Some(MoveProgress::read(&mut reader)?)),
             },
-            _ => return Err(Malformed("which answer")),
+            _ => return Err(Malformed("kind of answer")),
         };
         reader.end("answer").map(|()| answer)
     }

@@ -45,7 +45,7 @@ mod reconcile;
 mod target;
 mod view;
 
-pub(crate) use intake::asked;
+pub(crate) use intake::on_call;
 #[cfg(test)]
 mod tests;
 
@@ -54,7 +54,7 @@ pub(crate) use progress::MovePoint;
 pub(crate) use progress::Transfers;
 pub use progress::{MovePhase, MoveProgress};
 pub(crate) use reconcile::reconcile;
-pub use view::Movement;
+pub use view::MoveStatus;
 
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
@@ -65,7 +65,8 @@ use runtime::DiskSpace;
 use std::sync::Arc;
 use transport::incoming::CallAdmission;
 
-/// Moves of buckets: drives those whose group's master is here, and takes in those that come.
+/// Moves of buckets: drives those whose source group has its master here, and receives those of
+/// target groups.
 pub(crate) struct BucketMoves {
     /// The moves that this node drives.
     pub transfers: Transfers,
@@ -74,7 +75,7 @@ pub(crate) struct BucketMoves {
     pub groups: Arc<Groups>,
     pub directory: Arc<Directory>,
     pub links: Arc<PeerLinks>,
-    /// Room for questions of other nodes.
+    /// Admission of requests of other nodes.
     pub incoming: Arc<CallAdmission>,
     pub space: Arc<DiskSpace>,
     pub lifecycle: Arc<Lifecycle>,

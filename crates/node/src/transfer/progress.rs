@@ -5,7 +5,7 @@ use base::codec::{Malformed, Reader, Writer};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// Longest text about what a move waits for.
+/// Maximum length of the text that names the awaited condition, in bytes.
 const TEXT_BYTES_MAX: usize = 32 * 1024;
 
 /// Phase of a move.
@@ -56,19 +56,19 @@ pub struct MoveProgress {
 impl MoveProgress {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.put_u8(self.phase as u8);
-        let words =
+        let numbers =
             [self.rows, self.rows_total, self.bytes, self.bytes_total, self.again, self.left];
-        words.into_iter().for_each(|word| out.put_u64(word));
+        numbers.into_iter().for_each(|number| out.put_u64(number));
         out.put_string(self.waits_for.as_bytes());
     }
 
     pub(super) fn read(reader: &mut Reader) -> Result<MoveProgress, Malformed> {
         let phase = usize::from(reader.u8("phase")?);
         let phase = *MovePhase::ALL.get(phase).ok_or(Malformed("phase"))?;
-        let mut word = || reader.u64("progress");
-        let (rows, rows_total, bytes, bytes_total) = (word()?, word()?, word()?, word()?);
-        let (again, left) = (word()?, word()?);
-        let text = reader.string(TEXT_BYTES_MAX, "what it waits for")?;
+        let mut number = || reader.u64("progress");
+        let (rows, rows_total, bytes, bytes_total) = (number()?, number()?, number()?, number()?);
+        let (again, left) = (number()?, number()?);
+        let text = reader.string(TEXT_BYTES_MAX, "awaited condition")?;
         let waits_for = String::from_utf8_lossy(text).into_owned();
         Ok(MoveProgress { phase, rows, rows_total, bytes, bytes_total, again, left, waits_for })
     }
@@ -76,22 +76,22 @@ impl MoveProgress {
 
 /// A move, over all its attempts here.
 #[derive(Default)]
-struct Driven {
+struct DrivenMove {
     progress: MoveProgress,
     /// Number of restarts of the copy.
-    anew: u32,
+    restarts: u32,
 }
 
 /// Moves that this node drives, by the number of the bucket in the source group.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    moves: Mutex<BTreeMap<BucketId, Driven>>,
-    /// Point at which a test has moves wait, and the number of moves that did.
+    moves: Mutex<BTreeMap<BucketId, DrivenMove>>,
+    /// Point at which a test pauses moves, and the number of paused moves.
     #[cfg(test)]
     pub gate: Mutex<(Option<MovePoint>, usize)>,
-    /// Point at which a test has the next move panic.
+    /// Point at which a test makes the next move panic.
     #[cfg(test)]
-    pub breaks: Mutex<Option<MovePoint>>,
+    pub panic_point: Mutex<Option<MovePoint>>,
 }
 
 /// Point of a move at which tests intervene.
@@ -113,20 +113,20 @@ impl Transfers {
         change(&mut self.moves().entry(bucket).or_default().progress);
     }
 
-    pub(super) fn copied_anew(&self, bucket: BucketId) {
-        self.moves().entry(bucket).or_default().anew += 1;
+    pub(super) fn record_restart(&self, bucket: BucketId) {
+        self.moves().entry(bucket).or_default().restarts += 1;
     }
 
-    pub(super) fn times_anew(&self, bucket: BucketId) -> u32 {
-        self.moves().get(&bucket).map_or(0, |driven| driven.anew)
+    pub(super) fn restarts(&self, bucket: BucketId) -> u32 {
+        self.moves().get(&bucket).map_or(0, |driven| driven.restarts)
     }
 
-    /// Only these are driven here.
-    pub(super) fn keep(&self, keep: impl Fn(BucketId) -> bool) {
-        self.moves().retain(|bucket, _| keep(*bucket));
+    /// Drops the progress of moves that this node does not drive.
+    pub(super) fn retain(&self, is_driven: impl Fn(BucketId) -> bool) {
+        self.moves().retain(|bucket, _| is_driven(*bucket));
     }
 
-    fn moves(&self) -> std::sync::MutexGuard<'_, BTreeMap<BucketId, Driven>> {
+    fn moves(&self) -> std::sync::MutexGuard<'_, BTreeMap<BucketId, DrivenMove>> {
         self.moves.lock().expect("no one panics while holding it")
     }
 }

@@ -15,49 +15,48 @@ use tokio::sync::mpsc::{self, OwnedPermit};
 /// Pause between two checks, if nothing changes.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Pause before a failed move is retried, in milliseconds.
-const AGAIN_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
+const RETRY_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
 
 /// Maximum number of moves that run on a node at a time.
 const MOVES_MAX: usize = 1_024;
 
-/// A move that was begun has come to an end here.
+/// Result of a move that has ended here.
 type EndedMove = (GroupId, BucketName, Result<()>);
 
-/// Mark that a group is busy with a move. However the move's task ends, dropping it reports that.
-struct Busy(Option<(OwnedPermit<EndedMove>, EndedMove)>);
+/// Guard of a group with a running move. However the move's task ends, dropping the guard reports
+/// the result.
+struct BusyMark(Option<(OwnedPermit<EndedMove>, EndedMove)>);
 
-impl Drop for Busy {
+impl Drop for BusyMark {
     fn drop(&mut self) {
-        if let Some((room, ended)) = self.0.take() {
-            room.send(ended); // The node may be stopping.
+        if let Some((permit, ended)) = self.0.take() {
+            permit.send(ended); // The receiver is gone if the node is stopping.
         }
     }
 }
 
-impl Busy {
-    /// Begins with the result that the move broke off, until `ends` gives another.
-    fn with(room: OwnedPermit<EndedMove>, group: GroupId, name: BucketName) -> Busy {
-        let broke_off = Error::new(Reason::Changed, "the move ended abnormally: it begins anew");
-        Busy(Some((room, (group, name, Err(broke_off)))))
+impl BusyMark {
+    /// Creates the guard with the result of an interrupted move, which `finish` replaces.
+    fn with(permit: OwnedPermit<EndedMove>, group: GroupId, name: BucketName) -> BusyMark {
+        let interrupted = Error::new(Reason::Changed, "the move ended abnormally: it starts again");
+        BusyMark(Some((permit, (group, name, Err(interrupted)))))
     }
 
-    fn ends(mut self, how: Result<()>) {
+    fn finish(mut self, result: Result<()>) {
         if let Some((_, (_, _, ended))) = &mut self.0 {
-            *ended = how;
+            *ended = result;
         }
     }
 }
 
 /// State kept from one check to the next.
 struct MoveReconciler {
-    /// Sender for running moves, by which they report their end. A move breaks off when it is
-    /// closed.
-    tells: mpsc::Sender<EndedMove>,
-    busy: BTreeSet<GroupId>,
-    /// Time before which a move is not retried.
-    again: BTreeMap<BucketName, u64>,
-    /// Directory index and leadership epoch at which each group was last tidied, with its marks
-    /// then.
+    /// Sender by which running moves report their end. They stop when it is closed.
+    ended_sender: mpsc::Sender<EndedMove>,
+    busy_groups: BTreeSet<GroupId>,
+    /// Time before which a move is not retried, in milliseconds.
+    retry_at: BTreeMap<BucketName, u64>,
+    /// Directory index, leadership epoch and marks of each group at its last cleanup.
     tidied: BTreeMap<GroupId, (LogIndex, u64, BucketMarks)>,
 }
 
@@ -65,16 +64,16 @@ struct MoveReconciler {
 pub(crate) async fn reconcile(moves: Arc<BucketMoves>) {
     let stop = moves.lifecycle.stop_signal();
     let mut changes = moves.directory.catalog.watch_moving();
-    let (tells, mut told) = mpsc::channel(MOVES_MAX);
-    let mut tending = MoveReconciler::new(tells);
+    let (ended_sender, mut ended_moves) = mpsc::channel(MOVES_MAX);
+    let mut reconciler = MoveReconciler::new(ended_sender);
     while !stop.is_cancelled() {
         changes.mark_unchanged();
-        tending.begin(&moves);
-        tending.tidy(&moves).await;
+        reconciler.begin(&moves);
+        reconciler.tidy(&moves).await;
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            Some(ended) = told.recv() => tending.ended(&moves, ended),
+            Some(ended) = ended_moves.recv() => reconciler.on_ended(&moves, ended),
             _ = changes.changed() => {}
             () = world::sleep(PAUSE) => {}
         }
@@ -82,17 +81,17 @@ pub(crate) async fn reconcile(moves: Arc<BucketMoves>) {
 }
 
 impl MoveReconciler {
-    fn new(tells: mpsc::Sender<EndedMove>) -> MoveReconciler {
-        let (busy, again, tidied) = Default::default();
-        MoveReconciler { tells, busy, again, tidied }
+    fn new(ended_sender: mpsc::Sender<EndedMove>) -> MoveReconciler {
+        let (busy_groups, retry_at, tidied) = Default::default();
+        MoveReconciler { ended_sender, busy_groups, retry_at, tidied }
     }
 
-    /// Begins, in each group that this node is master of and that has none under way, the move that
-    /// has waited longest with its bucket sealed, or else the first.
+    /// Starts one move in each group that this node leads and that has none running: first those
+    /// whose bucket is sealed, then by name.
     fn begin(&mut self, moves: &Arc<BucketMoves>) {
         let names = moves.directory.catalog.watch_moving().borrow().clone();
         let now = world::milliseconds();
-        self.again.retain(|name, _| names.contains(name));
+        self.retry_at.retain(|name, _| names.contains(name));
         let mut driven = BTreeSet::new();
         let mut due: BTreeMap<GroupId, (bool, BucketName)> = BTreeMap::new();
         for name in names {
@@ -102,94 +101,99 @@ impl MoveReconciler {
                 continue;
             }
             driven.insert(bucket.id);
-            let later = self.again.get(&name).is_some_and(|again| *again > now);
-            if later || self.busy.contains(&group.id) {
+            let is_postponed = self.retry_at.get(&name).is_some_and(|retry_at| *retry_at > now);
+            if is_postponed || self.busy_groups.contains(&group.id) {
                 continue;
             }
-            let waits = (!group.seals.hold(bucket.id), name);
-            let first = due.entry(group.id).or_insert_with(|| waits.clone());
-            if waits < *first {
-                *first = waits;
+            let candidate = (!group.seals.is_sealed(bucket.id), name);
+            let earliest = due.entry(group.id).or_insert_with(|| candidate.clone());
+            if candidate < *earliest {
+                *earliest = candidate;
             }
         }
-        moves.transfers.keep(|bucket| driven.contains(&bucket));
+        moves.transfers.retain(|bucket| driven.contains(&bucket));
         for (group, (_, name)) in due {
-            let (moves, tells) = (moves.clone(), self.tells.clone());
+            let (moves, ended_sender) = (moves.clone(), self.ended_sender.clone());
             // No permit: other moves have to end first.
-            let Ok(room) = tells.clone().try_reserve_owned() else { return };
-            self.busy.insert(group);
-            let busy = Busy::with(room, group, name.clone());
+            let Ok(permit) = ended_sender.clone().try_reserve_owned() else { return };
+            self.busy_groups.insert(group);
+            let mark = BusyMark::with(permit, group, name.clone());
             let tasks = moves.lifecycle.tasks.loops.clone();
             tasks.spawn(&format!("move of {name}"), async move {
                 tokio::select! {
                     biased;
-                    () = tells.closed() => {}
-                    ended = mover::run(moves, name) => busy.ends(ended),
+                    () = ended_sender.closed() => {}
+                    ended = mover::run(moves, name) => mark.finish(ended),
                 }
             });
         }
     }
 
-    fn ended(&mut self, moves: &BucketMoves, ended: EndedMove) {
+    fn on_ended(&mut self, moves: &BucketMoves, ended: EndedMove) {
         let (group, name, ended) = ended;
-        self.busy.remove(&group);
+        self.busy_groups.remove(&group);
         if let Err(error) = ended {
-            tracing::warn!(target: "node", bucket = %name, %error, "a move waits");
+            tracing::warn!(
+                target: "node", bucket = %name, %error,
+                "a bucket move is interrupted; it is retried"
+            );
             if let Some(bucket) = moves.directory.catalog.find(&name) {
                 moves.transfers.change(bucket.id, |progress| {
                     progress.waits_for = error.to_string();
                     progress.phase = MovePhase::Waiting;
                 });
             }
-            self.again.insert(name, world::milliseconds() + AGAIN_MS);
+            self.retry_at.insert(name, world::milliseconds() + RETRY_MS);
         }
     }
 
-    /// Removes the seals of buckets that stay after all, and all marks of those that are gone.
-    /// Never while a move of the group runs here, which counts on the seal; and none begins
-    /// meanwhile.
+    /// Removes the seals of buckets that stay, and all marks of removed buckets. Never while a move
+    /// of the group runs here, because the move relies on the seal; and none starts meanwhile.
     async fn tidy(&mut self, moves: &Arc<BucketMoves>) {
         for group in moves.groups.all() {
             let epoch = group.leadership.epoch();
-            let noted = group.seals.all();
-            let as_of = (moves.directory.group.applied.index(), epoch, noted);
-            let idle = as_of.2 == BucketMarks::default() || self.busy.contains(&group.id);
-            let known = self.tidied.get(&group.id) == Some(&as_of);
-            if idle || known || !group.leadership.is_master() {
+            let marks = group.seals.all();
+            let state = (moves.directory.group.applied.index(), epoch, marks);
+            let has_nothing_to_do =
+                state.2 == BucketMarks::default() || self.busy_groups.contains(&group.id);
+            let is_tidied = self.tidied.get(&group.id) == Some(&state);
+            if has_nothing_to_do || is_tidied || !group.leadership.is_master() {
                 continue;
             }
-            match tidy(moves, &group, epoch, &as_of.2).await {
-                Ok(()) => drop(self.tidied.insert(group.id, as_of)),
-                Err(error) => tracing::debug!(target: "node", %error, "tidied later"),
+            match tidy(moves, &group, epoch, &state.2).await {
+                Ok(()) => drop(self.tidied.insert(group.id, state)),
+                Err(error) => tracing::debug!(
+                    target: "node", %error, "cleanup after bucket moves failed; it is retried"
+                ),
             }
         }
     }
 }
 
-/// Removes seals and intakes that no move needs. The directory must be current: it is read after
-/// the marks were, so it knows whatever a mark is about.
+/// Removes seals and intakes that no move needs. The directory must be read after the marks, so
+/// that it includes every move that set one.
 async fn tidy(
     moves: &Arc<BucketMoves>,
     group: &Arc<Group>,
     epoch: u64,
-    noted: &BucketMarks,
+    marks: &BucketMarks,
 ) -> Result<()> {
-    moves.router.directory_is_current(None).await?;
-    let (mut named, mut stays) = (BTreeSet::new(), BTreeSet::new());
-    moves.directory.catalog.each(|bucket| {
-        named.insert(bucket.id);
-        named.extend(bucket.moving.map(|moving| moving.id));
+    moves.router.wait_directory_current(None).await?;
+    let (mut referenced, mut staying) = (BTreeSet::new(), BTreeSet::new());
+    moves.directory.catalog.for_each_bucket(|bucket| {
+        referenced.insert(bucket.id);
+        referenced.extend(bucket.moving.map(|moving| moving.id));
         if bucket.group == group.id && bucket.moving.is_none() {
-            stays.insert(bucket.id);
+            staying.insert(bucket.id);
         }
     });
-    named.extend(moves.directory.dropped()?.into_iter().map(|(bucket, _)| bucket));
-    let unsealed = |bucket: &&BucketId| stays.contains(bucket) || !named.contains(bucket);
-    for bucket in noted.sealed.iter().filter(unsealed) {
-        group.forget_own(&seal_key(*bucket), epoch)?;
+    referenced.extend(moves.directory.dropped_buckets()?.into_iter().map(|(bucket, _)| bucket));
+    let unsealed = |bucket: &&BucketId| staying.contains(bucket) || !referenced.contains(bucket);
+    for bucket in marks.sealed.iter().filter(unsealed) {
+        group.remove_bookkeeping(&seal_key(*bucket), epoch)?;
     }
-    for bucket in noted.intakes.iter().filter(|bucket| !named.contains(bucket)) {
-        group.forget_own(&intake_key(*bucket), epoch)?;
+    for bucket in marks.intakes.iter().filter(|bucket| !referenced.contains(bucket)) {
+        group.remove_bookkeeping(&intake_key(*bucket), epoch)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! View of a bucket's location and of its move, from any node.
 
 use super::BucketMoves;
-use super::message::{MoveAnswer, MoveQuestion};
+use super::message::{MoveReply, MoveRequest};
 use super::progress::MoveProgress;
 use super::target::MoveTarget;
 use base::bucket::no_such_bucket;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Group of a bucket and its move, as this node knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Movement {
+pub struct MoveStatus {
     /// Group that keeps it.
     pub group: GroupId,
     /// Group to which it moves. `None`: it stays.
@@ -21,22 +21,25 @@ pub struct Movement {
 
 impl BucketMoves {
     /// See [`crate::Node::movement`].
-    pub(crate) async fn movement(self: &Arc<BucketMoves>, name: &BucketName) -> Result<Movement> {
+    pub(crate) async fn move_status(
+        self: &Arc<BucketMoves>,
+        name: &BucketName,
+    ) -> Result<MoveStatus> {
         let bucket = self.directory.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
         let group = bucket.group;
         let Some(moving) = bucket.moving else {
-            return Ok(Movement { group, to: None, progress: None });
+            return Ok(MoveStatus { group, to: None, progress: None });
         };
         let mut master = MoveTarget::new(self.clone(), group);
         let mut progress = None;
-        // Once to the master, or to a node that names it.
+        // One attempt at the master, or two if the first node names it.
         for _ in 0..2 {
-            let asked = master.ask(MoveQuestion::Progress { bucket: bucket.id }).await;
-            if let Ok(MoveAnswer::Progress(Some(found))) = asked {
-                progress = Some(found);
+            let answer = master.ask(MoveRequest::Progress { bucket: bucket.id }).await;
+            if let Ok(MoveReply::Progress(Some(reported))) = answer {
+                progress = Some(reported);
                 break;
             }
         }
-        Ok(Movement { group, to: Some(moving.group), progress })
+        Ok(MoveStatus { group, to: Some(moving.group), progress })
     }
 }

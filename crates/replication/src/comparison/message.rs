@@ -1,11 +1,12 @@
-//! Messages of a scrub from the master to another replica, as bytes. All numbers little-endian.
+//! Messages of a comparison between the master and another replica, as bytes. All numbers
+//! little-endian.
 //!
 //! ```text
 //! question  7 | version 1 | round u64 | index u64 | low (string) | high (string)
 //! answer    version 1 | kind, then
 //!   1 sum       rows u64 | bytes u64 | digest u64
 //!   2 not yet: the marker at this index is not applied here
-//!   3 gone: its snapshot is not here any more, or never was
+//!   3 gone: its snapshot is closed, or was never opened
 //!   4 unreadable: the rows can't be read here
 //! ```
 //! `digest` is the xxh3 of each key and each value in their order, seeded with the one before.
@@ -27,11 +28,11 @@ pub(crate) struct ComparisonQuestion {
     pub index: LogIndex,
     /// The first key.
     pub low: Bytes,
-    /// The first key behind them.
+    /// The first key behind the range.
     pub high: Bytes,
 }
 
-/// Some rows in short.
+/// Count, size and digest of a range of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Sum {
     pub rows: u64,
@@ -42,9 +43,13 @@ pub(crate) struct Sum {
 /// Answer of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ComparisonAnswer {
+    /// Digest of the rows.
     Sum(Sum),
+    /// The marker is not applied here yet.
     NotYet,
+    /// The snapshot is closed, or was never opened.
     Gone,
+    /// The rows can't be read here.
     Unreadable,
 }
 
@@ -117,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_read_as_it_was_said() {
+    fn scrub_messages_round_trip_and_malformed_ones_are_rejected() {
         let (low, high) = (Bytes::from("a"), Bytes::from("b"));
         let question = ComparisonQuestion { round: 1, index: LogIndex(2), low, high };
         let bytes = question.write();

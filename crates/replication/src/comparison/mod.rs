@@ -2,11 +2,12 @@
 //!
 //! Replicas apply the same entries in the same order, so at one index their stores must be equal.
 //! The master puts a *marker* into an entry. Each replica that applies the entry opens a snapshot
-//! of its store right then, before the next entry. So all look at the same moment of the log, and
-//! none waits. The master then reads its rows piece by piece, and asks the others for the digest of
-//! the same range of keys. If one differs, the range is halved until it holds one row of the
-//! master's. A snapshot keeps files from being removed, so it is closed after seconds, and the next
-//! marker continues where the last one ended: a *pass* over a large group has many markers.
+//! of its store right then, before the next entry. So all compare the state at the same index of
+//! the log, and none waits. The master then reads its rows piece by piece, and requests from the
+//! others the digest of the same range of keys. If one differs, the range is halved until it holds
+//! one row of the master's. A snapshot keeps files from being removed, so it is closed after
+//! seconds, and the next marker continues where the last one ended: a *pass* over a large group has
+//! many markers.
 //!
 //! Rows of buckets that are not in force are skipped: every node frees their space at a time of its
 //! own.
@@ -14,15 +15,15 @@
 //! Promises: a reported difference existed at one index; applying never waits; bytes a second are
 //! bounded by a setting; at most one snapshot for each group, and few in all.
 //! Never: repairs anything; decides which replica is right (it reports which replicas agree).
-//! Read next: `held.rs` (what every replica does), `../compare.rs` (what the master does).
+//! Read next: `digests.rs` (every replica), `../compare.rs` (the master).
 
-mod held;
+mod digests;
 pub mod message;
 mod report;
 mod status;
 
-pub use held::Comparisons;
-pub(crate) use held::{keys, piece};
+pub use digests::Comparisons;
+pub(crate) use digests::{digest_piece, read_keys};
 pub(crate) use report::DIFFERENCES_MAX;
 pub use report::{ComparisonReport, Difference};
 pub use status::{ComparisonStatus, DifferenceStatus};
@@ -42,7 +43,7 @@ pub(super) fn is_marker(key: &[u8]) -> bool {
     key.len() == 5 && key[4] == Space::Comparison as u8
 }
 
-/// The number of the round that a marker begins.
+/// Decodes the number of the round that a marker begins.
 pub(super) fn read_marker(value: &[u8]) -> std::result::Result<u64, Malformed> {
     let mut reader = Reader::new(value);
     let round = reader.u64("comparison's round")?;

@@ -1,4 +1,4 @@
-//! Report of a scrub.
+//! Report of a comparison.
 
 use super::super::layout::{ROW_PREFIX_BYTES, Space};
 use base::{BucketId, Error, NodeId};
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Differences kept of one pass; behind these a pass only counts.
+/// Maximum number of differences that are retained of one pass.
 pub(crate) const DIFFERENCES_MAX: usize = 16;
 
-/// State of a group's replicas, as its master knows it.
+/// Result of comparing a group's replicas, at its master.
 #[derive(Clone, Debug, Default)]
 pub struct ComparisonReport {
     /// True while a pass is running.
@@ -17,7 +17,7 @@ pub struct ComparisonReport {
     /// Passes that ended, also those that broke off.
     pub passes: u64,
     /// Error that broke the last one off, if one did.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// Time at which the last one ended.
     pub ended_ms: Option<u64>,
     /// Rows and bytes of this replica that were compared in the pass that runs, or ran last.
@@ -27,58 +27,59 @@ pub struct ComparisonReport {
     /// Replicas that were compared in it, each with its number of rows.
     pub compared: BTreeMap<NodeId, u64>,
     /// Differences that the last whole pass found.
-    before: Vec<Difference>,
+    last_differences: Vec<Difference>,
     /// Differences that the running pass found.
-    found: Vec<Difference>,
+    found_differences: Vec<Difference>,
 }
 
 /// Replicas that do not hold the same rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The first tree key of the range, which holds one row of the master's at most.
+    /// First tree key of the range, which holds one row of the master at most.
     pub low: Bytes,
-    /// The first tree key behind it.
+    /// First tree key behind the range.
     pub high: Bytes,
     /// Replicas that hold the same rows, largest set first.
-    pub camps: Vec<BTreeSet<NodeId>>,
+    pub agreeing: Vec<BTreeSet<NodeId>>,
 }
 
 impl ComparisonReport {
     pub(crate) fn begin(&mut self) {
         (self.running, self.rows, self.bytes) = (true, 0, 0);
         self.compared.clear();
-        self.found.clear();
+        self.found_differences.clear();
     }
 
     pub(crate) fn end(&mut self) {
         self.running = false;
         self.passes += 1;
-        self.trouble = None;
+        self.error = None;
         self.ended_ms = Some(world::milliseconds());
-        self.before = std::mem::take(&mut self.found);
+        self.last_differences = std::mem::take(&mut self.found_differences);
     }
 
-    /// The pass broke off.
-    pub(crate) fn broken(&mut self, why: &Error) {
+    /// Ends a pass with an error.
+    pub(crate) fn fail(&mut self, error: &Error) {
         self.running = false;
         self.passes += 1;
-        self.trouble = Some(why.to_string());
+        self.error = Some(error.to_string());
     }
 
     /// Adds a difference. Returns false if the report is full.
-    pub(crate) fn found(&mut self, difference: Difference) -> bool {
-        let room = self.found.len() < DIFFERENCES_MAX;
-        if room {
-            self.found.push(difference);
+    pub(crate) fn add(&mut self, difference: Difference) -> bool {
+        let fits = self.found_differences.len() < DIFFERENCES_MAX;
+        if fits {
+            self.found_differences.push(difference);
         }
-        room
+        fits
     }
 
     /// Returns every known difference: those of the running pass, and those of the last pass that
     /// it has not replaced.
     pub fn differences(&self) -> Vec<Difference> {
-        let new = self.found.iter();
-        let old = self.before.iter().filter(|old| new.clone().all(|new| new.low != old.low));
+        let new = self.found_differences.iter();
+        let old =
+            self.last_differences.iter().filter(|old| new.clone().all(|new| new.low != old.low));
         old.chain(new.clone()).cloned().collect()
     }
 }

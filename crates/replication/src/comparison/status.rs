@@ -24,7 +24,7 @@ pub struct ComparisonStatus {
 /// A range of keys in which replicas do not hold the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DifferenceStatus {
-    /// The bucket; none: what the group keeps for itself.
+    /// The bucket. `None`: the group's own bookkeeping.
     pub bucket: Option<String>,
     /// The first key, as escaped text.
     pub from: String,

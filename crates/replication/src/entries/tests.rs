@@ -11,14 +11,14 @@ fn payload(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-fn shown(entries: &Entries, index: u64) -> Option<String> {
+fn text_at(entries: &Entries, index: u64) -> Option<String> {
     let (payload, _) = entries.get(LogIndex(index))?;
     Some(String::from_utf8_lossy(&payload).into_owned())
 }
 
 /// Entries 1 to `count`, accepted under ballot 1 and written a mebibyte apart.
-fn written(count: u64) -> Entries {
-    let mut entries = Entries::restored(LogIndex(0), [], LogPositions::default());
+fn written_entries(count: u64) -> Entries {
+    let mut entries = Entries::restore(LogIndex(0), [], LogPositions::default());
     for index in 1..=count {
         entries.accept(LogIndex(index), payload(&format!("v{index}")), true);
         record(&mut entries, RecordKind::Accept, 1, index, 0, index << 20);
@@ -39,52 +39,52 @@ fn record(
 }
 
 #[test]
-fn an_adopted_log_takes_the_place_of_what_it_replaces_and_of_nothing_else() {
-    let mut entries = written(5);
+fn adopted_log_replaces_only_entries_behind_its_start() {
+    let mut entries = written_entries(5);
     entries.stage(ballot(2), LogIndex(4), payload("lost"));
     entries.stage(ballot(3), LogIndex(4), payload("w4"));
     entries.adopt(ballot(3), LogIndex(3), LogIndex(4));
-    let all: Vec<_> = (1..=6).map(|index| shown(&entries, index)).collect();
+    let all: Vec<_> = (1..=6).map(|index| text_at(&entries, index)).collect();
     let some = |text: &str| Some(text.to_string());
     assert_eq!(all, [some("v1"), some("v2"), some("v3"), some("w4"), None, None]);
     entries.accept(LogIndex(5), payload("w5"), true);
-    assert_eq!(shown(&entries, 5), some("w5"));
+    assert_eq!(text_at(&entries, 5), some("w5"));
 }
 
 #[test]
-fn what_is_not_applied_stays_in_memory_and_what_is_goes_once_it_is_written() {
-    let mut entries = written(3);
+fn applied_entry_of_sole_replica_leaves_memory_once_written() {
+    let mut entries = written_entries(3);
     entries.accept(LogIndex(4), payload("v4"), true);
-    entries.land(LogIndex(2), true);
-    assert_eq!(shown(&entries, 2), None);
-    assert_eq!(shown(&entries, 3), Some("v3".into()));
-    entries.land(LogIndex(4), true);
-    assert_eq!(shown(&entries, 4), Some("v4".into()), "not written yet");
+    entries.release_applied(LogIndex(2), true);
+    assert_eq!(text_at(&entries, 2), None);
+    assert_eq!(text_at(&entries, 3), Some("v3".into()));
+    entries.release_applied(LogIndex(4), true);
+    assert_eq!(text_at(&entries, 4), Some("v4".into()), "not written yet");
     record(&mut entries, RecordKind::Accept, 1, 4, 0, 4 << 20);
-    entries.land(LogIndex(4), true);
-    assert_eq!(shown(&entries, 4), None);
+    entries.release_applied(LogIndex(4), true);
+    assert_eq!(text_at(&entries, 4), None);
 }
 
 #[test]
-fn with_members_that_may_lag_applied_values_stay_within_a_bound() {
-    let mut entries = Entries::restored(LogIndex(0), [], LogPositions::default());
+fn applied_entries_kept_for_lagging_followers_are_bounded() {
+    let mut entries = Entries::restore(LogIndex(0), [], LogPositions::default());
     for index in 1..=10_000_u64 {
         entries.accept(LogIndex(index), payload("v"), true);
         record(&mut entries, RecordKind::Accept, 1, index, 0, index * 100);
-        entries.land(LogIndex(index), false);
+        entries.release_applied(LogIndex(index), false);
     }
-    assert_eq!(shown(&entries, 10_000 - LANDED_VALUES_MAX as u64), None);
-    assert!(shown(&entries, 10_001 - LANDED_VALUES_MAX as u64).is_some());
-    let large = Bytes::from(vec![0; LANDED_BYTES_MAX]);
+    assert_eq!(text_at(&entries, 10_000 - APPLIED_ENTRIES_MAX as u64), None);
+    assert!(text_at(&entries, 10_001 - APPLIED_ENTRIES_MAX as u64).is_some());
+    let large = Bytes::from(vec![0; APPLIED_BYTES_MAX]);
     entries.accept(LogIndex(10_001), large, true);
     record(&mut entries, RecordKind::Accept, 1, 10_001, 0, 10_001 * 100);
-    entries.land(LogIndex(10_001), false);
-    assert_eq!(shown(&entries, 10_000), None);
+    entries.release_applied(LogIndex(10_001), false);
+    assert_eq!(text_at(&entries, 10_000), None);
 }
 
 #[test]
-fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
-    let mut entries = written(5);
+fn evicted_entry_is_found_at_its_latest_run_in_the_log() {
+    let mut entries = written_entries(5);
     record(&mut entries, RecordKind::Stage, 2, 4, 0, 10 << 20);
     record(&mut entries, RecordKind::Stage, 3, 4, 0, 11 << 20);
     record(&mut entries, RecordKind::Stage, 3, 5, 0, (11 << 20) + 100);
@@ -105,8 +105,8 @@ fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
 }
 
 #[test]
-fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() {
-    let mut entries = written(5);
+fn log_is_needed_from_first_unapplied_or_validly_staged_entry() {
+    let mut entries = written_entries(5);
     let needed = |entries: &Entries, applied: u64, round: u64| {
         let ballots = [Some(ballot(round)), None];
         entries.positions.needed(LogIndex(applied), ballots, false).map(|at| at.0)
@@ -117,14 +117,15 @@ fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() 
     assert_eq!(needed(&entries, 5, 2), Some(9 << 20));
     assert_eq!(needed(&entries, 3, 2), Some(4 << 20));
     assert_eq!(needed(&entries, 5, 3), None, "a higher promise made it void");
-    // What is learned after a stop-sign is staged under a ballot that is promised when it is whole.
+    // Entries learned after a stop-sign are staged under a ballot that is promised once all are
+    // there.
     let learning = |staging| {
         let ballots = [Some(ballot(1)), staging];
         entries.positions.needed(LogIndex(5), ballots, false).map(|at| at.0)
     };
     assert_eq!(learning(Some(ballot(2))), Some(9 << 20));
     assert_eq!((learning(Some(ballot(3))), learning(None)), (None, None), "that is given up");
-    // Its adoption is in the log, and another ballot was promised before that was processed.
+    // The adoption is in the log, and another ballot was promised before its record was processed.
     let adopting = entries.positions.needed(LogIndex(5), [Some(ballot(3)), None], true);
     assert_eq!(adopting, Some(Position(9 << 20)));
     // The copy of an older mark does not end the staging.
@@ -133,9 +134,9 @@ fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() 
 }
 
 #[test]
-fn what_is_collapsed_can_be_had_no_more() {
-    let mut entries = written(8);
-    entries.land(LogIndex(6), true);
+fn floor_rises_to_last_entry_in_neither_log_nor_memory() {
+    let mut entries = written_entries(8);
+    entries.release_applied(LogIndex(6), true);
     entries.collapse(Position(0), LogIndex(6));
     assert_eq!(entries.floor(), LogIndex(0));
     entries.collapse(Position((3 << 20) + 1), LogIndex(6));
@@ -144,12 +145,12 @@ fn what_is_collapsed_can_be_had_no_more() {
     assert_eq!(entries.floor(), LogIndex(6), "the rest is in memory");
 }
 
-/// The log is truncated in the midst of a run: what of it is not applied is found and needed behind
-/// the log's new start. A node that needed it no longer lost it with the next segment, and did not
-/// start again (seed 145, once the simulator ran with runs as long as the product's).
+/// The log is truncated within a run: its entries that are not applied are found and needed behind
+/// the log's new start. A node that did not need the log there lost them with the next segment, and
+/// could not restart (seed 145, once the simulator ran with runs as long as the product's).
 #[test]
-fn a_run_that_goes_on_behind_the_logs_new_start_is_needed_until_it_is_applied() {
-    let mut entries = Entries::restored(LogIndex(0), [], LogPositions::default());
+fn run_across_the_new_log_start_is_needed_until_applied() {
+    let mut entries = Entries::restore(LogIndex(0), [], LogPositions::default());
     for (index, position) in [(1, 10), (2, 20), (3, 60), (4, 70)] {
         entries.accept(LogIndex(index), payload(&format!("v{index}")), true);
         record(&mut entries, RecordKind::Accept, 1, index, 0, position);
@@ -167,68 +168,69 @@ fn a_run_that_goes_on_behind_the_logs_new_start_is_needed_until_it_is_applied() 
 }
 
 #[test]
-fn what_memory_had_longer_than_the_log_can_be_had_no_more_when_memory_lets_go_of_it() {
-    let mut entries = written(8);
+fn floor_rises_when_memory_evicts_entries_below_log_start() {
+    let mut entries = written_entries(8);
     entries.collapse(Position(9 << 20), LogIndex(8));
     assert_eq!(entries.floor(), LogIndex(0), "memory has all of it");
-    entries.land(LogIndex(6), true);
+    entries.release_applied(LogIndex(6), true);
     assert_eq!(entries.floor(), LogIndex(6));
 }
 
 #[test]
-fn a_snapshot_takes_the_place_of_all_it_holds() {
-    let mut entries = written(5);
-    entries.installed(LogIndex(3));
-    assert_eq!((shown(&entries, 3), shown(&entries, 4)), (None, Some("v4".into())));
+fn installed_snapshot_evicts_the_entries_it_covers() {
+    let mut entries = written_entries(5);
+    entries.install_snapshot(LogIndex(3));
+    assert_eq!((text_at(&entries, 3), text_at(&entries, 4)), (None, Some("v4".into())));
     assert!(entries.positions.find(LogIndex(4)).is_some());
-    entries.installed(LogIndex(9));
-    assert_eq!(shown(&entries, 5), None);
+    entries.install_snapshot(LogIndex(9));
+    assert_eq!(text_at(&entries, 5), None);
     entries.accept(LogIndex(10), payload("v10"), true);
-    assert_eq!(shown(&entries, 10), Some("v10".into()));
+    assert_eq!(text_at(&entries, 10), Some("v10".into()));
 }
 
 /// Entries that a snapshot replaced may have been superseded in the log, or are incomplete there. A
-/// later run, too, neither sends them nor says that it could (seed 9204).
+/// later run must neither send them nor report that it can (seed 9204).
 #[test]
-fn what_a_snapshot_took_the_place_of_is_not_looked_for_in_the_log_in_any_life() {
+fn entries_covered_by_a_snapshot_are_not_found_in_the_log() {
     let at = |positions: &LogPositions, index| positions.find(LogIndex(index)).map(|at| at.0);
-    let shows = |positions: &mut LogPositions, kind, round, index, position| {
+    let add_record = |positions: &mut LogPositions, kind, round, index, position| {
         positions.record(kind, ballot(round), LogIndex(index), LogIndex(0), Position(position));
     };
     // The log ends before the snapshot does.
     let mut positions = LogPositions::default();
-    (1..=3).for_each(|index| shows(&mut positions, RecordKind::Accept, 1, index, index * 10));
-    shows(&mut positions, RecordKind::Decided, 0, 6, 40);
-    shows(&mut positions, RecordKind::Truncate, 2, 6, 50);
-    shows(&mut positions, RecordKind::Accept, 2, 7, 60);
+    (1..=3).for_each(|index| add_record(&mut positions, RecordKind::Accept, 1, index, index * 10));
+    add_record(&mut positions, RecordKind::Decided, 0, 6, 40);
+    add_record(&mut positions, RecordKind::Truncate, 2, 6, 50);
+    add_record(&mut positions, RecordKind::Accept, 2, 7, 60);
     assert_eq!(
         [2, 3, 5, 6, 7].map(|index| at(&positions, index)),
         [None, None, None, None, Some(60)]
     );
-    let mut entries = Entries::restored(LogIndex(7), [], positions);
+    let mut entries = Entries::restore(LogIndex(7), [], positions);
     assert_eq!(entries.floor(), LogIndex(6));
     entries.collapse(Position(70), LogIndex(7));
     assert_eq!(entries.floor(), LogIndex(7));
-    // The log ends behind it, with what others may yet replace.
+    // The log ends behind the snapshot, with entries that another master may still replace.
     let mut positions = LogPositions::default();
-    (1..=6).for_each(|index| shows(&mut positions, RecordKind::Accept, 1, index, index * 10));
-    shows(&mut positions, RecordKind::Decided, 0, 4, 70);
+    (1..=6).for_each(|index| add_record(&mut positions, RecordKind::Accept, 1, index, index * 10));
+    add_record(&mut positions, RecordKind::Decided, 0, 4, 70);
     assert_eq!([3, 4, 5, 6].map(|index| at(&positions, index)), [None, None, Some(10), Some(10)]);
-    assert_eq!(Entries::restored(LogIndex(6), [], positions).floor(), LogIndex(4));
-    // It was to come, and did not: what the log brings is needed until it is applied.
+    assert_eq!(Entries::restore(LogIndex(6), [], positions).floor(), LogIndex(4));
+    // The snapshot was announced and not installed: entries of the log are needed until they are
+    // applied.
     let mut positions = LogPositions::default();
-    shows(&mut positions, RecordKind::Accept, 1, 1, 10);
-    shows(&mut positions, RecordKind::Decided, 0, 4, 20);
-    (2..=3).for_each(|index| shows(&mut positions, RecordKind::Accept, 1, index, index * 20));
+    add_record(&mut positions, RecordKind::Accept, 1, 1, 10);
+    add_record(&mut positions, RecordKind::Decided, 0, 4, 20);
+    (2..=3).for_each(|index| add_record(&mut positions, RecordKind::Accept, 1, index, index * 20));
     let ballots = [Some(ballot(1)), None];
     assert_eq!(positions.needed(LogIndex(1), ballots, false), Some(Position(40)));
 }
 
 #[test]
-fn behind_values_that_do_not_count_another_run_begins() {
+fn entry_behind_superseded_entries_begins_a_new_run() {
     let at = |entries: &Entries, index| entries.positions.find(LogIndex(index)).map(|at| at.0);
     // Cut off by a mark that adopts nothing.
-    let mut entries = Entries::restored(LogIndex(0), [], LogPositions::default());
+    let mut entries = Entries::restore(LogIndex(0), [], LogPositions::default());
     for index in 1..=3 {
         record(&mut entries, RecordKind::Accept, 1, index, 0, index * 10);
     }

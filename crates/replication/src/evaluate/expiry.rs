@@ -1,4 +1,4 @@
-//! Time to live: rows carry a point of group time; hints in an index of their own say when to look.
+//! Time to live: rows carry the group time of their expiry; hints in an index are due at that time.
 
 use crate::bucket::Bucket;
 use crate::layout::{self, SESSION_BUCKET};
@@ -8,23 +8,23 @@ use base::{Key, Outcome, Properties, Result, SessionId};
 use bytes::Bytes;
 use runtime::mutants::Mutant;
 
-/// The point of group time at which a row written now expires. `before` is that of the row it
-/// replaces.
-pub(super) fn point(
+/// Returns the group time at which a row written now expires. `old_expiry`: expiry of the row that
+/// it replaces. `None`: never.
+pub(super) fn expiry_time(
     expiry: Expiry,
-    before: Option<u64>,
+    old_expiry: Option<u64>,
     properties: &Properties,
     now: u64,
 ) -> Option<u64> {
     match expiry {
-        Expiry::Default => default_point(properties, now),
-        Expiry::Keep => before,
+        Expiry::Default => default_expiry_time(properties, now),
+        Expiry::Keep => old_expiry,
         Expiry::Never => None,
         Expiry::After(ms) => Some(now.saturating_add(ms)),
     }
 }
 
-pub(super) fn default_point(properties: &Properties, now: u64) -> Option<u64> {
+pub(super) fn default_expiry_time(properties: &Properties, now: u64) -> Option<u64> {
     (properties.ttl_ms > 0).then(|| now.saturating_add(properties.ttl_ms))
 }
 
@@ -36,10 +36,10 @@ pub(super) fn expire(
     when: ExpireWhen,
 ) -> Result<Outcome> {
     let Some(row) = overlay.row(bucket.id, key)? else { return Ok(Outcome::Applied(false)) };
-    let wanted = point(expiry, row.expires, &bucket.properties, overlay.open.time);
+    let new_expiry = expiry_time(expiry, row.expires, &bucket.properties, overlay.open.time);
     let never = u64::MAX;
-    let (new, old) = (wanted.unwrap_or(never), row.expires.unwrap_or(never));
-    let holds = match when {
+    let (new, old) = (new_expiry.unwrap_or(never), row.expires.unwrap_or(never));
+    let is_met = match when {
         ExpireWhen::Always => true,
         ExpireWhen::HasNone => row.expires.is_none(),
         ExpireWhen::HasOne => row.expires.is_some(),
@@ -47,40 +47,45 @@ pub(super) fn expire(
         ExpireWhen::Sooner => new < old,
         ExpireWhen::HasLater => row.expires.is_some() && new < old,
     };
-    // Removing an expiry that is not there changes nothing, and says so.
-    if !holds || (expiry == Expiry::Never && row.expires.is_none()) {
+    // Removing an absent expiry changes nothing, and the outcome reports it.
+    if !is_met || (expiry == Expiry::Never && row.expires.is_none()) {
         return Ok(Outcome::Applied(false));
     }
     if expiry == Expiry::After(0) {
         overlay.remove(bucket.id, key, row.expires);
-    } else if wanted != row.expires {
-        if wanted.is_none() {
+    } else if new_expiry != row.expires {
+        if new_expiry.is_none() {
             overlay.forget_hint(bucket.id, key, row.expires);
         }
-        overlay.put(bucket.id, key, wanted, &[&row.value])?;
+        overlay.put(bucket.id, key, new_expiry, &[&row.value])?;
     }
     Ok(Outcome::Applied(true))
 }
 
 /// Outcome of a sweep.
-pub struct Swept {
-    /// Number of hints looked at.
-    pub looked: usize,
+pub struct SweepResult {
+    /// Number of hints checked.
+    pub checked: usize,
     /// Key at which the next sweep continues.
-    pub upto: Bytes,
+    pub position: Bytes,
     /// Group time at which the next hint is due, in milliseconds. `None`: none is due soon.
     pub next: Option<u64>,
 }
 
-/// Removes rows that have expired by the open entry's time. Looks at `max` hints at most, from the
-/// end of the last sweep (empty `from`: as stored). The end of this sweep is written with the
-/// removals, so that the next sweep continues there, after a restart or on another master.
-/// `ahead_ms`: distance for which to look for the next hint.
-pub fn expire_due(overlay: &mut Overlay, from: Bytes, max: usize, ahead_ms: u64) -> Result<Swept> {
+/// Removes rows that have expired by the open entry's time. Checks `max` hints at most, from the
+/// end of the last sweep (empty `from`: the stored position). The end of this sweep is written with
+/// the removals, so that the next sweep continues there, after a restart or on another master.
+/// `ahead_ms`: distance in which to look for the next hint.
+pub fn expire_due(
+    overlay: &mut Overlay,
+    from: Bytes,
+    max: usize,
+    ahead_ms: u64,
+) -> Result<SweepResult> {
     let now = overlay.open.time;
-    let forgets = Mutant::SweepsFromTheStart.is_active();
-    let from = if from.is_empty() || forgets { overlay.swept()? } else { from };
-    let (due, upto) = overlay.due(&from, max)?;
+    let ignores_position = Mutant::RestartExpirySweep.is_active();
+    let from = if from.is_empty() || ignores_position { overlay.sweep_position()? } else { from };
+    let (due, position) = overlay.due_hints(&from, max)?;
     for hint in &due {
         let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };
         if bucket == SESSION_BUCKET {
@@ -91,10 +96,10 @@ pub fn expire_due(overlay: &mut Overlay, from: Bytes, max: usize, ahead_ms: u64)
         overlay.remove_hint(hint);
     }
     if !due.is_empty() {
-        overlay.put_swept(&upto);
+        overlay.put_sweep_position(&position);
     }
-    let next = overlay.next_hint(&upto, ahead_ms)?;
-    Ok(Swept { looked: due.len(), upto, next })
+    let next = overlay.next_hint(&position, ahead_ms)?;
+    Ok(SweepResult { checked: due.len(), position, next })
 }
 
 fn expire_session(overlay: &mut Overlay, now: u64, name: &[u8]) -> Result<()> {

@@ -1,12 +1,12 @@
 //! Evaluation of an update: tests its conditions, writes its effects, returns its outcome.
 //!
 //! The master evaluates each update once, when it proposes it, on the store and its own undecided
-//! entries. The replicas agree on the effects. So a replica that applies them needs no condition,
-//! no clock and no evaluation code.
+//! entries. The replicas agree on the effects. So a replica applies them without conditions, clock
+//! or evaluation code.
 //!
 //! Promises: an update that fails leaves no effect; the steps of a sequence see the earlier ones'
-//! effects; what an update costs is bounded, all its steps together (`../budget.rs`).
-//! Never: fails halfway; reads a clock (the value's group time is the only time).
+//! effects; the cost of an update is bounded, all its steps together (`../budget.rs`).
+//! Never: fails halfway; reads a clock (the entry's group time is the only time).
 //! Read next: `rows.rs`, then `tests.rs`.
 
 mod expiry;
@@ -18,31 +18,31 @@ use super::budget::Budget;
 use super::overlay::Overlay;
 use super::pager::Pager;
 use crate::bucket::Bucket;
-use base::request::Steps;
+use base::request::SequenceMode;
 use base::{Body, Entry, Error, Outcome, Read, Reason, Result, Row, Update, check, limits};
 use bytes::Bytes;
 
-pub use expiry::{Swept, expire_due};
+pub use expiry::{SweepResult, expire_due};
 pub use weight::Weight;
 
 /// Evaluates one client update. After an error none of its effects remain.
 pub fn evaluate(overlay: &mut Overlay, bucket: &Bucket, update: &Update) -> Result<Outcome> {
-    evaluate_within(overlay, bucket, update, Budget::of_update())
+    evaluate_with_budget(overlay, bucket, update, Budget::for_update())
 }
 
 /// Evaluates an update within a budget of its own.
-pub fn evaluate_within(
+pub fn evaluate_with_budget(
     overlay: &mut Overlay,
     bucket: &Bucket,
     update: &Update,
     budget: Budget,
 ) -> Result<Outcome> {
     let savepoint = overlay.open.savepoint();
-    let before = std::mem::replace(&mut overlay.budget, budget);
+    let outer_budget = std::mem::replace(&mut overlay.budget, budget);
     let outcome = step(overlay, bucket, update);
-    let spent = overlay.budget.is_spent().then(|| overlay.budget.check());
-    overlay.budget = before;
-    let outcome = outcome.and_then(|outcome| spent.unwrap_or(Ok(())).map(|()| outcome));
+    let exceeded = overlay.budget.is_exhausted().then(|| overlay.budget.check());
+    overlay.budget = outer_budget;
+    let outcome = outcome.and_then(|outcome| exceeded.unwrap_or(Ok(())).map(|()| outcome));
     if outcome.is_err() {
         overlay.open.undo(savepoint);
     }
@@ -89,19 +89,19 @@ fn sequence(
     overlay: &mut Overlay,
     bucket: &Bucket,
     steps: &[Update],
-    mode: Steps,
+    mode: SequenceMode,
 ) -> Result<Outcome> {
     let mut outcomes = Vec::with_capacity(steps.len());
     for update in steps {
         let savepoint = overlay.open.savepoint();
         let outcome = step(overlay, bucket, update);
-        overlay.budget.answer(answer_bytes(&outcome))?;
-        if overlay.budget.is_spent() {
+        overlay.budget.count_answer(answer_bytes(&outcome))?;
+        if overlay.budget.is_exhausted() {
             overlay.budget.check()?;
         }
         match outcome {
             Ok(outcome) => outcomes.push(Ok(outcome)),
-            Err(error) if mode != Steps::EachAlone || undoes_all(update, &error) => {
+            Err(error) if mode != SequenceMode::EachAlone || aborts_sequence(update, &error) => {
                 return Err(error);
             }
             Err(error) => {
@@ -113,8 +113,8 @@ fn sequence(
     Ok(Outcome::Steps(outcomes))
 }
 
-/// Bytes that a step adds to the answer. Values read were counted when they were read, and a
-/// sequence's steps one by one.
+/// Returns the bytes that a step adds to the answer. Values of reads were counted when they were
+/// read, and a sequence's steps one by one.
 fn answer_bytes(outcome: &Result<Outcome>) -> usize {
     let bytes = match outcome {
         Ok(Outcome::Old(old) | Outcome::Swapped { old, .. }) => old.as_ref().map_or(0, Bytes::len),
@@ -125,10 +125,10 @@ fn answer_bytes(outcome: &Result<Outcome>) -> usize {
     bytes + limits::ROW_OVERHEAD_BYTES
 }
 
-/// Errors that end a sequence also where steps stand alone: a failed assertion among its own steps,
-/// and whatever is not the step's fault. An assertion inside a step undoes that step (`MSETNX` in
-/// Redis' `MULTI`).
-fn undoes_all(update: &Update, error: &Error) -> bool {
+/// Returns true if an error aborts a sequence whose steps may fail one by one: a failed assertion
+/// among its own steps, and errors that no step caused. A failed assertion inside a nested sequence
+/// undoes that step only (`MSETNX` in Redis' `MULTI`).
+fn aborts_sequence(update: &Update, error: &Error) -> bool {
     match error.reason {
         Reason::NotANumber | Reason::NotFound | Reason::TooLarge | Reason::Malformed => false,
         Reason::AssertionFailed | Reason::Changed => !matches!(update, Update::Sequence { .. }),
@@ -136,10 +136,10 @@ fn undoes_all(update: &Update, error: &Error) -> bool {
     }
 }
 
-/// A read among the steps of a sequence.
+/// Evaluates a read among the steps of a sequence.
 fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body> {
     let now = overlay.open.time;
-    let shown = |row: super::layout::StoredRow| Row {
+    let to_row = |row: super::layout::StoredRow| Row {
         value: row.value,
         version: row.version,
         expires_in_ms: row.expires.map(|expires| expires - now),
@@ -147,8 +147,8 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
     match read {
         Read::Get(key) => {
             let row = overlay.row(bucket.id, key)?;
-            overlay.budget.answer(row.as_ref().map_or(0, |row| row.value.len()))?;
-            Ok(Body::Row(row.map(shown)))
+            overlay.budget.count_answer(row.as_ref().map_or(0, |row| row.value.len()))?;
+            Ok(Body::Row(row.map(to_row)))
         }
         Read::Exists(keys) => {
             let mut count = 0;
@@ -165,11 +165,11 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
                 let value_bytes = row.as_ref().map_or(0, |row| row.value.len());
                 bytes += value_bytes;
                 check::values(bytes)?;
-                overlay.budget.answer(value_bytes + limits::ROW_OVERHEAD_BYTES)?;
+                overlay.budget.count_answer(value_bytes + limits::ROW_OVERHEAD_BYTES)?;
                 if row.is_none() && matches!(read, Read::MultiGetAll(_)) {
                     return Err(Error::key(Reason::NotFound, key));
                 }
-                rows.push(row.map(shown));
+                rows.push(row.map(to_row));
             }
             Ok(Body::Rows(rows))
         }
@@ -183,7 +183,7 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
                 };
                 Ok(pager.push(Entry { key, row: Some(row) }))
             })?;
-            overlay.budget.answer(pager.bytes())?;
+            overlay.budget.count_answer(pager.bytes())?;
             Ok(Body::Page(pager.page()?))
         }
         Read::Assert { key, expected } => {
@@ -192,7 +192,7 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
         Read::AssertExists(key) => rows::assert_exists(overlay, bucket, key).map(|_| Body::Done),
         Read::KeyCount => Err(Error::new(
             Reason::NotSupported,
-            "counting keys walks the whole bucket: ask for it outside a sequence",
+            "key_count scans the whole bucket and is not allowed in a sequence: request it alone",
         )),
     }
 }

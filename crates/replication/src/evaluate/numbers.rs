@@ -1,11 +1,12 @@
-//! Counters kept as decimal text, as Redis' clients know them.
+//! Counters stored as decimal text, as in Redis.
 
 use crate::bucket::Bucket;
 use crate::overlay::Overlay;
 use base::codec::{decimal, decimal_bytes};
 use base::{Error, Key, Outcome, Reason, Result, Value};
 
-/// Absent counts as 0; the row's expiry is kept, a new row gets the bucket's default.
+/// Writes a number. The row keeps its expiry; a new row gets the bucket's default. `old`: expiry of
+/// the row, if it exists.
 fn write(
     overlay: &mut Overlay,
     bucket: &Bucket,
@@ -14,7 +15,8 @@ fn write(
     text: &Value,
 ) -> Result<()> {
     let now = overlay.open.time;
-    let expires = old.unwrap_or_else(|| super::expiry::default_point(&bucket.properties, now));
+    let expires =
+        old.unwrap_or_else(|| super::expiry::default_expiry_time(&bucket.properties, now));
     overlay.put(bucket.id, key, expires, &[text])
 }
 

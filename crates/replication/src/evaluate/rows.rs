@@ -1,10 +1,10 @@
 //! Updates of rows: set, delete, compare, append, rename, and the assertions.
 
-use super::expiry::point;
+use super::expiry::expiry_time;
 use crate::bucket::Bucket;
 use crate::layout::StoredRow;
 use crate::overlay::Overlay;
-use base::request::{Expiry, Missing, When};
+use base::request::{Expiry, OnMissing, When};
 use base::{Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
 
 pub(super) fn set(
@@ -14,21 +14,21 @@ pub(super) fn set(
     value: &Value,
     expiry: Expiry,
 ) -> Result<Outcome> {
-    let before = match expiry {
+    let old_expiry = match expiry {
         Expiry::Keep => overlay.row(bucket.id, key)?.and_then(|row| row.expires),
         _ => None,
     };
-    write(overlay, bucket, key, expiry, before, &[value])?;
+    write(overlay, bucket, key, expiry, old_expiry, &[value])?;
     Ok(Outcome::Done)
 }
 
-/// Writes, or deletes where the new expiry is now.
+/// Writes a row, or deletes it if the new expiry is now.
 fn write(
     overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     expiry: Expiry,
-    before: Option<u64>,
+    old_expiry: Option<u64>,
     value: &[&[u8]],
 ) -> Result<()> {
     if expiry == Expiry::After(0) {
@@ -36,7 +36,7 @@ fn write(
         overlay.remove(bucket.id, key, expires);
         return Ok(());
     }
-    let expires = point(expiry, before, &bucket.properties, overlay.open.time);
+    let expires = expiry_time(expiry, old_expiry, &bucket.properties, overlay.open.time);
     overlay.put(bucket.id, key, expires, value)
 }
 
@@ -56,8 +56,8 @@ pub(super) fn set_if(
         When::Unchanged(version) => old.as_ref().is_some_and(|row| row.version == version),
     };
     if written {
-        let before = old.as_ref().and_then(|row| row.expires);
-        write(overlay, bucket, key, expiry, before, &[value])?;
+        let old_expiry = old.as_ref().and_then(|row| row.expires);
+        write(overlay, bucket, key, expiry, old_expiry, &[value])?;
     }
     Ok(Outcome::Swapped { written, old: old.map(|row| row.value) })
 }
@@ -66,17 +66,17 @@ pub(super) fn delete(
     overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
-    missing: Missing,
+    missing: OnMissing,
 ) -> Result<Outcome> {
     match overlay.row(bucket.id, key)? {
         Some(row) => overlay.remove(bucket.id, key, row.expires),
-        None if missing == Missing::Fails => return Err(Error::key(Reason::NotFound, key)),
+        None if missing == OnMissing::Fail => return Err(Error::key(Reason::NotFound, key)),
         None => return Ok(Outcome::Existed(false)),
     }
     Ok(Outcome::Existed(true))
 }
 
-fn store(
+fn put_or_remove(
     overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
@@ -103,7 +103,7 @@ pub(super) fn test_and_set(
 ) -> Result<Outcome> {
     let old = overlay.row(bucket.id, key)?;
     if old.as_ref().map(|row| &row.value) == expected {
-        store(overlay, bucket, key, wanted, old.as_ref())?;
+        put_or_remove(overlay, bucket, key, wanted, old.as_ref())?;
     }
     Ok(Outcome::Old(old.map(|row| row.value)))
 }
@@ -115,7 +115,7 @@ pub(super) fn replace(
     wanted: Option<&Value>,
 ) -> Result<Outcome> {
     let old = overlay.row(bucket.id, key)?;
-    store(overlay, bucket, key, wanted, old.as_ref())?;
+    put_or_remove(overlay, bucket, key, wanted, old.as_ref())?;
     Ok(Outcome::Old(old.map(|row| row.value)))
 }
 
@@ -131,8 +131,8 @@ pub(super) fn confirm(
     Ok(Outcome::Done)
 }
 
-fn holds(held: bool, key: &Key) -> Result<Outcome> {
-    if held { Ok(Outcome::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
+fn check_assertion(holds: bool, key: &Key) -> Result<Outcome> {
+    if holds { Ok(Outcome::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
 }
 
 pub(super) fn assert(
@@ -142,12 +142,12 @@ pub(super) fn assert(
     expected: Option<&Value>,
 ) -> Result<Outcome> {
     let value = overlay.row(bucket.id, key)?.map(|row| row.value);
-    holds(value.as_ref() == expected, key)
+    check_assertion(value.as_ref() == expected, key)
 }
 
 pub(super) fn assert_exists(overlay: &mut Overlay, bucket: &Bucket, key: &Key) -> Result<Outcome> {
     let exists = overlay.row(bucket.id, key)?.is_some();
-    holds(exists, key)
+    check_assertion(exists, key)
 }
 
 pub(super) fn assert_version(
@@ -160,8 +160,8 @@ pub(super) fn assert_version(
     if found == version { Ok(Outcome::Done) } else { Err(Error::key(Reason::Changed, key)) }
 }
 
-/// The keys may come in any order and are compared as a set: one more than those listed found is
-/// enough to fail.
+/// Asserts that the keys under a prefix are exactly these. They are compared as a set, and one key
+/// more than listed is enough to fail.
 pub(super) fn assert_range(
     overlay: &mut Overlay,
     bucket: &Bucket,
@@ -186,7 +186,7 @@ pub(super) fn assert_range(
     let found = list(&mut found.iter());
     Err(Error::new(
         Reason::AssertionFailed,
-        format!("the keys under the prefix are [{found}] and not [{expected}]"),
+        format!("the keys with the prefix are [{found}], not [{expected}]"),
     ))
 }
 
@@ -219,17 +219,17 @@ fn too_much_to_delete() -> Error {
     Error::new(
         Reason::TooLarge,
         format!(
-            "nothing was deleted: more lies under the prefix than one request deletes at one \
-             instant, at most {} rows and {} bytes of keys (evaluation_rows_max, \
-             update_bytes_max); `credenza bucket empty-prefix` and POST \
-             /v1/buckets/TYPE/BUCKET/empty_prefix delete any number of keys, in parts",
+            "nothing was deleted: the prefix has more keys than one request deletes atomically, at \
+             most {} rows and {} bytes of keys (evaluation_rows_max, update_bytes_max); `credenza \
+             bucket empty-prefix` and POST /v1/buckets/TYPE/BUCKET/empty_prefix delete any number \
+             of keys, in batches",
             limits::EVALUATION_ROWS_MAX,
             limits::UPDATE_BYTES_MAX
         ),
     )
 }
 
-fn fits(bucket: &Bucket, bytes: usize) -> Result<()> {
+fn check_value_size(bucket: &Bucket, bytes: usize) -> Result<()> {
     if bytes <= bucket.properties.value_bytes_max {
         return Ok(());
     }
@@ -247,12 +247,12 @@ pub(super) fn append(
     value: &Value,
 ) -> Result<Outcome> {
     let old = overlay.row(bucket.id, key)?;
-    let before = old.as_ref().and_then(|row| row.expires);
+    let old_expiry = old.as_ref().and_then(|row| row.expires);
     let expiry = if old.is_some() { Expiry::Keep } else { Expiry::Default };
-    let front = old.map(|row| row.value).unwrap_or_default();
-    let length = front.len() + value.len();
-    fits(bucket, length)?;
-    write(overlay, bucket, key, expiry, before, &[&front, value])?;
+    let old_value = old.map(|row| row.value).unwrap_or_default();
+    let length = old_value.len() + value.len();
+    check_value_size(bucket, length)?;
+    write(overlay, bucket, key, expiry, old_expiry, &[&old_value, value])?;
     Ok(Outcome::Length(length as u64))
 }
 
@@ -264,19 +264,19 @@ pub(super) fn set_range(
     value: &Value,
 ) -> Result<Outcome> {
     let old = overlay.row(bucket.id, key)?;
-    let before = old.as_ref().and_then(|row| row.expires);
+    let old_expiry = old.as_ref().and_then(|row| row.expires);
     let expiry = if old.is_some() { Expiry::Keep } else { Expiry::Default };
-    let front = old.map(|row| row.value).unwrap_or_default();
+    let old_value = old.map(|row| row.value).unwrap_or_default();
     if value.is_empty() {
-        return Ok(Outcome::Length(front.len() as u64));
+        return Ok(Outcome::Length(old_value.len() as u64));
     }
     let end = offset.saturating_add(value.len());
-    let length = end.max(front.len());
-    fits(bucket, length)?;
-    let mut changed = front.to_vec();
+    let length = end.max(old_value.len());
+    check_value_size(bucket, length)?;
+    let mut changed = old_value.to_vec();
     changed.resize(length, 0);
     changed[offset..end].copy_from_slice(value);
-    write(overlay, bucket, key, expiry, before, &[&changed])?;
+    write(overlay, bucket, key, expiry, old_expiry, &[&changed])?;
     Ok(Outcome::Length(length as u64))
 }
 

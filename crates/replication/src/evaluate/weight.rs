@@ -4,45 +4,48 @@ use crate::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use base::request::Expiry;
 use base::{Read, Update};
 
-/// Updates that look up more keys than this are evaluated on a thread that may wait.
-const LOOKS_AT_ONCE: usize = KEYS_AT_ONCE / 4;
+/// Maximum number of keys that an update looks up on the thread that received it; others are
+/// evaluated on a thread that may block.
+const LOOKUPS_AT_ONCE: usize = KEYS_AT_ONCE / 4;
 
 /// See the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
     /// True if it is a sequence that changes nothing, whatever it finds.
-    pub only_reads: bool,
-    /// True if its answer may hold values.
-    pub brings_values: bool,
-    /// Keys that are looked up, and rows of short ranges.
-    looks: usize,
-    /// True if it walks over rows whose number is unknown.
-    walks: bool,
+    pub is_read_only: bool,
+    /// True if its answer may contain values.
+    pub may_return_values: bool,
+    /// Number of keys that are looked up, and of rows of short ranges.
+    lookups: usize,
+    /// True if it scans an unknown number of rows.
+    has_scan: bool,
 }
 
 impl Weight {
-    /// Weighs an update and all its steps.
+    /// Estimates the cost of an update and all its steps.
     #[inline]
-    pub fn of(update: &Update) -> Weight {
-        let mut weight = Weight { only_reads: true, brings_values: false, looks: 0, walks: false };
+    pub fn measure(update: &Update) -> Weight {
+        let mut weight =
+            Weight { is_read_only: true, may_return_values: false, lookups: 0, has_scan: false };
         weight.add(update);
-        // A lone step is submitted to see undecided updates, or to go through the log.
-        weight.only_reads &= matches!(update, Update::Sequence { .. });
+        // A single read outside a sequence is submitted to see undecided updates, or to go through
+        // the log.
+        weight.is_read_only &= matches!(update, Update::Sequence { .. });
         weight
     }
 
     /// Returns true if it may take long enough to be evaluated away from the threads that answer,
     /// and to yield to other updates afterwards.
     pub fn is_heavy(&self) -> bool {
-        self.walks || self.looks > LOOKS_AT_ONCE
+        self.has_scan || self.lookups > LOOKUPS_AT_ONCE
     }
 
-    // Apart from what calls itself, so that a lone update is weighed in place.
+    // Separate from the recursive function, so that a single update is inlined.
     #[inline]
     fn add(&mut self, update: &Update) {
         match update {
             Update::Sequence { steps, .. } => self.add_steps(steps),
-            lone => self.add_lone(lone),
+            single => self.add_single(single),
         }
     }
 
@@ -51,7 +54,7 @@ impl Weight {
     }
 
     #[inline]
-    fn add_lone(&mut self, update: &Update) {
+    fn add_single(&mut self, update: &Update) {
         match update {
             Update::Set { expiry, .. } => self.write(usize::from(*expiry == Expiry::Keep)),
             Update::Rename { .. } | Update::Copy { .. } => self.write(2),
@@ -64,49 +67,50 @@ impl Weight {
             | Update::Expire { .. } => self.write(1),
             Update::SetIf { .. } | Update::TestAndSet { .. } | Update::Replace { .. } => {
                 self.write(1);
-                self.brings_values = true;
+                self.may_return_values = true;
             }
             Update::DeletePrefix { .. } => {
                 self.write(0);
-                self.walks = true;
+                self.has_scan = true;
             }
             Update::Assert { .. } | Update::AssertExists { .. } | Update::AssertVersion { .. } => {
-                self.looks += 1;
+                self.lookups += 1;
             }
-            Update::AssertRange { .. } => self.walks = true,
+            Update::AssertRange { .. } => self.has_scan = true,
             Update::Read(read) => self.read(read),
             Update::Nop | Update::Sequence { .. } => {}
         }
     }
 
-    fn write(&mut self, looks: usize) {
-        self.only_reads = false;
-        self.looks += looks;
+    fn write(&mut self, lookups: usize) {
+        self.is_read_only = false;
+        self.lookups += lookups;
     }
 
     fn read(&mut self, read: &Read) {
         match read {
-            Read::Get(_) => self.looks += 1,
+            Read::Get(_) => self.lookups += 1,
             Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
-                self.looks += keys.len();
+                self.lookups += keys.len();
             }
             Read::Range(range) => match range.rows_max {
-                Some(rows) if rows <= ROWS_AT_ONCE => self.looks += rows,
-                _ => self.walks = true,
+                Some(rows) if rows <= ROWS_AT_ONCE => self.lookups += rows,
+                _ => self.has_scan = true,
             },
-            Read::Assert { .. } | Read::AssertExists(_) => self.looks += 1,
-            // It is refused.
+            Read::Assert { .. } | Read::AssertExists(_) => self.lookups += 1,
+            // A key count inside a sequence is refused.
             Read::KeyCount => {}
         }
-        let counts = matches!(read, Read::Exists(_) | Read::Assert { .. } | Read::AssertExists(_));
-        self.brings_values |= !counts;
+        let is_count =
+            matches!(read, Read::Exists(_) | Read::Assert { .. } | Read::AssertExists(_));
+        self.may_return_values |= !is_count;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::request::{Missing, Steps};
+    use base::request::{OnMissing, SequenceMode};
     use base::{Key, Range, Value};
 
     fn set(expiry: Expiry) -> Update {
@@ -114,38 +118,47 @@ mod tests {
     }
 
     fn all(step: Update, count: usize) -> Weight {
-        Weight::of(&Update::Sequence { steps: vec![step; count], mode: Steps::EachAlone })
+        Weight::measure(&Update::Sequence {
+            steps: vec![step; count],
+            mode: SequenceMode::EachAlone,
+        })
     }
 
     #[test]
-    fn what_is_looked_up_weighs_and_what_is_only_written_does_not() {
+    fn update_weight_counts_lookups_and_not_plain_writes() {
         assert!(!all(set(Expiry::Default), 100_000).is_heavy());
-        assert!(all(set(Expiry::Keep), LOOKS_AT_ONCE + 1).is_heavy());
-        let delete = Update::Delete { key: Key::new(), missing: Missing::Skipped };
-        assert!(!all(delete.clone(), LOOKS_AT_ONCE).is_heavy());
-        assert!(all(delete, LOOKS_AT_ONCE + 1).is_heavy());
-        let many = Read::MultiGet(vec![Key::new(); LOOKS_AT_ONCE / 2]);
+        assert!(all(set(Expiry::Keep), LOOKUPS_AT_ONCE + 1).is_heavy());
+        let delete = Update::Delete { key: Key::new(), missing: OnMissing::Skip };
+        assert!(!all(delete.clone(), LOOKUPS_AT_ONCE).is_heavy());
+        assert!(all(delete, LOOKUPS_AT_ONCE + 1).is_heavy());
+        let many = Read::MultiGet(vec![Key::new(); LOOKUPS_AT_ONCE / 2]);
         assert!(!all(Update::Read(many.clone()), 2).is_heavy());
         assert!(all(Update::Read(many), 3).is_heavy());
-        assert!(Weight::of(&Update::DeletePrefix { prefix: Key::new() }).is_heavy());
+        assert!(Weight::measure(&Update::DeletePrefix { prefix: Key::new() }).is_heavy());
         let range = |rows_max| Update::Read(Read::Range(Range { rows_max, ..Range::default() }));
         assert!(all(range(None), 1).is_heavy() && !all(range(Some(ROWS_AT_ONCE)), 2).is_heavy());
     }
 
     #[test]
-    fn an_update_that_only_reads_is_known_by_its_steps() {
+    fn sequence_is_read_only_if_all_its_steps_only_read() {
         let get = Update::Read(Read::Get(Key::new()));
         let exists = Update::AssertExists { key: Key::new() };
-        assert!(all(get.clone(), 3).only_reads && all(get.clone(), 3).brings_values);
-        assert!(all(exists.clone(), 3).only_reads && !all(exists.clone(), 3).brings_values);
+        assert!(all(get.clone(), 3).is_read_only && all(get.clone(), 3).may_return_values);
+        assert!(all(exists.clone(), 3).is_read_only && !all(exists.clone(), 3).may_return_values);
         let nested = Update::Sequence {
             steps: vec![
                 exists,
-                Update::Sequence { steps: vec![get, set(Expiry::Default)], mode: Steps::Batch },
+                Update::Sequence {
+                    steps: vec![get, set(Expiry::Default)],
+                    mode: SequenceMode::Batch,
+                },
             ],
-            mode: Steps::EachAlone,
+            mode: SequenceMode::EachAlone,
         };
-        assert!(!Weight::of(&nested).only_reads);
-        assert!(!Weight::of(&Update::Nop).only_reads, "it is asked for to go through the log");
+        assert!(!Weight::measure(&nested).is_read_only);
+        assert!(
+            !Weight::measure(&Update::Nop).is_read_only,
+            "it is asked for to go through the log"
+        );
     }
 }

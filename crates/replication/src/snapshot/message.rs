@@ -5,12 +5,12 @@
 //!   1 begin   stream u32
 //!   2 resume  stream u32 | snapshot u64 | 0, or 1 and the last key that was taken (string)
 //!   3 end     snapshot u64
-//!   4 mark    (nothing): what begin offers, for a witness, which takes no rows
+//!   4 mark    (nothing): requests an offer without rows, for a witness
 //! answer    version 1 | kind, then
 //!   1 offer   snapshot u64 | mark (3 x u64) | base u64 | rows, bytes u64 | configuration
-//!   2 goes on, 3 gone: begin anew, 4 busy: ask later, 5 nothing: no such group here
-//! part      version 1 | snapshot u64 | stream u32 | number u32 | ends u8 | digest u64 | bytes
-//!   ends: 0 in a row's midst, 1 behind a row, 2 behind the last one
+//!   2 accepted, 3 expired: begin again, 4 busy: ask later, 5 unknown group
+//! part      version 1 | snapshot u64 | stream u32 | number u32 | end u8 | digest u64 | bytes
+//!   end: 0 within a chunk, 1 end of a chunk, 2 end of the snapshot
 //! row       key (string) | value (string)            string: length u32, bytes
 //! ```
 //! The bytes of a chunk's parts, joined, are rows. `digest` is the xxh3 of the part's bytes, seeded
@@ -28,32 +28,37 @@ use transport::CallKind;
 const VERSION: u8 = 1;
 /// Bytes in front of a part's rows.
 pub(super) const HEAD_BYTES: usize = 26;
-/// Longest key of the store: a row's, an outcome's or a hint's, with what stands in front.
+/// Maximum bytes of a tree key, with its prefix: a row's, an outcome's or a hint's.
 pub const KEY_MAX: usize = KEY_BYTES_MAX + 64;
-/// Longest value of the store, with what stands in front.
+/// Maximum bytes of a value in the store, with its header.
 pub(super) const VALUE_MAX: usize = VALUE_BYTES_MAX + 1024;
 
 /// Request of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SnapshotQuestion {
-    /// Open a snapshot and send it.
+    /// Opens a snapshot and sends it.
     Begin { stream: u32 },
-    /// Send the rest of it.
+    /// Sends the rest of a snapshot.
     Resume { stream: u32, id: u64, after: Option<Bytes> },
-    /// Close the snapshot: it is not needed any more.
+    /// Closes a snapshot.
     End { id: u64 },
-    /// Describe the snapshot, and send nothing of it.
+    /// Describes a snapshot, and sends nothing of it.
     Mark,
 }
 
 /// Answer of the sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SnapshotAnswer {
+    /// Description of the snapshot, whose parts follow.
     Offer(Offer),
-    GoesOn,
-    Gone,
+    /// The request is accepted: the rest follows, or the snapshot is closed.
+    Accepted,
+    /// The snapshot is not open any more.
+    Expired,
+    /// Too many snapshots are open, or none can be taken now.
     Busy,
-    Nothing,
+    /// The sender has no state of the group.
+    UnknownGroup,
 }
 
 /// Description of a snapshot.
@@ -65,16 +70,19 @@ pub(super) struct Offer {
     pub configuration: Configuration,
     /// Upper estimate of the number of rows: those of the whole store.
     pub rows_estimated: u64,
-    /// Upper estimate of the bytes, as they lie on the disk.
+    /// Upper estimate of the bytes, as stored on disk.
     pub bytes_estimated: u64,
 }
 
-/// Kind of end of a part within its chunk.
+/// Position of a part's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
-    Within = 0,
-    Rows = 1,
-    All = 2,
+pub(super) enum PartEnd {
+    /// Within a chunk: more parts of it follow.
+    MidChunk = 0,
+    /// End of a chunk.
+    Chunk = 1,
+    /// End of the last chunk.
+    Snapshot = 2,
 }
 
 /// Head of a part, in front of its rows.
@@ -82,9 +90,9 @@ pub(super) enum Ends {
 pub(super) struct PartHead {
     pub id: u64,
     pub stream: u32,
-    /// Counts the parts of the stream, from 0.
+    /// Number of the part in its stream, from 0.
     pub number: u32,
-    pub ends: Ends,
+    pub end: PartEnd,
     /// Digest of all rows up to the end of the part.
     pub digest: u64,
 }
@@ -146,15 +154,15 @@ impl SnapshotAnswer {
                 out.put_u8(1);
                 out.put_u64(offer.id);
                 out.extend_from_slice(&offer.mark.write());
-                for word in [offer.base.0, offer.rows_estimated, offer.bytes_estimated] {
-                    out.put_u64(word);
+                for field in [offer.base.0, offer.rows_estimated, offer.bytes_estimated] {
+                    out.put_u64(field);
                 }
                 offer.configuration.write(&mut out);
             }
-            SnapshotAnswer::GoesOn => out.put_u8(2),
-            SnapshotAnswer::Gone => out.put_u8(3),
+            SnapshotAnswer::Accepted => out.put_u8(2),
+            SnapshotAnswer::Expired => out.put_u8(3),
             SnapshotAnswer::Busy => out.put_u8(4),
-            SnapshotAnswer::Nothing => out.put_u8(5),
+            SnapshotAnswer::UnknownGroup => out.put_u8(5),
         }
         out.into()
     }
@@ -180,10 +188,10 @@ impl SnapshotAnswer {
                     bytes_estimated,
                 })
             }
-            2 => SnapshotAnswer::GoesOn,
-            3 => SnapshotAnswer::Gone,
+            2 => SnapshotAnswer::Accepted,
+            3 => SnapshotAnswer::Expired,
             4 => SnapshotAnswer::Busy,
-            5 => SnapshotAnswer::Nothing,
+            5 => SnapshotAnswer::UnknownGroup,
             _ => return Err(Malformed("kind")),
         };
         reader.end("answer")?;
@@ -198,7 +206,7 @@ impl PartHead {
         out.put_u64(self.id);
         out.put_u32(self.stream);
         out.put_u32(self.number);
-        out.put_u8(self.ends as u8);
+        out.put_u8(self.end as u8);
         out.put_u64(self.digest);
         out.try_into().expect("the fields have a fixed size")
     }
@@ -210,22 +218,22 @@ impl PartHead {
         }
         let (id, stream) = (reader.u64("snapshot")?, reader.u32("stream")?);
         let number = reader.u32("number")?;
-        let ends = match reader.u8("ends")? {
-            0 => Ends::Within,
-            1 => Ends::Rows,
-            2 => Ends::All,
+        let end = match reader.u8("ends")? {
+            0 => PartEnd::MidChunk,
+            1 => PartEnd::Chunk,
+            2 => PartEnd::Snapshot,
             _ => return Err(Malformed("ends")),
         };
-        Ok(PartHead { id, stream, number, ends, digest: reader.u64("digest")? })
+        Ok(PartHead { id, stream, number, end, digest: reader.u64("digest")? })
     }
 }
 
-/// The digest of everything up to the end of `bytes`, from that of everything before.
+/// Returns the digest of all rows up to the end of `bytes`, given the digest of those before.
 pub(super) fn digest(before: u64, bytes: &[u8]) -> u64 {
     checksum(bytes, before)
 }
 
-/// Rows as bytes.
+/// Encodes rows.
 pub(super) fn write_rows(rows: &[TreeRow]) -> Bytes {
     let bytes = rows.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
     let mut out = Vec::with_capacity(bytes);
@@ -236,7 +244,7 @@ pub(super) fn write_rows(rows: &[TreeRow]) -> Bytes {
     out.into()
 }
 
-/// Rows from their bytes, keys and values being slices of them.
+/// Decodes rows. Keys and values are slices of `bytes`.
 pub(super) fn read_rows(bytes: &Bytes) -> Result<Vec<TreeRow>, Malformed> {
     let mut reader = Reader::new(bytes);
     let mut rows = Vec::new();

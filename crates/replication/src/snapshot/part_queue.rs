@@ -1,4 +1,4 @@
-//! Intake of snapshot parts: brings each part to the transfer that waits for it.
+//! Queues of received snapshot parts: passes each part to the transfer that waits for it.
 
 use super::message::{HEAD_BYTES, PartHead};
 use base::{GroupId, NodeId};
@@ -9,34 +9,34 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use transport::{Credit, IncomingMessage};
 
-/// Maximum number of parts that wait; their bytes are bounded by the credit of the lane. A part
-/// that exceeds it is dropped. The receiver notices the gap in the numbers.
+/// Maximum number of queued parts; their bytes are bounded by the credit of the lane. A part that
+/// exceeds it is dropped. The receiver detects the gap in the numbers.
 const PARTS_MAX: usize = 64;
 
 /// Event for a receiver.
 pub(super) enum PartEvent {
-    /// A part; its credit is kept until the rows are taken.
+    /// A part. Its credit is held until the store has taken the rows.
     Part(PartHead, Bytes, Credit),
-    /// The connection broke: no more parts of this stream come.
+    /// The connection broke: no more parts of this stream arrive.
     Broken,
 }
 
-/// All receivers, one for each group at most.
+/// Queues of all receivers, at most one for each group.
 #[derive(Default)]
 pub(super) struct PartQueues(Mutex<BTreeMap<GroupId, PartQueue>>);
 
 struct PartQueue {
     from: NodeId,
     stream: u32,
-    way: mpsc::Sender<PartEvent>,
+    sender: mpsc::Sender<PartEvent>,
 }
 
-/// One receiver's end; the line is gone with it.
+/// Receiving end of a queue. Dropping it removes the queue.
 pub(super) struct PartReceiver<'a> {
-    intakes: &'a PartQueues,
+    part_queues: &'a PartQueues,
     group: GroupId,
     pub stream: u32,
-    heard: mpsc::Receiver<PartEvent>,
+    events: mpsc::Receiver<PartEvent>,
 }
 
 impl PartQueues {
@@ -44,19 +44,19 @@ impl PartQueues {
         self.0.lock().expect("no one panics while holding it")
     }
 
-    /// A new line from a node; none: the group has one already.
+    /// Creates a queue of parts from a node. `None`: the group has one already.
     pub fn begin(&self, group: GroupId, from: NodeId) -> Option<PartReceiver<'_>> {
-        let (way, heard) = mpsc::channel(PARTS_MAX);
+        let (sender, events) = mpsc::channel(PARTS_MAX);
         let mut all = self.all();
         if all.contains_key(&group) {
             return None;
         }
-        let stream = draw();
-        all.insert(group, PartQueue { from, stream, way });
-        Some(PartReceiver { intakes: self, group, stream, heard })
+        let stream = random_stream();
+        all.insert(group, PartQueue { from, stream, sender });
+        Some(PartReceiver { part_queues: self, group, stream, events })
     }
 
-    pub fn arrived(&self, delivered: IncomingMessage) {
+    pub fn on_part(&self, delivered: IncomingMessage) {
         let IncomingMessage { from, group, mut payload, credit, .. } = delivered;
         let Ok(head) = PartHead::read(&payload) else {
             tracing::warn!(target: "consensus", %from, %group, "a part of a snapshot is malformed");
@@ -64,15 +64,16 @@ impl PartQueues {
         };
         payload.advance(HEAD_BYTES);
         let all = self.all();
-        let line = all.get(&group).filter(|line| (line.from, line.stream) == (from, head.stream));
-        if let Some(line) = line {
-            let _ = line.way.try_send(PartEvent::Part(head, payload, credit));
+        let queue =
+            all.get(&group).filter(|queue| (queue.from, queue.stream) == (from, head.stream));
+        if let Some(queue) = queue {
+            let _ = queue.sender.try_send(PartEvent::Part(head, payload, credit));
         }
     }
 
-    pub fn broken(&self, node: NodeId) {
-        for line in self.all().values().filter(|line| line.from == node) {
-            let _ = line.way.try_send(PartEvent::Broken);
+    pub fn on_broken(&self, node: NodeId) {
+        for queue in self.all().values().filter(|queue| queue.from == node) {
+            let _ = queue.sender.try_send(PartEvent::Broken);
         }
     }
 }
@@ -80,27 +81,27 @@ impl PartQueues {
 impl PartReceiver<'_> {
     /// Returns the next event. Never ends.
     pub async fn next(&mut self) -> PartEvent {
-        // The sending end stays in the list as long as this.
-        self.heard.recv().await.unwrap_or(PartEvent::Broken)
+        // The sending end stays in the map as long as this receiver exists.
+        self.events.recv().await.unwrap_or(PartEvent::Broken)
     }
 
     /// Begins a new stream. Parts of the stream before are skipped.
-    pub fn renew(&mut self) -> u32 {
-        self.stream = draw();
-        if let Some(line) = self.intakes.all().get_mut(&self.group) {
-            line.stream = self.stream;
+    pub fn begin_stream(&mut self) -> u32 {
+        self.stream = random_stream();
+        if let Some(queue) = self.part_queues.all().get_mut(&self.group) {
+            queue.stream = self.stream;
         }
-        while self.heard.try_recv().is_ok() {}
+        while self.events.try_recv().is_ok() {}
         self.stream
     }
 }
 
 impl Drop for PartReceiver<'_> {
     fn drop(&mut self) {
-        self.intakes.all().remove(&self.group);
+        self.part_queues.all().remove(&self.group);
     }
 }
 
-fn draw() -> u32 {
-    world::chance() as u32
+fn random_stream() -> u32 {
+    world::random_u64() as u32
 }

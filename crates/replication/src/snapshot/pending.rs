@@ -1,50 +1,51 @@
-//! Snapshot that a group's replica needs: its source, and, once it is fetched, the staged state
+//! Snapshot that a group's replica needs: its source and, once it is fetched, the staged state
 //! until it is installed.
 
 use super::StagedSnapshot;
 use base::{LogIndex, NodeId};
-use runtime::log_writer::LoggedRecord;
+use runtime::log_writer::AppendCompletion;
 use store::RecordKind;
 
-/// See the head of this file. One that is fetched is installed only behind a synced record: the log
-/// must be on disk up to there first (`catch_up.rs`).
+/// See the head of this file. A fetched one is installed only behind a synced record: the log must
+/// be on disk up to there first (`catch_up.rs`).
 #[derive(Default)]
 pub struct PendingSnapshot {
-    /// Node that has a snapshot which this one needs.
-    pub wanted: Option<NodeId>,
-    /// The snapshot that was fetched.
+    /// Node from which a snapshot is to be fetched.
+    pub fetch_source: Option<NodeId>,
+    /// Snapshot that was fetched.
     staged: Option<StagedSnapshot>,
-    /// True if everything logged before it came is on disk.
+    /// True if all records logged before it was staged are on disk.
     synced: bool,
 }
 
 impl PendingSnapshot {
-    /// Takes the wish for one, unless one is here already.
-    pub(crate) fn take_wanted(&mut self) -> Option<NodeId> {
-        self.wanted.take().filter(|_| self.staged.is_none())
+    /// Removes and returns the node to fetch a snapshot from. `None`: no snapshot is needed, or one
+    /// is staged already.
+    pub(crate) fn take_fetch_source(&mut self) -> Option<NodeId> {
+        self.fetch_source.take().filter(|_| self.staged.is_none())
     }
 
-    /// Keeps one that was fetched, until the log is on disk.
+    /// Stages a fetched snapshot until the log is on disk.
     pub fn stage(&mut self, staged: StagedSnapshot) {
         (self.staged, self.synced) = (Some(staged), false);
     }
 
-    /// Notes that a record was written: it may be the one that was waited for.
-    pub(crate) fn note_written(&mut self, done: &LoggedRecord) {
-        let staged: Option<LogIndex> = self.staged.as_ref().map(StagedSnapshot::upto);
-        if done.kind == RecordKind::Decided && Some(done.index) == staged {
+    /// Notes that a record was written: it may be the one that precedes the staged snapshot.
+    pub(crate) fn note_written(&mut self, record: &AppendCompletion) {
+        let staged: Option<LogIndex> = self.staged.as_ref().map(StagedSnapshot::last_index);
+        if record.kind == RecordKind::Decided && Some(record.index) == staged {
             self.synced = true;
         }
     }
 
-    /// Takes the snapshot if it may be installed.
+    /// Removes and returns the snapshot if it may be installed.
     pub(crate) fn take_synced(&mut self) -> Option<StagedSnapshot> {
         let synced = self.synced;
         self.staged.take_if(|_| synced)
     }
 
-    /// Discards it. Dropping the result removes its files, so that must not happen under the
-    /// group's lock.
+    /// Discards the snapshot. Dropping the result removes its files, so the caller must not do it
+    /// under the group's lock.
     pub(crate) fn discard(&mut self) -> Option<StagedSnapshot> {
         self.synced = false;
         self.staged.take()

@@ -1,24 +1,24 @@
-//! Progress of a snapshot that comes from another node.
+//! Progress of a snapshot that is received from another node.
 
 use base::{GroupId, LogIndex, NodeId};
 use runtime::world;
 
-/// Progress of a snapshot that comes from another node.
+/// Progress of a snapshot that is received from another node.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotStatus {
-    /// Group it is of.
+    /// Group of the snapshot.
     pub group: GroupId,
     /// Member that sends it.
     pub from: NodeId,
-    /// The group's state will be that after this value; 0 until it is known.
+    /// Index of the last entry in the state. 0 until it is known.
     pub last_index: LogIndex,
-    /// Rows that are here.
+    /// Number of rows received.
     pub rows: u64,
     /// Upper estimate of the number of rows. 0 until it is known.
     pub rows_estimated: u64,
-    /// Bytes of keys and values that are here.
+    /// Number of bytes of keys and values received.
     pub bytes: u64,
-    /// Bytes a second since it began.
+    /// Average rate since it began, in bytes a second.
     pub bytes_per_second: u64,
     /// Upper estimate of the remaining time, in milliseconds. `None`: unknown yet.
     pub eta_ms: Option<u64>,
@@ -35,7 +35,7 @@ pub struct SnapshotProgress {
     pub group: GroupId,
     /// Member that sends it.
     pub from: NodeId,
-    /// The state will be that after this value; 0 until it is known.
+    /// Index of the last entry in the state. 0 until it is known.
     pub last_index: LogIndex,
     /// Number of rows received.
     pub rows: u64,
@@ -69,8 +69,8 @@ impl SnapshotProgress {
     /// Returns the progress, for operators.
     pub fn status(&self) -> SnapshotStatus {
         let elapsed_ms = world::milliseconds().saturating_sub(self.begun_ms);
-        let left = u128::from(self.rows_estimated.saturating_sub(self.rows));
-        let eta_ms = (left * u128::from(elapsed_ms)).checked_div(self.rows.into());
+        let remaining = u128::from(self.rows_estimated.saturating_sub(self.rows));
+        let eta_ms = (remaining * u128::from(elapsed_ms)).checked_div(self.rows.into());
         SnapshotStatus {
             group: self.group,
             from: self.from,
@@ -79,7 +79,7 @@ impl SnapshotProgress {
             rows_estimated: self.rows_estimated,
             bytes: self.bytes,
             bytes_per_second: self.bytes.saturating_mul(1_000) / elapsed_ms.max(1),
-            eta_ms: eta_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),
+            eta_ms: eta_ms.map(|remaining| u64::try_from(remaining).unwrap_or(u64::MAX)),
             resumes: self.resumes,
             restarts: self.restarts,
         }

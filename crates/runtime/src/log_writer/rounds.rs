@@ -12,7 +12,7 @@
 //! for a later step to retry.
 //! Never: waits; retries a sync.
 
-use super::{Append, LogWriterHandle, LoggedRecord, record};
+use super::{Append, AppendCompletion, LogWriterHandle, record};
 use crate::log_writer::AppendSink;
 use crate::metrics::Metrics;
 use crate::world;
@@ -25,19 +25,19 @@ use store::{Log, Position, StoreError};
 /// Most bytes of one round, so that one buffer of the log bounds the memory of a write.
 const ROUND_BYTES_MAX: u64 = 16 << 20;
 /// Idle time after which the log records that all of it is durable, nanoseconds.
-const SETTLE_PAUSE_NS: u64 = 100_000_000;
+const MARK_DURABLE_IDLE_NS: u64 = 100_000_000;
 
 /// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriterStep {
     /// Work was done, and the next step may be taken at once.
-    Went,
+    Progress,
     /// No work for this long, or until some is submitted. `None`: until some is submitted.
     Idle(Option<Duration>),
     /// The disk is full: retry the same step after a pause.
     Full,
     /// All work submitted before the stop is written and synced.
-    Ended,
+    Stopped,
 }
 
 /// Phase of a round: the next step.
@@ -45,9 +45,9 @@ pub enum WriterStep {
 enum WriterPhase {
     Take,
     Write,
-    State,
+    MarkDurable,
     Publish,
-    Tell,
+    Report,
     Collapse,
     End,
 }
@@ -55,212 +55,219 @@ enum WriterPhase {
 /// Log writer; see the head of this file.
 pub struct LogWriter {
     log: Log,
-    log_writer: Arc<LogWriterHandle>,
+    handle: Arc<LogWriterHandle>,
     metrics: Arc<Metrics>,
-    interval: Duration,
+    sync_interval: Duration,
     phase: WriterPhase,
-    /// Records of this round not appended yet, in their order.
+    /// Records of this round that are not appended yet, in order of submission.
     appends: VecDeque<Append>,
     /// Records appended, whose completion is not reported yet.
-    done: Vec<LoggedRecord>,
+    done: Vec<AppendCompletion>,
     sync: bool,
-    /// True if a record on which other nodes rely was written, and the log does not state yet that
-    /// it is durable.
-    must_state: bool,
-    collapse: Option<Position>,
+    /// True if a record on which other nodes rely was written, and the log is not yet marked as
+    /// durable up to it.
+    must_mark_durable: bool,
+    /// Position below which the log is truncated at the end of the round.
+    keep_from: Option<Position>,
     stopping: bool,
     /// Time at which the oldest unsynced record was written, in nanoseconds. `None`: all is synced.
     unsynced_since: Option<u64>,
-    /// Time of the last write, if the log does not state yet that all of it is durable;
-    /// nanoseconds.
-    unsettled_since: Option<u64>,
+    /// Time of the last write, in nanoseconds. `None`: the log is marked as durable to its end.
+    unmarked_since: Option<u64>,
 }
 
 impl LogWriter {
-    /// Builds the writer. `interval`: a record that need not be synced is synced after this time.
+    /// Builds the writer. `sync_interval`: a record that need not be synced is synced after this
+    /// time.
     pub fn new(
         log: Log,
-        log_writer: Arc<LogWriterHandle>,
+        handle: Arc<LogWriterHandle>,
         metrics: Arc<Metrics>,
-        interval: Duration,
+        sync_interval: Duration,
     ) -> LogWriter {
-        log_writer.publish(&log);
+        handle.publish(&log);
         LogWriter {
             log,
-            log_writer,
+            handle,
             metrics,
-            interval,
+            sync_interval,
             phase: WriterPhase::Take,
             appends: VecDeque::new(),
             done: Vec::new(),
             sync: false,
-            must_state: false,
-            collapse: None,
+            must_mark_durable: false,
+            keep_from: None,
             stopping: false,
             unsynced_since: None,
-            unsettled_since: None,
+            unmarked_since: None,
         }
     }
 
     /// Takes the next step.
-    pub fn step(&mut self, mailbox: &dyn AppendSink) -> Result<WriterStep, StoreError> {
+    pub fn step(&mut self, sink: &dyn AppendSink) -> Result<WriterStep, StoreError> {
         match self.phase {
-            WriterPhase::Take => return self.take(),
+            WriterPhase::Take => return self.begin_round(),
             WriterPhase::Write => match self.write() {
-                Err(StoreError::Full) => return self.wait_for_room(),
-                written => {
-                    written?;
-                    self.phase =
-                        if self.must_state { WriterPhase::State } else { WriterPhase::Publish };
+                Err(StoreError::Full) => return self.on_disk_full(),
+                result => {
+                    result?;
+                    self.phase = if self.must_mark_durable {
+                        WriterPhase::MarkDurable
+                    } else {
+                        WriterPhase::Publish
+                    };
                 }
             },
-            // Before anyone hears of it: other nodes will count on a promise, and a torn tail must
-            // not have held it.
-            WriterPhase::State => match self.log.settle() {
-                Err(StoreError::Full) => return self.wait_for_room(),
-                stated => {
-                    stated?;
-                    (self.must_state, self.unsettled_since) = (false, None);
+            // Before completions are reported: other nodes rely on a reported promise, so it must
+            // never be part of a torn tail.
+            WriterPhase::MarkDurable => match self.log.mark_durable() {
+                Err(StoreError::Full) => return self.on_disk_full(),
+                result => {
+                    result?;
+                    (self.must_mark_durable, self.unmarked_since) = (false, None);
                     self.phase = WriterPhase::Publish;
                 }
             },
             WriterPhase::Publish => {
-                self.log_writer.publish(&self.log);
-                self.phase = WriterPhase::Tell;
+                self.handle.publish(&self.log);
+                self.phase = WriterPhase::Report;
             }
-            WriterPhase::Tell => {
+            WriterPhase::Report => {
                 if !self.done.is_empty() {
-                    mailbox.done(&self.done);
+                    sink.on_completions(&self.done);
                     self.done.clear();
                 }
-                self.go_on();
+                self.choose_next_phase();
             }
             WriterPhase::Collapse => {
-                if let Some(keep_from) = self.collapse.take() {
+                if let Some(keep_from) = self.keep_from.take() {
                     let segments = self.log.collapse(keep_from)?;
                     tracing::debug!(target: "log", keep_from = keep_from.0, segments, "collapsed");
-                    self.log_writer.publish(&self.log);
+                    self.handle.publish(&self.log);
                 }
-                self.go_on();
+                self.choose_next_phase();
             }
-            WriterPhase::End => return Ok(WriterStep::Ended),
+            WriterPhase::End => return Ok(WriterStep::Stopped),
         }
-        Ok(WriterStep::Went)
+        Ok(WriterStep::Progress)
     }
 
     /// Chooses the next phase from the work left in this round.
-    fn go_on(&mut self) {
+    fn choose_next_phase(&mut self) {
         self.phase = match () {
             () if !self.appends.is_empty() => WriterPhase::Write,
-            // After all writes: what maintenance copied to the log's head is written before the
-            // segments go.
-            () if self.collapse.is_some() => WriterPhase::Collapse,
+            // After all writes: records that maintenance copied to the log's head are written
+            // before their old segments are deleted.
+            () if self.keep_from.is_some() => WriterPhase::Collapse,
             () if self.stopping => WriterPhase::End,
             () => WriterPhase::Take,
         };
-        let rests = matches!(self.phase, WriterPhase::Take | WriterPhase::End);
-        // Anew for each step: several slow steps are no hang.
-        self.log_writer.works_since(if rests { 0 } else { world::nanoseconds() });
+        let idle = matches!(self.phase, WriterPhase::Take | WriterPhase::End);
+        // Restarted at each step: several slow steps are no hang.
+        self.handle.set_busy_since(if idle { 0 } else { world::nanoseconds() });
     }
 
     /// Begins a round with all submitted work.
-    fn take(&mut self) -> Result<WriterStep, StoreError> {
-        (self.collapse, self.stopping) = self.log_writer.take_into(&mut self.appends);
-        self.sync = self.stopping || self.due();
+    fn begin_round(&mut self) -> Result<WriterStep, StoreError> {
+        (self.keep_from, self.stopping) = self.handle.drain_into(&mut self.appends);
+        self.sync = self.stopping || self.is_sync_due();
         if !self.appends.is_empty() || self.sync {
             self.phase = WriterPhase::Write;
-        } else if self.collapse.is_some() {
+        } else if self.keep_from.is_some() {
             self.phase = WriterPhase::Collapse;
         } else {
-            return self.rest();
+            return self.on_idle();
         }
-        self.log_writer.works_since(world::nanoseconds());
-        Ok(WriterStep::Went)
+        self.handle.set_busy_since(world::nanoseconds());
+        Ok(WriterStep::Progress)
     }
 
-    /// Handles a step without work. An idle log states that all of it is durable, so that damage at
-    /// its end can be distinguished from a tail that a crash tore.
-    fn rest(&mut self) -> Result<WriterStep, StoreError> {
-        let spent = |since: u64| world::nanoseconds().saturating_sub(since);
+    /// Handles a step without work. An idle log is marked as durable to its end, so that damage
+    /// there can be distinguished from a torn tail after a crash.
+    fn on_idle(&mut self) -> Result<WriterStep, StoreError> {
+        let elapsed_ns = |since: u64| world::nanoseconds().saturating_sub(since);
         if let Some(since) = self.unsynced_since {
             return Ok(WriterStep::Idle(Some(
-                self.interval.saturating_sub(Duration::from_nanos(spent(since))),
+                self.sync_interval.saturating_sub(Duration::from_nanos(elapsed_ns(since))),
             )));
         }
-        let Some(since) = self.unsettled_since else { return Ok(WriterStep::Idle(None)) };
-        let left = SETTLE_PAUSE_NS.saturating_sub(spent(since));
-        if left > 0 {
-            return Ok(WriterStep::Idle(Some(Duration::from_nanos(left))));
+        let Some(since) = self.unmarked_since else { return Ok(WriterStep::Idle(None)) };
+        let remaining_ns = MARK_DURABLE_IDLE_NS.saturating_sub(elapsed_ns(since));
+        if remaining_ns > 0 {
+            return Ok(WriterStep::Idle(Some(Duration::from_nanos(remaining_ns))));
         }
-        self.unsettled_since = None;
-        self.log_writer.works_since(world::nanoseconds());
-        match self.log.settle() {
-            // The next commit states it.
+        self.unmarked_since = None;
+        self.handle.set_busy_since(world::nanoseconds());
+        match self.log.mark_durable() {
+            // A full disk is no failure here: the next commit marks it.
             Ok(()) | Err(StoreError::Full) => {}
             Err(error) => return Err(error),
         }
-        self.log_writer.works_since(0);
-        Ok(WriterStep::Went)
+        self.handle.set_busy_since(0);
+        Ok(WriterStep::Progress)
     }
 
-    fn due(&self) -> bool {
-        let interval = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX);
+    fn is_sync_due(&self) -> bool {
+        let interval = u64::try_from(self.sync_interval.as_nanos()).unwrap_or(u64::MAX);
         self.unsynced_since
             .is_some_and(|since| world::nanoseconds().saturating_sub(since) >= interval)
     }
 
-    /// Appends the records that fit into one write, and commits them. A full disk is found before
-    /// any record is dropped from the queue: the next step goes on where this one stopped.
+    /// Appends the records that fit into one write, and commits them. A full disk is detected
+    /// before a record is removed from the queue, so the next step continues where this one
+    /// stopped.
     fn write(&mut self) -> Result<(), StoreError> {
-        let begun = self.log.end().0;
-        while let Some(job) = self.appends.front() {
+        let round_start = self.log.end().0;
+        while let Some(append) = self.appends.front() {
             let start = self.log.end();
-            self.log.append(&record(job))?;
-            // One record that needs a sync brings it to the whole round.
-            self.sync |= job.sync;
-            self.must_state |= job.must_be_stated();
-            self.done.push(job.done(start));
+            self.log.append(&record(append))?;
+            // One record that needs a sync causes a sync of the whole round.
+            self.sync |= append.sync;
+            self.must_mark_durable |= append.must_be_marked_durable();
+            self.done.push(append.completion(start));
             self.appends.pop_front();
-            if self.log.end().0 - begun > ROUND_BYTES_MAX {
+            if self.log.end().0 - round_start > ROUND_BYTES_MAX {
                 break;
             }
         }
-        let before = world::nanoseconds();
+        let commit_start = world::nanoseconds();
         self.log.commit(self.sync)?;
-        self.log_writer.no_space.store(false, Ordering::Release);
-        self.unsettled_since = Some(world::nanoseconds());
+        self.handle.waits_for_space.store(false, Ordering::Release);
+        self.unmarked_since = Some(world::nanoseconds());
         if self.sync {
             self.unsynced_since = None;
-            let took_us = (world::nanoseconds() - before) / 1_000;
-            self.metrics.synced(took_us, self.done.len() as u64);
+            let took_us = (world::nanoseconds() - commit_start) / 1_000;
+            self.metrics.record_sync(took_us, self.done.len() as u64);
             let (records, end) = (self.done.len(), self.log.end().0);
             tracing::debug!(target: "log", records, end, took_us, "synced");
         } else {
-            // The oldest counts: a stream of records without syncs must not postpone its own.
-            self.unsynced_since.get_or_insert(before);
+            // The oldest unsynced write counts: later ones must not postpone the sync.
+            self.unsynced_since.get_or_insert(commit_start);
         }
         Ok(())
     }
 
     /// Handles a full disk: nothing was acknowledged, and nothing is dropped. A stopping node does
-    /// not wait for space: nobody was promised what it could not write.
-    fn wait_for_room(&mut self) -> Result<WriterStep, StoreError> {
-        if !self.log_writer.no_space.swap(true, Ordering::AcqRel) {
-            tracing::warn!(target: "log", "no space for the log: writes wait for some");
+    /// not wait for space, since no unwritten record was acknowledged.
+    fn on_disk_full(&mut self) -> Result<WriterStep, StoreError> {
+        if !self.handle.waits_for_space.swap(true, Ordering::AcqRel) {
+            tracing::warn!(
+                target: "log", "no disk space for the log: writes wait until there is space"
+            );
         }
-        match self.log_writer.is_stopping() {
+        match self.handle.is_stopping() {
             true => Err(StoreError::Full),
             false => Ok(WriterStep::Full),
         }
     }
 
-    /// Closes the log in good order.
+    /// Closes the log cleanly.
     pub(super) fn close(self) -> Result<(), StoreError> {
         self.log.close()
     }
 }
 
-/// Access for simulations, beside the steps.
+/// Access for simulations, in addition to the steps.
 impl LogWriter {
     /// Returns the log.
     pub fn log(&self) -> &Log {
@@ -273,13 +280,13 @@ impl LogWriter {
     }
 
     /// Returns true if no round is in progress.
-    pub fn rests(&self) -> bool {
+    pub fn is_between_rounds(&self) -> bool {
         self.phase == WriterPhase::Take
     }
 
     /// Returns true if the next step uses the disk.
-    pub fn asks_disk(&self) -> bool {
-        matches!(self.phase, WriterPhase::Write | WriterPhase::State | WriterPhase::Collapse)
+    pub fn needs_disk(&self) -> bool {
+        matches!(self.phase, WriterPhase::Write | WriterPhase::MarkDurable | WriterPhase::Collapse)
     }
 
     /// Returns the records of the round that are not appended.

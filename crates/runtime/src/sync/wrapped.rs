@@ -1,8 +1,8 @@
 //! Lock and condition variable of the standard library with a scheduling point before each lock,
-//! and waits that other threads end, under the scheduler of `turns.rs`. Without it they behave as
-//! what they wrap.
+//! and waits that other threads end, under the scheduler of `thread_scheduler.rs`. Without it they
+//! behave like the wrapped types.
 
-use super::turns::{point, takes_turns, wait};
+use super::thread_scheduler::{is_scheduled, point, wait_for_others};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
@@ -27,27 +27,27 @@ impl<T> Mutex<T> {
     /// Locks, letting other threads of the simulation run first.
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         point();
-        let guarded = |guard| MutexGuard { mutex: self, guard };
-        let poisoned = |error: PoisonError<_>| Err(PoisonError::new(guarded(error.into_inner())));
-        while takes_turns() {
+        let wrap = |guard| MutexGuard { mutex: self, guard };
+        let poisoned = |error: PoisonError<_>| Err(PoisonError::new(wrap(error.into_inner())));
+        while is_scheduled() {
             match self.0.try_lock() {
-                Ok(guard) => return Ok(guarded(guard)),
+                Ok(guard) => return Ok(wrap(guard)),
                 Err(TryLockError::Poisoned(error)) => return poisoned(error),
-                Err(TryLockError::WouldBlock) => wait(),
+                Err(TryLockError::WouldBlock) => wait_for_others(),
             }
         }
-        self.0.lock().map_or_else(poisoned, |guard| Ok(guarded(guard)))
+        self.0.lock().map_or_else(poisoned, |guard| Ok(wrap(guard)))
     }
 
     /// Locks if no thread holds it.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         point();
-        let guarded = |guard| MutexGuard { mutex: self, guard };
+        let wrap = |guard| MutexGuard { mutex: self, guard };
         match self.0.try_lock() {
-            Ok(guard) => Ok(guarded(guard)),
+            Ok(guard) => Ok(wrap(guard)),
             Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
             Err(TryLockError::Poisoned(error)) => {
-                let error = PoisonError::new(guarded(error.into_inner()));
+                let error = PoisonError::new(wrap(error.into_inner()));
                 Err(TryLockError::Poisoned(error))
             }
         }
@@ -71,9 +71,9 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 /// Wrapper of [`std::sync::Condvar`].
 #[derive(Default)]
 pub struct Condvar {
-    real: std::sync::Condvar,
+    inner: std::sync::Condvar,
     /// Number of notifications so far.
-    notified: AtomicU64,
+    notifications: AtomicU64,
 }
 
 impl Condvar {
@@ -84,54 +84,54 @@ impl Condvar {
 
     /// Wakes one waiting thread.
     pub fn notify_one(&self) {
-        self.notified.fetch_add(1, Ordering::AcqRel);
-        self.real.notify_one();
+        self.notifications.fetch_add(1, Ordering::AcqRel);
+        self.inner.notify_one();
     }
 
     /// Wakes all waiting threads.
     pub fn notify_all(&self) {
-        self.notified.fetch_add(1, Ordering::AcqRel);
-        self.real.notify_all();
+        self.notifications.fetch_add(1, Ordering::AcqRel);
+        self.inner.notify_all();
     }
 
     /// Waits for a notification.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let MutexGuard { mutex, guard } = guard;
-        if !takes_turns() {
-            let again = |guard| MutexGuard { mutex, guard };
-            return match self.real.wait(guard) {
-                Ok(guard) => Ok(again(guard)),
-                Err(error) => Err(PoisonError::new(again(error.into_inner()))),
+        if !is_scheduled() {
+            let rewrap = |guard| MutexGuard { mutex, guard };
+            return match self.inner.wait(guard) {
+                Ok(guard) => Ok(rewrap(guard)),
+                Err(error) => Err(PoisonError::new(rewrap(error.into_inner()))),
             };
         }
-        let seen = self.notified.load(Ordering::Acquire);
+        let seen = self.notifications.load(Ordering::Acquire);
         drop(guard);
-        while self.notified.load(Ordering::Acquire) == seen {
-            wait();
+        while self.notifications.load(Ordering::Acquire) == seen {
+            wait_for_others();
         }
         mutex.lock()
     }
 
-    /// Waits for a notification, or for at most `pause`. Returns true if it timed out. Under the
+    /// Waits for a notification, or for at most `timeout`. Returns true if it timed out. Under the
     /// scheduler no time passes: the wait always times out, after another thread has run.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
-        pause: Duration,
+        timeout: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, bool)> {
         let MutexGuard { mutex, guard } = guard;
-        if !takes_turns() {
-            let again = |guard| MutexGuard { mutex, guard };
-            return match self.real.wait_timeout(guard, pause) {
-                Ok((guard, over)) => Ok((again(guard), over.timed_out())),
+        if !is_scheduled() {
+            let rewrap = |guard| MutexGuard { mutex, guard };
+            return match self.inner.wait_timeout(guard, timeout) {
+                Ok((guard, result)) => Ok((rewrap(guard), result.timed_out())),
                 Err(error) => {
-                    let (guard, over) = error.into_inner();
-                    Err(PoisonError::new((again(guard), over.timed_out())))
+                    let (guard, result) = error.into_inner();
+                    Err(PoisonError::new((rewrap(guard), result.timed_out())))
                 }
             };
         }
         drop(guard);
-        wait();
+        wait_for_others();
         match mutex.lock() {
             Ok(guard) => Ok((guard, true)),
             Err(error) => Err(PoisonError::new((error.into_inner(), true))),

@@ -1,7 +1,7 @@
 //! Mapping of Arakoon cluster ids to buckets, and creation of these buckets.
 //!
-//! A cluster id keeps clients from writing into the wrong cluster, so the server never invents one.
-//! It serves an id if its bucket exists, or if the setting `arakoon_clusters` names it; then the
+//! A cluster id keeps clients from writing into the wrong cluster, so the server accepts no unknown
+//! id. It serves an id if its bucket exists, or if the setting `arakoon_clusters` has it; then the
 //! first client's connection creates the bucket. For any other id it closes the connection without
 //! an answer, as Arakoon does.
 
@@ -24,8 +24,8 @@ const ESCAPED: &str = "arakoon-escaped";
 /// hexadecimal digits.
 pub fn bucket_of(cluster: &[u8]) -> Option<BucketName> {
     let plain = std::str::from_utf8(cluster).ok();
-    let named = plain.and_then(|id| BucketName::new(PLAIN, id).ok());
-    if let Some(name) = named.filter(BucketName::is_plain) {
+    let valid = plain.and_then(|id| BucketName::new(PLAIN, id).ok());
+    if let Some(name) = valid.filter(BucketName::is_plain) {
         return Some(name);
     }
     let mut escaped = String::from("x");
@@ -45,35 +45,34 @@ pub fn bucket_of(cluster: &[u8]) -> Option<BucketName> {
     if cluster.is_empty() { None } else { BucketName::new(ESCAPED, &escaped).ok() }
 }
 
-/// Returns the bucket of a cluster that this node serves. Creates it if the settings name the
-/// cluster.
-pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<BucketName> {
+/// Returns the bucket of a cluster that this node serves. Creates it for a configured cluster.
+pub async fn open(node: &Node, cluster: &[u8], configured: &[String]) -> Result<BucketName> {
     let Some(bucket) = bucket_of(cluster) else {
         return Err(Error::new(Reason::NoSuchBucket, "no bucket can have this cluster's name"));
     };
-    let ask = |call| Request { bucket: bucket.clone(), call, retry: None };
+    let request = |call| Request { bucket: bucket.clone(), call, retry: None };
     // A dirty read of no key needs no quorum, and fails only if the bucket does not exist.
-    let look = Call::Read(Read::Exists(Vec::new()), ReadLevel::Dirty);
-    let found = node.handle(ask(look)).await;
-    let is_named = named.iter().any(|name| name.as_bytes() == cluster);
-    match found {
+    let probe = Call::Read(Read::Exists(Vec::new()), ReadLevel::Dirty);
+    let result = node.handle(request(probe)).await;
+    let is_configured = configured.iter().any(|name| name.as_bytes() == cluster);
+    match result {
         Ok(_) => return Ok(bucket),
-        // This node's catalog is behind: ask the directory's master.
+        // This node's catalog is behind, so the directory's master answers below.
         Err(error) if error.reason == Reason::StaleReplica => {}
-        Err(error) if error.reason != Reason::NoSuchBucket || !is_named => return Err(error),
+        Err(error) if error.reason != Reason::NoSuchBucket || !is_configured => return Err(error),
         Err(_) => {}
     }
-    if is_named {
-        make(node, &bucket).await?;
+    if is_configured {
+        create_bucket(node, &bucket).await?;
     }
     // Another node may have created it. This request returns once this node's catalog has the
     // bucket.
-    node.handle(ask(Call::Directory(DirectoryCall::DescribeBucket))).await?;
+    node.handle(request(Call::Directory(DirectoryCall::DescribeBucket))).await?;
     Ok(bucket)
 }
 
 /// Creates a cluster's bucket and its type. Succeeds if they exist already.
-async fn make(node: &Node, bucket: &BucketName) -> Result<()> {
+async fn create_bucket(node: &Node, bucket: &BucketName) -> Result<()> {
     for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
         let call = Call::Directory(call);
         match node.handle(Request { bucket: bucket.clone(), call, retry: None }).await {
@@ -84,25 +83,25 @@ async fn make(node: &Node, bucket: &BucketName) -> Result<()> {
     Ok(())
 }
 
-/// Turns away the client of a cluster that this node does not serve, and logs the reason. A node
-/// that starts or stops says so; otherwise the connection closes without a byte, as Arakoon does.
-pub(super) async fn answer_until_started(
+/// Rejects the client of a cluster that this node does not serve, and logs the reason. A node that
+/// starts or stops sends an error; otherwise the connection closes without a byte, as in Arakoon.
+pub(super) async fn reject_client(
     stream: &mut TcpStream,
     shared: &Shared,
     cluster: &[u8],
     error: &Error,
 ) {
-    shared.complain(|| {
+    shared.warn_limited(|| {
         let id = base::codec::printable(cluster);
         format!(
-            "an Arakoon client is turned away: cluster id `{id}`: {error}; name it in \
-             `arakoon_clusters` if it shall be served"
+            "an Arakoon client is refused: cluster id `{id}`: {error}; add the id to \
+             `arakoon_clusters` to serve it"
         )
     });
     if matches!(error.reason, Reason::Starting | Reason::ShuttingDown) {
         let mut out = Output::default();
-        out.refuse(&ArakoonRefusal::closing());
+        out.refuse(&ArakoonRefusal::shutting_down());
         let _ = writer::write(stream, &out).await;
-        writer::hang_up(stream).await;
+        writer::close_after_answer(stream).await;
     }
 }

@@ -1,12 +1,12 @@
 //! Translation of the database's errors into Arakoon's: a return code and a message.
 //!
 //! If Arakoon has a code with the same meaning, the answer uses that code and the message that its
-//! clients parse (a node's name, a key). So they react correctly: they look for the master again,
-//! or report a failed assertion. Otherwise the answer is `unknown failure` with our error text.
+//! clients parse (a node's name, a key). So they react correctly: they locate the master, or report
+//! a failed assertion. Otherwise the answer is `unknown failure` with our error text.
 //! `docs/use/arakoon.md` lists the whole mapping.
 
 use super::frame::FrameFault;
-use super::words::{Malformed, Wire};
+use super::values::{Malformed, Wire};
 use crate::buffer_budget::overloaded;
 use base::{Body, Error, Reason, Reply, Result};
 use bytes::Bytes;
@@ -27,64 +27,66 @@ const USERHOOK_NOT_FOUND: i32 = 0x82;
 const MAX_CONNECTIONS: i32 = 0xfe;
 const UNKNOWN_FAILURE: i32 = 0xff;
 
-/// Fate of the connection after an answer.
+/// State of the connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAnswer {
     /// The connection stays open and serves the next request.
-    Stays,
+    KeepOpen,
     /// The server closes the connection after it has sent this answer.
-    Ends,
+    Close,
 }
 
-/// Error answer: a return code, a message, and the fate of the connection.
+/// Error answer: a return code, a message, and the state of the connection after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArakoonRefusal {
     code: i32,
     text: Bytes,
-    /// Fate of the connection after this answer.
-    pub then: AfterAnswer,
+    /// State of the connection after this answer.
+    pub after: AfterAnswer,
 }
 
 impl ArakoonRefusal {
-    fn new(code: i32, text: impl Into<Bytes>, then: AfterAnswer) -> ArakoonRefusal {
-        ArakoonRefusal { code, text: text.into(), then }
+    fn new(code: i32, text: impl Into<Bytes>, after: AfterAnswer) -> ArakoonRefusal {
+        ArakoonRefusal { code, text: text.into(), after }
     }
 
     /// Returns the refusal of arguments that parse but are not acceptable. The connection stays
     /// open.
     pub fn bad_input(text: String) -> ArakoonRefusal {
-        ArakoonRefusal::new(BAD_INPUT, text, AfterAnswer::Stays)
+        ArakoonRefusal::new(BAD_INPUT, text, AfterAnswer::KeepOpen)
     }
 
     /// Returns the refusal of a command that this server does not implement. The connection stays
     /// open.
     pub fn not_supported(text: &str) -> ArakoonRefusal {
-        ArakoonRefusal::new(NOT_SUPPORTED, text.to_string(), AfterAnswer::Stays)
+        ArakoonRefusal::new(NOT_SUPPORTED, text.to_string(), AfterAnswer::KeepOpen)
     }
 
     /// Returns the answer to a read of one key that does not exist.
     pub fn not_found() -> ArakoonRefusal {
-        ArakoonRefusal::new(NOT_FOUND, "Not_found", AfterAnswer::Stays)
+        ArakoonRefusal::new(NOT_FOUND, "Not_found", AfterAnswer::KeepOpen)
     }
 
     /// Returns the refusal of bytes that break the protocol. The connection ends.
-    pub fn failure(text: &'static str) -> ArakoonRefusal {
-        ArakoonRefusal::new(UNKNOWN_FAILURE, text, AfterAnswer::Ends)
+    pub fn fatal(text: &'static str) -> ArakoonRefusal {
+        ArakoonRefusal::new(UNKNOWN_FAILURE, text, AfterAnswer::Close)
     }
 
     /// Returns an error with a message built at run time. The connection stays open.
-    pub fn complaint(text: String) -> ArakoonRefusal {
-        ArakoonRefusal::new(UNKNOWN_FAILURE, text, AfterAnswer::Stays)
+    pub fn unknown_failure(text: String) -> ArakoonRefusal {
+        ArakoonRefusal::new(UNKNOWN_FAILURE, text, AfterAnswer::KeepOpen)
     }
 
     /// Returns the error for an answer that does not fit in memory. If `reply` is an update, the
     /// message says at which index it took effect.
-    pub fn no_room(reply: &Result<Reply>) -> ArakoonRefusal {
+    pub fn no_memory(reply: &Result<Reply>) -> ArakoonRefusal {
         match reply {
-            Ok(Reply { index, body: Body::Updated(_), .. }) => ArakoonRefusal::complaint(format!(
-                "the request was carried out at index {index}; there is no memory for its answer \
+            Ok(Reply { index, body: Body::Updated(_), .. }) => {
+                ArakoonRefusal::unknown_failure(format!(
+                    "the request was applied at index {index}; there is no memory for its answer \
                  (buffer_bytes_max)"
-            )),
+                ))
+            }
             _ => ArakoonRefusal::from(&overloaded()),
         }
     }
@@ -92,17 +94,17 @@ impl ArakoonRefusal {
     /// Returns the refusal of `USER_HOOK`: the server has no hooks. The connection ends, because
     /// the bytes that follow are in the hook's own protocol.
     pub fn no_such_hook(name: Bytes) -> ArakoonRefusal {
-        ArakoonRefusal::new(USERHOOK_NOT_FOUND, name, AfterAnswer::Ends)
+        ArakoonRefusal::new(USERHOOK_NOT_FOUND, name, AfterAnswer::Close)
     }
 
     /// Returns the refusal of `USER_FUNCTION`: the server has no user functions.
     pub fn no_such_function(name: &[u8]) -> ArakoonRefusal {
-        ArakoonRefusal::bad_input(format!("User function \"{}\" could not be found", escaped(name)))
+        ArakoonRefusal::bad_input(format!("User function \"{}\" could not be found", escape(name)))
     }
 
     /// Returns the error that the server is shutting down. The connection ends.
-    pub fn closing() -> ArakoonRefusal {
-        ArakoonRefusal::new(GOING_DOWN, "closing socket", AfterAnswer::Ends)
+    pub fn shutting_down() -> ArakoonRefusal {
+        ArakoonRefusal::new(GOING_DOWN, "closing socket", AfterAnswer::Close)
     }
 
     /// Appends the bytes of the answer to `out`.
@@ -116,7 +118,7 @@ impl ArakoonRefusal {
 }
 
 /// Escapes a string as OCaml's `%S` does, because Arakoon prints names that way.
-fn escaped(name: &[u8]) -> String {
+fn escape(name: &[u8]) -> String {
     let mut text = String::new();
     for &byte in name {
         match byte {
@@ -134,23 +136,23 @@ fn escaped(name: &[u8]) -> String {
 
 impl From<Malformed> for ArakoonRefusal {
     fn from(_: Malformed) -> ArakoonRefusal {
-        ArakoonRefusal::failure("unknown failure")
+        ArakoonRefusal::fatal("unknown failure")
     }
 }
 
 impl From<FrameFault> for ArakoonRefusal {
     fn from(fault: FrameFault) -> ArakoonRefusal {
         match fault {
-            FrameFault::NoMagic => ArakoonRefusal::new(NO_MAGIC, "", AfterAnswer::Ends),
+            FrameFault::NoMagic => ArakoonRefusal::new(NO_MAGIC, "", AfterAnswer::Close),
             FrameFault::Unknown(code) => ArakoonRefusal::new(
                 NOT_FOUND,
                 format!("{code:x}: command not found"),
-                AfterAnswer::Ends,
+                AfterAnswer::Close,
             ),
             FrameFault::Malformed => Malformed.into(),
             FrameFault::TooLarge(name, max) => {
                 let text = format!("the request is larger than allowed: at most {max} ({name})");
-                ArakoonRefusal::new(BAD_INPUT, text, AfterAnswer::Ends)
+                ArakoonRefusal::new(BAD_INPUT, text, AfterAnswer::Close)
             }
         }
     }
@@ -161,32 +163,34 @@ impl From<&Error> for ArakoonRefusal {
         let detail = || error.detail.clone();
         let sentence = || error.to_string();
         match error.reason {
-            Reason::NotFound => ArakoonRefusal::new(NOT_FOUND, detail(), AfterAnswer::Stays),
+            Reason::NotFound => ArakoonRefusal::new(NOT_FOUND, detail(), AfterAnswer::KeepOpen),
             Reason::AssertionFailed => {
-                ArakoonRefusal::new(ASSERTION_FAILED, detail(), AfterAnswer::Stays)
+                ArakoonRefusal::new(ASSERTION_FAILED, detail(), AfterAnswer::KeepOpen)
             }
-            Reason::StaleReplica => {
-                ArakoonRefusal::new(INCONSISTENT_READ, "store not fresh enough", AfterAnswer::Stays)
-            }
+            Reason::StaleReplica => ArakoonRefusal::new(
+                INCONSISTENT_READ,
+                "store not fresh enough",
+                AfterAnswer::KeepOpen,
+            ),
             Reason::TooLarge => ArakoonRefusal::bad_input(error.text()),
             Reason::NotSupported => ArakoonRefusal::not_supported(&error.text()),
-            // Clients look for the master again; the request had no effect here.
-            Reason::NotMaster => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Ends),
-            Reason::NoQuorum => ArakoonRefusal::new(NOT_MASTER, "None", AfterAnswer::Ends),
-            Reason::Moved => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Ends),
+            // Clients locate the master; the request had no effect here.
+            Reason::NotMaster => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Close),
+            Reason::NoQuorum => ArakoonRefusal::new(NOT_MASTER, "None", AfterAnswer::Close),
+            Reason::Moved => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Close),
             Reason::Starting | Reason::ShuttingDown | Reason::NotBootstrapped => {
-                ArakoonRefusal::closing()
+                ArakoonRefusal::shutting_down()
             }
             // The update may have taken effect.
             Reason::NoLongerMaster
             | Reason::DeadlinePassed
             | Reason::WriteQuorumUnmet
             | Reason::InDoubt => {
-                ArakoonRefusal::new(NO_LONGER_MASTER, detail(), AfterAnswer::Stays)
+                ArakoonRefusal::new(NO_LONGER_MASTER, detail(), AfterAnswer::KeepOpen)
             }
             // The bucket was dropped while the connection was open.
             Reason::NoSuchBucket | Reason::NoSuchType => {
-                ArakoonRefusal::new(WRONG_CLUSTER, "Wrong cluster", AfterAnswer::Ends)
+                ArakoonRefusal::new(WRONG_CLUSTER, "Wrong cluster", AfterAnswer::Close)
             }
             Reason::Malformed
             | Reason::NotANumber
@@ -204,9 +208,9 @@ impl From<&Error> for ArakoonRefusal {
             | Reason::MetadataChanged
             | Reason::StartFailed
             | Reason::InUse
-            | Reason::ReadQuorumUnmet => ArakoonRefusal::complaint(sentence()),
+            | Reason::ReadQuorumUnmet => ArakoonRefusal::unknown_failure(sentence()),
             Reason::Corrupt | Reason::StoreFailed => {
-                ArakoonRefusal::new(UNKNOWN_FAILURE, sentence(), AfterAnswer::Ends)
+                ArakoonRefusal::new(UNKNOWN_FAILURE, sentence(), AfterAnswer::Close)
             }
         }
     }
@@ -214,15 +218,15 @@ impl From<&Error> for ArakoonRefusal {
 
 /// Returns the answer for a client that connects while the node starts. Arakoon's clients then try
 /// another node.
-pub fn starting(words: &'static str) -> Vec<u8> {
+pub fn starting_answer(text: &'static str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    ArakoonRefusal::new(GOING_DOWN, words, AfterAnswer::Ends).write(&mut bytes);
+    ArakoonRefusal::new(GOING_DOWN, text, AfterAnswer::Close).write(&mut bytes);
     bytes
 }
 
 /// Returns the answer for a connection above the limit. The server sends it before it reads a byte.
-pub fn too_many() -> Vec<u8> {
+pub fn too_many_clients_answer() -> Vec<u8> {
     let mut bytes = Vec::new();
-    ArakoonRefusal::new(MAX_CONNECTIONS, "too many clients", AfterAnswer::Ends).write(&mut bytes);
+    ArakoonRefusal::new(MAX_CONNECTIONS, "too many clients", AfterAnswer::Close).write(&mut bytes);
     bytes
 }

@@ -7,12 +7,12 @@
 //! Promises: lists, return codes and messages are byte for byte what Arakoon's clients expect
 //! (`docs/use/arakoon.md` names every difference); answers come in the order of the requests; no
 //! answer that depends on an undecided update is sent; a claimed length never sizes a buffer.
-//! Never: takes updates that are internal to Arakoon; sees more of the cluster than `views.rs`.
+//! Never: accepts updates that are internal to Arakoon; reads the cluster except in `views.rs`.
 //! Read next: `commands.rs`, `frame.rs`, then `translate/mod.rs`, then `serve.rs`.
 
 mod clusters;
 mod commands;
-mod counting;
+mod counters;
 mod errors;
 mod frame;
 mod nursery;
@@ -21,11 +21,11 @@ mod registry;
 mod serve;
 mod statistics;
 mod translate;
+mod values;
 mod views;
-mod words;
 
 pub use clusters::bucket_of;
-pub(crate) use errors::{starting, too_many};
+pub(crate) use errors::{starting_answer, too_many_clients_answer};
 pub use frame::CLUSTER_ID_BYTES_MAX;
 pub(crate) use registry::Registry;
 pub(crate) use serve::serve;

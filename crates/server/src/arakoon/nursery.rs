@@ -4,7 +4,7 @@
 //! routing, a leaf that names the client's own cluster, and one interval, open at both ends. A
 //! command that would set either to its present value succeeds; any other change is refused.
 
-use super::words::{Malformed, ValueReader, Wire};
+use super::values::{Malformed, ValueReader, Wire};
 use bytes::Bytes;
 
 /// Name and address at which clients reach a node.
@@ -20,7 +20,7 @@ pub struct ClientAddress {
 
 impl ClientAddress {
     /// Parses `host:port`. Returns `None` if `address` is not of this form.
-    pub fn at(name: &str, address: &str) -> Option<ClientAddress> {
+    pub fn parse(name: &str, address: &str) -> Option<ClientAddress> {
         let (host, port) = address.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = port.parse().ok()?;
@@ -32,10 +32,10 @@ impl ClientAddress {
 pub const ROUTING_DEPTH_MAX: usize = 64;
 
 /// Returns true if the interval (public begin and end, private begin and end) is open at all ends.
-pub fn read_interval(reader: &mut ValueReader) -> Result<bool, Malformed> {
+pub fn parse_is_open_interval(reader: &mut ValueReader) -> Result<bool, Malformed> {
     let mut open = true;
     for _ in 0..4 {
-        open &= reader.maybe()?.is_none();
+        open &= reader.option()?.is_none();
     }
     Ok(open)
 }
@@ -46,7 +46,7 @@ pub fn open_interval() -> Vec<u8> {
 }
 
 /// Returns the bytes of a routing that sends every key to this cluster.
-pub fn leaf(cluster: &[u8]) -> Vec<u8> {
+pub fn leaf_routing(cluster: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.flag(true);
     bytes.text(cluster);
@@ -54,14 +54,18 @@ pub fn leaf(cluster: &[u8]) -> Vec<u8> {
 }
 
 /// Returns true if the routing tree sends every key to this cluster.
-pub fn routes_to(routing: Bytes, cluster: &[u8]) -> Result<bool, Malformed> {
+pub fn routes_only_to(routing: Bytes, cluster: &[u8]) -> Result<bool, Malformed> {
     let mut reader = ValueReader::new(routing);
-    let same = subtree(&mut reader, cluster, 0)?;
+    let is_same = subtree_routes_only_to(&mut reader, cluster, 0)?;
     reader.end()?;
-    Ok(same)
+    Ok(is_same)
 }
 
-fn subtree(reader: &mut ValueReader, cluster: &[u8], depth: usize) -> Result<bool, Malformed> {
+fn subtree_routes_only_to(
+    reader: &mut ValueReader,
+    cluster: &[u8],
+    depth: usize,
+) -> Result<bool, Malformed> {
     if depth > ROUTING_DEPTH_MAX {
         return Err(Malformed);
     }
@@ -69,14 +73,14 @@ fn subtree(reader: &mut ValueReader, cluster: &[u8], depth: usize) -> Result<boo
         return Ok(reader.text()? == cluster);
     }
     reader.text()?;
-    let left = subtree(reader, cluster, depth + 1)?;
-    let right = subtree(reader, cluster, depth + 1)?;
+    let left = subtree_routes_only_to(reader, cluster, depth + 1)?;
+    let right = subtree_routes_only_to(reader, cluster, depth + 1)?;
     Ok(left && right)
 }
 
 /// Returns the nursery's configuration: the routing, and the one cluster with its nodes' addresses.
 pub fn configuration(cluster: &[u8], nodes: &[ClientAddress]) -> Vec<u8> {
-    let mut bytes = leaf(cluster);
+    let mut bytes = leaf_routing(cluster);
     bytes.count(1);
     bytes.text(cluster);
     bytes.count(nodes.len());

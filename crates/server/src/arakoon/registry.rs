@@ -13,7 +13,7 @@ pub struct Registry {
 
 impl Registry {
     /// Returns the statistics of a bucket, which must exist. Creates them on first use.
-    pub fn of(&self, bucket: &BucketName) -> Arc<Mutex<Statistics>> {
+    pub fn statistics_of(&self, bucket: &BucketName) -> Arc<Mutex<Statistics>> {
         let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
         statistics.entry(bucket.clone()).or_default().clone()
     }

@@ -2,7 +2,7 @@
 
 use super::commands::ArakoonCommand;
 use super::errors::ArakoonRefusal;
-use super::frame::{Hello, ParseProgress, Parser, hello};
+use super::frame::{ParseProgress, Parser, Prologue, parse_prologue};
 use super::output::Output;
 use super::registry::Registry;
 use super::statistics::{Class, Statistics};
@@ -12,7 +12,7 @@ use crate::buffer_budget::AnswerBudget;
 use crate::counters::{OperationKind, Verdict};
 use crate::idle::Activity;
 use crate::read_buffer::ReadBuffer;
-use crate::shared::closing;
+use crate::shared::shutting_down_error;
 use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
 use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX, WHOLE_RANGE_BYTES_MAX};
@@ -20,7 +20,7 @@ use base::{
     Body, BucketName, Call, Error, Kind, Range, ReadLevel, Reason, Reply, Request, Result, Update,
     limits,
 };
-use node::{Flow, Submitted};
+use node::{Flow, SubmitResult};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -29,8 +29,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-/// Size of a batch's answers at which they are sent before more requests are read.
-const ANSWER_BYTES: usize = 1024 * 1024;
+/// Size of a batch's answers in bytes at which they are sent before more requests are read.
+const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Serves one connection until it ends or the server closes.
 pub(crate) async fn serve(
@@ -40,60 +40,60 @@ pub(crate) async fn serve(
     shutdown: Shutdown,
 ) {
     let activity = Arc::new(Activity::new(shared.clock.unix_ms()));
-    let _idle = shared.idle.enter(activity.clone());
-    let mut ended = pin!(activity.clone().ended(shutdown));
+    let _idle = shared.idle.register(activity.clone());
+    let mut end_signal = pin!(activity.clone().wait_for_end_or_shutdown(shutdown));
     let Connection { mut stream, first, .. } = connection;
     // `local_addr` fails only on a dead socket.
-    let Ok(local) = stream.local_addr() else { return };
+    let Ok(local_address) = stream.local_addr() else { return };
     let mut read_buffer = ReadBuffer::new(first);
-    let greeting = greet(&mut stream, &mut read_buffer, &shared, ended.as_mut());
-    let greeting = timeout(Duration::from_millis(HELLO_MS_MAX), greeting);
-    let Ok(Some(cluster)) = greeting.await else { return };
-    let entered = clusters::enter(&shared.node, &cluster, &shared.settings.arakoon_clusters).await;
-    match entered {
+    let prologue = read_prologue(&mut stream, &mut read_buffer, &shared, end_signal.as_mut());
+    let prologue = timeout(Duration::from_millis(HELLO_MS_MAX), prologue);
+    let Ok(Some(cluster)) = prologue.await else { return };
+    let opened = clusters::open(&shared.node, &cluster, &shared.settings.arakoon_clusters).await;
+    match opened {
         Ok(bucket) => {
-            let statistics = registry.of(&bucket);
-            let mut visit = ArakoonConnection {
+            let statistics = registry.statistics_of(&bucket);
+            let mut connection = ArakoonConnection {
                 stream,
                 shared,
                 cluster,
                 bucket,
-                local,
+                local_address,
                 out: Output::default(),
-                room: AnswerBudget::default(),
-                // These clients look for the master themselves.
-                flow: Flow::redirected(),
+                budget: AnswerBudget::default(),
+                // These clients locate the master themselves.
+                flow: Flow::with_redirects(),
                 read_buffer,
                 parser: Parser::default(),
-                notes: Vec::new(),
-                last: "",
+                outcomes: Vec::new(),
+                last_command: "",
                 activity,
                 statistics,
             };
-            visit.run(ended).await;
+            connection.run(end_signal).await;
         }
-        Err(error) => clusters::answer_until_started(&mut stream, &shared, &cluster, &error).await,
+        Err(error) => clusters::reject_client(&mut stream, &shared, &cluster, &error).await,
     }
 }
 
 /// Reads the prologue and returns its cluster id. Returns `None` if the bytes are not a prologue or
 /// the connection ends first.
-async fn greet(
+async fn read_prologue(
     stream: &mut TcpStream,
     read_buffer: &mut ReadBuffer,
     shared: &Shared,
-    mut ended: Pin<&mut impl Future<Output = bool>>,
+    mut end_signal: Pin<&mut impl Future<Output = bool>>,
 ) -> Option<Vec<u8>> {
     loop {
-        match hello(&read_buffer.input) {
-            Hello::Foreign => return None,
-            Hello::Cluster(cluster, length) => {
+        match parse_prologue(&read_buffer.input) {
+            Prologue::Invalid => return None,
+            Prologue::Cluster(cluster, length) => {
                 let _ = read_buffer.input.split_to(length);
                 return Some(cluster);
             }
-            Hello::More => {
-                let there = read_buffer.reserve(1, shared).await;
-                if !there || !read_buffer.read(stream, ended.as_mut()).await {
+            Prologue::Incomplete => {
+                let is_reserved = read_buffer.reserve(1, shared).await;
+                if !is_reserved || !read_buffer.read(stream, end_signal.as_mut()).await {
                     return None;
                 }
             }
@@ -113,7 +113,7 @@ enum DeferredReply {
 }
 
 /// Outcome of one request, for the counters.
-pub(super) struct Note {
+pub(super) struct RequestOutcome {
     pub(super) operation: OperationKind,
     pub(super) class: Option<Class>,
     pub(super) verdict: Verdict,
@@ -126,29 +126,29 @@ pub(super) struct ArakoonConnection {
     pub(super) shared: Arc<Shared>,
     pub(super) cluster: Vec<u8>,
     pub(super) bucket: BucketName,
-    pub(super) local: SocketAddr,
+    pub(super) local_address: SocketAddr,
     out: Output,
-    room: AnswerBudget,
+    budget: AnswerBudget,
     flow: Flow,
     read_buffer: ReadBuffer,
     parser: Parser,
-    pub(super) notes: Vec<Note>,
+    pub(super) outcomes: Vec<RequestOutcome>,
     /// Name of the last command, for the log of slow requests.
-    pub(super) last: &'static str,
+    pub(super) last_command: &'static str,
     pub(super) activity: Arc<Activity>,
     pub(super) statistics: Arc<Mutex<Statistics>>,
 }
 
 impl ArakoonConnection {
-    async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = bool>>) {
+    async fn run(&mut self, mut end_signal: Pin<&mut impl Future<Output = bool>>) {
         loop {
             let Ok(needed) = self.answer().await else { return };
             if !self.read_buffer.reserve(needed, &self.shared).await {
-                self.out.refuse(&ArakoonRefusal::failure("too many large requests at a time"));
+                self.out.refuse(&ArakoonRefusal::fatal("too many large requests at a time"));
                 let _ = self.send().await;
-                return writer::hang_up(&mut self.stream).await;
+                return writer::close_after_answer(&mut self.stream).await;
             }
-            if !self.read_buffer.read(&mut self.stream, ended.as_mut()).await {
+            if !self.read_buffer.read(&mut self.stream, end_signal.as_mut()).await {
                 return;
             }
         }
@@ -158,28 +158,28 @@ impl ArakoonConnection {
     /// `Err` if the connection must end.
     async fn answer(&mut self) -> std::result::Result<usize, ()> {
         loop {
-            let began = Instant::now();
+            let started = Instant::now();
             let mut needed = None;
-            let mut requests = 0;
-            while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES && !self.out.ends {
+            let mut frames = 0;
+            while frames < PIPELINE_DEPTH_MAX && self.out.len() < BATCH_BYTES && !self.out.is_last {
                 match self.parser.parse(&self.read_buffer.input) {
-                    Ok(ParseProgress::Frame(command, length)) => {
-                        requests += 1;
-                        if let Some(slow) = self.request(command, length) {
-                            self.wait_for(slow).await?;
+                    Ok(ParseProgress::Complete(command, length)) => {
+                        frames += 1;
+                        if let Some(deferred) = self.handle(command, length) {
+                            self.complete(deferred).await?;
                         }
                     }
-                    Ok(ParseProgress::More(length)) => {
+                    Ok(ParseProgress::Incomplete(length)) => {
                         needed = Some(length);
                         break;
                     }
                     Err(fault) => self.out.refuse(&fault.into()),
                 }
             }
-            let ends = self.send().await?;
-            self.count(began);
-            if ends {
-                writer::hang_up(&mut self.stream).await;
+            let is_last = self.send().await?;
+            self.record_batch(started);
+            if is_last {
+                writer::close_after_answer(&mut self.stream).await;
                 return Err(());
             }
             if let Some(needed) = needed {
@@ -190,169 +190,165 @@ impl ArakoonConnection {
 
     /// Handles one request of `length` bytes. Returns a `DeferredReply` if it can't be answered at
     /// once.
-    fn request(
-        &mut self,
-        command: &'static ArakoonCommand,
-        length: usize,
-    ) -> Option<DeferredReply> {
-        self.last = command.word;
+    fn handle(&mut self, command: &'static ArakoonCommand, length: usize) -> Option<DeferredReply> {
+        self.last_command = command.protocol_name;
         let mut frame = self.read_buffer.input.split_to(length).freeze();
         self.parser.reset();
         let body = frame.split_off(4);
         match translate::translate(command, body, &self.cluster) {
-            Ok(CommandPlan::Say(body)) => {
-                self.out.say(&body);
-                self.note(command, Verdict::Fine, 0);
+            Ok(CommandPlan::Answer(body)) => {
+                self.out.push_ok(&body);
+                self.record(command, Verdict::Success, 0);
                 None
             }
-            Ok(CommandPlan::Ask(call, shape)) => self.ask(command, call, shape),
+            Ok(CommandPlan::Submit(call, shape)) => self.submit_call(command, call, shape),
             Ok(CommandPlan::Range(range, level, shape)) => {
                 Some(DeferredReply::Range(range, level, shape, command))
             }
-            Ok(CommandPlan::Look(ClusterQuery::DropMaster)) => {
+            Ok(CommandPlan::Query(ClusterQuery::DropMaster)) => {
                 Some(DeferredReply::DropMaster(command))
             }
-            Ok(CommandPlan::Look(view)) => {
-                let seen = views::look(self, &view);
-                self.finish(command, seen.map(|body| (body, 0)));
+            Ok(CommandPlan::Query(query)) => {
+                let body = views::answer_query(self, &query);
+                self.write_answer(command, body.map(|body| (body, 0)));
                 None
             }
             Err(refusal) => {
-                self.finish(command, Err(refusal));
+                self.write_answer(command, Err(refusal));
                 None
             }
         }
     }
 
-    fn ask(
+    fn submit_call(
         &mut self,
         command: &'static ArakoonCommand,
         call: Call,
         shape: ArakoonShape,
     ) -> Option<DeferredReply> {
-        let written = match &call {
+        let written_bytes = match &call {
             Call::Update(Update::Set { value, .. }) => Some(value.len() as u64),
             _ => None,
         };
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         let from = self.out.bytes.len();
         match self.submit(request) {
-            Submitted::Ready(reply) => self.speak(command, &shape, reply),
-            Submitted::Pending(ticket, reply) => {
-                self.speak(command, &shape, reply);
-                self.out.wait_for(from, ticket);
+            SubmitResult::Ready(reply) => self.write_reply(command, &shape, reply),
+            SubmitResult::Pending(ticket, reply) => {
+                self.write_reply(command, &shape, reply);
+                self.out.mark_pending(from, ticket);
             }
-            Submitted::Later(reply) | Submitted::Independent(_, reply) => {
+            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
                 return Some(DeferredReply::Reply(reply, shape, command));
             }
         }
-        if let (Some(size), Some(note)) = (written, self.notes.last_mut()) {
-            note.size = size;
+        if let (Some(size), Some(outcome)) = (written_bytes, self.outcomes.last_mut()) {
+            outcome.size = size;
         }
         None
     }
 
     /// Submits a request to the node. Refuses it instead if the server is closing.
-    fn submit(&mut self, request: Request) -> Submitted {
-        match self.read_buffer.is_last() {
-            true => Submitted::Ready(Err(closing())),
+    fn submit(&mut self, request: Request) -> SubmitResult {
+        match self.read_buffer.is_closing() {
+            true => SubmitResult::Ready(Err(shutting_down_error())),
             false => self.shared.node.submit(&mut self.flow, request),
         }
     }
 
-    fn speak(
+    fn write_reply(
         &mut self,
         command: &'static ArakoonCommand,
         shape: &ArakoonShape,
         reply: Result<Reply>,
     ) {
-        let (verdict, from) = (Verdict::of(&reply), self.out.bytes.len());
-        let spoken = match (&reply, shape) {
+        let (verdict, from) = (Verdict::from_result(&reply), self.out.bytes.len());
+        let size = match (&reply, shape) {
             (Err(error), _) => Err(ArakoonRefusal::from(error)),
-            (Ok(_), ArakoonShape::View(view)) => views::look(self, view).map(|body| {
-                self.out.say(&body);
+            (Ok(_), ArakoonShape::View(query)) => views::answer_query(self, query).map(|body| {
+                self.out.push_ok(&body);
                 0
             }),
-            (Ok(reply), shape) => shape.speak(&reply.body, &mut self.out.bytes),
+            (Ok(reply), shape) => shape.encode(&reply.body, &mut self.out.bytes),
         };
-        match spoken {
-            Ok(size) => self.note(command, verdict, size),
+        match size {
+            Ok(size) => self.record(command, verdict, size),
             Err(refusal) => {
                 self.out.refuse(&refusal);
-                self.note(command, verdict, 0);
+                self.record(command, verdict, 0);
             }
         }
-        if !self.room.holds(self.out.len(), &self.shared) {
+        if !self.budget.try_reserve(self.out.len(), &self.shared) {
             self.out.bytes.truncate(from);
-            self.out.refuse(&ArakoonRefusal::no_room(&reply));
+            self.out.refuse(&ArakoonRefusal::no_memory(&reply));
         }
     }
 
     /// Writes an answer that needed no request to the node.
-    fn finish(
+    fn write_answer(
         &mut self,
         command: &'static ArakoonCommand,
         answer: std::result::Result<(Vec<u8>, u64), ArakoonRefusal>,
     ) {
         match answer {
             Ok((body, size)) => {
-                self.out.say(&body);
-                self.note(command, Verdict::Fine, size);
+                self.out.push_ok(&body);
+                self.record(command, Verdict::Success, size);
             }
             Err(refusal) => {
                 self.out.refuse(&refusal);
-                self.note(command, Verdict::Failed(Kind::Invalid), 0);
+                self.record(command, Verdict::Failed(Kind::Invalid), 0);
             }
         }
     }
 
-    /// Sends all earlier answers, then waits for a slow request and writes its answer.
-    async fn wait_for(&mut self, slow: DeferredReply) -> std::result::Result<(), ()> {
+    /// Sends all earlier answers, then waits for a deferred reply and writes its answer.
+    async fn complete(&mut self, deferred: DeferredReply) -> std::result::Result<(), ()> {
         if self.send().await? {
             return Ok(());
         }
-        match slow {
+        match deferred {
             DeferredReply::Reply(reply, shape, command) => {
                 let reply = reply.await;
-                self.speak(command, &shape, reply);
+                self.write_reply(command, &shape, reply);
             }
             DeferredReply::Range(range, level, shape, command) => {
                 let reply = self.range(range, level).await;
-                self.speak(command, &shape, reply);
+                self.write_reply(command, &shape, reply);
             }
             DeferredReply::DropMaster(command) => {
-                // Checked first, because a node alone refuses to drop its mastership.
-                let answer = match views::look(self, &ClusterQuery::DropMaster) {
+                // Checked first, because the only member refuses to drop its mastership.
+                let answer = match views::answer_query(self, &ClusterQuery::DropMaster) {
                     Ok(body) => match self.shared.node.drop_master(&self.bucket).await {
                         Ok(()) => Ok((body, 0)),
                         Err(error) => Err(ArakoonRefusal::from(&error)),
                     },
                     Err(refusal) => Err(refusal),
                 };
-                self.finish(command, answer);
+                self.write_answer(command, answer);
             }
         }
         Ok(())
     }
 
-    /// Reads a range of any length as of one moment: first a page, then the whole range if the page
-    /// was not all.
+    /// Reads a range of any length as of one moment: first a page, then the complete range if there
+    /// is more.
     async fn range(&mut self, range: Range, level: ReadLevel) -> Result<Reply> {
-        let wanted = range.rows_max.unwrap_or(usize::MAX);
-        let rows_max = Some(wanted.min(limits::PAGE_ROWS_MAX));
+        let rows_total = range.rows_max.unwrap_or(usize::MAX);
+        let rows_max = Some(rows_total.min(limits::PAGE_ROWS_MAX));
         let page = Range { rows_max, ..range.clone() };
         let reply = self.read(page, level).await?;
         match &reply.body {
-            Body::Page(page) if page.more && page.entries.len() < wanted => {}
+            Body::Page(page) if page.more && page.entries.len() < rows_total => {}
             _ => return Ok(reply),
         }
         drop(reply);
-        let Some(share) = self.shared.reserve(WHOLE_RANGE_BYTES_MAX) else {
+        let Some(reserved) = self.shared.reserve(WHOLE_RANGE_BYTES_MAX) else {
             let text = "too many large ranges at a time: try again later, or ask for fewer keys";
             return Err(Error::new(Reason::Overloaded, text));
         };
-        let reply = self.read(translate::whole(range), level).await;
-        drop(share);
+        let reply = self.read(translate::without_page_limit(range), level).await;
+        drop(reserved);
         reply
     }
 
@@ -360,9 +356,11 @@ impl ArakoonConnection {
         let call = Call::Read(base::Read::Range(range), level);
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         match self.submit(request) {
-            Submitted::Ready(reply) => reply,
-            Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
-            Submitted::Later(reply) | Submitted::Independent(_, reply) => reply.await,
+            SubmitResult::Ready(reply) => reply,
+            SubmitResult::Pending(ticket, reply) => {
+                self.shared.node.wait_decided(ticket).await.and(reply)
+            }
+            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => reply.await,
         }
     }
 
@@ -370,31 +368,32 @@ impl ArakoonConnection {
     /// connection ends with it.
     async fn send(&mut self) -> std::result::Result<bool, ()> {
         if !self.out.pending().is_empty() {
-            self.decide().await;
+            self.wait_decided().await;
         }
         if self.out.len() > 0 {
             writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
             self.out.clear();
-            self.room.release();
+            self.budget.release();
         }
-        Ok(self.out.ends)
+        Ok(self.out.is_last)
     }
 
-    /// Waits for the tickets of the batch. The last ticket covers all earlier ones; only if it
-    /// fails is each ticket waited for by itself.
-    async fn decide(&mut self) {
+    /// Waits for the tickets of the batch. The last ticket covers all earlier ones; if it fails,
+    /// waits for each ticket.
+    async fn wait_decided(&mut self) {
         let node = &self.shared.node;
         let pending = self.out.pending();
         let Some(last) = pending.last() else { return };
         // All tickets are of one group, because a bucket has exactly one.
-        if node.decided(last.ticket).await.is_ok() {
+        if node.wait_decided(last.ticket).await.is_ok() {
             return;
         }
-        let mut judged = Vec::with_capacity(pending.len());
-        for waiting in pending {
-            judged
-                .push(node.decided(waiting.ticket).await.err().as_ref().map(ArakoonRefusal::from));
+        let mut refusals = Vec::with_capacity(pending.len());
+        for answer in pending {
+            refusals.push(
+                node.wait_decided(answer.ticket).await.err().as_ref().map(ArakoonRefusal::from),
+            );
         }
-        self.out.judge(&judged);
+        self.out.replace_failed(&refusals);
     }
 }

@@ -3,7 +3,7 @@
 //! Each cluster has its own. The layout matches Arakoon's field by field, because its OCaml client
 //! reads it by position.
 
-use super::words::Wire;
+use super::values::Wire;
 use node::BucketPlacement;
 
 /// Kind of request with a series of its own.
@@ -94,7 +94,7 @@ impl NumberSeries {
     }
 
     /// Returns a series of which only the count and the average are known.
-    pub fn of_average(n: u64, avg: f64) -> NumberSeries {
+    pub fn from_average(n: u64, avg: f64) -> NumberSeries {
         NumberSeries { n: i32::try_from(n).unwrap_or(i32::MAX), avg, ..NumberSeries::default() }
     }
 
@@ -117,11 +117,11 @@ pub struct Statistics {
     span: Option<(f64, f64)>,
     times: [NumberSeries; SERIES.len()],
     sizes: [f64; SERIES.len()],
-    all: NumberSeries,
+    total: NumberSeries,
 }
 
 /// Values that the node contributes to the answer.
-pub struct Surroundings<'a> {
+pub struct NodeFigures<'a> {
     /// Current time in Unix seconds.
     pub now: f64,
     /// Log entries, as a series: the number of entries, and the average number of updates in one.
@@ -129,7 +129,7 @@ pub struct Surroundings<'a> {
     /// Memory of the store, and of the process, in KiB.
     pub memory_kib: (f64, i32),
     /// Placement of the bucket's group.
-    pub place: &'a BucketPlacement,
+    pub placement: &'a BucketPlacement,
 }
 
 impl Statistics {
@@ -138,7 +138,7 @@ impl Statistics {
     pub fn add(&mut self, now: f64, class: Option<Class>, seconds: f64, size: u64) {
         let start = self.span.map_or(now, |(start, _)| start);
         self.span = Some((start, now));
-        self.all.add(seconds);
+        self.total.add(seconds);
         if let Some(class) = class {
             let series = &mut self.times[class as usize];
             series.add(seconds);
@@ -148,9 +148,9 @@ impl Statistics {
     }
 
     /// Returns the bytes of the named field that the answer's string holds.
-    pub fn write(&self, around: &Surroundings<'_>) -> Vec<u8> {
+    pub fn write(&self, figures: &NodeFigures<'_>) -> Vec<u8> {
         let mut out = Vec::with_capacity(4 * 1024);
-        let (start, last) = self.span.unwrap_or((around.now, around.now));
+        let (start, last) = self.span.unwrap_or((figures.now, figures.now));
         // Fields: 2 times, the sizes, the harvest, the series, `op_info`, 5 of memory, `node_is`.
         list(&mut out, "arakoon_stats", 2 + SIZES.len() + 1 + SERIES.len() + 1 + 5 + 1);
         float(&mut out, "start", start);
@@ -158,19 +158,19 @@ impl Statistics {
         for (name, class) in SIZES {
             float(&mut out, name, self.sizes[class as usize]);
         }
-        around.harvest.write("harvest_stats", &mut out);
+        figures.harvest.write("harvest_stats", &mut out);
         for (name, series) in SERIES.iter().zip(&self.times) {
             series.write(name, &mut out);
         }
-        self.all.write("op_info", &mut out);
-        float(&mut out, "mem_allocated", around.memory_kib.0);
-        number(&mut out, "mem_maxrss", around.memory_kib.1);
+        self.total.write("op_info", &mut out);
+        float(&mut out, "mem_allocated", figures.memory_kib.0);
+        number(&mut out, "mem_maxrss", figures.memory_kib.1);
         // Rust has no garbage collector, so these are always 0.
         for name in ["mem_minor_collections", "mem_major_collections", "mem_compactions"] {
             number(&mut out, name, 0);
         }
-        list(&mut out, "node_is", around.place.members.len());
-        for member in &around.place.members {
+        list(&mut out, "node_is", figures.placement.members.len());
+        for member in &figures.placement.members {
             out.int(2);
             out.text(member.name.as_bytes());
             out.long(i64::try_from(member.index.0).unwrap_or(i64::MAX));

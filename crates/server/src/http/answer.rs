@@ -36,10 +36,10 @@ pub enum StatusCode {
 impl StatusCode {
     /// Returns the number.
     pub fn code(self) -> u16 {
-        self.line().0
+        self.status_line().0
     }
 
-    fn line(self) -> (u16, &'static str) {
+    fn status_line(self) -> (u16, &'static str) {
         match self {
             StatusCode::Ok => (200, "OK"),
             StatusCode::Created => (201, "Created"),
@@ -116,7 +116,7 @@ pub struct HttpAnswer {
 
 /// Properties of the connection that decide how an answer is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct EncodeOptions {
     /// True if the connection stays open after the answer.
     pub keep_alive: bool,
     /// True if the body is left out (`HEAD`).
@@ -126,7 +126,7 @@ pub struct Manner {
 }
 
 /// A stored value may be a hostile web page. So it is served as a download, without an origin and
-/// without rights.
+/// without permissions.
 const VALUE_HEADERS: &[u8] = b"content-type: application/octet-stream\r\n\
     content-disposition: attachment\r\n\
     content-security-policy: default-src 'none'; frame-ancestors 'none'; sandbox\r\n\
@@ -153,8 +153,13 @@ impl HttpAnswer {
 
     /// Appends the head with this date (RFC 9110, section 6.6.1). The caller appends the body
     /// ([`AnswerContent::bytes`]) unless the connection wants only the head.
-    pub fn encode_head(&self, out: &mut Vec<u8>, manner: Manner, date: &[u8; DATE_BYTES]) {
-        let (code, words) = self.status.line();
+    pub fn encode_head(
+        &self,
+        out: &mut Vec<u8>,
+        encode_options: EncodeOptions,
+        date: &[u8; DATE_BYTES],
+    ) {
+        let (code, words) = self.status.status_line();
         // Writing to a vector can't fail.
         let _ = write!(out, "HTTP/1.1 {code} {words}\r\n");
         out.extend_from_slice(b"date: ");
@@ -176,7 +181,7 @@ impl HttpAnswer {
                 out.extend_from_slice(OTHER_HEADERS);
             }
         }
-        self.encode_length(out, manner);
+        self.encode_length(out, encode_options);
         if let Some(index) = self.index {
             let _ = write!(out, "x-credenza-index: {index}\r\n");
         }
@@ -196,17 +201,17 @@ impl HttpAnswer {
         if self.status == StatusCode::Unavailable {
             out.extend_from_slice(b"retry-after: 1\r\n");
         }
-        if !manner.keep_alive {
+        if !encode_options.keep_alive {
             out.extend_from_slice(b"connection: close\r\n");
-        } else if manner.is_http_10 {
+        } else if encode_options.is_http_10 {
             out.extend_from_slice(b"connection: keep-alive\r\n");
         }
         out.extend_from_slice(b"\r\n");
     }
 
-    fn encode_length(&self, out: &mut Vec<u8>, manner: Manner) {
+    fn encode_length(&self, out: &mut Vec<u8>, encode_options: EncodeOptions) {
         let length = match &self.content {
-            AnswerContent::JsonLines if manner.is_http_10 => return,
+            AnswerContent::JsonLines if encode_options.is_http_10 => return,
             AnswerContent::JsonLines => {
                 out.extend_from_slice(b"transfer-encoding: chunked\r\n");
                 return;

@@ -1,7 +1,7 @@
 //! Decoder of a chunked body. Pure and incremental.
 
 use super::answer::StatusCode;
-use super::head::Refused;
+use super::head::RequestRefusal;
 
 /// Longest chunk-size line with its extensions.
 const SIZE_LINE_BYTES_MAX: usize = 256;
@@ -27,7 +27,7 @@ enum ChunkPosition {
 /// Decoder of a chunked body.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks {
-    place: ChunkPosition,
+    position: ChunkPosition,
 }
 
 /// Result of one decoding step.
@@ -45,76 +45,80 @@ pub enum Decoded<'a> {
 
 impl Chunks {
     /// Decodes one step of the input. Fails if the bytes are not a chunked body.
-    pub fn step<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<'a>, Refused> {
-        match self.place {
+    pub fn step<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<'a>, RequestRefusal> {
+        match self.position {
             ChunkPosition::Size => self.size(input),
-            ChunkPosition::Data(left) => {
+            ChunkPosition::Data(remaining) => {
                 if input.is_empty() {
                     return Ok(Decoded::More);
                 }
-                let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
-                let left = left - taken as u64;
-                self.place =
-                    if left == 0 { ChunkPosition::DataEnd } else { ChunkPosition::Data(left) };
-                Ok(Decoded::Data(&input[..taken], taken))
+                let consumed = usize::try_from(remaining).unwrap_or(usize::MAX).min(input.len());
+                let remaining = remaining - consumed as u64;
+                self.position = if remaining == 0 {
+                    ChunkPosition::DataEnd
+                } else {
+                    ChunkPosition::Data(remaining)
+                };
+                Ok(Decoded::Data(&input[..consumed], consumed))
             }
             ChunkPosition::DataEnd => match input {
                 [] | [b'\r'] => Ok(Decoded::More),
                 [b'\r', b'\n', ..] => {
-                    self.place = ChunkPosition::Size;
+                    self.position = ChunkPosition::Size;
                     Ok(Decoded::Skip(2))
                 }
-                _ => refused("a chunk is longer than its size says"),
+                _ => refused("a chunk holds more bytes than its size says"),
             },
             ChunkPosition::Trailer(read) => self.trailer(input, read),
             ChunkPosition::End => Ok(Decoded::End),
         }
     }
 
-    fn size(&mut self, input: &[u8]) -> Result<Decoded<'static>, Refused> {
+    fn size(&mut self, input: &[u8]) -> Result<Decoded<'static>, RequestRefusal> {
         let Some(line) = line(input, SIZE_LINE_BYTES_MAX)? else { return Ok(Decoded::More) };
         let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         let rest = &line[digits..];
         let is_extension = rest.first().is_none_or(|&byte| byte == b';');
         let plain = rest.iter().all(|&byte| byte == b'\t' || (0x20..0x7f).contains(&byte));
         if digits == 0 || digits > 15 || !is_extension || !plain {
-            return refused("a chunk's size is no hexadecimal number");
+            return refused("a chunk size is not a hexadecimal number");
         }
         let mut size = 0u64;
         for &digit in &line[..digits] {
             size = size * 16 + u64::from((digit as char).to_digit(16).unwrap_or(0));
         }
-        self.place = if size == 0 { ChunkPosition::Trailer(0) } else { ChunkPosition::Data(size) };
+        self.position =
+            if size == 0 { ChunkPosition::Trailer(0) } else { ChunkPosition::Data(size) };
         Ok(Decoded::Skip(line.len() + 2))
     }
 
-    fn trailer(&mut self, input: &[u8], read: usize) -> Result<Decoded<'static>, Refused> {
+    fn trailer(&mut self, input: &[u8], read: usize) -> Result<Decoded<'static>, RequestRefusal> {
         let Some(line) = line(input, TRAILER_BYTES_MAX - read.min(TRAILER_BYTES_MAX))? else {
             return Ok(Decoded::More);
         };
         if line.is_empty() {
-            self.place = ChunkPosition::End;
+            self.position = ChunkPosition::End;
         } else if line.iter().any(|&byte| byte != b'\t' && !(0x20..0x7f).contains(&byte)) {
-            return refused("a trailer holds a forbidden byte");
+            return refused("a trailer contains a forbidden byte");
         } else if read + line.len() + 2 > TRAILER_BYTES_MAX {
             return refused("the trailers are too long");
         } else {
-            self.place = ChunkPosition::Trailer(read + line.len() + 2);
+            self.position = ChunkPosition::Trailer(read + line.len() + 2);
         }
         Ok(Decoded::Skip(line.len() + 2))
     }
 }
 
 /// Returns the first line without its end, or `None` if it is incomplete.
-fn line(input: &[u8], max: usize) -> Result<Option<&[u8]>, Refused> {
+fn line(input: &[u8], max: usize) -> Result<Option<&[u8]>, RequestRefusal> {
     match input.iter().take(max + 2).position(|&byte| byte == b'\n') {
         Some(end) if end > 0 && input[end - 1] == b'\r' => Ok(Some(&input[..end - 1])),
-        Some(_) => refused("a line within the chunks ends without carriage return"),
-        None if input.len() > max + 1 => refused("a line within the chunks is too long"),
+        Some(_) => refused("a line of the chunked body ends without a carriage return"),
+        None if input.len() > max + 1 => refused("a line of the chunked body is too long"),
         None => Ok(None),
     }
 }
 
-fn refused<T>(detail: &'static str) -> Result<T, Refused> {
-    Err(Refused { status: StatusCode::BadRequest, detail })
+fn refused<T>(detail: &'static str) -> Result<T, RequestRefusal> {
+    Err(RequestRefusal { status: StatusCode::BadRequest, detail })
 }

@@ -12,7 +12,7 @@ const SECOND_MAX: u64 = 253_402_300_799;
 
 /// Returns the date of a time in milliseconds since 1970. Later times than the last date give the
 /// last date.
-pub fn text(ms: u64) -> String {
+pub fn format(ms: u64) -> String {
     date(ms / 1_000).to_string()
 }
 
@@ -38,7 +38,7 @@ impl DateCache {
     }
 
     /// Returns the date of this time. Formats it only if the second has changed.
-    pub fn at(&mut self, unix_ms: u64) -> &[u8; DATE_BYTES] {
+    pub fn format_at(&mut self, unix_ms: u64) -> &[u8; DATE_BYTES] {
         if self.second != unix_ms / 1_000 {
             *self = DateCache::new(unix_ms);
         }
@@ -53,7 +53,7 @@ impl Default for DateCache {
 }
 
 /// Parses a date. Returns seconds since 1970, or `None` if the text is not a date.
-pub fn seconds(text: &str) -> Option<u64> {
+pub fn parse(text: &str) -> Option<u64> {
     let time = httpdate::parse_http_date(text).ok()?;
     time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }

@@ -1,4 +1,5 @@
-//! Parser of the head of a request. Strict: it refuses what two parsers could read differently.
+//! Parser of the head of a request. Strict: it refuses input that two parsers could read
+//! differently.
 
 use super::answer::StatusCode;
 use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX, KEY_BYTES_MAX};
@@ -22,7 +23,7 @@ pub enum Method {
 
 impl Method {
     /// Returns the method as a request writes it.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Method::Get => "GET",
             Method::Head => "HEAD",
@@ -34,10 +35,10 @@ impl Method {
         }
     }
 
-    fn read(word: &str) -> Method {
+    fn parse(name: &str) -> Method {
         let known =
             [Method::Get, Method::Head, Method::Put, Method::Post, Method::Patch, Method::Delete];
-        known.into_iter().find(|method| method.word() == word).unwrap_or(Method::Other)
+        known.into_iter().find(|method| method.name() == name).unwrap_or(Method::Other)
     }
 }
 
@@ -98,47 +99,47 @@ pub enum Parsed<'a> {
 
 /// Refusal of bytes that are not an acceptable request. The connection ends after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RequestRefusal {
     /// Status of the answer.
     pub status: StatusCode,
     /// Reason, as a sentence.
     pub detail: &'static str,
 }
 
-fn refused<T>(status: StatusCode, detail: &'static str) -> Result<T, Refused> {
-    Err(Refused { status, detail })
+fn refused<T>(status: StatusCode, detail: &'static str) -> Result<T, RequestRefusal> {
+    Err(RequestRefusal { status, detail })
 }
 
 /// Parses one head at the beginning of `bytes`.
-pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
+pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, RequestRefusal> {
     let mut headers = [httparse::EMPTY_HEADER; HTTP_HEADERS_MAX];
-    read(bytes, &mut headers, |slots, name, value| slots.take(name, value))
+    parse_with(bytes, &mut headers, |known_headers, name, value| known_headers.set(name, value))
 }
 
 /// Most headers of a client that sends one for each link of a value.
 const OPEN_HEADERS_MAX: usize = 512;
 
 /// Parses a head like [`parse`], for clients whose headers belong to the value that they store.
-/// Keeps all headers in `kept`; interprets only those that frame the request.
-pub fn parse_open<'a>(
+/// Appends all headers to `all_headers`; interprets only those that frame the request.
+pub fn parse_with_all_headers<'a>(
     bytes: &'a [u8],
-    kept: &mut Vec<(String, Bytes)>,
-) -> Result<Parsed<'a>, Refused> {
+    all_headers: &mut Vec<(String, Bytes)>,
+) -> Result<Parsed<'a>, RequestRefusal> {
     const FRAMING: [&str; 6] =
         ["host", "connection", "expect", "origin", "content-length", "transfer-encoding"];
     let mut headers = [httparse::EMPTY_HEADER; OPEN_HEADERS_MAX];
-    read(bytes, &mut headers, |slots, name, value| {
-        kept.push((name.to_string(), Bytes::copy_from_slice(value)));
-        let framing = FRAMING.iter().any(|known| name.eq_ignore_ascii_case(known));
-        if framing { slots.take(name, value) } else { Ok(()) }
+    parse_with(bytes, &mut headers, |known_headers, name, value| {
+        all_headers.push((name.to_string(), Bytes::copy_from_slice(value)));
+        let is_framing = FRAMING.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if is_framing { known_headers.set(name, value) } else { Ok(()) }
     })
 }
 
-fn read<'a>(
+fn parse_with<'a>(
     bytes: &'a [u8],
     headers: &mut [httparse::Header<'a>],
-    mut take: impl FnMut(&mut Slots<'a>, &'a str, &'a [u8]) -> Result<(), Refused>,
-) -> Result<Parsed<'a>, Refused> {
+    mut set: impl FnMut(&mut KnownHeaders<'a>, &'a str, &'a [u8]) -> Result<(), RequestRefusal>,
+) -> Result<Parsed<'a>, RequestRefusal> {
     // Refuse a bare line feed at once. Otherwise a client that sends nothing but these would make
     // the parser search all of them again each time.
     if bytes.first() == Some(&b'\n') {
@@ -148,7 +149,7 @@ fn read<'a>(
     let length = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return partial(bytes),
-        Err(error) => return Err(unreadable(error)),
+        Err(error) => return Err(refusal_of(error)),
     };
     check_sizes(&bytes[..length])?;
     if has_bare_line_end(&bytes[..length]) {
@@ -157,28 +158,28 @@ fn read<'a>(
     let (Some(method), Some(target), Some(version)) =
         (request.method, request.path, request.version)
     else {
-        return refused(StatusCode::BadRequest, "the request line is not complete");
+        return refused(StatusCode::BadRequest, "the request line is incomplete");
     };
-    let mut slots = Slots::default();
+    let mut known_headers = KnownHeaders::default();
     for header in request.headers.iter() {
-        take(&mut slots, header.name, header.value)?;
+        set(&mut known_headers, header.name, header.value)?;
     }
-    let head = words(Method::read(method), target, version == 0, &slots)?;
+    let head = build_head(Method::parse(method), target, version == 0, &known_headers)?;
     Ok(Parsed::Head(head, length))
 }
 
-const BARE_LINE_END: &str = "a line ends without carriage return";
-const HEAD_TOO_LARGE: &str = "the headers are larger than 64 KiB, or there are more than 64";
+const BARE_LINE_END: &str = "a line ends without a carriage return";
+const HEAD_TOO_LARGE: &str = "the request has more than 64 headers, or more than 64 KiB of headers";
 const LINE_TOO_LONG: &str = "the request line is larger than 292 KiB";
 
-fn partial(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
+fn partial(bytes: &[u8]) -> Result<Parsed<'_>, RequestRefusal> {
     check_sizes(bytes)?;
     Ok(Parsed::More)
 }
 
-/// Checks the limits of the request line and of the headers. They hold whether the head arrives at
-/// once or in pieces.
-fn check_sizes(head: &[u8]) -> Result<(), Refused> {
+/// Checks the limits of the request line and of the headers. The limits are the same for a head
+/// that arrives at once and one that arrives in pieces.
+fn check_sizes(head: &[u8]) -> Result<(), RequestRefusal> {
     // Blank lines before a request are skipped, and count as part of its line.
     let blank = head.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
     let end = head[blank..].iter().position(|&byte| byte == b'\n');
@@ -192,37 +193,37 @@ fn check_sizes(head: &[u8]) -> Result<(), Refused> {
     Ok(())
 }
 
-fn unreadable(error: httparse::Error) -> Refused {
+fn refusal_of(error: httparse::Error) -> RequestRefusal {
     use httparse::Error;
     let (status, detail) = match error {
-        Error::HeaderName => (StatusCode::BadRequest, "a header's name holds a forbidden byte"),
-        Error::HeaderValue => (StatusCode::BadRequest, "a header's value holds a forbidden byte"),
-        Error::NewLine => (StatusCode::BadRequest, "a line ends in a way that is no line end"),
-        Error::Status => (StatusCode::BadRequest, "this is no request"),
-        Error::Token => (StatusCode::BadRequest, "the request line holds a forbidden byte"),
+        Error::HeaderName => (StatusCode::BadRequest, "a header name contains a forbidden byte"),
+        Error::HeaderValue => (StatusCode::BadRequest, "a header value contains a forbidden byte"),
+        Error::NewLine => (StatusCode::BadRequest, "a line has an invalid line ending"),
+        Error::Status => (StatusCode::BadRequest, "this is not an HTTP request"),
+        Error::Token => (StatusCode::BadRequest, "the request line contains a forbidden byte"),
         Error::TooManyHeaders => (StatusCode::HeadersTooLarge, HEAD_TOO_LARGE),
         Error::Version => {
-            (StatusCode::VersionNotSupported, "only HTTP/1.1 and HTTP/1.0 are spoken")
+            (StatusCode::VersionNotSupported, "only HTTP/1.1 and HTTP/1.0 are supported")
         }
     };
-    Refused { status, detail }
+    RequestRefusal { status, detail }
 }
 
 /// `httparse` accepts a bare `\n` as a line end and other parsers don't; two parsers must agree.
 fn has_bare_line_end(head: &[u8]) -> bool {
-    let mut before = 0;
+    let mut previous = 0;
     for &byte in head {
-        if byte == b'\n' && before != b'\r' {
+        if byte == b'\n' && previous != b'\r' {
             return true;
         }
-        before = byte;
+        previous = byte;
     }
     false
 }
 
 /// Headers that have a meaning here. Each may occur once.
 #[derive(Default)]
-struct Slots<'a> {
+struct KnownHeaders<'a> {
     host: Option<&'a [u8]>,
     content_length: Option<&'a [u8]>,
     transfer_encoding: Option<&'a [u8]>,
@@ -237,10 +238,10 @@ struct Slots<'a> {
     request: Option<&'a [u8]>,
 }
 
-const OURS: &str = "x-credenza-";
+const OWN_HEADER_PREFIX: &str = "x-credenza-";
 
-impl<'a> Slots<'a> {
-    fn take(&mut self, name: &str, value: &'a [u8]) -> Result<(), Refused> {
+impl<'a> KnownHeaders<'a> {
+    fn set(&mut self, name: &str, value: &'a [u8]) -> Result<(), RequestRefusal> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         let slot = match name.len() {
             4 if is("host") => &mut self.host,
@@ -256,74 +257,85 @@ impl<'a> Slots<'a> {
             18 if is("x-credenza-session") => &mut self.session,
             18 if is("x-credenza-request") => &mut self.request,
             16 if is("content-encoding") => {
-                return refused(StatusCode::UnsupportedMediaType, "compressed bodies are not read");
+                return refused(
+                    StatusCode::UnsupportedMediaType,
+                    "compressed bodies are not supported",
+                );
             }
             // A misspelt session header would silently lose the guarantee it was sent for.
-            11.. if name.get(..11).is_some_and(|begin| begin.eq_ignore_ascii_case(OURS)) => {
-                return refused(StatusCode::BadRequest, "a header x-credenza-... is not known");
+            11.. if name
+                .get(..11)
+                .is_some_and(|begin| begin.eq_ignore_ascii_case(OWN_HEADER_PREFIX)) =>
+            {
+                return refused(StatusCode::BadRequest, "unknown header x-credenza-...");
             }
             _ => return Ok(()),
         };
         if slot.replace(value).is_some() {
-            return refused(StatusCode::BadRequest, "a header stands twice");
+            return refused(
+                StatusCode::BadRequest,
+                "a header is repeated that may occur only once",
+            );
         }
         Ok(())
     }
 
-    fn body(&self, is_http_10: bool) -> Result<BodyFraming, Refused> {
+    fn body(&self, is_http_10: bool) -> Result<BodyFraming, RequestRefusal> {
         match (self.transfer_encoding, self.content_length) {
             (None, None) => Ok(BodyFraming::None),
-            (None, Some(length)) => match number(length) {
+            (None, Some(length)) => match parse_number(length) {
                 Some(length) => Ok(BodyFraming::Length(length)),
-                None => refused(StatusCode::BadRequest, "content-length is no number"),
+                None => refused(StatusCode::BadRequest, "content-length is not a number"),
             },
             (Some(_), Some(_)) => refused(
                 StatusCode::BadRequest,
-                "content-length and transfer-encoding stand together: the body's end is uncertain",
+                "content-length and transfer-encoding are both present: the body length is \
+                 ambiguous",
             ),
             (Some(_), None) if is_http_10 => {
-                refused(StatusCode::BadRequest, "HTTP/1.0 has no transfer-encoding")
+                refused(StatusCode::BadRequest, "transfer-encoding is not allowed in HTTP/1.0")
             }
             (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => {
                 Ok(BodyFraming::Chunked)
             }
-            (Some(_), None) => {
-                refused(StatusCode::NotImplemented, "the only transfer-encoding read is chunked")
-            }
+            (Some(_), None) => refused(
+                StatusCode::NotImplemented,
+                "the only supported transfer-encoding is chunked",
+            ),
         }
     }
 
     fn keep_alive(&self, is_http_10: bool) -> bool {
         let Some(connection) = self.connection else { return !is_http_10 };
-        let mut words = connection.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        let mut options = connection.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
         if is_http_10 {
-            words.any(|word| word.eq_ignore_ascii_case(b"keep-alive"))
+            options.any(|option| option.eq_ignore_ascii_case(b"keep-alive"))
         } else {
-            !words.any(|word| word.eq_ignore_ascii_case(b"close"))
+            !options.any(|option| option.eq_ignore_ascii_case(b"close"))
         }
     }
 }
 
 /// Parses a decimal number without sign or blanks.
-pub fn number(digits: &[u8]) -> Option<u64> {
+pub fn parse_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-fn words<'a>(
+fn build_head<'a>(
     method: Method,
     target: &'a str,
     is_http_10: bool,
-    slots: &Slots<'a>,
-) -> Result<Head<'a>, Refused> {
-    let mut host = match slots.host {
+    known_headers: &KnownHeaders<'a>,
+) -> Result<Head<'a>, RequestRefusal> {
+    let mut host = match known_headers.host {
         Some(host) => host,
         // Load balancers check a server's health without `Host`. No browser omits it, so the
         // request can't come from a page that rebinds a name.
         None if is_http_10 => b"localhost",
-        None => return refused(StatusCode::BadRequest, "a request needs a header `host`"),
+        None => return refused(StatusCode::BadRequest, "the header `host` is required"),
     };
     let mut origin_form = target;
     // Absolute form, as a client sends it to a proxy: the name in it takes precedence.
@@ -333,37 +345,40 @@ fn words<'a>(
         origin_form = if slash == rest.len() { "/" } else { &rest[slash..] };
     }
     if !origin_form.starts_with('/') {
-        return refused(StatusCode::BadRequest, "the request's target is no path");
+        return refused(StatusCode::BadRequest, "the request target is not a path");
     }
     if origin_form.bytes().any(|byte| byte == b'#' || !byte.is_ascii_graphic()) {
         return refused(
             StatusCode::BadRequest,
-            "the path holds a byte that must be percent-encoded",
+            "the path contains a byte that must be percent-encoded",
         );
     }
     let (path, query) = origin_form.split_once('?').unwrap_or((origin_form, ""));
-    let expects_continue = match slots.expect {
+    let expects_continue = match known_headers.expect {
         None => false,
-        Some(word) if word.eq_ignore_ascii_case(b"100-continue") => !is_http_10,
+        Some(expectation) if expectation.eq_ignore_ascii_case(b"100-continue") => !is_http_10,
         Some(_) => {
-            return refused(StatusCode::ExpectationFailed, "only `expect: 100-continue` is known");
+            return refused(
+                StatusCode::ExpectationFailed,
+                "only `expect: 100-continue` is supported",
+            );
         }
     };
     Ok(Head {
         method,
         path,
         query,
-        body: slots.body(is_http_10)?,
-        keep_alive: slots.keep_alive(is_http_10),
+        body: known_headers.body(is_http_10)?,
+        keep_alive: known_headers.keep_alive(is_http_10),
         is_http_10,
         expects_continue,
         host,
-        authorization: slots.authorization,
-        origin: slots.origin,
-        content_type: slots.content_type,
-        if_match: slots.if_match,
-        if_none_match: slots.if_none_match,
-        session: slots.session,
-        request: slots.request,
+        authorization: known_headers.authorization,
+        origin: known_headers.origin,
+        content_type: known_headers.content_type,
+        if_match: known_headers.if_match,
+        if_none_match: known_headers.if_none_match,
+        session: known_headers.session,
+        request: known_headers.request,
     })
 }

@@ -5,7 +5,7 @@
 //! header, or with bare line feeds.
 //!
 //! Promises: nothing panics, whatever bytes come; nothing is allocated for a claimed length.
-//! Never: waits, or touches a socket; knows a route or a bucket.
+//! Never: waits, or touches a socket; depends on routes or buckets.
 //! Read next: `head.rs`, `chunks.rs`, `answer.rs`.
 
 pub mod answer;
@@ -16,7 +16,7 @@ pub mod percent;
 
 pub use answer::{AnswerContent, HttpAnswer, StatusCode};
 pub use chunks::{Chunks, Decoded};
-pub use head::{BodyFraming, Head, Method, Parsed, Refused};
+pub use head::{BodyFraming, Head, Method, Parsed, RequestRefusal};
 
 #[cfg(test)]
 mod tests;

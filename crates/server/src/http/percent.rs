@@ -9,7 +9,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b
 
 /// Meaning of `+` in encoded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plus {
+pub enum PlusMeaning {
     /// Itself (in a path).
     Plus,
     /// A blank (in a query, as forms send it).
@@ -17,7 +17,7 @@ pub enum Plus {
 }
 
 /// Decodes `text`. Returns `None` if a `%` is not followed by two hexadecimal digits.
-pub fn decode(text: &str, plus: Plus) -> Option<Bytes> {
+pub fn decode(text: &str, plus: PlusMeaning) -> Option<Bytes> {
     let begins_with_two_digits = |rest: &str| {
         let digits = rest.as_bytes().get(..2);
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
@@ -27,7 +27,7 @@ pub fn decode(text: &str, plus: Plus) -> Option<Bytes> {
         return None;
     }
     let text = match plus {
-        Plus::Blank if text.contains('+') => Cow::from(text.replace('+', " ")),
+        PlusMeaning::Blank if text.contains('+') => Cow::from(text.replace('+', " ")),
         _ => Cow::from(text),
     };
     Some(match percent_decode(text.as_bytes()).into() {
@@ -38,16 +38,16 @@ pub fn decode(text: &str, plus: Plus) -> Option<Bytes> {
 
 /// Appends `bytes` encoded as in forms: a blank becomes `+` (Python's `quote_plus`, Erlang's
 /// `mochiweb_util:quote_plus`).
-pub fn encode_plus_onto(text: &mut String, bytes: &[u8]) {
-    for (number, word) in bytes.split(|byte| *byte == b' ').enumerate() {
+pub fn append_plus_encoded(text: &mut String, bytes: &[u8]) {
+    for (number, part) in bytes.split(|byte| *byte == b' ').enumerate() {
         if number > 0 {
             text.push('+');
         }
-        encode_onto(text, word);
+        append_encoded(text, part);
     }
 }
 
 /// Appends `bytes` encoded as one segment of a path, or one value of a query.
-pub fn encode_onto(text: &mut String, bytes: &[u8]) {
+pub fn append_encoded(text: &mut String, bytes: &[u8]) {
     text.extend(percent_encode(bytes, RESERVED));
 }

@@ -1,6 +1,6 @@
 //! Property tests of HTTP framing: accepted and refused input, and freedom from panics.
 
-use super::percent::{Plus, decode, encode_onto, encode_plus_onto};
+use super::percent::{PlusMeaning, append_encoded, append_plus_encoded, decode};
 use super::*;
 use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn head(text: &str) -> std::result::Result<String, u16> {
             let keep = if head.keep_alive { "keep" } else { "close" };
             Ok(format!(
                 "{} {} {} {:?} {keep}",
-                head.method.word(),
+                head.method.name(),
                 head.path,
                 head.query,
                 head.body
@@ -24,7 +24,7 @@ fn head(text: &str) -> std::result::Result<String, u16> {
 }
 
 #[test]
-fn plain_heads_are_read() {
+fn request_head_is_parsed_with_framing_and_keep_alive() {
     let cases = [
         ("GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a b=c None keep"),
         ("GET /a HTTP/1.0\r\nHost: x\r\n\r\n", "GET /a  None close"),
@@ -47,7 +47,7 @@ fn plain_heads_are_read() {
 }
 
 #[test]
-fn what_two_readers_could_understand_differently_is_refused() {
+fn ambiguous_or_unsupported_request_head_is_refused() {
     let with = |headers: &str| head(&format!("PUT /a HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n"));
     for headers in [
         "Content-Length: 1\r\nTransfer-Encoding: chunked",
@@ -95,7 +95,7 @@ fn what_two_readers_could_understand_differently_is_refused() {
 }
 
 #[test]
-fn lines_and_headers_have_limits() {
+fn request_head_beyond_line_or_header_limit_is_refused() {
     let line = |length: usize| format!("GET /{} HTTP/1.1\r\n", "x".repeat(length - 16));
     let path = |length| format!("{}Host: x\r\n\r\n", line(length));
     assert!(head(&path(HTTP_LINE_BYTES_MAX - 1)).is_ok());
@@ -117,7 +117,7 @@ fn lines_and_headers_have_limits() {
 }
 
 #[test]
-fn blank_lines_before_a_request_are_read_over_and_have_an_end() {
+fn blank_lines_before_a_request_are_skipped_up_to_a_limit() {
     let request = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
     let read = head(&format!("\r\n\r\n{request}"));
     assert_eq!(read.as_deref(), Ok("GET /a  None keep"));
@@ -127,7 +127,7 @@ fn blank_lines_before_a_request_are_read_over_and_have_an_end() {
     assert_eq!(head(&format!("\r\n\n{request}")), Err(400));
 }
 
-fn unchunk(mut input: &[u8], step: usize) -> std::result::Result<Option<Vec<u8>>, Refused> {
+fn unchunk(mut input: &[u8], step: usize) -> std::result::Result<Option<Vec<u8>>, RequestRefusal> {
     let mut chunks = Chunks::default();
     let mut body = Vec::new();
     let mut seen = 0;
@@ -150,7 +150,7 @@ fn unchunk(mut input: &[u8], step: usize) -> std::result::Result<Option<Vec<u8>>
 }
 
 #[test]
-fn chunks_are_read_whatever_pieces_they_come_in() {
+fn chunked_body_decodes_from_pieces_of_any_size() {
     let input = b"3\r\nabc\r\nA;name=\"x\"\r\n0123456789\r\n0\r\nTrailer: y\r\n\r\n";
     for step in 1..=input.len() {
         assert_eq!(unchunk(input, step), Ok(Some(b"abc0123456789".to_vec())), "{step}");
@@ -161,7 +161,7 @@ fn chunks_are_read_whatever_pieces_they_come_in() {
 }
 
 #[test]
-fn crooked_chunks_are_refused() {
+fn malformed_chunked_body_is_refused() {
     for input in [
         &b"x\r\n"[..],
         b"\r\n",
@@ -186,7 +186,7 @@ fn crooked_chunks_are_refused() {
 }
 
 #[test]
-fn lines_of_chunks_and_trailers_end_exactly_at_their_limits() {
+fn chunk_line_or_trailer_beyond_its_limit_is_refused() {
     let size = |length: usize| [b"1;", &vec![b'x'; length - 2][..], b"\r\na\r\n0\r\n\r\n"].concat();
     // Two lines; the empty one at the end does not count.
     let trailer = |length: usize| {
@@ -195,52 +195,57 @@ fn lines_of_chunks_and_trailers_end_exactly_at_their_limits() {
         [b"1\r\na\r\n0\r\n", &half[..], &rest[..], b"\r\n"].concat()
     };
     for step in [1, 7, 10_000] {
-        for (length, taken) in [(255, true), (256, true), (257, false)] {
-            assert_eq!(unchunk(&size(length), step).is_ok(), taken, "a size of {length}, {step}");
+        for (length, accepted) in [(255, true), (256, true), (257, false)] {
+            assert_eq!(
+                unchunk(&size(length), step).is_ok(),
+                accepted,
+                "a size of {length}, {step}"
+            );
         }
-        for (length, taken) in [(4_095, true), (4_096, true), (4_097, false)] {
-            assert_eq!(unchunk(&trailer(length), step).is_ok(), taken, "{length}, {step}");
+        for (length, accepted) in [(4_095, true), (4_096, true), (4_097, false)] {
+            assert_eq!(unchunk(&trailer(length), step).is_ok(), accepted, "{length}, {step}");
         }
     }
 }
 
 proptest! {
     #[test]
-    fn every_key_survives_percent_encoding(key: Vec<u8>) {
+    fn key_round_trips_through_percent_encoding(key: Vec<u8>) {
         let mut text = String::new();
-        encode_onto(&mut text, &key);
-        prop_assert_eq!(decode(&text, Plus::Plus), Some(key.clone().into()));
-        prop_assert_eq!(decode(&text, Plus::Blank), Some(key.clone().into()));
+        append_encoded(&mut text, &key);
+        prop_assert_eq!(decode(&text, PlusMeaning::Plus), Some(key.clone().into()));
+        prop_assert_eq!(decode(&text, PlusMeaning::Blank), Some(key.clone().into()));
     }
 
     #[test]
-    fn no_bytes_make_the_framing_panic(bytes: Vec<u8>, text: String) {
+    fn arbitrary_bytes_never_panic_the_http_parsers(bytes: Vec<u8>, text: String) {
         let _ = head::parse(&bytes);
         let _ = unchunk(&bytes, 3);
-        let _ = decode(&text, Plus::Blank);
+        let _ = decode(&text, PlusMeaning::Blank);
     }
 }
 
 #[test]
-fn broken_percent_encoding_is_told() {
+fn malformed_percent_encoding_is_rejected() {
     for text in ["%", "%1", "%zz", "a%2", "%\u{e9}"] {
-        assert_eq!(decode(text, Plus::Plus), None, "{text}");
+        assert_eq!(decode(text, PlusMeaning::Plus), None, "{text}");
     }
-    assert_eq!(decode("a+b%20c", Plus::Blank).as_deref(), Some(&b"a b c"[..]));
-    assert_eq!(decode("a+b", Plus::Plus).as_deref(), Some(&b"a+b"[..]));
+    assert_eq!(decode("a+b%20c", PlusMeaning::Blank).as_deref(), Some(&b"a b c"[..]));
+    assert_eq!(decode("a+b", PlusMeaning::Plus).as_deref(), Some(&b"a+b"[..]));
     let mut text = String::new();
-    encode_plus_onto(&mut text, b" a+b  c ");
+    append_plus_encoded(&mut text, b" a+b  c ");
     assert_eq!(text, "+a%2Bb++c+");
 }
 
 #[test]
-fn an_answer_of_another_node_names_it_and_no_name_breaks_the_head() {
-    let manner = answer::Manner { keep_alive: true, head_only: false, is_http_10: false };
+fn master_header_names_the_master_and_cannot_inject_headers() {
+    let encode_options =
+        answer::EncodeOptions { keep_alive: true, head_only: false, is_http_10: false };
     let head = |master: Option<&str>| {
         let mut answer = HttpAnswer::new(StatusCode::NoContent, AnswerContent::None);
         answer.master = master.map(String::from);
         let mut out = Vec::new();
-        answer.encode_head(&mut out, manner, date::DateCache::default().at(0));
+        answer.encode_head(&mut out, encode_options, date::DateCache::default().format_at(0));
         String::from_utf8(out).expect("text")
     };
     assert!(!head(None).contains("x-credenza-master"));
@@ -251,22 +256,22 @@ fn an_answer_of_another_node_names_it_and_no_name_breaks_the_head() {
 }
 
 #[test]
-fn dates_are_written_and_read() {
+fn http_dates_round_trip_and_obsolete_forms_are_parsed() {
     for (ms, text) in [
         (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
         (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 GMT"),
         (1_795_252_102_000, "Sat, 21 Nov 2026 09:08:22 GMT"),
         (4_102_444_799_000, "Thu, 31 Dec 2099 23:59:59 GMT"),
     ] {
-        assert_eq!(date::text(ms), text);
-        assert_eq!(date::seconds(text), Some(ms / 1_000));
+        assert_eq!(date::format(ms), text);
+        assert_eq!(date::parse(text), Some(ms / 1_000));
     }
     for day in 0..60_000 {
-        assert_eq!(date::seconds(&date::text(day * 86_400_000)), Some(day * 86_400));
+        assert_eq!(date::parse(&date::format(day * 86_400_000)), Some(day * 86_400));
     }
     // The two obsolete forms, with the examples of RFC 9110.
     for text in ["Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
-        assert_eq!(date::seconds(text), Some(784_111_777), "{text}");
+        assert_eq!(date::parse(text), Some(784_111_777), "{text}");
     }
     for text in [
         "",
@@ -275,19 +280,19 @@ fn dates_are_written_and_read() {
         "Fri, 01 Jan 1970 00:00:00 GMT",
         "1, 1 Jan 1 1:1:1 GMT",
     ] {
-        assert_eq!(date::seconds(text), None, "{text}");
+        assert_eq!(date::parse(text), None, "{text}");
     }
-    assert_eq!(date::text(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
+    assert_eq!(date::format(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
 }
 
 #[test]
-fn a_cached_date_is_that_of_its_second() {
+fn cached_date_equals_the_date_of_its_second() {
     let mut cache = date::DateCache::default();
     for ms in [0, 999, 1_000, 951_782_400_000, 951_782_399_999, 253_402_300_799_000] {
-        assert_eq!(&cache.at(ms)[..], date::text(ms).as_bytes(), "{ms}");
-        assert_eq!(&cache.at(ms)[..], date::text(ms).as_bytes(), "{ms}, again");
+        assert_eq!(&cache.format_at(ms)[..], date::format(ms).as_bytes(), "{ms}");
+        assert_eq!(&cache.format_at(ms)[..], date::format(ms).as_bytes(), "{ms}, again");
     }
     // A clock set to an absurd time does not corrupt the head.
     let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
-    assert!(cache.at(u64::MAX).iter().all(printable));
+    assert!(cache.format_at(u64::MAX).iter().all(printable));
 }

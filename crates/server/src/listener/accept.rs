@@ -1,11 +1,11 @@
 //! Accept loop, and protocol detection of a new connection.
 
-use super::first_bytes::{self, FirstBytes, Foreign};
-use super::{Served, refusal};
+use super::first_bytes::{self, FirstBytes, ForeignProtocol};
+use super::{ServerState, refusal};
 use crate::connection::{Connection, ListenerKind, Shutdown};
-use crate::connection_limits::{ConnectionLimits, Full};
+use crate::connection_limits::{ConnectionLimits, ExceededLimit};
 use crate::counters::ClientProtocol;
-use crate::read_buffer::LAST_WORDS_MS;
+use crate::read_buffer::CLOSE_GRACE_MS;
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
 use base::limits::HELLO_MS_MAX;
@@ -40,57 +40,57 @@ const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 pub(super) async fn run(
     listener: TcpListener,
     kind: ListenerKind,
-    served: Served,
+    state: ServerState,
     mut shutdown: Shutdown,
 ) {
-    let shared = &served.shared;
+    let shared = &state.shared;
     let mut connections = JoinSet::new();
     let refusals = Arc::new(AtomicUsize::new(0));
     let mut pause_ms = ACCEPT_PAUSE_MS.0;
     loop {
         let accepted = tokio::select! {
             biased;
-            () = shutdown.called() => break,
+            () = shutdown.wait() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, from)) => {
                 pause_ms = ACCEPT_PAUSE_MS.0;
-                shared.counters.accepted();
-                match shared.places.take(kind, from.ip(), limits(shared)) {
-                    Ok(place) => {
-                        let (served, shutdown) = (served.clone(), shutdown.clone());
+                shared.counters.count_accepted();
+                match shared.connection_limiter.acquire(kind, from.ip(), limits(shared)) {
+                    Ok(permit) => {
+                        let (state, shutdown) = (state.clone(), shutdown.clone());
                         connections.spawn(async move {
-                            greet(stream, kind, &served, shutdown).await;
-                            drop(place);
+                            detect_and_serve(stream, kind, &state, shutdown).await;
+                            drop(permit);
                         });
                     }
-                    Err(full) => {
-                        shared.counters.refused();
-                        shared.complain(|| full_up(full, from.ip()));
-                        if matches!(full, Full::All(_)) {
-                            // The freed place serves the next client; this one is refused.
+                    Err(exceeded) => {
+                        shared.counters.count_refused();
+                        shared.warn_limited(|| limit_warning(exceeded, from.ip()));
+                        if matches!(exceeded, ExceededLimit::Total(_)) {
+                            // The freed permit serves the next client; this one is refused.
                             shared.idle.end_idlest(shared.clock.unix_ms(), IDLE_MS_MIN);
                         }
-                        refuse(stream, full.limit(), &refusals, &mut connections);
+                        refuse(stream, exceeded.limit(), &refusals, &mut connections);
                     }
                 }
             }
-            Err(error) if is_the_peers(&error) => {}
+            Err(error) if is_peer_error(&error) => {}
             Err(error) => {
-                shared.complain(|| format!("can't accept connections now: {error}"));
+                shared.warn_limited(|| format!("can't accept connections at the moment: {error}"));
                 sleep(Duration::from_millis(pause_ms)).await;
                 pause_ms = (pause_ms * 2).min(ACCEPT_PAUSE_MS.1);
             }
         }
     }
     drop(listener);
-    let bound = Duration::from_millis(shared.settings.shutdown_timeout_ms);
+    let time_limit = Duration::from_millis(shared.settings.shutdown_timeout_ms);
     let ended = async { while connections.join_next().await.is_some() {} };
-    if timeout(bound, ended).await.is_err() {
+    if timeout(time_limit, ended).await.is_err() {
         let connections = connections.len();
-        tracing::warn!(target: "server", connections, "connections that had not ended are cut");
+        tracing::warn!(target: "server", connections, "open connections are closed by force");
     }
     connections.shutdown().await;
 }
@@ -98,27 +98,27 @@ pub(super) async fn run(
 fn limits(shared: &Shared) -> ConnectionLimits {
     let settings = &shared.settings;
     let clients = connections_max(settings.connections_max);
-    let part = settings.connections_per_address_max.unwrap_or(clients.div_ceil(2));
-    ConnectionLimits { clients, per_address: part }
+    let per_address = settings.connections_per_address_max.unwrap_or(clients.div_ceil(2));
+    ConnectionLimits { clients, per_address }
 }
 
-fn full_up(full: Full, from: IpAddr) -> String {
-    match full {
-        Full::All(limit) => {
+fn limit_warning(exceeded: ExceededLimit, from: IpAddr) -> String {
+    match exceeded {
+        ExceededLimit::Total(limit) => {
             format!(
-                "a connection is refused: there are {limit} already (connections_max); raise \
-                 that, or look who opens so many"
+                "a connection is refused: {limit} are open (connections_max); raise the limit, or \
+                 find the client that opens them"
             )
         }
-        Full::OfAddress(limit) => format!(
-            "a connection is refused: there are {limit} from {from} already \
-             (connections_per_address_max); raise that, or let its clients share connections"
+        ExceededLimit::PerAddress(limit) => format!(
+            "a connection is refused: {limit} from {from} are open (connections_per_address_max); \
+             raise the limit, or let its clients share connections"
         ),
     }
 }
 
-/// Returns true for errors of a single connection that died before it was accepted.
-fn is_the_peers(error: &std::io::Error) -> bool {
+/// Returns true for errors of a single connection that failed before it was accepted.
+fn is_peer_error(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
@@ -130,8 +130,8 @@ fn is_the_peers(error: &std::io::Error) -> bool {
 fn connections_max(setting: usize) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let Some(descriptors) = limit else { return setting };
-    let kept = DESCRIPTORS_KEPT_MIN.max(descriptors / 4);
-    setting.min(usize::try_from(descriptors.saturating_sub(kept)).unwrap_or(usize::MAX))
+    let reserved = DESCRIPTORS_KEPT_MIN.max(descriptors / 4);
+    setting.min(usize::try_from(descriptors.saturating_sub(reserved)).unwrap_or(usize::MAX))
 }
 
 fn refuse(
@@ -146,139 +146,151 @@ fn refuse(
     refusals.fetch_add(1, Relaxed);
     let refusals = refusals.clone();
     connections.spawn(async move {
-        let told = timeout(Duration::from_millis(REFUSAL_MS_MAX), async {
+        let answered = timeout(Duration::from_millis(REFUSAL_MS_MAX), async {
             let mut first = [0; 16];
             let length = stream.read(&mut first).await.unwrap_or(0);
-            let told = first_bytes::tell(&first[..length]);
-            let _ = stream.write_all(&refusal::too_many(told, limit)).await;
+            let detected = first_bytes::detect(&first[..length]);
+            let _ = stream.write_all(&refusal::too_many(detected, limit)).await;
         });
-        let _ = told.await;
+        let _ = answered.await;
         refusals.fetch_sub(1, Relaxed);
     });
 }
 
-/// Reads until the protocol is known, then hands the connection to its front-end.
-async fn greet(mut stream: TcpStream, kind: ListenerKind, served: &Served, mut shutdown: Shutdown) {
-    let shared = &served.shared;
+/// Reads until the protocol is detected, then passes the connection to its front-end.
+async fn detect_and_serve(
+    mut stream: TcpStream,
+    kind: ListenerKind,
+    state: &ServerState,
+    mut shutdown: Shutdown,
+) {
+    let shared = &state.shared;
     // Both calls fail only on a dead socket, and the next read notices that.
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
     let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
-    let bound = Duration::from_millis(HELLO_MS_MAX);
+    let time_limit = Duration::from_millis(HELLO_MS_MAX);
     // On a port of Arakoon's alone, one byte suffices to recognize a foreign protocol.
-    let tell: fn(&[u8]) -> FirstBytes =
-        if kind == ListenerKind::Arakoon { first_bytes::tell_arakoon } else { first_bytes::tell };
+    let detect: fn(&[u8]) -> FirstBytes = if kind == ListenerKind::Arakoon {
+        first_bytes::detect_arakoon
+    } else {
+        first_bytes::detect
+    };
     let hello = tokio::select! {
         biased;
-        hello = timeout(bound, hello(&mut stream, &mut first, tell)) => hello,
-        () = shutdown.called() => {
-            let last = Duration::from_millis(LAST_WORDS_MS);
-            timeout(last, hello(&mut stream, &mut first, tell)).await
+        hello = timeout(time_limit, read_first_bytes(&mut stream, &mut first, detect)) => hello,
+        () = shutdown.wait() => {
+            let grace = Duration::from_millis(CLOSE_GRACE_MS);
+            timeout(grace, read_first_bytes(&mut stream, &mut first, detect)).await
         }
     };
-    let Ok(Some(told)) = hello else { return };
+    let Ok(Some(detected)) = hello else { return };
     let peer = stream.peer_addr().ok();
-    tracing::debug!(target: "server", ?peer, language = ?told, "connected");
+    tracing::debug!(target: "server", ?peer, language = ?detected, "connected");
     let connection = |stream, first| Connection { stream, first, kind };
-    match told {
+    match detected {
         FirstBytes::More => {}
         // On a port of Riak's alone, an unknown method is refused as HTTP does.
         FirstBytes::Resp if kind == ListenerKind::Riak && !first.starts_with(b"*") => {
-            serve_http(connection(stream, first), true, served, shutdown).await;
+            serve_http(connection(stream, first), true, state, shutdown).await;
         }
         FirstBytes::Resp | FirstBytes::Arakoon
             if matches!(kind, ListenerKind::Operators | ListenerKind::Riak) =>
         {
-            answer_until_started(stream, Foreign::Unknown, &first, shared).await;
+            refuse_foreign(stream, ForeignProtocol::Unknown, &first, shared).await;
         }
         FirstBytes::Arakoon => {
-            let _open = shared.counters.open(ClientProtocol::Arakoon);
-            arakoon::serve(connection(stream, first), shared.clone(), &served.arakoon, shutdown)
+            let _open = shared.counters.open_connection(ClientProtocol::Arakoon);
+            arakoon::serve(connection(stream, first), shared.clone(), &state.arakoon, shutdown)
                 .await;
         }
         // Bytes that are not a prologue: close without an answer, as Arakoon does.
-        _ if kind == ListenerKind::Arakoon => shared.counters.unknown_protocol(),
+        _ if kind == ListenerKind::Arakoon => shared.counters.count_unknown_protocol(),
         FirstBytes::Http | FirstBytes::Riak => {
-            let is_riaks = match kind {
+            let is_riak = match kind {
                 ListenerKind::Riak => true,
                 // On the operators' port every path belongs to the native front-end.
                 ListenerKind::Operators => false,
-                _ => told == FirstBytes::Riak,
+                _ => detected == FirstBytes::Riak,
             };
-            serve_http(connection(stream, first), is_riaks, served, shutdown).await;
+            serve_http(connection(stream, first), is_riak, state, shutdown).await;
         }
         FirstBytes::Resp => {
-            let _open = shared.counters.open(ClientProtocol::Resp);
-            resp::serve(connection(stream, first), shared.clone(), served.resp.clone(), shutdown)
+            let _open = shared.counters.open_connection(ClientProtocol::Resp);
+            resp::serve(connection(stream, first), shared.clone(), state.resp.clone(), shutdown)
                 .await;
         }
-        FirstBytes::Foreign(language) => {
-            answer_until_started(stream, language, &first, shared).await
-        }
+        FirstBytes::Foreign(protocol) => refuse_foreign(stream, protocol, &first, shared).await,
     }
 }
 
-/// Serves an HTTP connection. The two HTTP front-ends hand it to each other as the paths demand,
-/// because a proxy uses one connection for many clients.
+/// Serves an HTTP connection. The two HTTP front-ends pass it to each other, depending on the paths
+/// of its requests, because a proxy uses one connection for many clients.
 async fn serve_http(
     mut connection: Connection,
-    mut is_riaks: bool,
-    served: &Served,
+    mut is_riak: bool,
+    state: &ServerState,
     shutdown: Shutdown,
 ) {
     loop {
-        let (shared, shutdown) = (&served.shared, shutdown.clone());
-        let goes_on = match is_riaks {
+        let (shared, shutdown) = (&state.shared, shutdown.clone());
+        let next_connection = match is_riak {
             true => {
-                let _open = shared.counters.open(ClientProtocol::Riak);
-                riak::serve(connection, shared.clone(), served.riak.clone(), shutdown).await
+                let _open = shared.counters.open_connection(ClientProtocol::Riak);
+                riak::serve(connection, shared.clone(), state.riak.clone(), shutdown).await
             }
             false => {
-                let _open = shared.counters.open(ClientProtocol::Http);
+                let _open = shared.counters.open_connection(ClientProtocol::Http);
                 native::serve(connection, shared.clone(), shutdown).await
             }
         };
-        let Some(handed_over) = goes_on else { return };
-        (connection, is_riaks) = (handed_over, !is_riaks);
+        let Some(next_connection) = next_connection else { return };
+        (connection, is_riak) = (next_connection, !is_riak);
     }
 }
 
 /// Reads until the first bytes identify the protocol. Returns `None` if the client leaves earlier.
-pub(super) async fn hello(
+pub(super) async fn read_first_bytes(
     stream: &mut TcpStream,
     first: &mut BytesMut,
-    tell: fn(&[u8]) -> FirstBytes,
+    detect: fn(&[u8]) -> FirstBytes,
 ) -> Option<FirstBytes> {
     loop {
         match stream.read_buf(first).await {
             Ok(0) | Err(_) => return None,
             Ok(_) => {}
         }
-        let told = tell(first);
-        if told != FirstBytes::More {
-            return Some(told);
+        let detected = detect(first);
+        if detected != FirstBytes::More {
+            return Some(detected);
         }
     }
 }
 
-async fn answer_until_started(stream: TcpStream, language: Foreign, first: &[u8], shared: &Shared) {
-    shared.counters.unknown_protocol();
-    shared.complain(|| {
+async fn refuse_foreign(
+    stream: TcpStream,
+    protocol: ForeignProtocol,
+    first: &[u8],
+    shared: &Shared,
+) {
+    shared.counters.count_unknown_protocol();
+    shared.warn_limited(|| {
         format!(
-            "a connection is refused: its protocol is not served here: {}; correct that client's \
-             address or port",
-            language.name()
+            "a connection is refused: its protocol is not supported at this port: {}; correct the \
+             address or port in that client",
+            protocol.name()
         )
     });
-    part_with(stream, &refusal::foreign(language, first)).await;
+    send_and_close(stream, &refusal::foreign(protocol, first)).await;
 }
 
 /// Sends the last bytes to a connection and ends it.
-pub(super) async fn part_with(mut stream: TcpStream, words: &[u8]) {
-    let said = async {
-        stream.write_all(words).await?;
+pub(super) async fn send_and_close(mut stream: TcpStream, bytes: &[u8]) {
+    let sending = async {
+        stream.write_all(bytes).await?;
         stream.shutdown().await?;
-        // Read what the client still sends: otherwise it would see a reset instead of the answer.
+        // Discard further input: unread bytes would turn the close into a reset, and the client
+        // would lose the answer.
         let mut rest = [0; 1024];
         for _ in 0..16 {
             if stream.read(&mut rest).await? == 0 {
@@ -287,5 +299,5 @@ pub(super) async fn part_with(mut stream: TcpStream, words: &[u8]) {
         }
         Ok::<(), std::io::Error>(())
     };
-    let _ = timeout(Duration::from_millis(REFUSAL_MS_MAX), said).await;
+    let _ = timeout(Duration::from_millis(REFUSAL_MS_MAX), sending).await;
 }

@@ -2,9 +2,11 @@
 //! all other clients get an error to retry on.
 //!
 //! A port that is in use is reported before the log is read, however long that takes, and a long
-//! recovery can be told from a dead process.
+//! recovery is distinguishable from a dead process.
 
-use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};
+use super::accept::{
+    ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, read_first_bytes, send_and_close,
+};
 use super::first_bytes::{self, FirstBytes};
 use super::refusal::{self, StartPhase};
 use super::{FrontEnds, check_addresses, main_kind};
@@ -76,27 +78,27 @@ impl BoundPorts {
         self.bound.iter().map(|((_, address), _)| *address).collect()
     }
 
-    /// Returns the flag with which the node says that it belongs to no cluster.
+    /// Returns the flag by which the node reports that it belongs to no cluster.
     pub fn clusterless(&self) -> ClusterlessFlag {
         self.clusterless.clone()
     }
 
     /// Answers every connection that the node is starting, until the future is dropped. Never
     /// returns.
-    pub async fn answer_until_started(&self) -> std::convert::Infallible {
-        let mut visitors = JoinSet::new();
+    pub async fn refuse_until_started(&self) -> std::convert::Infallible {
+        let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 biased;
-                Some(_) = visitors.join_next(), if !visitors.is_empty() => continue,
+                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
                 accepted = self.accept() => accepted,
             };
             match accepted {
-                Ok(stream) if visitors.len() < REFUSALS_MAX => {
-                    let bound = Duration::from_millis(REFUSAL_MS_MAX);
+                Ok(stream) if connections.len() < REFUSALS_MAX => {
+                    let time_limit = Duration::from_millis(REFUSAL_MS_MAX);
                     let phase = self.clusterless.phase();
-                    visitors.spawn(async move {
-                        let _ = timeout(bound, tell(stream, phase)).await;
+                    connections.spawn(async move {
+                        let _ = timeout(time_limit, answer_starting(stream, phase)).await;
                     });
                 }
                 Ok(_) => {}
@@ -124,10 +126,13 @@ impl BoundPorts {
 }
 
 /// Answers a connection in its own protocol.
-async fn tell(mut stream: TcpStream, phase: StartPhase) {
+async fn answer_starting(mut stream: TcpStream, phase: StartPhase) {
     let mut first = BytesMut::with_capacity(1024);
-    let Some(told) = hello(&mut stream, &mut first, first_bytes::tell).await else { return };
-    if told == FirstBytes::Http {
+    let Some(detected) = read_first_bytes(&mut stream, &mut first, first_bytes::detect).await
+    else {
+        return;
+    };
+    if detected == FirstBytes::Http {
         // The answer depends on the first line.
         while !first.contains(&b'\n') && first.len() <= HTTP_LINE_BYTES_MAX {
             if stream.read_buf(&mut first).await.unwrap_or(0) == 0 {
@@ -135,5 +140,5 @@ async fn tell(mut stream: TcpStream, phase: StartPhase) {
             }
         }
     }
-    part_with(stream, &refusal::starting(phase, told, &first)).await;
+    send_and_close(stream, &refusal::starting(phase, detected, &first)).await;
 }

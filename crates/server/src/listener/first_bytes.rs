@@ -16,12 +16,12 @@ pub enum FirstBytes {
     /// Arakoon's client protocol.
     Arakoon,
     /// A protocol that this port does not serve.
-    Foreign(Foreign),
+    Foreign(ForeignProtocol),
 }
 
-/// Foreign protocols known well enough to be refused with an answer of their own.
+/// Foreign protocols that have a refusal of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
+pub enum ForeignProtocol {
     /// memcached's lines.
     MemcachedText,
     /// memcached's old binary protocol.
@@ -36,16 +36,16 @@ pub enum Foreign {
     Unknown,
 }
 
-impl Foreign {
+impl ForeignProtocol {
     /// Returns its name, for the log.
     pub fn name(self) -> &'static str {
         match self {
-            Foreign::MemcachedText => "memcached text",
-            Foreign::MemcachedBinary => "memcached binary",
-            Foreign::Tyrant => "Tokyo Tyrant",
-            Foreign::Tls => "TLS",
-            Foreign::Http2 => "HTTP/2",
-            Foreign::Unknown => "unknown",
+            ForeignProtocol::MemcachedText => "memcached text",
+            ForeignProtocol::MemcachedBinary => "memcached binary",
+            ForeignProtocol::Tyrant => "Tokyo Tyrant",
+            ForeignProtocol::Tls => "TLS",
+            ForeignProtocol::Http2 => "HTTP/2",
+            ForeignProtocol::Unknown => "unknown",
         }
     }
 }
@@ -91,90 +91,90 @@ const MEMCACHED_VERBS: [&[u8]; 27] = [
 ];
 
 /// Detects the protocol. Returns `More` until the bytes suffice.
-pub fn tell(first: &[u8]) -> FirstBytes {
+pub fn detect(first: &[u8]) -> FirstBytes {
     let blank = first.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
     let first = &first[blank..];
     let Some(&lead) = first.first() else {
         return if blank > FIRST_BYTES_MAX {
-            FirstBytes::Foreign(Foreign::Unknown)
+            FirstBytes::Foreign(ForeignProtocol::Unknown)
         } else {
             FirstBytes::More
         };
     };
     match lead {
         b'*' => FirstBytes::Resp,
-        0x80 => FirstBytes::Foreign(Foreign::MemcachedBinary),
-        0xC8 => FirstBytes::Foreign(Foreign::Tyrant),
-        0x16 => FirstBytes::Foreign(Foreign::Tls),
-        0x00 => begins_with(first, &ARAKOON_MAGIC, FirstBytes::Arakoon),
-        0x21..=0x7e => word(first),
-        _ => FirstBytes::Foreign(Foreign::Unknown),
+        0x80 => FirstBytes::Foreign(ForeignProtocol::MemcachedBinary),
+        0xC8 => FirstBytes::Foreign(ForeignProtocol::Tyrant),
+        0x16 => FirstBytes::Foreign(ForeignProtocol::Tls),
+        0x00 => match_magic(first, &ARAKOON_MAGIC, FirstBytes::Arakoon),
+        0x21..=0x7e => detect_by_method(first),
+        _ => FirstBytes::Foreign(ForeignProtocol::Unknown),
     }
 }
 
 /// Compares the first bytes with Arakoon's magic number, on a port that serves nothing else.
-pub fn tell_arakoon(first: &[u8]) -> FirstBytes {
-    begins_with(first, &ARAKOON_MAGIC, FirstBytes::Arakoon)
+pub fn detect_arakoon(first: &[u8]) -> FirstBytes {
+    match_magic(first, &ARAKOON_MAGIC, FirstBytes::Arakoon)
 }
 
-fn begins_with(first: &[u8], magic: &[u8], told: FirstBytes) -> FirstBytes {
+fn match_magic(first: &[u8], magic: &[u8], protocol: FirstBytes) -> FirstBytes {
     if first.starts_with(magic) {
-        told
+        protocol
     } else if magic.starts_with(first) {
         FirstBytes::More
     } else {
-        FirstBytes::Foreign(Foreign::Unknown)
+        FirstBytes::Foreign(ForeignProtocol::Unknown)
     }
 }
 
-fn word(first: &[u8]) -> FirstBytes {
+fn detect_by_method(first: &[u8]) -> FirstBytes {
     let end = first.iter().position(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
     let Some(end) = end else {
         return if first.len() < FIRST_BYTES_MAX { FirstBytes::More } else { FirstBytes::Resp };
     };
-    let word = &first[..end];
-    if HTTP_METHODS.contains(&word) {
-        path(&first[end..])
-    } else if word == b"PRI" {
-        match begins_with(first, HTTP2_PREFACE, FirstBytes::Foreign(Foreign::Http2)) {
-            FirstBytes::Foreign(Foreign::Unknown) => FirstBytes::Resp,
-            told => told,
+    let method = &first[..end];
+    if HTTP_METHODS.contains(&method) {
+        detect_by_path(&first[end..])
+    } else if method == b"PRI" {
+        match match_magic(first, HTTP2_PREFACE, FirstBytes::Foreign(ForeignProtocol::Http2)) {
+            FirstBytes::Foreign(ForeignProtocol::Unknown) => FirstBytes::Resp,
+            protocol => protocol,
         }
-    } else if word == b"GET" {
-        get(first)
-    } else if MEMCACHED_VERBS.contains(&word) {
-        FirstBytes::Foreign(Foreign::MemcachedText)
+    } else if method == b"GET" {
+        detect_get(first)
+    } else if MEMCACHED_VERBS.contains(&method) {
+        FirstBytes::Foreign(ForeignProtocol::MemcachedText)
     } else {
         FirstBytes::Resp
     }
 }
 
-fn get(first: &[u8]) -> FirstBytes {
+fn detect_get(first: &[u8]) -> FirstBytes {
     match first.iter().position(|&byte| byte == b'\n') {
         Some(end) => {
             let line = first[..end].strip_suffix(b"\r").unwrap_or(&first[..end]);
             let is_http = line.windows(6).any(|window| window == b" HTTP/");
-            if is_http { path(&first[3..]) } else { FirstBytes::Resp }
+            if is_http { detect_by_path(&first[3..]) } else { FirstBytes::Resp }
         }
-        // A key can't be told from a path before the line ends, unless it is longer than anyone
-        // would type.
+        // A key and a path are indistinguishable before the line ends, unless the line is longer
+        // than a typed one.
         None if first.len() < FIRST_BYTES_MAX => FirstBytes::More,
-        None if first[4..].starts_with(b"/") => path(&first[3..]),
+        None if first[4..].starts_with(b"/") => detect_by_path(&first[3..]),
         None => FirstBytes::Resp,
     }
 }
 
-/// Decides by the path's first segment whether a request is Riak's or native; `line` begins with
+/// Distinguishes Riak's requests from native ones by the path's first segment; `line` begins with
 /// the blank behind the method.
-fn path(line: &[u8]) -> FirstBytes {
+fn detect_by_path(line: &[u8]) -> FirstBytes {
     let Some(rest) = line.get(1..) else { return FirstBytes::More };
     let Some(rest) = rest.strip_prefix(b"/") else {
         return if rest.is_empty() { FirstBytes::More } else { FirstBytes::Http };
     };
     let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b' ' | b'\r' | b'\n'));
-    let is_riaks = |segment: &[u8]| FIRST_SEGMENTS.iter().any(|known| known.as_bytes() == segment);
+    let is_riak = |segment: &[u8]| FIRST_SEGMENTS.iter().any(|known| known.as_bytes() == segment);
     match end {
-        Some(end) if is_riaks(&rest[..end]) => FirstBytes::Riak,
+        Some(end) if is_riak(&rest[..end]) => FirstBytes::Riak,
         // Riak's clients request `/` first to find the resources. Any native request that follows
         // on the connection is handed over to the native front-end.
         Some(0) if rest[0] == b' ' => FirstBytes::Riak,
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_language_is_told_by_its_first_bytes() {
+    fn protocol_is_detected_from_its_first_bytes() {
         let long = format!("GET /v1/{}", "x".repeat(600));
         let cases: [(&[u8], FirstBytes); 33] = [
             (b"POST http://x/", FirstBytes::Http),
@@ -216,24 +216,24 @@ mod tests {
             (long.as_bytes(), FirstBytes::Http),
             (b"POST ", FirstBytes::More),
             (b"DELETE /v1", FirstBytes::Http),
-            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", FirstBytes::Foreign(Foreign::Http2)),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", FirstBytes::Foreign(ForeignProtocol::Http2)),
             (b"PRI * HT", FirstBytes::More),
-            (b"get k\r\n", FirstBytes::Foreign(Foreign::MemcachedText)),
-            (b"version\r\n", FirstBytes::Foreign(Foreign::MemcachedText)),
-            (b"\x80\x00", FirstBytes::Foreign(Foreign::MemcachedBinary)),
-            (b"\xc8\x10", FirstBytes::Foreign(Foreign::Tyrant)),
-            (b"\x16\x03\x01", FirstBytes::Foreign(Foreign::Tls)),
+            (b"get k\r\n", FirstBytes::Foreign(ForeignProtocol::MemcachedText)),
+            (b"version\r\n", FirstBytes::Foreign(ForeignProtocol::MemcachedText)),
+            (b"\x80\x00", FirstBytes::Foreign(ForeignProtocol::MemcachedBinary)),
+            (b"\xc8\x10", FirstBytes::Foreign(ForeignProtocol::Tyrant)),
+            (b"\x16\x03\x01", FirstBytes::Foreign(ForeignProtocol::Tls)),
             (b"\x00\x00", FirstBytes::More),
             (b"\x00\x00\xff\xb1\x01", FirstBytes::Arakoon),
-            (b"\x00\x01", FirstBytes::Foreign(Foreign::Unknown)),
+            (b"\x00\x01", FirstBytes::Foreign(ForeignProtocol::Unknown)),
         ];
-        for (bytes, told) in cases {
-            assert_eq!(tell(bytes), told, "{:?}", bytes.escape_ascii().to_string());
+        for (bytes, protocol) in cases {
+            assert_eq!(detect(bytes), protocol, "{:?}", bytes.escape_ascii().to_string());
         }
     }
 
     #[test]
-    fn what_is_told_once_stays_told_when_more_arrives() {
+    fn detected_protocol_is_stable_as_more_bytes_arrive() {
         let whole: [&[u8]; 6] = [
             b"DELETE /types/t/buckets/b/keys/k HTTP/1.1\r\n",
             b"GET /v1/buckets HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -243,18 +243,21 @@ mod tests {
             b"set k 0 0 1\r\nx\r\n",
         ];
         for bytes in whole {
-            let last = tell(bytes);
+            let expected = detect(bytes);
             for length in 0..bytes.len() {
-                let told = tell(&bytes[..length]);
-                assert!(told == FirstBytes::More || told == last, "{length} of {bytes:?}");
+                let protocol = detect(&bytes[..length]);
+                assert!(
+                    protocol == FirstBytes::More || protocol == expected,
+                    "{length} of {bytes:?}"
+                );
             }
         }
     }
 
     #[test]
-    fn enough_bytes_always_tell() {
+    fn protocol_is_decided_beyond_first_bytes_max() {
         for lead in 0..=255u8 {
-            assert_ne!(tell(&[lead; FIRST_BYTES_MAX + 1]), FirstBytes::More, "{lead}");
+            assert_ne!(detect(&[lead; FIRST_BYTES_MAX + 1]), FirstBytes::More, "{lead}");
         }
     }
 }

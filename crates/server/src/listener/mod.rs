@@ -1,7 +1,7 @@
-//! Listener of all protocols: accepts and counts connections, detects the protocol, and hands each
+//! Listener of all protocols: accepts and counts connections, detects the protocol, and passes each
 //! connection to its front-end.
 //!
-//! Promises: nothing is served beyond loopback unless the settings say so; a silent connection is
+//! Promises: nothing is served beyond loopback unless the settings allow it; a silent connection is
 //! closed after `HELLO_MS_MAX`; a process out of file descriptors waits instead of spinning;
 //! `close` lets requests in flight finish, up to a time limit.
 //! Never: parses a request; lets connections use the file descriptors that the log and the store
@@ -30,20 +30,20 @@ use tokio::task::JoinHandle;
 
 /// Connections that may wait to be accepted. The system drops what comes on top, and the client
 /// tries again only after a second. (The system's own bound, `net.core.somaxconn`, holds beside.)
-const WAITING_MAX: u32 = 4096;
+const BACKLOG_MAX: u32 = 4096;
 
 /// State that connections share, common and per protocol.
 #[derive(Clone)]
-struct Served {
+struct ServerState {
     shared: Arc<Shared>,
     resp: Arc<resp::Registry>,
     arakoon: Arc<arakoon::Registry>,
-    riak: Arc<riak::Tally>,
+    riak: Arc<riak::RiakCounters>,
 }
 
-impl Served {
-    fn new(shared: Shared) -> Served {
-        Served {
+impl ServerState {
+    fn new(shared: Shared) -> ServerState {
+        ServerState {
             shared: Arc::new(shared),
             resp: Arc::new(resp::Registry::new(Clock::Wall)),
             arakoon: Arc::default(),
@@ -55,7 +55,7 @@ impl Served {
 /// Open front-ends. Dropping them closes them without waiting; [`FrontEnds::close`] waits.
 pub struct FrontEnds {
     addresses: Vec<SocketAddr>,
-    served: Served,
+    state: ServerState,
     shutdown: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
 }
@@ -75,17 +75,19 @@ impl FrontEnds {
         settings: ServerSettings,
         bound: Vec<((TcpListener, SocketAddr), ListenerKind)>,
     ) -> FrontEnds {
-        let served = Served::new(Shared::new(node, settings));
-        served.shared.listen_at(bound.iter().map(|((_, at), kind)| (kind.word(), *at)).collect());
+        let state = ServerState::new(Shared::new(node, settings));
+        state.shared.set_listeners(
+            bound.iter().map(|((_, address), kind)| (kind.name(), *address)).collect(),
+        );
         let (shutdown, receiver) = watch::channel(false);
         let mut addresses = Vec::new();
         let mut listeners = Vec::new();
         for ((listener, address), kind) in bound {
             addresses.push(address);
             let shutdown = Shutdown::new(receiver.clone());
-            listeners.push(tokio::spawn(accept::run(listener, kind, served.clone(), shutdown)));
+            listeners.push(tokio::spawn(accept::run(listener, kind, state.clone(), shutdown)));
         }
-        FrontEnds { addresses, served, shutdown, listeners }
+        FrontEnds { addresses, state, shutdown, listeners }
     }
 
     /// Returns the addresses of the listeners, in this order: the clients' address, the operators'
@@ -97,19 +99,19 @@ impl FrontEnds {
 
     /// Returns the state that all connections share, with the counters.
     pub fn shared(&self) -> &Arc<Shared> {
-        &self.served.shared
+        &self.state.shared
     }
 
     /// Returns the bytes free for requests of Redis' clients that run concurrently.
     #[cfg(test)]
-    pub(crate) fn beside_free(&self) -> usize {
-        self.served.resp.beside_free()
+    pub(crate) fn window_free(&self) -> usize {
+        self.state.resp.window_free()
     }
 
     /// Stops accepting, lets requests in flight finish, refuses requests that arrive within
-    /// `LAST_WORDS_MS`, and closes all connections. All of it takes at most `shutdown_timeout_ms`.
+    /// `CLOSE_GRACE_MS`, and closes all connections. All of it takes at most `shutdown_timeout_ms`.
     pub async fn close(mut self) {
-        self.served.shared.begin_to_close();
+        self.state.shared.start_closing();
         self.shutdown.send_replace(true);
         for listener in self.listeners.drain(..) {
             // The task of a listener can't fail: it is never cancelled.
@@ -143,9 +145,8 @@ fn check_addresses(settings: &ServerSettings) -> Result<()> {
             return Err(Error::new(
                 Reason::NotSupported,
                 format!(
-                    "{setting} = {address} is open to the network, and nothing there is \
-                     encrypted or asks for a password; listen on 127.0.0.1, or set \
-                     `insecure` if you mean it"
+                    "{setting} = {address} is open to the network without encryption or \
+                     authentication; listen on 127.0.0.1, or set `insecure` to allow it"
                 ),
             ));
         }
@@ -154,15 +155,17 @@ fn check_addresses(settings: &ServerSettings) -> Result<()> {
 }
 
 fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
-    let refused = |error: std::io::Error| {
+    let to_error = |error: std::io::Error| {
         let reason = match error.kind() {
             std::io::ErrorKind::AddrInUse => Reason::InUse,
             _ => Reason::StartFailed,
         };
         let remedy = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "another process listens there; choose another port",
+            std::io::ErrorKind::AddrInUse => "another process uses this port: choose another",
             std::io::ErrorKind::AddrNotAvailable => "this machine has no such address",
-            std::io::ErrorKind::PermissionDenied => "ports below 1024 need a permission",
+            std::io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need a privilege: choose a higher port"
+            }
             _ => "choose another address",
         };
         Error::new(reason, format!("{setting} = {address}: {error}: {remedy}"))
@@ -175,10 +178,10 @@ fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)>
         // A restarted node must get its old address although old connections linger in TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        socket.listen(WAITING_MAX)
+        socket.listen(BACKLOG_MAX)
     };
-    let listener = open().map_err(refused)?;
-    let local = listener.local_addr().map_err(refused)?;
+    let listener = open().map_err(to_error)?;
+    let local = listener.local_addr().map_err(to_error)?;
     Ok((listener, local))
 }
 

@@ -1,41 +1,41 @@
 //! Refusals of connections, in the client's protocol if that can express them.
 
-use super::first_bytes::{FirstBytes, Foreign};
+use super::first_bytes::{FirstBytes, ForeignProtocol};
 use crate::arakoon;
 use crate::clock::Clock;
 use crate::http::date;
 use base::Reason;
 use bytes::BufMut;
 
-const SPOKEN: &str = "this port speaks HTTP/1.1, RESP (Redis) and Arakoon";
+const SPOKEN: &str = "this port serves HTTP/1.1, RESP (Redis) and Arakoon";
 
 /// Returns the answer to a protocol that is not served.
-pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
-    match language {
-        Foreign::MemcachedText => {
-            format!("SERVER_ERROR {SPOKEN}; memcached is not served here\r\n").into_bytes()
+pub fn foreign(protocol: ForeignProtocol, first: &[u8]) -> Vec<u8> {
+    match protocol {
+        ForeignProtocol::MemcachedText => {
+            format!("SERVER_ERROR {SPOKEN}; memcached is not supported\r\n").into_bytes()
         }
-        Foreign::MemcachedBinary => memcached_binary(first),
+        ForeignProtocol::MemcachedBinary => memcached_binary(first),
         // Tokyo Tyrant's answer is one status byte: 1 is failure.
-        Foreign::Tyrant => vec![1],
+        ForeignProtocol::Tyrant => vec![1],
         // A fatal alert, `handshake_failure`.
-        Foreign::Tls => vec![0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x28],
-        Foreign::Http2 => http2(),
-        Foreign::Unknown => format!("{SPOKEN}\r\n").into_bytes(),
+        ForeignProtocol::Tls => vec![0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x28],
+        ForeignProtocol::Http2 => http2(),
+        ForeignProtocol::Unknown => format!("{SPOKEN}\r\n").into_bytes(),
     }
 }
 
 /// Returns the answer to a connection beyond the limit, in the protocol that its first bytes
 /// indicate, if any.
-pub fn too_many(told: FirstBytes, limit: usize) -> Vec<u8> {
-    match told {
+pub fn too_many(protocol: FirstBytes, limit: usize) -> Vec<u8> {
+    match protocol {
         FirstBytes::Resp => {
             return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
         }
-        FirstBytes::Arakoon => return arakoon::too_many(),
+        FirstBytes::Arakoon => return arakoon::too_many_clients_answer(),
         FirstBytes::Http | FirstBytes::Riak | FirstBytes::More | FirstBytes::Foreign(_) => {}
     }
-    unavailable("too_many", &format!("there are {limit} connections already; try again later"))
+    unavailable("too_many", &format!("{limit} connections are open, the maximum; try again later"))
 }
 
 /// Phase of a node that does not serve yet.
@@ -48,25 +48,26 @@ pub enum StartPhase {
 }
 
 impl StartPhase {
-    fn words(self) -> (Reason, &'static str) {
+    fn reason_and_text(self) -> (Reason, &'static str) {
         match self {
             StartPhase::Starting => {
                 (Reason::Starting, "the node is starting: it reads its log; try again later")
             }
-            StartPhase::Clusterless => {
-                (Reason::NotBootstrapped, "the node belongs to no cluster yet and waits for others")
-            }
+            StartPhase::Clusterless => (
+                Reason::NotBootstrapped,
+                "the node is not a member of a cluster yet and waits for other nodes",
+            ),
         }
     }
 }
 
 /// Returns the answer to a client while the node starts. If the protocol is HTTP, `first` holds at
 /// least the first line.
-pub fn starting(before: StartPhase, told: FirstBytes, first: &[u8]) -> Vec<u8> {
-    let (reason, words) = before.words();
-    match told {
+pub fn starting(phase: StartPhase, protocol: FirstBytes, first: &[u8]) -> Vec<u8> {
+    let (reason, words) = phase.reason_and_text();
+    match protocol {
         FirstBytes::Http if is_live(first) => {
-            let date = date::text(Clock::Wall.unix_ms());
+            let date = date::format(Clock::Wall.unix_ms());
             format!(
                 "HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-type: text/plain; charset=utf-8\r\n\
                  connection: close\r\ncontent-length: 5\r\n\r\nlive\n"
@@ -74,9 +75,9 @@ pub fn starting(before: StartPhase, told: FirstBytes, first: &[u8]) -> Vec<u8> {
             .into_bytes()
         }
         FirstBytes::Resp => format!("-LOADING {words}\r\n").into_bytes(),
-        FirstBytes::Arakoon => arakoon::starting(words),
-        FirstBytes::Foreign(language) => foreign(language, first),
-        FirstBytes::Http | FirstBytes::Riak | FirstBytes::More => unavailable(reason.word(), words),
+        FirstBytes::Arakoon => arakoon::starting_answer(words),
+        FirstBytes::Foreign(other) => foreign(other, first),
+        FirstBytes::Http | FirstBytes::Riak | FirstBytes::More => unavailable(reason.name(), words),
     }
 }
 
@@ -90,7 +91,7 @@ fn unavailable(reason: &str, detail: &str) -> Vec<u8> {
         "{{\"error\":{{\"reason\":\"{reason}\",\"kind\":\"unavailable\",\
          \"detail\":\"{detail}\"}}}}"
     );
-    let (length, date) = (body.len(), date::text(Clock::Wall.unix_ms()));
+    let (length, date) = (body.len(), date::format(Clock::Wall.unix_ms()));
     format!(
         "HTTP/1.1 503 Service Unavailable\r\ndate: {date}\r\ncontent-type: application/json\r\n\
          retry-after: 1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -101,7 +102,7 @@ fn unavailable(reason: &str, detail: &str) -> Vec<u8> {
 /// Returns memcached's binary answer: status 0x81 (unknown command) with a text. It echoes opcode
 /// and opaque.
 fn memcached_binary(first: &[u8]) -> Vec<u8> {
-    let text = format!("{SPOKEN}; memcached is not served here");
+    let text = format!("{SPOKEN}; memcached is not supported");
     let mut bytes = Vec::with_capacity(24 + text.len());
     bytes.put_u8(0x81);
     bytes.put_u8(first.get(1).copied().unwrap_or(0));
@@ -132,8 +133,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_is_framed_as_its_language_frames() {
-        let binary = foreign(Foreign::MemcachedBinary, b"\x80\x0a\0\0\0\0\0\0\0\0\0\0abcd");
+    fn refusal_is_framed_in_the_protocol_of_the_client() {
+        let binary = foreign(ForeignProtocol::MemcachedBinary, b"\x80\x0a\0\0\0\0\0\0\0\0\0\0abcd");
         assert_eq!(&binary[..2], b"\x81\x0a");
         assert_eq!(&binary[12..16], b"abcd");
         assert_eq!(
@@ -142,7 +143,7 @@ mod tests {
         );
         let arakoon = too_many(FirstBytes::Arakoon, 7);
         assert_eq!(arakoon[4] as usize + 8, arakoon.len());
-        let http2 = foreign(Foreign::Http2, b"");
+        let http2 = foreign(ForeignProtocol::Http2, b"");
         assert_eq!(http2[9 + 2] as usize + 18, http2.len());
         let text = String::from_utf8(too_many(FirstBytes::Http, 7)).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
@@ -150,25 +151,34 @@ mod tests {
     }
 
     #[test]
-    fn a_starting_node_is_alive_and_not_ready() {
-        let said = |told, first: &str| {
-            let words = starting(StartPhase::Starting, told, first.as_bytes());
-            let words = String::from_utf8(words).expect("text");
-            words.lines().next().unwrap_or_default().to_string()
+    fn starting_node_is_live_but_not_ready() {
+        let first_line = |protocol, first: &str| {
+            let answer = starting(StartPhase::Starting, protocol, first.as_bytes());
+            let answer = String::from_utf8(answer).expect("text");
+            answer.lines().next().unwrap_or_default().to_string()
         };
-        assert_eq!(said(FirstBytes::Http, "GET /live HTTP/1.1\r\n"), "HTTP/1.1 200 OK");
+        assert_eq!(first_line(FirstBytes::Http, "GET /live HTTP/1.1\r\n"), "HTTP/1.1 200 OK");
         for line in ["GET /ready HTTP/1.1\r\n", "GET /lives HTTP/1.1\r\n", "PUT /live HTTP/1.1\r\n"]
         {
-            assert_eq!(said(FirstBytes::Http, line), "HTTP/1.1 503 Service Unavailable", "{line}");
+            assert_eq!(
+                first_line(FirstBytes::Http, line),
+                "HTTP/1.1 503 Service Unavailable",
+                "{line}"
+            );
         }
-        assert!(said(FirstBytes::Resp, "*1\r\n").starts_with("-LOADING the node is starting"));
+        assert!(
+            first_line(FirstBytes::Resp, "*1\r\n").starts_with("-LOADING the node is starting")
+        );
         let arakoon = starting(StartPhase::Starting, FirstBytes::Arakoon, b"");
         assert_eq!((arakoon[0], arakoon[4] as usize + 8), (0x10, arakoon.len()));
-        assert!(said(FirstBytes::Foreign(Foreign::Unknown), "x").contains("this port speaks"));
+        assert!(
+            first_line(FirstBytes::Foreign(ForeignProtocol::Unknown), "x")
+                .contains("this port serves")
+        );
     }
 
     #[test]
-    fn a_node_without_a_cluster_says_so() {
+    fn node_without_cluster_answers_not_bootstrapped() {
         let words =
             starting(StartPhase::Clusterless, FirstBytes::Http, b"GET /v1/cluster HTTP/1.1\r\n");
         let words = String::from_utf8(words).expect("text");

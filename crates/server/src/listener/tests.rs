@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn addresses_beyond_loopback_need_a_word_of_consent() {
+fn non_loopback_listen_address_requires_insecure_setting() {
     let mut settings =
         ServerSettings { listen: "0.0.0.0:0".parse().expect("an address"), ..Default::default() };
     let error = check_addresses(&settings).expect_err("open to the network");
@@ -29,11 +29,11 @@ fn addresses_beyond_loopback_need_a_word_of_consent() {
 /// No task accepts meanwhile, because the test blocks the runtime's only thread. With a short
 /// backlog each connection would wait a second or more.
 #[tokio::test]
-async fn many_connections_may_come_at_once() {
+async fn listen_backlog_accepts_400_simultaneous_connections() {
     let loopback = "127.0.0.1:0".parse().expect("an address");
     let (_listener, address) = bind("listen", loopback).expect("a free port");
-    let patience = std::time::Duration::from_millis(900);
-    let connect = |_| std::net::TcpStream::connect_timeout(&address, patience);
+    let time_limit = std::time::Duration::from_millis(900);
+    let connect = |_| std::net::TcpStream::connect_timeout(&address, time_limit);
     let all: std::io::Result<Vec<_>> = (0..400).map(connect).collect();
     assert!(all.is_ok(), "{all:?}");
 }

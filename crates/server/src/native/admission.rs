@@ -6,7 +6,7 @@
 use super::errors::{self, malformed};
 use super::json::bodies::read_plain;
 use super::render::json_answer;
-use super::routes::{For, Gives, HttpRoute, RouteName, Takes, cluster};
+use super::routes::{Audience, HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
 use crate::http::{HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
 use base::limits::{JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
@@ -16,61 +16,60 @@ const TOKENS: &str = "/v1/cluster/tokens";
 const SCHEME: &[u8] = b"bearer ";
 
 pub const ADD_MEMBER: HttpRoute = HttpRoute {
-    audience: For::Joining,
+    audience: Audience::Joining,
     ..cluster(
         (RouteName::AddMember, Method::Post, "/v1/cluster/members"),
-        (Takes::Json("NewMember"), Gives::Json("Joined")),
-        "A node joins; it is told whom it joins. Beyond loopback it shows a join token.",
+        (RequestBody::Json("NewMember"), ResponseBody::Json("Joined")),
+        "Adds a node to the cluster and returns the members; remote callers need a join token.",
     )
 };
 
 pub const REPLACE_MEMBER: HttpRoute = HttpRoute {
-    audience: For::Joining,
+    audience: Audience::Joining,
     ..cluster(
         (RouteName::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
-        (Takes::MaybeJson("Replacement"), Gives::Nothing),
-        "A member's place is taken: by another, or by the next fresh node of its name.",
+        (RequestBody::MaybeJson("Replacement"), ResponseBody::Nothing),
+        "Replaces a member by another member, or by the next new node with its name.",
     )
 };
 
 pub const DECIDED_VALUE: HttpRoute = HttpRoute {
-    audience: For::Joining,
+    audience: Audience::Joining,
     ..cluster(
         (RouteName::DecidedValue, Method::Get, "/v1/cluster/groups/{group}/values/{index}"),
-        (Takes::Nothing, Gives::Text("application/octet-stream")),
-        "A decided value of a group's log, as it stands there: for a member that lost it.",
+        (RequestBody::Nothing, ResponseBody::Text("application/octet-stream")),
+        "Returns a decided entry of a group's log, for a member that lost it.",
     )
 };
 
-pub const MAKE: HttpRoute = cluster(
+pub const CREATE: HttpRoute = cluster(
     (RouteName::MakeToken, Method::Post, TOKENS),
-    (Takes::MaybeJson("NewToken"), Gives::CreatedJson("JoinToken")),
-    "Makes a join token, which lets nodes in from beyond loopback; it is told once.",
+    (RequestBody::MaybeJson("NewToken"), ResponseBody::CreatedJson("JoinToken")),
+    "Creates a join token for nodes on other machines; the token is returned only once.",
 );
 
 pub const REVOKE: HttpRoute = cluster(
     (RouteName::RevokeTokens, Method::Delete, TOKENS),
-    (Takes::Nothing, Gives::Nothing),
-    "No join token that was made so far lets anybody in any more.",
+    (RequestBody::Nothing, ResponseBody::Nothing),
+    "Revokes all join tokens created so far.",
 );
 
-pub const MAKE_SECRET: HttpRoute = cluster(
+pub const CREATE_SECRET: HttpRoute = cluster(
     (RouteName::MakeSecret, Method::Post, "/v1/cluster/secret"),
-    (Takes::Nothing, Gives::Nothing),
-    "Gives a cluster founded by an older version the secret that its members sign their greetings \
-     with; asked again it is 503 until every member has it.",
+    (RequestBody::Nothing, ResponseBody::Nothing),
+    "Creates the cluster secret that authenticates peer connections, in a cluster founded by an \
+     older version; returns 503 until every member has it.",
 );
 
 /// Returns the digest of the token that a request presents.
-pub fn shown(header: Option<&[u8]>) -> Result<TokenDigest, Error> {
+pub fn token_digest(header: Option<&[u8]>) -> Result<TokenDigest, Error> {
     let token = header.and_then(|header| {
         let (scheme, token) = header.split_at_checked(SCHEME.len())?;
         scheme.eq_ignore_ascii_case(SCHEME).then_some(token)
     });
     let token = token.ok_or_else(|| {
-        let text = "whoever is no operator shows a join token here: `credenza cluster token` on a \
-                    member's machine makes one, and `join_token_file` gives it to the node that \
-                    joins";
+        let text = "a remote node needs a join token: create one with `credenza cluster token` on \
+                    a member's machine and pass it to the joining node with `join_token_file`";
         Error::new(Reason::Forbidden, text)
     })?;
     JoinToken::parse(token).map(|token| token.digest())
@@ -81,11 +80,13 @@ pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
     let body = if json.is_empty() { api::NewToken::default() } else { read_plain(json)? };
     match (body.standing.unwrap_or(false), body.lifetime_ms) {
         (true, None) => Ok(None),
-        (true, Some(_)) => Err(malformed("a standing token has no lifetime: say one of the two")),
+        (true, Some(_)) => Err(malformed(
+            "a standing token has no lifetime: set `standing` or `lifetime_ms`, not both",
+        )),
         (false, lifetime) => {
             let lifetime_ms = lifetime.map_or(JOIN_TOKEN_MS_DEFAULT, |lifetime| lifetime.0);
             if !(1..=JOIN_TOKEN_MS_MAX).contains(&lifetime_ms) {
-                let text = format!("a token's lifetime is 1 to {JOIN_TOKEN_MS_MAX} milliseconds");
+                let text = format!("`lifetime_ms` must be 1 to {JOIN_TOKEN_MS_MAX}");
                 return Err(malformed(text));
             }
             Ok(Some(lifetime_ms))
@@ -94,7 +95,7 @@ pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
 }
 
 /// Makes a token and returns it in the answer.
-pub async fn make(shared: &Shared, lifetime_ms: Option<u64>) -> HttpAnswer {
+pub async fn create(shared: &Shared, lifetime_ms: Option<u64>) -> HttpAnswer {
     match shared.node.make_join_token(lifetime_ms).await {
         Ok(token) => {
             let cluster = shared.node.cluster().cluster.into();
@@ -111,23 +112,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_read_from_a_bearer_s_header_alone() {
-        let token = JoinToken::of([9; 20]);
+    fn join_token_is_read_only_from_a_bearer_header() {
+        let token = JoinToken::from_secret([9; 20]);
         let text = token.text();
         for good in [format!("Bearer {text}"), format!("bearer  {text} ")] {
-            assert_eq!(shown(Some(good.as_bytes())), Ok(token.digest()), "{good}");
+            assert_eq!(token_digest(Some(good.as_bytes())), Ok(token.digest()), "{good}");
         }
         let basic = format!("Basic {text}");
         for bad in [None, Some(&b""[..]), Some(b"Bearer"), Some(basic.as_bytes())] {
-            let refused = shown(bad).expect_err("no token");
+            let refused = token_digest(bad).expect_err("no token");
             assert_eq!(refused.reason, Reason::Forbidden, "{refused:?}");
             assert!(refused.text().contains("credenza cluster token"), "{refused:?}");
         }
-        assert_eq!(shown(Some(b"Bearer short")).map_err(|e| e.reason), Err(Reason::Malformed));
+        assert_eq!(
+            token_digest(Some(b"Bearer short")).map_err(|e| e.reason),
+            Err(Reason::Malformed)
+        );
     }
 
     #[test]
-    fn a_token_stands_only_if_that_is_said() {
+    fn join_token_has_no_expiry_only_if_standing_is_true() {
         assert_eq!(lifetime(b""), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));
         assert_eq!(lifetime(b"{}"), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));
         assert_eq!(lifetime(b"{\"standing\":false}"), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));

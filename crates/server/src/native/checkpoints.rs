@@ -1,56 +1,53 @@
 //! Checkpoints: their routes, and the rules for their names.
 //!
-//! Never: reaches beyond the folder of checkpoints, whatever a name contains.
+//! Never: accesses a path outside of the folder of checkpoints.
 
-use super::routes::{Gives, HttpRoute, RouteName, route};
+use super::routes::{HttpRoute, ResponseBody, RouteName, route};
 use crate::counters::OperationKind;
 use crate::http::Method;
-use crate::native::routes::For;
+use crate::native::routes::Audience;
 use crate::shared::Shared;
 use base::{Error, Reason};
 use node::CheckpointStatus;
 use std::path::{Component, Path, PathBuf};
 
 pub const LIST: HttpRoute = HttpRoute {
-    gives: Gives::Json("Checkpoints"),
+    response_body: ResponseBody::Json("Checkpoints"),
     operation: OperationKind::Admin,
-    audience: For::Operators,
+    audience: Audience::Operators,
     ..route(
         RouteName::ListCheckpoints,
         Method::Get,
         "/v1/admin/checkpoints",
-        "The checkpoints in the folder `checkpoints` of this node's data directory.",
+        "Lists the checkpoints in the folder `checkpoints` of this node's data directory.",
     )
 };
 
 pub const REMOVE: HttpRoute = HttpRoute {
     errors: &[404],
     operation: OperationKind::Admin,
-    audience: For::Operators,
+    audience: Audience::Operators,
     ..route(
         RouteName::RemoveCheckpoint,
         Method::Delete,
         "/v1/admin/checkpoints/{checkpoint}",
-        "Removes a checkpoint from this node's data directory.",
+        "Deletes a checkpoint from this node's data directory.",
     )
 };
 
 /// Makes a checkpoint. Returns its path.
-pub async fn make(shared: &Shared, target: &str) -> Result<String, Error> {
+pub async fn create(shared: &Shared, target: &str) -> Result<String, Error> {
     let folder = folder(shared)?;
-    let path = inside(folder, target)?;
+    let path = path_inside(folder, target)?;
     shared.node.checkpoint(path.clone()).await?;
     Ok(path.display().to_string())
 }
 
-/// Returns the checkpoints that are there.
+/// Returns the stored checkpoints.
 pub async fn list(shared: &Shared) -> Result<api::Checkpoints, Error> {
     let found = shared.node.checkpoints(folder(shared)?.clone()).await?;
-    let stored = |CheckpointStatus { name, is_whole, made_ms, bytes }| api::StoredCheckpoint {
-        name,
-        complete: is_whole,
-        created_ms: made_ms,
-        bytes,
+    let stored = |CheckpointStatus { name, is_complete, created_ms, bytes }| {
+        api::StoredCheckpoint { name, complete: is_complete, created_ms, bytes }
     };
     Ok(api::Checkpoints { checkpoints: found.into_iter().map(stored).collect() })
 }
@@ -58,30 +55,30 @@ pub async fn list(shared: &Shared) -> Result<api::Checkpoints, Error> {
 /// Removes a checkpoint.
 pub async fn remove(shared: &Shared, name: &str) -> Result<(), Error> {
     let folder = folder(shared)?;
-    // A new checkpoint may also be named by its whole path; one to remove must be named by its
-    // name.
-    let path = inside(folder, name)?;
+    // A request to create a checkpoint may name its full path; a request to remove one may not.
+    let path = path_inside(folder, name)?;
     if path.file_name() != Some(name.as_ref()) {
-        return Err(Error::new(Reason::Forbidden, "name a checkpoint, not its path"));
+        return Err(Error::new(Reason::Forbidden, "give the checkpoint's name, not its path"));
     }
     shared.node.remove_checkpoint(folder.clone(), name.to_string()).await
 }
 
 fn folder(shared: &Shared) -> Result<&PathBuf, Error> {
-    let none = || Error::new(Reason::NotSupported, "this server makes no checkpoints");
-    shared.settings.checkpoints.as_ref().ok_or_else(none)
+    let unsupported =
+        || Error::new(Reason::NotSupported, "this server does not support checkpoints");
+    shared.settings.checkpoints.as_ref().ok_or_else(unsupported)
 }
 
-/// Returns the path of a new folder directly inside `folder`. `target` is a plain name, or the
-/// whole path.
-fn inside(folder: &Path, target: &str) -> Result<PathBuf, Error> {
+/// Returns the path of a new folder directly inside `folder`. `target` is a plain name, or the full
+/// path.
+fn path_inside(folder: &Path, target: &str) -> Result<PathBuf, Error> {
     let path = Path::new(target);
     let name = path.strip_prefix(folder).unwrap_or(path);
     let mut parts = name.components();
     let is_plain = |name: &std::ffi::OsStr| {
         let bytes = name.as_encoded_bytes();
-        let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        bytes.len() <= 100 && bytes[0] != b'.' && bytes.iter().all(is_word)
+        let is_allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        bytes.len() <= 100 && bytes[0] != b'.' && bytes.iter().all(is_allowed)
     };
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(name)), None) if is_plain(name) && !target.ends_with('/') => {
@@ -90,7 +87,8 @@ fn inside(folder: &Path, target: &str) -> Result<PathBuf, Error> {
         _ => Err(Error::new(
             Reason::Forbidden,
             format!(
-                "a checkpoint goes into {}; name a new folder there, of letters, digits, - _ .",
+                "checkpoints are created in {}: give the name of a new folder there, of letters, \
+                 digits, - _ .",
                 folder.display()
             ),
         )),
@@ -102,11 +100,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checkpoints_stay_in_their_folder() {
+    fn checkpoint_path_outside_its_folder_is_refused() {
         let folder = Path::new("/data/checkpoints");
         let good = PathBuf::from("/data/checkpoints/monday-1.0");
-        assert_eq!(inside(folder, "monday-1.0"), Ok(good.clone()));
-        assert_eq!(inside(folder, "/data/checkpoints/monday-1.0"), Ok(good));
+        assert_eq!(path_inside(folder, "monday-1.0"), Ok(good.clone()));
+        assert_eq!(path_inside(folder, "/data/checkpoints/monday-1.0"), Ok(good));
         let long = "x".repeat(101);
         for bad in [
             "",
@@ -128,7 +126,7 @@ mod tests {
             ".hidden",
             long.as_str(),
         ] {
-            assert!(inside(folder, bad).is_err(), "{bad:?}");
+            assert!(path_inside(folder, bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -6,65 +6,67 @@ use super::translate::{self, NativePlan, NativeShape};
 use super::{errors, operators, render, stream};
 use crate::connection::{Connection, ListenerKind, Shutdown};
 use crate::counters::{OperationKind, Verdict};
-use crate::http::answer::Manner;
-use crate::http::{BodyFraming, Method, Refused, head};
-use crate::http_input::{Input, Unread};
-use crate::riak::is_riaks;
+use crate::http::answer::EncodeOptions;
+use crate::http::{BodyFraming, Method, RequestRefusal, head};
+use crate::http_input::{HttpReadError, Input};
+use crate::riak::is_riak_path;
 use crate::shared::Shared;
 use base::request::Call;
 use base::{BucketName, Error, Key, Reason, Request};
 use bytes::Bytes;
-use node::{Flow, Submitted};
+use node::{Flow, SubmitResult};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-/// A body that nobody wants is read to its end if it is not larger; else the connection ends.
-const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
+/// Maximum size of a refused request's body that is read and discarded; with a larger one the
+/// connection ends.
+const DISCARDED_BODY_BYTES_MAX: u64 = 256 * 1024;
 /// Maximum time, and bytes, for which further input is discarded after an answer that ends the
 /// connection.
 const LINGER: (Duration, usize) = (Duration::from_secs(2), 16 << 20);
 
 /// Reason why a connection leaves this front-end.
 #[derive(Debug)]
-pub enum Stop {
-    /// The socket is dead, or the client was too slow for an answer.
-    Dead,
+pub enum ConnectionEnd {
+    /// The connection is closed or reset, or the client was too slow for an answer.
+    Disconnected,
     /// A refusal, which is sent before the connection ends.
     Refused(Box<HttpRefusal>),
-    /// A request of Riak's interface: Riak's front-end takes over.
-    Foreign,
+    /// A request of Riak's interface, for Riak's front-end.
+    RiakRequest,
 }
 
-impl From<std::io::Error> for Stop {
-    fn from(_: std::io::Error) -> Stop {
-        Stop::Dead
+impl From<std::io::Error> for ConnectionEnd {
+    fn from(_: std::io::Error) -> ConnectionEnd {
+        ConnectionEnd::Disconnected
     }
 }
 
-impl From<HttpRefusal> for Stop {
-    fn from(refusal: HttpRefusal) -> Stop {
-        Stop::Refused(Box::new(refusal))
+impl From<HttpRefusal> for ConnectionEnd {
+    fn from(refusal: HttpRefusal) -> ConnectionEnd {
+        ConnectionEnd::Refused(Box::new(refusal))
     }
 }
 
-impl From<Refused> for Stop {
-    fn from(refused: Refused) -> Stop {
+impl From<RequestRefusal> for ConnectionEnd {
+    fn from(refused: RequestRefusal) -> ConnectionEnd {
         HttpRefusal::from(refused).into()
     }
 }
 
-impl From<Unread> for Stop {
-    fn from(unread: Unread) -> Stop {
-        match unread {
-            Unread::Dead => Stop::Dead,
-            Unread::Refused(refused) => refused.into(),
-            Unread::TooLarge(bytes_max) => too_large(bytes_max).into(),
-            Unread::Overloaded => {
-                let words = "too many large requests are on their way; nothing was changed";
-                HttpRefusal::from(Error::new(Reason::Overloaded, words)).into()
+impl From<HttpReadError> for ConnectionEnd {
+    fn from(error: HttpReadError) -> ConnectionEnd {
+        match error {
+            HttpReadError::Disconnected => ConnectionEnd::Disconnected,
+            HttpReadError::Refused(refused) => refused.into(),
+            HttpReadError::TooLarge(bytes_max) => too_large(bytes_max).into(),
+            HttpReadError::Overloaded => {
+                let text = "too many large requests are in progress; nothing was changed: try \
+                             again later";
+                HttpRefusal::from(Error::new(Reason::Overloaded, text)).into()
             }
         }
     }
@@ -77,7 +79,7 @@ pub(crate) async fn serve(
     shared: Arc<Shared>,
     shutdown: Shutdown,
 ) -> Option<Connection> {
-    let mut conversation = NativeConnection {
+    let mut native = NativeConnection {
         stream: connection.stream,
         input: Input::new(connection.first),
         output: HttpOutput::default(),
@@ -87,26 +89,27 @@ pub(crate) async fn serve(
         shared,
         shutdown,
     };
-    match conversation.talk().await {
-        Ok(()) | Err(Stop::Dead) => None,
-        Err(Stop::Refused(refusal)) => {
-            let asked = asked(OperationKind::Other, FINAL);
-            conversation.refuse(*refusal, asked);
-            if conversation.say().await.is_ok() {
-                conversation.linger().await;
+    match native.run().await {
+        Ok(()) | Err(ConnectionEnd::Disconnected) => None,
+        Err(ConnectionEnd::Refused(refusal)) => {
+            let origin = answer_origin(OperationKind::Other, FINAL_MANNER);
+            native.refuse(*refusal, origin);
+            if native.flush().await.is_ok() {
+                native.linger().await;
             }
             None
         }
-        Err(Stop::Foreign) => {
-            conversation.say().await.ok()?;
-            let NativeConnection { stream, input, kind, .. } = conversation;
+        Err(ConnectionEnd::RiakRequest) => {
+            native.flush().await.ok()?;
+            let NativeConnection { stream, input, kind, .. } = native;
             Some(Connection { stream, first: input.into_bytes(), kind })
         }
     }
 }
 
 /// Encoding of the last answer of a connection.
-const FINAL: Manner = Manner { keep_alive: false, head_only: false, is_http_10: false };
+const FINAL_MANNER: EncodeOptions =
+    EncodeOptions { keep_alive: false, head_only: false, is_http_10: false };
 
 /// State of one connection.
 pub struct NativeConnection {
@@ -120,115 +123,130 @@ pub struct NativeConnection {
     shutdown: Shutdown,
 }
 
-/// Parsed head of a request, with what is needed to read its body.
-struct Begun {
+/// Parsed head of a request, with the framing and limit of its body.
+struct RequestHead {
     target: Result<RequestTarget, HttpRefusal>,
     body: BodyFraming,
     bytes_max: usize,
-    manner: Manner,
+    encode_options: EncodeOptions,
     expects_continue: bool,
 }
 
-fn asked(operation: OperationKind, manner: Manner) -> AnswerOrigin {
-    AnswerOrigin { operation, since: Instant::now(), manner, is_read: true }
+fn answer_origin(operation: OperationKind, encode_options: EncodeOptions) -> AnswerOrigin {
+    AnswerOrigin { operation, parsed_at: Instant::now(), encode_options, is_read: true }
 }
 
 impl NativeConnection {
     /// Reads and answers requests until the connection ends.
-    async fn talk(&mut self) -> Result<(), Stop> {
+    async fn run(&mut self) -> Result<(), ConnectionEnd> {
         loop {
-            while let Some(begun) = self.begin()? {
-                if !self.go_on(begun).await? {
-                    self.say().await?;
+            while let Some(request_head) = self.parse_head()? {
+                if !self.handle_request(request_head).await? {
+                    self.flush().await?;
                     self.linger().await;
                     return Ok(());
                 }
                 if self.output.is_full() {
-                    self.say().await?;
+                    self.flush().await?;
                 }
             }
-            self.say().await?;
-            if !self.listen().await? {
+            self.flush().await?;
+            if !self.read_more().await? {
                 return Ok(());
             }
         }
     }
 
     /// Waits for more bytes. Returns false if the connection ends.
-    async fn listen(&mut self) -> Result<bool, Stop> {
+    async fn read_more(&mut self) -> Result<bool, ConnectionEnd> {
         let NativeConnection { stream, input, shared, shutdown, .. } = self;
-        Ok(input.listen(stream, shared, shutdown).await?)
+        Ok(input.wait_for_input(stream, shared, shutdown).await?)
     }
 
     /// Parses a head. Returns `None` if none has arrived completely.
-    fn begin(&mut self) -> Result<Option<Begun>, Stop> {
-        if !self.input.may_hold_head() {
+    fn parse_head(&mut self) -> Result<Option<RequestHead>, ConnectionEnd> {
+        if !self.input.has_head_candidate() {
             return Ok(None);
         }
         let head::Parsed::Head(head, used) = head::parse(self.input.bytes())? else {
             return Ok(None);
         };
-        if matches!(self.kind, ListenerKind::Both | ListenerKind::Clients) && is_riaks(head.path) {
-            return Err(Stop::Foreign);
+        if matches!(self.kind, ListenerKind::Both | ListenerKind::Clients)
+            && is_riak_path(head.path)
+        {
+            return Err(ConnectionEnd::RiakRequest);
         }
-        let target = target::read(&head, &self.shared.guard, self.kind, &mut self.bucket);
-        let begun = Begun {
-            bytes_max: target.as_ref().map_or(0, |target| target.route.takes.bytes_max()),
+        let target = target::parse(&head, &self.shared.access_control, self.kind, &mut self.bucket);
+        let request_head = RequestHead {
+            bytes_max: target.as_ref().map_or(0, |target| target.route.request_body.bytes_max()),
             target,
             body: head.body,
-            manner: Manner {
-                keep_alive: head.keep_alive && !self.shutdown.is_called(),
+            encode_options: EncodeOptions {
+                keep_alive: head.keep_alive && !self.shutdown.is_requested(),
                 head_only: head.method == Method::Head,
                 is_http_10: head.is_http_10,
             },
             expects_continue: head.expects_continue,
         };
         self.input.advance(used);
-        Ok(Some(begun))
+        Ok(Some(request_head))
     }
 
     /// Reads a request's body and answers it. Returns false if the connection ends with the answer.
-    async fn go_on(&mut self, begun: Begun) -> Result<bool, Stop> {
-        let mut manner = begun.manner;
-        let target = match begun.target {
+    async fn handle_request(&mut self, request_head: RequestHead) -> Result<bool, ConnectionEnd> {
+        let mut encode_options = request_head.encode_options;
+        let target = match request_head.target {
             Ok(target) => target,
             Err(refusal) => {
-                let unwanted = self.pass_over(begun.body, begun.expects_continue).await?;
-                manner.keep_alive &= unwanted;
-                self.refuse(refusal, asked(OperationKind::Other, manner));
-                return Ok(manner.keep_alive);
+                let is_discarded =
+                    self.discard_body(request_head.body, request_head.expects_continue).await?;
+                encode_options.keep_alive &= is_discarded;
+                self.refuse(refusal, answer_origin(OperationKind::Other, encode_options));
+                return Ok(encode_options.keep_alive);
             }
         };
-        if !self.input.has_body(begun.body) {
-            self.say().await?;
-            if begun.expects_continue {
+        if !self.input.has_body(request_head.body) {
+            self.flush().await?;
+            if request_head.expects_continue {
                 output::write(&mut self.stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
         }
         let NativeConnection { stream, input, shared, .. } = self;
-        let body = input.body(stream, shared, begun.body, begun.bytes_max).await?;
+        let body =
+            input.read_body(stream, shared, request_head.body, request_head.bytes_max).await?;
         // The front-ends may have begun to close while the body arrived.
-        manner.keep_alive &= !self.shutdown.is_called();
-        self.answer(target, body, manner).await?;
+        encode_options.keep_alive &= !self.shutdown.is_requested();
+        self.answer(target, body, encode_options).await?;
         self.input.finish_request();
-        Ok(manner.keep_alive)
+        Ok(encode_options.keep_alive)
     }
 
     /// Discards the body of a refused request. Returns false if it is too large for that.
-    async fn pass_over(&mut self, body: BodyFraming, expects_continue: bool) -> Result<bool, Stop> {
+    async fn discard_body(
+        &mut self,
+        body: BodyFraming,
+        expects_continue: bool,
+    ) -> Result<bool, ConnectionEnd> {
         let length = match body {
             BodyFraming::None => 0,
-            BodyFraming::Length(length) if length <= UNWANTED_BYTES_MAX && !expects_continue => {
+            BodyFraming::Length(length)
+                if length <= DISCARDED_BODY_BYTES_MAX && !expects_continue =>
+            {
                 length
             }
             _ => return Ok(false),
         };
         if !self.input.has_body(body) {
-            self.say().await?;
+            self.flush().await?;
         }
         let NativeConnection { stream, input, shared, .. } = self;
         input
-            .body(stream, shared, BodyFraming::Length(length), UNWANTED_BYTES_MAX as usize)
+            .read_body(
+                stream,
+                shared,
+                BodyFraming::Length(length),
+                DISCARDED_BODY_BYTES_MAX as usize,
+            )
             .await?;
         self.input.finish_request();
         Ok(true)
@@ -238,51 +256,51 @@ impl NativeConnection {
         &mut self,
         target: RequestTarget,
         body: Bytes,
-        manner: Manner,
-    ) -> Result<(), Stop> {
-        let mut asked = asked(target.route.operation, manner);
+        encode_options: EncodeOptions,
+    ) -> Result<(), ConnectionEnd> {
+        let mut origin = answer_origin(target.route.operation, encode_options);
         let key = target.key.clone();
         match translate::plan(target, body) {
-            Err(error) => self.refuse(error.into(), asked),
-            Ok(NativePlan::ConditionFails) => {
+            Err(error) => self.refuse(error.into(), origin),
+            Ok(NativePlan::PreconditionFailed) => {
                 let verdict = Verdict::Failed(base::Kind::Conflict);
-                self.output.push(&self.shared, render::condition_fails(), asked, verdict);
+                self.output.push(&self.shared, render::precondition_failed(), origin, verdict);
             }
-            Ok(NativePlan::Ask(request, shape)) => {
-                asked.is_read = matches!(request.call, Call::Read(..));
-                self.ask(request, &shape, &key, asked).await?;
+            Ok(NativePlan::Submit(request, shape)) => {
+                origin.is_read = matches!(request.call, Call::Read(..));
+                self.submit(request, &shape, &key, origin).await?;
             }
             Ok(NativePlan::Stream(request, range)) => {
-                stream::rows(self, request, range, asked).await?
+                stream::rows(self, request, range, origin).await?
             }
-            Ok(NativePlan::Operate(what)) => {
+            Ok(NativePlan::Operator(call)) => {
                 // Send earlier answers first: their clients must not wait for this operation.
-                self.say().await?;
-                let answer = operators::answer(&self.shared, what).await;
+                self.flush().await?;
+                let answer = operators::answer(&self.shared, call).await;
                 let verdict = operators::verdict(&answer);
-                self.output.push(&self.shared, answer, asked, verdict);
+                self.output.push(&self.shared, answer, origin, verdict);
             }
         }
         Ok(())
     }
 
-    async fn ask(
+    async fn submit(
         &mut self,
         request: Request,
         shape: &NativeShape,
         key: &Key,
-        asked: AnswerOrigin,
-    ) -> Result<(), Stop> {
+        origin: AnswerOrigin,
+    ) -> Result<(), ConnectionEnd> {
         let bucket = request.bucket.clone();
         let mut master = None;
         let (result, ticket) = match self.shared.node.submit(&mut self.flow, request) {
-            Submitted::Ready(result) => (result, None),
-            Submitted::Pending(ticket, result) => (result, Some(ticket)),
-            Submitted::Later(reply) | Submitted::Independent(_, reply) => {
-                self.say().await?;
+            SubmitResult::Ready(result) => (result, None),
+            SubmitResult::Pending(ticket, result) => (result, Some(ticket)),
+            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
+                self.flush().await?;
                 let reply = reply.await;
                 // Only a delayed reply may have come from another node.
-                master = self.shared.node.other_master(&bucket);
+                master = self.shared.node.remote_master(&bucket);
                 (reply, None)
             }
         };
@@ -291,41 +309,41 @@ impl NativeConnection {
         let verdict = output::verdict(&answer, &result);
         match ticket {
             Some(ticket) => {
-                self.output.push_waiting(&self.shared, answer, asked, verdict, ticket);
+                self.output.push_pending(&self.shared, answer, origin, verdict, ticket);
             }
-            None => self.output.push(&self.shared, answer, asked, verdict),
+            None => self.output.push(&self.shared, answer, origin, verdict),
         }
         Ok(())
     }
 
-    fn refuse(&mut self, refusal: HttpRefusal, asked: AnswerOrigin) {
+    fn refuse(&mut self, refusal: HttpRefusal, origin: AnswerOrigin) {
         let mut answer = errors::with_status(refusal.status, &refusal.error);
         answer.allow = refusal.allow;
-        let verdict = Verdict::of(&Err::<(), Error>(refusal.error));
-        self.output.push(&self.shared, answer, asked, verdict);
+        let verdict = Verdict::from_result(&Err::<(), Error>(refusal.error));
+        self.output.push(&self.shared, answer, origin, verdict);
     }
 
     /// Waits until all answers are decided, then sends them.
-    pub(super) async fn say(&mut self) -> std::io::Result<()> {
+    pub(super) async fn flush(&mut self) -> std::io::Result<()> {
         if self.output.is_empty() {
             return Ok(());
         }
-        self.output.settle(&self.shared).await;
+        self.output.wait_decided(&self.shared).await;
         self.output.flush(&mut self.stream).await
     }
 
     /// Ends the connection so that the client can read the last answer. Discards further input for
     /// a while, because closing with unread input would send a reset.
     async fn linger(&mut self) {
-        let (bound, bytes_max) = LINGER;
-        let _ = timeout(bound, async {
+        let (time_max, bytes_max) = LINGER;
+        let _ = timeout(time_max, async {
             self.stream.shutdown().await?;
-            let mut rest = vec![0; 16 * 1024];
-            let mut taken = 0;
-            while taken < bytes_max {
-                match self.stream.read(&mut rest).await? {
+            let mut buffer = vec![0; 16 * 1024];
+            let mut discarded = 0;
+            while discarded < bytes_max {
+                match self.stream.read(&mut buffer).await? {
                     0 => break,
-                    read => taken += read,
+                    read => discarded += read,
                 }
             }
             Ok::<(), std::io::Error>(())

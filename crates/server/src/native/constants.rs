@@ -12,14 +12,14 @@ pub fn add_types(schema: &mut Value) {
         Value::Object(fields) => {
             // A property may be named `const` or `enum`: then its value is a schema.
             let constants = match (fields.get("const"), fields.get("enum")) {
-                (Some(one), _) if !one.is_object() => std::slice::from_ref(one),
-                (_, Some(Value::Array(all))) => &all[..],
+                (Some(constant), _) if !constant.is_object() => std::slice::from_ref(constant),
+                (_, Some(Value::Array(list))) => &list[..],
                 _ => &[],
             };
             let types: BTreeSet<_> = constants.iter().map(type_of).collect();
             if !types.is_empty() {
                 let types = match types.first() {
-                    Some(only) if types.len() == 1 => json!(only),
+                    Some(single) if types.len() == 1 => json!(single),
                     _ => json!(types),
                 };
                 fields.entry("type").or_insert(types);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_have_types_and_nothing_else_gets_one() {
+    fn schema_constants_get_a_type_and_other_schemas_do_not() {
         let mut schema = json!({
             "const": "*", "oneOf": [{ "enum": ["a", "b"] }, { "enum": [false, null] }],
             "properties": { "const": { "const": 1 }, "enum": { "minimum": 0 }, "x": {} },

@@ -1,7 +1,7 @@
 //! Translation of errors into HTTP: one status per reason, one form of JSON body for all.
 
 use super::json::write;
-use crate::http::{AnswerContent, HttpAnswer, Refused, StatusCode};
+use crate::http::{AnswerContent, HttpAnswer, RequestRefusal, StatusCode};
 use base::{Error, Reason};
 
 /// Returns the status of a reason.
@@ -52,24 +52,24 @@ pub fn answer(error: &Error) -> HttpAnswer {
 pub fn with_status(status: StatusCode, error: &Error) -> HttpAnswer {
     let mut body = Vec::with_capacity(128);
     body.push(b'{');
-    error_onto(&mut body, error);
+    append_error(&mut body, error);
     body.push(b'}');
     HttpAnswer::new(status, AnswerContent::Json(body.into()))
 }
 
 /// Appends `"error":{..}`, without the outer braces.
-pub fn error_onto(out: &mut Vec<u8>, error: &Error) {
+pub fn append_error(out: &mut Vec<u8>, error: &Error) {
     out.extend_from_slice(b"\"error\":{\"reason\":\"");
-    out.extend_from_slice(error.reason.word().as_bytes());
+    out.extend_from_slice(error.reason.name().as_bytes());
     out.extend_from_slice(b"\",\"kind\":\"");
-    out.extend_from_slice(error.kind().word().as_bytes());
+    out.extend_from_slice(error.kind().name().as_bytes());
     out.extend_from_slice(b"\",\"detail\":");
-    write::bytes_onto(out, &error.detail);
+    write::append_bytes(out, &error.detail);
     out.push(b'}');
 }
 
 /// Returns the status and the error of a refusal by the HTTP parser.
-pub fn refusal(refused: &Refused) -> (StatusCode, Error) {
+pub fn refusal(refused: &RequestRefusal) -> (StatusCode, Error) {
     let reason = match refused.status {
         StatusCode::TooLarge | StatusCode::UriTooLong | StatusCode::HeadersTooLarge => {
             Reason::TooLarge
@@ -84,6 +84,6 @@ pub fn refusal(refused: &Refused) -> (StatusCode, Error) {
 }
 
 /// Returns a `Malformed` error with this text.
-pub fn malformed(words: impl Into<String>) -> Error {
-    Error::new(Reason::Malformed, words)
+pub fn malformed(text: impl Into<String>) -> Error {
+    Error::new(Reason::Malformed, text)
 }

@@ -4,10 +4,10 @@
 //! bound and without an upper bound. This module applies the bounds of a request. So a page may
 //! hold fewer keys than allowed, or none, and still be followed by another.
 
-use super::json::write::{bytes_onto, list_onto, number_onto};
+use super::json::write::{append_bytes, append_list, append_number};
 use super::parameters::Parameter;
 use super::ranges::Bounds;
-use super::routes::{Gives, HttpRoute, RouteName, route};
+use super::routes::{HttpRoute, ResponseBody, RouteName, route};
 use super::translate::NativeShape;
 use crate::counters::OperationKind;
 use crate::http::Method;
@@ -16,14 +16,15 @@ use base::{AvailableCall, Bound, Call, Error, Key, Keys, Range};
 
 pub const LIST: HttpRoute = HttpRoute {
     query: &[Parameter::Prefix, Parameter::From, Parameter::To, Parameter::Limit, Parameter::After],
-    gives: Gives::Json("KeyPage"),
+    response_body: ResponseBody::Json("KeyPage"),
     errors: &[404, 413],
     operation: OperationKind::Range,
     ..route(
         RouteName::ListKeys,
         Method::Get,
         "/v1/buckets/{type}/{bucket}/keys",
-        "A page of a bucket's keys in order; of an available bucket every partition is asked.",
+        "Lists a page of a bucket's keys in order; for an available bucket it reads every \
+         partition.",
     )
 };
 
@@ -37,12 +38,12 @@ pub fn call(bounds: Bounds) -> Result<(Call, NativeShape), Error> {
     let range = bounds.into_range()?;
     let rows_max = range.rows_max.unwrap_or(PAGE_ROWS_DEFAULT);
     // A page that held only keys below the range continues below the range, too.
-    let call = AvailableCall::Keys { after: before(&range.low).max(after), rows_max };
+    let call = AvailableCall::Keys { after: key_below(&range.low).max(after), rows_max };
     Ok((Call::Available(call), NativeShape::Keys(range)))
 }
 
 /// Returns a key below every key of the bound, close to it but cheap to compute.
-fn before(low: &Bound) -> Option<Key> {
+fn key_below(low: &Bound) -> Option<Key> {
     let key = match low {
         Bound::Open => return None,
         Bound::Excluded(key) => return Some(key.clone()),
@@ -59,27 +60,28 @@ fn before(low: &Bound) -> Option<Key> {
 }
 
 /// Appends the keys of a page that are inside the range, as JSON fields without the outer braces.
-pub fn page_onto(out: &mut Vec<u8>, page: &Keys, range: &Range) {
-    let starts = |key: &&Key| match &range.low {
+pub fn append_page(out: &mut Vec<u8>, page: &Keys, range: &Range) {
+    let reaches_low = |key: &&Key| match &range.low {
         Bound::Open => true,
         Bound::Included(low) => *key >= low,
         Bound::Excluded(low) => *key > low,
     };
-    let ends = |key: &Key| match &range.high {
+    let passes_high = |key: &Key| match &range.high {
         Bound::Open => false,
         Bound::Included(high) => key > high,
         Bound::Excluded(high) => key >= high,
     };
-    let within: Vec<&Key> = page.keys.iter().filter(starts).filter(|key| !ends(key)).collect();
+    let within: Vec<&Key> =
+        page.keys.iter().filter(reaches_low).filter(|key| !passes_high(key)).collect();
     out.extend_from_slice(b"\"keys\":");
-    list_onto(out, &within, |out, key| bytes_onto(out, key));
+    append_list(out, &within, |out, key| append_bytes(out, key));
     // Continue behind the last key that was read, even if it is dropped.
-    let next = page.keys.last().filter(|last| page.more && !ends(last));
+    let next = page.keys.last().filter(|last| page.more && !passes_high(last));
     out.extend_from_slice(b",\"more\":");
-    number_onto(out, next.is_some());
+    append_number(out, next.is_some());
     out.extend_from_slice(b",\"continue\":");
     match next {
-        Some(key) => bytes_onto(out, key),
+        Some(key) => append_bytes(out, key),
         None => out.extend_from_slice(b"null"),
     }
 }
@@ -92,61 +94,63 @@ mod tests {
         Key::copy_from_slice(text)
     }
 
-    fn listed(bounds: Bounds, keys: &[&[u8]], more: bool) -> String {
+    fn list_keys(bounds: Bounds, keys: &[&[u8]], more: bool) -> String {
         let Ok((Call::Available(AvailableCall::Keys { after, .. }), NativeShape::Keys(range))) =
             call(bounds)
         else {
             panic!("a list of keys is one call")
         };
         // The node's part: keys behind `after`, in order.
-        let behind = keys.iter().filter(|it| after.as_ref().is_none_or(|after| **it > &after[..]));
-        let keys = behind.map(|it| key(it)).collect();
+        let later_keys = keys
+            .iter()
+            .filter(|candidate| after.as_ref().is_none_or(|after| **candidate > &after[..]));
+        let keys = later_keys.map(|candidate| key(candidate)).collect();
         let mut out = Vec::new();
-        page_onto(&mut out, &Keys { keys, more }, &range);
+        append_page(&mut out, &Keys { keys, more }, &range);
         String::from_utf8_lossy(&out).into_owned()
     }
 
     #[test]
-    fn a_prefix_holds_its_own_key_and_nothing_beside_it() {
+    fn key_page_contains_only_keys_under_its_prefix() {
         let filled = [&b"a9"[..], &[u8::MAX; FILL_BYTES + 1]].concat();
         let keys: [&[u8]; 6] = [b"", b"a", &filled, b"a:", b"a:1", b"a;"];
-        let of = |prefix: &[u8], more| {
-            listed(Bounds { prefix: Some(key(prefix)), ..Bounds::default() }, &keys, more)
+        let page_of = |prefix: &[u8], more| {
+            list_keys(Bounds { prefix: Some(key(prefix)), ..Bounds::default() }, &keys, more)
         };
-        assert_eq!(of(b"a:", true), r#""keys":["a:","a:1"],"more":false,"continue":null"#);
-        assert_eq!(of(b"a:1", false), r#""keys":["a:1"],"more":false,"continue":null"#);
-        assert!(of(b"", true).ends_with(r#""more":true,"continue":"a;""#));
-        assert!(of(b"", false).starts_with(r#""keys":["","a","#));
+        assert_eq!(page_of(b"a:", true), r#""keys":["a:","a:1"],"more":false,"continue":null"#);
+        assert_eq!(page_of(b"a:1", false), r#""keys":["a:1"],"more":false,"continue":null"#);
+        assert!(page_of(b"", true).ends_with(r#""more":true,"continue":"a;""#));
+        assert!(page_of(b"", false).starts_with(r#""keys":["","a","#));
     }
 
     #[test]
-    fn a_page_that_ends_before_the_range_begins_goes_on() {
+    fn key_page_that_ends_before_the_range_has_a_continuation() {
         let bounds = || Bounds { from: Some(key(b"b\0")), ..Bounds::default() };
         assert_eq!(
-            listed(bounds(), &[b"a", b"b", b"b\0"], true),
+            list_keys(bounds(), &[b"a", b"b", b"b\0"], true),
             r#""keys":["b\u0000"],"more":true,"continue":"b\u0000""#
         );
         let filled = [&b"a"[..], &[u8::MAX; FILL_BYTES + 1]].concat();
         let bounds = Bounds { from: Some(key(b"b")), ..Bounds::default() };
-        let page = listed(bounds.clone(), &[&filled], true);
+        let page = list_keys(bounds.clone(), &[&filled], true);
         assert!(page.starts_with(r#""keys":[],"more":true,"continue":{"base64":"#), "{page}");
         let next = Bounds { after: Some(filled.clone().into()), ..bounds };
-        let page = listed(next, &[&filled, b"b"], false);
+        let page = list_keys(next, &[&filled, b"b"], false);
         assert_eq!(page, r#""keys":["b"],"more":false,"continue":null"#);
     }
 
     #[test]
-    fn a_continuation_is_left_out_and_bounds_the_upper_end() {
+    fn key_page_excludes_continuation_key_and_ends_at_upper_bound() {
         let bounds = Bounds {
             after: Some(key(b"b")),
             to: Some(key(b"d")),
             limit: Some(2),
             ..Bounds::default()
         };
-        let page = listed(bounds, &[b"a", b"b", b"c", b"d"], true);
+        let page = list_keys(bounds, &[b"a", b"b", b"c", b"d"], true);
         assert_eq!(page, r#""keys":["c"],"more":false,"continue":null"#);
         let largest = Bound::Included(vec![1; KEY_BYTES_MAX].into());
-        assert_eq!(before(&largest).map(|key| key.len()), Some(KEY_BYTES_MAX));
-        assert_eq!(before(&Bound::Included(Key::new())), None);
+        assert_eq!(key_below(&largest).map(|key| key.len()), Some(KEY_BYTES_MAX));
+        assert_eq!(key_below(&Bound::Included(Key::new())), None);
     }
 }

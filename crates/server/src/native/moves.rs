@@ -1,32 +1,32 @@
 //! Moves of buckets between groups: their routes, and their JSON.
 
-use super::routes::{Gives, HttpRoute, RouteName, Takes, cluster};
+use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
 use crate::http::Method;
 use base::BucketName;
-use node::Movement;
+use node::MoveStatus;
 
 const MOVE: &str = "/v1/buckets/{type}/{bucket}/move";
 
 pub const BEGIN: HttpRoute = cluster(
     (RouteName::MoveBucket, Method::Post, MOVE),
-    (Takes::Json("MoveTo"), Gives::Nothing),
-    "Begins to move a bucket to another group; it is used as ever meanwhile.",
+    (RequestBody::Json("MoveTo"), ResponseBody::Nothing),
+    "Starts moving a bucket to another group; the bucket stays available during the move.",
 );
 
-pub const SEE: HttpRoute = cluster(
+pub const DESCRIBE: HttpRoute = cluster(
     (RouteName::SeeMove, Method::Get, MOVE),
-    (Takes::Nothing, Gives::Json("Move")),
-    "Where a bucket lives, where it moves to, and how far that is.",
+    (RequestBody::Nothing, ResponseBody::Json("Move")),
+    "Returns a bucket's group and the progress of its move.",
 );
 
 pub const CANCEL: HttpRoute = cluster(
     (RouteName::CancelMove, Method::Delete, MOVE),
-    (Takes::Nothing, Gives::Nothing),
-    "Gives up a bucket's move: it stays where it is.",
+    (RequestBody::Nothing, ResponseBody::Nothing),
+    "Cancels a bucket's move; the bucket stays in its group.",
 );
 
 /// Returns the progress of a move.
-pub fn seen(bucket: &BucketName, movement: &Movement) -> api::BucketMove {
+pub fn describe(bucket: &BucketName, movement: &MoveStatus) -> api::BucketMove {
     let progress = movement.progress.as_ref().map(|progress| api::BucketMoveProgress {
         phase: progress.phase.word().into(),
         rows: progress.rows,

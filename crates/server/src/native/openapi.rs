@@ -2,7 +2,7 @@
 
 use super::constants;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
-use super::routes::{Gives, HttpRoute, RouteName, Takes};
+use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName};
 use super::schemas;
 use super::table::ROUTES;
 use api::schema::{CHECKPOINT_PATTERN, MEMBER_PATTERN};
@@ -15,13 +15,16 @@ pub fn document(sections: &[String]) -> Bytes {
     Bytes::from(build(sections).to_string())
 }
 
-const DESCRIPTION: &str = "Keys and values are any bytes. In paths and queries keys are \
-    percent-encoded; in JSON they are strings where they are UTF-8, and {\"base64\": \"..\"} \
-    elsewhere. Every answer that reflects the log carries its index in `x-credenza-index`; one \
-    that another node gave, the master, names it in `x-credenza-master`. \
-    An error's `kind` says what to do: `invalid` mend the request, `denied` bring other \
-    credentials, `conflict` read again and decide again, `unavailable` nothing happened, retry, \
-    `unknown` it may have happened, read before retrying, `corrupt` call the operator.";
+const DESCRIPTION: &str = "Keys and values are arbitrary bytes. They are percent-encoded in paths \
+                           and queries. In JSON they are strings if they are UTF-8, and \
+                           {\"base64\": \"..\"} otherwise. A response that reflects the log has \
+                           its index in `x-credenza-index`. If the node forwarded the request to \
+                           the master, `x-credenza-master` names the master. The `kind` of an \
+                           error tells the client what to do: `invalid`: correct the request; \
+                           `denied`: use other credentials; `conflict`: read again, then decide; \
+                           `unavailable`: nothing was changed, retry; `unknown`: the request may \
+                           have been applied, read before retrying; `corrupt`: data is damaged, \
+                           call the operator.";
 
 /// Error statuses that every route may return: a bad request, a foreign `host`, unavailability, an
 /// unknown outcome, corruption.
@@ -31,7 +34,7 @@ fn build(sections: &[String]) -> Value {
     let mut paths = Map::new();
     for route in &ROUTES {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
-        path[route.method.word().to_ascii_lowercase()] = operation(route);
+        path[route.method.name().to_ascii_lowercase()] = operation(route);
     }
     let mut document = json!({
         "openapi": "3.1.0",
@@ -56,7 +59,7 @@ fn operation(route: &HttpRoute) -> Value {
         "parameters": parameters(route),
         "responses": responses(route),
     });
-    if let Some(body) = body(route.takes) {
+    if let Some(body) = request_body(route.request_body) {
         operation["requestBody"] = body;
     }
     operation
@@ -72,9 +75,9 @@ fn parameters(route: &HttpRoute) -> Vec<Value> {
         }
     }
     for parameter in route.query {
-        let (schema, words) = query_schema(*parameter);
+        let (schema, text) = query_schema(*parameter);
         parameters.push(json!({
-            "name": parameter.name(), "in": "query", "description": words, "schema": schema,
+            "name": parameter.name(), "in": "query", "description": text, "schema": schema,
         }));
     }
     parameters.extend(header_parameters(route));
@@ -86,7 +89,7 @@ fn path_schema(name: &str) -> Value {
         "key" => json!({
             "type": "string",
             "description":
-                format!("The key, percent-encoded byte by byte; at most {KEY_BYTES_MAX} bytes."),
+                format!("Key, percent-encoded; at most {KEY_BYTES_MAX} bytes before encoding."),
         }),
         "checkpoint" => json!({ "type": "string", "pattern": CHECKPOINT_PATTERN }),
         "name" => json!({ "type": "string", "pattern": MEMBER_PATTERN }),
@@ -107,107 +110,113 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
                 "pattern": "^(consistent|dirty|at_least:[0-9]{1,19})$",
                 "default": "consistent",
             }),
-            "How fresh the answer must be: `consistent` sees everything acknowledged before, \
-             `dirty` whatever this node has, `at_least:N` that if it has index N, else 503.",
+            "Read level: `consistent` reflects every write acknowledged before the read; `dirty` \
+             reads the local replica; `at_least:N` reads the local replica if it has applied index \
+             N, and returns 503 otherwise.",
         ),
-        Parameter::Ttl => (schemas::ttl(), "Time to live in milliseconds, or a word."),
-        Parameter::Prefix => (key, "Only keys that begin with it."),
-        Parameter::From => (key, "The lower end."),
-        Parameter::To => (key, "The upper end, left out."),
-        Parameter::FromExclusive => (flag, "Leaves the lower end out."),
-        Parameter::ToInclusive => (flag, "Takes the upper end in."),
-        Parameter::Reverse => (flag, "Highest key first."),
+        Parameter::Ttl => {
+            (schemas::ttl(), "Time to live in milliseconds, or `keep`, `never` or `default`.")
+        }
+        Parameter::Prefix => (key, "Returns only keys with this prefix."),
+        Parameter::From => (key, "Lower bound, inclusive by default."),
+        Parameter::To => (key, "Upper bound, exclusive by default."),
+        Parameter::FromExclusive => (flag, "Excludes the lower bound."),
+        Parameter::ToInclusive => (flag, "Includes the upper bound."),
+        Parameter::Reverse => (flag, "Returns rows in descending key order."),
         Parameter::Limit => (
             json!({ "type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": 1000 }),
-            "Most rows; a page also ends when it holds 4 MiB.",
+            "Maximum number of rows; a page also ends when it holds 4 MiB.",
         ),
-        Parameter::After => (key, "The last key of the page before: `continue`."),
-        Parameter::Want => {
-            (json!({ "enum": ["keys", "entries"], "default": "entries" }), "What a row shows.")
-        }
+        Parameter::After => (key, "Last key of the previous page (its `continue`)."),
+        Parameter::Want => (
+            json!({ "enum": ["keys", "entries"], "default": "entries" }),
+            "Content of a row: its key alone, or key, value and version.",
+        ),
         Parameter::AfterBucket => (
             json!({ "type": "string", "pattern": schemas::SHORT_BUCKET_PATTERN }),
-            "The last bucket of the page before: `continue`.",
+            "Last bucket of the previous page (its `continue`).",
         ),
         Parameter::Context => (
             json!({ "type": "string", "pattern": schemas::ANY_CONTEXT_PATTERN }),
-            "What you have seen of the key: the `context` that a read or a write of yours gave.",
+            "Causal context: the `context` that an earlier read or write of this key returned.",
         ),
         Parameter::LimitBuckets => (
             json!({ "type": "integer", "minimum": 1, "maximum": BUCKETS_PER_PAGE_MAX }),
-            "Most buckets.",
+            "Maximum number of buckets.",
         ),
     }
 }
 
 fn header_parameters(route: &HttpRoute) -> Vec<Value> {
-    let header = |name: &str, schema: Value, words: &str| -> Value {
-        json!({ "name": name, "in": "header", "description": words, "schema": schema })
+    let header = |name: &str, schema: Value, text: &str| -> Value {
+        json!({ "name": name, "in": "header", "description": text, "schema": schema })
     };
     let condition = json!({
         "type": "string", "pattern": "^(\\*|\"[0-9]{1,19}\")$", "examples": ["\"17\""],
     });
     let mut parameters = Vec::new();
     if route.headers.has_conditions() {
-        let words = "Only if the row has this version (in quotes, as the ETag is), or is there.";
-        parameters.push(header("if-match", condition.clone(), words));
+        let text = "Requires that the row has this version (quoted, like the ETag), or with `*` \
+                     that it exists.";
+        parameters.push(header("if-match", condition.clone(), text));
         if route.name == RouteName::PutKey {
-            let words = "Only if the row is absent.";
-            parameters.push(header("if-none-match", json!({ "enum": ["*"] }), words));
+            let text = "Requires that the row is absent.";
+            parameters.push(header("if-none-match", json!({ "enum": ["*"] }), text));
         } else if route.name != RouteName::DeleteKey {
-            let words = "304 if the row has this version.";
-            parameters.push(header("if-none-match", condition, words));
+            let text = "Returns 304 if the row has this version.";
+            parameters.push(header("if-none-match", condition, text));
         }
     }
     if route.headers.has_retry() {
         parameters.push(header(
             "x-credenza-session",
             schemas::sessions::id(),
-            "A session: with x-credenza-request it names the attempt; a retry applies once. 400 \
-             without that.",
+            "Session id; with x-credenza-request it identifies the update, so that a retry is \
+             applied only once. Each of the two headers without the other returns 400.",
         ));
         let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
-        let words = "The request's number, going up; 400 without x-credenza-session.";
-        parameters.push(header("x-credenza-request", number, words));
+        let text = "Number of the request in its session, ascending; 400 without \
+                     x-credenza-session.";
+        parameters.push(header("x-credenza-request", number, text));
     }
     parameters
 }
 
-fn body(takes: Takes) -> Option<Value> {
+fn request_body(request_body: RequestBody) -> Option<Value> {
     let json_body = |name: &str, required: bool| {
         let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
         json!({ "required": required, "content": { "application/json": { "schema": schema } } })
     };
-    match takes {
-        Takes::Nothing => None,
-        Takes::Value => Some(json!({
+    match request_body {
+        RequestBody::Nothing => None,
+        RequestBody::Value => Some(json!({
             "required": true,
-            "description": format!("The value; at most {VALUE_BYTES_MAX} bytes."),
+            "description": format!("Value; at most {VALUE_BYTES_MAX} bytes."),
             "content": { "application/octet-stream": { "schema": {} } },
         })),
-        Takes::Json(name) => Some(json_body(name, true)),
-        Takes::MaybeJson(name) => Some(json_body(name, false)),
+        RequestBody::Json(name) => Some(json_body(name, true)),
+        RequestBody::MaybeJson(name) => Some(json_body(name, false)),
     }
 }
 
 fn responses(route: &HttpRoute) -> Value {
-    let (status, good) = good(route);
+    let (status, success_response) = success_response(route);
     let mut responses = Map::new();
-    responses.insert(status.into(), good);
-    let takes_body = route.takes != Takes::Nothing;
-    let more = if takes_body { &[411u16, 417][..] } else { &[][..] };
+    responses.insert(status.into(), success_response);
+    let has_body = route.request_body != RequestBody::Nothing;
+    let body_statuses = if has_body { &[411u16, 417][..] } else { &[][..] };
     let mut statuses: Vec<u16> =
-        ERRORS_EVERYWHERE.iter().chain(route.errors).chain(more).copied().collect();
+        ERRORS_EVERYWHERE.iter().chain(route.errors).chain(body_statuses).copied().collect();
     statuses.sort_unstable();
     statuses.dedup();
     for status in statuses {
         let response = match status {
-            304 => json!({ "description": "The row has this version still." }),
+            304 => json!({ "description": "Not modified: the row still has this version." }),
             _ if route.method == crate::http::Method::Head => {
-                json!({ "description": error_words(status) })
+                json!({ "description": error_description(status) })
             }
             _ => json!({
-                "description": error_words(status),
+                "description": error_description(status),
                 "content": { "application/json": {
                     "schema": { "$ref": "#/components/schemas/Error" } } },
             }),
@@ -217,93 +226,96 @@ fn responses(route: &HttpRoute) -> Value {
     Value::Object(responses)
 }
 
-fn error_words(status: u16) -> &'static str {
+fn error_description(status: u16) -> &'static str {
     match status {
-        400 => "The request says nothing that is understood here.",
-        403 => "Not allowed.",
-        404 => "There is no such key, bucket, type, member or group.",
-        408 => "The request did not arrive in time.",
-        409 => "Something is there already, or is not as asserted.",
-        411 => "A length is missing.",
-        412 => "The condition does not hold.",
-        413 => "Something is larger than its limit.",
-        414 => "The path is too long.",
-        415 => "The body is of another type.",
-        417 => "An expectation is not known.",
-        421 => "The server is not known under the name in `host`.",
+        400 => "Malformed or invalid request.",
+        403 => "Forbidden.",
+        404 => "The key, bucket, type, member or group does not exist.",
+        408 => "The request did not arrive completely in time.",
+        409 => "Conflict: the object already exists, or an assertion failed.",
+        411 => "The body has no content-length and is not chunked.",
+        412 => "The condition of if-match or if-none-match does not hold.",
+        413 => "The body, key or value exceeds its limit.",
+        414 => "The path and query are too long.",
+        415 => "The body has an unsupported content-type.",
+        417 => "Unsupported expect header.",
+        421 => "The name in the `host` header is not an allowed host.",
         431 => "The headers are too large.",
-        500 => "Damage; call the operator.",
-        503 => "Nothing happened; try again.",
-        504 => "It may have happened; read before retrying.",
+        500 => "Damaged data or an internal error; call the operator.",
+        503 => "Unavailable: nothing was changed; retry.",
+        504 => "Timeout: the request may have been applied; read before retrying.",
         _ => "An error.",
     }
 }
 
-fn good(route: &HttpRoute) -> (&'static str, Value) {
+fn success_response(route: &HttpRoute) -> (&'static str, Value) {
     let index = json!({ "x-credenza-index": {
-        "description": "The index of the log that the answer reflects.",
+        "description": "Log index that the response reflects.",
         "schema": { "type": "integer", "minimum": 0 },
     }, "x-credenza-master": {
-        "description": "The node that gave the answer, if it was passed on.",
+        "description": "Name of the master that answered, if the node forwarded the request.",
         "schema": { "type": "string" },
     } });
     let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
     let json_content = |name: &str| json!({ "application/json": { "schema": reference(name) } });
-    match route.gives {
-        Gives::Nothing if route.name == RouteName::PutKey => {
+    match route.response_body {
+        ResponseBody::Nothing if route.name == RouteName::PutKey => {
             let mut headers = index;
             headers["etag"] = etag(
-                "The version that the write gave the row, in quotes; left out \
-                where the row expired at once, or where an earlier attempt wrote it.",
+                "Version of the written row, in quotes; absent if the row expired at once, or if \
+                 an earlier attempt of this request wrote it.",
             );
-            ("204", json!({ "description": "It is so.", "headers": headers }))
+            ("204", json!({ "description": "Success.", "headers": headers }))
         }
-        Gives::Nothing => ("204", json!({ "description": "It is so.", "headers": index })),
-        Gives::Created => ("201", json!({ "description": "It is made.", "headers": index })),
-        Gives::Json(name) => (
+        ResponseBody::Nothing => ("204", json!({ "description": "Success.", "headers": index })),
+        ResponseBody::Created => ("201", json!({ "description": "Created.", "headers": index })),
+        ResponseBody::Json(name) => (
             "200",
-            json!({ "description": "It is so.", "headers": index, "content": json_content(name) }),
+            json!({ "description": "Success.", "headers": index, "content": json_content(name) }),
         ),
-        Gives::CreatedJson(name) => (
+        ResponseBody::CreatedJson(name) => (
             "201",
             json!({ "description": "Made.", "headers": index, "content": json_content(name) }),
         ),
-        Gives::JsonLines(name) => (
+        ResponseBody::JsonLines(name) => (
             "200",
             json!({
-                "description": "The rows, a line each. An error on the way stands in a last line \
-                    {\"error\": ..}, and the body then breaks off.",
+                "description": "One row per line. If an error occurs during the scan, the last \
+                                line is {\"error\": ..} and the body ends without its final chunk.",
                 "headers": index,
                 "content": { "application/x-ndjson": {
                     "schema": { "type": "string" }, "x-credenza-line": reference(name) } },
             }),
         ),
-        Gives::Text(kind) => (
+        ResponseBody::Text(media_type) => (
             "200",
-            json!({ "description": "The answer.", "content": { kind: { "schema": text(kind) } } }),
+            json!({
+                "description": "Success.",
+                "content": { media_type: { "schema": text_schema(media_type) } },
+            }),
         ),
-        Gives::Value => ("200", value_response(index, route)),
+        ResponseBody::Value => ("200", value_response(index, route)),
     }
 }
 
-fn text(kind: &str) -> Value {
-    if kind == "application/json" {
+fn text_schema(media_type: &str) -> Value {
+    if media_type == "application/json" {
         json!({ "type": "object" })
     } else {
         json!({ "type": "string" })
     }
 }
 
-fn etag(words: &str) -> Value {
+fn etag(text: &str) -> Value {
     json!({
-        "description": words, "schema": { "type": "string", "pattern": "^\"[0-9]+\"$" },
+        "description": text, "schema": { "type": "string", "pattern": "^\"[0-9]+\"$" },
     })
 }
 
 fn value_response(mut headers: Value, route: &HttpRoute) -> Value {
-    headers["etag"] = etag("The row's version, in quotes.");
+    headers["etag"] = etag("Version of the row, in quotes.");
     headers["x-credenza-expires-in-ms"] = json!({
-        "description": "Milliseconds until the row expires, if it does.",
+        "description": "Milliseconds until the row expires; absent if it has no expiry time.",
         "schema": { "type": "integer", "minimum": 0 },
     });
     let mut response = json!({ "description": "The value.", "headers": headers });

@@ -2,7 +2,7 @@
 
 use super::json::views;
 use super::render;
-use super::translate::Operate;
+use super::translate::OperatorCall;
 use super::{admission, checkpoints, emptying, errors, moves, openapi};
 use crate::counters::{ClientProtocol, Verdict};
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
@@ -18,64 +18,66 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Carries out an operator's request.
-pub async fn answer(shared: &Shared, what: Operate) -> HttpAnswer {
-    match what {
-        Operate::Checkpoint(target) => match checkpoints::make(shared, &target).await {
+pub async fn answer(shared: &Shared, call: OperatorCall) -> HttpAnswer {
+    match call {
+        OperatorCall::Checkpoint(target) => match checkpoints::create(shared, &target).await {
             Ok(path) => json_answer(&api::Checkpoint { target: path }),
             Err(error) => errors::answer(&error),
         },
-        Operate::ListCheckpoints => match checkpoints::list(shared).await {
+        OperatorCall::ListCheckpoints => match checkpoints::list(shared).await {
             Ok(found) => json_answer(&found),
             Err(error) => errors::answer(&error),
         },
-        Operate::RemoveCheckpoint(name) => match checkpoints::remove(shared, &name).await {
+        OperatorCall::RemoveCheckpoint(name) => match checkpoints::remove(shared, &name).await {
             Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
             Err(error) => errors::answer(&error),
         },
-        Operate::GetLogLevels => log_levels(shared),
-        Operate::PutLogLevels(changes) => match set_log_levels(shared, &changes) {
+        OperatorCall::GetLogLevels => log_levels(shared),
+        OperatorCall::PutLogLevels(changes) => match set_log_levels(shared, &changes) {
             Ok(()) => log_levels(shared),
             Err(error) => errors::answer(&error),
         },
-        Operate::EmptyPrefix(what) => emptying::answer(shared, what).await,
-        Operate::SeeMove(bucket) => match shared.node.movement(&bucket).await {
-            Ok(movement) => json_answer(&moves::seen(&bucket, &movement)),
+        OperatorCall::EmptyPrefix(call) => emptying::answer(shared, call).await,
+        OperatorCall::SeeMove(bucket) => match shared.node.move_status(&bucket).await {
+            Ok(movement) => json_answer(&moves::describe(&bucket, &movement)),
             Err(error) => errors::answer(&error),
         },
-        Operate::Cluster => json_answer(&overview(shared).await),
-        Operate::Transfer(group, to) => match shared.node.transfer(group, &to).await {
+        OperatorCall::Cluster => json_answer(&overview(shared).await),
+        OperatorCall::Transfer(group, to) => match shared.node.transfer(group, &to).await {
             Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
             Err(error) => errors::answer(&error),
         },
-        Operate::Verify(group) => match shared.node.verify(group).await {
-            Ok(pass) => json_answer(&api::Pass { pass }),
+        OperatorCall::Verify(group) => match shared.node.verify(group).await {
+            Ok(pass) => json_answer(&api::ComparisonPass { pass }),
             Err(error) => errors::answer(&error),
         },
-        Operate::DecidedValue(group, index, shown) => {
-            match shared.node.decided_value(group, index, shown).await {
+        OperatorCall::DecidedValue(group, index, token_digest) => {
+            match shared.node.decided_value(group, index, token_digest).await {
                 Ok(value) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(value)),
                 Err(error) => errors::answer(&error),
             }
         }
-        Operate::MakeToken(lifetime_ms) => admission::make(shared, lifetime_ms).await,
-        Operate::Status => json_answer(&status(shared)),
-        Operate::Metrics => {
+        OperatorCall::MakeToken(lifetime_ms) => admission::create(shared, lifetime_ms).await,
+        OperatorCall::Status => json_answer(&status(shared)),
+        OperatorCall::Metrics => {
             let text = metrics(shared);
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PROMETHEUS, text.into()))
         }
-        Operate::Live => {
+        OperatorCall::Live => {
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "live\n".into()))
         }
-        Operate::Ready => match ready(shared) {
+        OperatorCall::Ready => match check_ready(shared) {
             Ok(()) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "ready\n".into())),
             // The status is 503 for every reason, so that health checks retry.
             Err(error) => errors::with_status(StatusCode::Unavailable, &error),
         },
-        Operate::OpenApi => HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared))),
+        OperatorCall::OpenApi => {
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared)))
+        }
     }
 }
 
-fn ready(shared: &Shared) -> Result<(), Error> {
+fn check_ready(shared: &Shared) -> Result<(), Error> {
     if shared.is_closing() {
         return Err(Error::new(Reason::ShuttingDown, "the node is stopping"));
     }
@@ -84,18 +86,18 @@ fn ready(shared: &Shared) -> Result<(), Error> {
 
 /// Returns the OpenAPI document, which is built once.
 fn document(shared: &Shared) -> Bytes {
-    let make = || {
+    let build = || {
         let levels = shared.settings.log_levels.as_ref().map(|levels| levels.levels());
         let sections: Vec<String> = levels.into_iter().flatten().map(|(name, _)| name).collect();
         openapi::document(&sections)
     };
-    shared.document.get_or_init(make).clone()
+    shared.openapi_document.get_or_init(build).clone()
 }
 
 /// Returns the verdict on an operator's answer, for the counters.
 pub fn verdict(answer: &HttpAnswer) -> Verdict {
     match answer.status.code() {
-        ..400 => Verdict::Fine,
+        ..400 => Verdict::Success,
         503 => Verdict::Failed(Kind::Unavailable),
         500 => Verdict::Failed(Kind::Corrupt),
         _ => Verdict::Failed(Kind::Invalid),
@@ -107,21 +109,23 @@ fn json_answer(value: &impl Serialize) -> HttpAnswer {
 }
 
 fn log_levels(shared: &Shared) -> HttpAnswer {
-    let Some(levels) = &shared.settings.log_levels else { return errors::answer(&no_log()) };
+    let Some(levels) = &shared.settings.log_levels else {
+        return errors::answer(&log_levels_unsupported());
+    };
     json_answer(&levels.levels().into_iter().collect::<api::SectionLevels>())
 }
 
 fn set_log_levels(shared: &Shared, changes: &[(String, String)]) -> Result<(), Error> {
-    shared.settings.log_levels.as_ref().ok_or_else(no_log)?.set(changes)
+    shared.settings.log_levels.as_ref().ok_or_else(log_levels_unsupported)?.set(changes)
 }
 
-fn no_log() -> Error {
-    Error::new(Reason::NotSupported, "this program has no log whose levels could be changed")
+fn log_levels_unsupported() -> Error {
+    Error::new(Reason::NotSupported, "this program has no log with adjustable levels")
 }
 
 /// Returns the node's status with the figures of the listeners.
 fn status(shared: &Shared) -> api::NodeStatus {
-    let not_ready = ready(shared).err().map(|error| error.text());
+    let not_ready = check_ready(shared).err().map(|error| error.text());
     let listener = |(serves, address): &(&str, SocketAddr)| api::ListenerStatus {
         address: address.to_string(),
         serves: serves.to_string(),
@@ -141,7 +145,7 @@ fn status(shared: &Shared) -> api::NodeStatus {
         },
         ..views::status(&shared.node.status())
     };
-    status.warnings.extend(shared.complained());
+    status.warnings.extend(shared.recent_warning());
     status
 }
 
@@ -172,13 +176,13 @@ fn write_samples(text: &mut String, mut samples: Vec<Sample>) {
                 SampleKind::Counter => "counter",
                 SampleKind::Gauge => "gauge",
             };
-            let _ = writeln!(text, "# HELP {last} {}", escaped(sample.help, false));
+            let _ = writeln!(text, "# HELP {last} {}", escape(sample.help, false));
             let _ = writeln!(text, "# TYPE {last} {kind}");
         }
         text.push_str(sample.name);
-        for (place, (name, value)) in sample.labels.iter().enumerate() {
-            let before = if place == 0 { '{' } else { ',' };
-            let _ = write!(text, "{before}{name}=\"{}\"", escaped(value, true));
+        for (position, (name, value)) in sample.labels.iter().enumerate() {
+            let before = if position == 0 { '{' } else { ',' };
+            let _ = write!(text, "{before}{name}=\"{}\"", escape(value, true));
         }
         if !sample.labels.is_empty() {
             text.push('}');
@@ -187,9 +191,9 @@ fn write_samples(text: &mut String, mut samples: Vec<Sample>) {
     }
 }
 
-fn escaped(text: &str, quotes: bool) -> String {
+fn escape(text: &str, escape_quotes: bool) -> String {
     let text = text.replace('\\', "\\\\").replace('\n', "\\n");
-    if quotes { text.replace('"', "\\\"") } else { text }
+    if escape_quotes { text.replace('"', "\\\"") } else { text }
 }
 
 #[cfg(test)]
@@ -197,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_one_name_stand_under_one_line_of_help() {
+    fn metric_samples_of_equal_name_share_help_and_type_lines() {
         let sample = |name, bucket: &str, value| Sample {
             name,
             help: "How\nmany.",

@@ -4,7 +4,7 @@
 use super::errors;
 use crate::buffer_budget::overloaded;
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
-use crate::http::answer::Manner;
+use crate::http::answer::EncodeOptions;
 use crate::http::date::DateCache;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
@@ -20,14 +20,14 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
-/// Bodies up to this are copied behind their heads, so that many answers leave with one call.
+/// Bodies up to this size are copied behind their heads, so that one call sends many answers.
 const INLINE_BYTES_MAX: usize = 32 * 1024;
-/// With this much to say it is said before more is read.
+/// Number of buffered bytes from which the output is flushed before further requests are read.
 const BUFFERED_BYTES_MAX: usize = 256 * 1024;
 /// Size in bytes from which a body counts against the memory that all connections share.
 pub const LARGE_BYTES: usize = 64 * 1024;
 /// Size in bytes of the parts that a client must read within `ANSWER_WRITE_MS_MAX` each.
-const PIECE_BYTES: usize = 256 * 1024;
+const PART_BYTES: usize = 256 * 1024;
 
 /// Answers not yet sent.
 #[derive(Default)]
@@ -42,9 +42,9 @@ pub struct HttpOutput {
 
 /// Answer that must not be sent before its ticket is decided.
 struct WaitingAnswer {
-    place: Range<usize>,
+    position: Range<usize>,
     ticket: Ticket,
-    asked: AnswerOrigin,
+    origin: AnswerOrigin,
     verdict: Verdict,
 }
 
@@ -54,9 +54,9 @@ pub struct AnswerOrigin {
     /// Kind of operation, for the counters.
     pub operation: OperationKind,
     /// Time when the request was parsed.
-    pub since: Instant,
+    pub parsed_at: Instant,
     /// Encoding of the answer.
-    pub manner: Manner,
+    pub encode_options: EncodeOptions,
     /// True if an answer may be replaced by an error for lack of memory, because the request
     /// changed nothing.
     pub is_read: bool,
@@ -80,39 +80,39 @@ impl HttpOutput {
         &mut self,
         shared: &Shared,
         answer: HttpAnswer,
-        asked: AnswerOrigin,
+        origin: AnswerOrigin,
         verdict: Verdict,
     ) {
-        let (_, verdict) = self.append(shared, answer, asked, verdict);
-        observe(shared, &asked, verdict);
+        let (_, verdict) = self.append(shared, answer, origin, verdict);
+        observe(shared, &origin, verdict);
     }
 
     /// Adds an answer that may be sent once the ticket is decided.
-    pub fn push_waiting(
+    pub fn push_pending(
         &mut self,
         shared: &Shared,
         answer: HttpAnswer,
-        asked: AnswerOrigin,
+        origin: AnswerOrigin,
         verdict: Verdict,
         ticket: Ticket,
     ) {
-        let (place, verdict) = self.append(shared, answer, asked, verdict);
-        self.waiting.push(WaitingAnswer { place, ticket, asked, verdict });
+        let (position, verdict) = self.append(shared, answer, origin, verdict);
+        self.waiting.push(WaitingAnswer { position, ticket, origin, verdict });
     }
 
     fn append(
         &mut self,
         shared: &Shared,
         mut answer: HttpAnswer,
-        asked: AnswerOrigin,
+        origin: AnswerOrigin,
         mut verdict: Verdict,
     ) -> (Range<usize>, Verdict) {
         debug_assert!(self.tail.is_none(), "nothing stands behind a tail");
         let mut body = answer.content.bytes();
-        if body.len() > LARGE_BYTES && !asked.manner.head_only {
+        if body.len() > LARGE_BYTES && !origin.encode_options.head_only {
             self.reserved = shared.reserve(body.len());
             if self.reserved.is_none() {
-                answer = match answer.index.filter(|_| !asked.is_read) {
+                answer = match answer.index.filter(|_| !origin.is_read) {
                     // The update takes effect; only its answer is lost.
                     Some(index) => super::render::applied_at(LogIndex(index)),
                     None => {
@@ -125,9 +125,9 @@ impl HttpOutput {
             }
         }
         let start = self.bytes.len();
-        let date = self.date.at(shared.clock.unix_ms());
-        answer.encode_head(&mut self.bytes, asked.manner, date);
-        if !asked.manner.head_only && answer.content != AnswerContent::None {
+        let date = self.date.format_at(shared.clock.unix_ms());
+        answer.encode_head(&mut self.bytes, origin.encode_options, date);
+        if !origin.encode_options.head_only && answer.content != AnswerContent::None {
             if body.len() <= INLINE_BYTES_MAX {
                 self.bytes.extend_from_slice(&body);
             } else {
@@ -139,54 +139,54 @@ impl HttpOutput {
 
     /// Waits until every ticket is decided. Replaces the answers of those that fail with their
     /// error.
-    pub async fn settle(&mut self, shared: &Shared) {
+    pub async fn wait_decided(&mut self, shared: &Shared) {
         let Some(last) = self.waiting.last() else { return };
         let group = last.ticket.group;
         let is_one_group = self.waiting.iter().all(|waiting| waiting.ticket.group == group);
-        if is_one_group && shared.node.decided(last.ticket).await.is_ok() {
+        if is_one_group && shared.node.wait_decided(last.ticket).await.is_ok() {
             for waiting in self.waiting.drain(..) {
-                observe(shared, &waiting.asked, waiting.verdict);
+                observe(shared, &waiting.origin, waiting.verdict);
             }
             return;
         }
-        self.settle_each(shared).await;
+        self.wait_each_decided(shared).await;
     }
 
-    async fn settle_each(&mut self, shared: &Shared) {
-        let old = std::mem::take(&mut self.bytes);
+    async fn wait_each_decided(&mut self, shared: &Shared) {
+        let encoded = std::mem::take(&mut self.bytes);
         let count = self.waiting.len();
         let mut copied = 0;
-        for (place, waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
-            self.bytes.extend_from_slice(&old[copied..waiting.place.start]);
-            copied = waiting.place.end;
-            match shared.node.decided(waiting.ticket).await {
+        for (answer_number, waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            self.bytes.extend_from_slice(&encoded[copied..waiting.position.start]);
+            copied = waiting.position.end;
+            match shared.node.wait_decided(waiting.ticket).await {
                 Ok(()) => {
-                    self.bytes.extend_from_slice(&old[waiting.place.clone()]);
-                    observe(shared, &waiting.asked, waiting.verdict);
+                    self.bytes.extend_from_slice(&encoded[waiting.position.clone()]);
+                    observe(shared, &waiting.origin, waiting.verdict);
                 }
                 Err(error) => {
                     // The tail is the body of the last answer; drop it if that answer fails.
-                    if place + 1 == count && waiting.place.end == old.len() {
+                    if answer_number + 1 == count && waiting.position.end == encoded.len() {
                         self.tail = None;
                     }
-                    self.replace(shared, &error, &waiting.asked);
-                    observe(shared, &waiting.asked, Verdict::Failed(error.kind()));
+                    self.replace(shared, &error, &waiting.origin);
+                    observe(shared, &waiting.origin, Verdict::Failed(error.kind()));
                 }
             }
         }
-        self.bytes.extend_from_slice(&old[copied..]);
+        self.bytes.extend_from_slice(&encoded[copied..]);
     }
 
-    fn replace(&mut self, shared: &Shared, error: &Error, asked: &AnswerOrigin) {
+    fn replace(&mut self, shared: &Shared, error: &Error, origin: &AnswerOrigin) {
         let answer = errors::answer(error);
-        let date = self.date.at(shared.clock.unix_ms());
-        answer.encode_head(&mut self.bytes, asked.manner, date);
-        if !asked.manner.head_only {
+        let date = self.date.format_at(shared.clock.unix_ms());
+        answer.encode_head(&mut self.bytes, origin.encode_options, date);
+        if !origin.encode_options.head_only {
             self.bytes.extend_from_slice(&answer.content.bytes());
         }
     }
 
-    /// Sends all answers. They must be settled.
+    /// Sends all answers. They must be decided.
     pub async fn flush(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         debug_assert!(self.waiting.is_empty(), "an undecided answer is never said");
         write(stream, &self.bytes).await?;
@@ -202,18 +202,18 @@ impl HttpOutput {
     }
 }
 
-fn observe(shared: &Shared, asked: &AnswerOrigin, verdict: Verdict) {
-    let took = asked.since.elapsed();
-    let (operation, took_us) = (asked.operation, took.as_micros() as u64);
+fn observe(shared: &Shared, origin: &AnswerOrigin, verdict: Verdict) {
+    let elapsed = origin.parsed_at.elapsed();
+    let (operation, took_us) = (origin.operation, elapsed.as_micros() as u64);
     tracing::debug!(target: "http", ?operation, ?verdict, took_us, "answered");
-    shared.counters.observe(ClientProtocol::Http, operation, verdict, took);
+    shared.counters.observe(ClientProtocol::Http, operation, verdict, elapsed);
 }
 
 /// Sends bytes. Fails if the client does not read a part of them in time.
 pub async fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    let bound = Duration::from_millis(ANSWER_WRITE_MS_MAX);
-    for piece in bytes.chunks(PIECE_BYTES) {
-        timeout(bound, stream.write_all(piece))
+    let time_max = Duration::from_millis(ANSWER_WRITE_MS_MAX);
+    for part in bytes.chunks(PART_BYTES) {
+        timeout(time_max, stream.write_all(part))
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     }
@@ -225,7 +225,7 @@ pub fn verdict(answer: &HttpAnswer, result: &Result<base::Reply, Error>) -> Verd
     if answer.status == StatusCode::PreconditionFailed {
         return Verdict::Failed(base::Kind::Conflict);
     }
-    Verdict::of(result)
+    Verdict::from_result(result)
 }
 
 #[cfg(test)]
@@ -235,16 +235,17 @@ mod tests {
     use tokio::net::TcpListener;
 
     #[tokio::test]
-    async fn a_connection_that_has_said_much_keeps_a_small_buffer() {
+    async fn output_buffer_shrinks_after_a_large_flush() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let (own, client) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let (mut own, mut client) = (own.expect("connects"), client.expect("accepts").0);
-        let mut said =
+        let (server, client) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (mut server, mut client) = (server.expect("connects"), client.expect("accepts").0);
+        let mut output =
             HttpOutput { bytes: vec![b'x'; BUFFERED_BYTES_MAX], ..HttpOutput::default() };
-        let mut heard = vec![0; BUFFERED_BYTES_MAX];
-        let (flushed, read) = tokio::join!(said.flush(&mut own), client.read_exact(&mut heard));
-        assert!(flushed.is_ok() && read.is_ok() && said.is_empty());
-        assert!(said.bytes.capacity() <= INLINE_BYTES_MAX, "{}", said.bytes.capacity());
+        let mut received = vec![0; BUFFERED_BYTES_MAX];
+        let (flushed, read) =
+            tokio::join!(output.flush(&mut server), client.read_exact(&mut received));
+        assert!(flushed.is_ok() && read.is_ok() && output.is_empty());
+        assert!(output.bytes.capacity() <= INLINE_BYTES_MAX, "{}", output.bytes.capacity());
     }
 }

@@ -1,10 +1,10 @@
 //! Query parameters: their names, their meaning, and their parsing.
 
 use super::errors::malformed;
-use super::json::steps::expiry_word;
+use super::json::steps::parse_expiry_name;
 use super::ranges::{self, Bounds};
 use crate::contexts;
-use crate::http::percent::{Plus, decode};
+use crate::http::percent::{PlusMeaning, decode};
 use base::limits::TTL_MS_MAX;
 use base::request::Expiry;
 use base::{BucketName, Context, Error, LogIndex, ReadLevel};
@@ -64,42 +64,41 @@ pub struct Query {
     pub bounds: Bounds,
     /// Last bucket of the previous page.
     pub after_bucket: Option<BucketName>,
-    /// Context of the values that the client has seen.
+    /// Context of the values that the client has read.
     pub context: Option<Context>,
 }
 
 impl Query {
     /// Parses a query. It may have only these parameters, each at most once.
-    pub fn read(text: &str, known: &'static [Parameter]) -> Result<Query, Error> {
+    pub fn parse(text: &str, allowed: &'static [Parameter]) -> Result<Query, Error> {
         let mut query = Query::default();
         let mut seen = 0u32;
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let found = known.iter().find(|parameter| parameter.name() == name);
+            let found = allowed.iter().find(|parameter| parameter.name() == name);
             let Some(&parameter) = found else {
-                let names: Vec<_> = known.iter().map(|parameter| parameter.name()).collect();
+                let names: Vec<_> = allowed.iter().map(|parameter| parameter.name()).collect();
                 return Err(match names.is_empty() {
                     true => malformed("this route takes no query parameters"),
                     false => malformed(format!(
-                        "a query parameter is not known; there are {}",
+                        "unknown query parameter; this route takes {}",
                         names.join(", ")
                     )),
                 });
             };
             let bit = 1 << parameter as u32;
             if seen & bit != 0 {
-                return Err(malformed(format!("the query parameter `{name}` stands twice")));
+                return Err(malformed(format!("the query parameter `{name}` is repeated")));
             }
             seen |= bit;
-            let value = decode(value, Plus::Blank).ok_or_else(|| {
-                malformed(format!("`{name}` is not percent-encoded as it should be"))
-            })?;
-            query.take(parameter, value)?;
+            let value = decode(value, PlusMeaning::Blank)
+                .ok_or_else(|| malformed(format!("`{name}` is not correctly percent-encoded")))?;
+            query.set(parameter, value)?;
         }
         Ok(query)
     }
 
-    fn take(&mut self, parameter: Parameter, value: Bytes) -> Result<(), Error> {
+    fn set(&mut self, parameter: Parameter, value: Bytes) -> Result<(), Error> {
         let bounds = &mut self.bounds;
         match parameter {
             Parameter::Consistency => self.read_level = read_level(text(parameter, &value)?)?,
@@ -112,20 +111,20 @@ impl Query {
             Parameter::Reverse => bounds.reverse = flag(parameter, &value)?,
             Parameter::Limit => bounds.limit = Some(count(parameter, &value)?),
             Parameter::After => bounds.after = Some(value),
-            Parameter::Want => bounds.want = ranges::want(text(parameter, &value)?)?,
+            Parameter::Want => bounds.want = ranges::parse_want(text(parameter, &value)?)?,
             Parameter::AfterBucket => {
                 self.after_bucket = Some(BucketName::parse(text(parameter, &value)?)?);
             }
             Parameter::LimitBuckets => {
                 let limit = count(parameter, &value)?;
                 if limit == 0 || limit > BUCKETS_PER_PAGE_MAX {
-                    return Err(malformed(format!("`limit` is 1 to {BUCKETS_PER_PAGE_MAX}")));
+                    return Err(malformed(format!("`limit` must be 1 to {BUCKETS_PER_PAGE_MAX}")));
                 }
                 bounds.limit = Some(limit);
             }
             Parameter::Context => {
                 let context = contexts::read(&value);
-                let wrong = || malformed("`context` is not what was given out");
+                let wrong = || malformed("`context` is not a context that this API returned");
                 self.context = Some(context.ok_or_else(wrong)?);
             }
         }
@@ -134,21 +133,22 @@ impl Query {
 }
 
 fn text(parameter: Parameter, value: &[u8]) -> Result<&str, Error> {
-    std::str::from_utf8(value).map_err(|_| malformed(format!("`{}` is no text", parameter.name())))
+    std::str::from_utf8(value)
+        .map_err(|_| malformed(format!("`{}` is not UTF-8", parameter.name())))
 }
 
 fn flag(parameter: Parameter, value: &[u8]) -> Result<bool, Error> {
     match value {
         b"true" => Ok(true),
         b"false" => Ok(false),
-        _ => Err(malformed(format!("`{}` is true or false", parameter.name()))),
+        _ => Err(malformed(format!("`{}` must be true or false", parameter.name()))),
     }
 }
 
 fn count(parameter: Parameter, value: &[u8]) -> Result<usize, Error> {
-    crate::http::head::number(value)
+    crate::http::head::parse_number(value)
         .and_then(|number| usize::try_from(number).ok())
-        .ok_or_else(|| malformed(format!("`{}` is no number", parameter.name())))
+        .ok_or_else(|| malformed(format!("`{}` is not a number", parameter.name())))
 }
 
 /// Parses `consistent`, `dirty` or `at_least:N`.
@@ -159,19 +159,20 @@ pub fn read_level(text: &str) -> Result<ReadLevel, Error> {
         _ => {}
     }
     let index =
-        text.strip_prefix("at_least:").and_then(|n| crate::http::head::number(n.as_bytes()));
+        text.strip_prefix("at_least:").and_then(|n| crate::http::head::parse_number(n.as_bytes()));
     index
         .map(|index| ReadLevel::AtLeast(LogIndex(index)))
-        .ok_or_else(|| malformed("`consistency` is consistent, dirty, or at_least: and an index"))
+        .ok_or_else(|| malformed("`consistency` must be consistent, dirty or at_least:INDEX"))
 }
 
 fn expiry(text: &str) -> Result<Expiry, Error> {
-    if let Some(expiry) = expiry_word(text) {
+    if let Some(expiry) = parse_expiry_name(text) {
         return Ok(expiry);
     }
-    let ms = crate::http::head::number(text.as_bytes()).filter(|&ms| ms <= TTL_MS_MAX);
-    ms.map(Expiry::After)
-        .ok_or_else(|| malformed("`ttl_ms` is milliseconds up to 2^53, or keep, never or default"))
+    let ms = crate::http::head::parse_number(text.as_bytes()).filter(|&ms| ms <= TTL_MS_MAX);
+    ms.map(Expiry::After).ok_or_else(|| {
+        malformed("`ttl_ms` must be milliseconds up to 2^53, or keep, never or default")
+    })
 }
 
 #[cfg(test)]
@@ -187,9 +188,9 @@ mod tests {
     ];
 
     #[test]
-    fn a_query_is_read_strictly() {
+    fn unknown_repeated_or_malformed_query_parameter_is_refused() {
         let query =
-            Query::read("prefix=a%ffb+c&limit=7&reverse=true&consistency=at_least%3A9", ALL)
+            Query::parse("prefix=a%ffb+c&limit=7&reverse=true&consistency=at_least%3A9", ALL)
                 .expect("a good query");
         assert_eq!(query.bounds.prefix.as_deref(), Some(&b"a\xffb c"[..]));
         assert_eq!((query.bounds.limit, query.bounds.reverse), (Some(7), true));
@@ -211,11 +212,11 @@ mod tests {
             "ttl_ms=soon",
             "ttl_ms=%ff",
         ] {
-            assert!(Query::read(bad, ALL).is_err(), "{bad}");
+            assert!(Query::parse(bad, ALL).is_err(), "{bad}");
         }
-        assert!(Query::read("prefix=a", &[]).is_err());
+        assert!(Query::parse("prefix=a", &[]).is_err());
         assert_eq!(
-            Query::read("ttl_ms=9007199254740992", ALL).map(|q| q.expiry),
+            Query::parse("ttl_ms=9007199254740992", ALL).map(|q| q.expiry),
             Ok(Expiry::After(1 << 53))
         );
     }

@@ -3,7 +3,7 @@
 use super::errors::malformed;
 use base::limits::PAGE_ROWS_MAX;
 use base::range::Direction;
-use base::{Bound, Error, Key, Range, Want};
+use base::{Bound, Error, Key, Range, RowContent};
 
 /// Fields of a range, in query parameters and in steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,16 +24,16 @@ pub struct Bounds {
     pub limit: Option<usize>,
     /// Last key of the previous page.
     pub after: Option<Key>,
-    /// Keys alone, or entries.
-    pub want: Want,
+    /// Only keys, or entries.
+    pub want: RowContent,
 }
 
-/// Parses the words of `want`.
-pub fn want(word: &str) -> Result<Want, Error> {
-    match word {
-        "keys" => Ok(Want::Keys),
-        "entries" => Ok(Want::Entries),
-        _ => Err(malformed("`want` is keys or entries")),
+/// Parses the text of `want`.
+pub fn parse_want(name: &str) -> Result<RowContent, Error> {
+    match name {
+        "keys" => Ok(RowContent::Keys),
+        "entries" => Ok(RowContent::Entries),
+        _ => Err(malformed("`want` must be keys or entries")),
     }
 }
 
@@ -41,11 +41,11 @@ impl Bounds {
     /// Converts the fields into a range of `base`.
     pub fn into_range(self) -> Result<Range, Error> {
         if self.limit.is_some_and(|limit| limit == 0 || limit > PAGE_ROWS_MAX) {
-            return Err(malformed(format!("`limit` is 1 to {PAGE_ROWS_MAX}")));
+            return Err(malformed(format!("`limit` must be 1 to {PAGE_ROWS_MAX}")));
         }
         let mut range = Range {
-            low: end(self.from, !self.from_exclusive),
-            high: end(self.to, self.to_inclusive),
+            low: bound(self.from, !self.from_exclusive),
+            high: bound(self.to, self.to_inclusive),
             ..Range::default()
         };
         if let Some(prefix) = self.prefix {
@@ -57,16 +57,16 @@ impl Bounds {
         range.rows_max = self.limit;
         range.want = self.want;
         Ok(match self.after {
-            Some(after) => narrowed(range, after),
+            Some(after) => start_after(range, after),
             None => range,
         })
     }
 }
 
-fn end(key: Option<Key>, included: bool) -> Bound {
+fn bound(key: Option<Key>, is_inclusive: bool) -> Bound {
     match key {
         None => Bound::Open,
-        Some(key) if included => Bound::Included(key),
+        Some(key) if is_inclusive => Bound::Included(key),
         Some(key) => Bound::Excluded(key),
     }
 }
@@ -100,8 +100,9 @@ fn key_of(bound: &Bound) -> Option<&Key> {
     }
 }
 
-/// Restricts a range to the keys behind `after`. A key outside of the range never widens it.
-fn narrowed(mut range: Range, after: Key) -> Range {
+/// Restricts a range to the keys beyond `after`, in its direction. A key outside of the range never
+/// widens it.
+fn start_after(mut range: Range, after: Key) -> Range {
     match range.direction {
         Direction::Ascending => range.low = higher(range.low, Bound::Excluded(after)),
         Direction::Descending => range.high = lower(range.high, Bound::Excluded(after)),
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_continuation_never_leaves_the_range() {
+    fn continuation_never_extends_the_range() {
         let prefix = |after: &str, reverse| {
             let bounds = Bounds {
                 prefix: Some(key("b")),
@@ -133,21 +134,24 @@ mod tests {
             };
             range(bounds)
         };
-        let whole = (Bound::Included(key("b")), Bound::Excluded(key("c")));
-        assert_eq!(prefix("b5", false), (Bound::Excluded(key("b5")), whole.1.clone()));
-        assert_eq!(prefix("b5", true), (whole.0.clone(), Bound::Excluded(key("b5"))));
-        assert_eq!(prefix("a", false), whole);
-        assert_eq!(prefix("d", true), whole);
+        let full = (Bound::Included(key("b")), Bound::Excluded(key("c")));
+        assert_eq!(prefix("b5", false), (Bound::Excluded(key("b5")), full.1.clone()));
+        assert_eq!(prefix("b5", true), (full.0.clone(), Bound::Excluded(key("b5"))));
+        assert_eq!(prefix("a", false), full);
+        assert_eq!(prefix("d", true), full);
     }
 
     #[test]
-    fn ends_are_half_open_unless_said_otherwise() {
-        let ends = Bounds { from: Some(key("a")), to: Some(key("c")), ..Bounds::default() };
-        assert_eq!(range(ends.clone()), (Bound::Included(key("a")), Bound::Excluded(key("c"))));
-        let turned = Bounds { from_exclusive: true, to_inclusive: true, ..ends.clone() };
-        assert_eq!(range(turned), (Bound::Excluded(key("a")), Bound::Included(key("c"))));
+    fn range_is_half_open_by_default_and_its_limit_is_bounded() {
+        let half_open = Bounds { from: Some(key("a")), to: Some(key("c")), ..Bounds::default() };
+        assert_eq!(
+            range(half_open.clone()),
+            (Bound::Included(key("a")), Bound::Excluded(key("c")))
+        );
+        let flipped = Bounds { from_exclusive: true, to_inclusive: true, ..half_open.clone() };
+        assert_eq!(range(flipped), (Bound::Excluded(key("a")), Bound::Included(key("c"))));
         assert_eq!(range(Bounds::default()), (Bound::Open, Bound::Open));
-        let both = Bounds { prefix: Some(key("b")), ..ends };
+        let both = Bounds { prefix: Some(key("b")), ..half_open };
         assert_eq!(range(both.clone()), (Bound::Included(key("b")), Bound::Excluded(key("c"))));
         let narrow = Bounds { from: Some(key("b1")), to: Some(key("b2")), ..both };
         assert_eq!(range(narrow), (Bound::Included(key("b1")), Bound::Excluded(key("b2"))));

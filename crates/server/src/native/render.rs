@@ -15,9 +15,9 @@ use serde::Serialize;
 pub fn answer(shape: &NativeShape, key: &Bytes, result: &Result<Reply, Error>) -> HttpAnswer {
     match result {
         Ok(reply) => {
-            let mut answer = good(shape, key, &reply.body);
+            let mut answer = success(shape, key, &reply.body);
             answer.index = Some(reply.index.0);
-            if *shape == (NativeShape::Written { stays: true })
+            if *shape == (NativeShape::Written { row_exists: true })
                 && answer.status == StatusCode::NoContent
             {
                 answer.etag = reply.version.map(|version| version.0);
@@ -25,8 +25,8 @@ pub fn answer(shape: &NativeShape, key: &Bytes, result: &Result<Reply, Error>) -
             answer
         }
         Err(error) => match (shape, error.reason) {
-            (NativeShape::Deleted { conditional: true }, Reason::Changed | Reason::NotFound) => {
-                condition_fails()
+            (NativeShape::Deleted { has_condition: true }, Reason::Changed | Reason::NotFound) => {
+                precondition_failed()
             }
             _ => errors::answer(error),
         },
@@ -42,18 +42,18 @@ pub fn applied_at(index: LogIndex) -> HttpAnswer {
 }
 
 /// Returns the answer 412.
-pub fn condition_fails() -> HttpAnswer {
-    let words = "the row is not as the condition says; nothing was changed";
-    errors::with_status(StatusCode::PreconditionFailed, &Error::new(Reason::Changed, words))
+pub fn precondition_failed() -> HttpAnswer {
+    let text = "the condition does not hold for the row; nothing was changed";
+    errors::with_status(StatusCode::PreconditionFailed, &Error::new(Reason::Changed, text))
 }
 
-fn good(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
+fn success(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
     match (shape, body) {
         (NativeShape::Value { if_match, if_none_match }, Body::Row(row)) => {
-            value(key, row.as_ref(), if_match.as_ref(), if_none_match.as_ref())
+            value_answer(key, row.as_ref(), if_match.as_ref(), if_none_match.as_ref())
         }
         (NativeShape::Written { .. }, Body::Updated(Outcome::Swapped { written: false, .. })) => {
-            condition_fails()
+            precondition_failed()
         }
         (NativeShape::Written { .. } | NativeShape::Nothing, _) => {
             HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
@@ -65,14 +65,14 @@ fn good(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
         (NativeShape::Created, _) => HttpAnswer::new(StatusCode::Created, AnswerContent::None),
         (NativeShape::CreatedJson, body) => json(StatusCode::Created, body),
         (NativeShape::Buckets { rows_max }, Body::Buckets(buckets)) => {
-            json_answer(StatusCode::Ok, &page(buckets, *rows_max))
+            json_answer(StatusCode::Ok, &bucket_page(buckets, *rows_max))
         }
         (NativeShape::Bucket, Body::Buckets(buckets)) if buckets.len() == 1 => {
             json_answer(StatusCode::Ok, &api::BucketReply::from(&buckets[0]))
         }
         (NativeShape::Keys(range), Body::Keys(page)) => {
             let mut out = vec![b'{'];
-            key_pages::page_onto(&mut out, page, range);
+            key_pages::append_page(&mut out, page, range);
             out.push(b'}');
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(out.into()))
         }
@@ -93,22 +93,22 @@ fn not_found(key: &Bytes) -> HttpAnswer {
     errors::answer(&Error::key(Reason::NotFound, key))
 }
 
-fn value(
+fn value_answer(
     key: &Bytes,
     row: Option<&Row>,
     if_match: Option<&Tags>,
     if_none_match: Option<&Tags>,
 ) -> HttpAnswer {
     let Some(row) = row else {
-        return if if_match.is_some() { condition_fails() } else { not_found(key) };
+        return if if_match.is_some() { precondition_failed() } else { not_found(key) };
     };
-    let holds = |tags: &Tags| match tags {
+    let matches_version = |tags: &Tags| match tags {
         Tags::Any => true,
-        Tags::These(tags) => tags.contains(&Some(row.version.0)),
+        Tags::List(tags) => tags.contains(&Some(row.version.0)),
     };
-    let mut answer = if if_match.is_some_and(|tags| !holds(tags)) {
-        condition_fails()
-    } else if if_none_match.is_some_and(holds) {
+    let mut answer = if if_match.is_some_and(|tags| !matches_version(tags)) {
+        precondition_failed()
+    } else if if_none_match.is_some_and(matches_version) {
         HttpAnswer::new(StatusCode::NotModified, AnswerContent::None)
     } else {
         HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(row.value.clone()))
@@ -122,7 +122,7 @@ fn value(
 fn json(status: StatusCode, body: &Body) -> HttpAnswer {
     let mut out = Vec::with_capacity(256);
     out.push(b'{');
-    write::body_onto(&mut out, body);
+    write::append_body(&mut out, body);
     out.push(b'}');
     HttpAnswer::new(status, AnswerContent::Json(out.into()))
 }
@@ -130,12 +130,12 @@ fn json(status: StatusCode, body: &Body) -> HttpAnswer {
 /// Returns the answer with this struct as JSON.
 pub fn json_answer(status: StatusCode, value: &impl Serialize) -> HttpAnswer {
     let mut out = Vec::with_capacity(256);
-    write::json_onto(&mut out, value);
+    write::append_json(&mut out, value);
     HttpAnswer::new(status, AnswerContent::Json(out.into()))
 }
 
-/// Returns the answer with a page of buckets. A full page may have another behind it.
-fn page(buckets: &[BucketDescription], rows_max: usize) -> api::Buckets {
+/// Returns the answer with a page of buckets. A full page may be followed by another.
+fn bucket_page(buckets: &[BucketDescription], rows_max: usize) -> api::Buckets {
     let more = buckets.len() >= rows_max;
     let last = buckets.last().filter(|_| more);
     api::Buckets {

@@ -1,59 +1,60 @@
 //! Ring of available buckets: its routes, and their calls.
 
 use super::json::ring::{change, epoch};
-use super::routes::{Gives, HttpRoute, RouteName, Takes, cluster};
+use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
 use crate::http::Method;
 use base::{Error, RingCall};
 
 const RING: &str = "/v1/cluster/ring";
 const PLAN: &str = "/v1/cluster/ring/plan";
 
-pub const SEE: HttpRoute = cluster(
+pub const DESCRIBE: HttpRoute = cluster(
     (RouteName::SeeRing, Method::Get, RING),
-    (Takes::Nothing, Gives::Json("Ring")),
-    "Who owns which partition of available buckets.",
+    (RequestBody::Nothing, ResponseBody::Json("Ring")),
+    "Returns the owner of each partition of the ring.",
 );
 
 pub const CLAIM: HttpRoute = cluster(
     (RouteName::ClaimRing, Method::Put, RING),
-    (Takes::Nothing, Gives::Json("Ring")),
-    "Every member that stays takes an even part of the ring, while that holds no data.",
+    (RequestBody::Nothing, ResponseBody::Json("Ring")),
+    "Distributes the ring evenly over all members that are not leaving; only while it holds no \
+     data.",
 );
 
-pub const SEE_PLAN: HttpRoute = cluster(
+pub const DESCRIBE_PLAN: HttpRoute = cluster(
     (RouteName::SeeRingPlan, Method::Get, PLAN),
-    (Takes::Nothing, Gives::Json("RingPlan")),
-    "What the planned changes of the ring would do.",
+    (RequestBody::Nothing, ResponseBody::Json("RingPlan")),
+    "Returns the planned ring changes and their effect.",
 );
 
 pub const STAGE: HttpRoute = cluster(
     (RouteName::StageRing, Method::Post, PLAN),
-    (Takes::Json("RingChange"), Gives::Json("RingPlan")),
-    "Lays one more change of the ring down; nothing moves yet.",
+    (RequestBody::Json("RingChange"), ResponseBody::Json("RingPlan")),
+    "Adds a change to the ring plan; nothing moves until the plan is committed.",
 );
 
 pub const CLEAR: HttpRoute = cluster(
     (RouteName::ClearRingPlan, Method::Delete, PLAN),
-    (Takes::Nothing, Gives::Nothing),
-    "Discards the planned changes of the ring.",
+    (RequestBody::Nothing, ResponseBody::Nothing),
+    "Discards the planned ring changes.",
 );
 
 pub const COMMIT: HttpRoute = cluster(
     (RouteName::CommitRing, Method::Post, "/v1/cluster/ring/commit"),
-    (Takes::MaybeJson("RingEpoch"), Gives::Json("Ring")),
-    "Begins the planned changes of the ring, if it is still at this epoch.",
+    (RequestBody::MaybeJson("RingEpoch"), ResponseBody::Json("Ring")),
+    "Commits the planned ring changes, if the ring still has this epoch.",
 );
 
 pub const CANCEL: HttpRoute = cluster(
     (RouteName::CancelRing, Method::Post, "/v1/cluster/ring/cancel"),
-    (Takes::Nothing, Gives::Json("Ring")),
-    "Calls the change of the ring off that is under way: what has gone over goes back.",
+    (RequestBody::Nothing, ResponseBody::Json("Ring")),
+    "Cancels the ring change in progress; transferred partitions return to their former owners.",
 );
 
 pub const TRANSFERS: HttpRoute = cluster(
     (RouteName::SeeTransfers, Method::Get, "/v1/cluster/ring/transfers"),
-    (Takes::Nothing, Gives::Json("RingTransfers")),
-    "How far the change of the ring is, node by node.",
+    (RequestBody::Nothing, ResponseBody::Json("RingTransfers")),
+    "Returns the progress of the ring change for each node.",
 );
 
 /// Returns the call of a route of the ring.

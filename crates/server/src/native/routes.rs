@@ -84,7 +84,7 @@ pub enum RouteName {
 
 /// Audience of a route; it decides which listeners serve it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum For {
+pub enum Audience {
     /// Clients.
     Clients,
     /// Operators.
@@ -95,9 +95,9 @@ pub enum For {
     Joining,
 }
 
-/// Body that a route takes.
+/// Request body of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub enum RequestBody {
     /// No body.
     Nothing,
     /// A value as it is.
@@ -108,26 +108,26 @@ pub enum Takes {
     MaybeJson(&'static str),
 }
 
-impl Takes {
+impl RequestBody {
     /// Returns the maximum size of the body in bytes.
     pub fn bytes_max(self) -> usize {
         match self {
-            Takes::Nothing => 0,
-            Takes::Value => VALUE_BYTES_MAX,
-            Takes::Json(
+            RequestBody::Nothing => 0,
+            RequestBody::Value => VALUE_BYTES_MAX,
+            RequestBody::Json(
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
                 | "ChangedMember" | "SetPart" | "DesiredMembers" | "DesiredQuorum" | "Transfer"
                 | "RingChange",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
-            Takes::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
-            Takes::Json(_) => FRAME_BYTES_MAX,
+            RequestBody::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
+            RequestBody::Json(_) => FRAME_BYTES_MAX,
         }
     }
 }
 
-/// Body of a successful answer.
+/// Response body of a successful request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
+pub enum ResponseBody {
     /// Status 204 without a body.
     Nothing,
     /// Status 201 without a body.
@@ -154,18 +154,18 @@ pub struct HttpRoute {
     pub path: &'static str,
     /// Its query parameters.
     pub query: &'static [Parameter],
-    /// The body that it takes.
-    pub takes: Takes,
-    /// The body of its successful answer.
-    pub gives: Gives,
-    /// Error statuses beside those that every route may return.
+    /// Its request body.
+    pub request_body: RequestBody,
+    /// Its response body if the request succeeds.
+    pub response_body: ResponseBody,
+    /// Error statuses in addition to those that every route may return.
     pub errors: &'static [u16],
     /// Headers of retries and conditions that it supports.
     pub headers: Headers,
     /// Kind of operation that it is counted as.
     pub operation: OperationKind,
     /// Its audience.
-    pub audience: For,
+    pub audience: Audience,
     /// Description in one line, for the document.
     pub summary: &'static str,
 }
@@ -195,7 +195,7 @@ impl Headers {
     }
 }
 
-/// Returns a route that takes and gives no body. Struct update syntax adds what differs.
+/// Returns a route without bodies. Callers override single fields by struct update syntax.
 pub const fn route(
     name: RouteName,
     method: Method,
@@ -207,12 +207,12 @@ pub const fn route(
         method,
         path,
         query: &[],
-        takes: Takes::Nothing,
-        gives: Gives::Nothing,
+        request_body: RequestBody::Nothing,
+        response_body: ResponseBody::Nothing,
         errors: &[],
         headers: Headers::None,
         operation: OperationKind::Other,
-        audience: For::Clients,
+        audience: Audience::Clients,
         summary,
     }
 }
@@ -220,18 +220,25 @@ pub const fn route(
 /// Returns a route about the cluster's members and placement.
 pub const fn cluster(
     (name, method, path): (RouteName, Method, &'static str),
-    (takes, gives): (Takes, Gives),
+    (request_body, response_body): (RequestBody, ResponseBody),
     summary: &'static str,
 ) -> HttpRoute {
-    let errors: &[u16] = match takes {
-        Takes::Nothing => &[404, 409],
+    let errors: &[u16] = match request_body {
+        RequestBody::Nothing => &[404, 409],
         _ => &[404, 409, 413, 415],
     };
-    let (operation, audience) = (OperationKind::Directory, For::Operators);
-    HttpRoute { takes, gives, errors, operation, audience, ..route(name, method, path, summary) }
+    let (operation, audience) = (OperationKind::Directory, Audience::Operators);
+    HttpRoute {
+        request_body,
+        response_body,
+        errors,
+        operation,
+        audience,
+        ..route(name, method, path, summary)
+    }
 }
 
-/// Most segments of a path.
+/// Maximum number of segments of a path.
 const SEGMENTS_MAX: usize = 8;
 
 /// Route that matches a request, with the path segments at its parameters, in order.
@@ -241,7 +248,7 @@ pub struct FoundRoute<'a> {
     pub route: &'static HttpRoute,
     /// Values of `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}`, `{index}` or
     /// `{checkpoint}`, still percent-encoded.
-    pub named: [&'a str; 3],
+    pub path_values: [&'a str; 3],
 }
 
 /// Result of a look-up.
@@ -251,7 +258,7 @@ pub enum Lookup<'a> {
     /// The path exists, for these methods.
     OtherMethods(Vec<&'static str>),
     /// No route has this path.
-    Nowhere,
+    UnknownPath,
 }
 
 /// Finds the route of a method and path.
@@ -260,7 +267,7 @@ pub fn find(method: Method, path: &str) -> Lookup<'_> {
     let mut count = 0;
     for segment in path.split('/').skip(1) {
         if count == SEGMENTS_MAX {
-            return Lookup::Nowhere;
+            return Lookup::UnknownPath;
         }
         segments[count] = segment;
         count += 1;
@@ -268,28 +275,28 @@ pub fn find(method: Method, path: &str) -> Lookup<'_> {
     let segments = &segments[..count];
     let mut methods = Vec::new();
     for route in &ROUTES {
-        if let Some(named) = fits(route.path, segments) {
+        if let Some(path_values) = match_path(route.path, segments) {
             if route.method == method {
-                return Lookup::Found(FoundRoute { route, named });
+                return Lookup::Found(FoundRoute { route, path_values });
             }
-            methods.push(route.method.word());
+            methods.push(route.method.name());
         }
     }
-    if methods.is_empty() { Lookup::Nowhere } else { Lookup::OtherMethods(methods) }
+    if methods.is_empty() { Lookup::UnknownPath } else { Lookup::OtherMethods(methods) }
 }
 
-fn fits<'a>(pattern: &str, segments: &[&'a str]) -> Option<[&'a str; 3]> {
-    let mut named = [""; 3];
-    let mut names = 0;
+fn match_path<'a>(pattern: &str, segments: &[&'a str]) -> Option<[&'a str; 3]> {
+    let mut path_values = [""; 3];
+    let mut count = 0;
     let mut rest = segments.iter();
     for part in pattern.split('/').skip(1) {
         let segment = rest.next()?;
         if part.starts_with('{') {
-            named[names] = segment;
-            names += 1;
+            path_values[count] = segment;
+            count += 1;
         } else if part != *segment {
             return None;
         }
     }
-    rest.next().is_none().then_some(named)
+    rest.next().is_none().then_some(path_values)
 }

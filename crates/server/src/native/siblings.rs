@@ -3,7 +3,7 @@
 
 use super::errors::malformed;
 use super::parameters::Parameter;
-use super::routes::{Gives, HttpRoute, RouteName, Takes, route};
+use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, route};
 use super::target::RequestTarget;
 use super::translate::NativeShape;
 use crate::counters::OperationKind;
@@ -17,66 +17,67 @@ const SIBLINGS: &str = "/v1/buckets/{type}/{bucket}/siblings/{key}";
 const DATATYPE: &str = "/v1/buckets/{type}/{bucket}/datatypes/{key}";
 
 pub const FETCH: HttpRoute = HttpRoute {
-    gives: Gives::Json("Siblings"),
+    response_body: ResponseBody::Json("Siblings"),
     errors: &[404, 413],
     operation: OperationKind::Get,
     ..route(
         RouteName::FetchSiblings,
         Method::Get,
         SIBLINGS,
-        "All values of a key of an available bucket, with the context that has seen them.",
+        "Returns all siblings of a key in an available bucket, with their causal context.",
     )
 };
 
 pub const STORE: HttpRoute = HttpRoute {
     query: &[Parameter::Context],
-    takes: Takes::Value,
-    gives: Gives::Json("Stored"),
+    request_body: RequestBody::Value,
+    response_body: ResponseBody::Json("Stored"),
     errors: &[404, 409, 411, 413],
     operation: OperationKind::Put,
     ..route(
         RouteName::StoreSibling,
         Method::Put,
         SIBLINGS,
-        "Writes a value instead of those that the context has seen; without one beside them.",
+        "Writes a value that replaces the siblings covered by the context; without a context it \
+         adds a sibling.",
     )
 };
 
 pub const REMOVE: HttpRoute = HttpRoute {
     query: &[Parameter::Context],
-    gives: Gives::Json("Stored"),
+    response_body: ResponseBody::Json("Stored"),
     errors: &[404, 409, 413],
     operation: OperationKind::Delete,
     ..route(
         RouteName::RemoveSiblings,
         Method::Delete,
         SIBLINGS,
-        "Deletes the values that the context has seen; without one, all that are there.",
+        "Deletes the siblings covered by the context; without a context, all siblings.",
     )
 };
 
-pub const LOOK: HttpRoute = HttpRoute {
-    gives: Gives::Json("Typed"),
+pub const FETCH_TYPE: HttpRoute = HttpRoute {
+    response_body: ResponseBody::Json("Typed"),
     errors: &[404, 409, 413],
     operation: OperationKind::Get,
     ..route(
         RouteName::FetchType,
         Method::Get,
         DATATYPE,
-        "The data type under a key of a bucket that holds such.",
+        "Returns the data type stored under a key.",
     )
 };
 
-pub const CHANGE: HttpRoute = HttpRoute {
-    takes: Takes::Json("TypeOperation"),
-    gives: Gives::Json("Typed"),
+pub const CHANGE_TYPE: HttpRoute = HttpRoute {
+    request_body: RequestBody::Json("TypeOperation"),
+    response_body: ResponseBody::Json("Typed"),
     errors: &[404, 409, 413, 415],
     operation: OperationKind::Update,
     ..route(
         RouteName::ChangeType,
         Method::Post,
         DATATYPE,
-        "Changes a data type; what it removes is what its context has seen.",
+        "Updates a data type; removals apply only to elements covered by the context.",
     )
 };
 
@@ -87,7 +88,7 @@ pub const RESET: HttpRoute = HttpRoute {
         RouteName::ResetBucket,
         Method::Delete,
         "/v1/buckets/{type}/{bucket}/properties",
-        "An available bucket has its type's properties again.",
+        "Resets the properties of an available bucket to those of its type.",
     )
 };
 

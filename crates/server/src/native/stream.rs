@@ -1,6 +1,6 @@
 //! Streams of a range as JSON lines: page by page, as fast as the client reads, in bounded memory.
 
-use super::connection::{NativeConnection, Stop};
+use super::connection::{ConnectionEnd, NativeConnection};
 use super::errors;
 use super::json::write;
 use super::output::{self, AnswerOrigin};
@@ -18,71 +18,75 @@ const PAGE_ROWS: usize = 4_096;
 /// Memory reserved for a page and its JSON in bytes.
 const RESERVED_BYTES: usize = 3 * PAGE_BYTES;
 
-/// Sends all rows of the range. An error on the way becomes the last line, and the body then lacks
-/// its proper end.
+/// Sends all rows of the range. An error after the first page becomes the last line, and the body
+/// then lacks its final chunk.
 pub async fn rows(
-    conversation: &mut NativeConnection,
+    connection: &mut NativeConnection,
     request: Request,
     mut range: Range,
-    asked: AnswerOrigin,
-) -> Result<(), Stop> {
-    let shared = conversation.shared.clone();
+    origin: AnswerOrigin,
+) -> Result<(), ConnectionEnd> {
+    let shared = connection.shared.clone();
     let _reserved = match shared.reserve(RESERVED_BYTES) {
         Some(reserved) => reserved,
         None => {
-            let error = Error::new(Reason::Overloaded, "too many ranges are being read");
+            let error = Error::new(
+                Reason::Overloaded,
+                "too many ranges are being streamed: try again later",
+            );
             let verdict = Verdict::Failed(error.kind());
-            conversation.output.push(&shared, errors::answer(&error), asked, verdict);
+            connection.output.push(&shared, errors::answer(&error), origin, verdict);
             return Ok(());
         }
     };
     range.bytes_max = Some(PAGE_BYTES);
     range.rows_max = Some(PAGE_ROWS);
-    // Settle earlier requests first: the rows must include their updates.
-    conversation.say().await?;
-    let manner = asked.manner;
+    // Wait for earlier requests first: the rows must include their updates.
+    connection.flush().await?;
+    let encode_options = origin.encode_options;
     let mut out = Vec::new();
-    let mut has_begun = false;
+    let mut head_is_written = false;
     loop {
         let reply = shared.node.handle(page_request(&request, &range)).await;
         let page = match reply {
             Ok(base::Reply { index, body: Body::Page(page), .. }) => {
-                if !has_begun {
+                if !head_is_written {
                     let mut answer = HttpAnswer::new(StatusCode::Ok, AnswerContent::JsonLines);
                     answer.index = Some(index.0);
-                    answer.master = shared.node.other_master(&request.bucket);
+                    answer.master = shared.node.remote_master(&request.bucket);
                     let now_ms = shared.clock.unix_ms();
-                    answer.encode_head(&mut out, manner, DateCache::new(now_ms).at(now_ms));
-                    has_begun = true;
+                    let mut date = DateCache::new(now_ms);
+                    answer.encode_head(&mut out, encode_options, date.format_at(now_ms));
+                    head_is_written = true;
                 }
                 page
             }
             Ok(_) => unreachable!("a range is answered with a page"),
-            Err(error) if !has_begun => {
+            Err(error) if !head_is_written => {
                 let verdict = Verdict::Failed(error.kind());
-                conversation.output.push(&shared, errors::answer(&error), asked, verdict);
+                connection.output.push(&shared, errors::answer(&error), origin, verdict);
                 return Ok(());
             }
-            Err(error) => return broken(conversation, &error, asked).await,
+            Err(error) => return write_error(connection, &error, origin).await,
         };
         let last = page.entries.last().filter(|_| page.more).map(|entry| entry.key.clone());
-        if !manner.head_only {
-            lines_onto(&mut out, &page, manner.is_http_10);
+        if !encode_options.head_only {
+            append_lines(&mut out, &page, encode_options.is_http_10);
         }
         drop(page);
         let Some(last) = last else { break };
-        output::write(&mut conversation.stream, &out).await?;
+        output::write(&mut connection.stream, &out).await?;
         out.clear();
         range = range.after(last);
     }
-    if !manner.is_http_10 && !manner.head_only {
+    if !encode_options.is_http_10 && !encode_options.head_only {
         out.extend_from_slice(b"0\r\n\r\n");
     }
-    output::write(&mut conversation.stream, &out).await?;
-    let took = asked.since.elapsed();
-    shared.counters.observe(ClientProtocol::Http, asked.operation, Verdict::Fine, took);
+    output::write(&mut connection.stream, &out).await?;
+    let elapsed = origin.parsed_at.elapsed();
+    shared.counters.observe(ClientProtocol::Http, origin.operation, Verdict::Success, elapsed);
     // Without chunks only the end of the connection marks the end of the lines.
-    if manner.is_http_10 { Err(Stop::Dead) } else { Ok(()) }
+    if encode_options.is_http_10 { Err(ConnectionEnd::Disconnected) } else { Ok(()) }
 }
 
 fn page_request(request: &Request, range: &Range) -> Request {
@@ -94,13 +98,13 @@ fn page_request(request: &Request, range: &Range) -> Request {
 }
 
 /// Appends a page as lines, in one chunk.
-fn lines_onto(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
+fn append_lines(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
     if page.entries.is_empty() {
         return;
     }
     let mut lines = Vec::new();
     for entry in &page.entries {
-        write::entry_onto(&mut lines, entry);
+        write::append_entry(&mut lines, entry);
         lines.push(b'\n');
     }
     if is_http_10 {
@@ -113,25 +117,25 @@ fn lines_onto(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
     out.extend_from_slice(b"\r\n");
 }
 
-async fn broken(
-    conversation: &mut NativeConnection,
+async fn write_error(
+    connection: &mut NativeConnection,
     error: &Error,
-    asked: AnswerOrigin,
-) -> Result<(), Stop> {
+    origin: AnswerOrigin,
+) -> Result<(), ConnectionEnd> {
     let mut line = vec![b'{'];
-    errors::error_onto(&mut line, error);
+    errors::append_error(&mut line, error);
     line.extend_from_slice(b"}\n");
     let mut out = Vec::new();
-    if asked.manner.is_http_10 {
+    if origin.encode_options.is_http_10 {
         out = line;
     } else {
         let _ = write!(out, "{:x}\r\n", line.len());
         out.append(&mut line);
         out.extend_from_slice(b"\r\n");
     }
-    output::write(&mut conversation.stream, &out).await?;
-    let took = asked.since.elapsed();
+    output::write(&mut connection.stream, &out).await?;
+    let elapsed = origin.parsed_at.elapsed();
     let verdict = Verdict::Failed(error.kind());
-    conversation.shared.counters.observe(ClientProtocol::Http, asked.operation, verdict, took);
-    Err(Stop::Dead)
+    connection.shared.counters.observe(ClientProtocol::Http, origin.operation, verdict, elapsed);
+    Err(ConnectionEnd::Disconnected)
 }

@@ -2,7 +2,9 @@
 
 use super::parameters::Parameter::{self, *};
 use super::ring;
-use super::routes::{For, Gives, Headers, HttpRoute, RouteName as Name, Takes, cluster, route};
+use super::routes::{
+    Audience, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster, route,
+};
 use super::{admission, checkpoints, emptying, key_pages, moves, siblings};
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
@@ -21,37 +23,37 @@ const STREAM: &[Parameter] =
 pub const ROUTES: [HttpRoute; 70] = [
     HttpRoute {
         query: &[Consistency],
-        gives: Gives::Value,
+        response_body: ResponseBody::Value,
         errors: &[304, 404, 412, 413],
         headers: Headers::Conditions,
         operation: Operation::Get,
-        ..route(Name::GetKey, Method::Get, KEY, "The value of a key; its version is the ETag.")
+        ..route(Name::GetKey, Method::Get, KEY, "Returns a key's value; its version is the ETag.")
     },
     HttpRoute {
         query: &[Ttl],
-        takes: Takes::Value,
+        request_body: RequestBody::Value,
         errors: &[404, 409, 411, 412, 413],
         headers: Headers::Both,
         operation: Operation::Put,
-        ..route(Name::PutKey, Method::Put, KEY, "Writes a value, if the conditions hold.")
+        ..route(Name::PutKey, Method::Put, KEY, "Writes a key's value if the conditions hold.")
     },
     HttpRoute {
         errors: &[404, 409, 412, 413],
         headers: Headers::Both,
         operation: Operation::Delete,
-        ..route(Name::DeleteKey, Method::Delete, KEY, "Deletes a key, if the conditions hold.")
+        ..route(Name::DeleteKey, Method::Delete, KEY, "Deletes a key if the conditions hold.")
     },
     HttpRoute {
         query: &[Consistency],
-        gives: Gives::Value,
+        response_body: ResponseBody::Value,
         errors: &[304, 404, 412, 413],
         headers: Headers::Conditions,
         operation: Operation::Get,
-        ..route(Name::HeadKey, Method::Head, KEY, "Whether a key exists, its version and size.")
+        ..route(Name::HeadKey, Method::Head, KEY, "Returns the version and size of a key's value.")
     },
     HttpRoute {
-        takes: Takes::Json("Sequence"),
-        gives: Gives::Json("Updated"),
+        request_body: RequestBody::Json("Sequence"),
+        response_body: ResponseBody::Json("Updated"),
         errors: &[404, 409, 413, 415],
         headers: Headers::Retry,
         operation: Operation::Sequence,
@@ -59,12 +61,12 @@ pub const ROUTES: [HttpRoute; 70] = [
             Name::Sequence,
             Method::Post,
             "/v1/buckets/{type}/{bucket}/sequence",
-            "Updates that hold together or not at all; later steps see earlier ones.",
+            "Applies updates and assertions in order, by default atomically.",
         )
     },
     HttpRoute {
-        takes: Takes::Json("Update"),
-        gives: Gives::Json("Updated"),
+        request_body: RequestBody::Json("Update"),
+        response_body: ResponseBody::Json("Updated"),
         errors: &[404, 409, 413, 415],
         headers: Headers::Retry,
         operation: Operation::Update,
@@ -72,74 +74,74 @@ pub const ROUTES: [HttpRoute; 70] = [
             Name::Update,
             Method::Post,
             "/v1/buckets/{type}/{bucket}/update",
-            "One update of any kind.",
+            "Applies one update of any kind.",
         )
     },
     HttpRoute {
         query: &[Consistency],
-        takes: Takes::Json("MultiGet"),
-        gives: Gives::Json("Rows"),
+        request_body: RequestBody::Json("MultiGet"),
+        response_body: ResponseBody::Json("Rows"),
         errors: &[404, 413, 415],
         operation: Operation::MultiGet,
         ..route(
             Name::MultiGet,
             Method::Post,
             "/v1/buckets/{type}/{bucket}/multi_get",
-            "The rows of many keys, in their order.",
+            "Returns the rows of many keys, in the order of the keys.",
         )
     },
     HttpRoute {
         query: &[Consistency],
-        takes: Takes::Json("Read"),
-        gives: Gives::Json("ReadReply"),
+        request_body: RequestBody::Json("Read"),
+        response_body: ResponseBody::Json("ReadReply"),
         errors: &[404, 409, 413, 415],
         operation: Operation::MultiGet,
         ..route(
             Name::Read,
             Method::Post,
             "/v1/buckets/{type}/{bucket}/read",
-            "One read of any kind.",
+            "Executes one read of any kind.",
         )
     },
     HttpRoute {
         query: RANGE,
-        gives: Gives::Json("Page"),
+        response_body: ResponseBody::Json("Page"),
         errors: &[404, 413],
         operation: Operation::Range,
         ..route(
             Name::Range,
             Method::Get,
             "/v1/buckets/{type}/{bucket}/range",
-            "A page of rows in key order.",
+            "Returns a page of rows in key order.",
         )
     },
     HttpRoute {
         query: STREAM,
-        gives: Gives::JsonLines("Entry"),
+        response_body: ResponseBody::JsonLines("Entry"),
         errors: &[404, 413],
         operation: Operation::Range,
         ..route(
             Name::Stream,
             Method::Get,
             "/v1/buckets/{type}/{bucket}/stream",
-            "All rows of a range, one JSON object a line, as fast as the client takes them.",
+            "Streams all rows of a range, one JSON object per line, with back-pressure.",
         )
     },
     HttpRoute {
         query: &[Consistency],
-        gives: Gives::Json("Count"),
+        response_body: ResponseBody::Json("Count"),
         errors: &[404],
         operation: Operation::Count,
         ..route(
             Name::Count,
             Method::Get,
             "/v1/buckets/{type}/{bucket}/count",
-            "How many keys the bucket holds, by counting them.",
+            "Counts the keys of a bucket by a scan.",
         )
     },
     HttpRoute {
-        takes: Takes::Json("Prefix"),
-        gives: Gives::Json("Updated"),
+        request_body: RequestBody::Json("Prefix"),
+        response_body: ResponseBody::Json("Updated"),
         errors: &[404, 413, 415],
         headers: Headers::Retry,
         operation: Operation::Delete,
@@ -157,71 +159,71 @@ pub const ROUTES: [HttpRoute; 70] = [
             Name::ClearBucket,
             Method::Post,
             "/v1/buckets/{type}/{bucket}/clear",
-            "Empties a bucket of any size at once.",
+            "Deletes all keys of a bucket of any size in one step.",
         )
     },
     emptying::ROUTE,
     moves::BEGIN,
-    moves::SEE,
+    moves::DESCRIBE,
     moves::CANCEL,
     key_pages::LIST,
     siblings::FETCH,
     siblings::STORE,
     siblings::REMOVE,
-    siblings::LOOK,
-    siblings::CHANGE,
+    siblings::FETCH_TYPE,
+    siblings::CHANGE_TYPE,
     siblings::RESET,
     HttpRoute {
         query: &[AfterBucket, LimitBuckets],
-        gives: Gives::Json("Buckets"),
+        response_body: ResponseBody::Json("Buckets"),
         operation: Operation::Directory,
-        ..route(Name::ListBuckets, Method::Get, "/v1/buckets", "A page of buckets.")
+        ..route(Name::ListBuckets, Method::Get, "/v1/buckets", "Lists a page of buckets.")
     },
     HttpRoute {
-        takes: Takes::MaybeJson("NewBucket"),
-        gives: Gives::Created,
+        request_body: RequestBody::MaybeJson("NewBucket"),
+        response_body: ResponseBody::Created,
         errors: &[404, 409, 413, 415],
         operation: Operation::Directory,
-        ..route(Name::CreateBucket, Method::Put, BUCKET, "Makes a bucket of its type.")
+        ..route(Name::CreateBucket, Method::Put, BUCKET, "Creates a bucket.")
     },
     HttpRoute {
-        gives: Gives::Json("BucketReply"),
+        response_body: ResponseBody::Json("BucketReply"),
         errors: &[404],
         operation: Operation::Directory,
-        ..route(Name::DescribeBucket, Method::Get, BUCKET, "A bucket and its properties.")
+        ..route(Name::DescribeBucket, Method::Get, BUCKET, "Returns a bucket and its properties.")
     },
     HttpRoute {
-        takes: Takes::Json("Properties"),
+        request_body: RequestBody::Json("Properties"),
         errors: &[404, 409, 413, 415],
         operation: Operation::Directory,
-        ..route(Name::AlterBucket, Method::Patch, BUCKET, "Changes properties of a bucket.")
+        ..route(Name::AlterBucket, Method::Patch, BUCKET, "Updates properties of a bucket.")
     },
     HttpRoute {
         errors: &[404],
         operation: Operation::Directory,
-        ..route(Name::DropBucket, Method::Delete, BUCKET, "Drops a bucket and all that is in it.")
+        ..route(Name::DropBucket, Method::Delete, BUCKET, "Drops a bucket and all its data.")
     },
     HttpRoute {
-        gives: Gives::Json("Types"),
+        response_body: ResponseBody::Json("Types"),
         operation: Operation::Directory,
-        ..route(Name::ListTypes, Method::Get, "/v1/types", "All bucket types.")
+        ..route(Name::ListTypes, Method::Get, "/v1/types", "Lists all bucket types.")
     },
     HttpRoute {
-        takes: Takes::MaybeJson("Properties"),
-        gives: Gives::Created,
+        request_body: RequestBody::MaybeJson("Properties"),
+        response_body: ResponseBody::Created,
         errors: &[409, 413, 415],
         operation: Operation::Directory,
-        ..route(Name::CreateType, Method::Put, TYPE, "Makes a bucket type.")
+        ..route(Name::CreateType, Method::Put, TYPE, "Creates a bucket type.")
     },
     HttpRoute {
-        takes: Takes::Json("Properties"),
+        request_body: RequestBody::Json("Properties"),
         errors: &[404, 409, 413, 415],
         operation: Operation::Directory,
         ..route(
             Name::AlterType,
             Method::Patch,
             TYPE,
-            "Changes a bucket type; buckets made before keep their properties.",
+            "Updates properties of a bucket type; existing buckets keep their properties.",
         )
     },
     HttpRoute {
@@ -230,71 +232,71 @@ pub const ROUTES: [HttpRoute; 70] = [
         ..route(Name::DropType, Method::Delete, TYPE, "Drops a bucket type that has no buckets.")
     },
     HttpRoute {
-        audience: For::Everyone,
+        audience: Audience::Everyone,
         ..cluster(
             (Name::Cluster, Method::Get, "/v1/cluster"),
-            (Takes::Nothing, Gives::Json("Cluster")),
-            "Members, their connections and their groups, as this node sees them.",
+            (RequestBody::Nothing, ResponseBody::Json("Cluster")),
+            "Returns members, their connections and their groups, as this node sees them.",
         )
     },
     cluster(
         (Name::Transfer, Method::Post, "/v1/cluster/groups/{group}/transfer"),
-        (Takes::Json("Transfer"), Gives::Nothing),
-        "Makes another voter master; its master is asked to, whichever node hears it.",
+        (RequestBody::Json("Transfer"), ResponseBody::Nothing),
+        "Transfers a group's mastership to another voter. Any node forwards it to the master.",
     ),
     cluster(
         (Name::Verify, Method::Post, "/v1/cluster/groups/{group}/verify"),
-        (Takes::Nothing, Gives::Json("Pass")),
-        "Has a group's replicas compared by its master, whichever node hears it; the group's \
-         `comparison` tells more.",
+        (RequestBody::Nothing, ResponseBody::Json("Pass")),
+        "Compares the replicas of a group; any node forwards the request to the master. The \
+         group's `comparison` has the progress and result.",
     ),
     HttpRoute {
-        audience: For::Everyone,
+        audience: Audience::Everyone,
         ..cluster(
             (Name::ListMembers, Method::Get, MEMBERS),
-            (Takes::Nothing, Gives::Json("Members")),
-            "Members of the cluster, and who is wanted in each group.",
+            (RequestBody::Nothing, ResponseBody::Json("Members")),
+            "Lists the members of the cluster and the placement of each group.",
         )
     },
     admission::DECIDED_VALUE,
     admission::ADD_MEMBER,
     cluster(
         (Name::UpdateMember, Method::Patch, MEMBERS),
-        (Takes::Json("ChangedMember"), Gives::Nothing),
-        "A member's name or addresses are others now.",
+        (RequestBody::Json("ChangedMember"), ResponseBody::Nothing),
+        "Updates the name or addresses of a member.",
     ),
     cluster(
         (Name::RemoveMember, Method::Delete, MEMBER),
-        (Takes::Nothing, Gives::Nothing),
-        "A member leaves its groups, and then the cluster.",
+        (RequestBody::Nothing, ResponseBody::Nothing),
+        "Removes a member from its groups, then from the cluster.",
     ),
     admission::REPLACE_MEMBER,
-    admission::MAKE,
+    admission::CREATE,
     admission::REVOKE,
-    admission::MAKE_SECRET,
+    admission::CREATE_SECRET,
     cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
-        (Takes::Json("SetPart"), Gives::Nothing),
-        "Gives a member a part, or none, in one group or in all.",
+        (RequestBody::Json("SetPart"), ResponseBody::Nothing),
+        "Sets a member's part (voter, learner, witness or none) in one group or in all groups.",
     ),
     cluster(
         (Name::PlaceGroup, Method::Put, "/v1/cluster/groups/{group}"),
-        (Takes::Json("DesiredMembers"), Gives::Nothing),
-        "Says who is wanted in a group.",
+        (RequestBody::Json("DesiredMembers"), ResponseBody::Nothing),
+        "Sets the desired members of a group.",
     ),
     cluster(
         (Name::SetQuorum, Method::Put, "/v1/cluster/groups/{group}/quorum"),
-        (Takes::Json("DesiredQuorum"), Gives::Nothing),
-        "Says how many voters save a value before it is decided; null: a majority.",
+        (RequestBody::Json("DesiredQuorum"), ResponseBody::Nothing),
+        "Sets the write quorum of a group: voters that must save an entry; null: a majority.",
     ),
     cluster(
         (Name::CreateGroup, Method::Post, "/v1/cluster/groups"),
-        (Takes::MaybeJson("NewGroup"), Gives::CreatedJson("Group")),
-        "Makes a group on members that are named, or on those that are in the fewest.",
+        (RequestBody::MaybeJson("NewGroup"), ResponseBody::CreatedJson("Group")),
+        "Creates a group on the named members, or on those with the fewest groups.",
     ),
-    ring::SEE,
+    ring::DESCRIBE,
     ring::CLAIM,
-    ring::SEE_PLAN,
+    ring::DESCRIBE_PLAN,
     ring::STAGE,
     ring::CLEAR,
     ring::COMMIT,
@@ -302,18 +304,18 @@ pub const ROUTES: [HttpRoute; 70] = [
     ring::TRANSFERS,
     cluster(
         (Name::DropGroup, Method::Delete, "/v1/cluster/groups/{group}"),
-        (Takes::Nothing, Gives::Nothing),
-        "A group without buckets ends; its number is never given again.",
+        (RequestBody::Nothing, ResponseBody::Nothing),
+        "Deletes a group without buckets; its number is never reused.",
     ),
     HttpRoute {
-        gives: Gives::CreatedJson("Session"),
+        response_body: ResponseBody::CreatedJson("Session"),
         errors: &[404],
         operation: Operation::Session,
         ..route(
             Name::OpenSession,
             Method::Post,
             "/v1/sessions/{type}/{bucket}",
-            "Opens a session, so that retried updates apply once.",
+            "Opens a session, in which a retried update is applied only once.",
         )
     },
     HttpRoute {
@@ -327,72 +329,72 @@ pub const ROUTES: [HttpRoute; 70] = [
         )
     },
     HttpRoute {
-        takes: Takes::Json("Target"),
-        gives: Gives::Json("Checkpoint"),
+        request_body: RequestBody::Json("Target"),
+        response_body: ResponseBody::Json("Checkpoint"),
         errors: &[409, 413, 415],
         operation: Operation::Admin,
-        audience: For::Operators,
+        audience: Audience::Operators,
         ..route(
             Name::Checkpoint,
             Method::Post,
             "/v1/admin/checkpoint",
-            "Copies all data, as of now, into the folder `checkpoints` of the data directory.",
+            "Creates a checkpoint of all data in the folder `checkpoints` of the data directory.",
         )
     },
     checkpoints::LIST,
     checkpoints::REMOVE,
     HttpRoute {
-        gives: Gives::Json("LogLevels"),
+        response_body: ResponseBody::Json("LogLevels"),
         operation: Operation::Admin,
-        audience: For::Operators,
+        audience: Audience::Operators,
         ..route(
             Name::GetLogLevels,
             Method::Get,
             "/v1/admin/log-levels",
-            "How much the log says, by section.",
+            "Returns the log level of each section.",
         )
     },
     HttpRoute {
-        takes: Takes::Json("LogLevels"),
-        gives: Gives::Json("LogLevels"),
+        request_body: RequestBody::Json("LogLevels"),
+        response_body: ResponseBody::Json("LogLevels"),
         errors: &[413, 415],
         operation: Operation::Admin,
-        audience: For::Operators,
+        audience: Audience::Operators,
         ..route(
             Name::PutLogLevels,
             Method::Put,
             "/v1/admin/log-levels",
-            "Changes how much the log says, until the next start.",
+            "Sets log levels by section, until the next start.",
         )
     },
     HttpRoute {
-        gives: Gives::Json("Status"),
+        response_body: ResponseBody::Json("Status"),
         operation: Operation::Admin,
-        audience: For::Operators,
-        ..route(Name::Status, Method::Get, "/status", "Everything a health check needs.")
+        audience: Audience::Operators,
+        ..route(Name::Status, Method::Get, "/status", "Returns this node's health and statistics.")
     },
     HttpRoute {
-        gives: Gives::Text("text/plain; version=0.0.4; charset=utf-8"),
+        response_body: ResponseBody::Text("text/plain; version=0.0.4; charset=utf-8"),
         operation: Operation::Admin,
-        audience: For::Operators,
-        ..route(Name::Metrics, Method::Get, "/metrics", "All metrics in Prometheus' text form.")
+        audience: Audience::Operators,
+        ..route(Name::Metrics, Method::Get, "/metrics", "Returns all metrics in Prometheus format.")
     },
     HttpRoute {
-        gives: Gives::Text("text/plain; charset=utf-8"),
+        response_body: ResponseBody::Text("text/plain; charset=utf-8"),
         operation: Operation::Admin,
-        audience: For::Everyone,
-        ..route(Name::Live, Method::Get, "/live", "The process answers.")
+        audience: Audience::Everyone,
+        ..route(Name::Live, Method::Get, "/live", "Liveness check: 200 while the process responds.")
     },
     HttpRoute {
-        gives: Gives::Text("text/plain; charset=utf-8"),
+        response_body: ResponseBody::Text("text/plain; charset=utf-8"),
         operation: Operation::Admin,
-        audience: For::Everyone,
-        ..route(Name::Ready, Method::Get, "/ready", "The node takes writes; 503 while it does not.")
+        audience: Audience::Everyone,
+        ..route(Name::Ready, Method::Get, "/ready", "Readiness check: 200 if it serves requests.")
     },
     HttpRoute {
-        gives: Gives::Text("application/json"),
+        response_body: ResponseBody::Text("application/json"),
         operation: Operation::Admin,
-        audience: For::Everyone,
-        ..route(Name::OpenApi, Method::Get, "/openapi.json", "This description.")
+        audience: Audience::Everyone,
+        ..route(Name::OpenApi, Method::Get, "/openapi.json", "Returns this OpenAPI document.")
     },
 ];

@@ -3,11 +3,11 @@
 use super::admission;
 use super::errors::{self, malformed};
 use super::parameters::Query;
-use super::routes::{self, For, FoundRoute, HttpRoute, Lookup, Takes};
+use super::routes::{self, Audience, FoundRoute, HttpRoute, Lookup, RequestBody};
 use crate::access_control::AccessControl;
 use crate::connection::ListenerKind;
-use crate::http::percent::{Plus, decode};
-use crate::http::{BodyFraming, Head, Method, Refused, StatusCode, head};
+use crate::http::percent::{PlusMeaning, decode};
+use crate::http::{BodyFraming, Head, Method, RequestRefusal, StatusCode, head};
 use base::cluster::check_member_name;
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketName, Error, GroupId, Key, LogIndex, Reason, RetryId, SessionId, TokenDigest};
@@ -41,7 +41,7 @@ pub struct RequestTarget {
     /// Retry identity, if the request has one.
     pub retry: Option<RetryId>,
     /// Digest of the join token, if the request needs one.
-    pub shown: Option<TokenDigest>,
+    pub token_digest: Option<TokenDigest>,
 }
 
 impl std::fmt::Debug for HttpRoute {
@@ -55,8 +55,8 @@ impl std::fmt::Debug for HttpRoute {
 pub enum Tags {
     /// `*`: any version.
     Any,
-    /// A list of versions. `None` is a tag that no answer ever had.
-    These(Vec<Option<u64>>),
+    /// A list of versions. `None` is a tag that no answer ever contained.
+    List(Vec<Option<u64>>),
 }
 
 /// Refusal of a request before it reaches the node.
@@ -76,40 +76,42 @@ impl From<Error> for HttpRefusal {
     }
 }
 
-impl From<Refused> for HttpRefusal {
-    fn from(refused: Refused) -> HttpRefusal {
+impl From<RequestRefusal> for HttpRefusal {
+    fn from(refused: RequestRefusal) -> HttpRefusal {
         let (status, error) = errors::refusal(&refused);
         HttpRefusal { status, error, allow: None }
     }
 }
 
 fn refusal(status: StatusCode, detail: &'static str) -> HttpRefusal {
-    Refused { status, detail }.into()
+    RequestRefusal { status, detail }.into()
 }
 
-/// Parses a head. `last` is the bucket of the connection's previous request, usually the same.
-pub fn read(
+/// Parses a head. `previous_bucket` is the bucket of the connection's previous request, usually the
+/// same.
+pub fn parse(
     head: &Head<'_>,
-    guard: &AccessControl,
+    access_control: &AccessControl,
     kind: ListenerKind,
-    last: &mut BucketName,
+    previous_bucket: &mut BucketName,
 ) -> Result<RequestTarget, HttpRefusal> {
-    if !guard.knows_host(head.host) {
-        let words = "this server is not known under the name in `host`; the setting \
-                     `allowed_hosts` lists its names";
-        return Err(refusal(StatusCode::Misdirected, words));
+    if !access_control.allows_host(head.host) {
+        let text = "the name in `host` is not allowed: add it to the setting `allowed_hosts`";
+        return Err(refusal(StatusCode::Misdirected, text));
     }
     let is_safe = matches!(head.method, Method::Get | Method::Head);
-    if !is_safe && head.origin.is_some_and(|origin| !guard.trusts_origin(origin, head.host)) {
-        return Err(refusal(StatusCode::Forbidden, "pages of other origins may not write here"));
+    if !is_safe
+        && head.origin.is_some_and(|origin| !access_control.allows_origin(origin, head.host))
+    {
+        return Err(refusal(StatusCode::Forbidden, "cross-origin writes are not allowed"));
     }
-    let FoundRoute { route, named } = found(head)?;
-    let shown = check_audience(route.audience, kind, head)?;
-    check_body(route.takes, head)?;
-    let query = Query::read(head.query, route.query)?;
+    let FoundRoute { route, path_values } = find_route(head)?;
+    let token_digest = check_audience(route.audience, kind, head)?;
+    check_body(route.request_body, head)?;
+    let query = Query::parse(head.query, route.query)?;
     let mut target = RequestTarget {
         route,
-        bucket: last.clone(),
+        bucket: previous_bucket.clone(),
         key: Key::new(),
         session: SessionId(0),
         member: String::new(),
@@ -120,32 +122,32 @@ pub fn read(
         if_match: None,
         if_none_match: None,
         retry: None,
-        shown,
+        token_digest,
     };
-    target.take_names(named)?;
-    *last = target.bucket.clone();
+    target.set_path_values(path_values)?;
+    *previous_bucket = target.bucket.clone();
     if route.headers.has_conditions() {
-        target.if_match = head.if_match.map(tags).transpose()?;
-        target.if_none_match = head.if_none_match.map(tags).transpose()?;
+        target.if_match = head.if_match.map(parse_tags).transpose()?;
+        target.if_none_match = head.if_none_match.map(parse_tags).transpose()?;
     }
-    target.retry = retry(head)?;
+    target.retry = parse_retry(head)?;
     if target.retry.is_some() && !route.headers.has_retry() {
-        return Err(malformed("x-credenza-session means something to updates alone").into());
+        return Err(malformed("x-credenza-session is allowed only for updates").into());
     }
     Ok(target)
 }
 
-fn found<'a>(head: &Head<'a>) -> Result<FoundRoute<'a>, HttpRefusal> {
+fn find_route<'a>(head: &Head<'a>) -> Result<FoundRoute<'a>, HttpRefusal> {
     match routes::find(head.method, head.path) {
         Lookup::Found(found) => Ok(found),
         Lookup::OtherMethods(methods) => {
             let methods = methods.join(", ");
-            let error = malformed(format!("this path takes {methods}"));
+            let error = malformed(format!("method not allowed; this path supports {methods}"));
             Err(HttpRefusal { status: StatusCode::MethodNotAllowed, error, allow: Some(methods) })
         }
-        Lookup::Nowhere => Err(refusal(
+        Lookup::UnknownPath => Err(refusal(
             StatusCode::NotFound,
-            "there is no such path; /openapi.json lists them (a slash within a key is written %2F)",
+            "unknown path; /openapi.json lists all paths (a slash in a key is written %2F)",
         )),
     }
 }
@@ -153,53 +155,56 @@ fn found<'a>(head: &Head<'a>) -> Result<FoundRoute<'a>, HttpRefusal> {
 /// Checks that the listener serves this audience. Returns the digest of the join token if the
 /// request needs one.
 fn check_audience(
-    audience: For,
+    audience: Audience,
     kind: ListenerKind,
     head: &Head<'_>,
 ) -> Result<Option<TokenDigest>, HttpRefusal> {
     match (audience, kind) {
-        (_, ListenerKind::Both) | (For::Everyone, _) => Ok(None),
-        (For::Clients, ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak)
-        | (For::Operators | For::Joining, ListenerKind::Operators) => Ok(None),
-        (For::Joining, ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak) => {
-            Ok(Some(admission::shown(head.authorization)?))
+        (_, ListenerKind::Both) | (Audience::Everyone, _) => Ok(None),
+        (Audience::Clients, ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak)
+        | (Audience::Operators | Audience::Joining, ListenerKind::Operators) => Ok(None),
+        (Audience::Joining, ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak) => {
+            Ok(Some(admission::token_digest(head.authorization)?))
         }
-        (For::Operators, ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak) => {
-            let words = "beyond loopback this is served at `admin_listen` alone";
-            Err(refusal(StatusCode::Forbidden, words))
+        (
+            Audience::Operators,
+            ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak,
+        ) => {
+            let text = "this route is served to remote clients only at `admin_listen`";
+            Err(refusal(StatusCode::Forbidden, text))
         }
-        (For::Clients, ListenerKind::Operators) => Err(refusal(
+        (Audience::Clients, ListenerKind::Operators) => Err(refusal(
             StatusCode::Forbidden,
-            "this listener is for operators; data is at `listen`",
+            "this listener serves operators only; use the address of `listen` for data",
         )),
     }
 }
 
-fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), HttpRefusal> {
+fn check_body(request_body: RequestBody, head: &Head<'_>) -> Result<(), HttpRefusal> {
     let has_body = !matches!(head.body, BodyFraming::None | BodyFraming::Length(0));
-    match takes {
-        Takes::Nothing if has_body => {
-            return Err(refusal(StatusCode::BadRequest, "this route takes no body"));
+    match request_body {
+        RequestBody::Nothing if has_body => {
+            return Err(refusal(StatusCode::BadRequest, "this route does not take a body"));
         }
-        Takes::Value if head.body == BodyFraming::None => {
-            let words = "a value needs its length: content-length, or chunks";
-            return Err(refusal(StatusCode::LengthRequired, words));
+        RequestBody::Value if head.body == BodyFraming::None => {
+            let text = "a value needs a content-length header or chunked encoding";
+            return Err(refusal(StatusCode::LengthRequired, text));
         }
         // A form of a web page can't send this type, so a page can't use these routes.
-        Takes::Json(_) if !is_json(head.content_type) => {
-            let words = "this route takes `content-type: application/json`";
-            return Err(refusal(StatusCode::UnsupportedMediaType, words));
+        RequestBody::Json(_) if !is_json(head.content_type) => {
+            let text = "this route requires `content-type: application/json`";
+            return Err(refusal(StatusCode::UnsupportedMediaType, text));
         }
-        Takes::MaybeJson(_) if has_body && !is_json(head.content_type) => {
-            let words = "this route takes `content-type: application/json`";
-            return Err(refusal(StatusCode::UnsupportedMediaType, words));
+        RequestBody::MaybeJson(_) if has_body && !is_json(head.content_type) => {
+            let text = "this route requires `content-type: application/json`";
+            return Err(refusal(StatusCode::UnsupportedMediaType, text));
         }
         _ => {}
     }
     if let BodyFraming::Length(length) = head.body
-        && length > takes.bytes_max() as u64
+        && length > request_body.bytes_max() as u64
     {
-        return Err(too_large(takes.bytes_max()));
+        return Err(too_large(request_body.bytes_max()));
     }
     Ok(())
 }
@@ -208,10 +213,10 @@ fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), HttpRefusal> {
 pub fn too_large(bytes_max: usize) -> HttpRefusal {
     let text = match bytes_max {
         VALUE_BYTES_MAX => format!(
-            "a value has at most {bytes_max} bytes (a bucket's `value_bytes_max` may be less): \
-             store larger ones in parts"
+            "a value may have at most {bytes_max} bytes (a bucket's `value_bytes_max` may be \
+             lower): split larger values"
         ),
-        _ => format!("this route takes at most {bytes_max} bytes"),
+        _ => format!("the body exceeds {bytes_max} bytes, the limit of this route"),
     };
     Error::new(Reason::TooLarge, text).into()
 }
@@ -224,37 +229,39 @@ fn is_json(content_type: Option<&[u8]>) -> bool {
 
 impl RequestTarget {
     /// Stores the path segments at the route's parameters, in order.
-    fn take_names(&mut self, named: [&str; 3]) -> Result<(), HttpRefusal> {
+    fn set_path_values(&mut self, path_values: [&str; 3]) -> Result<(), HttpRefusal> {
         let path = self.route.path;
         if path.contains("{bucket}") {
-            let [kind, name, rest] = named;
+            let [kind, name, rest] = path_values;
             if (self.bucket.kind(), self.bucket.name()) != (kind, name) || name.contains('%') {
-                self.bucket = BucketName::new(kind, &plain_name(name)?)?;
+                self.bucket = BucketName::new(kind, &decode_bucket_name(name)?)?;
             }
             if path.ends_with("{key}") {
-                let wrong = || malformed("the key is not percent-encoded as it should be");
-                self.key = decode(rest, Plus::Plus).ok_or_else(wrong)?;
+                let error = || malformed("the key is not correctly percent-encoded");
+                self.key = decode(rest, PlusMeaning::Plus).ok_or_else(error)?;
                 if self.key.len() > KEY_BYTES_MAX {
-                    let words = format!("a key has at most {KEY_BYTES_MAX} bytes");
-                    return Err(Error::new(Reason::TooLarge, words).into());
+                    let text = format!("a key may have at most {KEY_BYTES_MAX} bytes");
+                    return Err(Error::new(Reason::TooLarge, text).into());
                 }
             } else if path.ends_with("{id}") {
-                let number = head::number(rest.as_bytes());
-                self.session = SessionId(number.ok_or_else(|| malformed("a session is a number"))?);
+                let number = head::parse_number(rest.as_bytes());
+                self.session =
+                    SessionId(number.ok_or_else(|| malformed("a session id must be a number"))?);
             }
         } else if path.contains("{type}") {
-            self.bucket = BucketName::new(named[0], BucketName::DEFAULT)?;
+            self.bucket = BucketName::new(path_values[0], BucketName::DEFAULT)?;
         } else if path.contains("{name}") {
-            check_member_name(named[0])?;
-            self.member = named[0].into();
+            check_member_name(path_values[0])?;
+            self.member = path_values[0].into();
         } else if path.contains("{checkpoint}") {
-            self.checkpoint = named[0].into();
+            self.checkpoint = path_values[0].into();
         } else if path.contains("{group}") {
-            let number = head::number(named[0].as_bytes()).and_then(|n| u32::try_from(n).ok());
-            self.group = GroupId(number.ok_or_else(|| malformed("a group is a number"))?);
+            let number =
+                head::parse_number(path_values[0].as_bytes()).and_then(|n| u32::try_from(n).ok());
+            self.group = GroupId(number.ok_or_else(|| malformed("a group must be a number"))?);
             if path.contains("{index}") {
-                let index = head::number(named[1].as_bytes());
-                self.index = LogIndex(index.ok_or_else(|| malformed("an index is a number"))?);
+                let index = head::parse_number(path_values[1].as_bytes());
+                self.index = LogIndex(index.ok_or_else(|| malformed("an index must be a number"))?);
             }
         }
         Ok(())
@@ -262,19 +269,19 @@ impl RequestTarget {
 }
 
 /// Decodes a bucket's name in a path. Only `%` may be encoded, so every name has one spelling.
-fn plain_name(segment: &str) -> Result<Cow<'_, str>, HttpRefusal> {
+fn decode_bucket_name(segment: &str) -> Result<Cow<'_, str>, HttpRefusal> {
     if !segment.contains('%') {
         return Ok(Cow::Borrowed(segment));
     }
     if segment.split('%').skip(1).any(|rest| !rest.starts_with("25")) {
-        return Err(malformed("in a bucket's name nothing but % is percent-encoded").into());
+        return Err(malformed("in a bucket name only % may be percent-encoded").into());
     }
     Ok(Cow::Owned(segment.replace("%25", "%")))
 }
 
 /// Parses `*`, or versions in quotes. The mark of a weak tag is ignored: a version identifies the
 /// bytes exactly.
-fn tags(header: &[u8]) -> Result<Tags, Error> {
+fn parse_tags(header: &[u8]) -> Result<Tags, Error> {
     if header.trim_ascii() == b"*" {
         return Ok(Tags::Any);
     }
@@ -283,21 +290,23 @@ fn tags(header: &[u8]) -> Result<Tags, Error> {
         let tag = tag.trim_ascii();
         let tag = tag.strip_prefix(b"W/").unwrap_or(tag);
         let inner = tag.strip_prefix(b"\"").and_then(|tag| tag.strip_suffix(b"\""));
-        let inner = inner.ok_or_else(|| malformed("a condition holds versions in quotes, or *"))?;
-        tags.push(head::number(inner));
+        let inner = inner
+            .ok_or_else(|| malformed("a condition must be one or more quoted versions, or *"))?;
+        tags.push(head::parse_number(inner));
     }
-    Ok(Tags::These(tags))
+    Ok(Tags::List(tags))
 }
 
-fn retry(head: &Head<'_>) -> Result<Option<RetryId>, Error> {
+fn parse_retry(head: &Head<'_>) -> Result<Option<RetryId>, Error> {
     let number = |header: &[u8]| {
-        head::number(header).ok_or_else(|| malformed("a session and a request are numbers"))
+        head::parse_number(header)
+            .ok_or_else(|| malformed("x-credenza-session and x-credenza-request must be numbers"))
     };
     match (head.session, head.request) {
         (None, None) => Ok(None),
         (Some(session), Some(request)) => {
             Ok(Some(RetryId { session: SessionId(number(session)?), number: number(request)? }))
         }
-        _ => Err(malformed("x-credenza-session and x-credenza-request stand together")),
+        _ => Err(malformed("x-credenza-session and x-credenza-request must be used together")),
     }
 }

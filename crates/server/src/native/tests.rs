@@ -11,7 +11,7 @@ use super::{errors, openapi, render, routes, table::ROUTES};
 use crate::access_control::AccessControl;
 use crate::connection::ListenerKind;
 use crate::http::{Method, Parsed, head};
-use base::request::{Call, DirectoryCall, Missing, Steps, When};
+use base::request::{Call, DirectoryCall, OnMissing, SequenceMode, When};
 use base::{
     Body, BucketName, ClusterCall, Error, LogIndex, Outcome, Reason, Reply, Row, Update, Version,
 };
@@ -27,7 +27,7 @@ fn target_at(kind: ListenerKind, request: &str) -> Result<RequestTarget, HttpRef
         text.replacen("\r\n", "\r\nhost: localhost\r\n", 1)
     };
     let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
-    target::read(&head, &AccessControl::new(&[]), kind, &mut BucketName::default())
+    target::parse(&head, &AccessControl::new(&[]), kind, &mut BucketName::default())
 }
 
 fn target(request: &str) -> Result<RequestTarget, HttpRefusal> {
@@ -44,13 +44,13 @@ fn planned(request: &str, body: &str) -> Result<NativePlan, Error> {
 
 fn update(request: &str) -> Update {
     match planned(request, "v") {
-        Ok(NativePlan::Ask(base::Request { call: Call::Update(update), .. }, _)) => update,
+        Ok(NativePlan::Submit(base::Request { call: Call::Update(update), .. }, _)) => update,
         other => panic!("{request}: {other:?}"),
     }
 }
 
 #[test]
-fn requests_that_reach_no_route_are_told_why() {
+fn unroutable_or_invalid_request_gets_its_error_status() {
     let cases = [
         ("GET /nowhere HTTP/1.1", 404),
         ("GET /v1/buckets/a/b/keys/c/d HTTP/1.1", 404),
@@ -96,7 +96,7 @@ fn requests_that_reach_no_route_are_told_why() {
 }
 
 #[test]
-fn a_key_of_the_largest_size_fits_into_a_path_and_one_byte_more_does_not() {
+fn path_key_of_maximum_size_is_accepted_and_larger_key_refused() {
     let request = |length| format!("GET /v1/buckets/a/b/keys/{} HTTP/1.1", "%ff".repeat(length));
     let largest = target(&request(base::limits::KEY_BYTES_MAX)).expect("fits");
     assert!(largest.key.len() == base::limits::KEY_BYTES_MAX && largest.key[0] == 0xff);
@@ -107,32 +107,36 @@ fn a_key_of_the_largest_size_fits_into_a_path_and_one_byte_more_does_not() {
     );
     let any: Vec<u8> = (0..=255).collect();
     let mut text = String::from("GET /v1/buckets/a/b/keys/");
-    crate::http::percent::encode_onto(&mut text, &any);
+    crate::http::percent::append_encoded(&mut text, &any);
     let key = target(&format!("{text} HTTP/1.1")).expect("fits").key;
     assert_eq!(key, any);
 }
 
 #[test]
-fn operators_and_clients_have_their_own_listeners() {
+fn route_is_denied_on_the_listener_of_another_audience() {
     for route in &ROUTES {
         let path = route.path.replace(['{', '}'], "").replace("/id", "/1");
         let request = format!(
             "{} {path} HTTP/1.1\ncontent-length: 0\ncontent-type: application/json",
-            route.method.word()
+            route.method.name()
         );
         let denied =
             |kind| target_at(kind, &request).is_err_and(|refused| refused.status.code() == 403);
-        use routes::For;
+        use routes::Audience;
         assert!(!denied(ListenerKind::Both), "{request}");
-        let closed = matches!(route.audience, For::Operators | For::Joining);
+        let closed = matches!(route.audience, Audience::Operators | Audience::Joining);
         assert_eq!(denied(ListenerKind::Clients), closed, "{request}");
-        assert_eq!(denied(ListenerKind::Operators), route.audience == For::Clients, "{request}");
+        assert_eq!(
+            denied(ListenerKind::Operators),
+            route.audience == Audience::Clients,
+            "{request}"
+        );
     }
 }
 
 #[test]
-fn who_is_no_operator_joins_by_showing_a_token() {
-    let token = base::JoinToken::of([9; 20]);
+fn join_token_authorizes_only_the_join_request() {
+    let token = base::JoinToken::from_secret([9; 20]);
     let body =
         r#"{"node":"0000000000000001","name":"n1","peer":"a:1","client":"a:2","lease_ms":9}"#;
     let request = |path: &str, header: &str| {
@@ -146,9 +150,12 @@ fn who_is_no_operator_joins_by_showing_a_token() {
         assert_eq!(refused.status.code(), 403);
         let target = target_at(kind, &request(join, &bearer)).expect("a token");
         match plan(target, Bytes::from_static(body.as_bytes())) {
-            Ok(NativePlan::Ask(base::Request { call, .. }, _)) => match call {
-                Call::Directory(DirectoryCall::Cluster(ClusterCall::Shown { digest, call })) => {
-                    assert!(call.joins() && digest == token.digest());
+            Ok(NativePlan::Submit(base::Request { call, .. }, _)) => match call {
+                Call::Directory(DirectoryCall::Cluster(ClusterCall::WithToken {
+                    digest,
+                    call,
+                })) => {
+                    assert!(call.is_join() && digest == token.digest());
                 }
                 other => panic!("{other:?}"),
             },
@@ -160,7 +167,7 @@ fn who_is_no_operator_joins_by_showing_a_token() {
     }
     for kind in [ListenerKind::Both, ListenerKind::Operators] {
         let target = target_at(kind, &request(join, &bearer)).expect("an operator");
-        assert_eq!(target.shown, None, "an operator's right is enough");
+        assert_eq!(target.token_digest, None, "an operator's right is enough");
     }
     let twice = format!("{bearer}{bearer}");
     let text = request(join, &twice).replace('\n', "\r\n").replacen("\r\n", "\r\nhost: a\r\n", 1);
@@ -168,7 +175,7 @@ fn who_is_no_operator_joins_by_showing_a_token() {
 }
 
 #[test]
-fn conditions_become_atomic_updates() {
+fn http_preconditions_become_atomic_updates() {
     let put = "PUT /v1/buckets/a/b/keys/k HTTP/1.1\ncontent-length: 1\n";
     let when = |headers: &str| match update(&format!("{put}{headers}")) {
         Update::SetIf { when, .. } => when,
@@ -178,34 +185,34 @@ fn conditions_become_atomic_updates() {
     assert_eq!(when("if-match: *"), When::Present);
     assert_eq!(when("if-none-match: *"), When::Absent);
     let fails = planned(&format!("{put}if-match: \"abc\""), "v");
-    assert_eq!(fails, Ok(NativePlan::ConditionFails), "a version that was never given out");
+    assert_eq!(fails, Ok(NativePlan::PreconditionFailed), "a version that was never given out");
     let both = planned(&format!("{put}if-match: \"7\"\nif-none-match: *"), "v");
-    assert_eq!(both, Ok(NativePlan::ConditionFails), "there and absent");
+    assert_eq!(both, Ok(NativePlan::PreconditionFailed), "there and absent");
     for bad in ["if-none-match: \"7\"", "if-match: \"1\", \"2\""] {
         assert!(planned(&format!("{put}{bad}"), "v").is_err(), "{bad}");
     }
     let delete = "DELETE /v1/buckets/a/b/keys/k HTTP/1.1";
     let key = Bytes::from_static(b"k");
-    let absent_too = Update::Delete { key: key.clone(), missing: Missing::Skipped };
+    let absent_too = Update::Delete { key: key.clone(), missing: OnMissing::Skip };
     assert_eq!(update(delete), absent_too);
-    let present = Update::Delete { key: key.clone(), missing: Missing::Fails };
+    let present = Update::Delete { key: key.clone(), missing: OnMissing::Fail };
     assert_eq!(update(&format!("{delete}\nif-match: *")), present);
     let unchanged = Update::Sequence {
         steps: vec![Update::AssertVersion { key, version: Some(Version(7)) }, present],
-        mode: Steps::AllOrNothing,
+        mode: SequenceMode::AllOrNothing,
     };
     assert_eq!(update(&format!("{delete}\nif-match: \"7\"")), unchanged);
 }
 
 #[test]
-fn retries_carry_their_names() {
+fn retry_is_read_from_session_and_request_headers() {
     let request = "PUT /v1/buckets/a/b/keys/k HTTP/1.1\ncontent-length: 1\n\
                    x-credenza-session: 18446744073709551615\nx-credenza-request: 3";
     let retry = target(request).expect("good").retry.expect("a retry");
     assert_eq!((retry.session.0, retry.number), (u64::MAX, 3));
 }
 
-fn told(shape: &NativeShape, result: Result<Body, Reason>) -> (u16, Option<u64>) {
+fn status_and_etag(shape: &NativeShape, result: Result<Body, Reason>) -> (u16, Option<u64>) {
     let result = result
         .map(|body| Reply { version: Some(Version(9)), ..Reply::new(LogIndex(5), body) })
         .map_err(|reason| Error::new(reason, "x"));
@@ -215,33 +222,33 @@ fn told(shape: &NativeShape, result: Result<Body, Reason>) -> (u16, Option<u64>)
 }
 
 #[test]
-fn conditions_of_reads_are_told_by_version() {
+fn read_preconditions_are_evaluated_against_row_version() {
     let row = Row { value: Bytes::from_static(b"v"), version: Version(7), expires_in_ms: None };
     let read = |headers: &str, row: Option<Row>| {
         let request = format!("GET /v1/buckets/a/b/keys/k HTTP/1.1{headers}");
-        let Ok(NativePlan::Ask(_, shape)) = planned(&request, "") else { panic!("{request}") };
-        told(&shape, Ok(Body::Row(row)))
+        let Ok(NativePlan::Submit(_, shape)) = planned(&request, "") else { panic!("{request}") };
+        status_and_etag(&shape, Ok(Body::Row(row)))
     };
-    let is = Some(row);
-    assert_eq!(read("", is.clone()), (200, Some(7)));
+    let present = Some(row);
+    assert_eq!(read("", present.clone()), (200, Some(7)));
     assert_eq!(read("", None), (404, None));
-    assert_eq!(read("\nif-none-match: \"7\"", is.clone()), (304, Some(7)));
-    assert_eq!(read("\nif-none-match: \"1\", W/\"7\"", is.clone()), (304, Some(7)));
-    assert_eq!(read("\nif-none-match: \"8\"", is.clone()), (200, Some(7)));
-    assert_eq!(read("\nif-none-match: *", is.clone()), (304, Some(7)));
+    assert_eq!(read("\nif-none-match: \"7\"", present.clone()), (304, Some(7)));
+    assert_eq!(read("\nif-none-match: \"1\", W/\"7\"", present.clone()), (304, Some(7)));
+    assert_eq!(read("\nif-none-match: \"8\"", present.clone()), (200, Some(7)));
+    assert_eq!(read("\nif-none-match: *", present.clone()), (304, Some(7)));
     assert_eq!(read("\nif-none-match: *", None), (404, None));
-    assert_eq!(read("\nif-match: \"7\"", is.clone()), (200, Some(7)));
-    assert_eq!(read("\nif-match: \"8\"", is), (412, Some(7)));
+    assert_eq!(read("\nif-match: \"7\"", present.clone()), (200, Some(7)));
+    assert_eq!(read("\nif-match: \"8\"", present), (412, Some(7)));
     assert_eq!(read("\nif-match: *", None), (412, None));
 }
 
 #[test]
-fn writes_and_deletes_are_told_by_their_outcome() {
+fn write_and_delete_outcomes_map_to_http_status() {
     let updated = |outcome| Ok(Body::Updated(outcome));
     let written = |ttl: &str, result| {
         let request = format!("PUT /v1/buckets/a/b/keys/k{ttl} HTTP/1.1\ncontent-length: 1");
-        let Ok(NativePlan::Ask(_, shape)) = planned(&request, "v") else { panic!("{request}") };
-        told(&shape, result)
+        let Ok(NativePlan::Submit(_, shape)) = planned(&request, "v") else { panic!("{request}") };
+        status_and_etag(&shape, result)
     };
     assert_eq!(written("", updated(Outcome::Done)), (204, Some(9)));
     assert_eq!(written("?ttl_ms=1", updated(Outcome::Done)), (204, Some(9)));
@@ -249,7 +256,8 @@ fn writes_and_deletes_are_told_by_their_outcome() {
     let swapped = |written| updated(Outcome::Swapped { written, old: None });
     assert_eq!(written("", swapped(true)), (204, Some(9)));
     assert_eq!(written("", swapped(false)), (412, None));
-    let deleted = |conditional, result| told(&NativeShape::Deleted { conditional }, result).0;
+    let deleted =
+        |has_condition, result| status_and_etag(&NativeShape::Deleted { has_condition }, result).0;
     assert_eq!(deleted(false, updated(Outcome::Existed(true))), 204);
     assert_eq!(deleted(false, updated(Outcome::Existed(false))), 404);
     assert_eq!(deleted(true, Err(Reason::Changed)), 412);
@@ -258,7 +266,7 @@ fn writes_and_deletes_are_told_by_their_outcome() {
 }
 
 #[test]
-fn a_lone_read_among_the_updates_is_an_outcome_too() {
+fn read_sent_as_update_is_rendered_as_an_outcome() {
     let read = Body::Count(3);
     let answer = |body: Body| {
         let result = Ok(Reply::new(LogIndex(5), body));
@@ -275,15 +283,15 @@ fn document() -> Value {
 }
 
 #[test]
-fn the_document_and_the_routes_are_one() {
+fn openapi_document_and_routes_agree() {
     let document = document();
-    let mut told = BTreeSet::new();
+    let mut documented = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for (method, operation) in methods.as_object().expect("methods") {
             let named = path.replace(['{', '}'], "").replace("/id", "/1");
             let method = method.to_ascii_uppercase();
             let route =
-                ROUTES.iter().find(|route| route.method.word() == method && route.path == path);
+                ROUTES.iter().find(|route| route.method.name() == method && route.path == path);
             let route = route.unwrap_or_else(|| panic!("{method} {path} is no route"));
             let name = format!("{:?}", route.name);
             assert_eq!(operation["operationId"], Value::from(name.as_str()));
@@ -291,14 +299,14 @@ fn the_document_and_the_routes_are_one() {
                 routes::Lookup::Found(found) => assert_eq!(found.route.name, route.name),
                 _ => panic!("{method} {named} leads nowhere"),
             }
-            assert!(told.insert(name), "{method} {path} stands twice");
+            assert!(documented.insert(name), "{method} {path} stands twice");
         }
     }
-    assert_eq!(told.len(), ROUTES.len(), "a route is not in the document");
+    assert_eq!(documented.len(), ROUTES.len(), "a route is not in the document");
 }
 
 #[test]
-fn every_reference_of_the_document_leads_somewhere() {
+fn openapi_references_resolve() {
     fn walk(value: &Value, document: &Value) {
         match value {
             Value::Object(fields) => {
@@ -326,10 +334,10 @@ fn every_reference_of_the_document_leads_somewhere() {
 }
 
 #[test]
-fn every_reason_has_a_status_that_is_documented() {
+fn every_error_reason_has_a_documented_http_status() {
     let document = document();
     let put = &document["paths"]["/v1/buckets/{type}/{bucket}/keys/{key}"]["put"]["responses"];
-    let word = |reason: Reason| reason.word().to_string();
+    let word = |reason: Reason| reason.name().to_string();
     let reasons =
         document["components"]["schemas"]["ErrorDetail"]["properties"]["reason"]["enum"].clone();
     for reason in Reason::ALL {
@@ -340,13 +348,13 @@ fn every_reason_has_a_status_that_is_documented() {
 }
 
 #[test]
-fn a_percent_in_a_bucket_s_name_is_written_as_one() {
+fn escaped_percent_in_bucket_name_is_decoded_once() {
     let found = target("GET /v1/buckets/available/Caf%25C3%25A9/keys/c HTTP/1.1");
     assert_eq!(found.expect("a bucket").bucket.full(), "available/Caf%C3%A9");
 }
 
 #[test]
-fn only_reads_of_keys_have_a_head() {
+fn head_method_exists_only_for_key_reads() {
     for route in &ROUTES {
         let is_key = route.path.ends_with("{key}");
         assert_eq!(

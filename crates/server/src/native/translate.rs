@@ -2,7 +2,7 @@
 //! answer. Pure.
 
 use super::admission;
-use super::emptying::{self, Emptying};
+use super::emptying::{self, EmptyPrefixCall};
 use super::errors::malformed;
 use super::json::{bodies, cluster};
 use super::key_pages;
@@ -11,7 +11,7 @@ use super::ring;
 use super::routes::RouteName;
 use super::siblings;
 use super::target::{RequestTarget, Tags};
-use base::request::{Call, Expiry, Missing, SessionCall, Steps, When};
+use base::request::{Call, Expiry, OnMissing, SequenceMode, SessionCall, When};
 use base::{
     BucketName, ClusterCall, DirectoryCall, Error, GroupId, LogIndex, Range, Read, Request,
     RingCall, TokenDigest, Update, Version,
@@ -22,13 +22,13 @@ use bytes::Bytes;
 #[derive(Debug, PartialEq)]
 pub enum NativePlan {
     /// Request to the node, and the form of its answer.
-    Ask(Request, NativeShape),
+    Submit(Request, NativeShape),
     /// Range that is read page by page and streamed.
     Stream(Request, Range),
     /// Failed precondition: the condition can't hold.
-    ConditionFails,
+    PreconditionFailed,
     /// Operation of an operator.
-    Operate(Operate),
+    Operator(OperatorCall),
 }
 
 /// Form of the answer to a request.
@@ -41,15 +41,15 @@ pub enum NativeShape {
         /// `if-none-match`.
         if_none_match: Option<Tags>,
     },
-    /// A write: the row's version, or 412 if its condition failed.
+    /// A write: the row's version, or 412 if its condition does not hold.
     Written {
         /// True if the row exists afterwards, because it does not expire at once.
-        stays: bool,
+        row_exists: bool,
     },
     /// A delete of a key. Under a condition, an absent or changed row is a failed precondition.
     Deleted {
         /// True if there was a condition.
-        conditional: bool,
+        has_condition: bool,
     },
     /// The reply's body as JSON.
     Json,
@@ -76,7 +76,7 @@ pub enum NativeShape {
 
 /// Operation of an operator.
 #[derive(Debug, PartialEq)]
-pub enum Operate {
+pub enum OperatorCall {
     /// Make a checkpoint of this name.
     Checkpoint(String),
     /// List the checkpoints.
@@ -88,7 +88,7 @@ pub enum Operate {
     /// Set these log levels: section, level.
     PutLogLevels(Vec<(String, String)>),
     /// Empty a part of a prefix.
-    EmptyPrefix(Emptying),
+    EmptyPrefix(EmptyPrefixCall),
     /// Return the progress of a bucket's move.
     SeeMove(BucketName),
     /// Return the cluster as this node sees it.
@@ -128,11 +128,11 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         }
         RouteName::PutKey => match put(&mut target, body)? {
             Some((update, shape)) => (Call::Update(update), shape),
-            None => return Ok(NativePlan::ConditionFails),
+            None => return Ok(NativePlan::PreconditionFailed),
         },
         RouteName::DeleteKey => match delete(&mut target)? {
             Some((update, shape)) => (Call::Update(update), shape),
-            None => return Ok(NativePlan::ConditionFails),
+            None => return Ok(NativePlan::PreconditionFailed),
         },
         RouteName::Update => (Call::Update(bodies::update(&body)?), NativeShape::Updated),
         RouteName::Sequence => (Call::Update(bodies::sequence(&body)?), NativeShape::Json),
@@ -168,57 +168,57 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         | RouteName::Metrics
         | RouteName::Live
         | RouteName::Ready
-        | RouteName::OpenApi => return of_node(target, &body).map(NativePlan::Operate),
+        | RouteName::OpenApi => return node_call(target, &body).map(NativePlan::Operator),
         RouteName::SeeMove | RouteName::EmptyPrefix => {
-            return of_bucket(target, &body).map(NativePlan::Operate);
+            return bucket_call(target, &body).map(NativePlan::Operator);
         }
         RouteName::Transfer | RouteName::Verify | RouteName::DecidedValue => {
-            return of_group(target, &body).map(NativePlan::Operate);
+            return group_call(target, &body).map(NativePlan::Operator);
         }
         RouteName::MakeToken => {
-            return Ok(NativePlan::Operate(Operate::MakeToken(admission::lifetime(&body)?)));
+            return Ok(NativePlan::Operator(OperatorCall::MakeToken(admission::lifetime(&body)?)));
         }
         _ => match siblings::call(&mut target, &body)? {
-            Some(asked) => asked,
-            None => directory(&mut target, &body)?,
+            Some(planned) => planned,
+            None => directory_call(&mut target, &body)?,
         },
     };
-    Ok(NativePlan::Ask(Request { bucket: target.bucket, call, retry: target.retry }, shape))
+    Ok(NativePlan::Submit(Request { bucket: target.bucket, call, retry: target.retry }, shape))
 }
 
-fn of_node(target: RequestTarget, body: &[u8]) -> Result<Operate, Error> {
+fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> {
     Ok(match target.route.name {
-        RouteName::Checkpoint => Operate::Checkpoint(bodies::target(body)?),
-        RouteName::ListCheckpoints => Operate::ListCheckpoints,
-        RouteName::RemoveCheckpoint => Operate::RemoveCheckpoint(target.checkpoint),
-        RouteName::PutLogLevels => Operate::PutLogLevels(bodies::changes(body)?),
-        RouteName::Cluster => Operate::Cluster,
-        RouteName::Status => Operate::Status,
-        RouteName::Metrics => Operate::Metrics,
-        RouteName::Live => Operate::Live,
-        RouteName::Ready => Operate::Ready,
-        RouteName::OpenApi => Operate::OpenApi,
-        _ => Operate::GetLogLevels,
+        RouteName::Checkpoint => OperatorCall::Checkpoint(bodies::target(body)?),
+        RouteName::ListCheckpoints => OperatorCall::ListCheckpoints,
+        RouteName::RemoveCheckpoint => OperatorCall::RemoveCheckpoint(target.checkpoint),
+        RouteName::PutLogLevels => OperatorCall::PutLogLevels(bodies::changes(body)?),
+        RouteName::Cluster => OperatorCall::Cluster,
+        RouteName::Status => OperatorCall::Status,
+        RouteName::Metrics => OperatorCall::Metrics,
+        RouteName::Live => OperatorCall::Live,
+        RouteName::Ready => OperatorCall::Ready,
+        RouteName::OpenApi => OperatorCall::OpenApi,
+        _ => OperatorCall::GetLogLevels,
     })
 }
 
-fn of_bucket(target: RequestTarget, body: &[u8]) -> Result<Operate, Error> {
+fn bucket_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> {
     Ok(match target.route.name {
-        RouteName::EmptyPrefix => Operate::EmptyPrefix(emptying::read(target.bucket, body)?),
-        _ => Operate::SeeMove(target.bucket),
+        RouteName::EmptyPrefix => OperatorCall::EmptyPrefix(emptying::parse(target.bucket, body)?),
+        _ => OperatorCall::SeeMove(target.bucket),
     })
 }
 
-fn of_group(target: RequestTarget, body: &[u8]) -> Result<Operate, Error> {
-    let RequestTarget { route, group, index, shown, .. } = target;
+fn group_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> {
+    let RequestTarget { route, group, index, token_digest, .. } = target;
     Ok(match route.name {
-        RouteName::Transfer => Operate::Transfer(group, cluster::transfer(body)?),
-        RouteName::DecidedValue => Operate::DecidedValue(group, index, shown),
-        _ => Operate::Verify(group),
+        RouteName::Transfer => OperatorCall::Transfer(group, cluster::transfer(body)?),
+        RouteName::DecidedValue => OperatorCall::DecidedValue(group, index, token_digest),
+        _ => OperatorCall::Verify(group),
     })
 }
 
-fn directory(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape), Error> {
+fn directory_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape), Error> {
     let (call, shape) = match target.route.name {
         RouteName::ListBuckets => {
             let rows_max = target.query.bounds.limit.unwrap_or(BUCKETS_PER_PAGE_MAX);
@@ -252,12 +252,12 @@ fn directory(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeSha
         | RouteName::SeeTransfers) => {
             (DirectoryCall::Ring(ring::call(name, body)?), NativeShape::Json)
         }
-        _ => return members(target, body),
+        _ => return member_call(target, body),
     };
     Ok((Call::Directory(call), shape))
 }
 
-fn members(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape), Error> {
+fn member_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape), Error> {
     let name = std::mem::take(&mut target.member);
     let (call, shape) = match target.route.name {
         RouteName::ListMembers => (ClusterCall::Describe, NativeShape::Json),
@@ -276,8 +276,8 @@ fn members(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape
         }
         other => unreachable!("{other:?} is no route of the directory"),
     };
-    let call = match target.shown {
-        Some(digest) => ClusterCall::Shown { digest, call: Box::new(call) },
+    let call = match target.token_digest {
+        Some(digest) => ClusterCall::WithToken { digest, call: Box::new(call) },
         None => call,
     };
     Ok((Call::Directory(DirectoryCall::Cluster(call)), shape))
@@ -287,18 +287,18 @@ fn members(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape
 fn put(target: &mut RequestTarget, value: Bytes) -> Result<Option<(Update, NativeShape)>, Error> {
     let key = std::mem::take(&mut target.key);
     let expiry = target.query.expiry;
-    let shape = NativeShape::Written { stays: expiry != Expiry::After(0) };
+    let shape = NativeShape::Written { row_exists: expiry != Expiry::After(0) };
     let when = match (&target.if_match, &target.if_none_match) {
         (None, None) => return Ok(Some((Update::Set { key, value, expiry }, shape))),
         (Some(Tags::Any), None) => When::Present,
         (None, Some(Tags::Any)) => When::Absent,
-        (Some(Tags::These(tags)), None) => match tags[..] {
+        (Some(Tags::List(tags)), None) => match tags[..] {
             [Some(version)] => When::Unchanged(Version(version)),
             [None] => return Ok(None),
-            _ => return Err(malformed("a write compares with one version")),
+            _ => return Err(malformed("a write can compare with one version only")),
         },
-        (_, Some(Tags::These(_))) => {
-            return Err(malformed("a write takes `if-none-match: *` alone"));
+        (_, Some(Tags::List(_))) => {
+            return Err(malformed("a write supports only `*` in `if-none-match`"));
         }
         // A row can't both exist and be absent.
         (Some(_), Some(_)) => return Ok(None),
@@ -309,26 +309,26 @@ fn put(target: &mut RequestTarget, value: Bytes) -> Result<Option<(Update, Nativ
 /// Returns a delete with its condition as one update, or `None` if the condition can't hold.
 fn delete(target: &mut RequestTarget) -> Result<Option<(Update, NativeShape)>, Error> {
     let key = std::mem::take(&mut target.key);
-    let conditional = |update| Ok(Some((update, NativeShape::Deleted { conditional: true })));
+    let conditional = |update| Ok(Some((update, NativeShape::Deleted { has_condition: true })));
     if target.if_none_match.is_some() {
-        return Err(malformed("a delete takes `if-match` alone"));
+        return Err(malformed("a delete supports only `if-match`"));
     }
     match &target.if_match {
         None => {
-            let update = Update::Delete { key, missing: Missing::Skipped };
-            Ok(Some((update, NativeShape::Deleted { conditional: false })))
+            let update = Update::Delete { key, missing: OnMissing::Skip };
+            Ok(Some((update, NativeShape::Deleted { has_condition: false })))
         }
-        Some(Tags::Any) => conditional(Update::Delete { key, missing: Missing::Fails }),
-        Some(Tags::These(tags)) => match tags[..] {
+        Some(Tags::Any) => conditional(Update::Delete { key, missing: OnMissing::Fail }),
+        Some(Tags::List(tags)) => match tags[..] {
             [Some(version)] => conditional(Update::Sequence {
                 steps: vec![
                     Update::AssertVersion { key: key.clone(), version: Some(Version(version)) },
-                    Update::Delete { key, missing: Missing::Fails },
+                    Update::Delete { key, missing: OnMissing::Fail },
                 ],
-                mode: Steps::AllOrNothing,
+                mode: SequenceMode::AllOrNothing,
             }),
             [None] => Ok(None),
-            _ => Err(malformed("a delete compares with one version")),
+            _ => Err(malformed("a delete can compare with one version only")),
         },
     }
 }

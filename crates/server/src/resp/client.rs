@@ -1,13 +1,13 @@
 //! State of one RESP connection that commands read and change.
 
-use super::frame::Detached;
-use super::registry::Card;
+use super::frame::OwnedArgs;
+use super::registry::ClientInfo;
 use crate::buffer_budget::QueueBudget;
 use base::request::ReadLevel;
 use base::{BucketName, Key, LogIndex, RetryId, SessionId, Version};
 use std::sync::Arc;
 
-/// Answers that a client wants to receive (`CLIENT REPLY`).
+/// Answers that a client receives (`CLIENT REPLY`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
     /// All answers.
@@ -25,18 +25,18 @@ pub enum Replies {
 #[derive(Debug, Default)]
 pub struct Transaction {
     /// Queued commands, in order.
-    pub queue: Vec<Detached>,
+    pub queue: Vec<OwnedArgs>,
     /// Memory of the queued commands in bytes.
     pub bytes: usize,
     /// Share of the memory budget of all connections, for the queue.
-    pub room: QueueBudget,
+    pub queue_budget: QueueBudget,
     /// True if a command was refused, so that `EXEC` will be refused, too.
     pub failed: bool,
 }
 
 /// Key that must not have changed when `EXEC` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedKey {
     /// The key.
     pub key: Key,
     /// Version of the key when it was watched. `None`: the key did not exist.
@@ -45,7 +45,7 @@ pub struct Watched {
 
 /// Counts of one connection since they were last added to the common totals.
 #[derive(Debug, Default)]
-pub struct ClientTally {
+pub struct ClientCounts {
     /// Number of commands.
     pub commands: u64,
     /// Number of reads of keys that existed.
@@ -60,7 +60,7 @@ pub struct ClientTally {
 #[derive(Debug)]
 pub struct Client {
     /// Part of the state that other connections can see.
-    pub card: Arc<Card>,
+    pub info: Arc<ClientInfo>,
     /// Bucket that its commands apply to.
     pub bucket: BucketName,
     /// Read level of its reads.
@@ -68,12 +68,12 @@ pub struct Client {
     /// Open transaction. `None`: no `MULTI` is open.
     pub transaction: Option<Transaction>,
     /// Keys that it watches, all in its bucket.
-    pub watched: Vec<Watched>,
+    pub watched: Vec<WatchedKey>,
     /// Client session of its retries, if it uses one.
     pub session: Option<SessionId>,
     /// Retry identity of the update that is being translated.
     pub retry: Option<RetryId>,
-    /// Answers that it wants to receive.
+    /// Answers that it receives.
     pub replies: Replies,
     /// Log index of its last answer.
     pub last_index: LogIndex,
@@ -82,16 +82,16 @@ pub struct Client {
     /// Name of its last command.
     pub last_command: &'static str,
     /// Name of its last command as `CLIENT LIST` shows it.
-    pub shown_command: &'static str,
+    pub listed_command: &'static str,
     /// Counts not yet added to the common totals.
-    pub tally: ClientTally,
+    pub counts: ClientCounts,
 }
 
 impl Client {
     /// Returns the state of a new connection.
-    pub fn new(card: Arc<Card>) -> Client {
+    pub fn new(info: Arc<ClientInfo>) -> Client {
         Client {
-            card,
+            info,
             bucket: BucketName::default(),
             read_level: ReadLevel::default(),
             transaction: None,
@@ -102,15 +102,15 @@ impl Client {
             last_index: LogIndex::default(),
             closing: false,
             last_command: "",
-            shown_command: "",
-            tally: ClientTally::default(),
+            listed_command: "",
+            counts: ClientCounts::default(),
         }
     }
 
     /// Resets the state to that of a new connection; its id and its registration stay.
     pub fn reset(&mut self) {
-        let tally = std::mem::take(&mut self.tally);
-        *self = Client { tally, ..Client::new(self.card.clone()) };
-        *self.card.names() = Default::default();
+        let counts = std::mem::take(&mut self.counts);
+        *self = Client { counts, ..Client::new(self.info.clone()) };
+        *self.info.names() = Default::default();
     }
 }

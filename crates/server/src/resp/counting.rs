@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 impl RespConnection {
     #[inline]
-    pub(super) fn verdict(&mut self, operation: OperationKind, verdict: Verdict) {
+    pub(super) fn record_outcome(&mut self, operation: OperationKind, verdict: Verdict) {
         match self.verdicts.last_mut() {
             Some(last) if (last.0, last.1) == (operation, verdict) => last.2 += 1,
             _ => self.verdicts.push((operation, verdict, 1)),
@@ -14,17 +14,17 @@ impl RespConnection {
     }
 
     /// Adds the counts of this connection to the common totals.
-    pub(super) fn add_up(&mut self) {
-        self.registry.counts.add(&std::mem::take(&mut self.client.tally));
+    pub(super) fn flush_counts(&mut self) {
+        self.registry.counts.add(&std::mem::take(&mut self.client.counts));
     }
 
     /// Adds the counts and latencies of this batch to the common totals.
-    pub(super) fn count(&mut self, began: Instant, requests: usize) {
+    pub(super) fn record_batch(&mut self, began: Instant, requests: usize) {
         if requests == 0 {
             return;
         }
-        let took = began.elapsed();
-        let (client, took_us) = (self.client.card.id, took.as_micros() as u64);
+        let elapsed = began.elapsed();
+        let (client, took_us) = (self.client.info.id, elapsed.as_micros() as u64);
         let last = self.client.last_command;
         tracing::debug!(target: "resp", client, requests, last, took_us, "answered");
         for (operation, verdict, count) in self.verdicts.drain(..) {
@@ -32,19 +32,19 @@ impl RespConnection {
                 ClientProtocol::Resp,
                 operation,
                 verdict,
-                took,
+                elapsed,
                 count,
             );
         }
-        self.add_up();
-        self.client.card.activity.touch(self.registry.clock.unix_ms());
+        self.flush_counts();
+        self.client.info.activity.record_request(self.registry.clock.unix_ms());
     }
 
     /// Shows the last command in `CLIENT LIST`, before its answer is sent.
-    pub(super) fn show_command(&mut self) {
-        if self.client.shown_command != self.client.last_command {
-            self.client.shown_command = self.client.last_command;
-            self.client.card.names().command = self.client.last_command;
+    pub(super) fn publish_command(&mut self) {
+        if self.client.listed_command != self.client.last_command {
+            self.client.listed_command = self.client.last_command;
+            self.client.info.names().command = self.client.last_command;
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Position {
     /// Last key that the scan returned.
     pub after: Key,
     /// Previous cursor, which stays open in case the answer with this one was lost.
-    before: u64,
+    previous: u64,
 }
 
 /// Table of open cursors.
@@ -40,15 +40,15 @@ impl Cursors {
         Cursors { next: (unix_ms << 11) % CURSOR_END, open: BTreeMap::new(), bytes: 0 }
     }
 
-    /// Opens a cursor behind the key `after`. `before` is the cursor it was reached from; 0: none.
-    pub fn open(&mut self, bucket: &BucketName, after: &[u8], before: u64) -> u64 {
+    /// Opens a cursor behind the key `after`. `previous` is the request's cursor; 0: none.
+    pub fn open(&mut self, bucket: &BucketName, after: &[u8], previous: u64) -> u64 {
         self.next = (self.next + 1) % CURSOR_END;
         if self.next == 0 {
             self.next = 1;
         }
         let after = Key::copy_from_slice(after);
         self.bytes += after.len();
-        self.open.insert(self.next, Position { bucket: bucket.clone(), after, before });
+        self.open.insert(self.next, Position { bucket: bucket.clone(), after, previous });
         while self.open.len() > CURSORS_MAX || self.bytes > CURSOR_BYTES_MAX {
             let oldest = *self.open.keys().next().expect("over its bounds, so not empty");
             self.close(oldest);
@@ -61,7 +61,7 @@ impl Cursors {
     pub fn resume(&mut self, bucket: &BucketName, cursor: u64) -> Option<Position> {
         let position = self.open.get(&cursor).filter(|position| position.bucket == *bucket)?;
         let position = position.clone();
-        self.close(position.before);
+        self.close(position.previous);
         Some(position)
     }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scan_holds_two_cursors_at_most_and_each_can_be_used_again() {
+    fn scan_cursor_stays_valid_until_its_successor_is_used() {
         let bucket = BucketName::default();
         let mut cursors = Cursors::new(1_700_000_000_000);
         let first = cursors.open(&bucket, b"a", 0);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_in_entries_and_in_bytes() {
+    fn cursor_table_evicts_oldest_beyond_entry_and_byte_limits() {
         let bucket = BucketName::default();
         let mut cursors = Cursors::new(0);
         let first = cursors.open(&bucket, b"first", 0);

@@ -1,9 +1,9 @@
-//! Translation of the database's errors into RESP: a code word that clients match on, then a
+//! Translation of the database's errors into RESP: an error code that clients match on, then a
 //! sentence.
 //!
-//! If Redis has a word of the same meaning, the answer uses that word, so that unmodified clients
+//! If Redis has a code of the same meaning, the answer uses that code, so that unmodified clients
 //! react correctly: they retry on `LOADING`, and look for the master on `READONLY`. Otherwise the
-//! word is Credenza's. `docs/use/resp.md` lists all of them.
+//! code is Credenza's. `docs/use/resp.md` lists all of them.
 
 use base::{BucketName, Error, Reason};
 
@@ -18,17 +18,17 @@ impl RespRefusal {
     }
 
     /// Returns a refusal with a text built at run time.
-    pub fn made(text: String) -> RespRefusal {
+    pub fn from_text(text: String) -> RespRefusal {
         RespRefusal(std::borrow::Cow::Owned(text))
     }
 }
 
 /// Refusal of options that contradict each other or are unknown.
 pub const SYNTAX: RespRefusal = RespRefusal::new("ERR syntax error");
-/// Refusal of a word that must be a 64-bit number.
+/// Refusal of an argument that must be a 64-bit number.
 pub const NOT_AN_INTEGER: RespRefusal =
     RespRefusal::new("ERR value is not an integer or out of range");
-/// Refusal of a word that must be a floating point number.
+/// Refusal of an argument that must be a floating point number.
 pub const NOT_A_FLOAT: RespRefusal = RespRefusal::new("ERR value is not a valid float");
 /// Refusal of a database other than 0.
 pub const NO_SUCH_DATABASE: RespRefusal = RespRefusal::new("ERR DB index is out of range");
@@ -44,18 +44,18 @@ const HOW_SIBLINGS: &str = "(CREDENZA.FETCH key, then CREDENZA.STORE key value C
 /// Returns the error for an operation on siblings in a consistent bucket.
 pub fn no_siblings(bucket: &BucketName) -> Error {
     let text = format!(
-        "{bucket} is no available bucket: its keys have one value, and no context; use GET, SET \
-         and DEL, and CREDENZA.TAS for what must not have changed"
+        "{bucket} is a consistent bucket: its keys have one value, and no context; use GET, SET \
+         and DEL, and CREDENZA.TAS to compare and set"
     );
     Error::new(Reason::NotSupported, text)
 }
 
 /// Returns the error `wrong number of arguments`, in Redis' words.
 pub fn arity(command: &str) -> RespRefusal {
-    RespRefusal::made(format!("ERR wrong number of arguments for '{command}' command"))
+    RespRefusal::from_text(format!("ERR wrong number of arguments for '{command}' command"))
 }
 
-/// Returns the code word of a reason.
+/// Returns the error code of a reason.
 pub fn code(reason: Reason) -> &'static str {
     match reason {
         Reason::Malformed => "ERR",
@@ -104,17 +104,18 @@ pub fn text(error: &Error) -> String {
         | Reason::DeadlinePassed
         | Reason::WriteQuorumUnmet
         | Reason::InDoubt => {
-            format!("UNKNOWN it may have been applied, read before you retry: {detail}")
+            format!("UNKNOWN the request may have been applied, read before you retry: {detail}")
         }
         Reason::NotMaster if detail == "None" => {
-            "READONLY mastership moved before this was done: nothing happened, send it again".into()
+            "READONLY mastership moved before the request was done: nothing happened, send it again"
+                .into()
         }
         Reason::NotMaster => format!(
-            "READONLY mastership moved to {detail} before this was done: nothing happened, send it \
-             again"
+            "READONLY mastership moved to {detail} before the request was done: nothing happened, \
+             send it again"
         ),
         Reason::Siblings | Reason::TooManySiblings => format!("SIBLINGS {detail} {HOW_SIBLINGS}"),
-        reason if detail.is_empty() => format!("{} {}", code(reason), reason.word()),
+        reason if detail.is_empty() => format!("{} {}", code(reason), reason.name()),
         reason => format!("{} {detail}", code(reason)),
     }
 }

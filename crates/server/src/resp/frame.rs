@@ -10,26 +10,26 @@ use bytes::Bytes;
 
 /// Longest inline line.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
-/// Most words of one request.
-pub const WORDS_MAX: usize = 1024 * 1024;
-/// Most bytes of a number in front of words or of a word.
+/// Maximum number of arguments of one request.
+pub const ARGS_MAX: usize = 1024 * 1024;
+/// Longest number in bytes: the count of arguments, or the length of one.
 const NUMBER_BYTES_MAX: usize = 20;
-/// Number of word positions for which memory is kept between requests.
-const SPANS_KEPT: usize = 4 * 1024;
+/// Number of argument positions whose memory is retained between requests.
+const SPANS_RETAINED: usize = 4 * 1024;
 
-/// Position of a word in the bytes of its request.
+/// Position of an argument in the bytes of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WordSpan {
+pub struct ArgSpan {
     start: u32,
     end: u32,
 }
 
-impl WordSpan {
+impl ArgSpan {
     /// Returns the span from `start` to before `end`. Both fit a `u32`, since a request is far
     /// smaller.
     #[inline]
-    pub fn new(start: usize, end: usize) -> WordSpan {
-        WordSpan { start: start as u32, end: end as u32 }
+    pub fn new(start: usize, end: usize) -> ArgSpan {
+        ArgSpan { start: start as u32, end: end as u32 }
     }
 }
 
@@ -45,13 +45,13 @@ pub enum ParseProgress {
 /// Reason why bytes are not a request. The connection ends with its text as the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFault {
-    /// The number of words is not a number, or too large.
-    Words,
-    /// The length of a word is not a number, or too large.
+    /// The number of arguments is not a number, or too large.
+    ArgCount,
+    /// The length of an argument is not a number, or too large.
     Length,
-    /// A word does not begin with `$` but with this byte.
+    /// An argument does not begin with `$` but with this byte.
     Dollar(u8),
-    /// A word does not end where its length says.
+    /// An argument does not end where its length says.
     End,
     /// A number has too many digits.
     Number,
@@ -67,7 +67,7 @@ impl FrameFault {
     /// Returns the error in Redis' words.
     pub fn text(self) -> String {
         let what = match self {
-            FrameFault::Words => "invalid multibulk length",
+            FrameFault::ArgCount => "invalid multibulk length",
             FrameFault::Length => "invalid bulk length",
             FrameFault::Dollar(found) => {
                 let shown = if found.is_ascii_graphic() { char::from(found) } else { ' ' };
@@ -90,10 +90,10 @@ impl FrameFault {
 /// Incremental parser of one request after another. Its input always begins at a request.
 #[derive(Debug, Default)]
 pub struct Parser {
-    spans: Vec<WordSpan>,
-    expected: usize,
+    spans: Vec<ArgSpan>,
+    expected_args: usize,
     at: usize,
-    rewritten: Option<Bytes>,
+    unquoted: Option<Bytes>,
 }
 
 impl Parser {
@@ -101,51 +101,51 @@ impl Parser {
     /// bytes of the last call.
     #[inline]
     pub fn parse(&mut self, input: &[u8]) -> Result<ParseProgress, FrameFault> {
-        if self.expected == 0 {
+        if self.expected_args == 0 {
             match input.first() {
                 None => return Ok(ParseProgress::More(1)),
-                Some(b'*') => match self.begin(input)? {
+                Some(b'*') => match self.first_line(input)? {
                     Some(progress) => return Ok(progress),
                     None => self.spans.clear(),
                 },
                 Some(_) => return self.inline(input),
             }
         }
-        while self.spans.len() < self.expected {
-            if let Some(needed) = self.word(input)? {
+        while self.spans.len() < self.expected_args {
+            if let Some(needed) = self.arg(input)? {
                 return Ok(ParseProgress::More(needed));
             }
         }
-        self.expected = 0;
+        self.expected_args = 0;
         Ok(ParseProgress::Frame(self.at))
     }
 
-    /// Parses the request's first line. Returns `None` if words follow.
+    /// Parses the request's first line. Returns `None` if arguments follow.
     #[inline]
-    fn begin(&mut self, input: &[u8]) -> Result<Option<ParseProgress>, FrameFault> {
-        let Some((number, next)) = number(input, 1, FrameFault::Words)? else {
+    fn first_line(&mut self, input: &[u8]) -> Result<Option<ParseProgress>, FrameFault> {
+        let Some((number, next)) = number(input, 1, FrameFault::ArgCount)? else {
             return Ok(Some(ParseProgress::More(input.len() + 1)));
         };
         self.at = next;
         match number {
-            // A request without words gets no answer, as in Redis.
+            // A request without arguments gets no answer, as in Redis.
             ..=0 => {
                 self.spans.clear();
                 Ok(Some(ParseProgress::Frame(next)))
             }
             count => {
-                self.expected = usize::try_from(count).map_err(|_| FrameFault::Words)?;
-                if self.expected > WORDS_MAX {
-                    return Err(FrameFault::Words);
+                self.expected_args = usize::try_from(count).map_err(|_| FrameFault::ArgCount)?;
+                if self.expected_args > ARGS_MAX {
+                    return Err(FrameFault::ArgCount);
                 }
                 Ok(None)
             }
         }
     }
 
-    /// Parses one word. Returns the number of bytes needed if they are not there yet.
+    /// Parses one argument. Returns the number of bytes needed if it is incomplete.
     #[inline]
-    fn word(&mut self, input: &[u8]) -> Result<Option<usize>, FrameFault> {
+    fn arg(&mut self, input: &[u8]) -> Result<Option<usize>, FrameFault> {
         match input.get(self.at) {
             None => return Ok(Some(self.at + 1)),
             Some(b'$') => {}
@@ -165,7 +165,7 @@ impl Parser {
         match input.get(end..end + 2) {
             None => Ok(Some(end + 2)),
             Some(b"\r\n") => {
-                self.spans.push(WordSpan::new(start, end));
+                self.spans.push(ArgSpan::new(start, end));
                 self.at = end + 2;
                 Ok(None)
             }
@@ -189,21 +189,21 @@ impl Parser {
         self.spans.clear();
         self.at = 0;
         let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
-        self.rewritten = inline::words(line, &mut self.spans)?.map(Bytes::from);
+        self.unquoted = inline::parse_args(line, &mut self.spans)?.map(Bytes::from);
         Ok(ParseProgress::Frame(end + 1))
     }
 
-    /// Returns the words of the request that just ended; `frame` holds the request's bytes.
+    /// Returns the arguments of the request that just ended; `frame` holds the request's bytes.
     #[inline]
-    pub fn words(&mut self, frame: Bytes) -> Words<'_> {
-        let bytes = self.rewritten.take().unwrap_or(frame);
-        Words { bytes, spans: &self.spans }
+    pub fn args(&mut self, frame: Bytes) -> Args<'_> {
+        let bytes = self.unquoted.take().unwrap_or(frame);
+        Args { bytes, spans: &self.spans }
     }
 
-    /// Returns the first word of the request that just ended, before its words are taken. `frame`
+    /// Returns the command name of the request that just ended, before `args` is called. `frame`
     /// holds the request's bytes.
     pub fn command<'a>(&'a self, frame: &'a [u8]) -> &'a [u8] {
-        let bytes = self.rewritten.as_deref().unwrap_or(frame);
+        let bytes = self.unquoted.as_deref().unwrap_or(frame);
         let first = self.spans.first();
         first.map_or(&[], |span| &bytes[span.start as usize..span.end as usize])
     }
@@ -212,15 +212,15 @@ impl Parser {
     #[inline]
     pub fn reset(&mut self) {
         self.at = 0;
-        if self.spans.capacity() > SPANS_KEPT {
+        if self.spans.capacity() > SPANS_RETAINED {
             self.spans = Vec::new();
         }
     }
 
-    /// Returns the memory of the word positions in bytes.
+    /// Returns the memory of the argument positions in bytes.
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
-        self.spans.capacity() * size_of::<WordSpan>()
+        self.spans.capacity() * size_of::<ArgSpan>()
     }
 }
 
@@ -249,9 +249,9 @@ fn long_number(
 ) -> Result<Option<(i64, usize)>, FrameFault> {
     let rest = &input[from.min(input.len())..];
     let Some(end) = rest.iter().take(NUMBER_BYTES_MAX + 1).position(|&byte| byte == b'\r') else {
-        let strange =
+        let is_malformed =
             rest.iter().take(NUMBER_BYTES_MAX).any(|byte| !matches!(byte, b'-' | b'0'..=b'9'));
-        return match (strange, rest.len() > NUMBER_BYTES_MAX) {
+        return match (is_malformed, rest.len() > NUMBER_BYTES_MAX) {
             (true, _) => Err(fault),
             (false, true) => Err(FrameFault::Number),
             (false, false) => Ok(None),
@@ -265,27 +265,27 @@ fn long_number(
     }
 }
 
-/// Words of one request: slices of the request's bytes.
+/// Arguments of one request, the command name first: slices of the request's bytes.
 #[derive(Clone, Debug)]
-pub struct Words<'a> {
+pub struct Args<'a> {
     bytes: Bytes,
-    spans: &'a [WordSpan],
+    spans: &'a [ArgSpan],
 }
 
-impl<'a> Words<'a> {
-    /// Returns the number of words.
+impl<'a> Args<'a> {
+    /// Returns the number of arguments.
     #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Returns true if there are no words.
+    /// Returns true if there are no arguments.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Returns a word, or an empty slice if there are fewer words.
+    /// Returns an argument, or an empty slice if there are fewer arguments.
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
         match self.spans.get(at) {
@@ -294,49 +294,49 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns a word that shares the buffer it arrived in.
+    /// Returns an argument that shares the buffer it arrived in.
     #[inline]
-    pub fn keep(&self, at: usize) -> Bytes {
+    pub fn get_bytes(&self, at: usize) -> Bytes {
         match self.spans.get(at) {
             Some(span) => self.bytes.slice(span.start as usize..span.end as usize),
             None => Bytes::new(),
         }
     }
 
-    /// Returns the words from `from` to before `to`.
-    pub fn part(&self, from: usize, to: usize) -> Words<'a> {
+    /// Returns the arguments from `from` to before `to`.
+    pub fn subrange(&self, from: usize, to: usize) -> Args<'a> {
         let to = to.min(self.spans.len());
-        Words { bytes: self.bytes.clone(), spans: &self.spans[from.min(to)..to] }
+        Args { bytes: self.bytes.clone(), spans: &self.spans[from.min(to)..to] }
     }
 
-    /// Returns a copy that outlives the parser: the bytes, and the positions of the words.
-    pub fn detach(&self) -> Detached {
+    /// Returns a copy that outlives the parser: the bytes, and the positions of the arguments.
+    pub fn to_owned_args(&self) -> OwnedArgs {
         let mut bytes = Vec::with_capacity((0..self.len()).map(|at| self.get(at).len()).sum());
         let mut spans = Vec::with_capacity(self.len());
         for at in 0..self.len() {
             let start = bytes.len();
             bytes.extend_from_slice(self.get(at));
-            spans.push(WordSpan::new(start, bytes.len()));
+            spans.push(ArgSpan::new(start, bytes.len()));
         }
-        Detached { bytes: bytes.into(), spans: spans.into() }
+        OwnedArgs { bytes: bytes.into(), spans: spans.into() }
     }
 }
 
-/// Words that outlive their request, such as those of a queued command.
+/// Arguments that outlive their request, such as those of a queued command.
 #[derive(Clone, Debug)]
-pub struct Detached {
+pub struct OwnedArgs {
     bytes: Bytes,
-    spans: Box<[WordSpan]>,
+    spans: Box<[ArgSpan]>,
 }
 
-impl Detached {
+impl OwnedArgs {
     /// Returns their memory in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.len() + self.spans.len() * size_of::<WordSpan>()
+        self.bytes.len() + self.spans.len() * size_of::<ArgSpan>()
     }
 
-    /// Returns them as words of a request.
-    pub fn words(&self) -> Words<'_> {
-        Words { bytes: self.bytes.clone(), spans: &self.spans }
+    /// Returns them as the arguments of a request.
+    pub fn args(&self) -> Args<'_> {
+        Args { bytes: self.bytes.clone(), spans: &self.spans }
     }
 }

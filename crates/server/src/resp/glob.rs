@@ -11,20 +11,20 @@ use memchr::memmem::Finder;
 pub struct Glob {
     /// Parts between stars. A pattern without stars has one part.
     parts: Vec<GlobPart>,
-    stars: bool,
-    least_bytes: usize,
+    has_stars: bool,
+    bytes_min: usize,
     prefix: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
 enum GlobPart {
-    Plain(Box<Finder<'static>>),
-    Mixed(Vec<Matcher>),
+    Literal(Box<Finder<'static>>),
+    Matchers(Vec<Matcher>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Matcher {
-    One(u8),
+    Byte(u8),
     Any,
     Set(Box<ByteSet>),
 }
@@ -34,50 +34,50 @@ enum Matcher {
 struct ByteSet([u64; 4]);
 
 impl ByteSet {
-    fn has(&self, byte: u8) -> bool {
+    fn contains(&self, byte: u8) -> bool {
         self.0[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
     }
 
-    fn add(&mut self, byte: u8) {
+    fn insert(&mut self, byte: u8) {
         self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
     }
 }
 
 impl Matcher {
-    fn fits(&self, byte: u8) -> bool {
+    fn matches(&self, byte: u8) -> bool {
         match self {
-            Matcher::One(one) => *one == byte,
+            Matcher::Byte(expected) => *expected == byte,
             Matcher::Any => true,
-            Matcher::Set(set) => set.has(byte),
+            Matcher::Set(set) => set.contains(byte),
         }
     }
 }
 
 impl GlobPart {
-    fn new(places: Vec<Matcher>) -> GlobPart {
-        let plain: Option<Vec<u8>> = places
+    fn new(matchers: Vec<Matcher>) -> GlobPart {
+        let literal: Option<Vec<u8>> = matchers
             .iter()
-            .map(|place| if let Matcher::One(byte) = place { Some(*byte) } else { None })
+            .map(|matcher| if let Matcher::Byte(byte) = matcher { Some(*byte) } else { None })
             .collect();
-        match plain {
-            Some(bytes) => GlobPart::Plain(Box::new(Finder::new(&bytes).into_owned())),
-            None => GlobPart::Mixed(places),
+        match literal {
+            Some(bytes) => GlobPart::Literal(Box::new(Finder::new(&bytes).into_owned())),
+            None => GlobPart::Matchers(matchers),
         }
     }
 
     fn len(&self) -> usize {
         match self {
-            GlobPart::Plain(finder) => finder.needle().len(),
-            GlobPart::Mixed(places) => places.len(),
+            GlobPart::Literal(finder) => finder.needle().len(),
+            GlobPart::Matchers(matchers) => matchers.len(),
         }
     }
 
     /// Returns true if the part matches exactly these bytes. They must be as many as its positions.
-    fn fits(&self, bytes: &[u8]) -> bool {
+    fn matches(&self, bytes: &[u8]) -> bool {
         match self {
-            GlobPart::Plain(finder) => finder.needle() == bytes,
-            GlobPart::Mixed(places) => {
-                places.iter().zip(bytes).all(|(place, byte)| place.fits(*byte))
+            GlobPart::Literal(finder) => finder.needle() == bytes,
+            GlobPart::Matchers(matchers) => {
+                matchers.iter().zip(bytes).all(|(matcher, byte)| matcher.matches(*byte))
             }
         }
     }
@@ -85,87 +85,91 @@ impl GlobPart {
     /// Returns the offset of the first match in these bytes.
     fn find(&self, bytes: &[u8]) -> Option<usize> {
         match self {
-            GlobPart::Plain(finder) => finder.find(bytes),
-            GlobPart::Mixed(places) => find_mixed(places, bytes),
+            GlobPart::Literal(finder) => finder.find(bytes),
+            GlobPart::Matchers(matchers) => find_matchers(matchers, bytes),
         }
     }
 }
 
 /// Shift-and search: bit `i` of the state is set while positions 0 to `i` match the last bytes
 /// read.
-fn find_mixed(places: &[Matcher], bytes: &[u8]) -> Option<usize> {
-    let words = places.len().div_ceil(64);
-    let last = 1u64 << ((places.len() - 1) % 64);
+fn find_matchers(matchers: &[Matcher], bytes: &[u8]) -> Option<usize> {
+    let words = matchers.len().div_ceil(64);
+    let last = 1u64 << ((matchers.len() - 1) % 64);
     let mut masks: Vec<Option<Box<[u64]>>> = vec![None; 256];
     let mut state = vec![0u64; words];
     for (at, &byte) in bytes.iter().enumerate() {
         let mask = masks[usize::from(byte)].get_or_insert_with(|| {
             let mut mask = vec![0u64; words];
-            for (index, _) in places.iter().enumerate().filter(|(_, place)| place.fits(byte)) {
+            for (index, _) in
+                matchers.iter().enumerate().filter(|(_, matcher)| matcher.matches(byte))
+            {
                 mask[index / 64] |= 1 << (index % 64);
             }
             mask.into()
         });
         let mut carry = 1;
-        for (word, fits) in state.iter_mut().zip(mask.iter()) {
+        for (word, match_bits) in state.iter_mut().zip(mask.iter()) {
             let next = *word >> 63;
-            *word = (*word << 1 | carry) & fits;
+            *word = (*word << 1 | carry) & match_bits;
             carry = next;
         }
         if state[words - 1] & last != 0 {
-            return Some(at + 1 - places.len());
+            return Some(at + 1 - matchers.len());
         }
     }
     None
 }
 
 impl Glob {
-    /// Compiles a pattern. Every text is a valid one.
+    /// Compiles a pattern. Every byte string is a valid pattern.
     pub fn new(pattern: &[u8]) -> Glob {
         let mut parts = Vec::new();
-        let mut places = Vec::new();
-        let mut stars = false;
+        let mut matchers = Vec::new();
+        let mut has_stars = false;
         let mut at = 0;
         while at < pattern.len() {
             match pattern[at] {
                 b'*' => {
                     // Several stars in a row are one: an empty part between them would match
                     // everywhere.
-                    if !stars || !places.is_empty() {
-                        parts.push(GlobPart::new(std::mem::take(&mut places)));
+                    if !has_stars || !matchers.is_empty() {
+                        parts.push(GlobPart::new(std::mem::take(&mut matchers)));
                     }
-                    stars = true;
+                    has_stars = true;
                     at += 1;
                 }
                 b'?' => {
-                    places.push(Matcher::Any);
+                    matchers.push(Matcher::Any);
                     at += 1;
                 }
                 b'[' => {
-                    let (set, next) = set(pattern, at + 1);
-                    places.push(Matcher::Set(set));
+                    let (set, next) = parse_set(pattern, at + 1);
+                    matchers.push(Matcher::Set(set));
                     at = next;
                 }
                 b'\\' if at + 1 < pattern.len() => {
-                    places.push(Matcher::One(pattern[at + 1]));
+                    matchers.push(Matcher::Byte(pattern[at + 1]));
                     at += 2;
                 }
                 byte => {
-                    places.push(Matcher::One(byte));
+                    matchers.push(Matcher::Byte(byte));
                     at += 1;
                 }
             }
         }
-        parts.push(GlobPart::new(places));
+        parts.push(GlobPart::new(matchers));
         let prefix = match &parts[0] {
-            GlobPart::Plain(finder) => finder.needle().to_vec(),
-            GlobPart::Mixed(places) => places
+            GlobPart::Literal(finder) => finder.needle().to_vec(),
+            GlobPart::Matchers(matchers) => matchers
                 .iter()
-                .map_while(|place| if let Matcher::One(byte) = place { Some(*byte) } else { None })
+                .map_while(
+                    |matcher| if let Matcher::Byte(byte) = matcher { Some(*byte) } else { None },
+                )
                 .collect(),
         };
-        let least_bytes = parts.iter().map(GlobPart::len).sum();
-        Glob { parts, stars, least_bytes, prefix }
+        let bytes_min = parts.iter().map(GlobPart::len).sum();
+        Glob { parts, has_stars, bytes_min, prefix }
     }
 
     /// Returns the literal prefix of every key that the pattern can match.
@@ -174,30 +178,30 @@ impl Glob {
     }
 
     /// Returns true if the pattern is a literal: it matches only its prefix.
-    pub fn is_plain(&self) -> bool {
-        !self.stars && self.prefix.len() == self.least_bytes
+    pub fn is_literal(&self) -> bool {
+        !self.has_stars && self.prefix.len() == self.bytes_min
     }
 
     /// Returns the approximate number of machine words that a match against this many bytes reads.
-    pub fn work(&self, bytes: usize) -> usize {
+    pub fn match_cost(&self, bytes: usize) -> usize {
         let words = self.parts.iter().map(|part| match part {
-            GlobPart::Plain(_) => 1,
-            GlobPart::Mixed(places) => places.len().div_ceil(64),
+            GlobPart::Literal(_) => 1,
+            GlobPart::Matchers(matchers) => matchers.len().div_ceil(64),
         });
-        self.least_bytes + bytes * words.max().unwrap_or(1)
+        self.bytes_min + bytes * words.max().unwrap_or(1)
     }
 
     /// Returns true if the pattern matches the whole text.
-    pub fn fits(&self, text: &[u8]) -> bool {
+    pub fn matches(&self, text: &[u8]) -> bool {
         let [first, middle @ .., last] = self.parts.as_slice() else {
-            return text.len() == self.least_bytes && self.parts[0].fits(text);
+            return text.len() == self.bytes_min && self.parts[0].matches(text);
         };
-        if text.len() < self.least_bytes {
+        if text.len() < self.bytes_min {
             return false;
         }
         let (front, rest) = text.split_at(first.len());
         let (mut rest, back) = rest.split_at(rest.len() - last.len());
-        if !first.fits(front) || !last.fits(back) {
+        if !first.matches(front) || !last.matches(back) {
             return false;
         }
         for part in middle {
@@ -212,7 +216,7 @@ impl Glob {
 
 /// Parses the inside of `[..]` and returns its end. Without a closing bracket it ends with the
 /// pattern.
-fn set(pattern: &[u8], from: usize) -> (Box<ByteSet>, usize) {
+fn parse_set(pattern: &[u8], from: usize) -> (Box<ByteSet>, usize) {
     let mut members = Box::<ByteSet>::default();
     let mut at = from;
     let negated = pattern.get(at) == Some(&b'^');
@@ -223,7 +227,7 @@ fn set(pattern: &[u8], from: usize) -> (Box<ByteSet>, usize) {
         match pattern.get(at..).unwrap_or_default() {
             [] => break,
             [b'\\', byte, ..] => {
-                members.add(*byte);
+                members.insert(*byte);
                 at += 2;
             }
             [b']', ..] => {
@@ -232,11 +236,11 @@ fn set(pattern: &[u8], from: usize) -> (Box<ByteSet>, usize) {
             }
             [low, b'-', high, ..] => {
                 let (low, high) = (low.min(high), low.max(high));
-                (*low..=*high).for_each(|byte| members.add(byte));
+                (*low..=*high).for_each(|byte| members.insert(byte));
                 at += 3;
             }
             [byte, ..] => {
-                members.add(*byte);
+                members.insert(*byte);
                 at += 1;
             }
         }

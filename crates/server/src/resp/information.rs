@@ -20,27 +20,29 @@ pub struct Role {
 }
 
 impl Role {
-    /// Returns the role as this node knows it.
-    pub fn of(shared: &Shared, client: &Client, status: &Status) -> Role {
-        let place = shared.node.place(&client.bucket).ok();
+    /// Returns the role according to this node's status.
+    pub fn new(shared: &Shared, client: &Client, status: &Status) -> Role {
+        let placement = shared.node.placement(&client.bucket).ok();
         let others = status.members.iter().filter(|other| other.member.node != status.node);
         let replicas = others.filter(|other| other.connected).count();
-        let Some(place) = place else { return Role { offset: 0, master: None, replicas } };
-        let offset = place.applied.0;
-        if place.role == "master" {
+        let Some(placement) = placement else { return Role { offset: 0, master: None, replicas } };
+        let offset = placement.applied.0;
+        if placement.role == "master" {
             return Role { offset, master: None, replicas };
         }
-        let known =
-            status.members.iter().find(|other| Some(&other.member.name) == place.master.as_ref());
-        let master = known.map_or((String::new(), 0, false), |other| {
+        let master_status = status
+            .members
+            .iter()
+            .find(|other| Some(&other.member.name) == placement.master.as_ref());
+        let master = master_status.map_or((String::new(), 0, false), |other| {
             let (host, port) = other.member.client.rsplit_once(':').unwrap_or_default();
             (host.into(), port.parse().unwrap_or(0), other.connected)
         });
         Role { offset, master: Some(master), replicas }
     }
 
-    /// Returns Redis' word for the role.
-    pub fn word(&self) -> &'static str {
+    /// Returns Redis' name of the role.
+    pub fn name(&self) -> &'static str {
         if self.master.is_some() { "slave" } else { "master" }
     }
 }
@@ -65,8 +67,8 @@ pub fn text(
             InfoSection::Memory => memory(&status, shared),
             InfoSection::Persistence => persistence(&status, registry),
             InfoSection::Stats => stats(shared, registry),
-            InfoSection::Cpu => processors(),
-            InfoSection::Replication => replication(&status, &Role::of(shared, client, &status)),
+            InfoSection::Cpu => cpu(),
+            InfoSection::Replication => replication(&status, &Role::new(shared, client, &status)),
             InfoSection::Cluster => vec![("cluster_enabled", "0".into())],
             InfoSection::Keyspace => keyspace(&status, keys),
             InfoSection::Credenza => credenza(&status, shared, client),
@@ -95,8 +97,8 @@ fn server(status: &Status, registry: &Registry, client: &Client) -> Lines {
         ("arch_bits", usize::BITS.to_string()),
         ("process_id", std::process::id().to_string()),
         ("run_id", format!("{:016x}{:016x}", status.cluster.0, status.node.0)),
-        ("tcp_port", client.card.local.port().to_string()),
-        ("server_time_usec", registry.clock.since_1970().as_micros().to_string()),
+        ("tcp_port", client.info.local.port().to_string()),
+        ("server_time_usec", registry.clock.unix_time().as_micros().to_string()),
         ("uptime_in_seconds", seconds.to_string()),
         ("uptime_in_days", (seconds / 86_400).to_string()),
     ]
@@ -117,16 +119,16 @@ fn memory(status: &Status, shared: &Shared) -> Lines {
     let resident = Sample::value_of(&samples, "process_resident_memory_bytes") as u64;
     vec![
         ("used_memory", used.to_string()),
-        ("used_memory_human", human(used)),
+        ("used_memory_human", human_bytes(used)),
         ("used_memory_rss", resident.to_string()),
-        ("used_memory_rss_human", human(resident)),
+        ("used_memory_rss_human", human_bytes(resident)),
         ("maxmemory", "0".into()),
         ("maxmemory_human", "0B".into()),
         ("maxmemory_policy", "noeviction".into()),
     ]
 }
 
-fn processors() -> Lines {
+fn cpu() -> Lines {
     let (own, system) = node::processor_seconds();
     vec![
         ("used_cpu_sys", format!("{system:.6}")),
@@ -137,7 +139,7 @@ fn processors() -> Lines {
 }
 
 /// Formats a number of bytes as Redis shortens it.
-fn human(bytes: u64) -> String {
+fn human_bytes(bytes: u64) -> String {
     let mut number = bytes as f64;
     for unit in ["B", "K", "M", "G"] {
         if number < 1024.0 {
@@ -153,7 +155,7 @@ fn persistence(status: &Status, registry: &Registry) -> Lines {
         ("loading", "0".into()),
         ("rdb_changes_since_last_save", "0".into()),
         ("rdb_bgsave_in_progress", "0".into()),
-        ("rdb_last_save_time", registry.clock.since_1970().as_secs().to_string()),
+        ("rdb_last_save_time", registry.clock.unix_time().as_secs().to_string()),
         ("rdb_last_bgsave_status", "ok".into()),
         ("aof_enabled", "1".into()),
         ("aof_rewrite_in_progress", "0".into()),
@@ -177,9 +179,9 @@ fn stats(shared: &Shared, registry: &Registry) -> Lines {
     ]
 }
 
-/// Every node takes writes whatever its role; these lines say which node decides them.
+/// Every node accepts writes in any role; these lines name the node that decides them.
 fn replication(status: &Status, role: &Role) -> Lines {
-    let mut lines = vec![("role", role.word().into())];
+    let mut lines = vec![("role", role.name().into())];
     if let Some((host, port, connected)) = &role.master {
         lines.push(("master_host", host.clone()));
         lines.push(("master_port", port.to_string()));
@@ -193,20 +195,20 @@ fn replication(status: &Status, role: &Role) -> Lines {
 }
 
 /// Returns the number of keys. An exact count walks all keys; if that takes too long, the store's
-/// estimate stands for all buckets together, without internal rows as far as they are known.
+/// estimate of all buckets together is returned, without the known internal rows.
 fn keyspace(status: &Status, keys: Option<u64>) -> Lines {
     let sessions: u64 = status.groups.iter().map(|group| group.sessions).sum();
     // One row per bucket and per session, one mark per group, a type and a counter.
-    let own = (status.buckets + status.groups.len()) as u64 + sessions + 2;
-    match keys.unwrap_or_else(|| status.store.rows_estimated.saturating_sub(own)) {
+    let internal_rows = (status.buckets + status.groups.len()) as u64 + sessions + 2;
+    match keys.unwrap_or_else(|| status.store.rows_estimated.saturating_sub(internal_rows)) {
         0 => Vec::new(),
         rows => vec![("db0", format!("keys={rows},expires=0,avg_ttl=0"))],
     }
 }
 
 fn credenza(status: &Status, shared: &Shared, client: &Client) -> Lines {
-    let place = shared.node.place(&client.bucket).ok();
-    let master = place.and_then(|place| place.master).unwrap_or_default();
+    let placement = shared.node.placement(&client.bucket).ok();
+    let master = placement.and_then(|placement| placement.master).unwrap_or_default();
     let mut lines: Lines = vec![
         ("node", base::codec::printable(status.name.as_bytes())),
         ("master", base::codec::printable(master.as_bytes())),

@@ -1,11 +1,11 @@
-//! Inline requests, as people type them: words between blanks, with quotes around words that
+//! Inline requests, as people type them: arguments between blanks, with quotes around those that
 //! contain blanks.
 
-use super::frame::{FrameFault, WordSpan};
+use super::frame::{ArgSpan, FrameFault};
 
-/// Finds the words of a line. If it has quotes, the spans refer to the returned bytes, else to the
-/// line.
-pub fn words(line: &[u8], spans: &mut Vec<WordSpan>) -> Result<Option<Vec<u8>>, FrameFault> {
+/// Finds the arguments of a line. If it has quotes, the spans refer to the returned bytes, else to
+/// the line.
+pub fn parse_args(line: &[u8], spans: &mut Vec<ArgSpan>) -> Result<Option<Vec<u8>>, FrameFault> {
     if !line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
         split(line, spans);
         return Ok(None);
@@ -20,7 +20,7 @@ fn is_blank(byte: u8) -> bool {
 }
 
 /// Splits a line without quotes at blanks.
-fn split(line: &[u8], spans: &mut Vec<WordSpan>) {
+fn split(line: &[u8], spans: &mut Vec<ArgSpan>) {
     let mut at = 0;
     while at < line.len() {
         if is_blank(line[at]) {
@@ -29,16 +29,12 @@ fn split(line: &[u8], spans: &mut Vec<WordSpan>) {
         }
         let start = at;
         at += line[at..].iter().position(|&byte| is_blank(byte)).unwrap_or(line.len() - at);
-        spans.push(WordSpan::new(start, at));
+        spans.push(ArgSpan::new(start, at));
     }
 }
 
 /// Splits a line with quotes as a shell does: `"a\x00\n"` with escapes, `'a'` with `\'` only.
-fn unquote(
-    line: &[u8],
-    scratch: &mut Vec<u8>,
-    spans: &mut Vec<WordSpan>,
-) -> Result<(), FrameFault> {
+fn unquote(line: &[u8], scratch: &mut Vec<u8>, spans: &mut Vec<ArgSpan>) -> Result<(), FrameFault> {
     let mut at = 0;
     loop {
         at += line[at..].iter().take_while(|&&byte| is_blank(byte)).count();
@@ -60,7 +56,7 @@ fn unquote(
                 }
             }
         }
-        spans.push(WordSpan::new(start, scratch.len()));
+        spans.push(ArgSpan::new(start, scratch.len()));
     }
 }
 

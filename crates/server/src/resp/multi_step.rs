@@ -1,4 +1,4 @@
-//! Errands: commands that take several requests, or that concern more than one connection.
+//! Multi-step commands: those of several requests, or that concern more than one connection.
 
 use super::errors::{self, RespRefusal};
 use super::glob::Glob;
@@ -6,34 +6,34 @@ use super::information;
 use super::operation::operation;
 use super::serve::{ANSWER_BYTES, RespConnection};
 use super::translate::{
-    CommandContext, InfoSection, Kill, Listed, MultiStep, RespShape, Scan, line_of_list,
-    parameters, range_of,
+    ClientSelection, CommandContext, InfoSection, KillFilter, MultiStep, RespShape, Scan,
+    client_list_line, parameters, scan_range,
 };
 use crate::counters::Verdict;
 use base::limits::PAGE_ROWS_MAX;
 use base::range::Direction;
 use base::{
     Body, Bound, Call, DirectoryCall, Error, Key, Page, Range, Read, ReadLevel, Reason, Reply,
-    Request, SyncPolicy, Want,
+    Request, RowContent, SyncPolicy,
 };
 use bytes::Bytes;
-use node::Submitted;
+use node::SubmitResult;
 
 /// Most bytes of keys in the answer to one `KEYS`.
 const KEYS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Number of keys that `KEYS` reads in one request.
 const KEYS_PAGE_ROWS: usize = 10_000;
 /// Amount of pattern matching after which the task yields: well under a millisecond.
-const WORK_AT_ONCE: usize = 256 * 1024;
-/// Number of consecutive keys from which `RANDOMKEY` draws one.
-const RANDOM_KEYS: usize = 1_000;
+const YIELD_MATCH_COST: usize = 256 * 1024;
+/// Number of consecutive keys among which `RANDOMKEY` draws one.
+const RANDOM_KEY_CANDIDATES: usize = 1_000;
 /// Number of keys that a large `MGET` reads in one request.
-const VALUES_KEYS: usize = 128;
+const MGET_PART_KEYS: usize = 128;
 /// `INFO` counts keys exactly in a store of up to so many rows; of a larger one it has an estimate.
 const ROWS_COUNTED_MAX: u64 = 100_000;
 
 impl RespConnection {
-    /// Runs an errand, and writes exactly one answer. Fails only if the connection does.
+    /// Runs a multi-step command, and writes exactly one answer. Fails only if the connection does.
     pub(super) async fn run_multi_step(&mut self, multi_step: MultiStep) -> Result<(), ()> {
         match multi_step {
             MultiStep::Keys(glob) => self.keys(&glob).await,
@@ -42,7 +42,7 @@ impl RespConnection {
             MultiStep::Values(keys) => return self.values(&keys).await,
             MultiStep::Info(sections) => {
                 let keys = match sections.contains(&InfoSection::Keyspace) {
-                    true => self.keys_of_bucket().await,
+                    true => self.count_keys().await,
                     false => None,
                 };
                 let text =
@@ -50,7 +50,7 @@ impl RespConnection {
                 self.out.verbatim(&text);
             }
             MultiStep::Configuration(globs) => self.configuration(&globs).await,
-            MultiStep::List(listed) => self.list(&listed),
+            MultiStep::List(selection) => self.list(&selection),
             MultiStep::Kill(kill) => self.kill(&kill),
             MultiStep::Role => self.role(),
             MultiStep::ResetCounts => {
@@ -62,34 +62,36 @@ impl RespConnection {
     }
 
     fn fail(&mut self, error: &Error) {
-        self.client.tally.errors += 1;
+        self.client.counts.errors += 1;
         self.out.error(&errors::text(error));
     }
 
     fn refuse(&mut self, refusal: &RespRefusal) {
-        self.client.tally.errors += 1;
+        self.client.counts.errors += 1;
         self.out.error(&refusal.0);
     }
 
-    /// Submits a request of an errand and waits for its decided reply.
-    async fn ask(&mut self, call: Call) -> base::Result<Reply> {
+    /// Submits one call of a multi-step command and waits for its decided reply.
+    async fn call_node(&mut self, call: Call) -> base::Result<Reply> {
         let request = Request { bucket: self.client.bucket.clone(), call, retry: None };
         let operation = operation(&request.call);
         let reply = match self.submit(request) {
-            Submitted::Ready(reply) => reply,
-            Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
-            Submitted::Later(reply) | Submitted::Independent(_, reply) => reply.await,
+            SubmitResult::Ready(reply) => reply,
+            SubmitResult::Pending(ticket, reply) => {
+                self.shared.node.wait_decided(ticket).await.and(reply)
+            }
+            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => reply.await,
         };
-        self.verdict(operation, Verdict::of(&reply));
+        self.record_outcome(operation, Verdict::from_result(&reply));
         if let Ok(reply) = &reply {
             self.client.last_index = reply.index;
         }
         reply
     }
 
-    async fn page(&mut self, range: Range) -> base::Result<Page> {
+    async fn read_page(&mut self, range: Range) -> base::Result<Page> {
         let call = Call::Read(Read::Range(range), self.client.read_level);
-        match self.ask(call).await?.body {
+        match self.call_node(call).await?.body {
             Body::Page(page) => Ok(page),
             _ => Err(Error::new(Reason::Malformed, "a range was not answered with a page")),
         }
@@ -98,35 +100,35 @@ impl RespConnection {
     /// Answers `KEYS`: reads all keys that can match, page by page, and keeps the matching ones as
     /// frames.
     async fn keys(&mut self, glob: &Glob) {
-        let mut found = super::output::Output::new(self.out.protocol);
+        let mut matching = super::output::Output::new(self.out.protocol);
         let mut count = 0;
-        let mut range = Range { rows_max: Some(KEYS_PAGE_ROWS), ..range_of(glob) };
+        let mut range = Range { rows_max: Some(KEYS_PAGE_ROWS), ..scan_range(glob) };
         let mut share = None;
         loop {
-            let page = match self.page(range.clone()).await {
+            let page = match self.read_page(range.clone()).await {
                 Ok(page) => page,
                 Err(error) => return self.fail(&error),
             };
-            let mut work = 0;
+            let mut match_cost = 0;
             for entry in &page.entries {
-                if glob.fits(&entry.key) {
-                    found.bulk(&entry.key);
+                if glob.matches(&entry.key) {
+                    matching.bulk(&entry.key);
                     count += 1;
                 }
-                work += glob.work(entry.key.len());
-                if work > WORK_AT_ONCE {
-                    work = 0;
+                match_cost += glob.match_cost(entry.key.len());
+                if match_cost > YIELD_MATCH_COST {
+                    match_cost = 0;
                     tokio::task::yield_now().await;
                 }
             }
-            if found.len() > ANSWER_BYTES && share.is_none() {
+            if matching.len() > ANSWER_BYTES && share.is_none() {
                 share = self.shared.reserve(KEYS_BYTES_MAX);
                 if share.is_none() {
-                    let text = "too many large answers at a time: try again later";
+                    let text = "too many large answers are in progress: try again later";
                     return self.fail(&Error::new(Reason::Overloaded, text));
                 }
             }
-            if found.len() > KEYS_BYTES_MAX {
+            if matching.len() > KEYS_BYTES_MAX {
                 return self.refuse(&RespRefusal::new(errors::TOO_MANY_KEYS));
             }
             match page.entries.into_iter().next_back().filter(|_| page.more) {
@@ -137,7 +139,7 @@ impl RespConnection {
             tokio::task::yield_now().await;
         }
         self.out.array(count);
-        self.out.frames(Bytes::from(found.to_bytes()));
+        self.out.frames(Bytes::from(matching.to_bytes()));
         // Send now, because `share` is released when this function returns.
         if share.is_some() {
             let _ = self.send_part().await;
@@ -146,8 +148,8 @@ impl RespConnection {
 
     async fn scan(&mut self, scan: Scan) {
         let mut range = match &scan.glob {
-            Some(glob) => range_of(glob),
-            None => Range { want: Want::Keys, ..Range::default() },
+            Some(glob) => scan_range(glob),
+            None => Range { want: RowContent::Keys, ..Range::default() },
         };
         range.rows_max = Some(scan.count);
         if scan.cursor != 0 {
@@ -162,7 +164,7 @@ impl RespConnection {
                 }
             }
         }
-        let page = match self.page(range).await {
+        let page = match self.read_page(range).await {
             Ok(page) => page,
             Err(error) => return self.fail(&error),
         };
@@ -176,65 +178,67 @@ impl RespConnection {
                 }
             }
         };
-        let fits = |key: &Key| scan.strings && scan.glob.as_ref().is_none_or(|g| g.fits(key));
-        let found: Vec<_> = page.entries.iter().filter(|entry| fits(&entry.key)).collect();
+        let matches = |key: &Key| scan.strings && scan.glob.as_ref().is_none_or(|g| g.matches(key));
+        let matching: Vec<_> = page.entries.iter().filter(|entry| matches(&entry.key)).collect();
         self.out.array(2);
         self.out.text(next.to_string());
-        self.out.array(found.len());
-        found.iter().for_each(|entry| self.out.value(&entry.key));
+        self.out.array(matching.len());
+        matching.iter().for_each(|entry| self.out.value(&entry.key));
     }
 
     /// Returns the keys of a range, at most `rows_max`.
-    async fn keys_of(&mut self, range: Range, rows_max: usize) -> base::Result<Vec<Key>> {
-        let range = Range { rows_max: Some(rows_max), want: Want::Keys, ..range };
-        Ok(self.page(range).await?.entries.into_iter().map(|entry| entry.key).collect())
+    async fn read_keys(&mut self, range: Range, rows_max: usize) -> base::Result<Vec<Key>> {
+        let range = Range { rows_max: Some(rows_max), want: RowContent::Keys, ..range };
+        Ok(self.read_page(range).await?.entries.into_iter().map(|entry| entry.key).collect())
     }
 
-    /// Answers `RANDOMKEY` with one of the next `RANDOM_KEYS` keys behind a random position between
-    /// the lowest key and the highest; the range wraps around at the highest. Every key can be
-    /// drawn. In larger buckets, keys behind large gaps are drawn more often.
+    /// Answers `RANDOMKEY` with one of `RANDOM_KEY_CANDIDATES` keys behind a random position
+    /// between the lowest key and the highest; the range wraps around at the highest. Every key can
+    /// be drawn. In larger buckets, keys behind large gaps are drawn more often.
     async fn random_key(&mut self) {
-        match self.some_key().await {
+        match self.draw_key().await {
             Ok(Some(key)) => self.out.value(&key),
             Ok(None) => self.out.null(),
             Err(error) => self.fail(&error),
         }
     }
 
-    async fn some_key(&mut self) -> base::Result<Option<Key>> {
-        let lowest = self.keys_of(Range::default(), 1).await?;
-        let backwards = Range { direction: Direction::Descending, ..Range::default() };
-        let highest = self.keys_of(backwards, 1).await?;
+    async fn draw_key(&mut self) -> base::Result<Option<Key>> {
+        let lowest = self.read_keys(Range::default(), 1).await?;
+        let descending = Range { direction: Direction::Descending, ..Range::default() };
+        let highest = self.read_keys(descending, 1).await?;
         let (Some(first), Some(last)) = (lowest.first(), highest.first()) else { return Ok(None) };
-        let chance = mixed(self.registry.clock.since_1970().as_nanos() as u64);
-        let place = Bound::Included(place_between(first, last, chance));
-        let behind = Range { low: place, ..Range::default() };
-        let mut few = self.keys_of(behind, RANDOM_KEYS).await?;
-        if few.len() < RANDOM_KEYS {
-            // End before the first of them, so that no key is drawn from twice.
-            let high = few.first().cloned().map_or(Bound::Open, Bound::Excluded);
-            let before = Range { high, ..Range::default() };
-            few.extend(self.keys_of(before, RANDOM_KEYS - few.len()).await?);
+        let random = mix_bits(self.registry.clock.unix_time().as_nanos() as u64);
+        let position = Bound::Included(random_key_between(first, last, random));
+        let from_position = Range { low: position, ..Range::default() };
+        let mut candidates = self.read_keys(from_position, RANDOM_KEY_CANDIDATES).await?;
+        if candidates.len() < RANDOM_KEY_CANDIDATES {
+            // End before the first candidate, so that no key is a candidate twice.
+            let high = candidates.first().cloned().map_or(Bound::Open, Bound::Excluded);
+            let below_position = Range { high, ..Range::default() };
+            candidates.extend(
+                self.read_keys(below_position, RANDOM_KEY_CANDIDATES - candidates.len()).await?,
+            );
         }
-        let at = mixed(chance) as usize % few.len().max(1);
-        Ok((at < few.len()).then(|| few.swap_remove(at)))
+        let chosen = mix_bits(random) as usize % candidates.len().max(1);
+        Ok((chosen < candidates.len()).then(|| candidates.swap_remove(chosen)))
     }
 
     /// Answers `MGET` of more keys than one request may read, and writes values as they arrive. An
     /// error replaces only the value it belongs to.
     async fn values(&mut self, keys: &[Key]) -> Result<(), ()> {
         self.out.array(keys.len());
-        for part in keys.chunks(VALUES_KEYS) {
+        for part in keys.chunks(MGET_PART_KEYS) {
             let read = Read::MultiGet(part.to_vec());
-            match self.ask(Call::Read(read, self.client.read_level)).await {
-                Ok(reply) => self.speak_rows(reply.body),
+            match self.call_node(Call::Read(read, self.client.read_level)).await {
+                Ok(reply) => self.write_rows(reply.body),
                 Err(_) => {
                     // The values together may be too large, or one of them is unreadable: read each
                     // by itself.
                     for key in part {
                         let read = Read::Get(key.clone());
-                        match self.ask(Call::Read(read, self.client.read_level)).await {
-                            Ok(reply) => self.speak_rows(reply.body),
+                        match self.call_node(Call::Read(read, self.client.read_level)).await {
+                            Ok(reply) => self.write_rows(reply.body),
                             Err(error) => self.fail(&error),
                         }
                         self.send_part().await?;
@@ -246,7 +250,7 @@ impl RespConnection {
         Ok(())
     }
 
-    fn speak_rows(&mut self, body: Body) {
+    fn write_rows(&mut self, body: Body) {
         let rows = match body {
             Body::Rows(rows) => rows,
             Body::Row(row) => vec![row],
@@ -254,9 +258,9 @@ impl RespConnection {
         };
         let (shared, client, out) = (&*self.shared, &mut self.client, &mut self.out);
         let clock = self.registry.clock;
-        let mut talk = CommandContext { client, out, clock, shared, as_step: false, depth: 0 };
+        let mut ctx = CommandContext { client, out, clock, shared, is_step: false, depth: 0 };
         for row in rows {
-            RespShape::Value.speak(Ok(Body::Row(row)), &mut talk);
+            RespShape::Value.encode(Ok(Body::Row(row)), &mut ctx);
         }
     }
 
@@ -274,72 +278,75 @@ impl RespConnection {
 
     /// Returns the number of keys in the connection's bucket. `None`: the store is too large to
     /// count them.
-    async fn keys_of_bucket(&mut self) -> Option<u64> {
+    async fn count_keys(&mut self) -> Option<u64> {
         if self.shared.node.status().store.rows_estimated > ROWS_COUNTED_MAX {
             return None;
         }
         let call = Call::Read(Read::KeyCount, ReadLevel::Dirty);
-        match self.ask(call).await.ok()?.body {
+        match self.call_node(call).await.ok()?.body {
             Body::Count(keys) => Some(keys),
             _ => None,
         }
     }
 
     async fn configuration(&mut self, globs: &[Glob]) {
-        // A dropped bucket takes no writes, so any policy is true of it.
-        let described = self.ask(Call::Directory(DirectoryCall::DescribeBucket)).await;
+        // A dropped bucket accepts no writes, so any policy is correct.
+        let described = self.call_node(Call::Directory(DirectoryCall::DescribeBucket)).await;
         let sync = match described.map(|reply| reply.body) {
-            Ok(Body::Buckets(found)) => found.first().map(|bucket| bucket.properties.sync),
+            Ok(Body::Buckets(buckets)) => buckets.first().map(|bucket| bucket.properties.sync),
             _ => None,
         };
-        let mut found =
+        let mut matching =
             parameters(sync.unwrap_or(SyncPolicy::Sync), self.shared.settings.resp_idle_ms_max)
                 .to_vec();
-        found.retain(|(name, _)| globs.iter().any(|glob| glob.fits(name.as_bytes())));
-        self.out.map(found.len());
-        for (name, text) in found {
+        matching.retain(|(name, _)| globs.iter().any(|glob| glob.matches(name.as_bytes())));
+        self.out.map(matching.len());
+        for (name, text) in matching {
             self.out.text(name);
             self.out.text(text);
         }
     }
 
-    fn list(&mut self, listed: &Listed) {
-        let shown = |id: u64| match listed {
-            Listed::All => true,
-            Listed::Nobody => false,
-            Listed::Ids(ids) => ids.contains(&id),
-            Listed::Myself(me) => *me == id,
+    fn list(&mut self, selection: &ClientSelection) {
+        let is_listed = |id: u64| match selection {
+            ClientSelection::All => true,
+            ClientSelection::Empty => false,
+            ClientSelection::Ids(ids) => ids.contains(&id),
+            ClientSelection::Caller(caller) => *caller == id,
         };
         let now = self.registry.clock.unix_ms();
-        let cards = self.registry.clients();
-        let lines = cards.iter().filter(|card| shown(card.id)).map(|card| line_of_list(card, now));
+        let clients = self.registry.clients();
+        let lines = clients
+            .iter()
+            .filter(|info| is_listed(info.id))
+            .map(|info| client_list_line(info, now));
         self.out.verbatim(&lines.collect::<String>());
     }
 
-    fn kill(&mut self, kill: &Kill) {
-        let cards = self.registry.clients();
-        let named: Vec<_> = cards.iter().filter(|card| kill.names(card)).collect();
-        named.iter().for_each(|card| card.activity.end());
-        match (kill.old_form, named.is_empty()) {
+    fn kill(&mut self, kill: &KillFilter) {
+        let clients = self.registry.clients();
+        let matching: Vec<_> = clients.iter().filter(|info| kill.matches(info)).collect();
+        matching.iter().for_each(|info| info.activity.end());
+        match (kill.is_legacy_form, matching.is_empty()) {
             (true, true) => self.refuse(&RespRefusal::new("ERR No such client")),
             (true, false) => self.out.ok(),
-            (false, _) => self.out.integer(named.len() as i64),
+            (false, _) => self.out.integer(matching.len() as i64),
         }
     }
 
     fn role(&mut self) {
         let status = self.shared.node.status();
-        let role = information::Role::of(&self.shared, &self.client, &status);
+        let role = information::Role::new(&self.shared, &self.client, &status);
         match &role.master {
             None => {
                 self.out.array(3);
-                self.out.text(role.word());
+                self.out.text(role.name());
                 self.out.count(role.offset);
                 self.out.array(0);
             }
             Some((host, port, connected)) => {
                 self.out.array(5);
-                self.out.text(role.word());
+                self.out.text(role.name());
                 self.out.text(host.clone());
                 self.out.count(u64::from(*port));
                 self.out.text(if *connected { "connected" } else { "connect" });
@@ -350,8 +357,8 @@ impl RespConnection {
 }
 
 /// Returns a random key between two keys: their common prefix, then eight bytes drawn between the
-/// next eight bytes of each, taken as numbers.
-fn place_between(low: &[u8], high: &[u8], chance: u64) -> Key {
+/// next eight bytes of each, read as numbers.
+fn random_key_between(low: &[u8], high: &[u8], random: u64) -> Key {
     let same = low.iter().zip(high).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {
         let mut bytes = [0; 8];
@@ -361,15 +368,15 @@ fn place_between(low: &[u8], high: &[u8], chance: u64) -> Key {
     };
     let (low_number, high_number) = (number(low), number(high));
     let span = high_number.saturating_sub(low_number).saturating_add(1);
-    let place = low_number + chance % span;
-    [&low[..same], &place.to_be_bytes()].concat().into()
+    let drawn = low_number + random % span;
+    [&low[..same], &drawn.to_be_bytes()].concat().into()
 }
 
 /// Spreads the entropy of a nanosecond count over all bits, by multiplying and folding.
-fn mixed(chance: u64) -> u64 {
-    let mixed = chance.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed ^ mixed >> 32
+fn mix_bits(random: u64) -> u64 {
+    let bits = random.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let bits = (bits ^ bits >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits ^ bits >> 32
 }
 
 /// A page of `KEYS` must not exceed the limit of a page.

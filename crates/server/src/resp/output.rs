@@ -1,7 +1,7 @@
 //! Answers of one batch of requests as bytes, collected eagerly and sent once.
 //!
 //! An answer that depends on an undecided update is written like any other, and its position is
-//! kept with its ticket. If the update's outcome stays unknown, an error replaces that answer.
+//! recorded with its ticket. If the update's outcome stays unknown, an error replaces that answer.
 
 use crate::writer::Pieces;
 use bytes::Bytes;
@@ -10,8 +10,8 @@ use node::Ticket;
 /// Size in bytes from which values are sent from their own buffer instead of copied.
 const LARGE_BYTES: usize = 16 * 1024;
 
-/// Number of large values for which memory is kept between batches.
-const LARGE_KEPT: usize = 64;
+/// Number of large values whose memory is retained between batches.
+const LARGE_VALUES_RETAINED: usize = 64;
 
 /// Version of the protocol that a connection uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct OutputPosition {
 
 /// Large value, sent before byte `at` of the copied bytes.
 #[derive(Clone, Debug)]
-struct Large {
+struct LargeValue {
     at: usize,
     value: Bytes,
 }
@@ -62,7 +62,7 @@ pub struct Output {
     /// Version of the protocol.
     pub protocol: Protocol,
     bytes: Vec<u8>,
-    large: Vec<Large>,
+    large: Vec<LargeValue>,
     large_bytes: usize,
     pending: Vec<Pending>,
 }
@@ -95,14 +95,14 @@ impl Output {
 
     /// Returns the position of the next answer.
     #[inline]
-    pub fn place(&self) -> OutputPosition {
+    pub fn position(&self) -> OutputPosition {
         OutputPosition { bytes: self.bytes.len(), large: self.large.len() }
     }
 
     /// Marks everything from `from` on as dependent on this ticket.
     #[inline]
-    pub fn wait_for(&mut self, from: OutputPosition, ticket: Ticket) {
-        self.pending.push(Pending { from, to: self.place(), ticket });
+    pub fn attach_ticket(&mut self, from: OutputPosition, ticket: Ticket) {
+        self.pending.push(Pending { from, to: self.position(), ticket });
     }
 
     /// Returns the answers that depend on a ticket, in order.
@@ -125,7 +125,7 @@ impl Output {
         self.pending.clear();
         self.large.clear();
         self.large_bytes = 0;
-        if self.large.capacity() > LARGE_KEPT {
+        if self.large.capacity() > LARGE_VALUES_RETAINED {
             self.large = Vec::new();
         }
         if self.bytes.capacity() > 4 * LARGE_BYTES {
@@ -133,21 +133,21 @@ impl Output {
         }
     }
 
-    /// Writes the answers again, with an error in place of each dependent answer that has a
-    /// verdict.
-    pub fn judge(&mut self, verdicts: &[Option<String>]) {
+    /// Rewrites the answers, with an error in place of each dependent answer whose ticket failed.
+    /// `errors` has one entry per dependent answer; `None`: its update is decided.
+    pub fn replace_failed(&mut self, errors: &[Option<String>]) {
         let old = std::mem::take(self);
         self.protocol = old.protocol;
-        let mut seen = OutputPosition::default();
-        for (pending, verdict) in old.pending.iter().zip(verdicts) {
-            if let Some(text) = verdict {
-                self.copy(&old, seen, pending.from);
+        let mut copied_to = OutputPosition::default();
+        for (pending, error) in old.pending.iter().zip(errors) {
+            if let Some(text) = error {
+                self.copy(&old, copied_to, pending.from);
                 self.error(text);
-                seen = pending.to;
+                copied_to = pending.to;
             }
         }
-        let end = old.place();
-        self.copy(&old, seen, end);
+        let end = old.position();
+        self.copy(&old, copied_to, end);
     }
 
     fn copy(&mut self, from: &Output, begin: OutputPosition, end: OutputPosition) {
@@ -161,24 +161,24 @@ impl Output {
     }
 
     /// Appends answers that were written to another output.
-    pub fn append(&mut self, said: Output) {
-        let begin = self.place();
-        self.copy(&said, OutputPosition::default(), said.place());
-        let behind = |place: OutputPosition| OutputPosition {
-            bytes: begin.bytes + place.bytes,
-            large: begin.large + place.large,
+    pub fn append(&mut self, other: Output) {
+        let begin = self.position();
+        self.copy(&other, OutputPosition::default(), other.position());
+        let shifted = |position: OutputPosition| OutputPosition {
+            bytes: begin.bytes + position.bytes,
+            large: begin.large + position.large,
         };
-        let pending = said.pending.iter();
+        let pending = other.pending.iter();
         self.pending.extend(pending.map(|Pending { from, to, ticket }| Pending {
-            from: behind(*from),
-            to: behind(*to),
+            from: shifted(*from),
+            to: shifted(*to),
             ticket: *ticket,
         }));
     }
 
     fn push_large(&mut self, value: Bytes) {
         self.large_bytes += value.len();
-        self.large.push(Large { at: self.bytes.len(), value });
+        self.large.push(LargeValue { at: self.bytes.len(), value });
     }
 
     /// Returns the bytes to send, in pieces. Without large values there is one piece.
@@ -223,7 +223,7 @@ impl Output {
         self.line(b'+', text);
     }
 
-    /// Appends an error: a code word, a blank, a sentence. Line ends become blanks.
+    /// Appends an error: a code, a blank, a sentence. Line ends become blanks.
     pub fn error(&mut self, text: &str) {
         self.line(b'-', text);
     }
@@ -236,7 +236,7 @@ impl Output {
     }
 
     #[inline]
-    fn headed(&mut self, kind: u8, number: i64) {
+    fn write_header(&mut self, kind: u8, number: i64) {
         if let 0..=9 = number {
             self.bytes.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
             return;
@@ -251,7 +251,7 @@ impl Output {
     /// Appends an integer.
     #[inline]
     pub fn integer(&mut self, number: i64) {
-        self.headed(b':', number);
+        self.write_header(b':', number);
     }
 
     /// Appends a count. A count beyond an `i64` becomes its maximum.
@@ -262,7 +262,7 @@ impl Output {
     /// Appends a bulk string, copied.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.headed(b'$', bytes.len() as i64);
+        self.write_header(b'$', bytes.len() as i64);
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(b"\r\n");
     }
@@ -278,7 +278,7 @@ impl Output {
         if value.len() < LARGE_BYTES {
             return self.bulk(value);
         }
-        self.headed(b'$', value.len() as i64);
+        self.write_header(b'$', value.len() as i64);
         self.push_large(value.clone());
         self.bytes.extend_from_slice(b"\r\n");
     }
@@ -288,7 +288,7 @@ impl Output {
         match self.protocol {
             Protocol::Two => self.bulk(text.as_bytes()),
             Protocol::Three => {
-                self.headed(b'=', text.len() as i64 + 4);
+                self.write_header(b'=', text.len() as i64 + 4);
                 self.bytes.extend_from_slice(b"txt:");
                 self.bytes.extend_from_slice(text.as_bytes());
                 self.bytes.extend_from_slice(b"\r\n");
@@ -316,22 +316,22 @@ impl Output {
     /// Begins an array of the next `count` answers.
     #[inline]
     pub fn array(&mut self, count: usize) {
-        self.headed(b'*', count as i64);
+        self.write_header(b'*', count as i64);
     }
 
     /// Begins a map of the next `count` pairs of answers; in RESP2 a flat array.
     pub fn map(&mut self, count: usize) {
         match self.protocol {
-            Protocol::Two => self.headed(b'*', 2 * count as i64),
-            Protocol::Three => self.headed(b'%', count as i64),
+            Protocol::Two => self.write_header(b'*', 2 * count as i64),
+            Protocol::Three => self.write_header(b'%', count as i64),
         }
     }
 
     /// Begins a set of the next `count` answers; in RESP2 an array.
     pub fn set(&mut self, count: usize) {
         match self.protocol {
-            Protocol::Two => self.headed(b'*', count as i64),
-            Protocol::Three => self.headed(b'~', count as i64),
+            Protocol::Two => self.write_header(b'*', count as i64),
+            Protocol::Three => self.write_header(b'~', count as i64),
         }
     }
 }
@@ -339,13 +339,13 @@ impl Output {
 /// Formats a number as decimal text, written from the end of `digits`.
 #[inline]
 pub fn decimal(number: i64, digits: &mut [u8; 24]) -> &[u8] {
-    let mut rest = number.unsigned_abs();
+    let mut remaining = number.unsigned_abs();
     let mut at = digits.len();
     loop {
         at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
+        digits[at] = b'0' + (remaining % 10) as u8;
+        remaining /= 10;
+        if remaining == 0 {
             break;
         }
     }

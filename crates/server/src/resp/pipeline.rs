@@ -18,112 +18,112 @@ use std::future::Future;
 use std::pin::Pin;
 
 impl RespConnection {
-    /// Handles a request of this many bytes while others are in flight. An immediate answer is kept
-    /// apart until they have answered.
-    pub(super) async fn request_behind(
+    /// Handles a request of this many bytes while others are in flight. An immediate answer is
+    /// held back until those are answered.
+    pub(super) async fn handle_pipelined_request(
         &mut self,
         bytes: usize,
     ) -> Result<Option<DeferredReply>, ()> {
         let name = self.parser.command(&self.read_buffer.input[..bytes]);
-        let is_of_rows = table::find(name).is_some_and(table::Command::is_of_rows);
-        if !is_of_rows || self.client.transaction.is_some() {
+        let is_row_command = table::find(name).is_some_and(table::Command::is_row_command);
+        if !is_row_command || self.client.transaction.is_some() {
             self.drain().await?;
-            return Ok(self.request(bytes));
+            return Ok(self.handle_request(bytes));
         }
-        let apart = Output::new(self.out.protocol);
-        let before = std::mem::replace(&mut self.out, apart);
-        let slow = self.request(bytes);
-        let said = std::mem::replace(&mut self.out, before);
-        Ok(slow.or_else(|| (!said.is_empty()).then_some(DeferredReply::Ready(said))))
+        let separate = Output::new(self.out.protocol);
+        let outer = std::mem::replace(&mut self.out, separate);
+        let deferred = self.handle_request(bytes);
+        let answer = std::mem::replace(&mut self.out, outer);
+        Ok(deferred.or_else(|| (!answer.is_empty()).then_some(DeferredReply::Ready(answer))))
     }
 
     /// Starts a request concurrently with those in flight, as soon as the window admits it. Returns
     /// it to the caller if it must run alone.
     pub(super) async fn run_concurrently(
         &mut self,
-        apart: ParallelCall,
+        call: ParallelCall,
         bytes: usize,
     ) -> Result<Option<ParallelCall>, ()> {
         // A client that waits for each answer needs no task for its request.
-        let is_only = self.window.is_empty() && self.read_buffer.input.is_empty();
-        let is_plain = matches!(self.client.replies, Replies::On | Replies::Off);
-        if is_only || !is_plain || bytes > WINDOW_REQUEST_BYTES_MAX {
-            return Ok(Some(apart));
+        let is_single = self.window.is_empty() && self.read_buffer.input.is_empty();
+        let skips_no_reply = matches!(self.client.replies, Replies::On | Replies::Off);
+        if is_single || !skips_no_reply || bytes > WINDOW_REQUEST_BYTES_MAX {
+            return Ok(Some(call));
         }
-        while self.window.has(&apart.key) || !self.window.has_room(apart.operation, bytes) {
-            self.step().await?;
+        while self.window.contains_key(&call.key) || !self.window.admits(call.operation, bytes) {
+            self.write_first_answer().await?;
         }
-        let Some(seat) = self.registry.seat_beside(bytes) else { return Ok(Some(apart)) };
-        self.window.begin(apart, bytes, seat);
+        let Some(permit) = self.registry.reserve_window(bytes) else { return Ok(Some(call)) };
+        self.window.start(call, bytes, permit);
         Ok(None)
     }
 
     /// Waits until no request is in flight, and writes all their answers.
     pub(super) async fn drain(&mut self) -> Result<(), ()> {
         while !self.window.is_empty() {
-            self.step().await?;
+            self.write_first_answer().await?;
         }
         Ok(())
     }
 
     /// Writes the answer of the first request in flight. Sends all earlier answers before it has to
     /// wait.
-    async fn step(&mut self) -> Result<(), ()> {
+    async fn write_first_answer(&mut self) -> Result<(), ()> {
         if self.out.len() < ANSWER_BYTES
-            && let Some(answered) = self.window.done().await
+            && let Some(answer) = self.window.try_first_answer().await
         {
-            self.tell(answered);
+            self.write_window_answer(answer);
             return Ok(());
         }
         self.send().await?;
-        let answered = self.window.first().await;
-        self.tell(answered);
+        let answer = self.window.first_answer().await;
+        self.write_window_answer(answer);
         Ok(())
     }
 
     /// Writes the answers that are ready, in order.
-    pub(super) async fn settle(&mut self) {
+    pub(super) async fn write_ready_answers(&mut self) {
         while self.out.len() < ANSWER_BYTES {
-            let Some(answered) = self.window.done().await else { return };
-            self.tell(answered);
+            let Some(answer) = self.window.try_first_answer().await else { return };
+            self.write_window_answer(answer);
         }
     }
 
-    fn tell(&mut self, answered: WindowAnswer) {
-        let WindowAnswer { reply, shape, operation, began } = answered;
-        let (verdict, took) = (Verdict::of(&reply), began.elapsed());
-        self.shared.counters.observe(ClientProtocol::Resp, operation, verdict, took);
-        let (from, before) = (self.out.place(), self.out.len());
-        self.say(&shape, reply);
+    fn write_window_answer(&mut self, answer: WindowAnswer) {
+        let WindowAnswer { reply, shape, operation, began } = answer;
+        let (verdict, elapsed) = (Verdict::from_result(&reply), began.elapsed());
+        self.shared.counters.observe(ClientProtocol::Resp, operation, verdict, elapsed);
+        let (from, bytes_before) = (self.out.position(), self.out.len());
+        self.write_reply(&shape, reply);
         if operation == OperationKind::Get {
-            self.window.brought(self.out.len() - before);
+            self.window.record_read_bytes(self.out.len() - bytes_before);
         }
-        self.swallow(from);
+        self.suppress_reply(from);
     }
 
     /// Reads more input, and writes and sends answers meanwhile. Returns false if the input has
     /// ended; then all requests in flight have been answered.
-    pub(super) async fn read_on(
+    pub(super) async fn read_and_answer(
         &mut self,
         mut ended: Pin<&mut impl Future<Output = bool>>,
     ) -> bool {
         loop {
-            self.read_buffer.answers_follow = !self.window.is_empty();
-            let answered = tokio::select! {
+            self.read_buffer.expects_answers = !self.window.is_empty();
+            let answer = tokio::select! {
                 biased;
-                answered = self.window.first() => answered,
-                more = self.read_buffer.read(&mut self.stream, ended.as_mut()) => {
-                    if !more && self.drain().await.is_ok() {
+                answer = self.window.first_answer() => answer,
+                is_open = self.read_buffer.read(&mut self.stream, ended.as_mut()) => {
+                    if !is_open && self.drain().await.is_ok() {
                         // A client that only shut down its sending side still receives answers.
                         let _ = self.send().await;
                     }
-                    self.add_up();
-                    return more;
+                    self.flush_counts();
+                    return is_open;
                 }
             };
-            self.tell(answered);
-            self.settle().await;
-            self.add_up();
+            self.write_window_answer(answer);
+            self.write_ready_answers().await;
+            self.flush_counts();
             if self.send().await.is_err() {
                 return false;
             }

@@ -1,6 +1,6 @@
 //! Registry shared by all RESP connections: the list of clients, cursors of scans, counts.
 
-use super::client::ClientTally;
+use super::client::ClientCounts;
 use super::cursors::Cursors;
 use super::output::Protocol;
 use crate::clock::Clock;
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Most bytes of requests of all connections that are under way beside others of their connection:
-/// what is under way at all must find room at every replica (`FORWARDED_MAX` there).
-const BESIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Each counts as so many at least.
-const BESIDE_BYTES_MIN: usize = 16 * 1024;
+/// Maximum bytes of concurrent requests in the windows of all connections: every replica must have
+/// space for all of them (`FORWARDED_MAX` there).
+const WINDOWS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Minimum number of bytes that a concurrent request counts as.
+const WINDOW_CHARGE_BYTES_MIN: usize = 16 * 1024;
 
 /// State that all RESP connections share.
 #[derive(Debug)]
@@ -25,10 +25,10 @@ pub struct Registry {
     /// Counts since the front-end opened.
     pub counts: Counts,
     next_client: AtomicU64,
-    clients: Mutex<BTreeMap<u64, Arc<Card>>>,
+    clients: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     cursors: Mutex<Cursors>,
     rate: Mutex<CommandRate>,
-    beside: Arc<Semaphore>,
+    window_bytes: Arc<Semaphore>,
 }
 
 /// Counts since the front-end opened.
@@ -46,15 +46,15 @@ pub struct Counts {
 
 impl Counts {
     /// Adds the counts of one connection.
-    pub fn add(&self, tally: &ClientTally) {
+    pub fn add(&self, counts: &ClientCounts) {
         let pairs = [
-            (&self.commands, tally.commands),
-            (&self.hits, tally.hits),
-            (&self.misses, tally.misses),
-            (&self.errors, tally.errors),
+            (&self.commands, counts.commands),
+            (&self.hits, counts.hits),
+            (&self.misses, counts.misses),
+            (&self.errors, counts.errors),
         ];
-        for (count, more) in pairs.into_iter().filter(|(_, more)| *more > 0) {
-            count.fetch_add(more, Relaxed);
+        for (count, added) in pairs.into_iter().filter(|(_, added)| *added > 0) {
+            count.fetch_add(added, Relaxed);
         }
     }
 
@@ -75,7 +75,7 @@ struct CommandRate {
 
 /// Part of a connection's state that others may see (`CLIENT LIST`).
 #[derive(Debug)]
-pub struct Card {
+pub struct ClientInfo {
     /// Id of the connection; it is never reused.
     pub id: u64,
     /// Address of the client.
@@ -95,7 +95,7 @@ pub struct Card {
     names: Mutex<ConnectionNames>,
 }
 
-/// Names that a connection gave itself, and its last command.
+/// Names that the client set for its connection, and its last command.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionNames {
     /// Name set by `CLIENT SETNAME`.
@@ -116,7 +116,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Card {
+impl ClientInfo {
     /// Returns its names. The caller must release them soon.
     pub fn names(&self) -> MutexGuard<'_, ConnectionNames> {
         lock(&self.names)
@@ -134,14 +134,14 @@ impl Registry {
             clients: Mutex::default(),
             cursors: Mutex::new(Cursors::new(opened_ms)),
             rate: Mutex::new(CommandRate { at_ms: opened_ms, ..CommandRate::default() }),
-            beside: Arc::new(Semaphore::new(BESIDE_BYTES_MAX)),
+            window_bytes: Arc::new(Semaphore::new(WINDOWS_BYTES_MAX)),
         }
     }
 
     /// Registers a connection.
-    pub fn enter(&self, address: SocketAddr, local: SocketAddr) -> Arc<Card> {
+    pub fn add_client(&self, address: SocketAddr, local: SocketAddr) -> Arc<ClientInfo> {
         let now = self.clock.unix_ms();
-        let card = Arc::new(Card {
+        let info = Arc::new(ClientInfo {
             id: self.next_client.fetch_add(1, Relaxed),
             address,
             local,
@@ -152,17 +152,17 @@ impl Registry {
             protocol: AtomicU8::new(Protocol::Two.number() as u8),
             names: Mutex::default(),
         });
-        lock(&self.clients).insert(card.id, card.clone());
-        card
+        lock(&self.clients).insert(info.id, info.clone());
+        info
     }
 
     /// Removes a connection from the list.
-    pub fn leave(&self, card: &Card) {
-        lock(&self.clients).remove(&card.id);
+    pub fn remove_client(&self, info: &ClientInfo) {
+        lock(&self.clients).remove(&info.id);
     }
 
     /// Returns all connections, the oldest first.
-    pub fn clients(&self) -> Vec<Arc<Card>> {
+    pub fn clients(&self) -> Vec<Arc<ClientInfo>> {
         lock(&self.clients).values().cloned().collect()
     }
 
@@ -173,15 +173,15 @@ impl Registry {
 
     /// Reserves memory for a request of this many bytes that runs concurrently with others of its
     /// connection. Returns `None` if none is free.
-    pub fn seat_beside(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(bytes.max(BESIDE_BYTES_MIN)).ok()?;
-        self.beside.clone().try_acquire_many_owned(bytes).ok()
+    pub fn reserve_window(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes.max(WINDOW_CHARGE_BYTES_MIN)).ok()?;
+        self.window_bytes.clone().try_acquire_many_owned(bytes).ok()
     }
 
     /// Returns the number of bytes free for concurrent requests.
     #[cfg(test)]
-    pub fn beside_free(&self) -> usize {
-        self.beside.available_permits()
+    pub fn window_free(&self) -> usize {
+        self.window_bytes.available_permits()
     }
 
     /// Returns the cursors of scans. The caller must release them soon.
@@ -195,9 +195,9 @@ impl Registry {
         let now = self.clock.unix_ms();
         let commands = self.counts.commands.load(Relaxed);
         let mut rate = lock(&self.rate);
-        let passed_ms = now.saturating_sub(rate.at_ms);
-        if passed_ms >= 1_000 {
-            let per_second = (commands.saturating_sub(rate.commands)) * 1_000 / passed_ms;
+        let elapsed_ms = now.saturating_sub(rate.at_ms);
+        if elapsed_ms >= 1_000 {
+            let per_second = (commands.saturating_sub(rate.commands)) * 1_000 / elapsed_ms;
             *rate = CommandRate { at_ms: now, commands, per_second };
         }
         rate.per_second

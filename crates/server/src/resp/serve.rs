@@ -5,17 +5,17 @@ use super::errors::no_siblings;
 use super::frame::{ParseProgress, Parser};
 use super::operation::operation;
 use super::output::Output;
-use super::registry::{Card, Registry};
+use super::registry::{ClientInfo, Registry};
 use super::translate::{self, CommandContext, MultiStep, RecentCommand, RespPlan, RespShape};
 use super::window::{ParallelCall, WINDOW_REQUEST_BYTES_MAX, Window};
 use crate::buffer_budget::AnswerBudget;
 use crate::counters::{OperationKind, Verdict};
 use crate::read_buffer::ReadBuffer;
-use crate::shared::closing;
+use crate::shared::shutting_down_error;
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{BucketName, Call, Reply, Request, Result};
-use node::{Flow, LaterReply, Submitted};
+use node::{Flow, LaterReply, SubmitResult};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -35,21 +35,21 @@ pub(crate) async fn serve(
     let addresses = (connection.stream.peer_addr(), connection.stream.local_addr());
     // Both calls fail only on a dead socket.
     let (Ok(address), Ok(local)) = addresses else { return };
-    let card = registry.enter(address, local);
-    let _idle = shared.idle.enter(card.activity.clone());
-    let ended = pin!(card.activity.clone().ended(shutdown));
-    RespConnection::new(connection, shared, registry, card).run(ended).await;
+    let info = registry.add_client(address, local);
+    let _idle = shared.idle.register(info.activity.clone());
+    let ended = pin!(info.activity.clone().wait_for_end_or_shutdown(shutdown));
+    RespConnection::new(connection, shared, registry, info).run(ended).await;
 }
 
 /// Request that is not answered at once.
 pub(super) enum DeferredReply {
-    /// Request of one reply. No later request is looked at before the reply has come.
+    /// Request of one reply. No later request is handled before the reply has arrived.
     Reply(LaterReply, RespShape, OperationKind),
-    /// Command that takes several requests. No later request is looked at before it is done.
+    /// Command that takes several requests. No later request is handled before it is done.
     MultiStep(MultiStep),
     /// Request of one key. Requests of other keys may run concurrently.
     Independent(ParallelCall),
-    /// Answer that is known, but must follow answers that are not.
+    /// Answer that is complete, but must follow answers that are not.
     Ready(Output),
 }
 
@@ -61,7 +61,7 @@ pub(super) struct RespConnection {
     pub(super) registry: Arc<Registry>,
     pub(super) client: Client,
     pub(super) out: Output,
-    pub(super) room: AnswerBudget,
+    pub(super) answer_budget: AnswerBudget,
     pub(super) read_buffer: ReadBuffer,
     pub(super) parser: Parser,
     /// Requests in flight.
@@ -70,14 +70,14 @@ pub(super) struct RespConnection {
     /// Last command, for a quick look-up.
     recent: RecentCommand,
     /// True if a request was refused because the server closes. The connection then ends.
-    refused: bool,
+    refused_by_close: bool,
     /// Outcomes of this batch's requests; equal ones in a row are merged.
     pub(super) verdicts: Vec<(OperationKind, Verdict, u64)>,
 }
 
 impl Drop for RespConnection {
     fn drop(&mut self) {
-        self.registry.leave(&self.client.card);
+        self.registry.remove_client(&self.client.info);
     }
 }
 
@@ -86,20 +86,20 @@ impl RespConnection {
         connection: Connection,
         shared: Arc<Shared>,
         registry: Arc<Registry>,
-        card: Arc<Card>,
+        info: Arc<ClientInfo>,
     ) -> RespConnection {
         let idle = shared.settings.resp_idle_ms_max;
         RespConnection {
             stream: connection.stream,
             shared,
             registry,
-            client: Client::new(card),
+            client: Client::new(info),
             out: Output::default(),
-            room: AnswerBudget::default(),
+            answer_budget: AnswerBudget::default(),
             flow: Flow::default(),
             recent: RecentCommand::default(),
-            refused: false,
-            read_buffer: ReadBuffer::new(connection.first).closing_idle(idle),
+            refused_by_close: false,
+            read_buffer: ReadBuffer::new(connection.first).with_idle_timeout(idle),
             parser: Parser::default(),
             window: Window::default(),
             verdicts: Vec::new(),
@@ -115,11 +115,12 @@ impl RespConnection {
             }
             if !self.read_buffer.reserve(needed, &self.shared).await {
                 let _ = self.drain().await;
-                self.out.error("OVERLOADED too many large requests at a time: try again later");
+                self.out
+                    .error("OVERLOADED too many large requests are in progress: try again later");
                 let _ = self.send().await;
-                return writer::hang_up(&mut self.stream).await;
+                return writer::close_after_answer(&mut self.stream).await;
             }
-            if !self.read_on(ended.as_mut()).await {
+            if !self.read_and_answer(ended.as_mut()).await {
                 return;
             }
         }
@@ -136,12 +137,12 @@ impl RespConnection {
                 match self.parser.parse(&self.read_buffer.input) {
                     Ok(ParseProgress::Frame(bytes)) => {
                         requests += 1;
-                        let slow = match self.window.is_empty() {
-                            true => self.request(bytes),
-                            false => self.request_behind(bytes).await?,
+                        let deferred = match self.window.is_empty() {
+                            true => self.handle_request(bytes),
+                            false => self.handle_pipelined_request(bytes).await?,
                         };
-                        if let Some(slow) = slow {
-                            self.wait_for(slow, bytes).await?;
+                        if let Some(deferred) = deferred {
+                            self.await_deferred(deferred, bytes).await?;
                         }
                         if self.client.closing {
                             break;
@@ -154,26 +155,26 @@ impl RespConnection {
                     Err(fault) => {
                         self.drain().await?;
                         self.out.error(&fault.text());
-                        self.client.tally.errors += 1;
+                        self.client.counts.errors += 1;
                         let _ = self.send().await;
-                        writer::hang_up(&mut self.stream).await;
+                        writer::close_after_answer(&mut self.stream).await;
                         return Err(());
                     }
                 }
             }
-            self.settle().await;
-            self.show_command();
+            self.write_ready_answers().await;
+            self.publish_command();
             self.send().await?;
-            self.count(began, requests);
-            if self.client.closing || self.client.card.activity.is_ending() {
+            self.record_batch(began, requests);
+            if self.client.closing || self.client.info.activity.is_ending() {
                 self.drain().await?;
                 self.send().await?;
                 return Err(());
             }
-            if self.refused && self.read_buffer.input.is_empty() {
+            if self.refused_by_close && self.read_buffer.input.is_empty() {
                 self.drain().await?;
                 self.send().await?;
-                writer::hang_up(&mut self.stream).await;
+                writer::close_after_answer(&mut self.stream).await;
                 return Err(());
             }
             if let Some(needed) = needed {
@@ -185,39 +186,39 @@ impl RespConnection {
     /// Handles one request of this many bytes. Returns a `DeferredReply` if it can't be answered at
     /// once.
     #[inline]
-    pub(super) fn request(&mut self, bytes: usize) -> Option<DeferredReply> {
+    pub(super) fn handle_request(&mut self, bytes: usize) -> Option<DeferredReply> {
         let frame = self.read_buffer.input.split_to(bytes).freeze();
-        let words = self.parser.words(frame);
-        if words.is_empty() {
+        let args = self.parser.args(frame);
+        if args.is_empty() {
             self.parser.reset();
             return None;
         }
         if self.client.replies == Replies::SkipNext {
             self.client.replies = Replies::Skip;
         }
-        let from = self.out.place();
+        let from = self.out.position();
         let plan = translate::translate(
-            self.recent.find(words.get(0)),
-            &words,
+            self.recent.find(args.get(0)),
+            &args,
             &mut CommandContext {
                 client: &mut self.client,
                 out: &mut self.out,
                 clock: self.registry.clock,
                 shared: &self.shared,
-                as_step: false,
+                is_step: false,
                 depth: 0,
             },
         );
         self.parser.reset();
-        let slow = self.act(plan);
-        if self.client.replies != Replies::On && slow.is_none() {
-            self.swallow(from);
+        let deferred = self.execute(plan);
+        if self.client.replies != Replies::On && deferred.is_none() {
+            self.suppress_reply(from);
         }
-        slow
+        deferred
     }
 
-    /// Drops an answer that the client does not want (`CLIENT REPLY`).
-    pub(super) fn swallow(&mut self, from: super::output::OutputPosition) {
+    /// Drops an answer that the client has switched off (`CLIENT REPLY`).
+    pub(super) fn suppress_reply(&mut self, from: super::output::OutputPosition) {
         if self.client.replies != Replies::On {
             self.out.truncate(from);
         }
@@ -227,112 +228,121 @@ impl RespConnection {
     }
 
     #[inline]
-    fn act(&mut self, plan: RespPlan) -> Option<DeferredReply> {
+    fn execute(&mut self, plan: RespPlan) -> Option<DeferredReply> {
         let (bucket, call, shape) = match plan {
-            RespPlan::Said => {
-                self.verdict(OperationKind::Other, Verdict::Fine);
+            RespPlan::Answered => {
+                self.record_outcome(OperationKind::Other, Verdict::Success);
                 return None;
             }
-            RespPlan::Ask(call, shape) => (self.client.bucket.clone(), call, shape),
+            RespPlan::Call(call, shape) => (self.client.bucket.clone(), call, shape),
             RespPlan::Directory(bucket, call, shape) => (bucket, Call::Directory(call), shape),
-            RespPlan::Run(multi_step) => return Some(DeferredReply::MultiStep(multi_step)),
+            RespPlan::MultiStep(multi_step) => return Some(DeferredReply::MultiStep(multi_step)),
         };
         let operation = operation(&call);
         let request = Request { bucket, call, retry: self.client.retry.take() };
         match self.submit(request) {
-            Submitted::Ready(reply) => {
-                self.speak(&shape, operation, reply);
+            SubmitResult::Ready(reply) => {
+                self.count_and_write_reply(&shape, operation, reply);
                 None
             }
-            Submitted::Pending(ticket, reply) => {
-                let from = self.out.place();
-                self.speak(&shape, operation, reply);
-                self.out.wait_for(from, ticket);
+            SubmitResult::Pending(ticket, reply) => {
+                let from = self.out.position();
+                self.count_and_write_reply(&shape, operation, reply);
+                self.out.attach_ticket(from, ticket);
                 None
             }
-            Submitted::Later(reply) => Some(DeferredReply::Reply(reply, shape, operation)),
-            Submitted::Independent(key, answer) => {
+            SubmitResult::Later(reply) => Some(DeferredReply::Reply(reply, shape, operation)),
+            SubmitResult::Independent(key, answer) => {
                 Some(DeferredReply::Independent(ParallelCall { key, answer, shape, operation }))
             }
         }
     }
 
-    /// Submits a request to the node. Refuses it instead if the server is closing: the client
-    /// learns that the request had no effect.
+    /// Submits a request to the node. Refuses it instead if the server is closing: the refusal
+    /// states that the request had no effect.
     #[inline]
-    pub(super) fn submit(&mut self, request: Request) -> Submitted {
-        if self.read_buffer.is_last() {
-            self.refused = true;
-            return Submitted::Ready(Err(closing()));
+    pub(super) fn submit(&mut self, request: Request) -> SubmitResult {
+        if self.read_buffer.is_closing() {
+            self.refused_by_close = true;
+            return SubmitResult::Ready(Err(shutting_down_error()));
         }
-        // A consistent bucket has one value per key. Refuse, so that no client believes it asked
-        // for siblings.
+        // A consistent bucket has one value per key. Refuse, so that no client takes the answer for
+        // a read of siblings.
         if matches!(request.call, Call::Available(_)) && self.is_consistent(&request.bucket) {
-            return Submitted::Ready(Err(no_siblings(&request.bucket)));
+            return SubmitResult::Ready(Err(no_siblings(&request.bucket)));
         }
         self.shared.node.submit(&mut self.flow, request)
     }
 
     /// Returns true if the bucket is consistent.
     fn is_consistent(&self, bucket: &BucketName) -> bool {
-        self.shared.node.place(bucket).is_ok()
+        self.shared.node.placement(bucket).is_ok()
     }
 
     #[inline]
-    fn speak(&mut self, shape: &RespShape, operation: OperationKind, reply: Result<Reply>) {
-        self.verdict(operation, Verdict::of(&reply));
-        self.say(shape, reply);
+    fn count_and_write_reply(
+        &mut self,
+        shape: &RespShape,
+        operation: OperationKind,
+        reply: Result<Reply>,
+    ) {
+        self.record_outcome(operation, Verdict::from_result(&reply));
+        self.write_reply(shape, reply);
     }
 
     #[inline]
-    pub(super) fn say(&mut self, shape: &RespShape, reply: Result<Reply>) {
-        let (from, applied) = (self.out.place(), super::large::applied(&reply));
+    pub(super) fn write_reply(&mut self, shape: &RespShape, reply: Result<Reply>) {
+        let (from, applied) = (self.out.position(), super::large::update_index(&reply));
         let answer = reply.map(|reply| {
             self.client.last_index = reply.index;
             reply.body
         });
-        shape.speak(
+        shape.encode(
             answer,
             &mut CommandContext {
                 client: &mut self.client,
                 out: &mut self.out,
                 clock: self.registry.clock,
                 shared: &self.shared,
-                as_step: false,
+                is_step: false,
                 depth: 0,
             },
         );
-        self.make_room(from, applied);
+        self.charge_answer(from, applied);
     }
 
     /// Waits for a slow answer after sending all earlier answers, unless the request may run
     /// concurrently.
-    async fn wait_for(&mut self, slow: DeferredReply, bytes: usize) -> std::result::Result<(), ()> {
-        let slow = match slow {
-            DeferredReply::Independent(apart) => match self.run_concurrently(apart, bytes).await? {
+    async fn await_deferred(
+        &mut self,
+        deferred: DeferredReply,
+        bytes: usize,
+    ) -> std::result::Result<(), ()> {
+        let deferred = match deferred {
+            DeferredReply::Independent(call) => match self.run_concurrently(call, bytes).await? {
                 Some(ParallelCall { answer, shape, operation, .. }) => {
                     DeferredReply::Reply(answer, shape, operation)
                 }
                 None => return Ok(()),
             },
-            slow => slow,
+            deferred => deferred,
         };
         self.drain().await?;
-        if let DeferredReply::Ready(said) = slow {
-            self.out.append(said);
+        if let DeferredReply::Ready(answer) = deferred {
+            self.out.append(answer);
             return Ok(());
         }
         self.send().await?;
-        let from = self.out.place();
-        match slow {
+        let from = self.out.position();
+        match deferred {
             DeferredReply::Independent(_) | DeferredReply::Ready(_) => {}
             DeferredReply::Reply(reply, shape, operation) => {
                 let reply = reply.await;
-                self.speak(&shape, operation, reply);
+                self.count_and_write_reply(&shape, operation, reply);
             }
             DeferredReply::MultiStep(multi_step) => self.run_multi_step(multi_step).await?,
         }
-        self.swallow(from);
+        self.suppress_reply(from);
         Ok(())
     }
 
@@ -342,36 +352,36 @@ impl RespConnection {
             return Ok(());
         }
         if !self.out.pending().is_empty() {
-            self.decide().await;
+            self.await_tickets().await;
         }
         writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
         self.out.clear();
-        self.room.release();
+        self.answer_budget.release();
         Ok(())
     }
 
     /// Waits for the tickets of the batch. The last ticket of each group covers all earlier ones;
-    /// only if one fails is every ticket waited for by itself.
-    async fn decide(&mut self) {
+    /// only if one fails, each ticket is awaited separately.
+    async fn await_tickets(&mut self) {
         let node = &self.shared.node;
         let pending = self.out.pending();
-        let mut all_well = true;
-        for (at, waiting) in pending.iter().enumerate() {
+        let mut all_decided = true;
+        for (at, answer) in pending.iter().enumerate() {
             let is_last =
-                pending.get(at + 1).is_none_or(|next| next.ticket.group != waiting.ticket.group);
-            if is_last && node.decided(waiting.ticket).await.is_err() {
-                all_well = false;
+                pending.get(at + 1).is_none_or(|next| next.ticket.group != answer.ticket.group);
+            if is_last && node.wait_decided(answer.ticket).await.is_err() {
+                all_decided = false;
             }
         }
-        if all_well {
+        if all_decided {
             return;
         }
-        let mut judged = Vec::with_capacity(pending.len());
-        for waiting in pending {
-            let failed = node.decided(waiting.ticket).await.err();
-            judged.push(failed.map(|error| super::errors::text(&error)));
+        let mut ticket_errors = Vec::with_capacity(pending.len());
+        for answer in pending {
+            let error = node.wait_decided(answer.ticket).await.err();
+            ticket_errors.push(error.map(|error| super::errors::text(&error)));
         }
-        self.client.tally.errors += judged.iter().flatten().count() as u64;
-        self.out.judge(&judged);
+        self.client.counts.errors += ticket_errors.iter().flatten().count() as u64;
+        self.out.replace_failed(&ticket_errors);
     }
 }

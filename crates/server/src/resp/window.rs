@@ -28,7 +28,7 @@ pub const WINDOW_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// A request of an available bucket that is larger than this goes alone.
 pub const WINDOW_REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Expected size of a read's answer in bytes before one has been seen.
-const READ_BYTES: usize = WINDOW_BYTES_MAX / 16;
+const INITIAL_READ_BYTES: usize = WINDOW_BYTES_MAX / 16;
 
 /// Request that concerns one key and nothing else.
 pub struct ParallelCall {
@@ -54,13 +54,13 @@ struct RunningRequest {
     shape: RespShape,
     operation: OperationKind,
     began: Instant,
-    _seat: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Requests in flight, in order.
 pub struct Window {
-    going: VecDeque<RunningRequest>,
-    /// Bytes of all of them: their own, and those that reads are expected to return.
+    running: VecDeque<RunningRequest>,
+    /// Bytes of all requests in flight: of each request, and of the answer that a read may return.
     bytes: usize,
     /// Expected size of a read's answer in bytes: the maximum of recent answers, which decays.
     read_bytes: usize,
@@ -68,13 +68,13 @@ pub struct Window {
 
 impl Default for Window {
     fn default() -> Window {
-        Window { going: VecDeque::new(), bytes: 0, read_bytes: READ_BYTES }
+        Window { running: VecDeque::new(), bytes: 0, read_bytes: INITIAL_READ_BYTES }
     }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
-        self.going.iter().for_each(|going| going.answer.abort());
+        self.running.iter().for_each(|running| running.answer.abort());
     }
 }
 
@@ -82,58 +82,58 @@ impl Window {
     /// Returns true if no request is in flight.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.going.is_empty()
+        self.running.is_empty()
     }
 
-    /// Returns true if a request of this key is in flight or its answer was not taken yet.
-    pub fn has(&self, key: &Key) -> bool {
-        self.going.iter().any(|going| going.key == *key)
+    /// Returns true if a request of this key is in flight, or its answer is not written yet.
+    pub fn contains_key(&self, key: &Key) -> bool {
+        self.running.iter().any(|running| running.key == *key)
     }
 
     /// Returns true if one more request may start. An empty window always admits one.
-    pub fn has_room(&self, operation: OperationKind, bytes: usize) -> bool {
-        let fits = || self.bytes + self.reckoned(operation, bytes) <= WINDOW_BYTES_MAX;
-        self.is_empty() || (self.going.len() < WINDOW_REQUESTS_MAX && fits())
+    pub fn admits(&self, operation: OperationKind, bytes: usize) -> bool {
+        let fits = || self.bytes + self.expected_bytes(operation, bytes) <= WINDOW_BYTES_MAX;
+        self.is_empty() || (self.running.len() < WINDOW_REQUESTS_MAX && fits())
     }
 
-    fn reckoned(&self, operation: OperationKind, bytes: usize) -> usize {
+    fn expected_bytes(&self, operation: OperationKind, bytes: usize) -> usize {
         let reads = matches!(operation, OperationKind::Get | OperationKind::MultiGet);
         bytes + if reads { self.read_bytes } else { 0 }
     }
 
     /// Starts a request of this many bytes.
-    pub fn begin(&mut self, apart: ParallelCall, bytes: usize, seat: OwnedSemaphorePermit) {
-        let ParallelCall { key, answer, shape, operation } = apart;
-        let bytes = self.reckoned(operation, bytes);
+    pub fn start(&mut self, call: ParallelCall, bytes: usize, permit: OwnedSemaphorePermit) {
+        let ParallelCall { key, answer, shape, operation } = call;
+        let bytes = self.expected_bytes(operation, bytes);
         self.bytes += bytes;
         let answer = tokio::spawn(answer);
         let began = Instant::now();
-        self.going.push_back(RunningRequest {
+        self.running.push_back(RunningRequest {
             key,
             bytes,
             answer,
             shape,
             operation,
             began,
-            _seat: seat,
+            _permit: permit,
         });
     }
 
     /// Records the size of a read's answer in bytes.
-    pub fn brought(&mut self, bytes: usize) {
+    pub fn record_read_bytes(&mut self, bytes: usize) {
         self.read_bytes = bytes.max(self.read_bytes - self.read_bytes / 8);
     }
 
     /// Waits for the first request; forever if none is in flight. Cancel-safe.
-    pub async fn first(&mut self) -> WindowAnswer {
+    pub async fn first_answer(&mut self) -> WindowAnswer {
         poll_fn(|context| self.poll_first(context)).await
     }
 
     /// Returns the reply of the first request, or `None` if it is not done.
-    pub async fn done(&mut self) -> Option<WindowAnswer> {
+    pub async fn try_first_answer(&mut self) -> Option<WindowAnswer> {
         poll_fn(|context| {
             Poll::Ready(match self.poll_first(context) {
-                Poll::Ready(answered) => Some(answered),
+                Poll::Ready(answer) => Some(answer),
                 Poll::Pending => None,
             })
         })
@@ -141,15 +141,15 @@ impl Window {
     }
 
     fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<WindowAnswer> {
-        let Some(first) = self.going.front_mut() else { return Poll::Pending };
-        let Poll::Ready(ended) = Pin::new(&mut first.answer).poll(context) else {
+        let Some(first) = self.running.front_mut() else { return Poll::Pending };
+        let Poll::Ready(result) = Pin::new(&mut first.answer).poll(context) else {
             return Poll::Pending;
         };
-        let Some(first) = self.going.pop_front() else { return Poll::Pending };
+        let Some(first) = self.running.pop_front() else { return Poll::Pending };
         self.bytes -= first.bytes;
         let RunningRequest { shape, operation, began, .. } = first;
         Poll::Ready(WindowAnswer {
-            reply: ended.unwrap_or_else(broken_off),
+            reply: result.unwrap_or_else(task_failure),
             shape,
             operation,
             began,
@@ -158,7 +158,7 @@ impl Window {
 }
 
 /// Converts the failure of a task: a panic continues in the connection's own task.
-fn broken_off(error: JoinError) -> Result<Reply> {
+fn task_failure(error: JoinError) -> Result<Reply> {
     match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => Err(Error::new(Reason::ShuttingDown, "the node is stopping")),

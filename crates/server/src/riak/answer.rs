@@ -17,14 +17,14 @@ pub struct RiakResponse {
 
 impl RiakResponse {
     /// Returns an answer with this status, without headers and body.
-    pub fn bare(status: u16) -> RiakResponse {
+    pub fn empty(status: u16) -> RiakResponse {
         RiakResponse { status, headers: Vec::new(), body: Bytes::new() }
     }
 
     /// Returns an answer with a body of this media type.
     pub fn with_body(status: u16, kind: &'static str, body: impl Into<Bytes>) -> RiakResponse {
-        let answer = RiakResponse { body: body.into(), ..RiakResponse::bare(status) };
-        answer.header("Content-Type", kind)
+        let answer = RiakResponse { body: body.into(), ..RiakResponse::empty(status) };
+        answer.with_header("Content-Type", kind)
     }
 
     /// Returns an answer with a plain text.
@@ -33,7 +33,7 @@ impl RiakResponse {
     }
 
     /// Adds a header.
-    pub fn header(mut self, name: &'static str, value: impl Into<Bytes>) -> RiakResponse {
+    pub fn with_header(mut self, name: &'static str, value: impl Into<Bytes>) -> RiakResponse {
         self.headers.push((Bytes::from_static(name.as_bytes()), value.into()));
         self
     }
@@ -72,12 +72,12 @@ impl RiakResponse {
 
     /// Appends the answer's bytes. A `HEAD` request is answered without the body.
     pub fn encode(&self, out: &mut Vec<u8>, head_only: bool) {
-        self.encode_on(out, head_only, true, None);
+        self.encode_with(out, head_only, true, None);
     }
 
     /// Appends the answer's bytes with the date (`now_ms`: milliseconds since 1970; `None`: no
     /// date). `keep_alive` is false if the connection ends with it.
-    pub(super) fn encode_on(
+    pub(super) fn encode_with(
         &self,
         out: &mut Vec<u8>,
         head_only: bool,
@@ -87,14 +87,15 @@ impl RiakResponse {
         // Writing to a vector can't fail.
         let _ = write!(out, "HTTP/1.1 {} {}\r\n", self.status, self.reason());
         if let Some(now_ms) = now_ms {
-            let _ = write!(out, "Server: Credenza\r\nDate: {}\r\n", date::text(now_ms));
+            let _ = write!(out, "Server: Credenza\r\nDate: {}\r\n", date::format(now_ms));
         }
         for (name, value) in &self.headers {
             out.extend_from_slice(name);
             out.extend_from_slice(b": ");
-            // A stored header must not end the line that it is on.
-            let plain = value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
-            out.extend(plain);
+            // A line end in a stored header would start another header.
+            let printable =
+                value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
+            out.extend(printable);
             out.extend_from_slice(b"\r\n");
         }
         if !keep_alive {

@@ -5,17 +5,17 @@ use base::{Error, Reason, Share, Shortfall};
 use serde_json::json;
 
 /// Returns the answer to an error: Riak's status and text, and a header with the reason and detail
-/// that every front-end gives.
+/// that all front-ends report.
 pub(super) fn answer(error: &Error) -> RiakResponse {
-    let cause = json!({ "reason": error.reason.word(), "detail": error.text() });
-    in_words(error).header("X-Credenza-Error", cause.to_string())
+    let cause = json!({ "reason": error.reason.name(), "detail": error.text() });
+    render(error).with_header("X-Credenza-Error", cause.to_string())
 }
 
-fn in_words(error: &Error) -> RiakResponse {
-    if let Some(shortfall) = Shortfall::told(error) {
-        return RiakResponse::text(503, too_few(shortfall));
+fn render(error: &Error) -> RiakResponse {
+    if let Some(shortfall) = Shortfall::from_error(error) {
+        return RiakResponse::text(503, unsatisfied_quorum(shortfall));
     }
-    if let Some(n) = excess(error) {
+    if let Some(n) = exceeded_n_val(error) {
         let words = "Specified w/dw/pw/node_confirms values invalid for bucket n value of";
         return RiakResponse::text(400, format!("{words} {n}\n"));
     }
@@ -28,26 +28,26 @@ fn in_words(error: &Error) -> RiakResponse {
             RiakResponse::text(404, format!("Unknown bucket type: {}\n", kind.unwrap_or_default()))
         }
         DeadlinePassed => RiakResponse::text(503, "request timed out\n"),
-        TooLarge => RiakResponse::text(413, line(error)),
+        TooLarge => RiakResponse::text(413, error_line(error)),
         Malformed | NotANumber | NotSupported | SessionExpired | RequestExpired | RetryMismatch => {
-            RiakResponse::text(400, line(error))
+            RiakResponse::text(400, error_line(error))
         }
-        Forbidden => RiakResponse::text(403, line(error)),
+        Forbidden => RiakResponse::text(403, error_line(error)),
         AssertionFailed | AlreadyExists => RiakResponse::text(412, ""),
-        Changed | Siblings => RiakResponse::text(409, line(error)),
-        TooManySiblings => RiakResponse::text(503, line(error)),
+        Changed | Siblings => RiakResponse::text(409, error_line(error)),
+        TooManySiblings => RiakResponse::text(503, error_line(error)),
         Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
         | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
         | StartFailed | InUse | WriteQuorumUnmet | NoLongerMaster | InDoubt => {
-            RiakResponse::text(503, format!("Unable to connect to Riak: {}", line(error)))
+            RiakResponse::text(503, format!("Unable to connect to Riak: {}", error_line(error)))
         }
-        Corrupt | StoreFailed => RiakResponse::text(500, format!("Error:\n{}", line(error))),
+        Corrupt | StoreFailed => RiakResponse::text(500, format!("Error:\n{}", error_line(error))),
     }
 }
 
-/// Returns `R-value unsatisfied: 1/2`. Clients look for the name of the quorum.
-fn too_few(of: Shortfall) -> String {
-    let name = match of.share {
+/// Returns `R-value unsatisfied: 1/2`. Clients search for the name of the quorum.
+fn unsatisfied_quorum(shortfall: Shortfall) -> String {
+    let name = match shortfall.share {
         Share::W => return "Too Many write failures to satisfy W/DW\n".into(),
         Share::R => "R",
         Share::Pr => "PR",
@@ -55,16 +55,16 @@ fn too_few(of: Shortfall) -> String {
         Share::Pw => "PW",
         Share::NodeConfirms => "node_confirms",
     };
-    format!("{name}-value unsatisfied: {}/{}\n", of.got, of.needed)
+    format!("{name}-value unsatisfied: {}/{}\n", shortfall.got, shortfall.needed)
 }
 
-/// Returns the number of replicas (`n_val`) if the error says that the request asked for more.
-fn excess(error: &Error) -> Option<u8> {
+/// Returns the number of replicas (`n_val`) if the error is that the request requires more.
+fn exceeded_n_val(error: &Error) -> Option<u8> {
     let text = error.text();
     let (_, n) = text.split_once(" can't be more than n_val, which is ")?;
     n.parse().ok()
 }
 
-fn line(error: &Error) -> String {
+fn error_line(error: &Error) -> String {
     format!("{}\n", error.text())
 }

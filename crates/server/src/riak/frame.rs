@@ -5,13 +5,13 @@ use super::request::RiakRequest;
 use crate::access_control::AccessControl;
 use crate::counters::{OperationKind, Verdict};
 use crate::http::date;
-use crate::http::{BodyFraming, Method, Parsed, Refused, head as http_head};
+use crate::http::{BodyFraming, Method, Parsed, RequestRefusal, head as http_head};
 use base::{AvailableCall, Call, Kind};
 use bytes::Bytes;
 
 /// Head of a request, with the framing of its body.
-pub(super) struct Framed {
-    pub(super) asked: RiakRequest,
+pub(super) struct RequestFrame {
+    pub(super) request: RiakRequest,
     pub(super) body: BodyFraming,
     pub(super) keep_alive: bool,
     pub(super) expects_continue: bool,
@@ -20,22 +20,22 @@ pub(super) struct Framed {
 }
 
 /// Parses a head at the beginning of `bytes`. Returns `None` if it is incomplete.
-pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, RiakResponse> {
+pub(super) fn head(bytes: &[u8]) -> Result<Option<(RequestFrame, usize)>, RiakResponse> {
     let mut headers = Vec::new();
-    let parsed = http_head::parse_open(bytes, &mut headers).map_err(refused)?;
+    let parsed = http_head::parse_with_all_headers(bytes, &mut headers).map_err(refused)?;
     let Parsed::Head(head, used) = parsed else { return Ok(None) };
-    let asked = RiakRequest {
+    let request = RiakRequest {
         method: head.method,
         path: head.path.into(),
         query: head.query.into(),
         headers,
         body: Bytes::new(),
-        chance: 0,
+        random_key: 0,
     };
-    let framed = Framed {
-        asked,
+    let framed = RequestFrame {
+        request,
         body: head.body,
-        // Streams are chunked, which HTTP/1.0 clients can't read: those connections end.
+        // Streams are chunked, which HTTP/1.0 clients can't read, so those connections end.
         keep_alive: head.keep_alive && !head.is_http_10,
         expects_continue: head.expects_continue,
         host: Bytes::copy_from_slice(head.host),
@@ -44,20 +44,26 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, RiakResponse
     Ok(Some((framed, used)))
 }
 
-/// Checks that the request names this server, and that no web page of another origin writes.
-pub(super) fn check(framed: &Framed, guard: &AccessControl) -> Result<(), RiakResponse> {
-    if !guard.knows_host(&framed.host) {
-        let words = "this server is not known under the name in `host`; the setting \
-                     `allowed_hosts` lists its names\n";
-        return Err(RiakResponse::text(403, words));
+/// Checks that the request names this server, and that it is no write of a web page of another
+/// origin.
+pub(super) fn check(
+    framed: &RequestFrame,
+    access_control: &AccessControl,
+) -> Result<(), RiakResponse> {
+    if !access_control.allows_host(&framed.host) {
+        let text = "the name in `host` is not allowed: add it to the setting `allowed_hosts`\n";
+        return Err(RiakResponse::text(403, text));
     }
-    let is_safe = matches!(framed.asked.method, Method::Get | Method::Head);
-    let foreign =
-        framed.origin.as_ref().is_some_and(|origin| !guard.trusts_origin(origin, &framed.host));
-    let from = framed.asked.header("referer").map(|referer| page_origin(referer));
-    let led = from.is_some_and(|from| !guard.trusts_origin(from, &framed.host));
-    if !is_safe && (foreign || led) {
-        return Err(RiakResponse::text(403, "pages of other origins may not write here\n"));
+    let is_safe = matches!(framed.request.method, Method::Get | Method::Head);
+    let is_cross_origin = framed
+        .origin
+        .as_ref()
+        .is_some_and(|origin| !access_control.allows_origin(origin, &framed.host));
+    let referer_origin = framed.request.header("referer").map(|referer| page_origin(referer));
+    let has_foreign_referer = referer_origin
+        .is_some_and(|referer_origin| !access_control.allows_origin(referer_origin, &framed.host));
+    if !is_safe && (is_cross_origin || has_foreign_referer) {
+        return Err(RiakResponse::text(403, "cross-origin writes are not allowed\n"));
     }
     Ok(())
 }
@@ -70,7 +76,7 @@ fn page_origin(address: &[u8]) -> &[u8] {
 }
 
 /// Returns the answer to bytes that are not a request. The connection ends after it.
-pub(super) fn refused(refused: Refused) -> RiakResponse {
+pub(super) fn refused(refused: RequestRefusal) -> RiakResponse {
     RiakResponse::text(refused.status.code(), format!("{}\n", refused.detail))
 }
 
@@ -79,12 +85,12 @@ pub(super) fn too_large() -> RiakResponse {
 }
 
 pub(super) fn overloaded() -> RiakResponse {
-    RiakResponse::text(503, "too many large requests are on their way; nothing was changed\n")
+    RiakResponse::text(503, "too many large requests are in progress; nothing was changed\n")
 }
 
 /// Returns the head of an answer whose documents follow in chunks.
 pub(super) fn streaming(keep_alive: bool, now_ms: u64) -> Vec<u8> {
-    let date = date::text(now_ms);
+    let date = date::format(now_ms);
     let mut out = format!(
         "HTTP/1.1 200 OK\r\nServer: Credenza\r\nDate: {date}\r\n\
          Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
@@ -105,13 +111,13 @@ pub(super) fn chunk(document: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Last document of a stream that breaks off.
-pub(super) const BROKEN: &[u8] = b"{\"error\":\"timeout\"}";
+/// Last document of a stream that fails.
+pub(super) const FAILED_STREAM_DOCUMENT: &[u8] = b"{\"error\":\"timeout\"}";
 
 /// Returns the verdict on an answer with this status, for the counters.
 pub(super) fn verdict(status: u16) -> Verdict {
     match status {
-        0..400 => Verdict::Fine,
+        0..400 => Verdict::Success,
         403 => Verdict::Failed(Kind::Denied),
         404 | 409 | 412 => Verdict::Failed(Kind::Conflict),
         400..500 | 501 => Verdict::Failed(Kind::Invalid),

@@ -11,6 +11,7 @@
 //! Read next: `path.rs`, `translate.rs`, `render.rs`, then `tests/conversations.rs`.
 
 mod answer;
+mod counters;
 mod datatypes;
 mod errors;
 mod frame;
@@ -25,16 +26,17 @@ mod render;
 mod request;
 mod serve;
 mod statistics;
-mod tally;
 mod translate;
 
 pub use answer::RiakResponse;
-pub(crate) use path::{FIRST_SEGMENTS, is_riaks};
+pub(crate) use counters::RiakCounters;
+pub(crate) use path::{FIRST_SEGMENTS, is_riak_path};
 pub use render::render;
 pub use request::RiakRequest;
 pub(crate) use serve::serve;
-pub(crate) use tally::Tally;
-pub use translate::{Look, RiakPlan, RiakShape, gather, go_on, next_page, plan};
+pub use translate::{
+    PendingPlan, RiakPlan, RiakShape, append_page, next_page, plan, plan_after_read,
+};
 
 #[cfg(test)]
 mod tests;

@@ -4,19 +4,19 @@ use super::request::RiakRequest;
 
 /// Client's preferences on the answer: `Accept` and `Accept-Encoding`.
 #[derive(Debug, Default)]
-pub(super) struct Wants {
+pub(super) struct Preferences {
     accept: Option<String>,
     encodings: Option<String>,
 }
 
-impl Wants {
-    pub(super) fn of(asked: &RiakRequest) -> Wants {
+impl Preferences {
+    pub(super) fn from_request(request: &RiakRequest) -> Preferences {
         // Several headers of one name are one list.
         let text = |name: &str| {
-            asked.header(name)?;
-            String::from_utf8(asked.joined(name)).ok()
+            request.header(name)?;
+            String::from_utf8(request.joined(name)).ok()
         };
-        Wants { accept: text("accept"), encodings: text("accept-encoding") }
+        Preferences { accept: text("accept"), encodings: text("accept-encoding") }
     }
 
     pub(super) fn accept(&self) -> Option<&str> {
@@ -27,13 +27,13 @@ impl Wants {
     pub(super) fn refuses(&self, stored: &[u8]) -> bool {
         let Some(encodings) = self.encodings.as_deref() else { return false };
         let stored = if stored.is_empty() { b"identity" } else { stored };
-        let weight = |wanted: &[u8]| {
-            encodings.split(',').find_map(|one| {
-                let mut parts = one.split(';').map(str::trim);
+        let weight = |encoding: &[u8]| {
+            encodings.split(',').find_map(|entry| {
+                let mut parts = entry.split(';').map(str::trim);
                 let name = parts.next().unwrap_or_default();
                 let weight =
                     parts.find_map(|part| part.strip_prefix("q=")).map_or(1_000, thousandths);
-                name.as_bytes().eq_ignore_ascii_case(wanted).then_some(weight)
+                name.as_bytes().eq_ignore_ascii_case(encoding).then_some(weight)
             })
         };
         weight(stored).or_else(|| weight(b"*")) == Some(0)
@@ -51,9 +51,9 @@ fn ranges(accept: &str) -> impl Iterator<Item = (String, u16)> + '_ {
     })
 }
 
-/// Returns how exactly a range names a media type: 3 the type itself, 2 its family, 1 any type, 0
-/// not at all.
-fn exactness(range: &str, kind: &str) -> u8 {
+/// Returns the specificity of a range for a media type: 3 the type itself, 2 its family, 1 any
+/// type, 0 no match.
+fn specificity(range: &str, kind: &str) -> u8 {
     let family = kind.split_once('/').map_or(kind, |(family, _)| family);
     match range {
         "*/*" | "*" => 1,
@@ -63,15 +63,15 @@ fn exactness(range: &str, kind: &str) -> u8 {
     }
 }
 
-/// Returns the weight of a media type for a client in thousandths, taken from the most exact range.
+/// Returns the weight of a media type for a client in thousandths: that of the most specific range.
 /// Without an `Accept` header every type has the full weight.
-pub(super) fn welcome(accept: Option<&str>, kind: &str) -> u16 {
+pub(super) fn accept_weight(accept: Option<&str>, kind: &str) -> u16 {
     let Some(accept) = accept else { return 1_000 };
     let mut best = (0, 0);
     for (range, weight) in ranges(accept) {
-        let exact = exactness(&range, kind);
-        if exact > best.0 {
-            best = (exact, weight);
+        let specific = specificity(&range, kind);
+        if specific > best.0 {
+            best = (specific, weight);
         }
     }
     best.1
@@ -85,18 +85,18 @@ fn thousandths(text: &str) -> u16 {
 
 /// Representation of siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum SiblingFormat {
     /// Their tags, one per line.
     Tags,
     /// All values, as parts of one body.
     Parts,
 }
 
-impl Manner {
+impl SiblingFormat {
     fn media_type(self) -> &'static str {
         match self {
-            Manner::Tags => "text/plain",
-            Manner::Parts => "multipart/mixed",
+            SiblingFormat::Tags => "text/plain",
+            SiblingFormat::Parts => "multipart/mixed",
         }
     }
 }
@@ -108,17 +108,18 @@ impl Manner {
 /// (`lists:reverse(lists:keysort(1, Ranges))`). Riak's Java client sends `*/*, multipart/mixed`
 /// with every read and understands only parts. A type that the client refuses (`q=0`) is never
 /// chosen, although Webmachine would.
-pub(super) fn siblings(accept: Option<&str>, first: Manner) -> Option<Manner> {
+pub(super) fn siblings(accept: Option<&str>, first: SiblingFormat) -> Option<SiblingFormat> {
     let Some(text) = accept else { return Some(first) };
-    let second = if first == Manner::Tags { Manner::Parts } else { Manner::Tags };
+    let second =
+        if first == SiblingFormat::Tags { SiblingFormat::Parts } else { SiblingFormat::Tags };
     let offered = [first, second];
     let chosen = ranges(text).filter_map(|(range, weight)| {
-        let fits = |manner: &&Manner| {
-            let kind = manner.media_type();
-            weight > 0 && exactness(&range, kind) > 0 && welcome(accept, kind) > 0
+        let matches_range = |format: &&SiblingFormat| {
+            let kind = format.media_type();
+            weight > 0 && specificity(&range, kind) > 0 && accept_weight(accept, kind) > 0
         };
-        offered.iter().find(fits).map(|manner| (weight, *manner))
+        offered.iter().find(matches_range).map(|format| (weight, *format))
     });
     // `max_by_key` returns the last of several with equal weight.
-    chosen.max_by_key(|(weight, _)| *weight).map(|(_, manner)| manner)
+    chosen.max_by_key(|(weight, _)| *weight).map(|(_, format)| format)
 }

@@ -1,4 +1,4 @@
-//! Pages of a list: the memory that they take, and their parts in a stream.
+//! Pages of a list: the memory of their names, and their parts in a stream.
 
 use base::{Body, BucketName, BucketNames, Key, Keys};
 
@@ -29,11 +29,11 @@ fn name_bytes(name: &BucketName) -> usize {
 pub(super) fn split_page(page: Body) -> Vec<Body> {
     match page {
         Body::Keys(Keys { keys, more }) => {
-            let parts = cut(keys, key_bytes).into_iter();
+            let parts = split_names(keys, key_bytes).into_iter();
             parts.map(|keys| Body::Keys(Keys { keys, more })).collect()
         }
         Body::BucketNames(BucketNames { names, more }) => {
-            let parts = cut(names, name_bytes).into_iter();
+            let parts = split_names(names, name_bytes).into_iter();
             parts.map(|names| Body::BucketNames(BucketNames { names, more })).collect()
         }
         page => vec![page],
@@ -41,7 +41,7 @@ pub(super) fn split_page(page: Body) -> Vec<Body> {
 }
 
 /// Splits names into parts. Each but the last has `PART_BYTES`, exceeded by at most one name.
-fn cut<N>(names: Vec<N>, bytes_of: impl Fn(&N) -> usize) -> Vec<Vec<N>> {
+fn split_names<N>(names: Vec<N>, bytes_of: impl Fn(&N) -> usize) -> Vec<Vec<N>> {
     let (mut parts, mut bytes) = (vec![Vec::new()], 0);
     for name in names {
         if bytes >= PART_BYTES {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_hold_every_name_once_in_order_and_are_small() {
+    fn page_split_yields_small_parts_with_all_names_in_order() {
         let keys: Vec<_> = (0..500_u32).map(|key| Key::from(format!("{key:01000}"))).collect();
         let page = Body::Keys(Keys { keys: keys.clone(), more: true });
         let found = split_page(page);

@@ -1,27 +1,27 @@
 //! Query parameters, and the options they set.
 
 use super::answer::RiakResponse;
-use crate::http::percent::{Plus, decode};
+use crate::http::percent::{PlusMeaning, decode};
 use base::{FetchOptions, Quorum, StoreOptions};
 
 /// Decoded query. If a name occurs twice, the first value counts.
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    pub(super) fn read(text: &str) -> Query {
-        let word = |text: &str| {
-            let bytes = decode(text, Plus::Blank).unwrap_or_default();
+    pub(super) fn parse(text: &str) -> Query {
+        let decode_text = |text: &str| {
+            let bytes = decode(text, PlusMeaning::Blank).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let pair = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (word(name), word(value))
+            (decode_text(name), decode_text(value))
         };
         Query(text.split('&').filter(|pair| !pair.is_empty()).map(pair).collect())
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(stored_name, _)| stored_name == name).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn is_true(&self, name: &str) -> bool {
@@ -32,12 +32,12 @@ impl Query {
 /// Options of a request. The refusal has one line for every wrong option, as Riak's clients expect.
 pub(super) struct Options<'a> {
     query: &'a Query,
-    wrong: String,
+    errors: String,
 }
 
 impl<'a> Options<'a> {
-    pub(super) fn of(query: &'a Query) -> Options<'a> {
-        Options { query, wrong: String::new() }
+    pub(super) fn new(query: &'a Query) -> Options<'a> {
+        Options { query, errors: String::new() }
     }
 
     fn quorum(&mut self, name: &str) -> Option<Quorum> {
@@ -45,74 +45,73 @@ impl<'a> Options<'a> {
         match text.to_ascii_lowercase().as_str() {
             "default" => None,
             text => Quorum::parse(text).or_else(|| {
-                self.no_quorum(name);
+                self.add_quorum_error(name);
                 None
             }),
         }
     }
 
-    fn no_quorum(&mut self, name: &str) {
-        self.no(&format!(
+    fn add_quorum_error(&mut self, name: &str) {
+        self.add_error(&format!(
             "{name} query parameter must be an integer or one of the following words: 'one', \
              'quorum' or 'all'\n"
         ));
     }
 
-    /// Adds a line to the refusal, unless it is there already: a conditional write reads its
+    /// Adds a line to the refusal, unless it is there already: a conditional write parses its
     /// options twice.
-    fn no(&mut self, line: &str) {
-        if !self.wrong.contains(line) {
-            self.wrong.push_str(line);
+    fn add_error(&mut self, line: &str) {
+        if !self.errors.contains(line) {
+            self.errors.push_str(line);
         }
     }
 
-    fn truth(&mut self, name: &str) -> Option<bool> {
+    fn flag(&mut self, name: &str) -> Option<bool> {
         match self.query.get(name)?.to_ascii_lowercase().as_str() {
             "true" => Some(true),
             "false" => Some(false),
             "default" => None,
             _ => {
-                self.no(&format!("{name} query parameter must be true or false\n"));
+                self.add_error(&format!("{name} query parameter must be true or false\n"));
                 None
             }
         }
     }
 
-    /// Parses `node_confirms`, a number of nodes. The words `quorum` and `all` name no number of
-    /// nodes, so they are refused.
-    fn nodes(&mut self) -> Option<u8> {
+    /// Parses `node_confirms`, a number of nodes. `quorum` and `all` are no numbers of nodes, so
+    /// they are refused.
+    fn node_confirms(&mut self) -> Option<u8> {
         let text = self.query.get("node_confirms")?.to_ascii_lowercase();
         match Quorum::parse(&text) {
             Some(Quorum::One) => Some(1),
             Some(Quorum::Number(number)) => Some(number),
             Some(Quorum::Quorum | Quorum::All) => {
-                self.no("node_confirms is a number here: so many different nodes\n");
+                self.add_error("node_confirms must be a number of nodes\n");
                 None
             }
             None => {
                 if text != "default" {
-                    self.no_quorum("node_confirms");
+                    self.add_quorum_error("node_confirms");
                 }
                 None
             }
         }
     }
 
-    /// Refuses the values of `asis` and `sync_on_write` that the bucket alone decides.
-    fn left_to_the_bucket(&mut self) {
-        if self.truth("asis") == Some(true) {
-            self.no("asis is not supported: every write has a dot of its own\n");
+    /// Refuses the values of `asis` and `sync_on_write` that only the bucket's properties set.
+    fn check_bucket_options(&mut self) {
+        if self.flag("asis") == Some(true) {
+            self.add_error("asis is not supported: every write gets a new dot\n");
         }
         match self.query.get("sync_on_write").map(str::to_ascii_lowercase).as_deref() {
             None | Some("backend" | "default") => {}
-            Some("one" | "all") => self.no(
-                "sync_on_write is backend here: the bucket's property `sync` says when a write is \
-                 synced\n",
+            Some("one" | "all") => self.add_error(
+                "sync_on_write supports only backend: set the bucket's property `sync` instead\n",
             ),
             Some(_) => {
-                let words = "sync_on_write query parameter must be one of the following words: \
+                let text = "sync_on_write query parameter must be one of the following words: \
                              'backend', 'one' or 'all'\n";
-                self.no(words);
+                self.add_error(text);
             }
         }
     }
@@ -122,7 +121,7 @@ impl<'a> Options<'a> {
         let text = self.query.get("timeout")?;
         let number: Option<u64> = text.parse().ok();
         if number.is_none() {
-            self.no(&format!("Bad timeout value {text:?}\n"));
+            self.add_error(&format!("Bad timeout value {text:?}\n"));
         }
         number.filter(|number| *number > 0)
     }
@@ -131,32 +130,32 @@ impl<'a> Options<'a> {
         FetchOptions {
             r: self.quorum("r"),
             pr: self.quorum("pr"),
-            node_confirms: self.nodes(),
-            basic_quorum: self.truth("basic_quorum"),
-            notfound_ok: self.truth("notfound_ok"),
+            node_confirms: self.node_confirms(),
+            basic_quorum: self.flag("basic_quorum"),
+            notfound_ok: self.flag("notfound_ok"),
             timeout_ms: self.timeout(),
         }
     }
 
     pub(super) fn store(&mut self) -> StoreOptions {
-        self.left_to_the_bucket();
+        self.check_bucket_options();
         StoreOptions {
             w: self.quorum("w"),
             dw: self.quorum("dw"),
             pw: self.quorum("pw"),
-            node_confirms: self.nodes(),
+            node_confirms: self.node_confirms(),
             timeout_ms: self.timeout(),
             return_body: self.query.is_true("returnbody"),
         }
     }
 
     /// Parses `rw` of a delete, the default of its `r` and `w`.
-    pub(super) fn both(&mut self) -> Option<Quorum> {
+    pub(super) fn rw(&mut self) -> Option<Quorum> {
         self.quorum("rw")
     }
 
     /// Returns the refusal if any option was wrong.
-    pub(super) fn end(self) -> Result<(), RiakResponse> {
-        if self.wrong.is_empty() { Ok(()) } else { Err(RiakResponse::text(400, self.wrong)) }
+    pub(super) fn finish(self) -> Result<(), RiakResponse> {
+        if self.errors.is_empty() { Ok(()) } else { Err(RiakResponse::text(400, self.errors)) }
     }
 }

@@ -16,10 +16,10 @@ pub(super) fn boundary(siblings: &[&Sibling]) -> String {
         }
         let text = base::Vtag(salt.into()).to_string();
         let boundary = text.trim_start_matches('0').to_string();
-        let inside = |sibling: &&&Sibling| {
+        let contains_boundary = |sibling: &&&Sibling| {
             memchr::memmem::find(&sibling.content.value, boundary.as_bytes()).is_some()
         };
-        if !siblings.iter().any(|sibling| inside(&sibling)) {
+        if !siblings.iter().any(|sibling| contains_boundary(&sibling)) {
             return boundary;
         }
     }
@@ -34,8 +34,9 @@ pub(super) fn body(siblings: &[&Sibling], bucket: &PathBucket, boundary: &str) -
             out.extend_from_slice(b"\r\n");
             out.extend_from_slice(&name);
             out.extend_from_slice(b": ");
-            let plain = value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
-            out.extend(plain);
+            let printable =
+                value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
+            out.extend(printable);
         }
         out.extend_from_slice(b"\r\n\r\n");
         out.extend_from_slice(&sibling.content.value);
@@ -45,19 +46,19 @@ pub(super) fn body(siblings: &[&Sibling], bucket: &PathBucket, boundary: &str) -
 }
 
 fn part_headers(sibling: &Sibling, bucket: &PathBucket) -> Vec<(Bytes, Bytes)> {
-    let said = &sibling.content.headers;
-    let named = |name: &'static str, value: Bytes| (Bytes::from_static(name.as_bytes()), value);
-    let mut headers = vec![named("Content-Type", content_type(said))];
-    if !said.encoding.is_empty() {
-        headers.push(named("Content-Encoding", said.encoding.clone()));
+    let stored_headers = &sibling.content.headers;
+    let header = |name: &'static str, value: Bytes| (Bytes::from_static(name.as_bytes()), value);
+    let mut headers = vec![header("Content-Type", content_type(stored_headers))];
+    if !stored_headers.encoding.is_empty() {
+        headers.push(header("Content-Encoding", stored_headers.encoding.clone()));
     }
-    headers.push(named("Link", link_header(sibling, bucket)));
-    headers.push(named("Etag", sibling.vtag.to_string().into()));
-    headers.push(named("Last-Modified", date::text(sibling.written_ms).into()));
+    headers.push(header("Link", link_header(sibling, bucket)));
+    headers.push(header("Etag", sibling.vtag.to_string().into()));
+    headers.push(header("Last-Modified", date::format(sibling.written_ms).into()));
     if sibling.tombstone {
-        headers.push(named("X-Riak-Deleted", Bytes::from_static(b"true")));
+        headers.push(header("X-Riak-Deleted", Bytes::from_static(b"true")));
     }
-    headers.extend(meta_headers(said));
-    headers.extend(index_headers(said));
+    headers.extend(meta_headers(stored_headers));
+    headers.extend(index_headers(stored_headers));
     headers
 }

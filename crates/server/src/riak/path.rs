@@ -1,6 +1,6 @@
 //! Paths of Riak's HTTP interface.
 
-use crate::http::percent::{Plus, decode, encode_onto};
+use crate::http::percent::{PlusMeaning, append_encoded, decode};
 use base::BucketName;
 use base::Key;
 use bytes::Bytes;
@@ -17,26 +17,26 @@ pub(super) enum Style {
     New,
 }
 
-/// Bucket that a path names.
+/// Bucket in a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathBucket {
     pub(super) name: BucketName,
-    /// Name of the bucket as the client knows it.
-    pub(super) bytes: Bytes,
+    /// Name of the bucket as clients write it, percent-decoded.
+    pub(super) client_name: Bytes,
     /// True if the path named a bucket type other than `default`.
-    pub(super) typed: bool,
+    pub(super) has_type: bool,
     pub(super) style: Style,
 }
 
 impl PathBucket {
     /// Returns the path of the bucket, the beginning of links and locations.
     pub(super) fn path(&self) -> String {
-        let mut path = match (self.style, self.typed) {
+        let mut path = match (self.style, self.has_type) {
             (Style::Old, _) => "/riak/".to_string(),
             (Style::New, false) => "/buckets/".to_string(),
             (Style::New, true) => format!("/types/{}/buckets/", self.name.kind()),
         };
-        encode_onto(&mut path, &self.bytes);
+        append_encoded(&mut path, &self.client_name);
         path
     }
 
@@ -44,19 +44,19 @@ impl PathBucket {
     pub(super) fn key_path(&self, key: &[u8]) -> String {
         let mut path = self.path();
         path.push_str(if self.style == Style::Old { "/" } else { "/keys/" });
-        encode_onto(&mut path, key);
+        append_encoded(&mut path, key);
         path
     }
 
     /// Returns the path of a data type in the bucket.
     pub(super) fn datatype_path(&self, key: &[u8]) -> String {
         let mut path = self.path() + "/datatypes/";
-        encode_onto(&mut path, key);
+        append_encoded(&mut path, key);
         path
     }
 }
 
-/// Resource that a path names.
+/// Resource of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     /// `/ping`.
@@ -67,7 +67,7 @@ pub(super) enum Resource {
     Root,
     /// The buckets of a type.
     Buckets { kind: String },
-    /// The keys of a bucket; with the old paths, its properties, too.
+    /// The keys of a bucket; on the old paths also its properties.
     Keys(PathBucket),
     /// The value of a key.
     Object(PathBucket, Key),
@@ -75,14 +75,14 @@ pub(super) enum Resource {
     Properties(PathBucket),
     /// The properties of a bucket type.
     TypeProperties { kind: String },
-    /// The data type of a key; without a key, the place to create one.
+    /// The data type of a key; without a key, for a request that generates one.
     Datatype(PathBucket, Option<Key>),
     /// A legacy counter.
     Counter(PathBucket, Key),
     /// The owners of a key (`preflist`).
     Owners(PathBucket, Key),
     /// A feature of Riak that is not served.
-    Unserved(Feature),
+    Unsupported(Feature),
 }
 
 /// A feature of Riak that is not served.
@@ -103,18 +103,18 @@ impl Feature {
     pub(super) fn refusal(self) -> &'static str {
         match self {
             Feature::Indexes => {
-                "Queries of secondary indexes are not served here. Index entries are kept and \
-                 given back with their object.\n"
+                "Queries of secondary indexes are not supported. Index entries are stored and \
+                 returned with their object.\n"
             }
             Feature::LinkWalking => {
-                "Link walking is not served here. Read the object, and follow the links of its \
+                "Link walking is not supported. Read the object, and follow the links of its \
                  `Link` header with a GET of each.\n"
             }
             Feature::MapReduce => {
-                "MapReduce is not served here. Read the objects, and map and reduce them in the \
+                "MapReduce is not supported. Read the objects, and map and reduce them in the \
                  client.\n"
             }
-            Feature::Search => "Search is not served here.\n",
+            Feature::Search => "Search is not supported.\n",
         }
     }
 }
@@ -124,85 +124,88 @@ pub(crate) const FIRST_SEGMENTS: [&str; 8] =
     ["riak", "buckets", "types", "ping", "stats", "mapred", "search", "solr"];
 
 /// Returns true if a path is one of Riak's, by its first segment.
-pub(crate) fn is_riaks(path: &str) -> bool {
+pub(crate) fn is_riak_path(path: &str) -> bool {
     let first = path.split('/').find(|segment| !segment.is_empty());
     first.is_none_or(|first| FIRST_SEGMENTS.contains(&first))
 }
 
 /// Parses a path. Segments are decoded after the split, so a key may contain `%2F`. Returns `None`
 /// if the path is not one of Riak's, and an error text if a name in it is invalid.
-pub(super) fn read(path: &str) -> Option<Result<Resource, &'static str>> {
+pub(super) fn parse_path(path: &str) -> Option<Result<Resource, &'static str>> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let (kind, rest) = match &segments[..] {
         ["types", kind, rest @ ..] => (Some(*kind), rest),
         rest => (None, rest),
     };
     let bucket = |name: &str, style| bucket(kind, name, style);
-    let known = kind.unwrap_or(TYPE);
+    let kind_or_default = kind.unwrap_or(TYPE);
     Some(match (kind, rest) {
         (None, []) => Ok(Resource::Root),
         (None, ["stats"]) => Ok(Resource::Statistics),
         (None, ["ping"]) => Ok(Resource::Ping),
-        (None, ["riak"]) | (_, ["buckets"]) => Ok(Resource::Buckets { kind: known.into() }),
+        (None, ["riak"]) | (_, ["buckets"]) => {
+            Ok(Resource::Buckets { kind: kind_or_default.into() })
+        }
         (None, ["riak", name]) => bucket(name, Style::Old).map(Resource::Keys),
         (None, ["riak", name, key]) => object(bucket(name, Style::Old), key),
         (_, ["buckets", name, "keys"]) => bucket(name, Style::New).map(Resource::Keys),
         (_, ["buckets", name, "keys", key]) => object(bucket(name, Style::New), key),
         (_, ["buckets", name, "keys", key, "preflist"]) => {
-            named(bucket(name, Style::New), key, Resource::Owners)
+            with_key(bucket(name, Style::New), key, Resource::Owners)
         }
         (_, ["buckets", name, "props"]) => bucket(name, Style::New).map(Resource::Properties),
-        (Some(_), ["props"]) => Ok(Resource::TypeProperties { kind: known.into() }),
+        (Some(_), ["props"]) => Ok(Resource::TypeProperties { kind: kind_or_default.into() }),
         (Some(_), ["buckets", name, "datatypes"]) => {
             bucket(name, Style::New).map(|bucket| Resource::Datatype(bucket, None))
         }
         (Some(_), ["buckets", name, "datatypes", key]) => {
-            let place = |bucket, key| Resource::Datatype(bucket, Some(key));
-            named(bucket(name, Style::New), key, place)
+            let to_resource = |bucket, key| Resource::Datatype(bucket, Some(key));
+            with_key(bucket(name, Style::New), key, to_resource)
         }
         (None, ["buckets", name, "counters", key]) => {
-            named(bucket(name, Style::New), key, Resource::Counter)
+            with_key(bucket(name, Style::New), key, Resource::Counter)
         }
-        (_, ["buckets", _, "index", ..]) => Ok(Resource::Unserved(Feature::Indexes)),
+        (_, ["buckets", _, "index", ..]) => Ok(Resource::Unsupported(Feature::Indexes)),
         (None, ["riak", _, _, ..]) | (_, ["buckets", _, "keys", _, ..]) => {
-            Ok(Resource::Unserved(Feature::LinkWalking))
+            Ok(Resource::Unsupported(Feature::LinkWalking))
         }
-        (None, ["mapred", ..]) => Ok(Resource::Unserved(Feature::MapReduce)),
-        (None, ["search" | "solr", ..]) => Ok(Resource::Unserved(Feature::Search)),
+        (None, ["mapred", ..]) => Ok(Resource::Unsupported(Feature::MapReduce)),
+        (None, ["search" | "solr", ..]) => Ok(Resource::Unsupported(Feature::Search)),
         _ => return None,
     })
 }
 
 fn object(bucket: Result<PathBucket, &'static str>, key: &str) -> Result<Resource, &'static str> {
-    named(bucket, key, Resource::Object)
+    with_key(bucket, key, Resource::Object)
 }
 
-fn named(
+fn with_key(
     bucket: Result<PathBucket, &'static str>,
     key: &str,
-    place: impl FnOnce(PathBucket, Key) -> Resource,
+    to_resource: impl FnOnce(PathBucket, Key) -> Resource,
 ) -> Result<Resource, &'static str> {
-    let key = decode(key, Plus::Blank).ok_or("a key's % stands before two hexadecimal digits")?;
-    Ok(place(bucket?, key))
+    let key = decode(key, PlusMeaning::Blank)
+        .ok_or("a % in a key must be followed by two hexadecimal digits")?;
+    Ok(to_resource(bucket?, key))
 }
 
 fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<PathBucket, &'static str> {
-    const WRONG: &str = "a bucket's name has at most 255 bytes, counted percent-encoded";
-    let bytes = decode(name, Plus::Blank).ok_or(WRONG)?;
-    let mut inside = String::new();
-    // Encode a leading dot: where names become paths it could name a directory.
-    let rest = bytes.strip_prefix(b".");
-    inside.push_str(if rest.is_some() { "%2E" } else { "" });
-    encode_onto(&mut inside, rest.unwrap_or(&bytes));
+    const INVALID_NAME: &str = "a bucket's name has at most 255 bytes, counted percent-encoded";
+    let client_name = decode(name, PlusMeaning::Blank).ok_or(INVALID_NAME)?;
+    let mut encoded = String::new();
+    // Encode a leading dot: as part of a path it could name a directory.
+    let rest = client_name.strip_prefix(b".");
+    encoded.push_str(if rest.is_some() { "%2E" } else { "" });
+    append_encoded(&mut encoded, rest.unwrap_or(&client_name));
     // Riak's type `default` is the type of paths without one.
-    let known = kind.filter(|kind| *kind != "default").unwrap_or(TYPE);
-    let full = BucketName::new(known, &inside).map_err(|_| WRONG)?;
-    let typed = kind.is_some_and(|kind| kind != "default");
-    Ok(PathBucket { name: full, bytes, typed, style })
+    let stored_kind = kind.filter(|kind| *kind != "default").unwrap_or(TYPE);
+    let full = BucketName::new(stored_kind, &encoded).map_err(|_| INVALID_NAME)?;
+    let has_type = kind.is_some_and(|kind| kind != "default");
+    Ok(PathBucket { name: full, client_name, has_type, style })
 }
 
-/// Returns a bucket's name as its clients know it.
-pub(super) fn known_as(name: &BucketName) -> Bytes {
-    decode(name.name(), Plus::Plus)
+/// Returns a bucket's name as its clients write it, percent-decoded.
+pub(super) fn client_name(name: &BucketName) -> Bytes {
+    decode(name.name(), PlusMeaning::Plus)
         .unwrap_or_else(|| Bytes::copy_from_slice(name.name().as_bytes()))
 }

@@ -1,7 +1,7 @@
 //! Properties of buckets and bucket types under Riak's names.
 
 use super::answer::RiakResponse;
-use super::path::known_as;
+use super::path::client_name;
 use super::request::RiakRequest;
 use base::properties::{CONSISTENCY, Changes, PROPERTIES, PropertyShape};
 use base::{BucketName, Consistency, DataType, Properties, Quorum};
@@ -11,12 +11,12 @@ const FORM: &str =
     "bucket PUT must be a JSON object of the form:\n{\"props\":{...bucket properties...}}";
 
 /// Properties of features that do not exist here. Only the value that disables them is accepted.
-const NOT_DONE: [&str; 6] =
+const UNSUPPORTED: [&str; 6] =
     ["precommit", "postcommit", "search_index", "consistent", "backend", "repl"];
 
 /// Returns the constant value of a property that Riak can set and Credenza can't. A request may
 /// name this value but not change it.
-fn fixed(name: &str) -> Option<Value> {
+fn constant_value(name: &str) -> Option<Value> {
     let fun = |module: &str, name: &str| json!({ "mod": module, "fun": name });
     Some(match name {
         "small_vclock" | "big_vclock" => 50.into(),
@@ -31,58 +31,63 @@ fn fixed(name: &str) -> Option<Value> {
 }
 
 /// Parses the changes in a request, to a bucket of this name or to a type (`None`). The refusal
-/// names each property that can't be changed so.
-pub(super) fn changes(asked: &RiakRequest, bucket: Option<&[u8]>) -> Result<Changes, RiakResponse> {
-    let kind = asked.text("content-type").unwrap_or_default();
+/// has an error for each property with a wrong value.
+pub(super) fn changes(
+    request: &RiakRequest,
+    bucket: Option<&[u8]>,
+) -> Result<Changes, RiakResponse> {
+    let kind = request.text("content-type").unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
-        return Err(RiakResponse::text(415, "properties are application/json\n"));
+        return Err(RiakResponse::text(415, "properties must be application/json\n"));
     }
-    let document: Option<Value> = serde_json::from_slice(&asked.body).ok();
+    let document: Option<Value> = serde_json::from_slice(&request.body).ok();
     let props = document.as_ref().and_then(|document| document.get("props")?.as_object());
     let props = props.ok_or_else(|| RiakResponse::text(400, FORM))?;
-    let (mut changes, mut wrong) = (Changes::new(), Map::new());
+    let (mut changes, mut errors) = (Changes::new(), Map::new());
     for (name, value) in props {
-        let told = match (name.as_str(), bucket) {
-            ("name", Some(own)) => own_name(value, own),
-            ("dvv_enabled", _) => dots(value, props),
-            // The answer about a type shows its claimant, and may be sent back.
+        let parsed = match (name.as_str(), bucket) {
+            ("name", Some(bucket_name)) => check_name(value, bucket_name),
+            ("dvv_enabled", _) => check_dvv_enabled(value, props),
+            // The answer about a type contains its claimant, and clients may send it back.
             ("claimant", None) if value.is_string() => Ok(None),
-            _ => change(name, value),
+            _ => property_text(name, value),
         };
-        match told {
+        match parsed {
             Ok(Some(text)) => changes.push((name.clone(), text)),
             Ok(None) => {}
-            Err(words) => drop(wrong.insert(name.clone(), words.into())),
+            Err(text) => drop(errors.insert(name.clone(), text.into())),
         }
     }
-    if wrong.is_empty() { Ok(changes) } else { Err(refused(wrong)) }
+    if errors.is_empty() { Ok(changes) } else { Err(refused(errors)) }
 }
 
-fn refused(wrong: Map<String, Value>) -> RiakResponse {
-    RiakResponse::with_body(400, "application/json", Value::Object(wrong).to_string())
+fn refused(errors: Map<String, Value>) -> RiakResponse {
+    RiakResponse::with_body(400, "application/json", Value::Object(errors).to_string())
 }
 
 /// Renders a refusal of the node as a document: the property that the text names, preferably one of
 /// the changed ones, and the text.
-pub(super) fn refusal(words: &str, changed: &[String]) -> RiakResponse {
-    let is_name = |word: &&str| PROPERTIES.iter().any(|property| property.name == *word);
-    let mut quoted = words.split('`').skip(1).step_by(2).filter(is_name);
-    let own = quoted.clone().find(|word| changed.iter().any(|name| name == word));
-    let plain = |c: char| !c.is_ascii_lowercase() && c != '_';
-    let name = own.or_else(|| quoted.next()).or_else(|| words.split(plain).find(is_name));
-    refused(Map::from_iter([(name.unwrap_or("error").into(), words.into())]))
+pub(super) fn refusal(text: &str, changed: &[String]) -> RiakResponse {
+    let is_name = |name: &&str| PROPERTIES.iter().any(|property| property.name == *name);
+    let mut quoted = text.split('`').skip(1).step_by(2).filter(is_name);
+    let changed_name =
+        quoted.clone().find(|quoted_name| changed.iter().any(|name| name == quoted_name));
+    let is_separator = |c: char| !c.is_ascii_lowercase() && c != '_';
+    let name =
+        changed_name.or_else(|| quoted.next()).or_else(|| text.split(is_separator).find(is_name));
+    refused(Map::from_iter([(name.unwrap_or("error").into(), text.into())]))
 }
 
 type PropertyText = Result<Option<String>, String>;
 
-/// Checks the property `name`: it is shown with the others, and may only be sent back unchanged.
-fn own_name(value: &Value, own: &[u8]) -> PropertyText {
-    let same = value.as_str() == Some(&*String::from_utf8_lossy(own));
-    if same { Ok(None) } else { Err("read_only".into()) }
+/// Checks the property `name`: it is listed with the others, and may only be sent back unchanged.
+fn check_name(value: &Value, bucket_name: &[u8]) -> PropertyText {
+    let is_same = value.as_str() == Some(&*String::from_utf8_lossy(bucket_name));
+    if is_same { Ok(None) } else { Err("read_only".into()) }
 }
 
 /// Checks `dvv_enabled`: it is true unless the newest write wins, because every version has a dot.
-fn dots(value: &Value, props: &Map<String, Value>) -> PropertyText {
+fn check_dvv_enabled(value: &Value, props: &Map<String, Value>) -> PropertyText {
     let newest_wins = props.get("last_write_wins") == Some(&Value::Bool(true));
     match value {
         Value::Bool(true) if newest_wins => {
@@ -90,108 +95,108 @@ fn dots(value: &Value, props: &Map<String, Value>) -> PropertyText {
         }
         Value::Bool(true) => Ok(None),
         Value::Bool(false) if newest_wins => Ok(None),
-        Value::Bool(false) => Err("false only where last_write_wins is true".into()),
+        Value::Bool(false) => Err("may be false only if last_write_wins is true".into()),
         _ => Err("not_boolean".into()),
     }
 }
 
 /// Returns the new value of a property as text. `None`: the request changes nothing.
-fn change(name: &str, value: &Value) -> PropertyText {
-    if let Some(only) = fixed(name) {
-        let same = only == *value;
-        return if same { Ok(None) } else { Err(format!("is {only} for all")) };
+fn property_text(name: &str, value: &Value) -> PropertyText {
+    if let Some(only) = constant_value(name) {
+        let is_same = only == *value;
+        return if is_same { Ok(None) } else { Err(format!("must be {only} in every bucket")) };
     }
-    if NOT_DONE.contains(&name) {
-        let nothing = match value {
-            Value::Array(all) => all.is_empty(),
+    if UNSUPPORTED.contains(&name) {
+        let is_disabled = match value {
+            Value::Array(list) => list.is_empty(),
             Value::String(text) => text.is_empty() || text == "_dont_index_",
             value => matches!(value, Value::Null | Value::Bool(false)),
         };
-        return if nothing { Ok(None) } else { Err("not_supported".into()) };
+        return if is_disabled { Ok(None) } else { Err("not_supported".into()) };
     }
-    let known = PROPERTIES.iter().find(|property| property.name == name && name != CONSISTENCY);
-    let Some(property) = known else { return Err("unknown_property".into()) };
-    of_shape(property.shape, value).map(Some).map_err(String::from)
+    let found = PROPERTIES.iter().find(|property| property.name == name && name != CONSISTENCY);
+    let Some(property) = found else { return Err("unknown_property".into()) };
+    value_text(property.shape, value).map(Some).map_err(String::from)
 }
 
-fn of_shape(shape: PropertyShape, value: &Value) -> Result<String, &'static str> {
+fn value_text(shape: PropertyShape, value: &Value) -> Result<String, &'static str> {
     match (shape, value) {
         (PropertyShape::Number(..), Value::Number(number)) if number.is_u64() => {
             Ok(number.to_string())
         }
         (PropertyShape::Number(..), _) => Err("not_integer"),
-        (PropertyShape::Flag, Value::Bool(yes)) => Ok(yes.to_string()),
+        (PropertyShape::Flag, Value::Bool(flag)) => Ok(flag.to_string()),
         (PropertyShape::Flag, _) => Err("not_boolean"),
         (PropertyShape::Quorum, Value::Number(number)) if number.is_u64() => Ok(number.to_string()),
-        (PropertyShape::Quorum, Value::String(word)) => match Quorum::parse(word) {
+        (PropertyShape::Quorum, Value::String(name)) => match Quorum::parse(name) {
             Some(quorum) => Ok(quorum.to_string()),
             None => Err("not_valid_quorum"),
         },
         (PropertyShape::Quorum, _) => Err("not_valid_quorum"),
-        (PropertyShape::Word(_), Value::String(word)) => Ok(word.clone()),
+        (PropertyShape::Word(_), Value::String(name)) => Ok(name.clone()),
         (PropertyShape::Word(_), _) => Err("not_text"),
     }
 }
 
 /// Returns a bucket's properties as a document, without the outer `props`.
-pub(super) fn of_bucket(name: &BucketName, properties: &Properties) -> Value {
-    let mut props = shown(properties);
-    let known = known_as(name);
-    props.insert("name".into(), String::from_utf8_lossy(&known).into());
+pub(super) fn bucket_document(name: &BucketName, properties: &Properties) -> Value {
+    let mut props = to_json(properties);
+    let found = client_name(name);
+    props.insert("name".into(), String::from_utf8_lossy(&found).into());
     Value::Object(props)
 }
 
 /// Returns a bucket type's properties as a document, without the outer `props`.
-pub(super) fn of_type(properties: &Properties, claimant: &str) -> Value {
-    let mut props = shown(properties);
+pub(super) fn type_document(properties: &Properties, claimant: &str) -> Value {
+    let mut props = to_json(properties);
     props.insert("active".into(), true.into());
     props.insert("claimant".into(), claimant.into());
     Value::Object(props)
 }
 
-/// Constant properties that Riak shows with the others.
-const SHOWN: [&str; 6] =
+/// Constant properties that Riak lists with the others.
+const LISTED_CONSTANTS: [&str; 6] =
     ["big_vclock", "chash_keyfun", "linkfun", "old_vclock", "small_vclock", "young_vclock"];
 
-fn shown(properties: &Properties) -> Map<String, Value> {
+fn to_json(properties: &Properties) -> Map<String, Value> {
     let quorum = |quorum: Quorum| match quorum {
         Quorum::Number(number) => json!(number),
-        word => json!(word.to_string()),
+        named => json!(named.to_string()),
     };
-    let it = &properties.replication;
-    let all = json!({
-        "allow_mult": it.allow_mult,
-        "basic_quorum": it.basic_quorum,
-        "dvv_enabled": !it.last_write_wins,
-        "dw": quorum(it.dw),
-        "last_write_wins": it.last_write_wins,
-        "n_val": it.n_val,
-        "node_confirms": it.node_confirms,
-        "notfound_ok": it.notfound_ok,
+    let replication = &properties.replication;
+    let fields = json!({
+        "allow_mult": replication.allow_mult,
+        "basic_quorum": replication.basic_quorum,
+        "dvv_enabled": !replication.last_write_wins,
+        "dw": quorum(replication.dw),
+        "last_write_wins": replication.last_write_wins,
+        "n_val": replication.n_val,
+        "node_confirms": replication.node_confirms,
+        "notfound_ok": replication.notfound_ok,
         "postcommit": [],
-        "pr": quorum(it.pr),
+        "pr": quorum(replication.pr),
         "precommit": [],
-        "pw": quorum(it.pw),
-        "r": quorum(it.r),
-        "rw": quorum(it.rw),
-        "siblings_max": it.siblings_max,
-        "w": quorum(it.w),
+        "pw": quorum(replication.pw),
+        "r": quorum(replication.r),
+        "rw": quorum(replication.rw),
+        "siblings_max": replication.siblings_max,
+        "w": quorum(replication.w),
     });
-    let Value::Object(mut all) = all else { return Map::new() };
-    for name in SHOWN {
-        all.extend(fixed(name).map(|value| (name.to_string(), value)));
+    let Value::Object(mut fields) = fields else { return Map::new() };
+    for name in LISTED_CONSTANTS {
+        fields.extend(constant_value(name).map(|value| (name.to_string(), value)));
     }
-    if it.write_once {
-        all.insert("write_once".into(), true.into());
+    if replication.write_once {
+        fields.insert("write_once".into(), true.into());
     }
     if properties.consistency == Consistency::Consistent {
-        all.insert("consistent".into(), true.into());
+        fields.insert("consistent".into(), true.into());
     }
-    if it.datatype != DataType::None {
-        all.insert("datatype".into(), it.datatype.word().into());
+    if replication.datatype != DataType::None {
+        fields.insert("datatype".into(), replication.datatype.name().into());
     }
-    if it.datatype == DataType::Hll {
-        all.insert("hll_precision".into(), it.hll_precision.into());
+    if replication.datatype == DataType::Hll {
+        fields.insert("hll_precision".into(), replication.hll_precision.into());
     }
-    all
+    fields
 }

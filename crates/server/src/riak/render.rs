@@ -1,10 +1,10 @@
 //! Rendering of a node's reply as Riak's HTTP answer.
 
 use super::answer::RiakResponse;
-use super::datatypes::{self, Telling};
+use super::datatypes::{self, TypedOptions};
 use super::headers::{VCLOCK, content_type, index_headers, link_header, meta_headers, vclock};
-use super::negotiate::{Manner, Wants, siblings as manner, welcome};
-use super::path::{PathBucket, known_as};
+use super::negotiate::{Preferences, SiblingFormat, accept_weight, siblings as sibling_format};
+use super::path::{PathBucket, client_name};
 use super::request::RiakRequest;
 use super::translate::RiakShape;
 use super::{errors, parts, properties};
@@ -18,15 +18,25 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(super) enum Form {
     /// The values of a key.
-    Object { bucket: PathBucket, vtag: Option<String>, wants: Wants, conditions: Conditions },
-    /// The outcome of a write, followed by the key's values if the client asked for them.
-    Stored { bucket: PathBucket, location: Option<String>, wants: Wants, unmet: u16 },
+    Object {
+        bucket: PathBucket,
+        vtag: Option<String>,
+        preferences: Preferences,
+        conditions: Conditions,
+    },
+    /// The outcome of a write, followed by the key's values if the client requested them.
+    Stored {
+        bucket: PathBucket,
+        location: Option<String>,
+        preferences: Preferences,
+        unmet_status: u16,
+    },
     /// The outcome of a delete.
     Removed,
     /// A page of keys, after the bucket's properties if the path shows them.
-    Keys { list: RenderedList, properties: Option<Value> },
+    Keys { list: ListOptions, properties: Option<Value> },
     /// A page of buckets.
-    Buckets { list: RenderedList },
+    Buckets { list: ListOptions },
     /// The properties of a bucket.
     Properties,
     /// The properties of a bucket type, and the name of the node that answers.
@@ -34,7 +44,7 @@ pub(super) enum Form {
     /// The outcome of a change to these properties.
     Altered(Vec<String>),
     /// A data type.
-    Typed(Telling),
+    Typed(TypedOptions),
     /// A legacy counter.
     Counter,
     /// The owners of a key.
@@ -43,75 +53,76 @@ pub(super) enum Form {
 
 /// Options of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RenderedList {
+pub(super) struct ListOptions {
     pub(super) stream: bool,
-    /// Maximum time for the whole list in milliseconds. `None`: no maximum.
+    /// Maximum time for the complete list in milliseconds. `None`: no maximum.
     pub(super) timeout_ms: Option<u64>,
 }
 
 /// Preconditions of a request.
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
-    matches: Option<Vec<String>>,
-    none_match: Option<Vec<String>>,
+    if_match: Option<Vec<String>>,
+    if_none_match: Option<Vec<String>>,
     modified_since: Option<u64>,
     unmodified_since: Option<u64>,
 }
 
 impl Conditions {
-    pub(super) fn of(asked: &RiakRequest) -> Conditions {
+    pub(super) fn from_request(request: &RiakRequest) -> Conditions {
         let tags = |name: &str| {
-            let text = asked.text(name)?;
+            let text = request.text(name)?;
             let tag = |tag: &str| tag.trim().trim_matches('"').to_string();
             Some(text.split(',').map(tag).collect())
         };
-        let date = |name: &str| asked.text(name).and_then(date::seconds);
+        let date = |name: &str| request.text(name).and_then(date::parse);
         Conditions {
-            matches: tags("if-match"),
-            none_match: tags("if-none-match"),
+            if_match: tags("if-match"),
+            if_none_match: tags("if-none-match"),
             modified_since: date("if-modified-since"),
             unmodified_since: date("if-unmodified-since"),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.matches.is_none()
-            && self.none_match.is_none()
+        self.if_match.is_none()
+            && self.if_none_match.is_none()
             && self.modified_since.is_none()
             && self.unmodified_since.is_none()
     }
 
     /// Returns true for `If-None-Match: *` without other conditions on a write.
     pub(super) fn only_if_absent(&self) -> bool {
-        self.none_match.as_ref().is_some_and(|tags| tags[..] == ["*"])
-            && self.matches.is_none()
+        self.if_none_match.as_ref().is_some_and(|tags| tags[..] == ["*"])
+            && self.if_match.is_none()
             && self.unmodified_since.is_none()
     }
 
     /// Returns the status of the answer if the values do not meet the conditions; else `None`.
-    pub(super) fn against(&self, found: &Siblings, is_read: bool) -> Option<u16> {
-        if found.living().next().is_none() {
-            return self.matches.is_some().then_some(412);
+    pub(super) fn unmet_status(&self, found: &Siblings, is_read: bool) -> Option<u16> {
+        if found.without_tombstones().next().is_none() {
+            return self.if_match.is_some().then_some(412);
         }
         let (tag, modified) = (entity_tag(found), modified(found) / 1_000);
-        let has = |tags: &Vec<String>| tags.iter().any(|known| known == "*" || *known == tag);
-        if self.matches.as_ref().is_some_and(|tags| !has(tags))
+        let has =
+            |tags: &Vec<String>| tags.iter().any(|expected| expected == "*" || *expected == tag);
+        if self.if_match.as_ref().is_some_and(|tags| !has(tags))
             || self.unmodified_since.is_some_and(|since| modified > since)
         {
             return Some(412);
         }
-        if self.none_match.as_ref().is_some_and(has) {
+        if self.if_none_match.as_ref().is_some_and(has) {
             return Some(if is_read { 304 } else { 412 });
         }
-        let old = self.modified_since.is_some_and(|since| modified <= since);
-        (is_read && old).then_some(304)
+        let is_unmodified = self.modified_since.is_some_and(|since| modified <= since);
+        (is_read && is_unmodified).then_some(304)
     }
 }
 
 /// Returns the entity tag: the value's own, or one derived from the context if there are several.
 fn entity_tag(found: &Siblings) -> String {
     match &found.values[..] {
-        [one] => one.vtag.to_string(),
+        [value] => value.vtag.to_string(),
         _ => {
             let half = |salt| u128::from(checksum(&found.context.0, salt));
             Vtag(half(1) << 64 | half(2)).to_string()
@@ -126,26 +137,28 @@ fn modified(found: &Siblings) -> u64 {
 /// Renders a reply as an answer.
 pub fn render(shape: &RiakShape, reply: &Result<Reply, Error>) -> RiakResponse {
     match (&shape.0, reply) {
-        (Form::Stored { unmet, .. }, Err(error)) if error.kind() == Kind::Conflict => {
-            RiakResponse::text(*unmet, "")
+        (Form::Stored { unmet_status, .. }, Err(error)) if error.kind() == Kind::Conflict => {
+            RiakResponse::text(*unmet_status, "")
         }
         (Form::Altered(changed), Err(error)) if error.kind() == Kind::Invalid => {
             properties::refusal(&error.text(), changed)
         }
-        (form @ (Form::Typed(_) | Form::Counter), Err(error)) => datatypes::refused(form, error),
+        (form @ (Form::Typed(_) | Form::Counter), Err(error)) => {
+            datatypes::render_error(form, error)
+        }
         (_, Err(error)) => errors::answer(error),
-        (form, Ok(reply)) => told(form, &reply.body)
-            .unwrap_or_else(|| RiakResponse::text(500, "Error:\nan answer to another question\n")),
+        (form, Ok(reply)) => render_body(form, &reply.body)
+            .unwrap_or_else(|| RiakResponse::text(500, "Error:\nan answer to another request\n")),
     }
 }
 
-fn told(form: &Form, body: &Body) -> Option<RiakResponse> {
+fn render_body(form: &Form, body: &Body) -> Option<RiakResponse> {
     Some(match (form, body) {
-        (Form::Object { bucket, vtag, wants, conditions }, Body::Siblings(found)) => {
-            object(found, bucket, vtag.as_deref(), wants, conditions)
+        (Form::Object { bucket, vtag, preferences, conditions }, Body::Siblings(found)) => {
+            object(found, bucket, vtag.as_deref(), preferences, conditions)
         }
-        (Form::Stored { bucket, location, wants, .. }, Body::Siblings(found)) => {
-            let answer = values(found, bucket, wants, Manner::Parts);
+        (Form::Stored { bucket, location, preferences, .. }, Body::Siblings(found)) => {
+            let answer = values(found, bucket, preferences, SiblingFormat::Parts);
             let answer = if answer.status == 200 && answer.body.is_empty() {
                 RiakResponse { status: 204, ..answer }
             } else {
@@ -153,13 +166,13 @@ fn told(form: &Form, body: &Body) -> Option<RiakResponse> {
             };
             match location {
                 Some(location) => {
-                    RiakResponse { status: 201, ..answer.header("Location", location.clone()) }
+                    RiakResponse { status: 201, ..answer.with_header("Location", location.clone()) }
                 }
                 None => answer,
             }
         }
         (Form::Stored { location: Some(location), .. }, Body::Stored(_)) => {
-            RiakResponse::text(201, "").header("Location", location.clone())
+            RiakResponse::text(201, "").with_header("Location", location.clone())
         }
         (Form::Stored { .. } | Form::Removed, Body::Stored(_)) | (Form::Altered(_), Body::Done) => {
             RiakResponse::text(204, "")
@@ -172,21 +185,23 @@ fn told(form: &Form, body: &Body) -> Option<RiakResponse> {
             json(&document)
         }
         (Form::Buckets { .. }, Body::BucketNames(page)) => {
-            json(&list("buckets", page.names.iter().map(known_as)))
+            json(&list("buckets", page.names.iter().map(client_name)))
         }
         (Form::Properties, Body::Buckets(buckets)) => {
             let bucket = buckets.first()?;
-            json(&json!({ "props": properties::of_bucket(&bucket.name, &bucket.properties) }))
+            json(&json!({ "props": properties::bucket_document(&bucket.name, &bucket.properties) }))
         }
         (Form::TypeProperties { kind, claimant }, Body::Types(types)) => {
             match types.iter().find(|(name, _)| name == kind) {
-                Some((_, found)) => json(&json!({ "props": properties::of_type(found, claimant) })),
+                Some((_, found)) => {
+                    json(&json!({ "props": properties::type_document(found, claimant) }))
+                }
                 None => RiakResponse::text(404, format!("Unknown bucket type: {kind}\n")),
             }
         }
-        (Form::Owners, Body::Owners(owners)) => json(&preference(owners)),
-        (Form::Typed(telling), body) => datatypes::told(telling, body)?,
-        (Form::Counter, body) => datatypes::counted(body)?,
+        (Form::Owners, Body::Owners(owners)) => json(&preference_list(owners)),
+        (Form::Typed(options), body) => datatypes::render_body(options, body)?,
+        (Form::Counter, body) => datatypes::render_counter(body)?,
         _ => return None,
     })
 }
@@ -196,12 +211,12 @@ fn json(document: &Value) -> RiakResponse {
 }
 
 /// Returns a preference list as JSON. Nodes are named after their machine: `riak@10.0.0.3`.
-fn preference(owners: &[Owner]) -> Value {
-    let one = |owner: &Owner| {
+fn preference_list(owners: &[Owner]) -> Value {
+    let entry = |owner: &Owner| {
         let node = super::statistics::node_name(&owner.address);
         json!({ "partition": owner.partition.0, "node": node, "primary": owner.primary })
     };
-    json!({ "preflist": owners.iter().map(one).collect::<Vec<_>>() })
+    json!({ "preflist": owners.iter().map(entry).collect::<Vec<_>>() })
 }
 
 /// Returns names as the JSON document that Riak's clients read. Names that are not UTF-8 are
@@ -211,7 +226,7 @@ fn list(name: &str, all: impl Iterator<Item = Bytes>) -> Value {
         Ok(text) => text.to_string(),
         Err(_) => {
             let mut text = String::new();
-            crate::http::percent::encode_onto(&mut text, &bytes);
+            crate::http::percent::append_encoded(&mut text, &bytes);
             text
         }
     };
@@ -226,85 +241,95 @@ pub(super) fn not_found(found: &Siblings) -> RiakResponse {
     if found.values.is_empty() {
         return answer;
     }
-    answer.header("X-Riak-Deleted", "true").header(VCLOCK, vclock(&found.context))
+    answer.with_header("X-Riak-Deleted", "true").with_header(VCLOCK, vclock(&found.context))
 }
 
 fn object(
     found: &Siblings,
     bucket: &PathBucket,
     vtag: Option<&str>,
-    wants: &Wants,
+    preferences: &Preferences,
     conditions: &Conditions,
 ) -> RiakResponse {
-    if let Some(status) = conditions.against(found, true) {
-        let bare = RiakResponse::bare(status);
-        return bare.header("ETag", format!("\"{}\"", entity_tag(found)));
+    if let Some(status) = conditions.unmet_status(found, true) {
+        let answer = RiakResponse::empty(status);
+        return answer.with_header("ETag", format!("\"{}\"", entity_tag(found)));
     }
-    if found.living().next().is_none() {
+    if found.without_tombstones().next().is_none() {
         return not_found(found);
     }
     match vtag {
-        None => values(found, bucket, wants, Manner::Tags),
+        None => values(found, bucket, preferences, SiblingFormat::Tags),
         Some(vtag) => match found.values.iter().find(|value| value.vtag.to_string() == vtag) {
-            Some(value) => one(value, &found.context, bucket, wants),
+            Some(value) => single_value(value, &found.context, bucket, preferences),
             None => RiakResponse::text(404, "not found\n"),
         },
     }
 }
 
 /// Renders the only value, or all siblings.
-fn values(found: &Siblings, bucket: &PathBucket, wants: &Wants, equal: Manner) -> RiakResponse {
+fn values(
+    found: &Siblings,
+    bucket: &PathBucket,
+    preferences: &Preferences,
+    default_format: SiblingFormat,
+) -> RiakResponse {
     if let [value] = &found.values[..] {
-        return one(value, &found.context, bucket, wants);
+        return single_value(value, &found.context, bucket, preferences);
     }
     let all: Vec<&Sibling> = found.values.iter().collect();
-    let head = RiakResponse::bare(300)
-        .header(VCLOCK, vclock(&found.context))
-        .header("Vary", "Accept, Accept-Encoding")
-        .header("ETag", format!("\"{}\"", entity_tag(found)))
-        .header("Last-Modified", date::text(modified(found)));
-    match manner(wants.accept(), equal) {
+    let head = RiakResponse::empty(300)
+        .with_header(VCLOCK, vclock(&found.context))
+        .with_header("Vary", "Accept, Accept-Encoding")
+        .with_header("ETag", format!("\"{}\"", entity_tag(found)))
+        .with_header("Last-Modified", date::format(modified(found)));
+    match sibling_format(preferences.accept(), default_format) {
         None => RiakResponse::text(406, ""),
-        Some(Manner::Parts) => {
+        Some(SiblingFormat::Parts) => {
             let boundary = parts::boundary(&all);
             let kind = format!("multipart/mixed; boundary={boundary}");
             let body = parts::body(&all, bucket, &boundary);
-            RiakResponse { body, ..head.header("Content-Type", kind) }
+            RiakResponse { body, ..head.with_header("Content-Type", kind) }
         }
-        Some(Manner::Tags) => {
+        Some(SiblingFormat::Tags) => {
             let mut text = String::from("Siblings:\n");
             all.iter().for_each(|value| text.push_str(&format!("{}\n", value.vtag)));
-            RiakResponse { body: text.into(), ..head.header("Content-Type", "text/plain") }
+            RiakResponse { body: text.into(), ..head.with_header("Content-Type", "text/plain") }
         }
     }
 }
 
 /// Renders one value with its metadata.
-fn one(value: &Sibling, context: &Context, bucket: &PathBucket, wants: &Wants) -> RiakResponse {
-    let said = &value.content.headers;
-    let kind = content_type(said);
+fn single_value(
+    value: &Sibling,
+    context: &Context,
+    bucket: &PathBucket,
+    preferences: &Preferences,
+) -> RiakResponse {
+    let headers = &value.content.headers;
+    let kind = content_type(headers);
     let name = String::from_utf8_lossy(&kind);
     let name = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if welcome(wants.accept(), &name) == 0 || wants.refuses(&said.encoding) {
+    if accept_weight(preferences.accept(), &name) == 0 || preferences.refuses(&headers.encoding) {
         return RiakResponse::text(406, "");
     }
-    let mut answer = RiakResponse::bare(200)
-        .header(VCLOCK, vclock(context))
-        .header("Vary", "Accept-Encoding")
-        .header("ETag", format!("\"{}\"", value.vtag))
-        .header("Last-Modified", date::text(value.written_ms))
-        .header("Link", link_header(value, bucket));
+    let mut answer = RiakResponse::empty(200)
+        .with_header(VCLOCK, vclock(context))
+        .with_header("Vary", "Accept-Encoding")
+        .with_header("ETag", format!("\"{}\"", value.vtag))
+        .with_header("Last-Modified", date::format(value.written_ms))
+        .with_header("Link", link_header(value, bucket));
     if value.tombstone {
-        answer = answer.header("X-Riak-Deleted", "true");
+        answer = answer.with_header("X-Riak-Deleted", "true");
     }
-    answer.headers.extend(meta_headers(said));
-    answer.headers.extend(index_headers(said));
-    answer = answer.header("Content-Type", kind);
-    if !said.encoding.is_empty() {
-        answer = answer.header("Content-Encoding", said.encoding.clone());
+    answer.headers.extend(meta_headers(headers));
+    answer.headers.extend(index_headers(headers));
+    answer = answer.with_header("Content-Type", kind);
+    if !headers.encoding.is_empty() {
+        answer = answer.with_header("Content-Encoding", headers.encoding.clone());
     }
     // A stored value may be a hostile web page: browsers must give it no rights.
-    answer = answer.header("Content-Security-Policy", "default-src 'none'; sandbox");
-    answer = answer.header("X-Content-Type-Options", "nosniff");
+    answer = answer.with_header("Content-Security-Policy", "default-src 'none'; sandbox");
+    answer = answer.with_header("X-Content-Type-Options", "nosniff");
     RiakResponse { body: value.content.value.clone(), ..answer }
 }

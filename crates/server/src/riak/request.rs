@@ -17,13 +17,14 @@ pub struct RiakRequest {
     /// The body.
     pub body: Bytes,
     /// Random number that becomes the key of a value stored without one.
-    pub chance: u128,
+    pub random_key: u128,
 }
 
 impl RiakRequest {
     /// Returns the value of a header; of several the first.
     pub(super) fn header(&self, name: &str) -> Option<&Bytes> {
-        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let found =
+            self.headers.iter().find(|(header_name, _)| header_name.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value)
     }
 
@@ -34,14 +35,15 @@ impl RiakRequest {
 
     /// Returns all values of a header, joined with commas.
     pub(super) fn joined(&self, name: &str) -> Vec<u8> {
-        let mut all = Vec::new();
-        let lines = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        for (_, value) in lines {
-            if !all.is_empty() {
-                all.extend_from_slice(b", ");
+        let mut values = Vec::new();
+        let headers =
+            self.headers.iter().filter(|(header_name, _)| header_name.eq_ignore_ascii_case(name));
+        for (_, value) in headers {
+            if !values.is_empty() {
+                values.extend_from_slice(b", ");
             }
-            all.extend_from_slice(value);
+            values.extend_from_slice(value);
         }
-        all
+        values
     }
 }

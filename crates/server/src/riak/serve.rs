@@ -1,60 +1,61 @@
 //! Connection of a Riak client. Each request is answered before the next is read.
 
-use super::frame::{self, Framed};
+use super::counters::RiakCounters;
+use super::frame::{self, RequestFrame};
 use super::pages::{names_bytes, split_page};
-use super::path::is_riaks;
-use super::tally::Tally;
+use super::path::is_riak_path;
 use super::{
-    RiakPlan, RiakResponse, RiakShape, errors, gather, go_on, next_page, plan, render, statistics,
+    RiakPlan, RiakResponse, RiakShape, append_page, errors, next_page, plan, plan_after_read,
+    render, statistics,
 };
 use crate::buffer_budget::{AnswerBudget, overloaded};
 use crate::connection::{Connection, ListenerKind, Shutdown};
 use crate::counters::{ClientProtocol, OperationKind};
-use crate::http_input::{Input, Unread};
+use crate::http_input::{HttpReadError, Input};
 use crate::shared::Shared;
 use crate::writer;
 use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
 use base::{Body, Error, Reason, Reply, Request};
-use node::{Flow, Submitted};
+use node::{Flow, SubmitResult};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Most bytes of names in a list that is answered as a whole; a stream has no such limit.
+/// Maximum bytes of names in a list that is answered in one document; a stream has no such limit.
 const NAMES_BYTES_MAX: usize = 32 << 20;
 /// Number of copies of a list in memory: as names, as a document, and as an answer.
-const COPIES: usize = 3;
-/// Larger bodies are sent from where they lie, not copied behind their heads.
+const LIST_COPIES: usize = 3;
+/// Maximum size of a body that is copied behind its head; larger ones are sent separately.
 const INLINE_BYTES_MAX: usize = 32 * 1024;
 /// Pause in milliseconds between a stream's attempts to get memory.
-const ROOM_PAUSE_MS: u64 = 5;
+const MEMORY_RETRY_MS: u64 = 5;
 
 /// Serves one connection until it ends or the server closes. Returns the connection if its next
 /// request is for the native front-end.
 pub(crate) async fn serve(
     connection: Connection,
     shared: Arc<Shared>,
-    tally: Arc<Tally>,
+    counters: Arc<RiakCounters>,
     shutdown: Shutdown,
 ) -> Option<Connection> {
     let Connection { stream, first, kind } = connection;
     let (flow, operation) = (Flow::default(), OperationKind::Other);
-    let (input, room) = (Input::new(first), AnswerBudget::default());
-    let mut talk =
-        RiakConnection { stream, input, kind, shared, tally, shutdown, flow, room, operation };
-    match talk.run().await {
-        Ok(()) | Err(ConnectionEnd::Silent) => None,
+    let (input, budget) = (Input::new(first), AnswerBudget::default());
+    let mut riak_connection =
+        RiakConnection { stream, input, kind, shared, counters, shutdown, flow, budget, operation };
+    match riak_connection.run().await {
+        Ok(()) | Err(ConnectionEnd::Closed) => None,
         Err(ConnectionEnd::Refused(answer)) => {
-            // The connection ends in any case, whether or not the client reads the answer.
-            if talk.say(&answer, false, false).await.is_ok() {
-                writer::hang_up(&mut talk.stream).await;
+            // The connection ends in any case, even if the client does not read the answer.
+            if riak_connection.send(&answer, false, false).await.is_ok() {
+                writer::close_after_answer(&mut riak_connection.stream).await;
             }
             None
         }
-        Err(ConnectionEnd::Foreign) => {
-            let RiakConnection { stream, input, kind, .. } = talk;
+        Err(ConnectionEnd::NativeRequest) => {
+            let RiakConnection { stream, input, kind, .. } = riak_connection;
             Some(Connection { stream, first: input.into_bytes(), kind })
         }
     }
@@ -63,16 +64,16 @@ pub(crate) async fn serve(
 /// Reason why a connection leaves this front-end.
 enum ConnectionEnd {
     /// The socket is dead or idle, or the server closes.
-    Silent,
+    Closed,
     /// A refusal, which is sent before the connection ends.
     Refused(RiakResponse),
-    /// A request of the native interface: its front-end takes over.
-    Foreign,
+    /// A request of the native interface, for the native front-end.
+    NativeRequest,
 }
 
 impl From<io::Error> for ConnectionEnd {
     fn from(_: io::Error) -> ConnectionEnd {
-        ConnectionEnd::Silent
+        ConnectionEnd::Closed
     }
 }
 
@@ -82,13 +83,13 @@ impl From<RiakResponse> for ConnectionEnd {
     }
 }
 
-impl From<Unread> for ConnectionEnd {
-    fn from(unread: Unread) -> ConnectionEnd {
-        match unread {
-            Unread::Dead => ConnectionEnd::Silent,
-            Unread::Refused(refused) => frame::refused(refused).into(),
-            Unread::TooLarge(_) => frame::too_large().into(),
-            Unread::Overloaded => frame::overloaded().into(),
+impl From<HttpReadError> for ConnectionEnd {
+    fn from(error: HttpReadError) -> ConnectionEnd {
+        match error {
+            HttpReadError::Disconnected => ConnectionEnd::Closed,
+            HttpReadError::Refused(refused) => frame::refused(refused).into(),
+            HttpReadError::TooLarge(_) => frame::too_large().into(),
+            HttpReadError::Overloaded => frame::overloaded().into(),
         }
     }
 }
@@ -98,11 +99,11 @@ struct RiakConnection {
     input: Input,
     kind: ListenerKind,
     shared: Arc<Shared>,
-    tally: Arc<Tally>,
+    counters: Arc<RiakCounters>,
     shutdown: Shutdown,
     flow: Flow,
     /// Memory of the answer.
-    room: AnswerBudget,
+    budget: AnswerBudget,
     /// Kind of operation that the current request is counted as.
     operation: OperationKind,
 }
@@ -110,34 +111,34 @@ struct RiakConnection {
 impl RiakConnection {
     async fn run(&mut self) -> Result<(), ConnectionEnd> {
         loop {
-            let framed = self.head().await?;
-            frame::check(&framed, &self.shared.guard)?;
+            let framed = self.read_head().await?;
+            frame::check(&framed, &self.shared.access_control)?;
             if framed.expects_continue {
                 self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
-            let mut asked = framed.asked;
+            let mut request = framed.request;
             let RiakConnection { stream, input, shared, .. } = self;
-            asked.body = input.body(stream, shared, framed.body, VALUE_BYTES_MAX).await?;
-            asked.chance = rand::random();
-            let since = Instant::now();
-            let head_only = asked.method == crate::http::Method::Head;
-            let keep_alive = framed.keep_alive && !self.shutdown.is_called();
+            request.body = input.read_body(stream, shared, framed.body, VALUE_BYTES_MAX).await?;
+            request.random_key = rand::random();
+            let started = Instant::now();
+            let head_only = request.method == crate::http::Method::Head;
+            let keep_alive = framed.keep_alive && !self.shutdown.is_requested();
             self.operation = OperationKind::Other;
-            let plan = match plan(&asked) {
-                RiakPlan::Statistics => RiakPlan::Say(statistics::answer(
+            let plan = match plan(&request) {
+                RiakPlan::Statistics => RiakPlan::Answer(statistics::answer(
                     &self.shared,
-                    &self.tally,
-                    asked.text("accept"),
+                    &self.counters,
+                    request.text("accept"),
                 )),
                 plan => plan,
             };
             let status = self.answer(plan, head_only, keep_alive).await?;
             self.input.finish_request();
-            self.room.release();
+            self.budget.release();
             let verdict = frame::verdict(status);
             let (counters, operation) = (&self.shared.counters, self.operation);
-            counters.observe(ClientProtocol::Riak, operation, verdict, since.elapsed());
-            counters.note_second(operation, self.shared.clock.unix_ms() / 1_000);
+            counters.observe(ClientProtocol::Riak, operation, verdict, started.elapsed());
+            counters.record_second(operation, self.shared.clock.unix_ms() / 1_000);
             if !keep_alive {
                 return Ok(());
             }
@@ -145,20 +146,20 @@ impl RiakConnection {
     }
 
     /// Waits for the head of a request.
-    async fn head(&mut self) -> Result<Framed, ConnectionEnd> {
+    async fn read_head(&mut self) -> Result<RequestFrame, ConnectionEnd> {
         loop {
-            if self.input.may_hold_head()
+            if self.input.has_head_candidate()
                 && let Some((framed, used)) = frame::head(self.input.bytes())?
             {
-                if self.kind != ListenerKind::Riak && !is_riaks(&framed.asked.path) {
-                    return Err(ConnectionEnd::Foreign);
+                if self.kind != ListenerKind::Riak && !is_riak_path(&framed.request.path) {
+                    return Err(ConnectionEnd::NativeRequest);
                 }
                 self.input.advance(used);
                 return Ok(framed);
             }
             let RiakConnection { stream, input, shared, shutdown, .. } = self;
-            if !input.listen(stream, shared, shutdown).await? {
-                return Err(ConnectionEnd::Silent);
+            if !input.wait_for_input(stream, shared, shutdown).await? {
+                return Err(ConnectionEnd::Closed);
             }
         }
     }
@@ -171,32 +172,33 @@ impl RiakConnection {
         keep_alive: bool,
     ) -> Result<u16, ConnectionEnd> {
         let plan = match plan {
-            RiakPlan::Look(request, look) => {
-                let found = self.ask(*request).await;
-                go_on(look, &found)
+            RiakPlan::ReadFirst(request, pending) => {
+                let found = self.submit(*request).await;
+                plan_after_read(pending, &found)
             }
             plan => plan,
         };
         let answer = match plan {
-            RiakPlan::Say(answer) => answer,
-            RiakPlan::Ask(request, shape) if shape.streams() && !head_only => {
+            RiakPlan::Answer(answer) => answer,
+            RiakPlan::Submit(request, shape) if shape.is_streamed() && !head_only => {
                 return self.stream_pages(*request, shape, keep_alive).await;
             }
-            RiakPlan::Ask(request, shape) => self.whole(*request, shape).await,
-            // Unreachable: `go_on` never plans another look, and statistics were rendered before.
-            RiakPlan::Look(..) | RiakPlan::Statistics => {
+            RiakPlan::Submit(request, shape) => self.answer_unstreamed(*request, shape).await,
+            // Unreachable: `plan_after_read` plans no second read, and statistics were rendered
+            // before.
+            RiakPlan::ReadFirst(..) | RiakPlan::Statistics => {
                 RiakResponse::text(500, "Error:\nlooked twice\n")
             }
         };
-        let answer = self.fit(answer, head_only);
-        self.say(&answer, head_only, keep_alive).await?;
+        let answer = self.reserve_answer(answer, head_only);
+        self.send(&answer, head_only, keep_alive).await?;
         Ok(answer.status)
     }
 
     /// Reserves memory for the answer's body until the client has read it. Without it, returns an
     /// error in place of the answer.
-    fn fit(&mut self, answer: RiakResponse, head_only: bool) -> RiakResponse {
-        if head_only || self.room.holds(answer.body.len(), &self.shared) {
+    fn reserve_answer(&mut self, answer: RiakResponse, head_only: bool) -> RiakResponse {
+        if head_only || self.budget.try_reserve(answer.body.len(), &self.shared) {
             return answer;
         }
         match self.operation {
@@ -208,24 +210,24 @@ impl RiakConnection {
         }
     }
 
-    /// Answers a request whose reply is sent as a whole.
-    async fn whole(&mut self, request: Request, mut shape: RiakShape) -> RiakResponse {
-        let (tally, second) = (self.tally.clone(), self.shared.clock.unix_ms() / 1_000);
-        shape.claimed_by(|| statistics::own_name(&self.shared));
-        let is_read = tally.asked(&request, second);
-        let _listing = shape.lists().then(|| tally.list(second));
-        let reply = in_time(deadline(&shape), self.all_pages(request)).await;
-        tally.note(is_read, &shape, &reply, second);
+    /// Answers a request whose reply is sent in one document.
+    async fn answer_unstreamed(&mut self, request: Request, mut shape: RiakShape) -> RiakResponse {
+        let (counters, second) = (self.counters.clone(), self.shared.clock.unix_ms() / 1_000);
+        shape.set_claimant(|| statistics::local_name(&self.shared));
+        let is_read = counters.count_request(&request, second);
+        let _active_list = shape.is_list().then(|| counters.begin_list(second));
+        let reply = with_deadline(deadline(&shape), self.all_pages(request)).await;
+        counters.record_answer(is_read, &shape, &reply, second);
         render(&shape, &reply)
     }
 
-    async fn ask(&mut self, request: Request) -> Result<Reply, Error> {
+    async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
         self.operation = frame::operation(&request.call);
         match self.shared.node.submit(&mut self.flow, request) {
-            Submitted::Ready(result) => result,
-            Submitted::Later(reply) | Submitted::Independent(_, reply) => reply.await,
-            Submitted::Pending(ticket, result) => {
-                self.shared.node.decided(ticket).await?;
+            SubmitResult::Ready(result) => result,
+            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => reply.await,
+            SubmitResult::Pending(ticket, result) => {
+                self.shared.node.wait_decided(ticket).await?;
                 result
             }
         }
@@ -233,28 +235,30 @@ impl RiakConnection {
 
     /// Submits a request and those for all further pages. Returns the reply with all pages.
     async fn all_pages(&mut self, request: Request) -> Result<Reply, Error> {
-        let mut reply = self.ask(request.clone()).await?;
+        let mut reply = self.submit(request.clone()).await?;
         let mut bytes = names_bytes(&reply.body);
-        self.make_room(bytes)?;
+        self.reserve_list(bytes)?;
         let mut next = next_page(&request, &reply.body);
         while let Some(request) = next {
-            let page = self.ask((*request).clone()).await?;
+            let page = self.submit((*request).clone()).await?;
             bytes += names_bytes(&page.body);
-            self.make_room(bytes)?;
+            self.reserve_list(bytes)?;
             next = next_page(&request, &page.body);
-            gather(&mut reply.body, page.body);
+            append_page(&mut reply.body, page.body);
         }
         Ok(reply)
     }
 
     /// Reserves memory for a list with this many bytes of names. Fails if it is too large or no
     /// memory is free.
-    fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
+    fn reserve_list(&mut self, bytes: usize) -> Result<(), Error> {
         if bytes > NAMES_BYTES_MAX {
-            let words = format!("more than {NAMES_BYTES_MAX} bytes of names: ask for a stream");
-            return Err(Error::new(Reason::TooLarge, words));
+            let text = format!(
+                "the list has more than {NAMES_BYTES_MAX} bytes of names: request a stream"
+            );
+            return Err(Error::new(Reason::TooLarge, text));
         }
-        match self.room.holds(COPIES * bytes, &self.shared) {
+        match self.budget.try_reserve(LIST_COPIES * bytes, &self.shared) {
             true => Ok(()),
             false => Err(overloaded()),
         }
@@ -267,14 +271,14 @@ impl RiakConnection {
         mut shape: RiakShape,
         keep_alive: bool,
     ) -> Result<u16, ConnectionEnd> {
-        let (mut request, within) = (request, deadline(&shape));
-        let (shared, tally) = (self.shared.clone(), self.tally.clone());
-        let _listing = tally.list(shared.clock.unix_ms() / 1_000);
-        let mut reply = in_time(within, self.ask(request.clone())).await;
-        // A client that asked for a stream gives up its connection on any other status.
+        let (mut request, list_deadline) = (request, deadline(&shape));
+        let (shared, counters) = (self.shared.clone(), self.counters.clone());
+        let _active_list = counters.begin_list(shared.clock.unix_ms() / 1_000);
+        let mut reply = with_deadline(list_deadline, self.submit(request.clone())).await;
+        // A client that requested a stream closes its connection on any other status.
         if reply.as_ref().is_err_and(|error| error.reason != Reason::DeadlinePassed) {
             let answer = render(&shape, &reply);
-            self.say(&answer, false, keep_alive).await?;
+            self.send(&answer, false, keep_alive).await?;
             return Ok(answer.status);
         }
         self.write(&frame::streaming(keep_alive, self.shared.clock.unix_ms())).await?;
@@ -284,7 +288,7 @@ impl RiakConnection {
         while let Ok(found) = &mut reply {
             let next = next_page(&request, &found.body);
             let page = std::mem::replace(&mut found.body, Body::Done);
-            if !self.wait_for_room(names_bytes(&page)).await {
+            if !self.wait_for_memory(names_bytes(&page)).await {
                 reply = Err(overloaded());
                 break;
             }
@@ -294,10 +298,10 @@ impl RiakConnection {
             }
             let Some(next) = next else { break };
             request = *next;
-            reply = in_time(within, self.ask(request.clone())).await;
+            reply = with_deadline(list_deadline, self.submit(request.clone())).await;
         }
-        tally.note(false, &shape, &reply, shared.clock.unix_ms() / 1_000);
-        let last = if reply.is_ok() { shape.last_page() } else { frame::BROKEN };
+        counters.record_answer(false, &shape, &reply, shared.clock.unix_ms() / 1_000);
+        let last = if reply.is_ok() { shape.last_page() } else { frame::FAILED_STREAM_DOCUMENT };
         let mut last = frame::chunk(last);
         last.extend_from_slice(b"0\r\n\r\n");
         self.write(&last).await?;
@@ -307,19 +311,19 @@ impl RiakConnection {
     /// Waits for memory for a page of a stream, as long as a client may take to read one. Returns
     /// false if none became free. The previous page's memory is released first: two streams could
     /// otherwise block each other.
-    async fn wait_for_room(&mut self, bytes: usize) -> bool {
-        let until = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
-        self.room.release();
-        while !self.room.holds(bytes, &self.shared) {
-            if Instant::now() >= until {
+    async fn wait_for_memory(&mut self, bytes: usize) -> bool {
+        let deadline = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
+        self.budget.release();
+        while !self.budget.try_reserve(bytes, &self.shared) {
+            if Instant::now() >= deadline {
                 return false;
             }
-            sleep(Duration::from_millis(ROOM_PAUSE_MS)).await;
+            sleep(Duration::from_millis(MEMORY_RETRY_MS)).await;
         }
         true
     }
 
-    async fn say(
+    async fn send(
         &mut self,
         answer: &RiakResponse,
         head_only: bool,
@@ -328,7 +332,7 @@ impl RiakConnection {
         let is_large = answer.body.len() > INLINE_BYTES_MAX && !head_only;
         let mut out = Vec::with_capacity(512 + answer.body.len().min(INLINE_BYTES_MAX));
         let now_ms = Some(self.shared.clock.unix_ms());
-        answer.encode_on(&mut out, head_only || is_large, keep_alive, now_ms);
+        answer.encode_with(&mut out, head_only || is_large, keep_alive, now_ms);
         self.write(&out).await?;
         if is_large { self.write(&answer.body).await } else { Ok(()) }
     }
@@ -342,23 +346,23 @@ impl RiakConnection {
 /// Returns the answer to a write that took effect but whose values do not fit into memory.
 fn stored_without_value() -> RiakResponse {
     let cause = "{\"reason\":\"overloaded\",\"detail\":\"the value is stored; there is no memory \
-                 to give it back (buffer_bytes_max)\"}";
-    RiakResponse::bare(204).header("X-Credenza-Error", cause)
+                 to return it (buffer_bytes_max)\"}";
+    RiakResponse::empty(204).with_header("X-Credenza-Error", cause)
 }
 
 /// Returns the time by which a list must be complete. `None`: no limit.
 fn deadline(shape: &RiakShape) -> Option<Instant> {
-    let within = shape.timeout_ms().map(Duration::from_millis)?;
-    Instant::now().checked_add(within)
+    let timeout = shape.timeout_ms().map(Duration::from_millis)?;
+    Instant::now().checked_add(timeout)
 }
 
 /// Waits for a reply until the deadline. Fails with `DeadlinePassed` after it.
-async fn in_time(
+async fn with_deadline(
     deadline: Option<Instant>,
-    asking: impl Future<Output = Result<Reply, Error>>,
+    reply: impl Future<Output = Result<Reply, Error>>,
 ) -> Result<Reply, Error> {
-    let Some(deadline) = deadline else { return asking.await };
-    let answer = timeout_at(deadline, asking).await;
+    let Some(deadline) = deadline else { return reply.await };
+    let answer = timeout_at(deadline, reply).await;
     // A timer fires a little late, and a future that is ready at once never checks it.
     match answer {
         Ok(answer) if Instant::now() <= deadline => answer,

@@ -2,10 +2,10 @@
 
 use super::answer::RiakResponse;
 use super::headers::{content, context};
-use super::negotiate::Wants;
+use super::negotiate::Preferences;
 use super::parameters::{Options, Query};
-use super::path::{PathBucket, Resource, Style, TYPE, read};
-use super::render::{Conditions, Form, RenderedList};
+use super::path::{PathBucket, Resource, Style, TYPE, parse_path};
+use super::render::{Conditions, Form, ListOptions};
 use super::request::RiakRequest;
 use super::{datatypes, properties, statistics};
 use crate::http::Method;
@@ -21,11 +21,11 @@ use serde_json::json;
 #[derive(Debug)]
 pub enum RiakPlan {
     /// Request to the node, and the form of its answer.
-    Ask(Box<Request>, RiakShape),
-    /// Read that must come first; [`go_on`] makes the next plan from its reply.
-    Look(Box<Request>, Look),
-    /// Answer that needs no node.
-    Say(RiakResponse),
+    Submit(Box<Request>, RiakShape),
+    /// Read that precedes the change; [`plan_after_read`] makes the next plan from its reply.
+    ReadFirst(Box<Request>, PendingPlan),
+    /// Answer that needs no request to the node.
+    Answer(RiakResponse),
     /// Answer with the statistics.
     Statistics,
 }
@@ -36,29 +36,29 @@ pub struct RiakShape(pub(super) Form);
 
 impl RiakShape {
     /// Returns true if a list is sent page by page, one document each, the last one empty.
-    pub fn streams(&self) -> bool {
+    pub fn is_streamed(&self) -> bool {
         self.list().is_some_and(|list| list.stream)
     }
 
     /// Returns true if the answer is a list.
-    pub(super) fn lists(&self) -> bool {
+    pub(super) fn is_list(&self) -> bool {
         self.list().is_some()
     }
 
-    /// Returns the client's limit for the whole answer in milliseconds, if it set one.
+    /// Returns the client's time limit for the complete answer in milliseconds, if it set one.
     pub(super) fn timeout_ms(&self) -> Option<u64> {
         self.list()?.timeout_ms
     }
 
-    fn list(&self) -> Option<RenderedList> {
+    fn list(&self) -> Option<ListOptions> {
         match self.0 {
             Form::Keys { list, .. } | Form::Buckets { list } => Some(list),
             _ => None,
         }
     }
 
-    /// Sets the name of the answering node, in the answer about a bucket type.
-    pub(super) fn claimed_by(&mut self, node: impl FnOnce() -> String) {
+    /// Sets the claimant in the answer about a bucket type: the name of the answering node.
+    pub(super) fn set_claimant(&mut self, node: impl FnOnce() -> String) {
         if let Form::TypeProperties { claimant, .. } = &mut self.0 {
             *claimant = node();
         }
@@ -79,12 +79,12 @@ impl RiakShape {
     }
 }
 
-/// Change that depends on a read of the current values.
+/// Rest of a request that depends on a read: a conditional change, or a list with properties.
 #[derive(Debug)]
-pub struct Look {
+pub struct PendingPlan {
     bucket: BucketName,
     conditions: Conditions,
-    then: FollowUp,
+    next: FollowUp,
 }
 
 #[derive(Debug)]
@@ -96,36 +96,36 @@ enum FollowUp {
         options: StoreOptions,
     },
     /// The keys, with the properties that the read returned.
-    Keys(RenderedList),
+    Keys(ListOptions),
 }
 
-pub(super) fn ask(bucket: &BucketName, call: AvailableCall) -> Box<Request> {
+pub(super) fn call_on(bucket: &BucketName, call: AvailableCall) -> Box<Request> {
     Box::new(Request { bucket: bucket.clone(), call: Call::Available(call), retry: None })
 }
 
-fn direct(bucket: &BucketName, call: DirectoryCall, form: Form) -> RiakPlan {
+fn directory_plan(name: &BucketName, call: DirectoryCall, form: Form) -> RiakPlan {
     let call = Call::Directory(call);
-    RiakPlan::Ask(Box::new(Request { bucket: bucket.clone(), call, retry: None }), RiakShape(form))
+    RiakPlan::Submit(Box::new(Request { bucket: name.clone(), call, retry: None }), RiakShape(form))
 }
 
 /// Plans a request.
-pub fn plan(asked: &RiakRequest) -> RiakPlan {
-    planned(asked).unwrap_or_else(RiakPlan::Say)
+pub fn plan(request: &RiakRequest) -> RiakPlan {
+    try_plan(request).unwrap_or_else(RiakPlan::Answer)
 }
 
-fn planned(asked: &RiakRequest) -> Result<RiakPlan, RiakResponse> {
-    let Some(place) = read(&asked.path) else {
+fn try_plan(request: &RiakRequest) -> Result<RiakPlan, RiakResponse> {
+    let Some(resource) = parse_path(&request.path) else {
         return Err(RiakResponse::text(404, "not found\n"));
     };
-    let place = place.map_err(|words| RiakResponse::text(400, format!("{words}\n")))?;
-    let query = Query::read(&asked.query);
+    let resource = resource.map_err(|words| RiakResponse::text(400, format!("{words}\n")))?;
+    let query = Query::parse(&request.query);
     use Method::{Delete, Get, Head, Post, Put};
-    let allowed = match &place {
+    let allowed = match &resource {
         Resource::Ping | Resource::Statistics | Resource::Root | Resource::Buckets { .. } => {
             "GET, HEAD"
         }
         Resource::Owners(..) => "GET, HEAD",
-        Resource::Unserved(_) => "",
+        Resource::Unsupported(_) => "",
         Resource::Keys(bucket) if bucket.style == Style::Old => "GET, HEAD, POST, PUT",
         Resource::Keys(_) => "GET, HEAD, POST",
         Resource::Properties(_) => "GET, HEAD, PUT, DELETE",
@@ -134,205 +134,205 @@ fn planned(asked: &RiakRequest) -> Result<RiakPlan, RiakResponse> {
             "GET, HEAD, POST, PUT, DELETE"
         }
     };
-    if asked.method == Method::Other {
+    if request.method == Method::Other {
         return Err(RiakResponse::text(501, "no such method\n"));
     }
-    if let Resource::Unserved(feature) = place {
-        // Not 404: Riak's Java client would take that for an empty result, without an error.
+    if let Resource::Unsupported(feature) = resource {
+        // Not 404: Riak's Java client would treat that as an empty result, without an error.
         return Err(RiakResponse::text(501, feature.refusal()));
     }
-    match (place, asked.method) {
+    match (resource, request.method) {
         (Resource::Ping, Get | Head) => {
-            Ok(RiakPlan::Say(RiakResponse::with_body(200, "text/html", "OK")))
+            Ok(RiakPlan::Answer(RiakResponse::with_body(200, "text/html", "OK")))
         }
         (Resource::Statistics, Get | Head) => Ok(RiakPlan::Statistics),
         (Resource::Root, Get | Head) => {
-            let (accept, host) = (asked.text("accept"), asked.text("host"));
-            Ok(RiakPlan::Say(statistics::resources(accept, host.unwrap_or_default())))
+            let (accept, host) = (request.text("accept"), request.text("host"));
+            Ok(RiakPlan::Answer(statistics::resources(accept, host.unwrap_or_default())))
         }
         (Resource::Buckets { kind }, Get | Head) => buckets(&kind, &query),
         (Resource::Keys(bucket), Get | Head) => keys(&bucket, &query),
         (Resource::Keys(bucket), Post) => {
-            let key = Vtag(asked.chance).to_string();
+            let key = Vtag(request.random_key).to_string();
             let location = bucket.key_path(key.as_bytes());
-            store(asked, &query, bucket, key.into(), Some(location))
+            store(request, &query, bucket, key.into(), Some(location))
         }
-        (Resource::Keys(bucket), Put) if bucket.style == Style::Old => alter(asked, &bucket),
-        (Resource::Properties(bucket), Put) => alter(asked, &bucket),
+        (Resource::Keys(bucket), Put) if bucket.style == Style::Old => alter(request, &bucket),
+        (Resource::Properties(bucket), Put) => alter(request, &bucket),
         (Resource::Properties(bucket), Get | Head) => {
-            Ok(direct(&bucket.name, DirectoryCall::DescribeBucket, Form::Properties))
+            Ok(directory_plan(&bucket.name, DirectoryCall::DescribeBucket, Form::Properties))
         }
         (Resource::Properties(bucket), Delete) => {
-            Ok(direct(&bucket.name, DirectoryCall::ResetBucket, Form::Altered(Vec::new())))
+            Ok(directory_plan(&bucket.name, DirectoryCall::ResetBucket, Form::Altered(Vec::new())))
         }
-        (Resource::TypeProperties { kind }, Get | Head | Put) => type_properties(asked, &kind),
-        (Resource::Object(bucket, key), Get | Head) => fetch(asked, &query, bucket, key),
-        (Resource::Object(bucket, key), Put | Post) => store(asked, &query, bucket, key, None),
-        (Resource::Object(bucket, key), Delete) => remove(asked, &query, &bucket, key),
-        (Resource::Datatype(bucket, key), _) => datatypes::datatype(asked, &query, &bucket, key),
-        (Resource::Counter(bucket, key), _) => datatypes::counter(asked, &query, &bucket, key),
+        (Resource::TypeProperties { kind }, Get | Head | Put) => type_properties(request, &kind),
+        (Resource::Object(bucket, key), Get | Head) => fetch(request, &query, bucket, key),
+        (Resource::Object(bucket, key), Put | Post) => store(request, &query, bucket, key, None),
+        (Resource::Object(bucket, key), Delete) => remove(request, &query, &bucket, key),
+        (Resource::Datatype(bucket, key), _) => datatypes::datatype(request, &query, &bucket, key),
+        (Resource::Counter(bucket, key), _) => datatypes::counter(request, &query, &bucket, key),
         (Resource::Owners(bucket, key), Get | Head) => {
-            let request = ask(&bucket.name, AvailableCall::Owners { key });
-            Ok(RiakPlan::Ask(request, RiakShape(Form::Owners)))
+            let node_request = call_on(&bucket.name, AvailableCall::Owners { key });
+            Ok(RiakPlan::Submit(node_request, RiakShape(Form::Owners)))
         }
-        _ => Err(RiakResponse::text(405, "").header("Allow", allowed)),
+        _ => Err(RiakResponse::text(405, "").with_header("Allow", allowed)),
     }
 }
 
-fn alter(asked: &RiakRequest, bucket: &PathBucket) -> Result<RiakPlan, RiakResponse> {
-    let changes = properties::changes(asked, Some(&bucket.bytes))?;
+fn alter(request: &RiakRequest, bucket: &PathBucket) -> Result<RiakPlan, RiakResponse> {
+    let changes = properties::changes(request, Some(&bucket.client_name))?;
     let form = altered(&changes);
-    Ok(direct(&bucket.name, DirectoryCall::AlterBucket(changes), form))
+    Ok(directory_plan(&bucket.name, DirectoryCall::AlterBucket(changes), form))
 }
 
 fn altered(changes: &Changes) -> Form {
     Form::Altered(changes.iter().map(|(name, _)| name.clone()).collect())
 }
 
-fn of_type(kind: &str) -> Result<BucketName, RiakResponse> {
+fn type_name(kind: &str) -> Result<BucketName, RiakResponse> {
     let name = BucketName::new(kind, "any");
     name.map_err(|_| RiakResponse::text(404, format!("Unknown bucket type: {kind}\n")))
 }
 
-fn type_properties(asked: &RiakRequest, kind: &str) -> Result<RiakPlan, RiakResponse> {
+fn type_properties(request: &RiakRequest, kind: &str) -> Result<RiakPlan, RiakResponse> {
     let kind = if kind == "default" { TYPE } else { kind };
-    let name = of_type(kind)?;
-    if asked.method == Method::Put {
-        let changes = properties::changes(asked, None)?;
+    let name = type_name(kind)?;
+    if request.method == Method::Put {
+        let changes = properties::changes(request, None)?;
         let form = altered(&changes);
-        return Ok(direct(&name, DirectoryCall::AlterType(changes), form));
+        return Ok(directory_plan(&name, DirectoryCall::AlterType(changes), form));
     }
     let form = Form::TypeProperties { kind: kind.into(), claimant: String::new() };
-    Ok(direct(&name, DirectoryCall::ListTypes, form))
+    Ok(directory_plan(&name, DirectoryCall::ListTypes, form))
 }
 
 fn fetch(
-    asked: &RiakRequest,
+    request: &RiakRequest,
     query: &Query,
     bucket: PathBucket,
     key: Key,
 ) -> Result<RiakPlan, RiakResponse> {
-    let mut options = Options::of(query);
+    let mut options = Options::new(query);
     let fetch = options.fetch();
-    options.end()?;
-    let request = ask(&bucket.name, AvailableCall::Fetch { key, options: fetch });
+    options.finish()?;
+    let node_request = call_on(&bucket.name, AvailableCall::Fetch { key, options: fetch });
     let form = Form::Object {
         bucket,
         vtag: query.get("vtag").map(str::to_string),
-        wants: Wants::of(asked),
-        conditions: Conditions::of(asked),
+        preferences: Preferences::from_request(request),
+        conditions: Conditions::from_request(request),
     };
-    Ok(RiakPlan::Ask(request, RiakShape(form)))
+    Ok(RiakPlan::Submit(node_request, RiakShape(form)))
 }
 
 fn store(
-    asked: &RiakRequest,
+    request: &RiakRequest,
     query: &Query,
     bucket: PathBucket,
     key: Key,
     location: Option<String>,
 ) -> Result<RiakPlan, RiakResponse> {
-    let mut options = Options::of(query);
-    let (store_options, look_options) = (options.store(), options.fetch());
-    options.end()?;
-    let unchanged = context(asked, "X-Riak-If-Not-Modified")?.map(Condition::Unchanged);
-    let conditions = Conditions::of(asked);
-    // A condition that the storing replica can check itself needs no read before.
+    let mut options = Options::new(query);
+    let (store_options, read_options) = (options.store(), options.fetch());
+    options.finish()?;
+    let unchanged = context(request, "X-Riak-If-Not-Modified")?.map(Condition::Unchanged);
+    let conditions = Conditions::from_request(request);
+    // The storing replica checks this condition itself, so no read is needed before.
     let absent = conditions.only_if_absent().then_some(Condition::Absent);
-    let unmet = if unchanged.is_some() { 409 } else { 412 };
+    let unmet_status = if unchanged.is_some() { 409 } else { 412 };
     let store = Store {
         key,
-        content: content(asked, &bucket)?,
-        context: context(asked, super::headers::VCLOCK)?,
+        content: content(request, &bucket)?,
+        context: context(request, super::headers::VCLOCK)?,
         options: store_options,
         condition: unchanged.or(absent),
     };
     let name = bucket.name.clone();
-    let wants = Wants::of(asked);
-    let shape = RiakShape(Form::Stored { bucket, location, wants, unmet });
+    let preferences = Preferences::from_request(request);
+    let shape = RiakShape(Form::Stored { bucket, location, preferences, unmet_status });
     if conditions.is_empty() || store.condition == Some(Condition::Absent) {
-        return Ok(RiakPlan::Ask(ask(&name, AvailableCall::Store(Box::new(store))), shape));
+        return Ok(RiakPlan::Submit(call_on(&name, AvailableCall::Store(Box::new(store))), shape));
     }
-    let fetch = AvailableCall::Fetch { key: store.key.clone(), options: look_options };
-    let then = FollowUp::Store(Box::new(store), shape);
-    Ok(RiakPlan::Look(ask(&name, fetch), Look { bucket: name, conditions, then }))
+    let fetch = AvailableCall::Fetch { key: store.key.clone(), options: read_options };
+    let next = FollowUp::Store(Box::new(store), shape);
+    Ok(RiakPlan::ReadFirst(call_on(&name, fetch), PendingPlan { bucket: name, conditions, next }))
 }
 
 /// Plans a delete. It reads first, to report an absent key and to get the context if none is given.
 fn remove(
-    asked: &RiakRequest,
+    request: &RiakRequest,
     query: &Query,
     bucket: &PathBucket,
     key: Key,
 ) -> Result<RiakPlan, RiakResponse> {
-    let mut options = Options::of(query);
+    let mut options = Options::new(query);
     let (mut fetch, mut store) = (options.fetch(), options.store());
-    let both = options.both();
-    options.end()?;
-    fetch.r = fetch.r.or(both);
-    store.w = store.w.or(both);
+    let rw = options.rw();
+    options.finish()?;
+    fetch.r = fetch.r.or(rw);
+    store.w = store.w.or(rw);
     store.return_body = false;
-    let context = context(asked, super::headers::VCLOCK)?;
-    let look = ask(&bucket.name, AvailableCall::Fetch { key: key.clone(), options: fetch });
-    let then = FollowUp::Remove { key, context, options: store };
-    let conditions = Conditions::of(asked);
-    Ok(RiakPlan::Look(look, Look { bucket: bucket.name.clone(), conditions, then }))
+    let context = context(request, super::headers::VCLOCK)?;
+    let read = call_on(&bucket.name, AvailableCall::Fetch { key: key.clone(), options: fetch });
+    let next = FollowUp::Remove { key, context, options: store };
+    let conditions = Conditions::from_request(request);
+    Ok(RiakPlan::ReadFirst(read, PendingPlan { bucket: bucket.name.clone(), conditions, next }))
 }
 
-/// Makes the next plan of a change from the reply to its read.
-pub fn go_on(look: Look, found: &Result<Reply, Error>) -> RiakPlan {
+/// Makes the next plan of a request from the reply to its read.
+pub fn plan_after_read(pending: PendingPlan, found: &Result<Reply, Error>) -> RiakPlan {
     let siblings = match found {
         Ok(Reply { body: Body::Siblings(siblings), .. }) => siblings,
         Ok(Reply { body: Body::Buckets(buckets), .. }) => {
-            let (FollowUp::Keys(list), [bucket]) = (&look.then, &buckets[..]) else {
-                return RiakPlan::Say(RiakResponse::text(
+            let (FollowUp::Keys(list), [bucket]) = (&pending.next, &buckets[..]) else {
+                return RiakPlan::Answer(RiakResponse::text(
                     500,
-                    "Error:\nan answer to another question\n",
+                    "Error:\nan answer to another request\n",
                 ));
             };
-            let properties = Some(properties::of_bucket(&bucket.name, &bucket.properties));
-            return all_keys(&look.bucket, Form::Keys { list: *list, properties });
+            let properties = Some(properties::bucket_document(&bucket.name, &bucket.properties));
+            return all_keys(&pending.bucket, Form::Keys { list: *list, properties });
         }
         Ok(_) => {
-            return RiakPlan::Say(RiakResponse::text(
+            return RiakPlan::Answer(RiakResponse::text(
                 500,
-                "Error:\nan answer to another question\n",
+                "Error:\nan answer to another request\n",
             ));
         }
-        Err(error) => return RiakPlan::Say(super::errors::answer(error)),
+        Err(error) => return RiakPlan::Answer(super::errors::answer(error)),
     };
-    if let Some(status) = look.conditions.against(siblings, false) {
-        return RiakPlan::Say(RiakResponse::bare(status));
+    if let Some(status) = pending.conditions.unmet_status(siblings, false) {
+        return RiakPlan::Answer(RiakResponse::empty(status));
     }
-    match look.then {
+    match pending.next {
         FollowUp::Store(mut store, shape) => {
             // The values must not have changed since the conditions were checked.
-            let judged = || Condition::Unchanged(siblings.context.clone());
-            store.condition.get_or_insert_with(judged);
-            RiakPlan::Ask(ask(&look.bucket, AvailableCall::Store(store)), shape)
+            let checked_condition = || Condition::Unchanged(siblings.context.clone());
+            store.condition.get_or_insert_with(checked_condition);
+            RiakPlan::Submit(call_on(&pending.bucket, AvailableCall::Store(store)), shape)
         }
-        FollowUp::Remove { .. } if siblings.living().next().is_none() => {
-            RiakPlan::Say(super::render::not_found(siblings))
+        FollowUp::Remove { .. } if siblings.without_tombstones().next().is_none() => {
+            RiakPlan::Answer(super::render::not_found(siblings))
         }
         FollowUp::Remove { key, context, options } => {
             let context = context.or_else(|| Some(siblings.context.clone()));
             let call = AvailableCall::Remove { key, context, options };
-            RiakPlan::Ask(ask(&look.bucket, call), RiakShape(Form::Removed))
+            RiakPlan::Submit(call_on(&pending.bucket, call), RiakShape(Form::Removed))
         }
         FollowUp::Keys(_) => {
-            RiakPlan::Say(RiakResponse::text(500, "Error:\nan answer to another question\n"))
+            RiakPlan::Answer(RiakResponse::text(500, "Error:\nan answer to another request\n"))
         }
     }
 }
 
-/// Returns the options of a list, or `None` if the query asks for none.
-fn list(query: &Query, name: &str) -> Result<Option<RenderedList>, RiakResponse> {
-    let mut options = Options::of(query);
+/// Returns the options of a list, or `None` if the query requests no list.
+fn list(query: &Query, name: &str) -> Result<Option<ListOptions>, RiakResponse> {
+    let mut options = Options::new(query);
     let timeout_ms = options.timeout();
-    options.end()?;
+    options.finish()?;
     Ok(match query.get(name) {
-        Some("true") => Some(RenderedList { stream: false, timeout_ms }),
-        Some("stream") => Some(RenderedList { stream: true, timeout_ms }),
+        Some("true") => Some(ListOptions { stream: false, timeout_ms }),
+        Some("stream") => Some(ListOptions { stream: true, timeout_ms }),
         _ => None,
     })
 }
@@ -341,31 +341,31 @@ fn buckets(kind: &str, query: &Query) -> Result<RiakPlan, RiakResponse> {
     let Some(list) = list(query, "buckets")? else {
         return Err(RiakResponse::with_body(200, "application/json", r#"{"buckets":[]}"#));
     };
-    let name = of_type(if kind == "default" { TYPE } else { kind })?;
+    let name = type_name(if kind == "default" { TYPE } else { kind })?;
     let call = AvailableCall::Buckets { after: None, rows_max: PAGE_ROWS_DEFAULT };
-    Ok(RiakPlan::Ask(ask(&name, call), RiakShape(Form::Buckets { list })))
+    Ok(RiakPlan::Submit(call_on(&name, call), RiakShape(Form::Buckets { list })))
 }
 
 fn keys(bucket: &PathBucket, query: &Query) -> Result<RiakPlan, RiakResponse> {
-    let old = bucket.style == Style::Old && query.get("props") != Some("false");
+    let shows_properties = bucket.style == Style::Old && query.get("props") != Some("false");
     let describe = DirectoryCall::DescribeBucket;
     match list(query, "keys")? {
-        Some(list) if old => {
+        Some(list) if shows_properties => {
             let call = Call::Directory(describe);
             let request = Request { bucket: bucket.name.clone(), call, retry: None };
             let (bucket, conditions) = (bucket.name.clone(), Conditions::default());
-            let look = Look { bucket, conditions, then: FollowUp::Keys(list) };
-            Ok(RiakPlan::Look(Box::new(request), look))
+            let pending = PendingPlan { bucket, conditions, next: FollowUp::Keys(list) };
+            Ok(RiakPlan::ReadFirst(Box::new(request), pending))
         }
         Some(list) => Ok(all_keys(&bucket.name, Form::Keys { list, properties: None })),
-        None if old => Ok(direct(&bucket.name, describe, Form::Properties)),
+        None if shows_properties => Ok(directory_plan(&bucket.name, describe, Form::Properties)),
         None => Err(RiakResponse::with_body(200, "application/json", "{}")),
     }
 }
 
 fn all_keys(bucket: &BucketName, form: Form) -> RiakPlan {
     let call = AvailableCall::Keys { after: None, rows_max: PAGE_ROWS_DEFAULT };
-    RiakPlan::Ask(ask(bucket, call), RiakShape(form))
+    RiakPlan::Submit(call_on(bucket, call), RiakShape(form))
 }
 
 /// Returns the request for the next page, or `None` if this one is the last.
@@ -381,11 +381,11 @@ pub fn next_page(request: &Request, body: &Body) -> Option<Box<Request>> {
         }
         _ => return None,
     };
-    Some(ask(&request.bucket, call))
+    Some(call_on(&request.bucket, call))
 }
 
-/// Appends the next page to the pages before.
-pub fn gather(first: &mut Body, next: Body) {
+/// Appends the next page to the earlier pages.
+pub fn append_page(first: &mut Body, next: Body) {
     match (first, next) {
         (Body::Keys(first), Body::Keys(next)) => {
             first.keys.extend(next.keys);

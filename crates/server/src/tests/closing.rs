@@ -1,4 +1,4 @@
-//! Tests of closing front-ends: each client is answered until an answer says that it is the last.
+//! Tests of closing front-ends: each client is answered until an answer marks itself as the last.
 
 use super::test_server::TestServer;
 use crate::ServerSettings;
@@ -14,68 +14,72 @@ use std::time::Duration;
 struct ProtocolCase {
     greeting: &'static [u8],
     request: &'static [u8],
-    is_whole: fn(&[u8]) -> bool,
+    is_complete: fn(&[u8]) -> bool,
     is_last: fn(&[u8]) -> bool,
     /// Beginning of every answer except the last; an answer that is both good and the last begins
-    /// with `last`.
-    fine: &'static [u8],
-    last: &'static [u8],
+    /// with `last_prefix`.
+    success_prefix: &'static [u8],
+    last_prefix: &'static [u8],
 }
 
 const RESP: ProtocolCase = ProtocolCase {
     greeting: b"",
     request: b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n",
-    is_whole: |answer| answer.ends_with(b"\r\n"),
+    is_complete: |answer| answer.ends_with(b"\r\n"),
     is_last: |answer| answer.starts_with(b"-"),
-    fine: b"+OK\r\n",
-    last: b"-LOADING the node is stopping: nothing was done",
+    success_prefix: b"+OK\r\n",
+    last_prefix: b"-LOADING the node is stopping: nothing was done",
 };
 
 const HTTP: ProtocolCase = ProtocolCase {
     greeting: b"",
     request: b"PUT /v1/buckets/default/default/keys/k HTTP/1.1\r\nhost: 127.0.0.1\r\n\
         content-length: 1\r\n\r\nv",
-    is_whole: is_whole_http,
-    is_last: says_close,
-    fine: b"HTTP/1.1 20",
-    last: b"HTTP/1.1 20",
+    is_complete: is_complete_http,
+    is_last: has_connection_close,
+    success_prefix: b"HTTP/1.1 20",
+    last_prefix: b"HTTP/1.1 20",
 };
 
 const RIAK: ProtocolCase = ProtocolCase {
     greeting: b"",
     request: b"GET /buckets/b/keys/k HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
-    is_whole: is_whole_http,
-    is_last: says_close,
-    fine: b"HTTP/1.1 404",
-    last: b"HTTP/1.1 404",
+    is_complete: is_complete_http,
+    is_last: has_connection_close,
+    success_prefix: b"HTTP/1.1 404",
+    last_prefix: b"HTTP/1.1 404",
 };
 
 const ARAKOON: ProtocolCase = ProtocolCase {
     greeting: b"\x00\x00\xff\xb1\x01\x00\x00\x00\x05\x00\x00\x00ricky",
     // Sets a key.
     request: b"\x09\x00\xff\xb1\x01\x00\x00\x00k\x01\x00\x00\x00v",
-    is_whole: |answer| match answer.first() {
+    is_complete: |answer| match answer.first() {
         Some(0) => answer.len() == 4,
         _ => answer.ends_with(b"closing socket"),
     },
     is_last: |answer| answer.first() != Some(&0),
-    fine: b"\x00\x00\x00\x00",
-    last: b"\x10\x00\x00\x00",
+    success_prefix: b"\x00\x00\x00\x00",
+    last_prefix: b"\x10\x00\x00\x00",
 };
 
-fn is_whole_http(answer: &[u8]) -> bool {
+fn is_complete_http(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
     body.len() == length.map_or(0, |length| length.trim().parse().expect("a number"))
 }
 
-fn says_close(answer: &[u8]) -> bool {
+fn has_connection_close(answer: &[u8]) -> bool {
     String::from_utf8_lossy(answer).to_lowercase().contains("\r\nconnection: close\r\n")
 }
 
-/// Starts a client that repeats a request until an answer says that it is the last.
-fn asks_on(address: SocketAddr, case: ProtocolCase, answered: Arc<AtomicUsize>) -> JoinHandle<()> {
+/// Starts a client that repeats a request until an answer marks itself as the last.
+fn spawn_client(
+    address: SocketAddr,
+    case: ProtocolCase,
+    answered: Arc<AtomicUsize>,
+) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
@@ -83,7 +87,7 @@ fn asks_on(address: SocketAddr, case: ProtocolCase, answered: Arc<AtomicUsize>) 
         loop {
             stream.write_all(case.request).expect("it is not told to go");
             let (mut answer, mut bytes) = (Vec::new(), [0; 4096]);
-            while !(case.is_whole)(&answer) {
+            while !(case.is_complete)(&answer) {
                 match stream.read(&mut bytes).expect("nobody resets it") {
                     0 => panic!("closed without a word behind {answer:?}"),
                     read => answer.extend_from_slice(&bytes[..read]),
@@ -91,8 +95,8 @@ fn asks_on(address: SocketAddr, case: ProtocolCase, answered: Arc<AtomicUsize>) 
             }
             answered.fetch_add(1, Ordering::SeqCst);
             let is_last = (case.is_last)(&answer);
-            let wanted = if is_last { case.last } else { case.fine };
-            assert!(answer.starts_with(wanted), "{}", String::from_utf8_lossy(&answer));
+            let expected = if is_last { case.last_prefix } else { case.success_prefix };
+            assert!(answer.starts_with(expected), "{}", String::from_utf8_lossy(&answer));
             if is_last {
                 assert_eq!(stream.read(&mut bytes).expect("nobody resets it"), 0, "it ends");
                 return;
@@ -102,24 +106,24 @@ fn asks_on(address: SocketAddr, case: ProtocolCase, answered: Arc<AtomicUsize>) 
 }
 
 #[test]
-fn whoever_asks_on_is_answered_and_told_that_it_was_the_last() {
+fn active_client_gets_a_final_reply_when_front_ends_close() {
     for case in [RESP, HTTP, RIAK, ARAKOON] {
         let settings =
             ServerSettings { arakoon_clusters: vec!["ricky".into()], ..ServerSettings::default() };
-        let mut server = TestServer::named("arakoon_0", settings);
+        let mut server = TestServer::with_name("arakoon_0", settings);
         let clients: Vec<_> = (0..6)
             .map(|_| {
                 let answered = Arc::new(AtomicUsize::new(0));
-                (answered.clone(), asks_on(server.address, case, answered))
+                (answered.clone(), spawn_client(server.address, case, answered))
             })
             .collect();
-        // A client that is not connected yet can't be told anything.
+        // A client that is not connected yet can't receive an answer.
         for (answered, client) in &clients {
             while answered.load(Ordering::SeqCst) < 5 && !client.is_finished() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        server.close_doors();
+        server.close_front_ends();
         for (_, client) in clients {
             client.join().expect("it was told");
         }
@@ -127,14 +131,14 @@ fn whoever_asks_on_is_answered_and_told_that_it_was_the_last() {
 }
 
 #[test]
-fn who_says_nothing_is_parted_from_in_a_moment() {
+fn idle_client_is_disconnected_when_front_ends_close() {
     let mut server = TestServer::build();
     let mut silent = TcpStream::connect(server.address).expect("a connection");
     silent.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
     silent.write_all(RESP.request).expect("sent");
     let mut answer = [0; 64];
-    assert_eq!(silent.read(&mut answer).expect("an answer"), RESP.fine.len());
-    server.close_doors();
+    assert_eq!(silent.read(&mut answer).expect("an answer"), RESP.success_prefix.len());
+    server.close_front_ends();
     assert_eq!(silent.read(&mut answer).expect("no reset"), 0, "closed without a word");
     assert!(TcpStream::connect(server.address).is_err(), "nobody comes in");
 }

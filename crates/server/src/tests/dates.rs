@@ -7,16 +7,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 /// Returns all bytes that a connection answers to these requests, of which the last ends it.
-fn said(server: &TestServer, requests: &str) -> String {
+fn exchange(server: &TestServer, requests: &str) -> String {
     let mut stream = TcpStream::connect(server.address).expect("it listens");
     stream.write_all(requests.replace('\n', "\r\n").as_bytes()).expect("sent");
-    let mut said = String::new();
-    stream.read_to_string(&mut said).expect("text, and an end");
-    said
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).expect("text, and an end");
+    answers
 }
 
 #[test]
-fn every_answer_has_the_present_date() {
+fn every_http_response_has_the_current_date() {
     let server = TestServer::build();
     let key = "/v1/buckets/default/default/keys/k";
     let before = Clock::Wall.unix_ms() / 1_000;
@@ -33,13 +33,13 @@ fn every_answer_has_the_present_date() {
     ] {
         // The second request on one connection gets the cached date.
         let last = line.replacen("host:", "connection: close\nhost:", 1);
-        let said = said(&server, &format!("{line}\n\n{last}\n\n"));
+        let said = exchange(&server, &format!("{line}\n\n{last}\n\n"));
         assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {said}");
         let heads = said.split("HTTP/1.1 ").skip(1);
         for head in heads {
             let lower = head.to_ascii_lowercase();
             let from = lower.find("\r\ndate: ").unwrap_or_else(|| panic!("no date: {said}")) + 8;
-            let seconds = date::seconds(&head[from..from + date::DATE_BYTES]).expect("a date");
+            let seconds = date::parse(&head[from..from + date::DATE_BYTES]).expect("a date");
             let now = Clock::Wall.unix_ms() / 1_000;
             assert!((before..=now).contains(&seconds), "{line}: {head}");
         }

@@ -23,16 +23,16 @@ pub struct TestServer {
 impl TestServer {
     /// Starts a new test server.
     pub fn build() -> TestServer {
-        TestServer::of(ServerSettings::default())
+        TestServer::with_settings(ServerSettings::default())
     }
 
     /// Starts a new test server with these settings of its front-ends.
-    pub fn of(settings: ServerSettings) -> TestServer {
-        TestServer::named("node1", settings)
+    pub fn with_settings(settings: ServerSettings) -> TestServer {
+        TestServer::with_name("node1", settings)
     }
 
     /// Starts a new test server with these settings, whose node has this name.
-    pub fn named(node: &str, settings: ServerSettings) -> TestServer {
+    pub fn with_name(node: &str, settings: ServerSettings) -> TestServer {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("credenza-server-{}-{number}", std::process::id());
@@ -71,7 +71,7 @@ impl TestServer {
     }
 
     /// Submits a request to the node itself.
-    pub fn ask(&self, request: Request) -> base::Result<Reply> {
+    pub fn call(&self, request: Request) -> base::Result<Reply> {
         let node = self.node.as_ref().expect("it runs until it is dropped");
         self.runtime.block_on(node.handle(request))
     }
@@ -90,13 +90,13 @@ impl TestServer {
     }
 
     /// Returns the number of bytes free for concurrent requests.
-    pub fn beside_free(&self) -> usize {
+    pub fn window_free(&self) -> usize {
         let front_ends = self.front_ends.as_ref().expect("they are open");
-        front_ends.beside_free()
+        front_ends.window_free()
     }
 
     /// Closes the front-ends.
-    pub fn close_doors(&mut self) {
+    pub fn close_front_ends(&mut self) {
         if let Some(front_ends) = self.front_ends.take() {
             self.runtime.block_on(front_ends.close());
         }
@@ -105,7 +105,7 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        self.close_doors();
+        self.close_front_ends();
         if let Some(node) = self.node.take() {
             let _ = self.runtime.block_on(node.stop());
         }

@@ -1,10 +1,10 @@
-//! Checkpoints that stand in a node's folder of them: a list, and their removal.
+//! Checkpoints in a node's folder: their list, and their removal.
 //!
 //! Promises: only a directory with an identity counts as a checkpoint, and links are not followed;
-//! a removal that is cut short leaves nothing that is taken for a checkpoint.
+//! an interrupted removal leaves no folder that counts as a checkpoint.
 
 use super::identity::IDENTITY;
-use super::staging::{beside, failed, is_unfinished, sync_folder};
+use super::staging::{failed, is_unfinished, staging_path, sync_folder};
 use super::{LOCK, LOCK_BYTES_MAX};
 use crate::StoreError;
 use rustix::fs::{self, FlockOperation};
@@ -14,16 +14,16 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// A checkpoint as it stands in its folder.
+/// A checkpoint in the folder of checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCheckpoint {
-    /// Its name.
+    /// Name of the checkpoint.
     pub name: String,
-    /// False if it is being made, or was cut short.
-    pub is_whole: bool,
-    /// Time of its making, in milliseconds since 1970, by the file system.
-    pub made_ms: u64,
-    /// Bytes of all its files. Those of tables that the node still has take no space of their own.
+    /// False if it is being written, or was interrupted.
+    pub is_complete: bool,
+    /// Creation time by the file system, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// Bytes of all its files. Files that the node's store still links take no additional space.
     pub bytes: u64,
 }
 
@@ -37,8 +37,8 @@ pub fn checkpoints(folder: &Path) -> Result<Vec<StoredCheckpoint>, StoreError> {
     let mut found = Vec::new();
     for entry in entries {
         let path = entry.map_err(failed)?.path();
-        let is_whole = !is_unfinished(&path);
-        match looked_at(&path, is_whole) {
+        let is_complete = !is_unfinished(&path);
+        match inspect(&path, is_complete) {
             Ok(Some(checkpoint)) => found.push(checkpoint),
             Ok(None) => {}
             // Another call removed or renamed it meanwhile.
@@ -67,16 +67,16 @@ pub fn remove_checkpoint(folder: &Path, name: &str) -> Result<bool, StoreError> 
             }
         }
     }
-    must_be_free(&path)?;
-    // The rename comes first, durably: half a checkpoint must not look like a whole one. No call
-    // makes one of this name meanwhile, because the name is taken.
-    let beside = beside(&path);
-    remove_all(&beside).map_err(failed)?;
-    match std::fs::rename(&path, &beside) {
+    check_unlocked(&path)?;
+    // The rename comes first, durably: half a checkpoint must not look like a complete one. No call
+    // creates one of this name meanwhile, because the name exists.
+    let staged = staging_path(&path);
+    remove_all(&staged).map_err(failed)?;
+    match std::fs::rename(&path, &staged) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         other => other.and_then(|()| sync_folder(folder)).map_err(failed)?,
     }
-    remove_all(&beside).map_err(failed)?;
+    remove_all(&staged).map_err(failed)?;
     Ok(true)
 }
 
@@ -87,37 +87,43 @@ fn remove_all(path: &Path) -> io::Result<()> {
     }
 }
 
-/// True for a directory with an identity, no link to one.
+/// Returns true for a directory with an identity that is not a symbolic link.
 fn is_checkpoint(path: &Path) -> io::Result<bool> {
     let is_directory = std::fs::symlink_metadata(path)?.is_dir();
-    Ok(is_directory && std::fs::symlink_metadata(path.join(IDENTITY)).is_ok_and(|it| it.is_file()))
+    Ok(is_directory
+        && std::fs::symlink_metadata(path.join(IDENTITY)).is_ok_and(|metadata| metadata.is_file()))
 }
 
-/// `None` if it is no checkpoint.
-fn looked_at(path: &Path, is_whole: bool) -> io::Result<Option<StoredCheckpoint>> {
+/// Describes the checkpoint at a path. `None`: it is no checkpoint.
+fn inspect(path: &Path, is_complete: bool) -> io::Result<Option<StoredCheckpoint>> {
     let metadata = std::fs::symlink_metadata(path)?;
-    if !metadata.is_dir() || is_whole && !is_checkpoint(path)? {
+    if !metadata.is_dir() || is_complete && !is_checkpoint(path)? {
         return Ok(None);
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
-    Ok(Some(StoredCheckpoint { name, is_whole, made_ms: made_ms(&metadata), bytes: bytes(path)? }))
+    Ok(Some(StoredCheckpoint {
+        name,
+        is_complete,
+        created_ms: created_ms(&metadata),
+        bytes: total_bytes(path)?,
+    }))
 }
 
-fn made_ms(metadata: &Metadata) -> u64 {
-    let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0)
+fn created_ms(metadata: &Metadata) -> u64 {
+    let elapsed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    elapsed.and_then(|elapsed| u64::try_from(elapsed.as_millis()).ok()).unwrap_or(0)
 }
 
-/// Bytes of all files below a folder.
-fn bytes(path: &Path) -> io::Result<u64> {
-    let (mut sum, mut waiting): (u64, Vec<PathBuf>) = (0, vec![path.into()]);
-    while let Some(folder) = waiting.pop() {
+/// Returns the bytes of all files below a folder.
+fn total_bytes(path: &Path) -> io::Result<u64> {
+    let (mut sum, mut pending): (u64, Vec<PathBuf>) = (0, vec![path.into()]);
+    while let Some(folder) = pending.pop() {
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             let metadata = entry.metadata()?;
             if metadata.is_dir() {
-                waiting.push(entry.path());
+                pending.push(entry.path());
             } else {
                 sum = sum.saturating_add(metadata.len());
             }
@@ -126,8 +132,8 @@ fn bytes(path: &Path) -> io::Result<u64> {
     Ok(sum)
 }
 
-/// `Locked` if a process has it open as its data directory.
-fn must_be_free(path: &Path) -> Result<(), StoreError> {
+/// Checks that no process has it open as its data directory, else `Locked`.
+fn check_unlocked(path: &Path) -> Result<(), StoreError> {
     let lock = path.join(LOCK);
     let mut file = match File::open(&lock) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -138,11 +144,11 @@ fn must_be_free(path: &Path) -> Result<(), StoreError> {
         Err(Errno::WOULDBLOCK) => {
             let mut holder = String::new();
             let read = file.by_ref().take(LOCK_BYTES_MAX as u64).read_to_string(&mut holder);
-            let by = match read {
+            let holder = match read {
                 Ok(1..) => format!("process {}", holder.trim()),
                 _ => "another process".into(),
             };
-            Err(StoreError::Locked { by })
+            Err(StoreError::Locked { holder })
         }
         Err(error) => Err(failed("lock", &lock, error.into())),
     }
@@ -155,23 +161,26 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn checkpoints_are_listed_and_removed_and_nothing_else_is() {
-        let home = std::env::temp_dir().join(format!("checkpoints-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&home);
-        let folder = home.join("checkpoints");
+    fn checkpoints_are_listed_and_removed_and_other_folders_kept() {
+        let root = std::env::temp_dir().join(format!("checkpoints-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let folder = root.join("checkpoints");
         assert_eq!(checkpoints(&folder).expect("none is fine"), []);
         std::fs::create_dir_all(&folder).expect("a folder of our own");
         drop(DataDir::open(&folder.join("monday")).expect("made"));
-        drop(DataDir::open(&home.join("elsewhere")).expect("made"));
+        drop(DataDir::open(&root.join("elsewhere")).expect("made"));
         std::fs::create_dir(folder.join("notes")).expect("ours");
         std::fs::create_dir(folder.join(".tuesday.unfinished")).expect("ours");
         std::fs::write(folder.join(".tuesday.unfinished/half"), b"12345").expect("ours");
-        symlink(home.join("elsewhere"), folder.join("link")).expect("ours");
+        symlink(root.join("elsewhere"), folder.join("link")).expect("ours");
         let found = checkpoints(&folder).expect("listed");
-        let shown: Vec<_> = found.iter().map(|it| (it.name.as_str(), it.is_whole)).collect();
-        assert_eq!(shown, [(".tuesday.unfinished", false), ("monday", true)]);
+        let listed: Vec<_> = found
+            .iter()
+            .map(|checkpoint| (checkpoint.name.as_str(), checkpoint.is_complete))
+            .collect();
+        assert_eq!(listed, [(".tuesday.unfinished", false), ("monday", true)]);
         assert_eq!(found[0].bytes, 5);
-        assert!(found[1].made_ms > 0 && found[1].bytes > 0);
+        assert!(found[1].created_ms > 0 && found[1].bytes > 0);
 
         let remove = |name: &str| remove_checkpoint(&folder, name);
         for name in
@@ -188,7 +197,7 @@ mod tests {
         assert!(remove("monday").expect("removed") && !folder.join("monday").exists());
         assert!(!folder.join(".monday.unfinished").exists());
         assert!(!remove("monday").expect("it is gone"));
-        assert!(home.join("elsewhere").exists() && folder.join("notes").exists());
-        std::fs::remove_dir_all(&home).expect("ours");
+        assert!(root.join("elsewhere").exists() && folder.join("notes").exists());
+        std::fs::remove_dir_all(&root).expect("ours");
     }
 }

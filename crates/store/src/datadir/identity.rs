@@ -1,9 +1,9 @@
-//! Identity of a node: ids that last, in a file that is there whole or not at all.
+//! Identity of a node: its permanent ids, in a file that is written atomically.
 //!
-//! Promises: what `write` returned for is read after any crash; a crash before leaves nothing that
-//! is taken for an identity.
+//! Promises: once `write` returned, the identity is read after any crash; a crash before that
+//! leaves no file that counts as an identity.
 
-use super::atomic_file::checked;
+use super::atomic_file::verify_checksum;
 use super::{FORMAT, FORMAT_FIRST};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
@@ -13,20 +13,20 @@ use std::io;
 use std::path::Path;
 
 pub(super) const IDENTITY: &str = "IDENTITY";
-const BESIDE: &str = "IDENTITY.new";
+const TEMPORARY: &str = "IDENTITY.new";
 const BYTES_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub cluster: u64,
     pub node: u64,
-    /// The format that it was written in.
+    /// Format version of the data directory when it was written.
     pub format: u32,
 }
 
 impl Identity {
-    /// One of today's format.
-    pub fn of(cluster: u64, node: u64) -> Identity {
+    /// Creates an identity of the current format.
+    pub fn new(cluster: u64, node: u64) -> Identity {
         Identity { cluster, node, format: FORMAT }
     }
 
@@ -40,8 +40,8 @@ impl Identity {
             Err(error) => return Err(failed(error)),
         };
         let mut bytes = vec![0; BYTES_MAX];
-        let given = file.read_at(&mut bytes, 0).map_err(failed)?;
-        bytes.truncate(given);
+        let count = file.read_at(&mut bytes, 0).map_err(failed)?;
+        bytes.truncate(count);
         Identity::parse(&bytes, path).map(Some)
     }
 
@@ -51,31 +51,31 @@ impl Identity {
     }
 
     fn write_to(&self, disk: &dyn Disk) -> io::Result<()> {
-        match disk.remove(BESIDE) {
+        match disk.remove(TEMPORARY) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let text = self.text();
-        let file = disk.create(BESIDE, text.len() as u64)?;
+        let file = disk.create(TEMPORARY, text.len() as u64)?;
         file.write_at(text.as_bytes(), 0)?;
         file.sync_data()?;
         reach(Point::FirstStartWritten);
-        disk.rename(BESIDE, IDENTITY)?;
+        disk.rename(TEMPORARY, IDENTITY)?;
         reach(Point::FirstStartNamed);
         disk.sync_directory()
     }
 
     fn parse(bytes: &[u8], path: &Path) -> Result<Identity, StoreError> {
-        let damaged = |what| damaged(path, what);
-        let mut lines = checked(bytes).map_err(damaged)?.lines();
+        let damaged = |description| damaged(path, description);
+        let mut lines = verify_checksum(bytes).map_err(damaged)?.lines();
         let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
-        let found = field("credenza").and_then(|text| text.parse().ok());
-        let format = found.ok_or_else(|| damaged("it names no version"))?;
+        let parsed = field("credenza").and_then(|text| text.parse().ok());
+        let format = parsed.ok_or_else(|| damaged("it has no version"))?;
         if !(FORMAT_FIRST..=FORMAT).contains(&format) {
             return Err(StoreError::Version { found: format, known: FORMAT });
         }
-        let mut id = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok());
-        match (id("cluster"), id("node"), lines.next()) {
+        let mut parse_id = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok());
+        match (parse_id("cluster"), parse_id("node"), lines.next()) {
             (Some(cluster), Some(node), None) => Ok(Identity { cluster, node, format }),
             _ => Err(damaged("its ids are missing")),
         }
@@ -89,12 +89,12 @@ impl Identity {
     }
 }
 
-pub(super) fn damaged(path: &Path, what: &str) -> StoreError {
+pub(super) fn damaged(path: &Path, description: &str) -> StoreError {
     let file = path.join(IDENTITY).display().to_string();
-    StoreError::Corrupt { file, offset: 0, what: what.into() }
+    StoreError::Corrupt { file, offset: 0, description: description.into() }
 }
 
 fn failed(verb: &str, path: &Path) -> impl Fn(io::Error) -> StoreError + use<> {
-    let what = format!("can't {verb} {}", path.join(IDENTITY).display());
-    move |error| StoreError::io(what.clone(), error)
+    let description = format!("can't {verb} {}", path.join(IDENTITY).display());
+    move |error| StoreError::io(description.clone(), error)
 }

@@ -1,12 +1,13 @@
 //! Incarnation counter of a node, by which its peers distinguish an older incarnation from a newer
 //! one.
 //!
-//! Two slots of 64 bytes in one small file, written in turn and in place, so that a full disk does
-//! not keep a node from starting and a torn write leaves the other slot.
+//! Two slots of 64 bytes in one small file, written in turn and in place, so that a node can start
+//! on a full disk, and a torn write leaves the other slot.
 //!
-//! Promises: what `raise` returned is higher than all it ever returned for this directory, also
-//! after any crash.
-//! Never: goes back; a copy of the directory begins anew, so that an old copy is known for one.
+//! Promises: `increment` returns a higher number than ever before for this directory, also after
+//! any crash.
+//! Never: goes back. A copy of the directory counts from the beginning, so that an old copy can be
+//! detected.
 
 use crate::StoreError;
 use crate::disk::{Access, Disk, DiskFile};
@@ -20,31 +21,32 @@ const SLOT_BYTES: usize = 64;
 const SLOTS: u64 = 2;
 const BYTES: u64 = SLOTS * SLOT_BYTES as u64;
 
-/// Begins the next incarnation. Returns its number once that is durable.
-pub(super) fn raise(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
-    let (file, before) = match disk.open(INCARNATION, Access::Write) {
+/// Increments the counter for the next incarnation. Returns its number once that is durable.
+pub(super) fn increment(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
+    let (file, last) = match disk.open(INCARNATION, Access::Write) {
         Ok(file) => {
-            let before = read(&*file, path)?;
-            let whole = file.size().map_err(failed("look at", path))? >= BYTES;
-            // A first start was cut short while it was made.
-            let file = if whole { file } else { make(disk).map_err(failed("make", path))? };
-            (file, before)
+            let last = read(&*file, path)?;
+            let is_complete = file.size().map_err(failed("look at", path))? >= BYTES;
+            // A first start was interrupted while it created the file.
+            let file =
+                if is_complete { file } else { create_file(disk).map_err(failed("make", path))? };
+            (file, last)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            (make(disk).map_err(failed("make", path))?, 0)
+            (create_file(disk).map_err(failed("make", path))?, 0)
         }
         Err(error) => return Err(failed("open", path)(error)),
     };
-    let number = before.checked_add(1).ok_or_else(|| damaged(path, "it can't be raised"))?;
-    let place = number % SLOTS * SLOT_BYTES as u64;
-    file.write_at(slot(number).as_bytes(), place)
+    let number = last.checked_add(1).ok_or_else(|| damaged(path, "it can't be raised"))?;
+    let offset = number % SLOTS * SLOT_BYTES as u64;
+    file.write_at(encode_slot(number).as_bytes(), offset)
         .and_then(|()| file.sync_data())
         .map_err(failed("write", path))?;
     Ok(number)
 }
 
-/// Number of incarnations begun. 0 also if the file is absent.
-pub(super) fn begun(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
+/// Returns the number of the last incarnation. 0: there was none, or the file is absent.
+pub(super) fn last_number(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
     match disk.open(INCARNATION, Access::Read) {
         Ok(file) => read(&*file, path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -52,7 +54,7 @@ pub(super) fn begun(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
     }
 }
 
-fn make(disk: &dyn Disk) -> io::Result<Arc<dyn DiskFile>> {
+fn create_file(disk: &dyn Disk) -> io::Result<Arc<dyn DiskFile>> {
     match disk.remove(INCARNATION) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -63,40 +65,43 @@ fn make(disk: &dyn Disk) -> io::Result<Arc<dyn DiskFile>> {
     Ok(file)
 }
 
-/// The highest number in a sound slot. A slot of zeros was never written; one slot may be torn.
+/// Returns the highest number in a valid slot. A slot of zeros was never written; one slot may be
+/// torn.
 fn read(file: &dyn DiskFile, path: &Path) -> Result<u64, StoreError> {
     let mut bytes = [0; BYTES as usize];
-    let given = file.read_at(&mut bytes, 0).map_err(failed("read", path))?;
-    let slots = bytes[..given].chunks(SLOT_BYTES);
-    let sound = slots.clone().filter_map(parse).max();
+    let count = file.read_at(&mut bytes, 0).map_err(failed("read", path))?;
+    let slots = bytes[..count].chunks(SLOT_BYTES);
+    let sound = slots.clone().filter_map(parse_slot).max();
     match sound {
         Some(number) => Ok(number),
         None if slots.filter(|slot| slot.iter().any(|byte| *byte != 0)).count() < 2 => Ok(0),
-        None => Err(damaged(path, "neither of its two numbers is sound")),
+        None => Err(damaged(path, "both of its numbers are damaged")),
     }
 }
 
-/// A line of text: the number, its checksum, and blanks.
-fn slot(number: u64) -> String {
+/// Encodes a slot as a line of text: the number, its checksum, and spaces.
+fn encode_slot(number: u64) -> String {
     let front = format!("incarnation {number:016x}");
     let sum = checksum(front.as_bytes(), 0);
     format!("{:<63}\n", format!("{front} checksum {sum:016x}"))
 }
 
-fn parse(bytes: &[u8]) -> Option<u64> {
+fn parse_slot(bytes: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(bytes).ok()?;
     let number = text.strip_prefix("incarnation ")?.get(..16)?;
     let number = u64::from_str_radix(number, 16).ok()?;
-    (slot(number) == text).then_some(number)
+    (encode_slot(number) == text).then_some(number)
 }
 
-fn damaged(path: &Path, what: &str) -> StoreError {
+fn damaged(path: &Path, description: &str) -> StoreError {
     let file = path.join(INCARNATION).display().to_string();
-    let what = format!("{what}; a node that is alone may have it removed, in a cluster replace it");
-    StoreError::Corrupt { file, offset: 0, what }
+    let description = format!(
+        "{description}; remove the file on a single node; in a cluster, replace the member"
+    );
+    StoreError::Corrupt { file, offset: 0, description }
 }
 
 fn failed(verb: &str, path: &Path) -> impl Fn(io::Error) -> StoreError + use<> {
-    let what = format!("can't {verb} {}", path.join(INCARNATION).display());
-    move |error| StoreError::io(what.clone(), error)
+    let description = format!("can't {verb} {}", path.join(INCARNATION).display());
+    move |error| StoreError::io(description.clone(), error)
 }

@@ -1,17 +1,17 @@
-//! Incarnations of this node that the cluster may have on record, and the mark that the directory
-//! was found to be an old copy.
+//! Incarnations of this node that the cluster may have recorded, and the mark that the directory is
+//! an old copy.
 //!
 //! Each incarnation has a number, which goes up, and a random token. The token distinguishes two
-//! incarnations of one number, and a higher incarnation that does not descend from the recorded
-//! one. An incarnation is stored here before it sends anything to a peer. It is removed only when
-//! it can't be the recorded one any more. So a directory that lacks the recorded incarnation is not
-//! the directory in which that incarnation ran.
+//! incarnations of one number, and a higher incarnation that does not continue the recorded one. An
+//! incarnation is stored here before it sends anything to a peer. It is removed only when it can't
+//! be the recorded one any longer. So a directory that lacks the recorded incarnation is not the
+//! directory in which that incarnation ran.
 //!
-//! Promises: what `begin` returned is here after any crash.
+//! Promises: what `begin` returned is stored after any crash.
 //! Never: drops an incarnation to make space for another; is copied into a checkpoint.
 
-use super::atomic_file::{AtomicFile, id};
-use super::{DataDir, chance};
+use super::atomic_file::{AtomicFile, parse_id};
+use super::{DataDir, random_id};
 use crate::StoreError;
 use crate::disk::Disk;
 use base::IncarnationId;
@@ -19,13 +19,17 @@ use base::limits::PEER_LIVES_MAX;
 use std::io;
 use std::path::Path;
 
-pub(super) const FILE: AtomicFile =
-    AtomicFile { name: "LIVES", beside: "LIVES.new", head: "credenza lives 1", bytes_max: 8_192 };
+pub(super) const FILE: AtomicFile = AtomicFile {
+    name: "LIVES",
+    temporary: "LIVES.new",
+    header: "credenza lives 1",
+    bytes_max: 8_192,
+};
 /// Reason for which the cluster refuses this directory.
 pub(super) const OUTDATED: AtomicFile = AtomicFile {
     name: "OUTDATED",
-    beside: "OUTDATED.new",
-    head: "credenza outdated 1",
+    temporary: "OUTDATED.new",
+    header: "credenza outdated 1",
     bytes_max: 65_536,
 };
 
@@ -43,22 +47,22 @@ impl DataDir {
     }
 
     /// Replaces the list: no other incarnation can be on record, now or later.
-    pub fn keep_incarnations(&self, incarnations: &[IncarnationId]) -> Result<(), StoreError> {
+    pub fn replace_incarnations(&self, incarnations: &[IncarnationId]) -> Result<(), StoreError> {
         write(&self.disk()?, &self.path, incarnations)
     }
 
     /// Records for every later start that the cluster refuses this directory because it is an old
     /// copy.
-    pub fn note_outdated(&self, words: &str) -> Result<(), StoreError> {
-        let words = words.replace('\n', " ");
-        OUTDATED.replace(&self.disk()?, &self.path, &format!("{words}\n"))
+    pub fn mark_outdated(&self, reason: &str) -> Result<(), StoreError> {
+        let reason = reason.replace('\n', " ");
+        OUTDATED.replace(&self.disk()?, &self.path, &format!("{reason}\n"))
     }
 
     /// Reads the reason for which the cluster refused this directory. `None`: no earlier
     /// incarnation recorded a refusal.
-    pub fn outdated(&self) -> Result<Option<String>, StoreError> {
-        let words = OUTDATED.read(&self.disk()?, &self.path)?;
-        Ok(words.map(|lines| lines.join(" ")))
+    pub fn outdated_reason(&self) -> Result<Option<String>, StoreError> {
+        let lines = OUTDATED.read(&self.disk()?, &self.path)?;
+        Ok(lines.map(|lines| lines.join(" ")))
     }
 }
 
@@ -68,16 +72,16 @@ pub(super) fn begin(
     path: &Path,
     number: u64,
 ) -> Result<Vec<IncarnationId>, StoreError> {
-    let known = read(disk, path)?;
-    if known.len() >= PEER_LIVES_MAX {
-        return Ok(known);
+    let stored = read(disk, path)?;
+    if stored.len() >= PEER_LIVES_MAX {
+        return Ok(stored);
     }
-    let mut incarnations = known.clone();
-    incarnations.push(IncarnationId { number, token: chance()? });
+    let mut incarnations = stored.clone();
+    incarnations.push(IncarnationId { number, token: random_id()? });
     match write(disk, path, &incarnations) {
-        // Not read again: the new list may have its name, which a power failure takes back. No peer
-        // may learn of a token that a later start does not find.
-        Err(StoreError::Full) => Ok(known),
+        // The old list is returned, not read again: the new one may be visible, and a power failure
+        // may revert that. No peer may receive a token that a later start does not find.
+        Err(StoreError::Full) => Ok(stored),
         written => written.map(|()| incarnations),
     }
 }
@@ -96,12 +100,12 @@ fn write(disk: &dyn Disk, path: &Path, incarnations: &[IncarnationId]) -> Result
     FILE.replace(disk, path, &incarnations.iter().map(line).collect::<String>())
 }
 
-/// Removes the mark that the cluster refuses this directory.
-pub(super) fn forgive(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+/// Removes the mark that the cluster refuses this directory as an old copy.
+pub(super) fn clear_outdated(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     match disk.remove(OUTDATED.name).and_then(|()| disk.sync_directory()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            let what = format!("can't remove {}", path.join(OUTDATED.name).display());
-            Err(StoreError::io(what, error))
+            let description = format!("can't remove {}", path.join(OUTDATED.name).display());
+            Err(StoreError::io(description, error))
         }
         _ => Ok(()),
     }
@@ -109,6 +113,6 @@ pub(super) fn forgive(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
 
 fn parse(line: &str) -> Option<IncarnationId> {
     let (number, token) = line.strip_prefix("life ")?.split_once(' ')?;
-    let token = id(token).filter(|token| *token != 0)?;
-    Some(IncarnationId { number: id(number)?, token })
+    let token = parse_id(token).filter(|token| *token != 0)?;
+    Some(IncarnationId { number: parse_id(number)?, token })
 }

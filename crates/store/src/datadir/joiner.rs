@@ -1,26 +1,30 @@
 //! A directory that is to join a cluster: it has the node's id before it has the cluster's.
 //!
 //! The file JOINER holds the id and stays for good, so that a directory that joined and lost its
-//! list of members is known for one. The list is written before the identity: a directory with an
+//! list of members is detected. The list is written before the identity: a directory with an
 //! identity has joined, one without can be joined again, under the same id.
 
-use super::atomic_file::{AtomicFile, id};
+use super::atomic_file::{AtomicFile, parse_id};
 use super::identity::Identity;
 use super::lock::Lock;
-use super::{DataDir, OpenDirectory, chance, members, secret};
+use super::{DataDir, OpenDirectory, members, random_id, secret};
 use crate::StoreError;
 use crate::disk::Disk;
 use base::{ClusterDescription, ClusterSecret};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-pub(super) const FILE: AtomicFile =
-    AtomicFile { name: "JOINER", beside: "JOINER.new", head: "credenza joiner 1", bytes_max: 4096 };
+pub(super) const FILE: AtomicFile = AtomicFile {
+    name: "JOINER",
+    temporary: "JOINER.new",
+    header: "credenza joiner 1",
+    bytes_max: 4096,
+};
 
 /// State of a directory of a node that is to join a cluster.
 #[derive(Debug)]
 pub enum Opening {
-    /// The directory belongs to a cluster already.
+    /// The directory belongs to a cluster.
     Open(DataDir),
     /// The directory has yet to join.
     Joining(Joiner),
@@ -42,19 +46,19 @@ impl Joiner {
     /// greetings (`None`: they do not), and the node's cluster and id.
     pub fn join(
         self,
-        known: &ClusterDescription,
+        description: &ClusterDescription,
         secret: Option<&ClusterSecret>,
     ) -> Result<DataDir, StoreError> {
         let Joiner { path, node, directory, lock } = self;
-        let at = OpenDirectory { path: &path, directory: &directory };
+        let dir = OpenDirectory { path: &path, directory: &directory };
         if let Some(key) = secret {
-            // The answer to a join gives no other: this node refuses unsigned greetings from its
-            // first moment on.
-            secret::write(&at.disk()?, &path, key, true)?;
+            // A join returns the secret only if it is required: this node refuses unsigned
+            // greetings from the start.
+            secret::write(&dir.disk()?, &path, key, true)?;
         }
-        members::write(&at.disk()?, &path, known)?;
-        let identity = at.write_identity(Identity::of(known.cluster.0, node))?;
-        at.folders()?;
+        members::write(&dir.disk()?, &path, description)?;
+        let identity = dir.write_identity(Identity::new(description.cluster.0, node))?;
+        dir.create_folders()?;
         Ok(DataDir::of(path, identity, true, directory, lock))
     }
 }
@@ -63,23 +67,23 @@ impl Joiner {
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<u64>, StoreError> {
     let Some(lines) = FILE.read(disk, path)? else { return Ok(None) };
     let node = match &lines[..] {
-        [line] => line.strip_prefix("node ").and_then(id).filter(|node| *node != 0),
+        [line] => line.strip_prefix("node ").and_then(parse_id).filter(|node| *node != 0),
         _ => None,
     };
     node.map(Some).ok_or_else(|| FILE.damaged(path, "its id is missing"))
 }
 
-/// The id that this directory joins under, made durable if it is new.
+/// Returns the id under which this directory joins. A new id is stored durably first.
 pub(super) fn begin(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
     if let Some(node) = read(disk, path)? {
         return Ok(node);
     }
-    let node = chance()?;
+    let node = random_id()?;
     write(disk, path, node)?;
     Ok(node)
 }
 
-/// Makes the id durable.
+/// Stores the id, durably.
 pub(super) fn write(disk: &dyn Disk, path: &Path, node: u64) -> Result<(), StoreError> {
     FILE.replace(disk, path, &format!("node {node:016x}\n"))
 }

@@ -1,10 +1,10 @@
-//! Last known members of the cluster: enough to find the others after a start, before the directory
-//! is applied. Also the founders of each group, and the witnesses.
+//! Last known members of the cluster: enough to find the other members after a start, before the
+//! cluster directory is applied. Also the founders of each group, and the witnesses.
 //!
-//! Promises: there whole or not at all; damage is named.
-//! Never: says who belongs to a group now; that stands in the log.
+//! Promises: replaced atomically; damage is reported.
+//! Never: states the current members of a group; the log has them.
 
-use super::atomic_file::{AtomicFile, id};
+use super::atomic_file::{AtomicFile, parse_id};
 use crate::StoreError;
 use crate::disk::Disk;
 use base::{
@@ -16,49 +16,50 @@ use std::path::Path;
 
 pub(super) const FILE: AtomicFile = AtomicFile {
     name: "MEMBERS",
-    beside: "MEMBERS.new",
-    head: "credenza members 1",
+    temporary: "MEMBERS.new",
+    header: "credenza members 1",
     bytes_max: 16 << 20,
 };
-/// In front of the highest number that any group had.
+/// Prefix of the line with the highest group number ever used.
 const MADE: &str = "made ";
-/// No group that every cluster begins with has a higher number.
+/// Highest number of the groups with which every cluster begins.
 const DEFAULT_GROUP: u32 = 1;
-/// Stands where an address is not known.
+/// Placeholder for an unknown address.
 const NONE: &str = "-";
 
-/// The list; none: this node never had one. Of groups only those stand in it that were made, with
-/// their founders: the others began with the cluster's.
+/// Reads the list. `None`: this node never had one. Of the groups it lists only those that were
+/// created later, with their founders: all others began with the cluster's founder.
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<ClusterDescription>, StoreError> {
     let Some(lines) = FILE.read(disk, path)? else { return Ok(None) };
     let parsed = parse(&lines);
     parsed.map(Some).ok_or_else(|| FILE.damaged(path, "a line of it can't be read"))
 }
 
-/// Puts this list in the place of the one before, durably.
+/// Replaces the list, durably.
 pub(super) fn write(
     disk: &dyn Disk,
     path: &Path,
-    known: &ClusterDescription,
+    description: &ClusterDescription,
 ) -> Result<(), StoreError> {
-    let mut text = text(known).ok_or_else(|| {
-        let why = "a member's name or address holds a blank";
-        let what = format!("can't write {}", path.join(FILE.name).display());
-        StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why))
+    let mut text = encode(description).ok_or_else(|| {
+        let reason = "a member's name or address holds a blank";
+        let operation = format!("can't write {}", path.join(FILE.name).display());
+        StoreError::io(operation, io::Error::new(io::ErrorKind::InvalidInput, reason))
     })?;
-    // A number that was given once is known for good, also when the group that had it is gone.
+    // A group number is never used again, so the highest one stays on record when its group is
+    // removed.
     let highest = |groups: &mut dyn Iterator<Item = &Placement>| {
         groups.map(|placement| placement.group.0).max().unwrap_or(0)
     };
-    let made = highest(&mut known.groups.iter()).max(made_upto(disk, path)?.0);
-    if made > highest(&mut told(known)) && made > DEFAULT_GROUP {
+    let made = highest(&mut description.groups.iter()).max(highest_group(disk, path)?.0);
+    if made > highest(&mut listed_groups(description)) && made > DEFAULT_GROUP {
         let _ = writeln!(text, "{MADE}{made}");
     }
     FILE.replace(disk, path, &text)
 }
 
-/// Returns the highest group number that this list ever knew. 0: none.
-pub(super) fn made_upto(disk: &dyn Disk, path: &Path) -> Result<GroupId, StoreError> {
+/// Returns the highest group number that this list ever held. 0: none.
+pub(super) fn highest_group(disk: &dyn Disk, path: &Path) -> Result<GroupId, StoreError> {
     let lines = FILE.read(disk, path)?.unwrap_or_default();
     let made = lines.last().and_then(|line| line.strip_prefix(MADE)?.parse().ok());
     let made =
@@ -66,54 +67,54 @@ pub(super) fn made_upto(disk: &dyn Disk, path: &Path) -> Result<GroupId, StoreEr
     Ok(GroupId(made.unwrap_or(0)))
 }
 
-/// Returns the error of a node that joined and lost its list: it must not found a cluster of its
+/// Returns the error for a node that joined and lost its list: it must not found a cluster of its
 /// own.
-pub(super) fn lost(path: &Path) -> StoreError {
-    let what = "it is missing, though this node joined a cluster: replace the node";
-    FILE.damaged(path, what)
+pub(super) fn missing_list(path: &Path) -> StoreError {
+    let description = "it is missing, though this node joined a cluster: replace the node";
+    FILE.damaged(path, description)
 }
 
-fn text(known: &ClusterDescription) -> Option<String> {
-    let ClusterDescription { cluster, founder, lease_ms, changes, members, .. } = known;
+fn encode(description: &ClusterDescription) -> Option<String> {
+    let ClusterDescription { cluster, founder, lease_ms, changes, members, .. } = description;
     let mut text = String::new();
     let _ = write!(text, "cluster {:016x}\nfounder {:016x}\n", cluster.0, founder.0);
     let _ = write!(text, "lease_ms {lease_ms}\nchanges {changes}\n");
     for MemberDescription { node, name, peer, client, incarnation, membership } in members {
-        let blank = |text: &String| text.contains(|c: char| c.is_whitespace());
-        if name.is_empty() || [name, peer, client].into_iter().any(blank) {
+        let has_space = |text: &String| text.contains(|c: char| c.is_whitespace());
+        if name.is_empty() || [name, peer, client].into_iter().any(has_space) {
             return None;
         }
-        let shown = |address: &str| if address.is_empty() { NONE.into() } else { address.into() };
-        let (peer, client): (String, String) = (shown(peer), shown(client));
-        let (node, membership) = (node.0, membership.word());
+        let display = |address: &str| if address.is_empty() { NONE.into() } else { address.into() };
+        let (peer, client): (String, String) = (display(peer), display(client));
+        let (node, membership) = (node.0, membership.name());
         let _ =
             writeln!(text, "member {node:016x} {incarnation} {membership} {name} {peer} {client}");
     }
-    for placement in told(known) {
+    for placement in listed_groups(description) {
         let Placement { group, members, founders, .. } = placement;
-        let counts = placement.counts();
+        let counts = placement.packed_counts();
         let founders: Vec<_> = founders.iter().map(|node| format!("{:016x}", node.0)).collect();
         let founders = if founders.is_empty() { NONE.into() } else { founders.join(",") };
         let _ = write!(text, "group {group} {counts} {founders}");
         for (node, part) in members {
-            let _ = write!(text, " {:016x}={}", node.0, part.word());
+            let _ = write!(text, " {:016x}={}", node.0, part.name());
         }
         text.push('\n');
     }
     Some(text)
 }
 
-/// The groups of which something stands in the list.
-fn told(known: &ClusterDescription) -> impl Iterator<Item = &Placement> {
-    let is_told =
+/// Returns the groups that have a line in the list.
+fn listed_groups(description: &ClusterDescription) -> impl Iterator<Item = &Placement> {
+    let is_listed =
         |one: &&Placement| one.witnesses() > 0 || !one.founders.is_empty() || one.quorum.is_some();
-    known.groups.iter().filter(is_told)
+    description.groups.iter().filter(is_listed)
 }
 
 fn parse(lines: &[String]) -> Option<ClusterDescription> {
     let [cluster, founder, lease_ms, changes, rest @ ..] = lines else { return None };
-    let of_members = rest.iter().take_while(|line| line.starts_with("member ")).count();
-    let (members, groups) = rest.split_at(of_members);
+    let member_count = rest.iter().take_while(|line| line.starts_with("member ")).count();
+    let (members, groups) = rest.split_at(member_count);
     let groups = match groups.split_last() {
         Some((last, groups)) if last.starts_with(MADE) => groups,
         _ => groups,
@@ -122,43 +123,43 @@ fn parse(lines: &[String]) -> Option<ClusterDescription> {
         line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')).map(String::from)
     };
     Some(ClusterDescription {
-        cluster: ClusterId(id(&field(cluster, "cluster")?)?),
-        founder: NodeId(id(&field(founder, "founder")?)?),
+        cluster: ClusterId(parse_id(&field(cluster, "cluster")?)?),
+        founder: NodeId(parse_id(&field(founder, "founder")?)?),
         lease_ms: field(lease_ms, "lease_ms")?.parse().ok()?,
         changes: field(changes, "changes")?.parse().ok()?,
-        members: members.iter().map(|line| member(line)).collect::<Option<_>>()?,
-        groups: groups.iter().map(|line| placement(line)).collect::<Option<_>>()?,
+        members: members.iter().map(|line| parse_member(line)).collect::<Option<_>>()?,
+        groups: groups.iter().map(|line| parse_placement(line)).collect::<Option<_>>()?,
     })
 }
 
-fn member(line: &str) -> Option<MemberDescription> {
-    let words: Vec<_> = line.split(' ').collect();
-    let ["member", node, incarnation, membership, name, peer, client] = words[..] else {
+fn parse_member(line: &str) -> Option<MemberDescription> {
+    let fields: Vec<_> = line.split(' ').collect();
+    let ["member", node, incarnation, membership, name, peer, client] = fields[..] else {
         return None;
     };
     let address = |text: &str| if text == NONE { String::new() } else { text.into() };
     let all = [Membership::Member, Membership::Leaving, Membership::Replaceable];
     Some(MemberDescription {
-        node: NodeId(id(node)?),
+        node: NodeId(parse_id(node)?),
         name: name.into(),
         peer: address(peer),
         client: address(client),
         incarnation: incarnation.parse().ok()?,
-        membership: all.into_iter().find(|known| known.word() == membership)?,
+        membership: all.into_iter().find(|known| known.name() == membership)?,
     })
 }
 
-fn placement(line: &str) -> Option<Placement> {
-    let mut words = line.strip_prefix("group ")?.split(' ');
-    let (group, counts) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let founders = words.next().map(|founders| if founders == NONE { "" } else { founders })?;
+fn parse_placement(line: &str) -> Option<Placement> {
+    let mut fields = line.strip_prefix("group ")?.split(' ');
+    let (group, counts) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    let founders = fields.next().map(|founders| if founders == NONE { "" } else { founders })?;
     let founders = founders.split(',').filter(|founders| !founders.is_empty());
-    let founders = founders.map(|node| id(node).map(NodeId)).collect::<Option<_>>()?;
-    let member = |word: &str| {
-        let (node, part) = word.split_once('=')?;
-        Some((NodeId(id(node)?), Part::parse(part).ok()?))
+    let founders = founders.map(|node| parse_id(node).map(NodeId)).collect::<Option<_>>()?;
+    let member = |field: &str| {
+        let (node, part) = field.split_once('=')?;
+        Some((NodeId(parse_id(node)?), Part::parse(part).ok()?))
     };
-    let members = words.map(member).collect::<Option<_>>()?;
+    let members = fields.map(member).collect::<Option<_>>()?;
     let placement = Placement { group: GroupId(group), members, founders, ..Placement::default() };
-    Some(placement.with_counts(counts))
+    Some(placement.with_packed_counts(counts))
 }

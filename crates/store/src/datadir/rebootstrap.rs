@@ -1,21 +1,21 @@
-//! A survivor's directory as the first of a new cluster.
+//! Conversion of a surviving node's directory into the first one of a new cluster.
 
 use super::identity::Identity;
-use super::{DataDir, chance, incarnations, members};
+use super::{DataDir, incarnations, members, random_id};
 use crate::StoreError;
 use base::{ClusterDescription, ClusterId};
 
 impl DataDir {
-    /// Gives the directory to a new cluster, in which it knows these: what still speaks under the
-    /// old cluster's id is none of it. Gives the new id. Cut short, it is to be repeated.
-    pub fn refound(&self, known: &ClusterDescription) -> Result<u64, StoreError> {
-        let cluster = chance()?;
-        let known = ClusterDescription { cluster: ClusterId(cluster), ..known.clone() };
+    /// Assigns the directory to a new cluster with these members, so that nodes with the old
+    /// cluster's id are not part of it. Returns the new id. The caller repeats an interrupted call.
+    pub fn found_new_cluster(&self, description: &ClusterDescription) -> Result<u64, StoreError> {
+        let cluster = random_id()?;
+        let description = ClusterDescription { cluster: ClusterId(cluster), ..description.clone() };
         let disk = self.disk()?;
-        members::write(&disk, &self.path, &known)?;
-        Identity::of(cluster, self.node).write(&disk, &self.path)?;
-        // No other member is left that could know better.
-        incarnations::forgive(&disk, &self.path)?;
+        members::write(&disk, &self.path, &description)?;
+        Identity::new(cluster, self.node).write(&disk, &self.path)?;
+        // No other member is left that could have recorded a newer incarnation.
+        incarnations::clear_outdated(&disk, &self.path)?;
         Ok(cluster)
     }
 }

@@ -1,7 +1,7 @@
-//! The cluster's secret in the data directory (file SECRET), so that a node can greet the others
-//! before it has applied anything of the directory that keeps it.
+//! The cluster's secret in the data directory (file SECRET), so that a node can greet its peers
+//! before it has applied the cluster directory that holds it.
 //!
-//! Promises: there whole or not at all; readable by its owner alone, as everything here.
+//! Promises: replaced atomically; readable by its owner alone, as all files here.
 
 use super::DataDir;
 use super::atomic_file::AtomicFile;
@@ -10,15 +10,20 @@ use crate::disk::Disk;
 use base::ClusterSecret;
 use std::path::Path;
 
-pub(super) const FILE: AtomicFile =
-    AtomicFile { name: "SECRET", beside: "SECRET.new", head: "credenza secret 1", bytes_max: 4096 };
-/// Greetings without a MAC are refused, or not yet.
+pub(super) const FILE: AtomicFile = AtomicFile {
+    name: "SECRET",
+    temporary: "SECRET.new",
+    header: "credenza secret 1",
+    bytes_max: 4096,
+};
+/// Mode in which greetings without a MAC are refused.
 const REQUIRED: &str = "required";
+/// Mode in which they are still accepted.
 const OFFERED: &str = "offered";
 
 impl DataDir {
-    /// The cluster's secret, and whether greetings must be signed with it; none: the cluster has
-    /// none, or this node never learnt it. `Corrupt` if the file is damaged.
+    /// Reads the cluster's secret, and true if greetings must be signed with it. `None`: the
+    /// cluster has none, or this node never received it. `Corrupt` if the file is damaged.
     pub fn secret(&self) -> Result<Option<(ClusterSecret, bool)>, StoreError> {
         let Some(lines) = FILE.read(&self.disk()?, &self.path)? else { return Ok(None) };
         let read = match &lines[..] {
@@ -26,13 +31,13 @@ impl DataDir {
             _ => None,
         };
         read.map(Some).ok_or_else(|| {
-            let what = "its line can't be read, and nothing else here tells the secret: replace \
-                        the node";
-            FILE.damaged(&self.path, what)
+            let description = "its line can't be read, and the secret is stored nowhere else here: \
+                        replace the node";
+            FILE.damaged(&self.path, description)
         })
     }
 
-    /// Writes the cluster's secret down, durably, and whether greetings must be signed with it.
+    /// Stores the cluster's secret, durably. `is_required`: greetings must be signed with it.
     pub fn write_secret(
         &self,
         secret: &ClusterSecret,
@@ -53,8 +58,8 @@ pub(super) fn write(
 }
 
 fn parse(line: &str) -> Option<(ClusterSecret, bool)> {
-    let (digits, word) = line.strip_prefix("secret ")?.split_once(' ')?;
-    let is_required = match word {
+    let (digits, mode) = line.strip_prefix("secret ")?.split_once(' ')?;
+    let is_required = match mode {
         REQUIRED => true,
         OFFERED => false,
         _ => return None,

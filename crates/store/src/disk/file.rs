@@ -17,7 +17,7 @@ pub struct FileDisk {
 }
 
 impl FileDisk {
-    /// Opens a directory that is there. The last part of `path` must not be a link.
+    /// Opens an existing directory. The last part of `path` must not be a link.
     pub fn open(path: &Path) -> Result<FileDisk, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory =
@@ -27,8 +27,8 @@ impl FileDisk {
         Ok(FileDisk { directory })
     }
 
-    /// A directory that is open already.
-    pub(crate) fn of(directory: OwnedFd) -> FileDisk {
+    /// Uses a directory that is already open.
+    pub(crate) fn from_descriptor(directory: OwnedFd) -> FileDisk {
         FileDisk { directory }
     }
 }
@@ -38,15 +38,15 @@ impl Disk for FileDisk {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        let descriptor = retry_on_intr(|| fs::openat(&self.directory, plain(name), flags, mode))?;
+        let descriptor =
+            retry_on_intr(|| fs::openat(&self.directory, check_name(name), flags, mode))?;
         let reserve = || fs::fallocate(&descriptor, FallocateFlags::empty(), 0, length);
         let reserved = match retry_on_intr(reserve) {
             Err(Errno::OPNOTSUPP) => retry_on_intr(|| fs::ftruncate(&descriptor, length)),
             other => other,
         };
         if let Err(error) = reserved {
-            // What was reserved goes back to whoever filled the disk; the first error is the one
-            // that counts.
+            // Frees the reserved space; the first error is the one that is returned.
             let _ = fs::unlinkat(&self.directory, name, AtFlags::empty());
             return Err(error.into());
         }
@@ -58,10 +58,10 @@ impl Disk for FileDisk {
             Access::Read => OFlags::RDONLY,
             Access::Write => OFlags::RDWR,
         };
-        // Without NONBLOCK a planted pipe would hold the start for ever.
+        // Without NONBLOCK a pipe with this name would block the start for ever.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let open = || fs::openat(&self.directory, plain(name), flags, Mode::empty());
-        let descriptor = retry_on_intr(open).map_err(refused)?;
+        let open = || fs::openat(&self.directory, check_name(name), flags, Mode::empty());
+        let descriptor = retry_on_intr(open).map_err(open_error)?;
         if FileType::from_raw_mode(fs::fstat(&descriptor)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -69,15 +69,15 @@ impl Disk for FileDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(fs::renameat(&self.directory, plain(from), &self.directory, plain(to))?)
+        Ok(fs::renameat(&self.directory, check_name(from), &self.directory, check_name(to))?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        Ok(fs::unlinkat(&self.directory, plain(name), AtFlags::empty())?)
+        Ok(fs::unlinkat(&self.directory, check_name(name), AtFlags::empty())?)
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        Ok(sync_through(|| fs::fsync(&self.directory))?)
+        Ok(sync_uninterrupted(|| fs::fsync(&self.directory))?)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -85,7 +85,7 @@ impl Disk for FileDisk {
         for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            // A name that is no text is none of ours.
+            // A name that is not UTF-8 is not a file of the log.
             if let Some(name) = name.to_str().filter(|name| *name != "." && *name != "..") {
                 names.push(name.to_owned());
             }
@@ -100,36 +100,37 @@ impl Disk for FileDisk {
     }
 }
 
-/// Converts the reason for which a file can't be opened. A lack of descriptors, which passes by
-/// itself, becomes `WouldBlock`.
-pub(super) fn refused(error: Errno) -> io::Error {
+/// Converts the reason for which a file can't be opened. A lack of descriptors, which is temporary,
+/// becomes `WouldBlock`.
+pub(super) fn open_error(error: Errno) -> io::Error {
     match error {
         Errno::MFILE | Errno::NFILE => io::Error::new(io::ErrorKind::WouldBlock, error),
         other => other.into(),
     }
 }
 
-/// Checks that a name is a plain word, as the log's files have.
-fn plain(name: &str) -> &str {
+/// Checks that a name has no separators.
+fn check_name(name: &str) -> &str {
     assert!(!name.is_empty() && !name.contains('/'), "files of a disk have plain names");
     name
 }
 
+/// A file, open for as long as a handle exists.
 struct OpenFile {
     descriptor: OwnedFd,
 }
 
 impl DiskFile for OpenFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        write_whole(bytes, offset, |rest, at| rustix::io::pwrite(&self.descriptor, rest, at))
+        write_full(bytes, offset, |rest, at| rustix::io::pwrite(&self.descriptor, rest, at))
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        read_whole(buffer, offset, |rest, at| rustix::io::pread(&self.descriptor, rest, at))
+        read_full(buffer, offset, |rest, at| rustix::io::pread(&self.descriptor, rest, at))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        Ok(sync_through(|| fs::fdatasync(&self.descriptor))?)
+        Ok(sync_uninterrupted(|| fs::fdatasync(&self.descriptor))?)
     }
 
     fn size(&self) -> io::Result<u64> {
@@ -139,18 +140,18 @@ impl DiskFile for OpenFile {
 
 /// Calls `sync` until it is not interrupted.
 ///
-/// A failed sync is never tried again, for it has used up the error that a second one would have to
-/// report. An interrupted one is none: no local file system of Linux lets a signal end the wait for
-/// its pages short of killing the process, and where one can be interrupted (FUSE, while its server
-/// syncs), the pages' errors were looked at, and reported, before that. The standard library's
-/// `File::sync_data` goes on likewise, so the trees behind the log do too.
-pub(super) fn sync_through(sync: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+/// A failed sync is never repeated: the kernel reports a write-back error only once, so a second
+/// sync would succeed. An interrupted sync has not failed: no local file system of Linux lets a
+/// signal end the wait for the pages short of killing the process, and where a sync can be
+/// interrupted (FUSE, while its server syncs), the pages' errors were checked and reported before
+/// that. The standard library's `File::sync_data` repeats an interrupted sync too, and so do the
+/// trees behind the log.
+pub(super) fn sync_uninterrupted(sync: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     retry_on_intr(sync)
 }
 
-/// Calls `write` until all bytes are written: the system may take fewer than it is given, or be
-/// interrupted.
-pub(super) fn write_whole(
+/// Calls `write` until all bytes are written: the system may write fewer bytes, or be interrupted.
+pub(super) fn write_full(
     mut bytes: &[u8],
     mut offset: u64,
     mut write: impl FnMut(&[u8], u64) -> Result<usize, Errno>,
@@ -158,9 +159,9 @@ pub(super) fn write_whole(
     while !bytes.is_empty() {
         match write(bytes, offset) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(taken) => {
-                bytes = &bytes[taken..];
-                offset += taken as u64;
+            Ok(count) => {
+                bytes = &bytes[count..];
+                offset += count as u64;
             }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -170,7 +171,7 @@ pub(super) fn write_whole(
 }
 
 /// Calls `read` until the buffer is full or the file ends.
-pub(super) fn read_whole(
+pub(super) fn read_full(
     buffer: &mut [u8],
     offset: u64,
     mut read: impl FnMut(&mut [u8], u64) -> Result<usize, Errno>,
@@ -179,7 +180,7 @@ pub(super) fn read_whole(
     while filled < buffer.len() {
         match read(&mut buffer[filled..], offset + filled as u64) {
             Ok(0) => break,
-            Ok(given) => filled += given,
+            Ok(count) => filled += count,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,5 +1,4 @@
-//! Time that this disk takes to make a small write durable: the figure that bounds every synced
-//! write.
+//! Time that this disk takes to make a small write durable, which bounds every synced write.
 
 use super::{Disk, FileDisk};
 use crate::StoreError;
@@ -31,14 +30,14 @@ pub fn measure_sync(directory: &Path, count: usize) -> Result<SyncFigures, Store
         let mut times_us = Vec::with_capacity(count.max(1));
         for turn in 0..count.max(1) as u64 {
             let bytes = [turn as u8; WRITE_BYTES as usize];
-            let begun = Instant::now();
+            let started = Instant::now();
             file.write_at(&bytes, turn * WRITE_BYTES % FILE_BYTES)?;
             file.sync_data()?;
-            times_us.push(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+            times_us.push(u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX));
         }
         times_us.sort_unstable();
-        let at = |hundredths: usize| times_us[(times_us.len() - 1) * hundredths / 100];
-        Ok(SyncFigures { p50_us: at(50), p99_us: at(99) })
+        let percentile = |hundredths: usize| times_us[(times_us.len() - 1) * hundredths / 100];
+        Ok(SyncFigures { p50_us: percentile(50), p99_us: percentile(99) })
     })();
     let removed = disk.remove(&name);
     measured.and_then(|figures| removed.map(|()| figures)).map_err(failed)

@@ -1,9 +1,9 @@
-//! A disk in memory that remembers what a power cut may take, and can be told to fail.
+//! A disk in memory that records what a power cut may lose, and can be made to fail.
 //!
 //! Per sector of 512 bytes it keeps every content since the last sync: the power cut may leave any
 //! of them. Names are as durable as the last `sync_directory`. A sync that fails leaves its sectors
-//! readable but not durable, and later syncs do not cover them unless they are written again: as
-//! Linux does.
+//! readable but not durable, and later syncs do not cover them unless they are written again: as on
+//! Linux.
 
 use super::{Access, Disk, DiskFile};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Bytes that a device writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// The calls of a disk, for faults.
+/// Kind of call that a fault may hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskCall {
     /// `create`.
@@ -59,8 +59,8 @@ pub(super) struct State {
     pub changes: Vec<NameChange>,
     calls: u64,
     faults: Vec<DiskFault>,
-    /// Faults that happened since `take_failures` was last called.
-    happened: Vec<(DiskCall, io::ErrorKind)>,
+    /// Failed calls since `take_failures` was last called.
+    failures: Vec<(DiskCall, io::ErrorKind)>,
     power_off_after: Option<u64>,
 }
 
@@ -72,12 +72,13 @@ pub(super) enum NameChange {
     Remove { name: String, file: u64 },
 }
 
-/// A file's bytes as a reader sees them, and what its sectors held since they were last durable.
+/// A file's bytes as a reader sees them, and the older contents of its sectors since they were last
+/// durable.
 #[derive(Clone, Default)]
 pub(super) struct FileContent {
     pub bytes: Vec<u8>,
     pub length_durable: bool,
-    pub older: BTreeMap<usize, Vec<Vec<u8>>>,
+    pub older_contents: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Sectors whose sync failed. Later syncs skip them.
     pub abandoned: BTreeMap<usize, Vec<Vec<u8>>>,
 }
@@ -90,12 +91,12 @@ struct DiskFault {
 }
 
 impl MemoryDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new(honesty: Honesty) -> MemoryDisk {
-        MemoryDisk::of(BTreeMap::new(), BTreeMap::new(), honesty)
+        MemoryDisk::from_parts(BTreeMap::new(), BTreeMap::new(), honesty)
     }
 
-    pub(super) fn of(
+    pub(super) fn from_parts(
         files: BTreeMap<u64, FileContent>,
         names: BTreeMap<String, u64>,
         honesty: Honesty,
@@ -108,14 +109,14 @@ impl MemoryDisk {
             changes: Vec::new(),
             calls: 0,
             faults: Vec::new(),
-            happened: Vec::new(),
+            failures: Vec::new(),
             power_off_after: None,
         };
         MemoryDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The `nth` (from 1) such call from now on fails once with this error; of a write the first
-    /// half of its sectors is there then.
+    /// Makes the `nth` (from 1) such call from now on fail once with this error. A failed write
+    /// leaves the first half of its sectors.
     pub fn fail_nth(&self, operation: DiskCall, nth: u64, error: io::ErrorKind) {
         self.lock().faults.push(DiskFault { operation, countdown: nth, error: Some(error) });
     }
@@ -135,11 +136,11 @@ impl MemoryDisk {
     /// Takes the calls that failed since the last call of this function, with the kinds of their
     /// errors.
     pub fn take_failures(&self) -> Vec<(DiskCall, io::ErrorKind)> {
-        std::mem::take(&mut self.lock().happened)
+        std::mem::take(&mut self.lock().failures)
     }
 
     /// Cancels the requested faults that have not happened yet.
-    pub fn fail_no_more(&self) {
+    pub fn clear_faults(&self) {
         self.lock().faults.clear();
     }
 
@@ -172,17 +173,17 @@ impl MemoryDisk {
     /// A disk with the same content, all of it durable.
     pub fn copy(&self, honesty: Honesty) -> MemoryDisk {
         let state = self.lock();
-        let whole = |content: &FileContent| FileContent {
+        let durable_copy = |content: &FileContent| FileContent {
             bytes: content.bytes.clone(),
             length_durable: true,
             ..FileContent::default()
         };
-        let files = state.files.iter().map(|(id, content)| (*id, whole(content))).collect();
-        MemoryDisk::of(files, state.names.clone(), honesty)
+        let files = state.files.iter().map(|(id, content)| (*id, durable_copy(content))).collect();
+        MemoryDisk::from_parts(files, state.names.clone(), honesty)
     }
 
-    /// Puts a file of these bytes there, durably, as a test's beginning.
-    pub fn plant(&self, name: &str, bytes: Vec<u8>) {
+    /// Creates a durable file with these bytes, as the initial state of a test.
+    pub fn create_durable(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.lock();
         let file = state.next_file();
         state
@@ -198,8 +199,9 @@ impl MemoryDisk {
 }
 
 impl State {
-    /// Counts the call and decides whether it fails, and if not, how honest it is.
-    fn call(&mut self, operation: DiskCall) -> io::Result<Honesty> {
+    /// Counts the call and applies a fault. An error: the call fails. Otherwise: whether a sync of
+    /// it is real.
+    fn begin_call(&mut self, operation: DiskCall) -> io::Result<Honesty> {
         self.calls += 1;
         if self.power_off_after.is_some_and(|last| self.calls > last) {
             return Err(io::Error::other("no power"));
@@ -219,13 +221,13 @@ impl State {
             None => Ok(self.honesty),
             Some(None) => Ok(Honesty::Lying),
             Some(Some(kind)) => {
-                self.happened.push((operation, kind));
+                self.failures.push((operation, kind));
                 Err(kind.into())
             }
         }
     }
 
-    fn named(&self, name: &str) -> io::Result<u64> {
+    fn file_named(&self, name: &str) -> io::Result<u64> {
         self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -237,7 +239,7 @@ impl State {
 impl Disk for MemoryDisk {
     fn create(&self, name: &str, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.lock();
-        state.call(DiskCall::Create)?;
+        state.begin_call(DiskCall::Create)?;
         if state.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -251,15 +253,15 @@ impl Disk for MemoryDisk {
 
     fn open(&self, name: &str, _access: Access) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.lock();
-        state.call(DiskCall::Open)?;
-        let file = state.named(name)?;
+        state.begin_call(DiskCall::Open)?;
+        let file = state.file_named(name)?;
         Ok(Arc::new(MemoryFile { disk: self.clone(), file }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.lock();
-        state.call(DiskCall::Rename)?;
-        let file = state.named(from)?;
+        state.begin_call(DiskCall::Rename)?;
+        let file = state.file_named(from)?;
         state.names.remove(from);
         state.names.insert(to.into(), file);
         state.changes.push(NameChange::Rename { from: from.into(), to: to.into(), file });
@@ -268,8 +270,8 @@ impl Disk for MemoryDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.lock();
-        state.call(DiskCall::Remove)?;
-        let file = state.named(name)?;
+        state.begin_call(DiskCall::Remove)?;
+        let file = state.file_named(name)?;
         state.names.remove(name);
         state.changes.push(NameChange::Remove { name: name.into(), file });
         Ok(())
@@ -277,7 +279,7 @@ impl Disk for MemoryDisk {
 
     fn sync_directory(&self) -> io::Result<()> {
         let mut state = self.lock();
-        if state.call(DiskCall::SyncDirectory)? == Honesty::Honest {
+        if state.begin_call(DiskCall::SyncDirectory)? == Honesty::Honest {
             state.durable_names = state.names.clone();
             state.changes.clear();
         }
@@ -286,7 +288,7 @@ impl Disk for MemoryDisk {
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut state = self.lock();
-        state.call(DiskCall::List)?;
+        state.begin_call(DiskCall::List)?;
         Ok(state.names.keys().cloned().collect())
     }
 
@@ -304,78 +306,78 @@ impl MemoryFile {
     fn with<T>(
         &self,
         operation: DiskCall,
-        act: impl FnOnce(&mut FileContent, Honesty, io::Result<()>) -> io::Result<T>,
+        action: impl FnOnce(&mut FileContent, Honesty, io::Result<()>) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.disk.lock();
-        let power = state.power_off_after.is_none_or(|last| state.calls < last);
-        let allowed = state.call(operation);
-        if !power {
-            return Err(allowed.expect_err("without power every call fails"));
+        let has_power = state.power_off_after.is_none_or(|last| state.calls < last);
+        let outcome = state.begin_call(operation);
+        if !has_power {
+            return Err(outcome.expect_err("without power every call fails"));
         }
-        let honesty = *allowed.as_ref().unwrap_or(&state.honesty);
+        let honesty = *outcome.as_ref().unwrap_or(&state.honesty);
         let content = state.files.get_mut(&self.file).expect("open files are kept");
-        act(content, honesty, allowed.map(drop))
+        action(content, honesty, outcome.map(drop))
     }
 }
 
 impl DiskFile for MemoryFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.with(DiskCall::Write, |content, _, allowed| {
+        self.with(DiskCall::Write, |content, _, outcome| {
             let begin = usize::try_from(offset).expect("files in memory are small");
             let mut end = begin + bytes.len();
             assert!(end <= content.bytes.len(), "the log writes within its files");
-            if allowed.is_err() {
+            if outcome.is_err() {
                 end = begin.max((begin + bytes.len() / 2) / SECTOR_BYTES * SECTOR_BYTES);
             }
             for sector in begin / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
-                content.remember(sector);
+                content.save_sector(sector);
             }
             content.bytes[begin..end].copy_from_slice(&bytes[..end - begin]);
-            allowed
+            outcome
         })
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.with(DiskCall::Read, |content, _, allowed| {
-            allowed?;
+        self.with(DiskCall::Read, |content, _, outcome| {
+            outcome?;
             let begin =
                 usize::try_from(offset).map_or(usize::MAX, |at| at.min(content.bytes.len()));
-            let there = &content.bytes[begin..];
-            let given = there.len().min(buffer.len());
-            buffer[..given].copy_from_slice(&there[..given]);
-            Ok(given)
+            let available = &content.bytes[begin..];
+            let count = available.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&available[..count]);
+            Ok(count)
         })
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.with(DiskCall::Sync, |content, honesty, allowed| {
+        self.with(DiskCall::Sync, |content, honesty, outcome| {
             if honesty == Honesty::Honest {
-                let dirty = std::mem::take(&mut content.older);
-                match &allowed {
+                let dirty = std::mem::take(&mut content.older_contents);
+                match &outcome {
                     Ok(()) => content.length_durable = true,
                     Err(_) => content.abandoned.extend(dirty),
                 }
             }
-            allowed
+            outcome
         })
     }
 
     fn size(&self) -> io::Result<u64> {
-        self.with(DiskCall::Read, |content, _, allowed| {
-            allowed.map(|()| content.bytes.len() as u64)
+        self.with(DiskCall::Read, |content, _, outcome| {
+            outcome.map(|()| content.bytes.len() as u64)
         })
     }
 }
 
 impl FileContent {
-    /// Keeps what a sector holds before it is overwritten.
-    fn remember(&mut self, sector: usize) {
+    /// Saves the content of a sector before it is overwritten.
+    fn save_sector(&mut self, sector: usize) {
         let begin = sector * SECTOR_BYTES;
         let end = (begin + SECTOR_BYTES).min(self.bytes.len());
-        let older = self.older.entry(sector).or_default();
+        let older_contents = self.older_contents.entry(sector).or_default();
         if let Some(abandoned) = self.abandoned.remove(&sector) {
-            older.extend(abandoned);
+            older_contents.extend(abandoned);
         }
-        older.push(self.bytes[begin..end].to_vec());
+        older_contents.push(self.bytes[begin..end].to_vec());
     }
 }

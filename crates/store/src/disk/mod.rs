@@ -3,9 +3,10 @@
 //! A [`Disk`] is one flat directory; a [`DiskFile`] is an open file in it and stays open as long as
 //! it is held, so a process that has run out of descriptors can still append, sync and roll.
 //!
-//! Promises: a write or read is whole or an error; a failed call says so, never less.
+//! Promises: a write or read is complete or an error; a failed call always returns an error.
 //! Never: tries a sync again; follows a symbolic link.
-//! Read next: `file.rs` (the real one), `memory.rs` (one that remembers what a power cut may take).
+//! Read next: `file.rs` (the real one), `memory.rs` (a simulated one, which records what a power
+//! cut may lose).
 
 mod crash;
 mod file;
@@ -33,21 +34,21 @@ pub enum Access {
 
 /// A flat directory of files. Names are plain: no separators, no links.
 pub trait Disk: Send + Sync {
-    /// Makes a file of `length` zero bytes with its space reserved; an error if the name is taken.
+    /// Creates a file of `length` zero bytes with its space reserved; an error if the name exists.
     /// Neither its name nor its content is durable before the syncs.
     fn create(&self, name: &str, length: u64) -> io::Result<Arc<dyn DiskFile>>;
-    /// Opens a file that is there. An error of the kind `WouldBlock`: no descriptor is left now,
-    /// and later one may be.
+    /// Opens an existing file. An error of the kind `WouldBlock`: no descriptor is left at the
+    /// moment.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn DiskFile>>;
-    /// Gives a file another name. Durable after `sync_directory`.
+    /// Renames a file. Durable after `sync_directory`.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Takes a file's name away. Durable after `sync_directory`.
+    /// Removes a file. Durable after `sync_directory`.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Makes all names as they are now durable.
+    /// Makes all current names durable.
     fn sync_directory(&self) -> io::Result<()>;
-    /// All names, sorted.
+    /// Returns all names, sorted.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Bytes that can still be written.
+    /// Returns the free space in bytes.
     fn free_space(&self) -> io::Result<u64>;
 }
 
@@ -55,11 +56,12 @@ pub trait Disk: Send + Sync {
 pub trait DiskFile: Send + Sync {
     /// Writes all of `bytes` at `offset`, within the file's size.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Fills `buffer` from `offset` on; gives how many bytes there were before the end of the file.
+    /// Fills `buffer` from `offset` on. Returns the number of bytes read, which is less only at the
+    /// end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Makes everything written so far durable. After an error the state is unknown, and the call
     /// must not be repeated.
     fn sync_data(&self) -> io::Result<()>;
-    /// The file's size in bytes.
+    /// Returns the file's size in bytes.
     fn size(&self) -> io::Result<u64>;
 }

@@ -1,7 +1,7 @@
-//! The disk's own promises: whole writes, no links, and a memory disk that loses what was not
+//! The disk's own promises: complete writes, no links, and a memory disk that loses what was not
 //! synced.
 
-use super::file::{read_whole, refused, sync_through, write_whole};
+use super::file::{open_error, read_full, sync_uninterrupted, write_full};
 use super::*;
 use rustix::io::Errno;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,64 +9,64 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 #[test]
 fn short_and_interrupted_writes_and_reads_are_completed() {
     let mut written = vec![0_u8; 10];
-    let mut turn = 0;
-    write_whole(b"0123456789", 0, |rest, at| {
-        turn += 1;
-        if turn % 2 == 0 {
+    let mut calls = 0;
+    write_full(b"0123456789", 0, |rest, at| {
+        calls += 1;
+        if calls % 2 == 0 {
             return Err(Errno::INTR);
         }
-        let taken = rest.len().min(3);
-        written[at as usize..at as usize + taken].copy_from_slice(&rest[..taken]);
-        Ok(taken)
+        let count = rest.len().min(3);
+        written[at as usize..at as usize + count].copy_from_slice(&rest[..count]);
+        Ok(count)
     })
     .expect("completes");
-    assert_eq!((written.as_slice(), turn), (&b"0123456789"[..], 7));
+    assert_eq!((written.as_slice(), calls), (&b"0123456789"[..], 7));
 
     let mut read = [0; 20];
-    let mut turn = 0;
-    let given = read_whole(&mut read, 0, |rest, at| {
-        turn += 1;
-        if turn % 2 == 0 {
+    let mut calls = 0;
+    let count = read_full(&mut read, 0, |rest, at| {
+        calls += 1;
+        if calls % 2 == 0 {
             return Err(Errno::INTR);
         }
-        let there = &written[at as usize..];
-        let given = there.len().min(rest.len()).min(4);
-        rest[..given].copy_from_slice(&there[..given]);
-        Ok(given)
+        let available = &written[at as usize..];
+        let count = available.len().min(rest.len()).min(4);
+        rest[..count].copy_from_slice(&available[..count]);
+        Ok(count)
     })
     .expect("completes");
-    assert_eq!(&read[..given], b"0123456789");
+    assert_eq!(&read[..count], b"0123456789");
 
-    let stuck = write_whole(b"x", 0, |_, _| Ok(0)).expect_err("no progress is an error");
+    let stuck = write_full(b"x", 0, |_, _| Ok(0)).expect_err("no progress is an error");
     assert_eq!(stuck.kind(), io::ErrorKind::WriteZero);
-    let broken = write_whole(b"x", 0, |_, _| Err(Errno::IO)).expect_err("an error is an error");
+    let broken = write_full(b"x", 0, |_, _| Err(Errno::IO)).expect_err("an error is an error");
     assert_eq!(broken.raw_os_error(), Some(Errno::IO.raw_os_error()));
 }
 
 #[test]
-fn an_interrupted_sync_goes_on_and_a_failed_one_is_never_tried_again() {
+fn interrupted_sync_is_retried_and_failed_sync_never_is() {
     let mut answers = vec![Ok(()), Err(Errno::INTR), Err(Errno::INTR)];
-    sync_through(|| answers.pop().expect("asked three times")).expect("completes");
+    sync_uninterrupted(|| answers.pop().expect("asked three times")).expect("completes");
     assert!(answers.is_empty());
     let mut answers = vec![Ok(()), Err(Errno::IO), Err(Errno::INTR)];
-    let failed = sync_through(|| answers.pop().expect("asked twice"));
+    let failed = sync_uninterrupted(|| answers.pop().expect("asked twice"));
     assert_eq!(failed, Err(Errno::IO));
     assert_eq!(answers, [Ok(())], "a failed sync was tried again");
 }
 
 #[test]
-fn a_process_without_descriptors_is_told_so_and_everything_else_is_as_it_was() {
+fn descriptor_exhaustion_maps_to_would_block_and_other_errors_stay() {
     for error in [Errno::MFILE, Errno::NFILE] {
-        let told = refused(error);
+        let told = open_error(error);
         assert_eq!(told.kind(), io::ErrorKind::WouldBlock);
         assert!(told.to_string().contains("files"), "and in words: {told}");
     }
-    assert_eq!(refused(Errno::NOENT).kind(), io::ErrorKind::NotFound);
-    assert_eq!(refused(Errno::IO).raw_os_error(), Some(Errno::IO.raw_os_error()));
+    assert_eq!(open_error(Errno::NOENT).kind(), io::ErrorKind::NotFound);
+    assert_eq!(open_error(Errno::IO).raw_os_error(), Some(Errno::IO.raw_os_error()));
 }
 
 #[test]
-fn files_are_private_whole_and_never_reached_through_a_link() {
+fn disk_files_are_private_and_never_opened_through_symlinks() {
     let directory = tempfile::tempdir().expect("a directory");
     let disk = FileDisk::open(directory.path()).expect("opens");
     let file = disk.create("a", 8192).expect("creates");
@@ -96,14 +96,14 @@ fn files_are_private_whole_and_never_reached_through_a_link() {
 }
 
 #[test]
-fn syncs_are_measured_and_the_file_is_gone_afterwards() {
+fn sync_measurement_yields_percentiles_and_leaves_no_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let figures = measure_sync(directory.path(), 5).expect("measures");
     assert!(figures.p50_us <= figures.p99_us);
     assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 0);
 }
 
-/// All contents of a file over all crash states; `None`: the file is gone.
+/// Returns all contents of a file over all crash states. `None`: the file is absent.
 fn outcomes(disk: &MemoryDisk, name: &str) -> Vec<Option<Vec<u8>>> {
     let states = crash_states(disk, 1000, &mut |_| unreachable!("few enough to try all"));
     let mut all: Vec<_> = states.iter().map(|state| state.bytes(name)).collect();
@@ -113,7 +113,7 @@ fn outcomes(disk: &MemoryDisk, name: &str) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn a_power_cut_takes_only_what_was_not_synced_sector_by_sector() {
+fn power_cut_loses_only_unsynced_sectors_and_names() {
     let disk = MemoryDisk::new(Honesty::Honest);
     let file = disk.create("a", 1024).expect("creates");
     assert_eq!(outcomes(&disk, "a").len(), 3, "gone, empty, or whole");
@@ -137,9 +137,9 @@ fn a_power_cut_takes_only_what_was_not_synced_sector_by_sector() {
 }
 
 #[test]
-fn a_failed_sync_is_not_made_good_by_the_next_one_unless_the_bytes_are_written_again() {
+fn bytes_of_a_failed_sync_stay_volatile_until_rewritten_and_synced() {
     let disk = MemoryDisk::new(Honesty::Honest);
-    disk.plant("a", vec![0; 512]);
+    disk.create_durable("a", vec![0; 512]);
     let file = disk.open("a", Access::Write).expect("opens");
     file.write_at(&[1; 512], 0).expect("writes");
     disk.fail_nth(DiskCall::Sync, 1, io::ErrorKind::Other);
@@ -152,9 +152,9 @@ fn a_failed_sync_is_not_made_good_by_the_next_one_unless_the_bytes_are_written_a
 }
 
 #[test]
-fn what_a_failed_sync_left_is_read_until_the_system_lets_go_of_it() {
+fn bytes_of_a_failed_sync_are_readable_until_evicted() {
     let disk = MemoryDisk::new(Honesty::Honest);
-    disk.plant("a", vec![0; 1024]);
+    disk.create_durable("a", vec![0; 1024]);
     let file = disk.open("a", Access::Write).expect("opens");
     file.write_at(&[1; 512], 0).expect("writes");
     disk.fail_nth(DiskCall::Sync, 1, io::ErrorKind::Other);
@@ -169,22 +169,22 @@ fn what_a_failed_sync_left_is_read_until_the_system_lets_go_of_it() {
 }
 
 #[test]
-fn a_write_that_fails_is_there_in_part() {
+fn failed_write_leaves_part_of_its_bytes() {
     let disk = MemoryDisk::new(Honesty::Honest);
-    disk.plant("a", vec![0; 2048]);
+    disk.create_durable("a", vec![0; 2048]);
     let file = disk.open("a", Access::Write).expect("opens");
     disk.fail_nth(DiskCall::Write, 1, io::ErrorKind::StorageFull);
     disk.fail_nth(DiskCall::Write, 2, io::ErrorKind::Other);
     assert!(file.write_at(&[1; 1024], 0).is_err());
     assert_eq!(disk.bytes("a"), Some([vec![1; 512], vec![0; 1536]].concat()));
-    disk.fail_no_more();
+    disk.clear_faults();
     file.write_at(&[1; 1024], 0).expect("writes");
 }
 
 #[test]
-fn a_lying_disk_loses_what_it_said_was_synced() {
+fn lying_disk_can_lose_bytes_it_reported_as_synced() {
     let disk = MemoryDisk::new(Honesty::Lying);
-    disk.plant("a", vec![0; 512]);
+    disk.create_durable("a", vec![0; 512]);
     let file = disk.open("a", Access::Write).expect("opens");
     file.write_at(&[1; 512], 0).expect("writes");
     file.sync_data().expect("lies");

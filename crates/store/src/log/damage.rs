@@ -1,9 +1,10 @@
-//! Survey of a damaged segment: reads past the damage, to report the content and the owners hit.
+//! Survey of a damaged segment: reads past the damage, to report the content and the affected
+//! owners.
 
 use super::frame::{FOOTER, OPENING};
 use super::record::{Owner, Owners};
 use super::segment::Segment;
-use super::walk::{Bad, FrameWalk, Unit, WalkStep};
+use super::walk::{BadUnit, FrameWalk, Unit, WalkStep};
 use crate::StoreError;
 
 /// Content of a segment.
@@ -11,7 +12,7 @@ pub(super) struct Survey {
     pub records: u64,
     pub good: Owners,
     pub footer: Option<Owners>,
-    pub first_bad: Option<Bad>,
+    pub first_bad: Option<BadUnit>,
     /// Offset at which the last good unit ends, in bytes.
     pub end: u64,
     pub generation: u32,
@@ -61,33 +62,37 @@ pub(super) fn survey(
 }
 
 /// Continues at the next unit behind a bad one. Returns false if there is none.
-pub(super) fn resume(walk: &mut FrameWalk, bad: Bad) -> Result<bool, StoreError> {
+pub(super) fn resume(walk: &mut FrameWalk, bad: BadUnit) -> Result<bool, StoreError> {
     let mut from = bad.start + 1;
-    while let Some(seen) = walk.find(from)? {
-        if seen.shape.begins() {
-            walk.offset = seen.offset;
-            // An opening is read in the generation it raises; a footer may be, but need not.
-            let raised = seen.kind == OPENING || (seen.kind == FOOTER && seen.offset > bad.start);
-            let before = if raised { seen.generation - 1 } else { seen.generation };
+    while let Some(frame) = walk.find_frame(from)? {
+        if frame.shape.begins() {
+            walk.offset = frame.offset;
+            // An opening is read in the generation before its own; a footer may be.
+            let raised =
+                frame.kind == OPENING || (frame.kind == FOOTER && frame.offset > bad.start);
+            let before = if raised { frame.generation - 1 } else { frame.generation };
             walk.generation = before.max(walk.generation);
             return Ok(true);
         }
-        from = seen.end;
+        from = frame.end;
     }
     Ok(false)
 }
 
-/// The error for damage in a segment, with the owners it hit where its footer knows them.
-pub(super) fn corrupt(segment: &Segment, bad: Bad) -> StoreError {
+/// Returns the error for damage in a segment. It names the affected owners if the footer is
+/// readable.
+pub(super) fn corrupt(segment: &Segment, bad: BadUnit) -> StoreError {
     let hit = match survey(segment, &mut |_| {}) {
         Ok(Survey { good, footer: Some(footer), .. }) => describe(&missing(&good, &footer)),
-        Ok(_) => "its footer can't be read, so whose records it hit is not known".to_owned(),
-        Err(error) => format!("whose records it hit can't be found out: {error}"),
+        Ok(_) => {
+            "its footer can't be read, so the owners of the damaged records are unknown".to_owned()
+        }
+        Err(error) => format!("the owners of the damaged records can't be determined: {error}"),
     };
     StoreError::Corrupt {
         file: segment.header.name(),
         offset: bad.offset,
-        what: format!("{}; {hit}", bad.why),
+        description: format!("{}; {hit}", bad.reason),
     }
 }
 
@@ -103,12 +108,12 @@ pub(super) fn missing(good: &Owners, footer: &Owners) -> Vec<(Owner, u64, u64, u
     missing
 }
 
-/// At most this many owners are named in one error.
+/// Maximum number of owners that one error names.
 const OWNERS_NAMED_MAX: usize = 8;
 
 fn describe(missing: &[(Owner, u64, u64, u64)]) -> String {
     if missing.is_empty() {
-        return "no record was hit".into();
+        return "no record is damaged".into();
     }
     let mut names: Vec<String> = missing
         .iter()

@@ -1,12 +1,12 @@
 //! Log reader: reads committed records back while the log is written and collapsed.
 //!
 //! A reader opens files of its own and shares only a short list with the writer: the segments, and
-//! the committed position. A segment leaves that list before its file may be used again, so what
-//! was read while it was listed is what was written. A reader checks the list after every read,
+//! the committed position. A segment leaves that list before its file may be recycled, so bytes
+//! read while it was listed are the bytes written. A reader checks the list after every read,
 //! before it trusts a byte.
 //!
 //! Promises: the records as they were appended, each once, in order; damage is named with file and
-//! offset; a collapse is reported as such, and never read as garbage.
+//! offset; a collapse is reported as such, and never as damage.
 //! Never: holds the list's lock while it reads; holds more than one record and one chunk.
 
 use super::damage::corrupt;
@@ -20,11 +20,11 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// Reasons for which a reader can't go on.
+/// Reasons for which a reader can't continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The log was collapsed past the reader's position. The records can be had from a snapshot
-    /// only.
+    /// The log was collapsed past the reader's position. The records are available only through a
+    /// snapshot.
     #[error("the log begins at {} now: what was before is collapsed", start.0)]
     Collapsed {
         /// Position at which the log begins now.
@@ -40,38 +40,39 @@ pub enum ReadError {
 }
 
 /// State of an open log, shared with its readers.
-pub(super) struct KnownLog {
+pub(super) struct SharedLog {
     state: Mutex<State>,
 }
 
 struct State {
-    segments: VecDeque<KnownSegment>,
+    segments: VecDeque<SegmentEntry>,
+    /// Stream position below which all bytes are in the files.
     committed: u64,
 }
 
-struct KnownSegment {
+struct SegmentEntry {
     header: Header,
-    /// End of its footer, if this process sealed it; no frame follows. `None`: the segment is open,
-    /// or was sealed before.
+    /// Stream position of the footer's end, if this process sealed the segment. `None`: the segment
+    /// is open, or was sealed before.
     sealed: Option<u64>,
 }
 
-impl KnownLog {
-    pub fn new(headers: impl Iterator<Item = Header>, committed: u64) -> KnownLog {
-        let segments = headers.map(|header| KnownSegment { header, sealed: None }).collect();
-        KnownLog { state: Mutex::new(State { segments, committed }) }
+impl SharedLog {
+    pub fn new(headers: impl Iterator<Item = Header>, committed: u64) -> SharedLog {
+        let segments = headers.map(|header| SegmentEntry { header, sealed: None }).collect();
+        SharedLog { state: Mutex::new(State { segments, committed }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of this lock panics")
     }
 
-    /// All below this position is in the files.
-    pub fn commit(&self, upto: u64) {
-        self.state().committed = upto;
+    /// Notes that all bytes below this position are in the files.
+    pub fn set_committed(&self, end: u64) {
+        self.state().committed = end;
     }
 
-    /// The newest segment ends with a footer that ends here.
+    /// Notes that the newest segment is sealed by a footer that ends here.
     pub fn seal(&self, end: u64) {
         if let Some(newest) = self.state().segments.back_mut() {
             newest.sealed = Some(end);
@@ -80,10 +81,10 @@ impl KnownLog {
 
     /// Adds a segment.
     pub fn add(&self, header: Header) {
-        self.state().segments.push_back(KnownSegment { header, sealed: None });
+        self.state().segments.push_back(SegmentEntry { header, sealed: None });
     }
 
-    /// The oldest segment goes; called before its file may be written to.
+    /// Removes the oldest segment from the list, before its file may be overwritten.
     pub fn collapse(&self) {
         self.state().segments.pop_front();
     }
@@ -99,12 +100,12 @@ impl State {
         if at < self.start().0 {
             return Err(ReadError::Collapsed { start: self.start() });
         }
-        let ends = |place: &&KnownSegment| place.sealed.unwrap_or(place.header.end());
-        let place = self.segments.iter().find(|place| at < ends(place));
-        Ok(place.map(|place| place.header))
+        let ends = |segment: &&SegmentEntry| segment.sealed.unwrap_or(segment.header.end());
+        let segment = self.segments.iter().find(|segment| at < ends(segment));
+        Ok(segment.map(|segment| segment.header))
     }
 
-    fn holds(&self, sequence: u64) -> Result<(), ReadError> {
+    fn check_listed(&self, sequence: u64) -> Result<(), ReadError> {
         match self.segments.front() {
             Some(oldest) if oldest.header.sequence <= sequence => Ok(()),
             _ => Err(ReadError::Collapsed { start: self.start() }),
@@ -116,13 +117,13 @@ impl State {
 #[derive(Clone)]
 pub struct LogReader {
     disk: Arc<dyn Disk>,
-    /// Empty once the log is dropped. A log opened later has no connection with this reader.
-    known: Weak<KnownLog>,
+    /// Dangling once the log is dropped. A log opened later has no connection with this reader.
+    shared: Weak<SharedLog>,
 }
 
 impl LogReader {
-    pub(super) fn new(disk: Arc<dyn Disk>, known: &Arc<KnownLog>) -> LogReader {
-        LogReader { disk, known: Arc::downgrade(known) }
+    pub(super) fn new(disk: Arc<dyn Disk>, shared: &Arc<SharedLog>) -> LogReader {
+        LogReader { disk, shared: Arc::downgrade(shared) }
     }
 
     /// Reads the records that begin at or behind a position, as [`Log::append`], [`Log::end`] and
@@ -133,72 +134,75 @@ impl LogReader {
         LogRecords {
             reader,
             from: from.0,
-            at: from.0,
+            position: from.0,
             limit: 0,
             walk: None,
-            before: None,
+            previous_generation: None,
             failed: false,
         }
     }
 
-    fn look<T>(&self, at: impl FnOnce(&State) -> Result<T, ReadError>) -> Result<T, ReadError> {
-        let known = self.known.upgrade().ok_or(StoreError::Closed)?;
-        let state = known.state();
-        at(&state)
+    fn read_state<T>(
+        &self,
+        read: impl FnOnce(&State) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        let shared = self.shared.upgrade().ok_or(StoreError::Closed)?;
+        let state = shared.state();
+        read(&state)
     }
 }
 
 impl Log {
-    /// For threads that read back what this one writes.
+    /// Returns a reader for other threads.
     pub fn reader(&self) -> LogReader {
-        LogReader::new(self.disk.clone(), &self.known)
+        LogReader::new(self.disk.clone(), &self.shared)
     }
 }
 
-/// Records with the positions behind them; after an error it ends.
+/// Iterator over records with the positions behind them; ends after an error.
 pub struct LogRecords {
     reader: LogReader,
-    /// Records that begin before are passed by.
+    /// Records that begin before this position are skipped.
     from: u64,
     /// Stream position of the next read.
-    at: u64,
+    position: u64,
     /// Stream position up to which to read before `committed` is checked again.
     limit: u64,
     walk: Option<FrameWalk>,
-    /// The last generation of the segment that was just left.
-    before: Option<u32>,
+    /// Last generation of the segment before the next one.
+    previous_generation: Option<u32>,
     failed: bool,
 }
 
 impl LogRecords {
     fn step(&mut self) -> Result<Option<(Position, OwnedRecord)>, ReadError> {
         loop {
-            if self.at >= self.limit && !self.more()? {
+            if self.position >= self.limit && !self.advance_limit()? {
                 return Ok(None);
             }
             let Some(walk) = &mut self.walk else {
-                if self.enter()? {
+                if self.open_segment()? {
                     continue;
                 }
                 return Ok(None);
             };
             let (begin, sequence) = (walk.position(walk.offset), walk.segment.header.sequence);
             let step = walk.next();
-            // After the read, and before its result counts: a recycled file looks like a damaged
+            // After the read, and before its result is used: a recycled file looks like a damaged
             // one.
-            self.reader.look(|state| state.holds(sequence))?;
+            self.reader.read_state(|state| state.check_listed(sequence))?;
             let (end, unit) = match step? {
                 WalkStep::Unit(end, unit) => (walk.position(end), unit),
                 WalkStep::Bad(bad) => return Err(corrupt(&walk.segment, bad).into()),
             };
-            self.at = self.at.max(end);
+            self.position = self.position.max(end);
             match unit {
                 Unit::Record(record) if begin >= self.from => {
                     return Ok(Some((Position(end), record)));
                 }
                 Unit::Footer(_) => {
-                    self.at = self.at.max(walk.segment.header.end());
-                    self.before = Some(walk.generation);
+                    self.position = self.position.max(walk.segment.header.end());
+                    self.previous_generation = Some(walk.generation);
                     self.walk = None;
                 }
                 _ => {}
@@ -206,42 +210,45 @@ impl LogRecords {
         }
     }
 
-    /// Returns true if more was committed. Discards what was read ahead, which may have been
-    /// rewritten since.
-    fn more(&mut self) -> Result<bool, ReadError> {
-        self.limit = self.reader.look(|state| Ok(state.committed))?;
+    /// Advances the limit to the committed position. Returns true if more was committed. Discards
+    /// bytes that were read ahead, which may have been rewritten since.
+    fn advance_limit(&mut self) -> Result<bool, ReadError> {
+        self.limit = self.reader.read_state(|state| Ok(state.committed))?;
         if let Some(walk) = &mut self.walk {
-            walk.forget();
+            walk.discard_chunk();
         }
-        Ok(self.at < self.limit)
+        Ok(self.position < self.limit)
     }
 
-    /// Opens the segment of the next record.
-    fn enter(&mut self) -> Result<bool, ReadError> {
-        let found = self.reader.look(|state| state.find(self.at))?;
+    /// Opens the segment of the next record. Returns false if there is none yet.
+    fn open_segment(&mut self) -> Result<bool, ReadError> {
+        let found = self.reader.read_state(|state| state.find(self.position))?;
         let Some(header) = found else { return Ok(false) };
-        let opened = self.open(header);
-        self.reader.look(|state| state.holds(header.sequence))?;
-        let walk = self.walk.insert(opened.map_err(refused)?);
-        // What was committed may end before the first frame.
-        self.at = self.at.max(walk.position(walk.offset));
+        let opened = self.open_walk(header);
+        self.reader.read_state(|state| state.check_listed(header.sequence))?;
+        let walk = self.walk.insert(opened.map_err(open_error)?);
+        // The committed part may end before the first frame.
+        self.position = self.position.max(walk.position(walk.offset));
         Ok(true)
     }
 
-    fn open(&self, header: Header) -> Result<FrameWalk, StoreError> {
+    fn open_walk(&self, header: Header) -> Result<FrameWalk, StoreError> {
         let segment = Segment::open(&*self.reader.disk, header.sequence, Access::Read)?;
-        let differs = |offset, what: &str| StoreError::Corrupt {
+        let mismatch = |offset, description: &str| StoreError::Corrupt {
             file: header.name(),
             offset,
-            what: what.into(),
+            description: description.into(),
         };
         if segment.header != header {
-            return Err(differs(0, "its header page was changed since it was written"));
+            return Err(mismatch(0, "its header page was changed since it was written"));
         }
-        if self.before.is_some_and(|before| header.generation.checked_sub(1) != Some(before)) {
-            return Err(differs(12, "its generation does not follow that of the segment before"));
+        if self
+            .previous_generation
+            .is_some_and(|previous| header.generation.checked_sub(1) != Some(previous))
+        {
+            return Err(mismatch(12, "its generation does not follow that of the segment before"));
         }
-        match self.at.saturating_sub(header.base) {
+        match self.position.saturating_sub(header.base) {
             ..=HEADER_BYTES => Ok(FrameWalk::new(segment)),
             offset => FrameWalk::at(segment, offset),
         }
@@ -249,7 +256,7 @@ impl LogRecords {
 }
 
 /// Converts an error of opening a segment. A lack of descriptors becomes `NoDescriptors`.
-fn refused(error: StoreError) -> ReadError {
+fn open_error(error: StoreError) -> ReadError {
     match error {
         StoreError::Io { source, .. } if source.kind() == ErrorKind::WouldBlock => {
             ReadError::NoDescriptors

@@ -22,7 +22,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Kind of record. Replay goes in stream order; a later record supersedes an earlier one.
+/// Kind of record. Replay is in stream order; a later record supersedes an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -34,11 +34,11 @@ pub enum RecordKind {
     Promise = 3,
     /// Values up to an index are decided.
     Decided = 4,
-    /// A vnode wrote.
+    /// A write of a vnode.
     Vnode = 5,
     /// The owner begins a new generation. Records of earlier generations no longer count.
     Reset = 6,
-    /// State that was only in older segments, written again.
+    /// State that only older segments hold, written again.
     Checkpoint = 7,
     /// An entry of a log that is being adopted was staged. It counts only from the truncate of its
     /// ballot on. Format 2.
@@ -46,7 +46,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    pub(super) fn of(byte: u8) -> Option<RecordKind> {
+    pub(super) fn from_byte(byte: u8) -> Option<RecordKind> {
         use RecordKind::*;
         [Accept, Truncate, Promise, Decided, Vnode, Reset, Checkpoint, Stage]
             .into_iter()
@@ -54,7 +54,8 @@ impl RecordKind {
     }
 
     /// Returns the first segment version that may hold this kind. A program without that version
-    /// refuses the segment in words, instead of taking frames of an unknown kind for a torn tail.
+    /// refuses the segment with an error, instead of mistaking frames of an unknown kind for a torn
+    /// tail.
     #[inline]
     pub(super) fn version(self) -> u32 {
         match self {
@@ -102,13 +103,13 @@ pub struct OwnedRecord {
     pub payload: Bytes,
 }
 
-/// A record's body in front of its payload.
+/// Size of a record's body before its payload.
 pub(super) const RECORD_HEADER_BYTES: usize = 48;
-/// The largest body of a record.
+/// Maximum size of a record's body.
 pub(super) const RECORD_BODY_BYTES_MAX: usize = RECORD_HEADER_BYTES + LOG_RECORD_BYTES_MAX;
 
 impl Record<'_> {
-    /// The body's bytes in front of the payload.
+    /// Encodes the body's bytes before the payload.
     #[inline]
     pub(super) fn header(&self) -> [u8; RECORD_HEADER_BYTES] {
         let length = u32::try_from(self.payload.len()).expect("payloads are limited");
@@ -160,7 +161,7 @@ pub struct OwnerRange {
     pub records: u64,
 }
 
-/// The owners of a segment.
+/// Owners of a segment, with a summary of their records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners(pub BTreeMap<Owner, OwnerRange>);
 
@@ -168,7 +169,7 @@ const FOOTER_HEADER_BYTES: usize = 8;
 const FOOTER_ENTRY_BYTES: usize = 32;
 
 impl Owners {
-    /// Counts a record in.
+    /// Adds a record to the summary of its owner.
     #[inline]
     pub fn add(&mut self, owner: Owner, index: u64) {
         let range = self.0.entry(owner).or_default();
@@ -179,12 +180,12 @@ impl Owners {
         }
     }
 
-    /// Length of the footer's body, in bytes, with space for `more` owners.
-    pub fn footer_bytes(&self, more: usize) -> usize {
-        FOOTER_HEADER_BYTES + (self.0.len() + more) * FOOTER_ENTRY_BYTES
+    /// Returns the length of the footer's body in bytes, with space for `new_owners` more owners.
+    pub fn footer_bytes(&self, new_owners: usize) -> usize {
+        FOOTER_HEADER_BYTES + (self.0.len() + new_owners) * FOOTER_ENTRY_BYTES
     }
 
-    /// The footer's body.
+    /// Encodes the footer's body.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(self.footer_bytes(0));
         body.put_u32(u32::try_from(self.0.len()).expect("owners fit their segment"));

@@ -1,4 +1,4 @@
-//! Streams every record from the oldest segment to the end, in order, with bounded memory.
+//! Replay: streams every record from the oldest segment to the end, in order, with bounded memory.
 
 use super::Position;
 use super::damage::{corrupt, resume};
@@ -10,30 +10,30 @@ use std::collections::VecDeque;
 
 /// Outcome of opening a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoverySummary {
     /// Bytes of a torn tail that were cut, as far as they differ from zeros.
     pub torn_bytes: u64,
     /// Records streamed.
     pub records: u64,
     /// True if the log was not closed in order the last time.
-    pub unclean: bool,
+    pub unclean_shutdown: bool,
 }
 
-/// The records of a log as it was opened. Reads files of its own segments; a segment must not be
-/// collapsed before it is through.
+/// Records of a log as it was opened. Reads the segments' files; no segment may be collapsed before
+/// the iterator has ended.
 pub struct Replay {
     segments: VecDeque<Segment>,
     walk: Option<FrameWalk>,
     /// Offset in the last segment at which the log ends, in bytes.
     end: u64,
-    found: Recovered,
+    found: RecoverySummary,
     failed: bool,
     past_damage: bool,
     holes: Vec<Hole>,
-    tears: Vec<Position>,
+    torn_tails: Vec<Position>,
 }
 
-/// A part of the log that can't be read, and was passed over.
+/// A part of the log that can't be read, and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hole {
     /// The segment's file.
@@ -48,11 +48,11 @@ impl Replay {
     pub(super) fn new(
         segments: VecDeque<Segment>,
         end: u64,
-        found: Recovered,
+        found: RecoverySummary,
         past_damage: bool,
     ) -> Replay {
-        let (walk, holes, tears) = (None, Vec::new(), Vec::new());
-        Replay { segments, walk, end, found, failed: false, past_damage, holes, tears }
+        let (walk, holes, torn_tails) = (None, Vec::new(), Vec::new());
+        Replay { segments, walk, end, found, failed: false, past_damage, holes, torn_tails }
     }
 
     /// Returns the holes passed so far. Each stands before the record that was returned last.
@@ -63,13 +63,13 @@ impl Replay {
     /// Returns the positions at which earlier runs cut a torn tail, as far as the log was read.
     /// Each stands before the record that was returned last. A tail cut by this opening is at the
     /// log's end.
-    pub fn tears(&self) -> &[Position] {
-        &self.tears
+    pub fn torn_tails(&self) -> &[Position] {
+        &self.torn_tails
     }
 
     /// Reads the remaining records and returns the outcome. `Closed` if damage was reported
     /// earlier.
-    pub fn finish(mut self) -> Result<Recovered, StoreError> {
+    pub fn finish(mut self) -> Result<RecoverySummary, StoreError> {
         for record in self.by_ref() {
             record?;
         }
@@ -97,29 +97,30 @@ impl Replay {
                 }
                 WalkStep::Unit(_, Unit::Footer(_)) => {
                     let generation = walk.generation;
-                    // A run that had no space to record whether it cut a torn tail.
+                    // This run had no space to record whether it cut a torn tail.
                     if generation > before {
-                        self.tears.push(Position(walk.position(start)));
+                        self.torn_tails.push(Position(walk.position(start)));
                     }
                     self.walk = None;
-                    self.follows(generation)?;
+                    self.check_generation(generation)?;
                 }
-                WalkStep::Unit(_, Unit::Opening { durable_upto, torn_bytes: 1.. }) => {
-                    self.tears.push(Position(durable_upto));
+                WalkStep::Unit(_, Unit::Opening { durable_end, torn_bytes: 1.. }) => {
+                    self.torn_tails.push(Position(durable_end));
                 }
                 WalkStep::Unit(..) => {}
                 WalkStep::Bad(bad) if self.past_damage => {
                     let file = walk.segment.header.name();
-                    let goes_on = resume(walk, bad)?;
+                    let resumed = resume(walk, bad)?;
                     let last = self.segments.is_empty();
-                    if last && (!goes_on || walk.offset > self.end) {
+                    if last && (!resumed || walk.offset > self.end) {
                         return Err(corrupt(&walk.segment, bad));
                     }
-                    let upto = if goes_on { walk.offset } else { walk.segment.header.length };
-                    let end = Position(walk.position(upto));
+                    let resume_offset =
+                        if resumed { walk.offset } else { walk.segment.header.length };
+                    let end = Position(walk.position(resume_offset));
                     self.holes.push(Hole { file, offset: bad.offset, end });
-                    if !goes_on {
-                        self.walk = None; // With its footer went what the next one's follows.
+                    if !resumed {
+                        self.walk = None; // No footer: the next generation is unchecked.
                     }
                 }
                 WalkStep::Bad(bad) => return Err(corrupt(&walk.segment, bad)),
@@ -127,14 +128,14 @@ impl Replay {
         }
     }
 
-    /// The next segment's generation must be the one after this segment's last.
-    fn follows(&self, generation: u32) -> Result<(), StoreError> {
+    /// Checks that the next segment's generation follows this segment's last.
+    fn check_generation(&self, generation: u32) -> Result<(), StoreError> {
         let Some(next) = self.segments.front() else { return Ok(()) };
         if next.header.generation.checked_sub(1) == Some(generation) {
             return Ok(());
         }
-        let what = "its generation does not follow that of the segment before".into();
-        Err(StoreError::Corrupt { file: next.header.name(), offset: 12, what })
+        let description = "its generation does not follow that of the segment before".into();
+        Err(StoreError::Corrupt { file: next.header.name(), offset: 12, description })
     }
 }
 

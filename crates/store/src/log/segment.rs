@@ -6,10 +6,11 @@ use crate::disk::{Access, Disk, DiskFile};
 use base::codec::{Reader, checksum};
 use std::sync::Arc;
 
-/// The header page; frames begin behind it.
+/// Size of the header page; frames begin behind it.
 pub(super) const HEADER_BYTES: u64 = 4096;
 const MAGIC: &[u8; 8] = b"CREDZLOG";
-/// A segment is of the first version unless it may hold a kind that only a later one has.
+/// A segment has the first version unless it may hold a kind of record that only a later version
+/// has.
 pub(super) const VERSION_FIRST: u32 = 1;
 const VERSION_LAST: u32 = 2;
 const CHECKSUM_AT: usize = HEADER_BYTES as usize - 8;
@@ -20,16 +21,16 @@ pub(super) struct Header {
     /// Format version: determines which kinds of records the segment may hold.
     pub version: u32,
     pub generation: u32,
-    pub log: u64,
+    pub log_id: u64,
     pub sequence: u64,
-    /// The stream position of the file's byte 0.
+    /// Stream position of the file's byte 0.
     pub base: u64,
-    /// The file's length.
+    /// Length of the file in bytes.
     pub length: u64,
 }
 
 impl Header {
-    /// The stream position of the successor's byte 0.
+    /// Returns the stream position of the successor's byte 0.
     pub fn end(&self) -> u64 {
         self.base + self.length
     }
@@ -43,7 +44,7 @@ impl Header {
         page[0..8].copy_from_slice(MAGIC);
         page[8..12].copy_from_slice(&self.version.to_le_bytes());
         page[12..16].copy_from_slice(&self.generation.to_le_bytes());
-        page[16..24].copy_from_slice(&self.log.to_le_bytes());
+        page[16..24].copy_from_slice(&self.log_id.to_le_bytes());
         page[24..32].copy_from_slice(&self.sequence.to_le_bytes());
         page[32..40].copy_from_slice(&self.base.to_le_bytes());
         page[40..48].copy_from_slice(&self.length.to_le_bytes());
@@ -53,38 +54,45 @@ impl Header {
     }
 
     /// Decodes the header page of a file with this name. The error describes the damage.
-    fn decode(page: &[u8]) -> Result<Header, Bad> {
-        let damaged = |_| Bad::Damaged("the header page is cut short");
+    fn decode(page: &[u8]) -> Result<Header, HeaderError> {
+        let damaged = |_| HeaderError::Damaged("the header page is cut short");
         let (front, sum) = page.split_at(CHECKSUM_AT);
         let mut reader = Reader::new(front);
         if reader.take(8, "magic").map_err(damaged)? != MAGIC {
-            return Err(Bad::Damaged("it does not begin like a segment of the log"));
+            return Err(HeaderError::Damaged("it does not begin like a segment of the log"));
         }
         if checksum(front, 0).to_le_bytes() != sum {
-            return Err(Bad::Damaged("the header page does not match its checksum"));
+            return Err(HeaderError::Damaged("the header page does not match its checksum"));
         }
         let version = reader.u32("version").map_err(damaged)?;
         if !(VERSION_FIRST..=VERSION_LAST).contains(&version) {
-            return Err(Bad::Foreign(version));
+            return Err(HeaderError::Foreign(version));
         }
         let header = Header {
             version,
             generation: reader.u32("generation").map_err(damaged)?,
-            log: reader.u64("log").map_err(damaged)?,
+            log_id: reader.u64("log").map_err(damaged)?,
             sequence: reader.u64("sequence").map_err(damaged)?,
             base: reader.u64("base").map_err(damaged)?,
             length: reader.u64("length").map_err(damaged)?,
         };
-        let sane = header.sequence > 0
+        let is_valid = header.sequence > 0
             && header.generation > 0
             && header.length > HEADER_BYTES + FRAME_HEADER_BYTES as u64
             && header.base.checked_add(header.length).is_some();
-        if sane { Ok(header) } else { Err(Bad::Damaged("the header page makes no sense")) }
+        if is_valid {
+            Ok(header)
+        } else {
+            Err(HeaderError::Damaged("the header page is malformed"))
+        }
     }
 }
 
-enum Bad {
+/// Reason for which a header page is refused.
+enum HeaderError {
+    /// Description of the damage.
     Damaged(&'static str),
+    /// A version that this program does not read.
     Foreign(u32),
 }
 
@@ -103,35 +111,39 @@ impl Segment {
             .open(&name, access)
             .map_err(|error| StoreError::io(format!("can't open {name}"), error))?;
         let mut page = vec![0; HEADER_BYTES as usize];
-        let given = read_at(&*file, &name, &mut page, 0)?;
-        let corrupt =
-            |offset, what: String| StoreError::Corrupt { file: name.clone(), offset, what };
-        if given < page.len() {
-            return Err(corrupt(given as u64, "the file ends within its header page".into()));
+        let count = read_at(&*file, &name, &mut page, 0)?;
+        let corrupt = |offset, description: String| StoreError::Corrupt {
+            file: name.clone(),
+            offset,
+            description,
+        };
+        if count < page.len() {
+            return Err(corrupt(count as u64, "the file ends within its header page".into()));
         }
         let header = match Header::decode(&page) {
             Ok(header) => header,
-            Err(Bad::Foreign(found)) => {
+            Err(HeaderError::Foreign(found)) => {
                 return Err(StoreError::Version { found, known: VERSION_LAST });
             }
-            Err(Bad::Damaged(what)) => return Err(corrupt(0, what.into())),
+            Err(HeaderError::Damaged(description)) => return Err(corrupt(0, description.into())),
         };
         if header.sequence != sequence {
-            let what = format!("its header says that it is segment {}", header.sequence);
-            return Err(corrupt(24, what));
+            let description = format!("its header says that it is segment {}", header.sequence);
+            return Err(corrupt(24, description));
         }
         let size = file
             .size()
             .map_err(|error| StoreError::io(format!("can't ask the size of {name}"), error))?;
         if size != header.length {
-            let what = format!("the file has {size} bytes and should have {}", header.length);
-            return Err(corrupt(size.min(header.length), what));
+            let description =
+                format!("the file has {size} bytes and should have {}", header.length);
+            return Err(corrupt(size.min(header.length), description));
         }
         Ok(Segment { header, file })
     }
 }
 
-/// Reads, with the file's name in the error.
+/// Reads from a file, with its name in the error.
 pub(super) fn read_at(
     file: &dyn DiskFile,
     name: &str,
@@ -142,9 +154,10 @@ pub(super) fn read_at(
         .map_err(|error| StoreError::io(format!("can't read {name} at {offset}"), error))
 }
 
+/// Suffixes of the names of segments, of spares, and of spares in preparation.
 const SEGMENT: &str = ".log";
 pub(super) const SPARE: &str = ".spare";
-pub(super) const UNREADY: &str = ".new";
+pub(super) const UNFINISHED: &str = ".new";
 
 fn segment_name(sequence: u64) -> String {
     format!("{sequence:016x}{SEGMENT}")
@@ -157,38 +170,39 @@ pub(super) fn spare_name(number: u64, ending: &str) -> String {
 /// Files in the log's directory, by their names. Other names are ignored.
 #[derive(Debug, Default)]
 pub(super) struct LogNames {
-    /// Sequence numbers, going up.
+    /// Sequence numbers, ascending.
     pub segments: Vec<u64>,
-    /// Numbers of spares, going up.
-    pub pool: Vec<u64>,
-    /// Numbers of files that did not become spares.
-    pub unready: Vec<u64>,
+    /// Numbers of spares, ascending.
+    pub spares: Vec<u64>,
+    /// Numbers of files whose preparation as spares was interrupted.
+    pub unfinished: Vec<u64>,
 }
 
 impl LogNames {
     pub fn list(disk: &dyn Disk) -> Result<LogNames, StoreError> {
         let names =
             disk.list().map_err(|error| StoreError::io("can't list the log's files", error))?;
-        let mut known = LogNames::default();
+        let mut log_names = LogNames::default();
         for name in &names {
             let list = [
-                (SEGMENT, &mut known.segments),
-                (SPARE, &mut known.pool),
-                (UNREADY, &mut known.unready),
+                (SEGMENT, &mut log_names.segments),
+                (SPARE, &mut log_names.spares),
+                (UNFINISHED, &mut log_names.unfinished),
             ];
             for (ending, numbers) in list {
-                numbers.extend(name.strip_suffix(ending).and_then(number));
+                numbers.extend(name.strip_suffix(ending).and_then(parse_number));
             }
         }
-        for numbers in [&mut known.segments, &mut known.pool, &mut known.unready] {
+        for numbers in [&mut log_names.segments, &mut log_names.spares, &mut log_names.unfinished] {
             numbers.sort_unstable();
         }
-        Ok(known)
+        Ok(log_names)
     }
 }
 
-/// Sixteen small hex digits, as we write them.
-fn number(text: &str) -> Option<u64> {
-    let small = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    (text.len() == 16 && text.bytes().all(small)).then(|| u64::from_str_radix(text, 16).ok())?
+/// Parses a number of 16 lower-case hexadecimal digits.
+fn parse_number(text: &str) -> Option<u64> {
+    let is_lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    (text.len() == 16 && text.bytes().all(is_lower_hex))
+        .then(|| u64::from_str_radix(text, 16).ok())?
 }

@@ -1,11 +1,11 @@
-//! Files made ready before a segment is needed: right size, all bytes written, synced. And what
-//! becomes of old segments.
+//! Pool of spare files, prepared before a segment is needed: of the right size, all bytes written,
+//! synced. Also recycles or removes old segments.
 //!
-//! With [`Ahead::Thread`] both happen on a small thread of the log's own, so that appending rarely
-//! waits for either; with [`Ahead::Inline`] the caller does them, which a simulation needs.
+//! With [`SpareWorker::Thread`] a thread of the log's own does both, so that appends rarely wait;
+//! with [`SpareWorker::Inline`] the caller does, which a simulation needs.
 
-use super::segment::{LogNames, SPARE, Segment, UNREADY, spare_name};
-use super::writer::no_space;
+use super::segment::{LogNames, SPARE, Segment, UNFINISHED, spare_name};
+use super::writer::is_out_of_space;
 use crate::StoreError;
 use crate::disk::{Access, Disk, DiskFile};
 use crate::failpoint::{Point, reach};
@@ -17,19 +17,20 @@ use std::thread::JoinHandle;
 
 /// Thread that prepares the next segment and clears old ones away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ahead {
+pub enum SpareWorker {
     /// A thread of the log's own, which ends with the log.
     Thread,
     /// The caller that appends or collapses.
     Inline,
 }
 
-/// Most spare segments kept for later; more old segments are removed.
+/// Maximum number of spares; further old segments are removed.
 const SPARES_MAX: usize = 2;
-/// Zeros are written and synced in steps, so that other syncs do not wait behind all of them.
+/// Zeros are written and synced in steps of this size, so that other syncs do not wait for all of
+/// them.
 const STEP_BYTES: u64 = 1024 * 1024;
 
-/// A file with reserved space, whose content means nothing.
+/// A file with reserved space and arbitrary content.
 pub(super) struct SpareSegment {
     pub name: String,
     pub file: Arc<dyn DiskFile>,
@@ -43,8 +44,8 @@ pub(super) struct SegmentPool {
 
 struct PoolState {
     disk: Arc<dyn Disk>,
-    /// Old segments of this length are used again.
-    keep_bytes: u64,
+    /// Length of the old segments that are recycled.
+    recycled_bytes: u64,
     state: Mutex<State>,
     changed: Condvar,
     stop: AtomicBool,
@@ -55,38 +56,38 @@ struct PoolState {
 struct State {
     ready: Vec<SpareSegment>,
     retiring: VecDeque<Segment>,
-    /// Length of a file that should be ready; 0: none.
-    wanted: u64,
-    /// Length of the file being made right now; 0: none.
-    making: u64,
-    /// The last try to make one ahead failed; not tried again before it is needed.
-    refused: bool,
+    /// Length of the spare that the writer requested; 0: none.
+    requested_bytes: u64,
+    /// Length of the spare that is being created; 0: none.
+    creating_bytes: u64,
+    /// True if the last preparation failed. The next request clears it.
+    ahead_failed: bool,
     next: u64,
     failure: Option<StoreError>,
 }
 
 impl SegmentPool {
-    /// Takes over the files of an earlier run: keeps spares of the right length, and removes the
+    /// Adopts the files of an earlier run: keeps spares of the right length, and removes the
     /// others.
     pub fn start(
         disk: Arc<dyn Disk>,
         names: &LogNames,
-        keep_bytes: u64,
-        ahead: Ahead,
+        recycled_bytes: u64,
+        spare_worker: SpareWorker,
     ) -> Result<SegmentPool, StoreError> {
         let state = State::default();
         let shared = Arc::new(PoolState {
             disk,
-            keep_bytes,
+            recycled_bytes,
             state: Mutex::new(state),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
             failed: AtomicBool::new(false),
         });
         shared.adopt(names)?;
-        let thread = match ahead {
-            Ahead::Inline => None,
-            Ahead::Thread => {
+        let thread = match spare_worker {
+            SpareWorker::Inline => None,
+            SpareWorker::Thread => {
                 let worker = shared.clone();
                 let spawned = std::thread::Builder::new()
                     .name("log-spares".into())
@@ -97,55 +98,56 @@ impl SegmentPool {
         Ok(SegmentPool { shared, thread })
     }
 
-    /// Requests a file of this length, if none is ready or being made.
-    pub fn want(&self, length: u64) {
+    /// Requests a spare of this length, which is created unless one is ready.
+    pub fn request(&self, length: u64) {
         let mut state = self.shared.lock();
-        state.wanted = length;
-        state.refused = false;
+        state.requested_bytes = length;
+        state.ahead_failed = false;
         self.shared.changed.notify_all();
     }
 
-    /// Takes a file of at least `at_least` bytes; makes one of exactly `length` if none is ready.
-    /// After an error nothing has changed.
-    pub fn take(&self, at_least: u64, length: u64) -> Result<SpareSegment, StoreError> {
+    /// Returns a spare of at least `at_least` bytes; creates one of `length` bytes if none is
+    /// ready. After an error nothing has changed.
+    pub fn acquire(&self, at_least: u64, length: u64) -> Result<SpareSegment, StoreError> {
         let mut state = self.shared.lock();
         loop {
             if let Some(at) = state.ready.iter().position(|spare| spare.length >= at_least) {
                 return Ok(state.ready.swap_remove(at));
             }
-            // One that is being made is waited for: a second, begun now, would be ready later.
-            if state.making < at_least {
+            // Wait for a spare that is being created: a second one, begun now, would be ready
+            // later.
+            if state.creating_bytes < at_least {
                 break;
             }
             state = self.shared.changed.wait(state).expect(NO_PANIC);
         }
         let number = state.number();
         drop(state);
-        self.shared.make(number, length.max(at_least))
+        self.shared.create_spare(number, length.max(at_least))
     }
 
-    /// Returns a file that was taken and not used.
-    pub fn give_back(&self, spare: SpareSegment) {
+    /// Returns an unused spare to the pool.
+    pub fn return_spare(&self, spare: SpareSegment) {
         self.shared.lock().ready.push(spare);
     }
 
-    /// Recycles or removes an unneeded segment, after those given before.
+    /// Recycles or removes an unneeded segment, in the order of these calls.
     pub fn retire(&self, segment: Segment) {
         let mut state = self.shared.lock();
         state.retiring.push_back(segment);
         if self.thread.is_some() {
             self.shared.changed.notify_all();
         } else {
-            drop(self.shared.clear_one(state));
+            drop(self.shared.clear_oldest(state));
         }
     }
 
-    /// Bytes in files that are ready.
+    /// Returns the bytes of all ready spares.
     pub fn ready_bytes(&self) -> u64 {
         self.shared.lock().ready.iter().map(|spare| spare.length).sum()
     }
 
-    /// Takes the failure of a background removal. `None`: there was none, or it was taken already.
+    /// Returns the failure of a background removal, once. `None`: there was none.
     pub fn failure(&self) -> Option<StoreError> {
         if !self.shared.failed.load(Ordering::Acquire) {
             return None;
@@ -157,11 +159,12 @@ impl SegmentPool {
 impl Drop for SegmentPool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        // Under the lock, so that the thread can't miss it between looking and waiting.
+        // Under the lock, so that the thread can't miss the notification between its check and its
+        // wait.
         drop(self.shared.lock());
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been reported by its hook, and nothing durable depends on that
+            // The panic hook has reported a panic there, and nothing durable depends on that
             // thread.
             let _ = thread.join();
         }
@@ -184,15 +187,15 @@ impl PoolState {
 
     fn adopt(&self, names: &LogNames) -> Result<(), StoreError> {
         let mut state = self.lock();
-        state.next = names.pool.iter().chain(&names.unready).copied().max().unwrap_or(0);
-        for number in &names.unready {
-            self.remove(&spare_name(*number, UNREADY))?;
+        state.next = names.spares.iter().chain(&names.unfinished).copied().max().unwrap_or(0);
+        for number in &names.unfinished {
+            self.remove(&spare_name(*number, UNFINISHED))?;
         }
-        for number in &names.pool {
+        for number in &names.spares {
             let name = spare_name(*number, SPARE);
             let file = self.disk.open(&name, Access::Write).map_err(failed("open", &name))?;
             let length = file.size().map_err(failed("ask the size of", &name))?;
-            if length == self.keep_bytes && state.ready.len() < SPARES_MAX {
+            if length == self.recycled_bytes && state.ready.len() < SPARES_MAX {
                 state.ready.push(SpareSegment { name, file, length });
             } else {
                 self.remove(&name)?;
@@ -205,28 +208,28 @@ impl PoolState {
         let mut state = self.lock();
         loop {
             if !state.retiring.is_empty() {
-                state = self.clear_one(state);
+                state = self.clear_oldest(state);
             } else if self.stop.load(Ordering::Acquire) {
                 return;
-            } else if state.wanted > 0 && !state.refused && state.ready.is_empty() {
-                state = self.make_ahead(state);
+            } else if state.requested_bytes > 0 && !state.ahead_failed && state.ready.is_empty() {
+                state = self.create_ahead(state);
             } else {
                 state = self.changed.wait(state).expect(NO_PANIC);
             }
         }
     }
 
-    fn make_ahead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.making = state.wanted;
-        let (number, length) = (state.number(), state.wanted);
+    fn create_ahead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.creating_bytes = state.requested_bytes;
+        let (number, length) = (state.number(), state.requested_bytes);
         drop(state);
-        let made = self.make(number, length);
+        let created = self.create_spare(number, length);
         let mut state = self.lock();
-        state.making = 0;
-        match made {
+        state.creating_bytes = 0;
+        match created {
             Ok(spare) => state.ready.push(spare),
             Err(error) => {
-                state.refused = true;
+                state.ahead_failed = true;
                 if !self.stop.load(Ordering::Acquire) {
                     tracing::warn!("the log's next segment can't be prepared yet: {error}");
                 }
@@ -236,22 +239,21 @@ impl PoolState {
         state
     }
 
-    /// Makes a file, writes every byte of it once, and syncs it.
-    fn make(&self, number: u64, length: u64) -> Result<SpareSegment, StoreError> {
-        let unready = spare_name(number, UNREADY);
-        let file = self.disk.create(&unready, length).map_err(failed("make", &unready))?;
+    /// Creates a spare: a file of which every byte is written once and synced.
+    fn create_spare(&self, number: u64, length: u64) -> Result<SpareSegment, StoreError> {
+        let unfinished = spare_name(number, UNFINISHED);
+        let file = self.disk.create(&unfinished, length).map_err(failed("make", &unfinished))?;
         let name = spare_name(number, SPARE);
-        let made = self.fill(&*file, length).and_then(|()| {
+        let prepared = self.fill(&*file, length).and_then(|()| {
             reach(Point::SpareFilled);
-            self.disk.rename(&unready, &name)
+            self.disk.rename(&unfinished, &name)
         });
-        match made {
+        match prepared {
             Ok(()) => Ok(SpareSegment { name, file, length }),
             Err(error) => {
-                // The space goes back to whoever filled the disk; the first error is the one that
-                // counts.
-                let _ = self.disk.remove(&unready);
-                Err(failed("prepare", &unready)(error))
+                // Frees the space; the first error is the one that is returned.
+                let _ = self.disk.remove(&unfinished);
+                Err(failed("prepare", &unfinished)(error))
             }
         }
     }
@@ -271,28 +273,28 @@ impl PoolState {
         Ok(())
     }
 
-    /// Takes the oldest retired segment's name away, durably; only then may its file be used again.
-    fn clear_one<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Renames or removes the oldest retired segment, durably; only then may its file be recycled.
+    fn clear_oldest<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let Some(segment) = state.retiring.pop_front() else { return state };
         if self.failed.load(Ordering::Acquire) {
             return state;
         }
         let length = segment.header.length;
-        let keep = length == self.keep_bytes && state.ready.len() < SPARES_MAX;
+        let is_recycled = length == self.recycled_bytes && state.ready.len() < SPARES_MAX;
         let number = state.number();
         drop(state);
         let old = segment.header.name();
         let name = spare_name(number, SPARE);
         reach(Point::CollapseBefore);
-        let cleared = self.unname(&old, keep.then_some(&name));
+        let cleared = self.rename_or_remove(&old, is_recycled.then_some(&name));
         let mut state = self.lock();
         match cleared {
             Ok(true) => state.ready.push(SpareSegment { name, file: segment.file, length }),
             Ok(false) => {}
             Err(source) => {
-                // Also for lack of space: whether the name is gone is not known.
-                let what = format!("can't clear away {old}");
-                state.failure = Some(StoreError::Io { what, source });
+                // Also for lack of space: it is unknown whether the name is removed.
+                let description = format!("can't clear away {old}");
+                state.failure = Some(StoreError::Io { description, source });
                 self.failed.store(true, Ordering::Release);
             }
         }
@@ -300,22 +302,22 @@ impl PoolState {
         state
     }
 
-    /// Renames a file that is to be kept, else removes it; true: it was renamed. A disk without
-    /// space for the longer list of names gets the space back instead.
-    fn unname(&self, old: &str, new: Option<&String>) -> io::Result<bool> {
-        let kept = match new.map(|new| self.disk.rename(old, new)) {
-            Some(Err(error)) if !no_space(&error) => return Err(error),
+    /// Renames the file if `new` is given, else removes it. Returns true if it was renamed. If the
+    /// disk has no space for the new name, the file is removed.
+    fn rename_or_remove(&self, old: &str, new: Option<&String>) -> io::Result<bool> {
+        let is_renamed = match new.map(|new| self.disk.rename(old, new)) {
+            Some(Err(error)) if !is_out_of_space(&error) => return Err(error),
             Some(Ok(())) => true,
             Some(Err(_)) | None => false,
         };
-        if kept {
+        if is_renamed {
             reach(Point::CollapseRenamed);
         } else {
             self.disk.remove(old)?;
             reach(Point::CollapseRemoved);
         }
         self.disk.sync_directory()?;
-        Ok(kept)
+        Ok(is_renamed)
     }
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {
@@ -324,6 +326,6 @@ impl PoolState {
 }
 
 fn failed(verb: &'static str, name: &str) -> impl Fn(io::Error) -> StoreError + use<> {
-    let what = format!("can't {verb} {name}");
-    move |error| StoreError::io(what.clone(), error)
+    let description = format!("can't {verb} {name}");
+    move |error| StoreError::io(description.clone(), error)
 }

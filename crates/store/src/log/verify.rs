@@ -1,10 +1,11 @@
-//! Reads the whole log, checks every checksum, changes nothing: what `credenza verify` runs.
+//! Verification of the log for `credenza verify`: reads all of it, checks every checksum, changes
+//! nothing.
 
 use super::damage::{Survey, missing, survey};
 use super::record::{Owner, OwnerRange};
-use super::recover::{misfit, torn_bytes};
+use super::recover::{order_error, torn_bytes};
 use super::segment::{LogNames, Segment};
-use super::walk::{Bad, FrameWalk};
+use super::walk::{BadUnit, FrameWalk};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
 
@@ -20,35 +21,35 @@ pub struct LogReport {
     /// Bytes of a torn tail, which the next start will cut: no damage.
     pub torn_bytes: u64,
     /// True if the log was closed in order.
-    pub closed: bool,
+    pub is_closed: bool,
 }
 
 impl LogReport {
     /// Returns true if a start would find no damage.
     pub fn is_sound(&self) -> bool {
-        self.segments.iter().all(|segment| segment.first_bad.is_none())
+        self.segments.iter().all(|segment| segment.first_bad_frame.is_none())
     }
 }
 
-/// One segment.
+/// Result of a check of one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentReport {
-    /// Its file.
+    /// Name of the file.
     pub file: String,
     /// Stream position of the file's first byte; 0 if its header can't be read.
     pub base: u64,
     /// Bytes of the file that hold good frames.
     pub used_bytes: u64,
     /// True if the segment ends with a footer.
-    pub sealed: bool,
+    pub is_sealed: bool,
     /// Good records.
     pub records: u64,
     /// Each owner with the range of its good records' indexes.
     pub owners: Vec<(Owner, OwnerRange)>,
-    /// Owners that lost records by damage, with how many, as the footer knows.
-    pub hit: Vec<(Owner, u64)>,
+    /// Owners that lost records by damage, with the number of records according to the footer.
+    pub damaged_owners: Vec<(Owner, u64)>,
     /// The first place that is damaged.
-    pub first_bad: Option<BadFrame>,
+    pub first_bad_frame: Option<BadFrame>,
 }
 
 /// A damaged place.
@@ -57,7 +58,7 @@ pub struct BadFrame {
     /// Offset in the file, in bytes.
     pub offset: u64,
     /// Description of the damage.
-    pub what: String,
+    pub description: String,
 }
 
 /// Progress of a check.
@@ -79,23 +80,25 @@ pub fn verify(
     let mut opened = Vec::with_capacity(sequences.len());
     for sequence in sequences {
         opened.push(match Segment::open(disk, sequence, Access::Read) {
-            Err(StoreError::Corrupt { file, offset, what }) => {
-                Err(SegmentReport { file, first_bad: bad(offset, what), ..Default::default() })
-            }
+            Err(StoreError::Corrupt { file, offset, description }) => Err(SegmentReport {
+                file,
+                first_bad_frame: damage(offset, description),
+                ..Default::default()
+            }),
             other => Ok(other?),
         });
     }
     let lengths = opened.iter().flatten().map(|segment| segment.header.length);
     let total_bytes = lengths.sum();
     let mut report = LogReport { bytes: total_bytes, ..LogReport::default() };
-    let mut before: Option<(Segment, u32)> = None;
+    let mut previous: Option<(Segment, u32)> = None;
     let (last, mut done_bytes) = (opened.len().wrapping_sub(1), 0);
     for (number, segment) in opened.into_iter().enumerate() {
         let segment = match segment {
             Ok(segment) => segment,
             Err(unreadable) => {
                 report.segments.push(unreadable);
-                before = None;
+                previous = None;
                 continue;
             }
         };
@@ -103,13 +106,14 @@ pub fn verify(
             progress(VerifyProgress { done_bytes: done_bytes + offset, total_bytes });
         })?;
         let place = if number == last { SegmentOrder::Last } else { SegmentOrder::Before };
-        report.add(&segment, &found, before.as_ref(), place)?;
+        report.add(&segment, &found, previous.as_ref(), place)?;
         done_bytes += segment.header.length;
-        before = Some((segment, found.generation));
+        previous = Some((segment, found.generation));
     }
     Ok(report)
 }
 
+/// Position of a segment in the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SegmentOrder {
     Before,
@@ -117,6 +121,7 @@ enum SegmentOrder {
 }
 
 impl LogReport {
+    /// Adds a segment to the report.
     fn add(
         &mut self,
         segment: &Segment,
@@ -125,16 +130,16 @@ impl LogReport {
         place: SegmentOrder,
     ) -> Result<(), StoreError> {
         let header = &segment.header;
-        let mut first_bad = chain(segment, before);
-        if let Some(here) = found.first_bad
+        let mut first_bad = check_order(segment, before);
+        if let Some(bad) = found.first_bad
             && first_bad.is_none()
         {
             first_bad = match place {
-                SegmentOrder::Before => bad(here.offset, here.why.into()),
-                SegmentOrder::Last => self.judge_tail(segment, here)?,
+                SegmentOrder::Before => damage(bad.offset, bad.reason.into()),
+                SegmentOrder::Last => self.classify_tail(segment, bad)?,
             };
         }
-        let hit = match &found.footer {
+        let damaged_owners = match &found.footer {
             Some(footer) => missing(&found.good, footer)
                 .into_iter()
                 .map(|(owner, records, ..)| (owner, records))
@@ -142,50 +147,59 @@ impl LogReport {
             None => Vec::new(),
         };
         self.records += found.records;
-        self.closed = found.closed && place == SegmentOrder::Last;
+        self.is_closed = found.closed && place == SegmentOrder::Last;
         self.segments.push(SegmentReport {
             file: header.name(),
             base: header.base,
             used_bytes: found.end,
-            sealed: found.footer.is_some(),
+            is_sealed: found.footer.is_some(),
             records: found.records,
             owners: found.good.0.iter().map(|(owner, range)| (*owner, *range)).collect(),
-            hit,
-            first_bad,
+            damaged_owners,
+            first_bad_frame: first_bad,
         });
         Ok(())
     }
 
-    /// A bad place in the last segment: damage, or a torn tail.
-    fn judge_tail(&mut self, segment: &Segment, here: Bad) -> Result<Option<BadFrame>, StoreError> {
+    /// Classifies a bad unit in the last segment: damage, or a torn tail.
+    fn classify_tail(
+        &mut self,
+        segment: &Segment,
+        bad: BadUnit,
+    ) -> Result<Option<BadFrame>, StoreError> {
         let mut walk = FrameWalk::new(segment.clone());
-        while walk.offset < here.start {
+        while walk.offset < bad.start {
             walk.next()?;
         }
-        match torn_bytes(&mut walk, here) {
+        match torn_bytes(&mut walk, bad) {
             Ok(torn) => {
                 self.torn_bytes = torn;
                 Ok(None)
             }
-            Err(StoreError::Corrupt { offset, what, .. }) => Ok(bad(offset, what)),
+            Err(StoreError::Corrupt { offset, description, .. }) => Ok(damage(offset, description)),
             Err(error) => Err(error),
         }
     }
 }
 
 /// Returns the reason for which a segment can't follow the one before. `None`: it can.
-fn chain(segment: &Segment, before: Option<&(Segment, u32)>) -> Option<BadFrame> {
+fn check_order(segment: &Segment, before: Option<&(Segment, u32)>) -> Option<BadFrame> {
     let (before, generation) = before?;
     let header = &segment.header;
-    if let Some((offset, what)) = misfit(Some(&before.header), header, before.header.log) {
-        return bad(offset, what);
+    if let Some((offset, description)) =
+        order_error(Some(&before.header), header, before.header.log_id)
+    {
+        return damage(offset, description);
     }
     if header.generation != generation.wrapping_add(1) {
-        return bad(12, format!("its generation does not follow that of {}", before.header.name()));
+        return damage(
+            12,
+            format!("its generation does not follow that of {}", before.header.name()),
+        );
     }
     None
 }
 
-fn bad(offset: u64, what: String) -> Option<BadFrame> {
-    Some(BadFrame { offset, what })
+fn damage(offset: u64, description: String) -> Option<BadFrame> {
+    Some(BadFrame { offset, description })
 }

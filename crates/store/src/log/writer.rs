@@ -1,7 +1,7 @@
 //! Appending: one buffer, one write, one sync.
 
 use super::active_segment::{ActiveSegment, segment_bytes_for};
-use super::reader::KnownLog;
+use super::reader::SharedLog;
 use super::record::Record;
 use super::segment::{HEADER_BYTES, Header, Segment, VERSION_FIRST};
 use super::segment_pool::{SegmentPool, SpareSegment};
@@ -14,29 +14,28 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// More than this waits for no commit before it is written.
-const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Length of a young log's first segment; each next one has twice that, up to the setting.
+/// A buffer larger than this is written before the next record, without a commit.
+const BUFFERED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Length of the first segment of a new log; each next one is twice as long, up to the setting.
 const SEGMENT_BYTES_FIRST: u64 = 4 * 1024 * 1024;
 
-/// An open log. It has one owner, which appends to it.
+/// An open log. It has one writer.
 pub struct Log {
     pub(super) disk: Arc<dyn Disk>,
     settings: LogSettings,
     /// Complete segments, oldest first.
     sealed: VecDeque<Segment>,
     tail: ActiveSegment,
-    /// Bytes that were cut when the log was opened. `None` once the first frame of this run is
-    /// written.
+    /// Bytes of the torn tail, for the opening of this run. `None` once the opening is durable.
     pub(super) opening: Option<u64>,
     pool: SegmentPool,
-    /// State shared with readers on other threads.
-    pub(super) known: Arc<KnownLog>,
-    /// The next segment behind a tail that is sealed. The disk had no space for its name.
-    unnamed: Option<(SpareSegment, Header)>,
+    /// State that readers on other threads share.
+    pub(super) shared: Arc<SharedLog>,
+    /// The segment after a sealed tail, while the disk has no space for its name.
+    pending: Option<(SpareSegment, Header)>,
     durable: u64,
     /// True if the log's last frame states that all before it is durable.
-    settled: bool,
+    marked_durable: bool,
     failed: bool,
 }
 
@@ -49,8 +48,8 @@ impl Log {
         pool: SegmentPool,
     ) -> Log {
         let durable = tail.position();
-        let headers = sealed.iter().map(|it| it.header).chain([tail.header]);
-        let known = Arc::new(KnownLog::new(headers, durable));
+        let headers = sealed.iter().map(|segment| segment.header).chain([tail.header]);
+        let shared = Arc::new(SharedLog::new(headers, durable));
         let mut log = Log {
             disk,
             settings,
@@ -58,89 +57,89 @@ impl Log {
             tail,
             opening: None,
             pool,
-            known,
-            unnamed: None,
+            shared,
+            pending: None,
             durable,
-            settled: true,
+            marked_durable: true,
             failed: false,
         };
-        log.look_ahead();
+        log.request_spare();
         log
     }
 
-    /// Puts a record at the end and gives the position behind it. It is written by the next commit,
-    /// or before when much waits. The payload is at most [`LOG_RECORD_BYTES_MAX`].
+    /// Appends a record to the buffer and returns the position behind it. The next commit writes
+    /// it, or an earlier call if the buffer is full. The payload is at most
+    /// [`LOG_RECORD_BYTES_MAX`].
     ///
-    /// `Full`: the record was not taken, nothing changed, and it may be tried again. So it is when
-    /// no file can be made for the next segment for another reason. After any other error the log
-    /// is closed.
+    /// `Full`: nothing changed, and the call may be repeated. The same holds if no file can be
+    /// created for the next segment for another reason. After any other error the log is closed.
     pub fn append(&mut self, record: &Record) -> Result<Position, StoreError> {
         assert!(record.payload.len() <= LOG_RECORD_BYTES_MAX, "checked before it comes here");
-        self.ready()?;
+        self.ensure_ready()?;
         reach(Point::AppendBefore);
-        if self.tail.waiting() >= WAITING_BYTES_MAX {
+        if self.tail.buffered_bytes() >= BUFFERED_BYTES_MAX {
             self.write_out()?;
         }
-        if !self.tail.takes(record) {
+        if !self.tail.fits(record) {
             self.roll(segment_bytes_for(record), record.kind.version())?;
         }
         self.tail.put_record(record);
-        self.settled = false;
+        self.marked_durable = false;
         Ok(self.end())
     }
 
-    /// Writes what waits, with one write; with `sync` also makes it durable, with one sync. Gives
+    /// Writes the buffer with one call; with `sync` also makes it durable, with one sync. Returns
     /// the position up to which all is durable.
     ///
-    /// `Full`: the records wait still, and a later commit writes them. After any other error the
-    /// log is closed, and whether they will be found again is not known.
+    /// `Full`: the records stay in the buffer, and a later commit writes them. After any other
+    /// error the log is closed, and it is unknown whether recovery finds the records.
     pub fn commit(&mut self, sync: bool) -> Result<Position, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         if !sync {
             self.write_out()?;
         } else if self.durable < self.end().0 {
-            self.state_and_sync(false)?;
+            self.sync_with_commit_frame(false)?;
         }
         // After the write: readers on other threads read the file up to here.
-        self.known.commit(self.end().0);
+        self.shared.set_committed(self.end().0);
         Ok(self.durable())
     }
 
     /// Writes and syncs a frame that states that all before it is durable, unless the last frame
     /// does. Worth a sync when the log is idle: from then on damage to the last records differs
     /// from a torn tail.
-    pub fn settle(&mut self) -> Result<(), StoreError> {
+    pub fn mark_durable(&mut self) -> Result<(), StoreError> {
         self.commit(true)?;
-        if self.settled { Ok(()) } else { self.state_and_sync(false) }
+        if self.marked_durable { Ok(()) } else { self.sync_with_commit_frame(false) }
     }
 
     /// Commits with a sync and records that the log was closed in order. Without space for that
     /// record all is durable nevertheless, and the next start finds the log unclean.
     pub fn close(mut self) -> Result<(), StoreError> {
-        match self.ready() {
-            Err(StoreError::Full) if self.unnamed.is_some() => return Ok(()),
+        match self.ensure_ready() {
+            Err(StoreError::Full) if self.pending.is_some() => return Ok(()),
             ready => ready?,
         }
         self.commit(true)?;
-        self.state_and_sync(true)
+        self.sync_with_commit_frame(true)
     }
 
     /// Removes whole segments below `keep_from`, the position of the oldest record that is still
     /// needed (its beginning or end). Returns their number. The files are recycled or removed.
     pub fn collapse(&mut self, keep_from: Position) -> Result<u32, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         let mut freed = 0;
-        while let Some(oldest) = self.sealed.pop_front_if(|it| it.header.end() <= keep_from.0) {
+        while let Some(oldest) = self.sealed.pop_front_if(|old| old.header.end() <= keep_from.0) {
             // Hidden from readers first: its file may be overwritten at once.
-            self.known.collapse();
+            self.shared.collapse();
             self.pool.retire(oldest);
             freed += 1;
         }
-        self.usable()?;
+        self.check_usable()?;
         Ok(freed)
     }
 
-    /// The position behind the last record.
+    /// Position behind the last record.
     #[inline]
     pub fn end(&self) -> Position {
         Position(self.tail.position())
@@ -152,7 +151,7 @@ impl Log {
         Position(self.durable)
     }
 
-    /// The beginning of the oldest segment.
+    /// Position at which the oldest segment begins.
     pub fn start(&self) -> Position {
         Position(self.sealed.front().map_or(self.tail.header.base, |oldest| oldest.header.base))
     }
@@ -167,54 +166,53 @@ impl Log {
         u32::try_from(self.sealed.len() + 1).expect("far fewer segments than that")
     }
 
-    /// Bytes that can be appended without new space from the disk, a little less than that in small
-    /// records.
-    pub fn room(&self) -> u64 {
-        let next = self.unnamed.as_ref().map_or(self.tail.room(), |(spare, _)| spare.length);
+    /// Number of bytes that can be appended without new disk space; fewer for small records.
+    pub fn free_bytes(&self) -> u64 {
+        let next = self.pending.as_ref().map_or(self.tail.free_bytes(), |(spare, _)| spare.length);
         next + self.pool.ready_bytes()
     }
 
-    /// Not closed by a failure, here or while clearing away.
-    fn usable(&mut self) -> Result<(), StoreError> {
+    /// Checks that no failure closed the log, here or in the pool.
+    fn check_usable(&mut self) -> Result<(), StoreError> {
         if self.failed {
             return Err(StoreError::Closed);
         }
         match self.pool.failure() {
             None => Ok(()),
-            Some(error) => Err(self.fail(error)),
+            Some(error) => Err(self.close_after(error)),
         }
     }
 
-    /// Ensures that the log is usable, this run has begun, and the tail is not sealed.
+    /// Ensures that the log is usable, this run has its opening, and the tail is not sealed.
     #[inline]
-    pub(super) fn ready(&mut self) -> Result<(), StoreError> {
-        if self.opening.is_some() || self.unnamed.is_some() || self.failed {
-            self.usable()?;
-            self.name_next()?;
-            return self.begin_life();
+    pub(super) fn ensure_ready(&mut self) -> Result<(), StoreError> {
+        if self.opening.is_some() || self.pending.is_some() || self.failed {
+            self.check_usable()?;
+            self.activate_pending()?;
+            return self.begin_run();
         }
         Ok(())
     }
 
-    /// Raises the generation, durably, before anything else is written: what a crash left behind
-    /// the cut is void.
-    fn begin_life(&mut self) -> Result<(), StoreError> {
+    /// Increments the generation, durably, before anything else is written: this voids the frames
+    /// that a crash left behind the cut.
+    fn begin_run(&mut self) -> Result<(), StoreError> {
         let Some(torn_bytes) = self.opening else { return Ok(()) };
-        if !self.tail.takes_opening() {
-            let (before, after) = (self.tail.generation, next(self.tail.generation)?);
+        if !self.tail.fits_opening() {
+            let (before, after) = (self.tail.generation, next_generation(self.tail.generation)?);
             self.tail.generation = after;
             let rolled = self.roll(0, VERSION_FIRST);
-            // Unless the footer, of the new generation, is on disk: then only a name is missing.
-            if rolled.is_err() && self.unnamed.is_none() {
+            // With the new footer on disk, only the next segment's name is missing.
+            if rolled.is_err() && self.pending.is_none() {
                 self.tail.generation = before;
             }
             return rolled;
         }
         let before = self.tail.generation;
-        self.tail.generation = next(before)?;
+        self.tail.generation = next_generation(before)?;
         self.tail.put_opening(torn_bytes);
         if let Err(error) = self.write_out() {
-            self.tail.take_back(0);
+            self.tail.truncate_buffer(0);
             self.tail.generation = before;
             return Err(error);
         }
@@ -224,19 +222,19 @@ impl Log {
         Ok(())
     }
 
-    /// A commit frame, the write and the sync.
-    fn state_and_sync(&mut self, closed: bool) -> Result<(), StoreError> {
-        let waiting = self.tail.waiting();
+    /// Appends a commit frame, writes and syncs.
+    fn sync_with_commit_frame(&mut self, closed: bool) -> Result<(), StoreError> {
+        let buffered = self.tail.buffered_bytes();
         let all_durable = self.durable == self.end().0;
         // Covers only what an earlier sync made durable: a crash may keep this frame and lose
         // records of the same write.
         self.tail.put_commit(self.durable, closed);
         if let Err(error) = self.write_out() {
-            self.tail.take_back(waiting);
+            self.tail.truncate_buffer(buffered);
             return Err(error);
         }
         self.sync()?;
-        self.settled = all_durable;
+        self.marked_durable = all_durable;
         Ok(())
     }
 
@@ -247,11 +245,11 @@ impl Log {
                 reach(Point::WriteAfter);
                 Ok(())
             }
-            // No sync was involved, and the same bytes will go to the same place.
-            Err(error) if no_space(&error) => Err(StoreError::Full),
+            // No sync was involved, and a retry writes the same bytes to the same offset.
+            Err(error) if is_out_of_space(&error) => Err(StoreError::Full),
             Err(source) => {
-                let what = format!("can't write {}", self.tail.header.name());
-                Err(self.fail(StoreError::Io { what, source }))
+                let description = format!("can't write {}", self.tail.header.name());
+                Err(self.close_after(StoreError::Io { description, source }))
             }
         }
     }
@@ -264,12 +262,12 @@ impl Log {
                 self.durable = self.tail.position();
                 Ok(())
             }
-            Err(error) => Err(self.fail(error)),
+            Err(error) => Err(self.close_after(error)),
         }
     }
 
-    /// Closes the log for good.
-    fn fail(&mut self, error: StoreError) -> StoreError {
+    /// Closes the log for good. Returns the error.
+    fn close_after(&mut self, error: StoreError) -> StoreError {
         self.failed = true;
         error
     }
@@ -277,44 +275,44 @@ impl Log {
     /// Seals the tail and continues in a new segment of at least this length and version. After
     /// `Full` nothing has changed, or only the new segment's name is missing.
     pub(super) fn roll(&mut self, at_least: u64, version: u32) -> Result<(), StoreError> {
-        let (spare, header) = self.prepare(at_least, version)?;
-        let waiting = self.tail.waiting();
+        let (spare, header) = self.prepare_segment(at_least, version)?;
+        let buffered = self.tail.buffered_bytes();
         self.tail.put_footer();
         if let Err(error) = self.write_out() {
-            self.tail.take_back(waiting);
-            self.pool.give_back(spare);
+            self.tail.truncate_buffer(buffered);
+            self.pool.return_spare(spare);
             return Err(error);
         }
-        // Before the next segment has a name, which says that this one is whole (`recover.rs`).
+        // Before the next segment is named, which states that this one is complete (`recover.rs`).
         self.sync()?;
-        self.settled = true;
-        self.known.seal(self.end().0);
+        self.marked_durable = true;
+        self.shared.seal(self.end().0);
         reach(Point::RollSealed);
-        // The footer is durable and can't be taken back: from here on only the name is missing.
-        self.unnamed = Some((spare, header));
-        self.name_next()
+        // The footer is durable and can't be reverted: from here on only the name is missing.
+        self.pending = Some((spare, header));
+        self.activate_pending()
     }
 
-    /// A segment behind a tail that is sealed already.
-    pub(super) fn next_segment(&mut self) -> Result<(), StoreError> {
-        self.unnamed = Some(self.prepare(0, VERSION_FIRST)?);
-        self.name_next()
+    /// Begins the segment after a tail that is already sealed.
+    pub(super) fn begin_next_segment(&mut self) -> Result<(), StoreError> {
+        self.pending = Some(self.prepare_segment(0, VERSION_FIRST)?);
+        self.activate_pending()
     }
 
-    /// A spare with the header of the next segment in it, still under its old name.
-    fn prepare(
+    /// Writes the next segment's header into a spare, which keeps its name.
+    fn prepare_segment(
         &mut self,
         at_least: u64,
         version: u32,
     ) -> Result<(SpareSegment, Header), StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         let before = &self.tail.header;
         let length = segment_bytes(&self.settings, before.length).max(at_least);
-        let spare = self.pool.take(at_least.max(HEADER_BYTES * 2), length)?;
+        let spare = self.pool.acquire(at_least.max(HEADER_BYTES * 2), length)?;
         let header = Header {
             version: before.version.max(version),
-            generation: next(self.tail.generation)?,
-            log: before.log,
+            generation: next_generation(self.tail.generation)?,
+            log_id: before.log_id,
             sequence: before.sequence + 1,
             base: before.end(),
             length: spare.length,
@@ -325,64 +323,64 @@ impl Log {
                 Ok((spare, header))
             }
             Err(StoreError::Full) => {
-                self.pool.give_back(spare);
+                self.pool.return_spare(spare);
                 Err(StoreError::Full)
             }
-            Err(error) => Err(self.fail(error)),
+            Err(error) => Err(self.close_after(error)),
         }
     }
 
     /// Names the segment behind a sealed tail, if there is one, and continues in it. `Full`: the
     /// segment keeps its old name, and the next write tries again.
-    fn name_next(&mut self) -> Result<(), StoreError> {
-        let Some((spare, header)) = &self.unnamed else { return Ok(()) };
+    fn activate_pending(&mut self) -> Result<(), StoreError> {
+        let Some((spare, header)) = &self.pending else { return Ok(()) };
         match name_segment(&*self.disk, spare, header) {
             Ok(()) => {}
             Err(StoreError::Full) => return Err(StoreError::Full),
-            Err(error) => return Err(self.fail(error)),
+            Err(error) => return Err(self.close_after(error)),
         }
-        let Some((spare, header)) = self.unnamed.take() else { return Ok(()) };
+        let Some((spare, header)) = self.pending.take() else { return Ok(()) };
         // The generation is above all earlier ones: this run has begun with it.
         self.opening = None;
-        let fresh = ActiveSegment::fresh(Segment { header, file: spare.file });
+        let fresh = ActiveSegment::empty(Segment { header, file: spare.file });
         let sealed = std::mem::replace(&mut self.tail, fresh);
-        self.known.add(header);
+        self.shared.add(header);
         self.sealed.push_back(sealed.into_segment());
         self.durable = self.tail.position();
-        self.look_ahead();
+        self.request_spare();
         Ok(())
     }
 
-    fn look_ahead(&mut self) {
-        self.pool.want(segment_bytes(&self.settings, self.tail.header.length));
+    fn request_spare(&mut self) {
+        self.pool.request(segment_bytes(&self.settings, self.tail.header.length));
     }
 }
 
-/// Length of the segment after one of this length.
+/// Returns the length of the segment after one of length `before`.
 pub(super) fn segment_bytes(settings: &LogSettings, before: u64) -> u64 {
     settings.segment_bytes.min(SEGMENT_BYTES_FIRST.max(before.saturating_mul(2)))
 }
 
-/// The generation after this one.
-fn next(generation: u32) -> Result<u32, StoreError> {
+/// Returns the next generation, or an error if there is none.
+fn next_generation(generation: u32) -> Result<u32, StoreError> {
     generation.checked_add(1).ok_or_else(|| StoreError::Io {
-        what: "the log has used up its generations".into(),
+        description: "the log has used up its generations".into(),
         source: io::ErrorKind::Unsupported.into(),
     })
 }
 
-pub(super) fn no_space(error: &io::Error) -> bool {
+pub(super) fn is_out_of_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Writes a segment's header page into a spare and syncs it.
 pub(super) fn write_header(spare: &SpareSegment, header: &Header) -> Result<(), StoreError> {
-    let what = |verb| format!("can't {verb} the header of {}", header.name());
+    let text = |verb| format!("can't {verb} the header of {}", header.name());
     spare
         .file
         .write_at(&header.encode(), 0)
-        .map_err(|error| StoreError::io(what("write"), error))?;
-    spare.file.sync_data().map_err(|source| StoreError::Io { what: what("sync"), source })
+        .map_err(|error| StoreError::io(text("write"), error))?;
+    spare.file.sync_data().map_err(|source| StoreError::Io { description: text("sync"), source })
 }
 
 /// Gives the spare its name as a segment, durably. `Full`: the disk had no space for the name, and
@@ -392,9 +390,9 @@ pub(super) fn name_segment(
     spare: &SpareSegment,
     header: &Header,
 ) -> Result<(), StoreError> {
-    let what = || format!("can't name {}", header.name());
-    disk.rename(&spare.name, &header.name()).map_err(|error| StoreError::io(what(), error))?;
+    let text = || format!("can't name {}", header.name());
+    disk.rename(&spare.name, &header.name()).map_err(|error| StoreError::io(text(), error))?;
     reach(Point::RollNamed);
     // Also for lack of space: whether the name is durable is not known.
-    disk.sync_directory().map_err(|source| StoreError::Io { what: what(), source })
+    disk.sync_directory().map_err(|source| StoreError::Io { description: text(), source })
 }

@@ -1,7 +1,7 @@
 //! The bytes of a table file, read without trusting any of them.
 //!
-//! The crate below checks every block it reads, but believes a file's table of contents far enough
-//! to reserve memory for it before it compares the checksum; so contents are checked here first.
+//! The LSM library checks every block that it reads, but reserves memory for a file's table of
+//! contents before it compares its checksum; so contents are checked here first.
 //!
 //! A file is an archive of sections, then `TOC!`, a count u32 and the sections (offset u64, bytes
 //! u64, name length u16, name), then `SFA!`, version 1 u8, checksum kind 0 u8, xxh3-128 of the
@@ -20,8 +20,8 @@ use crate::StoreError;
 
 const TRAILER_BYTES: u64 = 4 + 1 + 1 + 16 + 8 + 8;
 const HEADER_BYTES: usize = 4 + 1 + 16 + 4 + 4 + 4;
-/// Sections that are made of blocks.
-const OF_BLOCKS: [&[u8]; 6] = [b"data", b"tli", b"index", b"filter", b"filter_tli", b"meta"];
+/// Sections that consist of blocks.
+const BLOCK_SECTIONS: [&[u8]; 6] = [b"data", b"tli", b"index", b"filter", b"filter_tli", b"meta"];
 
 /// One section of an archive.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct ArchiveSection {
 pub(crate) struct ArchiveWalk {
     /// Blocks whose checksums match.
     pub blocks: u64,
-    /// Bad places: offset in bytes, and description.
+    /// Damage: offset in bytes, and description.
     pub damage: Vec<(u64, String)>,
     /// xxh3-128 of all bytes.
     pub checksum: u128,
@@ -47,13 +47,13 @@ pub(crate) struct ArchiveWalk {
 
 /// Lists the sections of an archive by its contents; they lie in the file one behind the other.
 pub(crate) fn sections(path: &Path) -> Result<Vec<ArchiveSection>, StoreError> {
-    let failed = |why: io::Error| StoreError::io(format!("read {}", path.display()), why);
+    let failed = |error: io::Error| StoreError::io(format!("read {}", path.display()), error);
     let file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
-    let bad = |offset: u64, what: &str| StoreError::Corrupt {
+    let bad = |offset: u64, description: &str| StoreError::Corrupt {
         file: path.display().to_string(),
         offset,
-        what: what.into(),
+        description: description.into(),
     };
     let at = length.checked_sub(TRAILER_BYTES).ok_or_else(|| bad(0, "the file is too short"))?;
     let mut trailer = [0; TRAILER_BYTES as usize];
@@ -62,8 +62,8 @@ pub(crate) fn sections(path: &Path) -> Result<Vec<ArchiveSection>, StoreError> {
     if fields.take(6) != Some(b"SFA!\x01\x00") {
         return Err(bad(at, "the file does not end as a table"));
     }
-    let words = (fields.u128(), fields.u64(), fields.u64());
-    let (Some(sum), Some(begin), Some(bytes)) = words else {
+    let numbers = (fields.u128(), fields.u64(), fields.u64());
+    let (Some(sum), Some(begin), Some(bytes)) = numbers else {
         return Err(bad(at, "the end of the file is short"));
     };
     if begin.checked_add(bytes) != Some(at) {
@@ -74,7 +74,7 @@ pub(crate) fn sections(path: &Path) -> Result<Vec<ArchiveSection>, StoreError> {
     if xxh3_128(&contents) != sum {
         return Err(bad(begin, "the contents' checksum does not match"));
     }
-    parse(&contents, begin).ok_or_else(|| bad(begin, "the contents have no sense"))
+    parse(&contents, begin).ok_or_else(|| bad(begin, "the contents are malformed"))
 }
 
 fn parse(contents: &[u8], end: u64) -> Option<Vec<ArchiveSection>> {
@@ -98,18 +98,18 @@ fn parse(contents: &[u8], end: u64) -> Option<Vec<ArchiveSection>> {
 
 /// Reads every byte of a file and checks every block in it.
 pub(crate) fn walk(path: &Path, sections: &[ArchiveSection]) -> Result<ArchiveWalk, StoreError> {
-    let failed = |why: io::Error| StoreError::io(format!("read {}", path.display()), why);
+    let failed = |error: io::Error| StoreError::io(format!("read {}", path.display()), error);
     let file = File::open(path).map_err(failed)?;
     let reader = BufReader::with_capacity(256 * 1024, file);
     let mut source = ArchiveSource { reader, hasher: Xxh3Default::new(), offset: 0 };
     let mut walk = ArchiveWalk::default();
     for section in sections {
         let end = section.offset + section.bytes;
-        while OF_BLOCKS.contains(&section.name.as_slice()) && source.offset < end {
+        while BLOCK_SECTIONS.contains(&section.name.as_slice()) && source.offset < end {
             let at = source.offset;
-            match block(&mut source, end).map_err(failed)? {
+            match check_block(&mut source, end).map_err(failed)? {
                 None => walk.blocks += 1,
-                Some(what) => walk.damage.push((at, what.into())),
+                Some(description) => walk.damage.push((at, description.into())),
             }
         }
         source.skip(end - source.offset).map_err(failed)?;
@@ -121,20 +121,20 @@ pub(crate) fn walk(path: &Path, sections: &[ArchiveSection]) -> Result<ArchiveWa
 
 /// Reads and checks one block. Returns a description of its damage. If its length can't be trusted,
 /// the rest of the section is skipped, because the next block's beginning is unknown.
-fn block(source: &mut ArchiveSource, end: u64) -> io::Result<Option<&'static str>> {
+fn check_block(source: &mut ArchiveSource, end: u64) -> io::Result<Option<&'static str>> {
     let mut header = [0; HEADER_BYTES];
     if end - source.offset < HEADER_BYTES as u64 {
         source.skip(end - source.offset)?;
         return Ok(Some("a block's header is cut off"));
     }
     source.read(&mut header)?;
-    let (body, own) = header.split_at(HEADER_BYTES - 4);
-    let own = u32::from_le_bytes(own.try_into().expect("four bytes"));
+    let (body, header_sum) = header.split_at(HEADER_BYTES - 4);
+    let header_sum = u32::from_le_bytes(header_sum.try_into().expect("four bytes"));
     let mut fields = ArchiveFields(body);
-    let known = fields.take(4) == Some(b"LSM\x03") && xxh3_128(body) as u32 == own;
+    let is_valid = fields.take(4) == Some(b"LSM\x03") && xxh3_128(body) as u32 == header_sum;
     let (_, sum, bytes) = (fields.take(1), fields.u128(), fields.u32());
     let (Some(sum), Some(bytes)) = (sum, bytes) else { return Ok(Some("a block's header")) };
-    if !known || u64::from(bytes) > end - source.offset {
+    if !is_valid || u64::from(bytes) > end - source.offset {
         source.skip(end - source.offset)?;
         return Ok(Some("the checksum of a block's header does not match"));
     }
@@ -143,7 +143,7 @@ fn block(source: &mut ArchiveSource, end: u64) -> io::Result<Option<&'static str
     Ok((xxh3_128(&data) != sum).then_some("a block's checksum does not match"))
 }
 
-/// A file read from the beginning, its position and checksum.
+/// Sequential reader of a file, with its position and the checksum so far.
 struct ArchiveSource {
     reader: BufReader<File>,
     hasher: Xxh3Default,
@@ -158,25 +158,25 @@ impl ArchiveSource {
         Ok(())
     }
 
-    /// Skips so many bytes, or to the end of the file.
+    /// Skips this many bytes, or the rest of the file.
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let mut left = bytes;
         let mut chunk = [0; 4096];
         while left > 0 {
-            let wanted = left.min(chunk.len() as u64) as usize;
-            let found = self.reader.read(&mut chunk[..wanted])?;
-            if found == 0 {
+            let length = left.min(chunk.len() as u64) as usize;
+            let count = self.reader.read(&mut chunk[..length])?;
+            if count == 0 {
                 return Ok(());
             }
-            self.hasher.update(&chunk[..found]);
-            self.offset += found as u64;
-            left -= found as u64;
+            self.hasher.update(&chunk[..count]);
+            self.offset += count as u64;
+            left -= count as u64;
         }
         Ok(())
     }
 }
 
-/// Little-endian numbers, taken from the front.
+/// Decoder of little-endian numbers, from the front.
 pub(crate) struct ArchiveFields<'a>(pub &'a [u8]);
 
 impl<'a> ArchiveFields<'a> {

@@ -1,4 +1,4 @@
-//! A second store out of the first one's files, by names only: table files never change.
+//! Checkpoint of the trees: a second store with hard links to the table files, which never change.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,9 +13,10 @@ use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
 impl LsmTrees {
-    /// Writes `current` last: until then the target is no store, and opening it is refused.
+    /// Links the current tables into `target`. Writes `current` last: until then the target is no
+    /// store, and opening it is refused.
     pub(super) fn link_into(&self, target: &Path) -> Result<(), StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         let (manifest, tables) = loop {
             let manifest = {
                 // No flush or compaction changes the list while this lock is held; readers do not
@@ -25,14 +26,13 @@ impl LsmTrees {
             };
             let manifest = manifest.ok_or(StoreError::Closed)?;
             let version = self.tree.current_version();
-            // Otherwise a flush or merge came between the two: read both again.
+            // Otherwise a flush or merge happened between the two reads: repeat both.
             if version.id() == manifest.id {
-                // Holding the tables keeps their files, whatever flush and compaction do from here
-                // on.
+                // The table handles keep the files, despite later flushes and compactions.
                 break (manifest, version.iter_tables().cloned().collect::<Vec<_>>());
             }
         };
-        let failed = |why| StoreError::io(format!("checkpoint into {}", target.display()), why);
+        let failed = |error| StoreError::io(format!("checkpoint into {}", target.display()), error);
         link_all(target, &manifest, tables.iter().map(|table| table.path.as_path()))
             .map_err(failed)?;
         reach(Point::CheckpointAfter);
@@ -46,12 +46,12 @@ fn link_all<'a>(
     tables: impl Iterator<Item = &'a Path>,
 ) -> io::Result<()> {
     let folder = target.join(TABLES);
-    let mut private = DirBuilder::new();
-    private.mode(0o700).recursive(true).create(target)?;
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700).recursive(true).create(target)?;
     if fs::read_dir(target)?.next().is_some() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the directory is not empty"));
     }
-    private.create(&folder)?;
+    builder.create(&folder)?;
     for table in tables {
         let name = table.file_name().expect("a table has a name");
         fs::hard_link(table, folder.join(name))?;

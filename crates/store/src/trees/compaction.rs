@@ -1,9 +1,9 @@
 //! Flushes from memory to disk, and merges of many tables to few. All of it runs on the caller's
 //! background threads.
 //!
-//! Superseded rows are dropped by every flush and merge (watermark `SeqNo::MAX`): each reader's
-//! view keeps the tables that it needs, and in a sealed table everything is published, so no reader
-//! needs an old row of a *new* table.
+//! Every flush and merge drops superseded rows (watermark `SeqNo::MAX`): each reader's view keeps
+//! the tables that it needs, and every row of a sealed table is published, so no reader needs an
+//! old row of a *new* table.
 //!
 //! Durability of a flush, in the LSM library: every table file and its directory are synced
 //! (`table/writer/mod.rs`, `Writer::finish`), then the list file and the directory, then `current`
@@ -23,7 +23,7 @@ use super::memtable::Memtable;
 use super::packed::pack;
 use super::sorted_run::RunWalk;
 use super::span::DeadStretch;
-use super::study::{Gaps, PrefixExchange};
+use super::span_scan::{Gaps, PrefixExchange};
 use super::view::{Bounds, Version, may_be_on_disk};
 use super::{LsmTrees, RowChange, Trees, hash};
 use crate::StoreError;
@@ -37,50 +37,49 @@ impl LsmTrees {
     pub(super) fn flush_sealed(&self) -> Result<(), StoreError> {
         reach(Point::FlushBefore);
         // Before the flush lock is taken: a merge takes `merging` first, and then that lock.
-        while self.view().level0_runs >= self.settings.runs_at_most() {
+        while self.view().level0_runs >= self.settings.runs_limit() {
             self.merge_all_runs()?;
         }
-        let one = self.tree.get_flush_lock();
+        let flush_lock = self.tree.get_flush_lock();
         let sealed = self.view().sealed.clone();
         for table in &sealed {
-            self.study(table);
+            self.scan_dead_spans(table);
             let flushed = self.flush_table(table);
             if matches!(flushed, Err(StoreError::Full)) {
                 // In this order, as everywhere: `merging`, then the flush lock, which `sweep`
                 // takes.
-                drop(one);
-                let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
+                drop(flush_lock);
+                let _merging = self.merging.lock().map_err(|_| StoreError::Closed)?;
                 self.sweep()?;
                 return flushed;
             }
             flushed?;
             reach(Point::FlushAfter);
-            self.keep_spans(&self.spans.flushed());
+            self.store_spans(&self.spans.on_flush());
         }
         self.free_retired()
     }
 
-    /// Makes a sealed table durable, the newest row of each key, and turns readers to it. A
-    /// tombstone that hides no row is dropped: most rows that exist for seconds leave nothing on
-    /// disk.
+    /// Writes the newest row of each key of a sealed table to disk, and switches readers to the
+    /// file. A tombstone that hides no row is dropped: most short-lived rows leave nothing on disk.
     fn flush_table(&self, table: &Arc<Memtable>) -> Result<(), StoreError> {
-        let whole = Arc::new(table.whole());
-        // While the table is in every reader's view it does not matter when its rows are offered to
-        // the cache: all as they are written, or those that it has.
-        let few = self.rows.few();
-        for key in few.iter().flatten() {
+        let newest_run = Arc::new(table.newest_rows());
+        // While the table is in every reader's view, its rows may be offered to the cache at any
+        // time: all as they are written, or only those that the cache holds.
+        let cached_keys = self.row_cache.keys_if_few();
+        for key in cached_keys.iter().flatten() {
             if let Some(row) = table.get(key, hash(key, self.salt), u64::MAX) {
-                self.rows.flushed(key, row.value.as_deref());
+                self.row_cache.replace_flushed(key, row.value.as_deref());
             }
         }
-        // Tables that are older than this one are on disk, and those that are merged meanwhile have
-        // the same rows. What is exchanged under a prefix meanwhile is younger than every row here.
+        // All older tables are on disk, and tables that are merged meanwhile have the same rows. A
+        // prefix that is replaced meanwhile is newer than every row here.
         let may_be_on_disk = may_be_on_disk(&self.tree);
         self.guarded(|| {
-            let newest = RunWalk::new(Arc::clone(&whole), &EVERYTHING, u64::MAX, false);
+            let newest = RunWalk::new(Arc::clone(&newest_run), &EVERYTHING, u64::MAX, false);
             let rows = newest.filter_map(|(key, Version { sequence, value })| {
-                if few.is_none() {
-                    self.rows.flushed(&key, value.as_deref());
+                if cached_keys.is_none() {
+                    self.row_cache.replace_flushed(&key, value.as_deref());
                 }
                 match value {
                     Some(value) => {
@@ -96,41 +95,40 @@ impl LsmTrees {
             let Some((tables, _)) = self.tree.flush_to_tables(rows)? else { return Ok(()) };
             self.tree.register_tables(&tables, None, None, &[], SeqNo::MAX)
         })?;
-        // Before `let_go`: once readers lose this table, an older kept one would answer for its
-        // keys.
+        // Before `switch_to_flushed`: once readers lose this table, an older resident one would
+        // answer for its keys.
         if table.is_mostly_live() {
-            self.kept.keep(Arc::clone(table));
+            self.resident_tables.push(Arc::clone(table));
         } else {
-            self.kept.shrink_to(0); // without this one they would be stale
+            self.resident_tables.shrink_to(0); // older tables would be stale without it
         }
-        // Its tombstones hide rows on disk from now on: the walks over them count there.
-        let in_vain = table.in_vain.load(Ordering::Relaxed);
-        self.view().in_vain_on_disk.fetch_add(in_vain, Ordering::Relaxed);
-        // The list names its file now: readers find each row in one of the two, or in both.
-        self.let_go(table)?;
-        self.keep_within_room();
+        // Its tombstones hide rows on disk from now on: walks over them count there.
+        let dead_walked = table.dead_walked.load(Ordering::Relaxed);
+        self.view().dead_walked_on_disk.fetch_add(dead_walked, Ordering::Relaxed);
+        // The list names its file now: readers find each row in the table, in the file, or in both.
+        self.switch_to_flushed(table)?;
+        self.shrink_resident_tables();
         Ok(())
     }
 
-    /// Runs one round of merging by levels. If none is due, runs one that removes tombstones, if
+    /// Runs one round of merging by levels. If none is due, reclaims tombstones and dead rows, if
     /// they are many.
     pub(super) fn compact_round(&self) -> Result<bool, StoreError> {
-        self.view().in_order().for_each(|table| self.study(table));
-        let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
-        self.keep_within_room();
-        let changed = self.merge(self.leveled())? || self.reclaim()?;
+        self.view().memtables().for_each(|table| self.scan_dead_spans(table));
+        let _merging = self.merging.lock().map_err(|_| StoreError::Closed)?;
+        self.shrink_resident_tables();
+        let changed = self.merge(self.leveled_strategy())? || self.reclaim()?;
         if changed {
             let _no_flush = self.tree.get_flush_lock();
-            self.keep_spans(&self.spans.durable());
+            self.store_spans(&self.spans.durable());
         }
         Ok(changed)
     }
 
-    /// For a caller that flushes and never merges: brings the runs down before they can't be
-    /// counted.
+    /// Merges all runs, for a caller that flushes and never merges: their number has a limit.
     fn merge_all_runs(&self) -> Result<(), StoreError> {
-        let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
-        if !self.merge(self.leveled().with_l0_threshold(1))? {
+        let _merging = self.merging.lock().map_err(|_| StoreError::Closed)?;
+        if !self.merge(self.leveled_strategy().with_l0_threshold(1))? {
             self.rewrite()?;
         }
         Ok(())
@@ -138,7 +136,7 @@ impl LsmTrees {
 
     /// Merges everything into the last level.
     pub(super) fn rewrite(&self) -> Result<(), StoreError> {
-        self.swept(
+        self.sweep_if_full(
             self.guarded(|| {
                 self.tree.major_compact(self.settings.merged_table_bytes(), SeqNo::MAX)
             }),
@@ -146,15 +144,15 @@ impl LsmTrees {
         self.refresh()
     }
 
-    /// Merging by levels, with tables of the size that the settings ask for.
-    pub(super) fn leveled(&self) -> Leveled {
+    /// Returns the strategy of merging by levels, with the table size of the settings.
+    pub(super) fn leveled_strategy(&self) -> Leveled {
         Leveled::default().with_table_target_size(self.settings.merged_table_bytes())
     }
 
-    /// True when the tables changed.
+    /// Merges by a strategy. Returns true if the tables changed.
     pub(super) fn merge(&self, strategy: Leveled) -> Result<bool, StoreError> {
         let before = self.tree.current_version().id();
-        self.swept(self.guarded(|| self.tree.compact(Arc::new(strategy), SeqNo::MAX)))?;
+        self.sweep_if_full(self.guarded(|| self.tree.compact(Arc::new(strategy), SeqNo::MAX)))?;
         let changed = self.tree.current_version().id() != before;
         if changed {
             reach(Point::CompactAfter);
@@ -164,7 +162,7 @@ impl LsmTrees {
     }
 
     /// Removes the files of a merge that ended because the disk is full.
-    fn swept<T>(&self, merged: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn sweep_if_full<T>(&self, merged: Result<T, StoreError>) -> Result<T, StoreError> {
         if matches!(merged, Err(StoreError::Full)) {
             self.sweep()?;
         }
@@ -175,13 +173,13 @@ impl LsmTrees {
     /// leaves them. The caller holds `merging`.
     pub(super) fn sweep(&self) -> Result<(), StoreError> {
         let _no_flush = self.tree.get_flush_lock();
-        let read = self.files_in_use()?;
+        let in_use = self.files_in_use()?;
         let folder = self.settings.path.join(TABLES);
-        let failed = |why| StoreError::io(format!("sweep {}", folder.display()), why);
+        let failed = |error| StoreError::io(format!("sweep {}", folder.display()), error);
         for entry in std::fs::read_dir(&folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let id = path.file_name().and_then(|name| name.to_str()?.parse().ok());
-            if id.is_some_and(|id| !read.contains(&id)) {
+            if id.is_some_and(|id| !in_use.contains(&id)) {
                 std::fs::remove_file(&path).map_err(failed)?;
             }
         }
@@ -190,36 +188,34 @@ impl LsmTrees {
 
     /// Removes the rows under a prefix in three steps, each safe to repeat. Flushes memory; drops
     /// table files that lie wholly under the prefix; removes the rows in other files one by one,
-    /// including rows that come to light because the tombstones above them went with a dropped
-    /// file.
+    /// including rows that become visible because the tombstones above them were in a dropped file.
     pub(super) fn drop_rows_under(&self, prefix: &[u8]) -> Result<(), StoreError> {
         self.rotate()?;
         self.flush_sealed()?;
         let exchange = PrefixExchange::begin(self, prefix);
-        let found = self.drop_known(prefix)?;
-        exchange.end(found);
+        let gaps = self.remove_rows(prefix)?;
+        exchange.end(gaps);
         Ok(())
     }
 
-    /// Gives the stretch in which no row is left.
-    fn drop_known(&self, prefix: &[u8]) -> Result<Vec<DeadStretch>, StoreError> {
+    /// Removes the rows on disk. Returns the stretches in which no row is left.
+    fn remove_rows(&self, prefix: &[u8]) -> Result<Vec<DeadStretch>, StoreError> {
         let (low, high) = bounds_of(prefix);
-        let alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
+        let merging = self.merging.lock().map_err(|_| StoreError::Closed)?;
         self.guarded(|| {
             self.tree.drop_range::<Bytes, _>((low.clone(), high.clone()))?;
-            // The crate keeps the list before the last, and with it the files, until the next
-            // flush.
+            // The library keeps the previous list, and with it the files, until the next flush.
             let mut lists = self.tree.get_version_history_lock();
             lists.maintenance(&self.settings.path, SeqNo::MAX)
         })?;
         reach(Point::DropFilesAfter);
-        drop(alone);
-        self.kept.shrink_to(0);
+        drop(merging);
+        self.resident_tables.shrink_to(0);
         self.refresh()?;
-        // After `refresh`: a reader of an older view would bring back a row that is gone.
-        self.rows.forget(prefix);
-        let rest = self.snapshot();
-        let mut keys = rest.range(low, high.clone(), false);
+        // After `refresh`: a reader of an older view would cache a removed row again.
+        self.row_cache.evict_prefix(prefix);
+        let snapshot = self.snapshot();
+        let mut keys = snapshot.range(low, high.clone(), false);
         let mut gaps = Gaps::new(prefix);
         loop {
             let batch = keys.by_ref().take(ROWS_PER_DROP).map(|row| row.map(|(key, _)| key));
@@ -227,9 +223,9 @@ impl LsmTrees {
             if batch.is_empty() {
                 break;
             }
-            batch.iter().for_each(|key| gaps.dead(key));
+            batch.iter().for_each(|key| gaps.add_dead(key));
             self.apply(&mut batch.into_iter().map(RowChange::Remove))?;
-            if self.pressure().rotate_is_due() {
+            if self.pressure().is_rotation_due() {
                 self.rotate()?;
                 self.flush_sealed()?;
             }
@@ -241,7 +237,7 @@ impl LsmTrees {
     }
 }
 
-/// The range of all keys that begin with the prefix.
+/// Returns the range of all keys with the prefix.
 pub(super) fn bounds_of(prefix: &[u8]) -> (Bound<Bytes>, Bound<Bytes>) {
     let mut after = prefix.to_vec();
     while after.last() == Some(&u8::MAX) {

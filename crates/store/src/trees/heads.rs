@@ -1,37 +1,37 @@
-//! Numbers that stand for keys: most comparisons of keys need no look at the keys themselves, which
-//! are scattered in memory.
+//! Key heads: 64-bit abbreviations of keys. Most comparisons of keys need only these numbers, not
+//! the keys themselves, which are scattered in memory.
 //!
-//! Keys of one kind begin alike and differ soon after, and a table holds a few kinds: rows of some
-//! buckets, expiry hints. So a number holds the index of a known beginning, and the next bytes of
-//! the key.
+//! Keys of one kind have a common prefix and differ soon after it, and a table holds a few kinds:
+//! rows of some buckets, expiry hints. So a head holds the index of a known prefix, and the next
+//! bytes of the key.
 
 use bytes::Bytes;
 
-/// Keys that are looked at to choose beginnings.
-pub(super) const KEYS_TRIED: usize = 128;
-/// Fewer of those keys are not worth a beginning of their own.
-const KEYS_OF_A_KIND: usize = 4;
-/// A number has one byte for the beginning, or the gap between two.
-const BEGINNINGS_MAX: usize = 64;
-/// Bytes behind the beginning that the number holds.
+/// Number of keys that are sampled to choose prefixes.
+pub(super) const KEYS_SAMPLED: usize = 128;
+/// Minimum number of sampled keys with a prefix of their own.
+const KEYS_PER_PREFIX_MIN: usize = 4;
+/// Maximum number of prefixes: a head has one byte for the prefix, or for the gap between two.
+const PREFIXES_MAX: usize = 64;
+/// Number of bytes behind the prefix that a head holds.
 const REST_BYTES: usize = 7;
 
-/// Beginnings of keys, in order; none of them begins with another.
+/// Prefixes of keys, in order; no prefix begins with another.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Heads(Vec<Bytes>);
+pub(super) struct KeyHeads(Vec<Bytes>);
 
-impl Heads {
-    /// For keys like these, which may be in any order.
-    pub fn of(mut keys: Vec<&Bytes>) -> Heads {
+impl KeyHeads {
+    /// Chooses prefixes for keys like these, which may be in any order.
+    pub fn for_keys(mut keys: Vec<&Bytes>) -> KeyHeads {
         keys.sort_unstable();
         keys.dedup();
-        let mut beginnings = Vec::new();
-        choose(&keys, &mut beginnings);
-        Heads(beginnings)
+        let mut prefixes = Vec::new();
+        choose_prefixes(&keys, &mut prefixes);
+        KeyHeads(prefixes)
     }
 
-    /// True if most of these keys that differ have different numbers.
-    pub fn tell_apart(&self, keys: &[&Bytes]) -> bool {
+    /// Returns true if most of the distinct keys have distinct heads.
+    pub fn distinguishes(&self, keys: &[&Bytes]) -> bool {
         let mut numbers: Vec<u64> = keys.iter().map(|key| self.head(key)).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -41,11 +41,12 @@ impl Heads {
         numbers.len() * 2 > keys.len()
     }
 
-    /// The number of a key: that of a later key is not below it. Keys with one number may differ.
+    /// Returns the head of a key. Heads are ordered like their keys; different keys may have the
+    /// same head.
     pub fn head(&self, key: &[u8]) -> u64 {
-        let at = self.0.partition_point(|beginning| beginning[..] <= *key);
+        let at = self.0.partition_point(|prefix| prefix[..] <= *key);
         let rest = at.checked_sub(1).and_then(|last| key.strip_prefix(&self.0[last][..]));
-        // Odd: with the beginning before `at`. Even: between that one and the next.
+        // Odd: a key with the prefix before `at`. Even: a key between that prefix and the next.
         let (kind, rest) = match rest {
             Some(rest) => (2 * at - 1, rest),
             None => (2 * at, &[][..]),
@@ -58,11 +59,11 @@ impl Heads {
     }
 }
 
-/// Beginnings for different keys in order: the shortest behind which most of the keys that have it
-/// differ.
-fn choose(keys: &[&Bytes], into: &mut Vec<Bytes>) {
+/// Chooses prefixes for distinct keys in order: the shortest ones behind which most of their keys
+/// differ within a head.
+fn choose_prefixes(keys: &[&Bytes], prefixes: &mut Vec<Bytes>) {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return };
-    if keys.len() < KEYS_OF_A_KIND || into.len() == BEGINNINGS_MAX {
+    if keys.len() < KEYS_PER_PREFIX_MIN || prefixes.len() == PREFIXES_MAX {
         return;
     }
     let common = first.iter().zip(last.iter()).take_while(|(one, other)| one == other).count();
@@ -71,11 +72,11 @@ fn choose(keys: &[&Bytes], into: &mut Vec<Bytes>) {
     let mut rests: Vec<_> = keys.iter().map(rest).collect();
     rests.dedup();
     if rests.len() * 2 > keys.len() {
-        into.push(first.slice(..common));
+        prefixes.push(first.slice(..common));
         return;
     }
-    for kind in keys.chunk_by(|one, other| one.get(common) == other.get(common)) {
-        choose(kind, into);
+    for group in keys.chunk_by(|one, other| one.get(common) == other.get(common)) {
+        choose_prefixes(group, prefixes);
     }
 }
 
@@ -85,34 +86,36 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    fn keys(words: &[&str]) -> Vec<Bytes> {
-        words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect()
+    fn keys(texts: &[&str]) -> Vec<Bytes> {
+        texts.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect()
     }
 
     #[test]
-    fn two_kinds_of_keys_are_told_apart_by_their_numbers() {
+    fn key_heads_distinguish_two_kinds_of_keys() {
         let rows = (0..64).map(|row| format!("bucket:row:{row:020}"));
-        let hints = (0..64).map(|at| format!("bucket:expires:{at:012}:row:{:020}", at * 7 % 64));
-        let all: Vec<Bytes> = rows.chain(hints).map(Bytes::from).collect();
-        let heads = Heads::of(all.iter().collect());
+        let expiry_hints =
+            (0..64).map(|at| format!("bucket:expires:{at:012}:row:{:020}", at * 7 % 64));
+        let all: Vec<Bytes> = rows.chain(expiry_hints).map(Bytes::from).collect();
+        let heads = KeyHeads::for_keys(all.iter().collect());
         assert_eq!(heads.0.len(), 2, "{heads:?}");
-        assert!(heads.tell_apart(&all.iter().collect::<Vec<_>>()));
-        let alike = Heads(vec![Bytes::from_static(b"bucket:")]);
-        assert!(!alike.tell_apart(&all.iter().collect::<Vec<_>>()));
+        assert!(heads.distinguishes(&all.iter().collect::<Vec<_>>()));
+        let single_prefix = KeyHeads(vec![Bytes::from_static(b"bucket:")]);
+        assert!(!single_prefix.distinguishes(&all.iter().collect::<Vec<_>>()));
     }
 
     #[test]
-    fn numbers_are_in_the_order_of_keys_whatever_the_beginnings() {
-        let mut chance = StdRng::seed_from_u64(7);
-        let mut word = |letters: u8, most: usize| -> Bytes {
-            let length = chance.random_range(0..=most);
-            (0..length).map(|_| chance.random_range(0..letters)).collect()
+    fn key_heads_preserve_key_order() {
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut random_key = |letters: u8, length_max: usize| -> Bytes {
+            let length = rng.random_range(0..=length_max);
+            (0..length).map(|_| rng.random_range(0..letters)).collect()
         };
         for round in 0..200 {
             let letters = if round % 2 == 0 { 2 } else { 255 };
-            let chosen: Vec<Bytes> = (0..100).map(|_| word(letters, 12)).collect();
-            let heads = Heads::of(chosen.iter().collect());
-            let mut all: Vec<Bytes> = (0..300).map(|_| word(letters, 14)).chain(chosen).collect();
+            let chosen: Vec<Bytes> = (0..100).map(|_| random_key(letters, 12)).collect();
+            let heads = KeyHeads::for_keys(chosen.iter().collect());
+            let mut all: Vec<Bytes> =
+                (0..300).map(|_| random_key(letters, 14)).chain(chosen).collect();
             all.sort_unstable();
             let numbers: Vec<u64> = all.iter().map(|key| heads.head(key)).collect();
             assert!(numbers.is_sorted(), "round {round}: {heads:?}");
@@ -120,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn few_keys_and_no_keys_have_numbers_too() {
-        assert_eq!(Heads::of(Vec::new()), Heads(Vec::new()));
+    fn key_heads_of_few_or_no_keys_have_no_prefix() {
+        assert_eq!(KeyHeads::for_keys(Vec::new()), KeyHeads(Vec::new()));
         let few = keys(&["a", "a", "b"]);
-        assert_eq!(Heads::of(few.iter().collect()).head(b"a"), 0);
+        assert_eq!(KeyHeads::for_keys(few.iter().collect()).head(b"a"), 0);
     }
 }

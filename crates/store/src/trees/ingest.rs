@@ -1,22 +1,23 @@
-//! Replacement of all rows under a prefix: a group's state as another node has it.
+//! Installation: replacement of all rows under a prefix, such as a group's state that another node
+//! sends.
 //!
-//! The incoming rows are written into table files which no list names, and between them, in the
-//! order of keys, a tombstone for every present row that does not come. So these tables alone, laid
-//! over everything else, *are* the new content. The switch puts their names into the list
-//! (`current`, by rename): one durable step, whatever the size. Before it nothing has changed for
-//! any reader. Files that no list names are removed when the tree is opened.
+//! The incoming rows are written into table files which no list names, and between them, in key
+//! order, a tombstone for every present row that is not among them. So these tables, on top of all
+//! others, *are* the new content. The switch puts their names into the list (`current`, by rename):
+//! one durable step, whatever the size. Before it nothing has changed for any reader. Files that no
+//! list names are removed when the tree is opened.
 //!
-//! Refused: to write the rows under another prefix and move them at the end (everything is written
+//! Refused: to write the rows under another prefix and move them at the end (all rows are written
 //! twice, and the move must be replayed after a crash); a tree for each content (one flush could no
-//! longer make a group's rows and another's durable together); a name that is looked up for each
-//! prefix (every read and write would pay for it).
+//! longer make the rows of several groups durable together); an indirection for each prefix (it
+//! would cost every read and write).
 //!
 //! All rows carry the number of one batch, published when the installation begins. It is above
 //! everything under the prefix, and views that do not have the tables do not see them. Hence no row
-//! may be written under the prefix meanwhile; such a write is detected, and the switch refused.
+//! may be written under the prefix meanwhile; such a write is detected, and the switch is refused.
 //!
-//! Invariant at the switch: no table in memory and no kept one holds a row under the prefix, and
-//! the row cache takes none; so a reader's view alone decides between old and new.
+//! Invariant at the switch: no table in memory and no resident one holds a row under the prefix,
+//! and the row cache adds none; so a reader's view alone decides between old and new.
 
 use std::iter::Peekable;
 use std::ops::Bound;
@@ -28,64 +29,64 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, Table, UserKey, ValueType};
 
 use super::compaction::bounds_of;
 use super::packed::pack;
-use super::study::{Gaps, PrefixExchange};
+use super::span_scan::{Gaps, PrefixExchange};
 use super::{LsmTrees, RowChange, Rows, Snapshot, TreeRow, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
-/// Bytes that a row which waits for its table costs beside its key and value.
+/// Bytes that a pending row costs in addition to its key and value.
 const ROW_OVERHEAD_BYTES: u64 = 64;
 
-/// The rows that will take the place of everything under a prefix; see [`Trees::begin_install`].
-/// Dropped before its end it leaves everything as it was. After an error it is to be dropped,
-/// except `Full`, after which the call may be repeated (`put` with nothing).
+/// Rows that will replace all rows under a prefix; see [`Trees::begin_install`]. Dropped before the
+/// switch, it changes nothing. After an error the caller drops it, except after `Full`: then the
+/// call may be repeated (`put` with no rows).
 pub trait Ingest: Send {
-    /// Takes rows under the prefix, ascending, behind all before. Blocks when a table is written;
-    /// keeps in memory what one table holds.
+    /// Adds rows under the prefix, ascending, behind all earlier ones. Blocks while a table is
+    /// written; keeps the rows of one table in memory.
     fn put(&mut self, rows: Vec<TreeRow>) -> Result<(), StoreError>;
 
     /// Ends the stream of rows and writes those that are not on disk yet. Blocks.
     fn complete(&mut self) -> Result<(), StoreError>;
 
-    /// Replaces the old content by the new, durably, with a few syncs, whatever the size. `false`:
-    /// a row under the prefix was written since the beginning, and nothing has changed.
+    /// Replaces the old content by the new, durably, with a few syncs for any size. Returns false
+    /// if a row under the prefix was written since the beginning; then nothing has changed.
     fn switch(&mut self) -> Result<bool, StoreError>;
 }
 
 /// Detects writes under a prefix.
-pub(super) struct Watch {
+pub(super) struct PrefixWatch {
     prefix: Bytes,
     written: AtomicBool,
 }
 
-impl Watch {
-    pub fn new(prefix: &[u8]) -> Arc<Watch> {
+impl PrefixWatch {
+    pub fn new(prefix: &[u8]) -> Arc<PrefixWatch> {
         let prefix = Bytes::copy_from_slice(prefix);
-        Arc::new(Watch { prefix, written: AtomicBool::new(false) })
+        Arc::new(PrefixWatch { prefix, written: AtomicBool::new(false) })
     }
 
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// Notes a write.
-    pub fn see(&self, change: &RowChange) {
+    /// Records a write under the prefix.
+    pub fn observe(&self, change: &RowChange) {
         if change.key().starts_with(&self.prefix) {
-            self.spoil();
+            self.mark_written();
         }
     }
 
     /// Marks the prefix as written.
-    pub fn spoil(&self) {
+    pub fn mark_written(&self) {
         self.written.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_spoilt(&self) -> bool {
+    pub fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Checks that the rows lie under the prefix, each behind the one before.
-    pub fn check(&self, last: Option<&Bytes>, rows: &[TreeRow]) {
+    /// Checks that the rows are under the prefix and ascending.
+    pub fn check_order(&self, last: Option<&Bytes>, rows: &[TreeRow]) {
         let mut before = last;
         for (key, _) in rows {
             assert!(before.is_none_or(|before| before < key), "rows come in the order of keys");
@@ -95,16 +96,16 @@ impl Watch {
     }
 }
 
-/// See the top of the file.
+/// Installation of an `LsmTrees`; see the head of the file.
 pub(super) struct LsmIngest {
     trees: Arc<LsmTrees>,
-    watch: Arc<Watch>,
-    /// The number of all its rows.
+    watch: Arc<PrefixWatch>,
+    /// Batch number of all its rows.
     sequence: u64,
     /// Rows that are in no table yet.
-    waiting: Vec<TreeRow>,
-    waiting_bytes: u64,
-    /// The last row that came.
+    pending: Vec<TreeRow>,
+    pending_bytes: u64,
+    /// Key of the last row that was added.
     last: Option<Bytes>,
     /// Lower bound of the next table's keys.
     from: Bound<Bytes>,
@@ -112,63 +113,65 @@ pub(super) struct LsmIngest {
     /// Stretches of keys without a row.
     gaps: Gaps,
     /// True once the last table is written.
-    whole: bool,
+    all_written: bool,
     complete: bool,
 }
 
 impl LsmIngest {
     pub fn begin(trees: Arc<LsmTrees>, prefix: &[u8]) -> Result<LsmIngest, StoreError> {
-        let watch = Watch::new(prefix);
+        let watch = PrefixWatch::new(prefix);
         let mut writer = trees.writer()?;
-        // Under one lock: every write under the prefix is below this batch, or the watch sees it.
-        let sequence = trees.apply_as(&mut writer, &mut std::iter::empty());
+        // Under one lock: every write under the prefix is below this batch, or the watch detects
+        // it.
+        let sequence = trees.apply_locked(&mut writer, &mut std::iter::empty());
         writer.watches.push(Arc::clone(&watch));
         drop(writer);
         let (from, _) = bounds_of(prefix);
-        let (waiting, tables) = (Vec::new(), Vec::new());
+        let (pending, tables) = (Vec::new(), Vec::new());
         Ok(LsmIngest {
             trees,
             watch,
             sequence,
-            waiting,
-            waiting_bytes: 0,
+            pending,
+            pending_bytes: 0,
             last: None,
             from,
             tables,
             gaps: Gaps::new(prefix),
-            whole: false,
+            all_written: false,
             complete: false,
         })
     }
 
-    /// Writes what waits, and a tombstone for each old row up to `high` that does not come.
+    /// Writes the pending rows, and a tombstone for each old row up to `high` that is not among
+    /// them.
     fn write_table(&mut self, high: Bound<Bytes>) -> Result<(), StoreError> {
-        let old = self.trees.look(None);
+        let old = self.trees.open_snapshot(None);
         let mut failure = None;
-        let mut gaps = self.gaps.clone(); // a call that failed is repeated
-        let one = self.trees.tree.get_flush_lock();
+        let mut gaps = self.gaps.clone(); // a failed call is repeated
+        let flush_lock = self.trees.tree.get_flush_lock();
         let written = self.trees.guarded(|| {
-            let rows = Over {
+            let rows = Overlay {
                 old: old.range(self.from.clone(), high, false).peekable(),
-                new: self.waiting.iter().peekable(),
+                new: self.pending.iter().peekable(),
                 sequence: self.sequence,
                 failure: &mut failure,
             };
             let seen = rows.inspect(|row| {
                 let key = Bytes::from(row.key.user_key.clone());
-                if row.is_tombstone() { gaps.dead(&key) } else { gaps.alive(&key) }
+                if row.is_tombstone() { gaps.add_dead(&key) } else { gaps.add_live(&key) }
             });
             self.trees.tree.flush_to_tables(seen.map(Ok))
         });
         if matches!(written, Err(StoreError::Full)) {
-            // As in `flush_sealed`: `merging` is taken before the flush lock.
-            drop(one);
-            let _alone = self.trees.merging.lock().map_err(|_| StoreError::Closed)?;
+            // As in `flush_sealed`: `merging` is acquired before the flush lock.
+            drop(flush_lock);
+            let _merging = self.trees.merging.lock().map_err(|_| StoreError::Closed)?;
             self.trees.sweep()?;
         }
-        // Noted while nobody may sweep: no list names these files yet.
+        // Protected while no sweep can run: no list names these files yet.
         let (tables, _) = written?.unwrap_or_default();
-        self.trees.note_arriving(&tables, true)?;
+        self.trees.set_unlisted(&tables, true)?;
         self.tables.extend(tables);
         if let Some(failure) = failure {
             return Err(failure);
@@ -177,8 +180,8 @@ impl LsmIngest {
         if let Some(last) = &self.last {
             self.from = Bound::Excluded(last.clone());
         }
-        self.waiting.clear();
-        self.waiting_bytes = 0;
+        self.pending.clear();
+        self.pending_bytes = 0;
         reach(Point::InstallWritten);
         Ok(())
     }
@@ -186,15 +189,15 @@ impl LsmIngest {
 
 impl Ingest for LsmIngest {
     fn put(&mut self, rows: Vec<TreeRow>) -> Result<(), StoreError> {
-        assert!(!self.whole, "nothing more was to come");
-        self.watch.check(self.last.as_ref(), &rows);
+        assert!(!self.all_written, "nothing more was to come");
+        self.watch.check_order(self.last.as_ref(), &rows);
         if let Some((last, _)) = rows.last() {
             self.last = Some(last.clone());
         }
         let bytes = |(key, value): &TreeRow| (key.len() + value.len()) as u64 + ROW_OVERHEAD_BYTES;
-        self.waiting_bytes += rows.iter().map(bytes).sum::<u64>();
-        self.waiting.extend(rows);
-        if self.waiting_bytes < self.trees.settings.merged_table_bytes() {
+        self.pending_bytes += rows.iter().map(bytes).sum::<u64>();
+        self.pending.extend(rows);
+        if self.pending_bytes < self.trees.settings.merged_table_bytes() {
             return Ok(());
         }
         self.write_table(self.last.clone().map_or(Bound::Unbounded, Bound::Included))
@@ -204,12 +207,12 @@ impl Ingest for LsmIngest {
         if self.complete {
             return Ok(());
         }
-        if !self.whole {
+        if !self.all_written {
             let (_, high) = bounds_of(&self.watch.prefix);
             self.write_table(high)?;
-            self.whole = true;
+            self.all_written = true;
         }
-        // What is in memory would be read before what is on disk.
+        // Rows in memory would hide those on disk.
         self.trees.rotate()?;
         self.trees.flush()?;
         self.complete = true;
@@ -219,16 +222,16 @@ impl Ingest for LsmIngest {
     fn switch(&mut self) -> Result<bool, StoreError> {
         self.complete()?;
         let trees = &*self.trees;
-        // The writer's lock: a batch is seen whole.
+        // Under the writer's lock, so that no batch is half inserted.
         let writer = trees.writer()?;
-        if self.watch.is_spoilt() {
+        if self.watch.is_written() {
             return Ok(false);
         }
         drop(writer);
         let exchange = PrefixExchange::begin(trees, &self.watch.prefix);
         reach(Point::InstallBefore);
-        trees.kept.shrink_to(0);
-        trees.rows.without(&self.watch.prefix, || {
+        trees.resident_tables.shrink_to(0);
+        trees.row_cache.with_prefix_evicted(&self.watch.prefix, || {
             if !self.tables.is_empty() {
                 trees.guarded(|| {
                     trees.tree.register_tables(&self.tables, None, None, &[], SeqNo::MAX)
@@ -238,7 +241,7 @@ impl Ingest for LsmIngest {
             trees.refresh()
         })?;
         exchange.end(self.gaps.end(&bounds_of(&self.watch.prefix).1));
-        trees.note_arriving(&self.tables, false)?;
+        trees.set_unlisted(&self.tables, false)?;
         self.tables.clear();
         Ok(true)
     }
@@ -250,26 +253,26 @@ impl Drop for LsmIngest {
             writer.watches.retain(|watch| !Arc::ptr_eq(watch, &self.watch));
         }
         for table in &self.tables {
-            // One that stays is removed when the trees are opened.
+            // A file that remains is removed when the trees are opened.
             let _ = std::fs::remove_file(&*table.path);
         }
-        let _ = self.trees.note_arriving(&self.tables, false);
+        let _ = self.trees.set_unlisted(&self.tables, false);
     }
 }
 
 /// New rows, and tombstones for old ones that are not among them.
-struct Over<'a, New: Iterator<Item = &'a TreeRow>> {
+struct Overlay<'a, New: Iterator<Item = &'a TreeRow>> {
     old: Peekable<Rows<'a>>,
     new: Peekable<New>,
     sequence: u64,
     failure: &'a mut Option<StoreError>,
 }
 
-impl<'a, New: Iterator<Item = &'a TreeRow>> Iterator for Over<'a, New> {
+impl<'a, New: Iterator<Item = &'a TreeRow>> Iterator for Overlay<'a, New> {
     type Item = InternalValue;
 
     fn next(&mut self) -> Option<InternalValue> {
-        let goes = match (self.old.peek(), self.new.peek()) {
+        let is_removed = match (self.old.peek(), self.new.peek()) {
             (Some(Err(_)), _) => true,
             (Some(Ok((old, _))), Some((new, _))) => {
                 if old == new {
@@ -281,7 +284,7 @@ impl<'a, New: Iterator<Item = &'a TreeRow>> Iterator for Over<'a, New> {
             }
             (old, _) => old.is_some(),
         };
-        if !goes {
+        if !is_removed {
             let (key, value) = self.new.next()?.clone();
             let kind = ValueType::Value;
             return Some(InternalValue::from_components(key, pack(value), self.sequence, kind));

@@ -1,7 +1,7 @@
 //! `LsmTrees`: the trees on disk, over the crate `lsm-tree` without a journal.
 //!
-//! Locks, in the order in which they may be taken: `writer`, `retired`, `view`; `arriving`
-//! is the last one. None is held while a file is read.
+//! Locks, in the order in which they may be acquired: `writer`, `retired`, `view`,
+//! `unlisted_tables`. None is held while a file is read.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,46 +17,46 @@ use lsm_tree::{
 };
 
 use super::cache::{Loaded, RowCache};
-use super::ingest::{Ingest, LsmIngest, Watch};
+use super::ingest::{Ingest, LsmIngest, PrefixWatch};
 use super::manifest::{self, Manifest};
 use super::memtable::Memtable;
-use super::resident_tables::TableList;
+use super::resident_tables::ResidentTables;
 use super::snapshot::{LsmSnapshot, RowCounts};
-use super::spans::{Sight, Spans};
+use super::spans::{ReadPoint, Spans};
 use super::view::View;
 use super::{Pressure, RowChange, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
-use crate::panics::spared;
+use crate::panics::catch_panic;
 
 /// The trees of a node, on disk.
 pub struct LsmTrees {
     pub(super) tree: Tree,
     pub(super) settings: TreeSettings,
-    blocks: Arc<Cache>,
-    pub(super) rows: RowCache,
-    pub(super) kept: TableList,
+    block_cache: Arc<Cache>,
+    pub(super) row_cache: RowCache,
+    pub(super) resident_tables: ResidentTables,
     pub(super) writer: Mutex<WriterState>,
     /// Seed of the hashes of tables in memory, so that clients can't choose colliding keys.
     pub(super) salt: u64,
-    /// The newest batch that readers may see.
+    /// Number of the newest batch that readers may see.
     published: AtomicU64,
     view: RwLock<Arc<View>>,
-    /// Views that readers may still hold. They end here and not with their last reader, because
+    /// Views that readers may still hold. They are freed here and not by their last reader, because
     /// freeing a large table takes long.
     retired: Mutex<Vec<Arc<View>>>,
     /// Held while tables are merged or dropped: one caller at a time.
     pub(super) merging: Mutex<()>,
-    /// Rows that may yet be merged because of dead ones that range reads walked over.
+    /// Number of rows that the current drain may still merge. 0: no drain runs.
     pub(super) rows_to_drain: AtomicU64,
-    /// Held while the places of removed rows are studied.
-    pub(super) studying: Mutex<()>,
+    /// Held by a background scan for dead spans.
+    pub(super) span_scan: Mutex<()>,
     /// Table files of installations, which no list names yet.
-    arriving: Mutex<BTreeSet<TableId>>,
-    /// Stretches of keys in which no row is left.
+    unlisted_tables: Mutex<BTreeSet<TableId>>,
+    /// Stretches of keys without a row.
     pub(super) spans: Arc<Spans>,
     counts: Arc<RowCounts>,
-    /// Set by the first failure that leaves doubt.
+    /// Set by the first failure after which the state is uncertain.
     closed: AtomicBool,
 }
 
@@ -64,10 +64,10 @@ pub struct LsmTrees {
 pub(super) struct WriterState {
     /// Number of the newest batch.
     sequence: u64,
-    /// Table that takes the next batch.
+    /// Table that receives the next batch.
     active: Arc<Memtable>,
     /// Watches that note writes under a prefix.
-    pub(super) watches: Vec<Arc<Watch>>,
+    pub(super) watches: Vec<Arc<PrefixWatch>>,
 }
 
 impl LsmTrees {
@@ -77,14 +77,14 @@ impl LsmTrees {
         if let Some(manifest) = Manifest::read(&path)? {
             manifest.tables()?.iter().try_for_each(|table| table.is_sound())?;
         }
-        let blocks = Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max()));
-        let tree = match spared(|| config(&settings, &blocks).open()) {
+        let block_cache = Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max()));
+        let tree = match catch_panic(|| config(&settings, &block_cache).open()) {
             Ok(Ok(AnyTree::Standard(tree))) => tree,
             Ok(Ok(AnyTree::Blob(_))) => {
                 return Err(manifest::damage(&path, "foreign kind of tree"));
             }
             Ok(Err(error)) => return Err(manifest::error(&path, error)),
-            Err(panic) => return Err(manifest::damage(&path, manifest::panic_words(&*panic))),
+            Err(panic) => return Err(manifest::damage(&path, manifest::panic_message(&*panic))),
         };
         let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
         let active = Arc::new(Memtable::new());
@@ -96,11 +96,11 @@ impl LsmTrees {
         Ok(LsmTrees {
             spans: Arc::new(spans),
             counts: Arc::default(),
-            rows: RowCache::new(settings.row_cache_bytes_max()),
-            kept: TableList::default(),
+            row_cache: RowCache::new(settings.row_cache_bytes_max()),
+            resident_tables: ResidentTables::default(),
             tree,
             settings,
-            blocks,
+            block_cache,
             salt: RandomState::new().build_hasher().finish(),
             writer: Mutex::new(writer),
             published: AtomicU64::new(sequence),
@@ -108,45 +108,44 @@ impl LsmTrees {
             retired: Mutex::new(Vec::new()),
             merging: Mutex::new(()),
             rows_to_drain: AtomicU64::new(0),
-            studying: Mutex::new(()),
-            arriving: Mutex::default(),
+            span_scan: Mutex::new(()),
+            unlisted_tables: Mutex::default(),
             closed: AtomicBool::new(false),
         })
     }
 
-    /// The tables as they are now.
+    /// Returns the current view.
     pub(super) fn view(&self) -> Arc<View> {
-        // A swap of pointers cannot leave them half done, so a poisoned lock tells nothing here.
+        // A swap of pointers can't be half done, so a poisoned lock is harmless.
         Arc::clone(&self.view.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// Returns the view and the batch number of a read that begins now. The view must be taken
-    /// before the number: on disk it has only the newest row of each key, and all that was
-    /// published when it was made is below the number then. The other way round the row below an
-    /// older number could be gone.
-    fn now(&self) -> (Arc<View>, u64) {
+    /// Returns the view and the batch number of a read that begins now. The view must be read
+    /// before the number: on disk it has only the newest row of each key, and the number then
+    /// covers all of them. In the other order an older number could miss a row that a flush has
+    /// superseded.
+    fn view_and_sequence(&self) -> (Arc<View>, u64) {
         let view = self.view();
         (view, self.published.load(Ordering::Acquire))
     }
 
-    /// Returns a snapshot of the rows as they are now. `counts`: statistics that count its rows, if
-    /// any.
-    pub(super) fn look(&self, counts: Option<&Arc<RowCounts>>) -> LsmSnapshot {
-        let turn = self.spans.turn();
-        let (view, sequence) = self.now();
+    /// Returns a snapshot of the current rows. `counts`: statistics that count its reads, if any.
+    pub(super) fn open_snapshot(&self, counts: Option<&Arc<RowCounts>>) -> LsmSnapshot {
+        let epoch = self.spans.epoch();
+        let (view, sequence) = self.view_and_sequence();
         let (path, salt) = (self.settings.path.clone(), self.salt);
         let (spans, counts) = (Arc::clone(&self.spans), counts.cloned());
-        LsmSnapshot { view, sight: Sight { turn, sequence }, salt, path, spans, counts }
+        LsmSnapshot { view, read_point: ReadPoint { epoch, sequence }, salt, path, spans, counts }
     }
 
-    /// Locks the writer's state. `Closed` after a batch failed in its midst.
+    /// Locks the writer's state. `Closed` after a panic within a batch.
     pub(super) fn writer(&self) -> Result<MutexGuard<'_, WriterState>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         self.writer.lock().map_err(|_| StoreError::Closed)
     }
 
     /// Inserts a batch and publishes it.
-    pub(super) fn apply_as(
+    pub(super) fn apply_locked(
         &self,
         writer: &mut WriterState,
         batch: &mut dyn Iterator<Item = RowChange>,
@@ -154,57 +153,57 @@ impl LsmTrees {
         reach(Point::ApplyBefore);
         let sequence = writer.sequence + 1;
         let salted = |key: &[u8]| hash(key, self.salt);
-        let inserting = self.spans.begin(&writer.active);
-        let see = |change: &RowChange| {
-            self.spans.see(change, sequence);
-            writer.watches.iter().for_each(|watch| watch.see(change));
+        let insert_guard = self.spans.begin_insert(&writer.active);
+        let on_change = |change: &RowChange| {
+            self.spans.on_change(change, sequence);
+            writer.watches.iter().for_each(|watch| watch.observe(change));
         };
-        writer.active.insert(sequence, &mut batch.inspect(see), salted);
-        drop(inserting);
+        writer.active.insert(sequence, &mut batch.inspect(on_change), salted);
+        drop(insert_guard);
         writer.sequence = sequence;
         self.published.store(sequence, Ordering::Release);
         reach(Point::ApplyAfter);
         sequence
     }
 
-    /// Seals the active table and turns writer and readers to a new one.
-    pub(super) fn rotate_as(&self, writer: &mut WriterState) -> Result<bool, StoreError> {
+    /// Seals the active table and switches writer and readers to a new one.
+    pub(super) fn rotate_locked(&self, writer: &mut WriterState) -> Result<bool, StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         if writer.active.rows() == 0 {
             return Ok(false);
         }
         let view = self.view();
-        let (mut sealed, in_vain) = (view.sealed.clone(), Arc::clone(&view.in_vain_on_disk));
+        let (mut sealed, walked) = (view.sealed.clone(), Arc::clone(&view.dead_walked_on_disk));
         sealed.push(std::mem::replace(&mut writer.active, Arc::new(Memtable::new())));
         let active = Arc::clone(&writer.active);
-        retired.push(self.swap(View::capture(&self.tree, active, sealed, in_vain)));
-        self.spans.seal();
-        // After the swap: a reader in the new turn has the new table.
-        self.spans.end_turn(writer.sequence);
+        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
+        self.spans.on_seal();
+        // After the swap: a reader in the new epoch has the new table.
+        self.spans.end_epoch(writer.sequence);
         reach(Point::RotateAfter);
         Ok(true)
     }
 
-    /// Turns readers from a sealed table to its flushed file on disk.
-    pub(super) fn let_go(&self, flushed: &Arc<Memtable>) -> Result<(), StoreError> {
+    /// Switches readers from a sealed table to its flushed file.
+    pub(super) fn switch_to_flushed(&self, flushed: &Arc<Memtable>) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();
         let mut sealed = view.sealed.clone();
         sealed.retain(|table| !Arc::ptr_eq(table, flushed));
-        let (active, in_vain) = (Arc::clone(&view.active), Arc::clone(&view.in_vain_on_disk));
-        retired.push(self.swap(View::capture(&self.tree, active, sealed, in_vain)));
+        let (active, walked) = (Arc::clone(&view.active), Arc::clone(&view.dead_walked_on_disk));
+        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
         Ok(())
     }
 
-    /// Turns readers to the tables as they are after a merge, and frees views without readers.
+    /// Switches readers to the tables after a merge, and frees views without readers.
     pub(super) fn refresh(&self) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();
         let (active, sealed) = (Arc::clone(&view.active), view.sealed.clone());
-        // A copy: readers of the tables from before count no more. But most dead rows lie where
-        // this merge was not, and where others are merged all the time they would never be enough.
-        let in_vain = Arc::new(view.in_vain_on_disk.load(Ordering::Relaxed).into());
-        retired.push(self.swap(View::capture(&self.tree, active, sealed, in_vain)));
+        // A copy: readers of older views no longer count. The sum is kept, because most dead rows
+        // lie outside this merge, and with frequent merges a fresh count would never be enough.
+        let walked = Arc::new(view.dead_walked_on_disk.load(Ordering::Relaxed).into());
+        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
         drop((retired, view));
         self.free_retired()
     }
@@ -220,60 +219,60 @@ impl LsmTrees {
         Ok(())
     }
 
-    /// Table files that the newest list has, or a view that a reader may still hold.
+    /// Returns the table files of the newest list, of held views, and of installations.
     pub(super) fn files_in_use(&self) -> Result<BTreeSet<TableId>, StoreError> {
         let retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let held = retired.iter().flat_map(|view| view.files.iter().copied());
         let newest = self.tree.current_version();
-        let arriving = self.arriving.lock().map_err(|_| StoreError::Closed)?;
+        let unlisted_tables = self.unlisted_tables.lock().map_err(|_| StoreError::Closed)?;
         Ok(held
-            .chain(arriving.iter().copied())
+            .chain(unlisted_tables.iter().copied())
             .chain(self.view().files.iter().copied())
             .chain(newest.iter_tables().map(|table| table.id()))
             .collect())
     }
 
-    /// Keeps the sweeper from files that no list names, or lets it have them.
-    pub(super) fn note_arriving(&self, tables: &[Table], arrive: bool) -> Result<(), StoreError> {
-        let mut arriving = self.arriving.lock().map_err(|_| StoreError::Closed)?;
+    /// Protects files that no list names from `sweep`, or ends that protection.
+    pub(super) fn set_unlisted(&self, tables: &[Table], unlisted: bool) -> Result<(), StoreError> {
+        let mut unlisted_tables = self.unlisted_tables.lock().map_err(|_| StoreError::Closed)?;
         for id in tables.iter().map(Table::id) {
-            if arrive {
-                arriving.insert(id)
+            if unlisted {
+                unlisted_tables.insert(id)
             } else {
-                arriving.remove(&id)
+                unlisted_tables.remove(&id)
             };
         }
         Ok(())
     }
 
-    fn swap(&self, next: View) -> Arc<View> {
+    fn replace_view(&self, next: View) -> Arc<View> {
         let mut view = self.view.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         std::mem::replace(&mut *view, Arc::new(next))
     }
 
-    /// Flushed tables are kept in what the row cache has not taken yet.
-    pub(super) fn keep_within_room(&self) {
-        let taken = self.rows.figures().bytes;
-        self.kept.shrink_to(self.settings.row_cache_bytes_max().saturating_sub(taken));
+    /// Limits the resident tables to the memory that the row cache does not use.
+    pub(super) fn shrink_resident_tables(&self) {
+        let cached = self.row_cache.figures().bytes;
+        self.resident_tables.shrink_to(self.settings.row_cache_bytes_max().saturating_sub(cached));
     }
 
-    /// `Closed` after a failure that left doubt.
-    pub(super) fn usable(&self) -> Result<(), StoreError> {
+    /// Returns `Closed` after a failure that left the state uncertain.
+    pub(super) fn check_usable(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    /// Runs work of the crate below that changes the tree. A failure other than a full disk, or a
-    /// panic, closes the trees for good: its locks may be poisoned, its lists half made.
+    /// Runs a call of the library that changes the tree. A failure other than a full disk, or a
+    /// panic, closes the trees for good: the library's state may be inconsistent.
     pub(super) fn guarded<T>(
         &self,
         work: impl FnOnce() -> lsm_tree::Result<T>,
     ) -> Result<T, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         let path: &Path = &self.settings.path;
-        let failure = match spared(work) {
-            Ok(Ok(done)) => return Ok(done),
+        let failure = match catch_panic(work) {
+            Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => manifest::error(path, error),
-            Err(panic) => manifest::damage(path, manifest::panic_words(&*panic)),
+            Err(panic) => manifest::damage(path, manifest::panic_message(&*panic)),
         };
         if !matches!(failure, StoreError::Full) {
             self.closed.store(true, Ordering::Release);
@@ -284,22 +283,22 @@ impl LsmTrees {
 
 impl Trees for LsmTrees {
     fn apply(&self, batch: &mut dyn Iterator<Item = RowChange>) -> Result<u64, StoreError> {
-        Ok(self.apply_as(&mut *self.writer()?, batch))
+        Ok(self.apply_locked(&mut *self.writer()?, batch))
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let hash = hash(key, self.salt);
-        let (view, sequence) = self.now();
+        let (view, sequence) = self.view_and_sequence();
         if let Some(found) = view.in_memory(key, hash, sequence) {
             return Ok(found.value);
         }
         drop(view);
-        if let Some(found) = self.kept.get(key, hash) {
+        if let Some(found) = self.resident_tables.get(key, hash) {
             return Ok(found.value);
         }
-        // Looked at again once the key has its place in the cache: see the head of `cache.rs`.
-        self.rows.get(key, || {
-            let (view, sequence) = self.now();
+        // Memory is read again after the key has its slot in the cache: see the head of `cache.rs`.
+        self.row_cache.get(key, || {
+            let (view, sequence) = self.view_and_sequence();
             Ok(match view.in_memory(key, hash, sequence) {
                 Some(found) => Loaded::Memory(found.value),
                 None => Loaded::Disk(view.on_disk(key, sequence)?.value),
@@ -307,18 +306,19 @@ impl Trees for LsmTrees {
         })
     }
 
-    fn get_to_write(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+    fn get_for_update(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let hash = hash(key, self.salt);
-        let (view, sequence) = self.now();
-        let known = view.in_memory(key, hash, sequence).or_else(|| self.kept.get(key, hash));
-        match known.map(|found| found.value).or_else(|| self.rows.peek(key)) {
+        let (view, sequence) = self.view_and_sequence();
+        let known =
+            view.in_memory(key, hash, sequence).or_else(|| self.resident_tables.get(key, hash));
+        match known.map(|found| found.value).or_else(|| self.row_cache.peek(key)) {
             Some(value) => Ok(value),
             None => Ok(view.on_disk(key, sequence)?.value),
         }
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        Box::new(self.look(Some(&self.counts)))
+        Box::new(self.open_snapshot(Some(&self.counts)))
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -331,14 +331,14 @@ impl Trees for LsmTrees {
         Pressure {
             active_bytes: view.active.bytes(),
             active_bytes_max,
-            dead_rows_in_the_way: view.has_dead_rows_in_the_way(active_bytes_max),
+            has_many_dead_rows: view.has_many_dead_rows(active_bytes_max),
             sealed_tables: view.sealed.len(),
             level0_runs: view.level0_runs,
         }
     }
 
     fn rotate(&self) -> Result<bool, StoreError> {
-        self.rotate_as(&mut *self.writer()?)
+        self.rotate_locked(&mut *self.writer()?)
     }
 
     fn flush(&self) -> Result<(), StoreError> {
@@ -363,10 +363,10 @@ impl Trees for LsmTrees {
 
     fn statistics(&self) -> TreeStatistics {
         let view = self.view();
-        let cache = self.rows.figures();
-        let in_memory: usize = view.in_order().map(|table| table.rows()).sum();
+        let cache = self.row_cache.figures();
+        let in_memory: usize = view.memtables().map(|table| table.rows()).sum();
         let tables = self.tree.current_version();
-        // The crate's own figure leaves filters and indexes out.
+        // The library's own figure excludes filters and indexes.
         let bytes_of = |table: &Table| std::fs::metadata(&*table.path).map_or(0, |file| file.len());
         TreeStatistics {
             disk_bytes: tables.iter_tables().map(bytes_of).sum(),
@@ -374,10 +374,10 @@ impl Trees for LsmTrees {
             rows_estimated: (self.tree.approximate_len() + in_memory) as u64,
             tombstones: self.tree.tombstone_count(),
             cached_rows: cache.rows,
-            cached_bytes: cache.bytes + self.kept.bytes(),
+            cached_bytes: cache.bytes + self.resident_tables.bytes(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
-            block_cache_bytes: self.blocks.size(),
+            block_cache_bytes: self.block_cache.size(),
             tables: tables.table_count() as u64,
             sealed_tables: view.sealed.len() as u64,
             level0_runs: view.level0_runs as u64,
@@ -388,12 +388,12 @@ impl Trees for LsmTrees {
     }
 }
 
-/// LZ4 everywhere, ten filter bits a key, filters and indexes of the upper levels kept in memory.
-/// The crate's own counters number its lists of tables only: batches are numbered by the writer.
-fn config(settings: &TreeSettings, blocks: &Arc<Cache>) -> Config {
-    let lists = SequenceNumberCounter::default;
-    Config::new(&settings.path, lists(), lists())
-        .use_cache(Arc::clone(blocks))
+/// Configures the library: LZ4 everywhere, ten filter bits a key, filters and indexes of the upper
+/// levels in memory. Its counters number lists of tables only, not batches.
+fn config(settings: &TreeSettings, block_cache: &Arc<Cache>) -> Config {
+    let counter = SequenceNumberCounter::default;
+    Config::new(&settings.path, counter(), counter())
+        .use_cache(Arc::clone(block_cache))
         .use_descriptor_table(Some(Arc::new(DescriptorTable::new(settings.open_files_max))))
         .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
         .filter_block_pinning_policy(PinningPolicy::all(true))

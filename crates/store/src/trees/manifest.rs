@@ -1,11 +1,11 @@
-//! The two files that say which tables make up the tree: `current` names the newest list and its
-//! checksum, `v{id}` is that list. The crate below writes them atomically but does not compare the
-//! checksum when it opens; we do.
+//! Manifest: the two files that list the tables of the tree. `current` names the newest list and
+//! its checksum, `v{id}` is that list. The LSM library writes them atomically but does not verify
+//! the checksum when it opens; this module does.
 //!
 //! `current`: list id u64, xxh3-128 of the list file u128, checksum kind u8 (0); little endian. The
 //! list is an archive (`archive.rs`); its section `tables` holds: levels u8, for each the runs u8,
 //! for each the tables u32, for each its id u64, checksum kind u8 (0), xxh3-128 of its file u128,
-//! and a number u64 that is 0 in our trees.
+//! and a number u64 that is always 0 here.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::StoreError;
 pub(crate) const TABLES: &str = "tables";
 /// The file that names the newest list.
 pub(crate) const CURRENT: &str = "current";
-/// The newest format of the crate below that this program reads.
+/// The newest format of the library that this program reads.
 const FORMAT: u32 = 3;
 
-/// Both files, as they are on disk, proven to belong together.
+/// Content of both files, verified to belong together.
 pub(crate) struct Manifest {
     /// Number of the list.
     pub id: u64,
@@ -34,18 +34,18 @@ pub(crate) struct Manifest {
     pub list: Vec<u8>,
 }
 
-/// A table as the list has it.
+/// Entry of a table in the list.
 #[derive(Clone, Debug)]
-pub(crate) struct Listed {
+pub(crate) struct TableEntry {
     /// The table's file.
     pub path: PathBuf,
     /// xxh3-128 of the whole file.
     pub checksum: u128,
-    /// Tables of one run do not overlap; this counts the runs of all levels.
+    /// Number of its run, counted over all levels. Tables of one run do not overlap.
     pub run: usize,
 }
 
-impl Listed {
+impl TableEntry {
     /// Checks that the file exists and its contents are valid. Its blocks are checked when they are
     /// read.
     pub fn is_sound(&self) -> Result<(), StoreError> {
@@ -61,7 +61,7 @@ impl Manifest {
     /// damage: opening would begin a new tree and delete them.
     pub fn read(path: &Path) -> Result<Option<Manifest>, StoreError> {
         let current_path = path.join(CURRENT);
-        if !current_path.try_exists().map_err(|why| read_error(&current_path, why))? {
+        if !current_path.try_exists().map_err(|source| read_error(&current_path, source))? {
             return match has_files(&path.join(TABLES))? {
                 true => Err(damage(&current_path, "the file is missing")),
                 false => Ok(None),
@@ -69,12 +69,12 @@ impl Manifest {
         }
         let current = read(&current_path)?;
         let mut fields = ArchiveFields(&current);
-        let words = (fields.u64(), fields.u128(), fields.take(1), fields.0);
-        let (Some(id), Some(sum), Some([0]), []) = words else {
-            return Err(damage(&current_path, "the file has no sense"));
+        let numbers = (fields.u64(), fields.u128(), fields.take(1), fields.0);
+        let (Some(id), Some(sum), Some([0]), []) = numbers else {
+            return Err(damage(&current_path, "the file is malformed"));
         };
         let list_path = path.join(format!("v{id}"));
-        if !list_path.try_exists().map_err(|why| read_error(&list_path, why))? {
+        if !list_path.try_exists().map_err(|source| read_error(&list_path, source))? {
             return Err(damage(&list_path, "the file is missing, or `current` is damaged"));
         }
         let list = read(&list_path)?;
@@ -85,18 +85,18 @@ impl Manifest {
     }
 
     /// The tables, level by level from the top.
-    pub fn tables(&self) -> Result<Vec<Listed>, StoreError> {
+    pub fn tables(&self) -> Result<Vec<TableEntry>, StoreError> {
         let sections = archive::sections(&self.path)?;
         let section = sections.iter().find(|section| section.name == b"tables");
         let listed = section.and_then(|section| {
             let folder = self.path.parent()?.join(TABLES);
             parse(self.list.get(section.offset as usize..)?, &folder)
         });
-        listed.ok_or_else(|| damage(&self.path, "the list of tables has no sense"))
+        listed.ok_or_else(|| damage(&self.path, "the list of tables is malformed"))
     }
 }
 
-fn parse(bytes: &[u8], folder: &Path) -> Option<Vec<Listed>> {
+fn parse(bytes: &[u8], folder: &Path) -> Option<Vec<TableEntry>> {
     let mut fields = ArchiveFields(bytes);
     let mut tables = Vec::new();
     let mut run = 0;
@@ -105,7 +105,7 @@ fn parse(bytes: &[u8], folder: &Path) -> Option<Vec<Listed>> {
             for _ in 0..fields.u32()? {
                 let (id, _kind, checksum) = (fields.u64()?, fields.u8()?, fields.u128()?);
                 let _number = fields.u64()?;
-                tables.push(Listed { path: folder.join(id.to_string()), checksum, run });
+                tables.push(TableEntry { path: folder.join(id.to_string()), checksum, run });
             }
             run += 1;
         }
@@ -113,9 +113,13 @@ fn parse(bytes: &[u8], folder: &Path) -> Option<Vec<Listed>> {
     Some(tables)
 }
 
-/// Damage at the beginning of a file, or at a place that is not known.
-pub(crate) fn damage(path: &Path, what: &str) -> StoreError {
-    StoreError::Corrupt { file: path.display().to_string(), offset: 0, what: what.into() }
+/// Returns an error for damage at the beginning of a file, or at an unknown offset.
+pub(crate) fn damage(path: &Path, description: &str) -> StoreError {
+    StoreError::Corrupt {
+        file: path.display().to_string(),
+        offset: 0,
+        description: description.into(),
+    }
 }
 
 /// Converts an error of the LSM library. If a table is damaged, it is read once more to find the
@@ -131,20 +135,20 @@ pub(crate) fn error(path: &Path, error: lsm_tree::Error) -> StoreError {
         other => {
             let table = archive::sections(path).and_then(|s| archive::walk(path, &s));
             let place = table.ok().and_then(|walk| walk.damage.into_iter().next());
-            let (offset, what) = place.unwrap_or_else(|| (0, other.to_string()));
-            StoreError::Corrupt { file: path.display().to_string(), offset, what }
+            let (offset, description) = place.unwrap_or_else(|| (0, other.to_string()));
+            StoreError::Corrupt { file: path.display().to_string(), offset, description }
         }
     }
 }
 
-/// Returns the message of a panic of the LSM library, which means bytes that make no sense.
-pub(crate) fn panic_words(panic: &(dyn Any + Send)) -> &str {
+/// Returns the message of a panic of the LSM library, which invalid bytes cause.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
-    std::fs::read(path).map_err(|why| read_error(path, why))
+    std::fs::read(path).map_err(|source| read_error(path, source))
 }
 
 fn read_error(path: &Path, source: std::io::Error) -> StoreError {
@@ -154,7 +158,7 @@ fn read_error(path: &Path, source: std::io::Error) -> StoreError {
 fn has_files(path: &Path) -> Result<bool, StoreError> {
     match std::fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_some()),
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(why) => Err(read_error(path, why)),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(read_error(path, source)),
     }
 }

@@ -1,8 +1,7 @@
-//! `MemoryTrees`: the trees without a disk, for the simulator; a crash falls back to the durable
-//! point.
+//! `MemoryTrees`: the trees without a disk, for simulations; a crash restores the durable point.
 //!
 //! Every key holds its versions, oldest first. A version stays while it can be read: it is the
-//! newest one, or the newest that a snapshot, the sealed or the durable point sees.
+//! newest one, or the newest one at a snapshot, at the sealed or at the durable point.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 
 use super::compaction::bounds_of;
-use super::ingest::{Ingest, Watch};
-use super::view::crossed;
+use super::ingest::{Ingest, PrefixWatch};
+use super::view::is_empty_range;
 use super::{Pressure, RowChange, Rows, Snapshot, TreeRow, TreeStatistics, Trees};
 use crate::StoreError;
 
@@ -40,14 +39,14 @@ struct State {
     /// Number of snapshots that read at each batch.
     snapshots: BTreeMap<u64, usize>,
     /// Watches that note writes under a prefix.
-    watches: Vec<Arc<Watch>>,
-    /// Rows that ranges passed and gave out.
+    watches: Vec<Arc<PrefixWatch>>,
+    /// Rows that ranges walked over, and rows that they returned.
     walked: u64,
     returned: u64,
 }
 
 impl MemoryTrees {
-    /// Creates empty trees whose active table is due for sealing at so many bytes.
+    /// Creates empty trees whose active table is due for sealing at this many bytes.
     pub fn new(active_bytes_max: u64) -> MemoryTrees {
         MemoryTrees { state: Arc::default(), active_bytes_max }
     }
@@ -62,7 +61,7 @@ impl MemoryTrees {
             !versions.is_empty()
         });
         let State { rows, snapshots, watches, .. } = std::mem::take(&mut *state);
-        watches.iter().for_each(|watch| watch.spoil());
+        watches.iter().for_each(|watch| watch.mark_written());
         *state = State {
             rows,
             sequence: durable,
@@ -80,20 +79,21 @@ impl MemoryTrees {
 }
 
 impl State {
-    /// Returns every batch at which a snapshot reads, and the newest.
-    fn points(&self) -> Vec<u64> {
+    /// Returns every batch at which a snapshot may read: the durable, the sealed, and those of open
+    /// snapshots.
+    fn read_points(&self) -> Vec<u64> {
         let fixed = [self.durable, self.sealed];
         fixed.into_iter().chain(self.snapshots.keys().copied()).collect()
     }
 
-    fn write(&mut self, key: Bytes, value: Option<Bytes>, sequence: u64, points: &[u64]) {
+    fn write(&mut self, key: Bytes, value: Option<Bytes>, sequence: u64, read_points: &[u64]) {
         let value_bytes = value.as_ref().map_or(0, Bytes::len);
         self.active_bytes += (key.len() + value_bytes) as u64 + VERSION_OVERHEAD_BYTES;
         let versions = self.rows.entry(key.clone()).or_default();
         let old = std::mem::take(versions);
         for (position, version) in old.iter().enumerate() {
             let until = old.get(position + 1).map_or(sequence, |next| next.0);
-            if points.iter().any(|point| version.0 <= *point && *point < until) {
+            if read_points.iter().any(|point| version.0 <= *point && *point < until) {
                 versions.push(version.clone());
             }
         }
@@ -116,12 +116,12 @@ impl Trees for MemoryTrees {
     fn apply(&self, batch: &mut dyn Iterator<Item = RowChange>) -> Result<u64, StoreError> {
         let mut state = self.state()?;
         let sequence = state.sequence + 1;
-        let points = state.points();
+        let read_points = state.read_points();
         for change in batch {
-            state.watches.iter().for_each(|watch| watch.see(&change));
+            state.watches.iter().for_each(|watch| watch.observe(&change));
             match change {
-                RowChange::Put(key, value) => state.write(key, Some(value), sequence, &points),
-                RowChange::Remove(key) => state.write(key, None, sequence, &points),
+                RowChange::Put(key, value) => state.write(key, Some(value), sequence, &read_points),
+                RowChange::Remove(key) => state.write(key, None, sequence, &read_points),
             }
         }
         state.sequence = sequence;
@@ -150,8 +150,8 @@ impl Trees for MemoryTrees {
         self.state().map_or(Pressure::default(), |state| Pressure {
             active_bytes: state.active_bytes,
             active_bytes_max,
-            // A removed row is forgotten at once.
-            dead_rows_in_the_way: false,
+            // A removed row leaves no dead row.
+            has_many_dead_rows: false,
             sealed_tables: state.sealed_tables,
             level0_runs: 0,
         })
@@ -190,14 +190,14 @@ impl Trees for MemoryTrees {
     }
 
     fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError> {
-        let watch = Watch::new(prefix);
+        let watch = PrefixWatch::new(prefix);
         self.state()?.watches.push(Arc::clone(&watch));
         Ok(Box::new(MemoryIngest { trees: self, watch, rows: Vec::new() }))
     }
 
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {
-        let why = std::io::Error::new(std::io::ErrorKind::Unsupported, "the trees have no files");
-        Err(StoreError::io(format!("checkpoint into {}", target.display()), why))
+        let error = std::io::Error::new(std::io::ErrorKind::Unsupported, "the trees have no files");
+        Err(StoreError::io(format!("checkpoint into {}", target.display()), error))
     }
 
     fn statistics(&self) -> TreeStatistics {
@@ -215,13 +215,13 @@ impl Trees for MemoryTrees {
 
 struct MemoryIngest {
     trees: Arc<MemoryTrees>,
-    watch: Arc<Watch>,
+    watch: Arc<PrefixWatch>,
     rows: Vec<TreeRow>,
 }
 
 impl Ingest for MemoryIngest {
     fn put(&mut self, rows: Vec<TreeRow>) -> Result<(), StoreError> {
-        self.watch.check(self.rows.last().map(|(key, _)| key), &rows);
+        self.watch.check_order(self.rows.last().map(|(key, _)| key), &rows);
         self.rows.extend(rows);
         Ok(())
     }
@@ -232,17 +232,17 @@ impl Ingest for MemoryIngest {
 
     fn switch(&mut self) -> Result<bool, StoreError> {
         let mut state = self.trees.state()?;
-        if self.watch.is_spoilt() {
+        if self.watch.is_written() {
             return Ok(false);
         }
-        let (sequence, points) = (state.sequence + 1, state.points());
+        let (sequence, read_points) = (state.sequence + 1, state.read_points());
         let (low, high) = bounds_of(self.watch.prefix());
         let old: Vec<Bytes> = state.rows.range((low, high)).map(|(key, _)| key.clone()).collect();
-        old.into_iter().for_each(|key| state.write(key, None, sequence, &points));
+        old.into_iter().for_each(|key| state.write(key, None, sequence, &read_points));
         let rows = std::mem::take(&mut self.rows);
         for (key, value) in rows {
-            // Of two versions with one number the later is read.
-            state.write(key, Some(value), sequence, &points);
+            // Of two versions with the same number the later one is read.
+            state.write(key, Some(value), sequence, &read_points);
         }
         (state.sequence, state.sealed, state.durable) = (sequence, sequence, sequence);
         (state.active_bytes, state.sealed_bytes, state.sealed_tables) = (0, 0, 0);
@@ -264,7 +264,7 @@ struct MemorySnapshot {
 }
 
 impl MemorySnapshot {
-    /// The next row between the bounds, from one end.
+    /// Returns the next row between the bounds, from one end.
     fn next(
         &self,
         bounds: &(Bound<Bytes>, Bound<Bytes>),
@@ -293,7 +293,7 @@ impl Snapshot for MemorySnapshot {
     fn range(&self, low: Bound<Bytes>, high: Bound<Bytes>, reverse: bool) -> Rows<'_> {
         let mut bounds = (low, high);
         Box::new(std::iter::from_fn(move || {
-            if crossed(&bounds) {
+            if is_empty_range(&bounds) {
                 return None;
             }
             let row = self.next(&bounds, reverse).transpose()?;

@@ -1,15 +1,15 @@
 //! The local store: one ordered tree for the node, filled by one writer from the log.
 //!
 //! The tree keeps every change under the number of the batch that made it. A batch is inserted
-//! whole into the active table in memory (`memtable.rs`, `sorted_run.rs`) and then *published* by
-//! moving one number, so a reader sees all of it or none. A table that has grown is *sealed*
+//! completely into the active table in memory (`memtable.rs`, `sorted_run.rs`) and then *published*
+//! by moving one number, so a reader sees all of it or none. A table that has grown is *sealed*
 //! (between batches only), written to disk by *flush*, and merged with older ones by *compaction*.
 //! Flushed rows survive any crash; all others are replayed from the log.
 //!
-//! A reader reads a *view*: the tables as they were at one moment, immutable but for the
-//! active one, plus the newest published number. Because a view keeps its tables alive, flush and
-//! compaction may drop superseded rows at once: whoever needs them still holds the tables they are
-//! in. Invariant: every row in a sealed table or on disk has `sequence <= published`.
+//! A reader reads a *view*: the tables as they were at one moment, immutable but for the active
+//! one, plus the newest published number. Because a view keeps its tables alive, flush and
+//! compaction may drop superseded rows at once: a reader that needs them still holds the tables
+//! they are in. Invariant: every row in a sealed table or on disk has `sequence <= published`.
 //!
 //! Promises: a reader never sees part of a batch, nor, once it saw a batch, anything older; after a
 //! crash the tree holds exactly the batches up to a flush; damaged blocks are errors, never values.
@@ -35,10 +35,10 @@ mod settings;
 mod snapshot;
 mod sorted_run;
 mod span;
+mod span_scan;
 mod spanfile;
 mod spans;
 mod stream;
-mod study;
 mod view;
 
 #[cfg(test)]
@@ -58,20 +58,20 @@ pub use stream::Chunk;
 
 use crate::StoreError;
 
-/// Longest key of the tree, in bytes; a row's key carries its owner in front of the client's.
+/// Longest key of the tree, in bytes; a row's key has the owner before the client's key.
 pub const TREE_KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 /// One change of a batch. A later change of the same key in one batch wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowChange {
-    /// The key (1 to `TREE_KEY_BYTES_MAX` bytes) is set to this value.
+    /// Sets the key (1 to `TREE_KEY_BYTES_MAX` bytes) to this value.
     Put(Bytes, Bytes),
-    /// The key is absent afterwards.
+    /// Removes the key.
     Remove(Bytes),
 }
 
 impl RowChange {
-    /// Key of the row that it changes.
+    /// Returns the key of the changed row.
     pub fn key(&self) -> &Bytes {
         match self {
             RowChange::Put(key, _) | RowChange::Remove(key) => key,
@@ -88,66 +88,69 @@ pub type Rows<'a> = Box<dyn Iterator<Item = Result<TreeRow, StoreError>> + Send 
 /// Ordered rows of the whole node: read by many, written by one. An error from a call that writes
 /// means that the node has to stop, except `Full`, after which it may be repeated.
 pub trait Trees: Send + Sync {
-    /// Applies a batch and publishes it whole; the result is its number, which only goes up (with
+    /// Applies a batch and publishes it atomically. Returns its number, which only increases (with
     /// gaps).
     fn apply(&self, batch: &mut dyn Iterator<Item = RowChange>) -> Result<u64, StoreError>;
 
-    /// The newest published value.
+    /// Returns the newest published value.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
     /// Reads a row that the caller is about to write. A row read from disk is not cached.
-    fn get_to_write(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+    fn get_for_update(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         self.get(key)
     }
 
-    /// Takes a snapshot of the rows, for long reads. It keeps alive what it sees (at most two
-    /// tables in memory, and files), and nothing that is written later.
+    /// Takes a snapshot of the rows, for long reads. It keeps the tables alive that it reads (at
+    /// most two in memory, and files), and none that is written later.
     fn snapshot(&self) -> Box<dyn Snapshot>;
 
-    /// Bytes in tables that are not on disk yet: the active and the sealed ones.
+    /// Returns the bytes in tables that are not on disk yet: the active and the sealed ones.
     fn memory_bytes(&self) -> u64;
 
-    /// Write pressure: how far flushes and merges lag. The writer reads it after every batch.
+    /// Returns the write pressure: how far flushes and merges lag. The writer reads it after every
+    /// batch.
     fn pressure(&self) -> Pressure;
 
-    /// Seals the active table; only between batches. False: it was empty.
+    /// Seals the active table; only between batches. Returns false if it was empty.
     fn rotate(&self) -> Result<bool, StoreError>;
 
     /// Writes all sealed tables and syncs them: the durable point. Blocks; for a background thread.
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// One bounded round of merging. Blocks; for a background thread, after every flush and when
-    /// idle. True: the tree changed, so another round may be due.
+    /// Runs one bounded round of merging. Blocks; for a background thread, after every flush and
+    /// when idle. Returns true if the tree changed, so that another round may be due.
     fn compact(&self) -> Result<bool, StoreError>;
 
     /// Removes every row under the prefix and frees the space, durably. May be repeated, and must
-    /// be after a crash in its midst. The caller prevents writes under the prefix meanwhile.
+    /// be after a crash during the call. The caller prevents writes under the prefix meanwhile.
     /// Blocks; for a background thread.
     fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError>;
 
-    /// Begins to take rows that will replace those under the prefix. Readers see none of them, and
-    /// a crash forgets them, until [`Ingest::switch`]. A write under the prefix meanwhile makes the
-    /// switch fail.
+    /// Begins an installation: rows that will replace those under the prefix. Until
+    /// [`Ingest::switch`] readers see none of them, and a crash removes them. A write under the
+    /// prefix meanwhile makes the switch fail.
     fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError>;
 
-    /// Makes a separate store at `target` (absent or empty, on the same file system) of everything
-    /// durable. The caller rotates and flushes first to include all. Copies names only.
+    /// Creates a separate store of all durable rows at `target` (absent or empty, on the same file
+    /// system). The caller rotates and flushes first to include all rows. Table files are
+    /// hard-linked, not copied.
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError>;
 
-    /// Statistics for operators.
+    /// Returns statistics for operators.
     fn statistics(&self) -> TreeStatistics;
 }
 
-/// The rows as they were when the snapshot was taken.
+/// Rows at the time of the snapshot.
 pub trait Snapshot: Send {
-    /// The value at that time.
+    /// Returns the value at that time.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
-    /// Rows between two bounds, ascending or (`reverse`) descending. Bounds that cross hold no row.
+    /// Returns the rows between two bounds, ascending or (`reverse`) descending. Crossed bounds
+    /// hold no row.
     fn range(&self, low: Bound<Bytes>, high: Bound<Bytes>, reverse: bool) -> Rows<'_>;
 }
 
-/// Hash by which tables in memory find a key.
+/// Returns the hash with which tables in memory find a key.
 fn hash(key: &[u8], salt: u64) -> u32 {
     xxhash_rust::xxh3::xxh3_64_with_seed(key, salt) as u32
 }
@@ -161,7 +164,7 @@ pub struct Pressure {
     pub active_bytes_max: u64,
     /// True if range reads have walked over half as many dead rows in memory as the active table
     /// has rows, and those are not few. The live rows should be flushed.
-    pub dead_rows_in_the_way: bool,
+    pub has_many_dead_rows: bool,
     /// Tables that wait for `flush`.
     pub sealed_tables: usize,
     /// Flushed runs that wait for `compact`; every one makes reads slower.
@@ -169,13 +172,15 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// The active table is to be sealed: it is large enough, or a burden to readers.
-    pub fn rotate_is_due(&self) -> bool {
-        self.active_bytes >= self.active_bytes_max || self.dead_rows_in_the_way
+    /// Returns true if the active table should be sealed: it is large enough, or range reads walk
+    /// over many dead rows in it.
+    pub fn is_rotation_due(&self) -> bool {
+        self.active_bytes >= self.active_bytes_max || self.has_many_dead_rows
     }
 
-    /// Returns true if writers should wait for the background threads before the next batch, also
-    /// if the active table can't be sealed, or it would grow for as long as they are busy.
+    /// Returns true if writers should wait for the background threads before the next batch. The
+    /// active table counts too: it can't be sealed while too many sealed ones wait, and would grow
+    /// without a bound.
     pub fn must_wait(&self) -> bool {
         self.sealed_tables >= SEALED_TABLES_MAX
             || self.level0_runs >= LEVEL0_RUNS_MAX
@@ -183,21 +188,21 @@ impl Pressure {
     }
 }
 
-/// Dead rows that are walked over before a flush or a merge is made for them: its syncs cost about
-/// as much, however little it has to write.
-const ROWS_IN_VAIN_MIN: u64 = 25_000;
-/// Rows that such a flush or merge may write for each dead row passed. Writing a row costs more
-/// than passing it, but ranges must pass no more than two rows for each that they return, and with
-/// one here an everyday load passed two and a half (`tests/everyday.rs`).
-const ROWS_WRITTEN_PER_ROW_IN_VAIN: u64 = 2;
-/// An active table with less than this part of its due size is flushed for dead rows only after
-/// that many times more were walked over, and none is while so many runs on disk are unmerged:
-/// small tables would only be walked over instead.
-const FLUSHED_EARLY: u64 = 16;
-const LEVEL0_RUNS_FEW: usize = 4;
+/// Minimum number of dead rows walked over before a flush or merge for their sake: the syncs of one
+/// cost about as much.
+const DEAD_ROWS_WALKED_MIN: u64 = 25_000;
+/// Number of rows that such a flush or merge may write for each dead row walked over. Writing a row
+/// costs more than a step over it, but ranges must walk at most two rows for each that they return,
+/// and with a 1 here an everyday load walked two and a half (`tests/everyday.rs`).
+const ROWS_WRITTEN_PER_DEAD_ROW: u64 = 2;
+/// Divisor of the due size: an active table below that size is flushed early only after
+/// proportionally more dead rows were walked over. Otherwise many small tables would be written.
+const EARLY_FLUSH_DIVISOR: u64 = 16;
+/// Number of unmerged runs on disk at which no table is flushed early.
+const EARLY_FLUSH_RUNS: usize = 4;
 /// Sealed tables at which writers wait: the memory split counts on it.
 pub const SEALED_TABLES_MAX: usize = 2;
-/// Times its due size that the active table may have when writers wait.
+/// Multiple of its due size at which writers wait for the active table.
 pub const ACTIVE_TABLES_MAX: u64 = 2;
 /// Unmerged runs on disk at which writers wait.
 pub const LEVEL0_RUNS_MAX: usize = 24;
@@ -215,11 +220,11 @@ pub struct TreeStatistics {
     pub tombstones: u64,
     /// Rows in the row cache.
     pub cached_rows: u64,
-    /// Bytes of the row cache, and of the flushed tables that are kept while there is space.
+    /// Bytes of the row cache and of the resident flushed tables.
     pub cached_bytes: u64,
     /// Point reads that the row cache answered since the start.
     pub cache_hits: u64,
-    /// Point reads that it did not.
+    /// Point reads that the row cache did not answer since the start.
     pub cache_misses: u64,
     /// Bytes of the block cache.
     pub block_cache_bytes: u64,
@@ -231,9 +236,9 @@ pub struct TreeStatistics {
     pub level0_runs: u64,
     /// Number of the newest published batch.
     pub sequence: u64,
-    /// Rows that range reads looked at since the start: tombstones too, and of the superseded
-    /// versions of a key as many as it takes to find the end of them.
+    /// Rows that range reads walked over since the start. Includes tombstones, and the superseded
+    /// versions that a search for the next key compares.
     pub rows_walked: u64,
-    /// Rows that they gave out.
+    /// Rows that range reads returned since the start.
     pub rows_returned: u64,
 }

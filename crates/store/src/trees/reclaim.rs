@@ -1,100 +1,108 @@
-//! Reclaiming merges, which dead rows make due where levels are not too large: tombstones that keep
-//! space, and dead rows that range reads pass. `compaction.rs` has the merges by levels.
+//! Reclaiming merges, which dead rows make due where no level is too large: tombstones that occupy
+//! space, and dead rows that range reads walk over. `compaction.rs` has the merges by levels.
 
 use std::sync::atomic::Ordering;
 
 use lsm_tree::AbstractTree;
 use lsm_tree::compaction::Leveled;
 
-use super::{LsmTrees, ROWS_IN_VAIN_MIN, ROWS_WRITTEN_PER_ROW_IN_VAIN};
+use super::{DEAD_ROWS_WALKED_MIN, LsmTrees, ROWS_WRITTEN_PER_DEAD_ROW};
 use crate::StoreError;
 
-/// Number of rows for each tombstone above which there are not too many. Merging them away then
-/// costs at most this many rows for each.
+/// Number of rows for each tombstone at which tombstones are too many. Their merge then costs at
+/// most this many rows for each.
 const ROWS_PER_TOMBSTONE: u64 = 4;
 
-/// Rows, tombstones and tables on disk, by the tables' own figures.
-struct OnDisk {
+/// Rows, tombstones and tables on disk, by the tables' own statistics.
+struct DiskStatistics {
     rows: u64,
     tombstones: u64,
-    /// Tombstones in the last level, below which they hide nothing. Tables are moved there without
-    /// a merge where they overlap none.
+    /// Tombstones in the last level, where they hide nothing. The library moves a table there
+    /// without a merge if it overlaps none.
     tombstones_at_bottom: u64,
     /// Tables above the last level.
     tables_above: usize,
-    /// The table that was made last; those of later merges have larger numbers.
+    /// The newest table; tables of later merges have larger ids.
     newest: Option<lsm_tree::TableId>,
 }
 
-impl OnDisk {
+impl DiskStatistics {
     fn has_many_tombstones(&self) -> bool {
         self.tombstones > 0 && self.tombstones * ROWS_PER_TOMBSTONE >= self.rows
     }
 }
 
 impl LsmTrees {
-    /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
-    /// written. Levels that may hold next to nothing push them down, a few tables a round; those
-    /// already at the bottom need it rewritten. Levels are drained also where range reads have
-    /// walked over half as many dead rows on disk as there are rows: round after round, until the
-    /// bottom has all or twice as many rows are merged as were walked over.
+    /// Runs one round of a reclaiming merge, if it is due. Returns true if the tree changed.
+    ///
+    /// Tombstones above the rows they hide occupy space, and without writes no merge by levels
+    /// removes them. A drain, with levels that may hold almost nothing, pushes them down, a few
+    /// tables a round; tombstones already at the bottom need a rewrite. A drain also begins when
+    /// range reads have walked over half as many dead rows on disk as there are rows. It runs round
+    /// after round, until all rows are at the bottom or twice as many rows are merged as were
+    /// walked over.
     pub(super) fn reclaim(&self) -> Result<bool, StoreError> {
-        let before = self.on_disk();
+        let before = self.disk_statistics();
         let drain_begins = self.begin_drain(before.rows);
-        let left = self.rows_to_drain.swap(0, Ordering::Relaxed);
-        let (many, drains) = (before.has_many_tombstones(), left > 0);
-        if !many && !drains {
+        let rows_left = self.rows_to_drain.swap(0, Ordering::Relaxed);
+        let (too_many, is_draining) = (before.has_many_tombstones(), rows_left > 0);
+        if !too_many && !is_draining {
             return self.free_retired().map(|()| false);
         }
-        // No drain reaches what lies at the bottom. When one begins, enough was walked over to
-        // write all rows anew.
+        // No drain reaches the bottom. When one begins, enough rows were walked over to justify a
+        // rewrite of all rows.
         let most_at_bottom = before.tombstones_at_bottom > before.tombstones / 2;
         let mut changed = if drain_begins && most_at_bottom {
             self.rewrite().map(|()| true)?
         } else {
-            // With a threshold of one the uppermost level that has tables keeps one's size of them,
-            // in which all the dead rows may be.
-            self.merge(self.draining(1))? || (!many && self.merge(self.draining(0))?)
+            // With a threshold of one the uppermost level keeps the size of one table, in which all
+            // the dead rows may be.
+            self.merge(self.drain_strategy(1))?
+                || (!too_many && self.merge(self.drain_strategy(0))?)
         };
-        // A drain finds no way down for a table above more of the bottom than the crate merges at
-        // once.
-        if !changed && (many || before.tables_above > 0) {
+        // A drain can't move a table down that overlaps more of the bottom than the library merges
+        // at once.
+        if !changed && (too_many || before.tables_above > 0) {
             self.rewrite()?;
             changed = true;
         }
-        let left = if changed { left.saturating_sub(self.rows_since(&before).max(1)) } else { 0 };
-        if drains && left == 0 {
-            // What was walked over meanwhile is what this drain was for.
-            self.view().in_vain_on_disk.store(0, Ordering::Relaxed);
+        let rows_left = if changed {
+            rows_left.saturating_sub(self.rows_merged_since(&before).max(1))
+        } else {
+            0
+        };
+        if is_draining && rows_left == 0 {
+            // Rows walked over meanwhile were those that this drain removed.
+            self.view().dead_walked_on_disk.store(0, Ordering::Relaxed);
         }
-        self.rows_to_drain.store(left, Ordering::Relaxed);
+        self.rows_to_drain.store(rows_left, Ordering::Relaxed);
         Ok(changed)
     }
 
-    /// True if range reads have walked over half as many dead rows on disk as there are rows, and
-    /// no drain was under way.
+    /// Returns true if range reads have walked over half as many dead rows on disk as there are
+    /// rows, and no drain was under way. Begins one then.
     fn begin_drain(&self, rows: u64) -> bool {
         let view = self.view();
-        let in_vain = view.in_vain_on_disk.load(Ordering::Relaxed);
-        let enough = (rows / ROWS_WRITTEN_PER_ROW_IN_VAIN).max(ROWS_IN_VAIN_MIN);
-        let begins = self.rows_to_drain.load(Ordering::Relaxed) == 0 && in_vain > enough;
-        if begins {
-            // One round would not do: it takes the tables whose merge costs least, and others may
-            // write such all the time.
-            view.in_vain_on_disk.store(0, Ordering::Relaxed);
-            let most = in_vain.saturating_mul(ROWS_WRITTEN_PER_ROW_IN_VAIN);
-            self.rows_to_drain.store(most, Ordering::Relaxed);
+        let dead_walked = view.dead_walked_on_disk.load(Ordering::Relaxed);
+        let limit = (rows / ROWS_WRITTEN_PER_DEAD_ROW).max(DEAD_ROWS_WALKED_MIN);
+        let is_due = self.rows_to_drain.load(Ordering::Relaxed) == 0 && dead_walked > limit;
+        if is_due {
+            // One round is not enough: it merges the cheapest tables, and concurrent writes may add
+            // such tables all the time.
+            view.dead_walked_on_disk.store(0, Ordering::Relaxed);
+            let rows_max = dead_walked.saturating_mul(ROWS_WRITTEN_PER_DEAD_ROW);
+            self.rows_to_drain.store(rows_max, Ordering::Relaxed);
         }
-        begins
+        is_due
     }
 
-    fn on_disk(&self) -> OnDisk {
+    fn disk_statistics(&self) -> DiskStatistics {
         let version = self.tree.current_version();
         let rows = version.iter_tables().map(|table| table.metadata.item_count).sum();
         let newest = version.iter_tables().map(|table| table.id()).max();
         let bottom = version.iter_levels().last();
         let at_bottom = || bottom.iter().flat_map(|level| level.iter()).flat_map(|run| run.iter());
-        OnDisk {
+        DiskStatistics {
             rows,
             tombstones: version.iter_tables().map(|table| table.tombstone_count()).sum(),
             tombstones_at_bottom: at_bottom().map(|table| table.tombstone_count()).sum(),
@@ -103,15 +111,17 @@ impl LsmTrees {
         }
     }
 
-    /// Rows that were merged since.
-    fn rows_since(&self, before: &OnDisk) -> u64 {
+    /// Returns the number of rows in tables written since.
+    fn rows_merged_since(&self, before: &DiskStatistics) -> u64 {
         let version = self.tree.current_version();
         let written = version.iter_tables().filter(|table| Some(table.id()) > before.newest);
         written.map(|table| table.metadata.item_count).sum()
     }
 
-    /// Returns the strategy of merging by levels that may hold next to nothing.
-    fn draining(&self, level0_threshold: u8) -> Leveled {
-        self.leveled().with_l0_threshold(level0_threshold).with_level_ratio_policy(vec![1e-6])
+    /// Returns the strategy of a drain: merging by levels that may hold almost nothing.
+    fn drain_strategy(&self, level0_threshold: u8) -> Leveled {
+        self.leveled_strategy()
+            .with_l0_threshold(level0_threshold)
+            .with_level_ratio_policy(vec![1e-6])
     }
 }

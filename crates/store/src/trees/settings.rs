@@ -1,21 +1,22 @@
-//! Settings of the trees: their folder, and how their memory is split.
+//! Settings of the trees: their folder, and the partition of their memory.
 
 use std::path::PathBuf;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Size at which the active table is sealed, when memory is plenty: larger ones make merging
-/// cheaper, and flushing slower.
+/// Maximum size at which the active table is sealed: larger tables make merging cheaper, and
+/// flushing slower.
 const TABLE_BYTES_MAX: u64 = 64 * MIB;
 
-/// Tables made by merging are never smaller.
+/// Minimum target size of a merged table.
 const MERGED_TABLE_BYTES_MIN: u64 = 4 * MIB;
 
-/// The crate's list counts the runs of a level in one byte; far below that, flush merges first.
-const RUNS_AT_MOST: u64 = 128;
+/// Maximum number of unmerged runs before a flush. The library's list counts the runs of a level in
+/// one byte; far below that limit, a flush merges first.
+const RUNS_LIMIT_MAX: u64 = 128;
 
-/// With less memory fewer, down to this.
-const RUNS_AT_MOST_MIN: u64 = 12;
+/// Minimum of that number, for little memory.
+const RUNS_LIMIT_MIN: u64 = 12;
 
 /// Settings of the trees.
 #[derive(Clone, Debug)]
@@ -25,12 +26,12 @@ pub struct TreeSettings {
     /// Memory for active and sealed tables, block cache and row cache together, in bytes. Grows
     /// with use.
     pub memory_bytes_max: u64,
-    /// Most table files kept open.
+    /// Maximum number of open table files.
     pub open_files_max: usize,
 }
 
 impl TreeSettings {
-    /// The defaults for a directory: 640 MiB of memory, 512 open files.
+    /// Returns the defaults for a directory: 640 MiB of memory, 512 open files.
     pub fn new(path: impl Into<PathBuf>) -> TreeSettings {
         TreeSettings { path: path.into(), memory_bytes_max: 640 * MIB, open_files_max: 512 }
     }
@@ -41,26 +42,26 @@ impl TreeSettings {
         (self.memory_bytes_max / 8).clamp(MIB, TABLE_BYTES_MAX)
     }
 
-    /// Size of a table made by merging. While it is written, the last key of each of its blocks is
-    /// kept, and with the key the block it was read from: all of it, where rows are large.
+    /// Target size of a merged table in bytes. While it is written, the library keeps the last key
+    /// of each block, and with the key the block that it was read from: for large rows that is the
+    /// whole table.
     pub(super) fn merged_table_bytes(&self) -> u64 {
         (self.memory_bytes_max / 8).clamp(MERGED_TABLE_BYTES_MIN, TABLE_BYTES_MAX)
     }
 
-    /// More flushed tables that lie over each other are merged before the next is flushed. A merge
-    /// holds a block of each, and a block is as large as the row in it.
-    pub(super) fn runs_at_most(&self) -> usize {
-        let runs = (self.memory_bytes_max / (4 * MIB)).clamp(RUNS_AT_MOST_MIN, RUNS_AT_MOST);
+    /// Number of unmerged runs at which a flush merges them first. A merge holds a block of each
+    /// run, and a block is as large as the row in it.
+    pub(super) fn runs_limit(&self) -> usize {
+        let runs = (self.memory_bytes_max / (4 * MIB)).clamp(RUNS_LIMIT_MIN, RUNS_LIMIT_MAX);
         usize::try_from(runs).unwrap_or(usize::MAX)
     }
 
-    /// Half of it for rows that are read again and again, and as long as these are few for tables
-    /// that were flushed.
+    /// Half of the memory: for cached rows, and as long as these are few for flushed tables.
     pub fn row_cache_bytes_max(&self) -> u64 {
         self.memory_bytes_max / 2
     }
 
-    /// An eighth for blocks of table files; the system's page cache stands behind it.
+    /// An eighth of the memory, for blocks of table files; the system's page cache backs it.
     pub fn block_cache_bytes_max(&self) -> u64 {
         self.memory_bytes_max / 8
     }

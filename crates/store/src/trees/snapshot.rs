@@ -1,8 +1,8 @@
-//! A long read: one view, one number.
+//! Snapshot for long reads: one view, one batch number.
 //!
 //! A range merges the tables in memory and on disk in the order of keys. It counts the rows that it
-//! passes (every version and tombstone that it steps over), notes the stretches in which it found
-//! none alive, and jumps over those that are known (`spans.rs`).
+//! walks over (every version and tombstone), records the stretches without a live row, and jumps
+//! over known ones (`spans.rs`).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -17,17 +17,17 @@ use bytes::Bytes;
 use super::manifest::{damage, error};
 use super::packed::unpack;
 use super::sorted_run::RunWalk;
-use super::span::{DeadStretch, after};
-use super::spans::{DEAD_MIN, Sight, Spans};
-use super::view::{Bounds, OnDisk, Version, View, crossed};
+use super::span::{DeadStretch, successor};
+use super::spans::{DEAD_MIN, ReadPoint, Spans};
+use super::view::{Bounds, DiskRows, Version, View, is_empty_range};
 use super::{Rows, Snapshot, TreeRow};
 use crate::StoreError;
-use crate::panics::spared;
+use crate::panics::catch_panic;
 
-/// Dead rows to pass before the spans are looked up again, after the first lookup.
-const DEAD_PER_LOOK: u64 = 16;
+/// Number of dead rows between two lookups of the spans.
+const DEAD_ROWS_PER_LOOKUP: u64 = 16;
 
-/// Rows that ranges passed and gave out.
+/// Rows that ranges walked over, and rows that they returned.
 #[derive(Default)]
 pub(super) struct RowCounts {
     pub walked: AtomicU64,
@@ -37,45 +37,45 @@ pub(super) struct RowCounts {
 /// Rows of a view up to a batch.
 pub(super) struct LsmSnapshot {
     pub view: Arc<View>,
-    pub sight: Sight,
+    pub read_point: ReadPoint,
     pub salt: u64,
     pub path: PathBuf,
     pub spans: Arc<Spans>,
-    /// Statistics of client reads. `None`: the reader is no client.
+    /// Statistics of client reads. `None`: an internal read.
     pub counts: Option<Arc<RowCounts>>,
 }
 
 impl Snapshot for LsmSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let hash = super::hash(key, self.salt);
-        match self.view.in_memory(key, hash, self.sight.sequence) {
+        match self.view.in_memory(key, hash, self.read_point.sequence) {
             Some(found) => Ok(found.value),
-            None => Ok(self.view.on_disk(key, self.sight.sequence)?.value),
+            None => Ok(self.view.on_disk(key, self.read_point.sequence)?.value),
         }
     }
 
     fn range(&self, low: Bound<Bytes>, high: Bound<Bytes>, reverse: bool) -> Rows<'_> {
         let bounds = (low, high);
-        if crossed(&bounds) {
+        if is_empty_range(&bounds) {
             return Box::new(std::iter::empty());
         }
         Box::new(Merge::new(self, bounds, reverse))
     }
 }
 
-/// Source of rows, one key after the other.
+/// Source of rows in key order.
 enum RowSource {
     Memory(RunWalk),
-    Disk(OnDisk),
+    Disk(DiskRows),
 }
 
 /// The next row of a source.
 struct SourceHead {
     key: Bytes,
     value: Option<Bytes>,
-    /// The source's place, the newest first.
+    /// Index of the source, the newest first.
     source: usize,
-    /// Rows that its source passed to find it.
+    /// Number of rows that its source walked over to find it.
     passed: u64,
     reverse: bool,
 }
@@ -84,27 +84,27 @@ struct SourceHead {
 #[derive(Default)]
 struct Stretch {
     dead: u64,
-    /// The outermost dead rows, in the order in which they came.
+    /// First and last dead row, in the order of the walk.
     outermost: Option<(Bytes, Bytes)>,
     /// The bound of the last jump.
     jumped: Option<Bytes>,
 }
 
-/// Rows of all sources in one order; of one key, that of the newest source.
+/// Merge of all sources in key order; of equal keys, the row of the newest source counts.
 pub(super) struct Merge<'a> {
     snapshot: &'a LsmSnapshot,
     reverse: bool,
-    /// Bounds of the keys not read yet; a stretch begins at their beginning.
-    left: Bounds,
+    /// Bounds of the keys not read yet. The current stretch begins where these do.
+    remaining: Bounds,
     sources: Vec<RowSource>,
     heads: BinaryHeap<SourceHead>,
     failure: Option<StoreError>,
     stretch: Stretch,
     walked: u64,
     returned: u64,
-    /// Passed and not given out, in memory; and on disk, as far as a merge would have spared it.
-    in_vain_in_memory: u64,
-    in_vain_on_disk: u64,
+    /// Dead rows walked over in memory; and on disk, as far as a merge would remove them.
+    dead_walked_in_memory: u64,
+    dead_walked_on_disk: u64,
 }
 
 impl<'a> Merge<'a> {
@@ -112,40 +112,40 @@ impl<'a> Merge<'a> {
         let mut merge = Merge {
             snapshot,
             reverse,
-            left: bounds,
+            remaining: bounds,
             sources: Vec::new(),
             heads: BinaryHeap::new(),
             failure: None,
             stretch: Stretch::default(),
             walked: 0,
             returned: 0,
-            in_vain_in_memory: 0,
-            in_vain_on_disk: 0,
+            dead_walked_in_memory: 0,
+            dead_walked_on_disk: 0,
         };
-        let (spans, sight) = (&snapshot.spans, snapshot.sight);
-        let from = if reverse { &merge.left.1 } else { &merge.left.0 };
-        let inside = match (from, reverse) {
-            (Bound::Included(key), false) => spans.behind(key, sight),
-            (Bound::Excluded(key), false) => spans.behind(&after(key), sight),
+        let (spans, read_point) = (&snapshot.spans, snapshot.read_point);
+        let from = if reverse { &merge.remaining.1 } else { &merge.remaining.0 };
+        let jump_target = match (from, reverse) {
+            (Bound::Included(key), false) => spans.skip_forward(key, read_point),
+            (Bound::Excluded(key), false) => spans.skip_forward(&successor(key), read_point),
             (Bound::Unbounded, false) => None,
-            (edge, true) => spans.below(edge.as_ref().map(|key| &key[..]), sight),
+            (edge, true) => spans.skip_backward(edge.as_ref().map(|key| &key[..]), read_point),
         };
-        match inside {
+        match jump_target {
             Some(edge) => merge.jump(edge),
-            None => merge.seek(merge.left.clone()),
+            None => merge.seek(merge.remaining.clone()),
         }
         merge
     }
 
-    /// Turns the sources to these bounds.
+    /// Opens the sources at these bounds.
     fn seek(&mut self, bounds: Bounds) {
         self.heads.clear();
         self.sources.clear();
-        if crossed(&bounds) {
+        if is_empty_range(&bounds) {
             return;
         }
-        let (view, sequence) = (&self.snapshot.view, self.snapshot.sight.sequence);
-        let runs = view.in_order().flat_map(|table| table.runs(&bounds, sequence));
+        let (view, sequence) = (&self.snapshot.view, self.snapshot.read_point.sequence);
+        let runs = view.memtables().flat_map(|table| table.runs(&bounds, sequence));
         let walks =
             runs.map(|run| RowSource::Memory(RunWalk::new(run, &bounds, sequence, self.reverse)));
         self.sources.extend(walks);
@@ -155,7 +155,7 @@ impl<'a> Merge<'a> {
 
     /// Continues at the other end of a span.
     fn jump(&mut self, edge: Bytes) {
-        let (low, high) = self.left.clone();
+        let (low, high) = self.remaining.clone();
         self.stretch.jumped = Some(edge.clone());
         self.seek(match self.reverse {
             false => (Bound::Included(edge), high),
@@ -163,7 +163,7 @@ impl<'a> Merge<'a> {
         });
     }
 
-    /// Takes the next row of a source, if there is one.
+    /// Reads the next row of a source, if there is one.
     fn advance(&mut self, source: usize) {
         let reverse = self.reverse;
         let path = &self.snapshot.path;
@@ -174,16 +174,16 @@ impl<'a> Merge<'a> {
             }
             RowSource::Disk(rows) => {
                 let step = || if reverse { rows.next_back() } else { rows.next() };
-                match spared(step) {
+                match catch_panic(step) {
                     Ok(None) => None,
                     Ok(Some(Ok(row))) => {
                         let dead = row.is_tombstone();
                         let value = (!dead).then(|| row.value.into());
                         Some((row.key.user_key.into(), value, 1))
                     }
-                    Ok(Some(Err(why))) => return self.failure = Some(error(path, why)),
+                    Ok(Some(Err(cause))) => return self.failure = Some(error(path, cause)),
                     Err(_) => {
-                        return self.failure = Some(damage(path, "a block has no sense"));
+                        return self.failure = Some(damage(path, "a block is malformed"));
                     }
                 }
             }
@@ -193,8 +193,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Takes the next key, with the row of the newest source. Fails and ends the iteration once a
-    /// source failed: without its rows the others show dead rows where it has live ones.
+    /// Returns the next key with the row of the newest source. Fails and ends the iteration once a
+    /// source failed: without its live rows the other sources would show a false dead stretch.
     fn pop(&mut self) -> Result<Option<SourceHead>, StoreError> {
         if let Some(failure) = self.failure.take() {
             self.end();
@@ -207,7 +207,7 @@ impl<'a> Merge<'a> {
         while self.heads.peek().is_some_and(|other| other.key == first.key)
             && let Some(hidden) = self.heads.pop()
         {
-            // No merge takes a row on disk away that is hidden by one in memory.
+            // No merge removes a row on disk that is hidden by one in memory.
             if on_disk || matches!(self.sources[hidden.source], RowSource::Memory(_)) {
                 passed += hidden.passed;
             } else {
@@ -216,66 +216,69 @@ impl<'a> Merge<'a> {
             self.advance(hidden.source);
         }
         self.walked += passed;
-        let in_vain = passed.saturating_sub(first.value.is_some().into());
-        *(if on_disk { &mut self.in_vain_on_disk } else { &mut self.in_vain_in_memory }) += in_vain;
+        let dead_walked = passed.saturating_sub(first.value.is_some().into());
+        *(if on_disk { &mut self.dead_walked_on_disk } else { &mut self.dead_walked_in_memory }) +=
+            dead_walked;
         Ok(Some(first))
     }
 
     /// Counts a dead row. Jumps if it lies in a span.
-    fn pass(&mut self, key: Bytes) {
+    fn add_dead(&mut self, key: Bytes) {
         let stretch = &mut self.stretch;
-        let look = stretch.dead.is_multiple_of(DEAD_PER_LOOK);
+        let is_lookup_due = stretch.dead.is_multiple_of(DEAD_ROWS_PER_LOOKUP);
         stretch.dead += 1;
         let first = stretch.outermost.take().map_or_else(|| key.clone(), |(first, _)| first);
         stretch.outermost = Some((first, key.clone()));
-        if !look {
+        if !is_lookup_due {
             return;
         }
-        let (spans, sight) = (&self.snapshot.spans, self.snapshot.sight);
+        let (spans, read_point) = (&self.snapshot.spans, self.snapshot.read_point);
         let edge = match self.reverse {
-            false => spans.behind(&key, sight),
-            true => spans.below(Bound::Included(&key), sight),
+            false => spans.skip_forward(&key, read_point),
+            true => spans.skip_backward(Bound::Included(&key), read_point),
         };
         if let Some(edge) = edge {
             self.jump(edge);
         }
     }
 
-    /// Ends a stretch at a live row, or at the end: the rows passed may be worth noting. Returns
-    /// the number of dead rows passed, as far as they were walked over.
+    /// Ends a stretch at a live row, or at the end, and records it if it is new. Returns the number
+    /// of dead rows walked over.
     fn end_stretch(&mut self, alive: Option<&Bytes>) -> u64 {
         let Stretch { dead, outermost, jumped } = take(&mut self.stretch);
-        let further = match (&jumped, alive) {
+        let is_new = match (&jumped, alive) {
             (None, _) => dead >= DEAD_MIN,
             (Some(_), None) => dead > 0,
-            (Some(edge), Some(alive)) if self.reverse => dead > 0 || after(alive) != *edge,
+            (Some(edge), Some(alive)) if self.reverse => dead > 0 || successor(alive) != *edge,
             (Some(edge), Some(alive)) => dead > 0 || alive != edge,
         };
-        if further {
-            self.note(dead, outermost, alive);
+        if is_new {
+            self.record_stretch(dead, outermost, alive);
         }
         dead
     }
 
-    /// Walks over at most `most` dead rows and notes the stretch. Returns the key it came to (the
-    /// first living one, or the last dead one at that limit; `None` at the end), and their number.
-    pub fn pass_dead(&mut self, most: u64) -> Result<(Option<Bytes>, u64), StoreError> {
+    /// Walks over at most `limit` dead rows and records the stretch. Returns the key reached (the
+    /// first live one, or the last dead one at the limit; `None` at the end), and the number of
+    /// dead rows.
+    pub fn walk_dead(&mut self, limit: u64) -> Result<(Option<Bytes>, u64), StoreError> {
         while let Some(SourceHead { key, value, .. }) = self.pop()? {
             if value.is_some() {
                 return Ok((Some(key.clone()), self.end_stretch(Some(&key))));
             }
-            self.pass(key.clone());
-            if self.stretch.dead >= most {
-                let (Stretch { dead, outermost, .. }, end) = (take(&mut self.stretch), after(&key));
-                self.note(dead, outermost, Some(&end));
+            self.add_dead(key.clone());
+            if self.stretch.dead >= limit {
+                let (Stretch { dead, outermost, .. }, end) =
+                    (take(&mut self.stretch), successor(&key));
+                self.record_stretch(dead, outermost, Some(&end));
                 return Ok((Some(key), dead));
             }
         }
         Ok((None, self.end_stretch(None)))
     }
 
-    fn note(&self, dead: u64, outermost: Option<(Bytes, Bytes)>, alive: Option<&Bytes>) {
-        let (low, high) = &self.left;
+    fn record_stretch(&self, dead: u64, outermost: Option<(Bytes, Bytes)>, alive: Option<&Bytes>) {
+        let (low, high) = &self.remaining;
         let (low, high) = match (alive, self.reverse) {
             (None, _) => (low.clone(), high.clone()),
             (Some(alive), false) => (low.clone(), Bound::Excluded(alive.clone())),
@@ -287,48 +290,48 @@ impl<'a> Merge<'a> {
         });
         let start = match low {
             Bound::Included(low) => low,
-            Bound::Excluded(low) => after(&low),
+            Bound::Excluded(low) => successor(&low),
             Bound::Unbounded => Bytes::new(),
         };
         let end = match (high, &outermost) {
             (Bound::Excluded(high), _) => high,
-            (Bound::Included(high), _) => after(&high),
-            (Bound::Unbounded, Some((_, last))) => after(last),
+            (Bound::Included(high), _) => successor(&high),
+            (Bound::Unbounded, Some((_, last))) => successor(last),
             (Bound::Unbounded, None) => return,
         };
         let (first, last) = outermost.unwrap_or_else(|| (start.clone(), start.clone()));
-        let own = |key: Bytes| Bytes::copy_from_slice(&key);
-        let found = DeadStretch {
-            start: own(start),
-            end: own(end),
-            first: own(first),
-            last: own(last),
+        let copy = |key: Bytes| Bytes::copy_from_slice(&key);
+        let stretch = DeadStretch {
+            start: copy(start),
+            end: copy(end),
+            first: copy(first),
+            last: copy(last),
             dead,
         };
-        self.snapshot.spans.note(found, self.snapshot.sight, &self.snapshot.view.active);
+        self.snapshot.spans.record(stretch, self.snapshot.read_point, &self.snapshot.view.active);
     }
 
-    /// Returns the next live row, and the number of dead ones passed before it.
+    /// Returns the next live row, and the number of dead ones walked over before it.
     pub fn step(&mut self) -> Result<(Option<TreeRow>, u64), StoreError> {
         loop {
             let Some(SourceHead { key, value, source, .. }) = self.pop()? else {
                 return Ok((None, self.end_stretch(None)));
             };
             let Some(value) = value else {
-                self.pass(key);
+                self.add_dead(key);
                 continue;
             };
             let value = match self.sources[source] {
                 RowSource::Memory(_) => value,
                 RowSource::Disk(_) => unpack(value).map_err(|_| {
                     self.end();
-                    damage(&self.snapshot.path, "a packed value has no sense")
+                    damage(&self.snapshot.path, "a packed value is malformed")
                 })?,
             };
-            // True even if a source failed just now: each was read beyond this key before.
+            // Valid even if a source failed just now: each was already read beyond this key.
             let dead = self.end_stretch(Some(&key));
-            let behind = Bound::Excluded(key.clone());
-            *(if self.reverse { &mut self.left.1 } else { &mut self.left.0 }) = behind;
+            let after_key = Bound::Excluded(key.clone());
+            *(if self.reverse { &mut self.remaining.1 } else { &mut self.remaining.0 }) = after_key;
             self.returned += 1;
             return Ok((Some((key, value)), dead));
         }
@@ -339,7 +342,7 @@ impl<'a> Merge<'a> {
         self.heads.clear();
         self.sources.clear();
         self.stretch = Stretch::default();
-        self.left = (Bound::Excluded(Bytes::new()), Bound::Excluded(Bytes::new()));
+        self.remaining = (Bound::Excluded(Bytes::new()), Bound::Excluded(Bytes::new()));
     }
 }
 
@@ -356,14 +359,14 @@ impl Drop for Merge<'_> {
         let LsmSnapshot { view, counts: Some(counts), .. } = self.snapshot else { return };
         counts.walked.fetch_add(self.walked, Relaxed);
         counts.returned.fetch_add(self.returned, Relaxed);
-        // Of the tables that were read, whatever tables there are by now.
-        view.active.in_vain.fetch_add(self.in_vain_in_memory, Relaxed);
-        view.in_vain_on_disk.fetch_add(self.in_vain_on_disk, Relaxed);
+        // Counted for the tables of this view, which may be older than the current ones.
+        view.active.dead_walked.fetch_add(self.dead_walked_in_memory, Relaxed);
+        view.dead_walked_on_disk.fetch_add(self.dead_walked_on_disk, Relaxed);
     }
 }
 
 impl Ord for SourceHead {
-    /// The heap gives the greatest first: that which comes next.
+    /// The heap returns the greatest first: the next one in key order.
     fn cmp(&self, other: &SourceHead) -> Ordering {
         let keys = self.key.cmp(&other.key);
         let keys = if self.reverse { keys } else { keys.reverse() };

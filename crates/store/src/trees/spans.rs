@@ -1,21 +1,22 @@
-//! Dead spans: stretches of keys in which no row is left, so that a range read need not walk over
-//! what was there once.
+//! Dead spans: stretches of keys without a live row, so that a range read need not walk over the
+//! dead rows there.
 //!
-//! A removed row stays as a tombstone until a merge takes it away, and so does what the tombstone
-//! hides. A reader that passed many of them in succession notes the stretch here (`note`), and
-//! later readers jump over it (`behind`, `below`). Spans are half-open, start included, and never
-//! touch. They are kept right by the writer: a row put into a span cuts it, and the removal of the
-//! row that a span ended at makes it longer, which is what a queue does all day.
+//! A removed row stays as a tombstone until a merge removes it, and so do the rows that the
+//! tombstone hides. A reader that walked over many of them in succession records the stretch here
+//! (`record`), and later readers jump over it (`skip_forward`, `skip_backward`). Spans are
+//! half-open, start included, and never touch. The writer keeps them valid: a row put into a span
+//! cuts it, and the removal of the row at which a span ended extends it, as a queue does all the
+//! time.
 //!
-//! A span holds for readers that see the batch `since` and everything before. One that grows with
-//! every batch would be too young for any reader that began a moment ago, so a span also remembers
-//! how far it reached a while before (`extents`).
+//! A span is valid for readers that see the batch `since` and all before. A span that grows with
+//! every batch would be too new for every reader that began a moment ago, so a span also records
+//! its earlier extents (`extents`).
 //!
 //! Invariants: no batch up to the one being inserted has put a row between a span's bounds after
-//! the span's `since`; every extent lies within the newest. A reader's batch number says what it
-//! sees only as long as its active table is the newest: `turn` counts the exchanges of tables, and
-//! a reader of an earlier turn counts as seeing what was published when that turn ended.
-//! Bounded: at most `SPANS_MAX`, those with the fewest dead rows go first.
+//! the span's `since`; every extent lies within the newest. A reader's batch number determines what
+//! it sees only as long as its active table is the newest: `epoch` counts the exchanges of tables,
+//! and a reader of an earlier epoch counts as seeing the batches published when that epoch ended.
+//! Bounded: at most `SPANS_MAX`; those with the fewest dead rows are removed first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -27,24 +28,24 @@ use bytes::Bytes;
 use super::RowChange;
 use super::compaction::bounds_of;
 use super::memtable::Memtable;
-use super::span::{DeadStretch, Span, after, is_after};
+use super::span::{DeadStretch, Span, is_successor, successor};
 use crate::mutants::StoreMutant;
 
 /// Minimum number of consecutive dead rows of a span. Walking over fewer costs less than a seek.
 pub(super) const DEAD_MIN: u64 = if cfg!(test) { 2 } else { 32 };
 /// Maximum number of spans.
 const SPANS_MAX: usize = if cfg!(test) { 16 } else { 1_024 };
-/// Spans between longer keys are not kept.
+/// Maximum length of a span's bounds; others are not recorded.
 const KEY_BYTES_MAX: usize = 1_024;
-/// Most dead stretches that wait for the end of a batch to be noted.
-const FOUND_MAX: usize = 16;
-/// Ended turns that are remembered; readers from before them use no spans.
-const TURNS_MAX: usize = 64;
+/// Maximum number of dead stretches that wait for the end of a batch.
+const PENDING_MAX: usize = 16;
+/// Maximum number of ended epochs on record; readers of earlier ones use no spans.
+const EPOCHS_MAX: usize = 64;
 
-/// Point in time at which a reader sees the spans.
+/// Read point of a reader: the epoch of its tables, and its batch number.
 #[derive(Clone, Copy)]
-pub(super) struct Sight {
-    pub turn: u64,
+pub(super) struct ReadPoint {
+    pub epoch: u64,
     pub sequence: u64,
 }
 
@@ -55,24 +56,25 @@ pub(super) struct Spans {
     /// Number of spans, so that a lookup costs nothing if there are none.
     count: AtomicUsize,
     /// Wakes callers that wait until a batch is inserted.
-    inserted: Condvar,
+    insert_ended: Condvar,
 }
 
 #[derive(Default)]
 struct Index {
-    /// By the start of their newest extent.
+    /// Spans by the start of their newest extent.
     spans: BTreeMap<Bytes, Span>,
-    /// Batches that were published when the last turns ended, oldest first.
+    /// Batches that were published when the last epochs ended, oldest first.
     ended: VecDeque<u64>,
-    turn: u64,
+    epoch: u64,
     /// A batch is being inserted.
-    writing: bool,
-    /// Dead stretches found in this turn while a batch was inserted, with the last batch of their
+    is_writing: bool,
+    /// Dead stretches found in this epoch while a batch was inserted, with the last batch of their
     /// reader.
-    found: Vec<(DeadStretch, u64)>,
-    /// Prefixes whose content is being exchanged. No span is noted there.
-    closed: Vec<Bytes>,
-    /// Spans as they were when the newest durable table was sealed, and those of tables that wait.
+    pending: Vec<(DeadStretch, u64)>,
+    /// Prefixes whose content is being replaced. No span is recorded there.
+    closed_prefixes: Vec<Bytes>,
+    /// Spans at the time when the newest durable table was sealed, and at the times when the
+    /// waiting tables were sealed.
     durable: Vec<DeadStretch>,
     sealed: VecDeque<Vec<DeadStretch>>,
 }
@@ -82,7 +84,7 @@ impl Spans {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed(&self, index: &Index) {
+    fn update_count(&self, index: &Index) {
         self.count.store(index.spans.len(), Ordering::Release);
     }
 
@@ -90,122 +92,126 @@ impl Spans {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Returns the present turn. A reader calls this before it takes its tables.
-    pub fn turn(&self) -> u64 {
-        self.index().turn
+    /// Returns the current epoch. A reader calls this before it reads its view.
+    pub fn epoch(&self) -> u64 {
+        self.index().epoch
     }
 
-    /// The tables were exchanged, after this batch was published; readers find the new ones.
-    pub fn end_turn(&self, published: u64) {
-        self.index().end_turn(published);
+    /// Ends the epoch after an exchange of tables, which readers already see. `published`: the last
+    /// batch before it.
+    pub fn end_epoch(&self, published: u64) {
+        self.index().end_epoch(published);
     }
 
-    /// A batch is about to be inserted into this table.
-    pub fn begin<'a>(&'a self, active: &'a Memtable) -> Inserting<'a> {
-        self.index().writing = true;
-        Inserting { spans: self, active }
+    /// Notes that a batch is about to be inserted into this table.
+    pub fn begin_insert<'a>(&'a self, active: &'a Memtable) -> InsertGuard<'a> {
+        self.index().is_writing = true;
+        InsertGuard { spans: self, active }
     }
 
-    /// Waits until no batch is being inserted. Stretches noted meanwhile are known then.
+    /// Waits until no batch is being inserted. Stretches recorded meanwhile are spans then.
     pub fn wait_for_batch(&self) {
-        let waited = self.inserted.wait_while(self.index(), |index| index.writing);
+        let waited = self.insert_ended.wait_while(self.index(), |index| index.is_writing);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A change of this batch is about to be inserted.
-    pub fn see(&self, change: &RowChange, sequence: u64) {
+    /// Updates the spans for a change that is about to be inserted.
+    pub fn on_change(&self, change: &RowChange, sequence: u64) {
         if self.is_empty() {
             return;
         }
         let mut index = self.index();
         match change {
             RowChange::Put(key, _) => index.cut(key),
-            RowChange::Remove(key) => index.removed(key, sequence),
+            RowChange::Remove(key) => index.extend_at(key, sequence),
         }
-        self.changed(&index);
+        self.update_count(&index);
     }
 
     /// Returns the key at which an ascending reader continues, if this key lies in a span.
-    pub fn behind(&self, key: &[u8], sight: Sight) -> Option<Bytes> {
-        if self.is_empty() || StoreMutant::WalksOverDeadSpans.is_active() {
+    pub fn skip_forward(&self, key: &[u8], read_point: ReadPoint) -> Option<Bytes> {
+        if self.is_empty() || StoreMutant::IgnoreDeadSpans.is_active() {
             return None;
         }
         let index = self.index();
-        let span = index.upto(Bound::Included(key))?;
-        let extent = span.seen_by(index.sees(sight), |extent| extent.has(key))?;
+        let span = index.last_starting(Bound::Included(key))?;
+        let extent =
+            span.newest_visible(index.visible_batch(read_point), |extent| extent.contains(key))?;
         Some(extent.end.clone())
     }
 
     /// Returns the key below which a reader that descends from `edge` continues, if what is below
     /// `edge` lies in a span.
-    pub fn below(&self, edge: Bound<&[u8]>, sight: Sight) -> Option<Bytes> {
-        if self.is_empty() || StoreMutant::WalksOverDeadSpans.is_active() {
+    pub fn skip_backward(&self, edge: Bound<&[u8]>, read_point: ReadPoint) -> Option<Bytes> {
+        if self.is_empty() || StoreMutant::IgnoreDeadSpans.is_active() {
             return None;
         }
         let index = self.index();
-        let span = index.upto(edge)?;
-        let extent = span.seen_by(index.sees(sight), |extent| match edge {
-            Bound::Included(key) => extent.has(key),
+        let span = index.last_starting(edge)?;
+        let extent = span.newest_visible(index.visible_batch(read_point), |extent| match edge {
+            Bound::Included(key) => extent.contains(key),
             Bound::Excluded(key) => extent.start < key && extent.end >= key,
             Bound::Unbounded => false,
         })?;
         Some(extent.start.clone())
     }
 
-    /// Notes a stretch in which a reader of this table found no row. Refused if a batch that the
-    /// reader does not see has put a row there: then the next reader may note it. While a batch is
-    /// being inserted that is unknown, and the note waits for its end.
-    pub fn note(&self, found: DeadStretch, sight: Sight, active: &Memtable) {
+    /// Records a stretch in which a reader of this table found no row. Dropped if a batch that the
+    /// reader does not see has put a row there. While a batch is being inserted that is unknown,
+    /// and the stretch waits for its end.
+    pub fn record(&self, found: DeadStretch, read_point: ReadPoint, active: &Memtable) {
         let short = |key: &Bytes| key.len() <= KEY_BYTES_MAX;
         if found.start >= found.end || !short(&found.start) || !short(&found.end) {
             return;
         }
         let mut index = self.index();
-        // Only the newest table is asked for later batches, and this reader has an older one.
-        if index.turn != sight.turn {
+        // Only the newest table is searched for later batches, and this reader has an older one.
+        if index.epoch != read_point.epoch {
             return;
         }
-        if !index.writing {
-            index.note(found, sight.sequence, active);
-            self.changed(&index);
-        } else if index.found.len() < FOUND_MAX {
-            index.found.push((found, sight.sequence));
+        if !index.is_writing {
+            index.record(found, read_point.sequence, active);
+            self.update_count(&index);
+        } else if index.pending.len() < PENDING_MAX {
+            index.pending.push((found, read_point.sequence));
         }
     }
 
-    /// Drops the spans under a prefix whose content is about to be exchanged, until `open`.
-    pub fn close(&self, prefix: &[u8]) {
+    /// Drops the spans under a prefix whose content is about to be replaced, until `open_prefix`.
+    pub fn close_prefix(&self, prefix: &[u8]) {
         let mut index = self.index();
-        index.closed.push(Bytes::copy_from_slice(prefix));
-        index.forget(prefix);
+        index.closed_prefixes.push(Bytes::copy_from_slice(prefix));
+        index.remove_prefix(prefix);
         index.durable.clear();
         index.sealed.iter_mut().for_each(Vec::clear);
-        self.changed(&index);
+        self.update_count(&index);
     }
 
-    /// Ends an exchange under a prefix, successful or not. Readers that see this batch see the
+    /// Ends a replacement under a prefix, successful or not. Readers that see this batch see the
     /// spans `found`.
-    pub fn open(&self, prefix: &[u8], found: Vec<DeadStretch>, sequence: u64) {
+    pub fn open_prefix(&self, prefix: &[u8], found: Vec<DeadStretch>, sequence: u64) {
         let mut index = self.index();
-        if let Some(at) = index.closed.iter().position(|closed| closed == prefix) {
-            index.closed.swap_remove(at);
+        if let Some(at) = index.closed_prefixes.iter().position(|closed| closed == prefix) {
+            index.closed_prefixes.swap_remove(at);
         }
-        index.end_turn(sequence.saturating_sub(1));
+        index.end_epoch(sequence.saturating_sub(1));
         for found in found {
             index.insert(found, sequence);
         }
-        self.changed(&index);
+        self.update_count(&index);
     }
 
-    /// Notes that a table was sealed: the spans known now hold for its rows and those before.
-    pub fn seal(&self) {
+    /// Notes that a table was sealed: the current spans are valid for its rows and all earlier
+    /// ones.
+    pub fn on_seal(&self) {
         let mut index = self.index();
-        let all = index.all();
+        let all = index.stretches();
         index.sealed.push_back(all);
     }
 
-    /// Notes that the oldest sealed table is durable. Returns the spans that hold for durable rows.
-    pub fn flushed(&self) -> Vec<DeadStretch> {
+    /// Notes that the oldest sealed table is durable. Returns the spans that are valid for durable
+    /// rows.
+    pub fn on_flush(&self) -> Vec<DeadStretch> {
         let mut index = self.index();
         if let Some(sealed) = index.sealed.pop_front() {
             index.durable = sealed;
@@ -225,96 +231,100 @@ impl Spans {
         for found in found {
             index.insert(found, sequence);
         }
-        self.changed(&index);
+        self.update_count(&index);
     }
 }
 
 /// A batch is being inserted.
-pub(super) struct Inserting<'a> {
+pub(super) struct InsertGuard<'a> {
     spans: &'a Spans,
     active: &'a Memtable,
 }
 
-impl Drop for Inserting<'_> {
+impl Drop for InsertGuard<'_> {
     fn drop(&mut self) {
         let mut index = self.spans.index();
-        index.writing = false;
-        for (found, sequence) in std::mem::take(&mut index.found) {
-            index.note(found, sequence, self.active);
+        index.is_writing = false;
+        for (found, sequence) in std::mem::take(&mut index.pending) {
+            index.record(found, sequence, self.active);
         }
-        self.spans.changed(&index);
-        self.spans.inserted.notify_all();
+        self.spans.update_count(&index);
+        self.spans.insert_ended.notify_all();
     }
 }
 
 impl Index {
-    fn end_turn(&mut self, published: u64) {
-        self.turn += 1;
-        // Found in tables that are exchanged now.
-        self.found.clear();
+    fn end_epoch(&mut self, published: u64) {
+        self.epoch += 1;
+        // They were found in tables that are exchanged now.
+        self.pending.clear();
         self.ended.push_back(published);
-        if self.ended.len() > TURNS_MAX {
+        if self.ended.len() > EPOCHS_MAX {
             self.ended.pop_front();
         }
     }
 
-    /// Notes a dead stretch that a reader of batches up to `sequence` found, unless a later batch
+    /// Records a dead stretch that a reader of batches up to `sequence` found, unless a later batch
     /// put a row there.
-    fn note(&mut self, found: DeadStretch, sequence: u64, active: &Memtable) {
-        let closed = self.closed.iter().any(|prefix| found.meets(prefix));
-        if !closed && !active.wrote_since(sequence, &found.start, &found.end) {
+    fn record(&mut self, found: DeadStretch, sequence: u64, active: &Memtable) {
+        let is_closed = self.closed_prefixes.iter().any(|prefix| found.overlaps(prefix));
+        if !is_closed && !active.has_put_since(sequence, &found.start, &found.end) {
             self.insert(found, sequence);
         }
     }
 
-    /// The batch up to which a reader sees everything.
-    fn sees(&self, sight: Sight) -> u64 {
-        let ago = (self.turn - sight.turn) as usize;
-        match ago {
-            0 => sight.sequence,
+    /// Returns the batch up to which a reader sees all rows.
+    fn visible_batch(&self, read_point: ReadPoint) -> u64 {
+        let epochs_ago = (self.epoch - read_point.epoch) as usize;
+        match epochs_ago {
+            0 => read_point.sequence,
             _ => {
-                let ended = self.ended.len().checked_sub(ago).map(|at| self.ended[at]);
-                ended.map_or(0, |ended| ended.min(sight.sequence))
+                let ended = self.ended.len().checked_sub(epochs_ago).map(|at| self.ended[at]);
+                ended.map_or(0, |ended| ended.min(read_point.sequence))
             }
         }
     }
 
-    /// The last span that begins before this.
-    fn upto(&self, edge: Bound<&[u8]>) -> Option<&Span> {
+    /// Returns the last span that begins before this edge.
+    fn last_starting(&self, edge: Bound<&[u8]>) -> Option<&Span> {
         self.spans.range::<[u8], _>((Bound::Unbounded, edge)).next_back().map(|(_, span)| span)
     }
 
     fn cut(&mut self, key: &Bytes) {
-        let holds = |span: &&Span| span.newest().has(key);
-        let Some(start) = self.upto(Bound::Included(key)).filter(holds).map(Span::start) else {
+        let contains_key = |span: &&Span| span.newest().contains(key);
+        let Some(start) =
+            self.last_starting(Bound::Included(key)).filter(contains_key).map(Span::start)
+        else {
             return;
         };
         let Some(span) = self.spans.remove(&start) else { return };
-        let low = span.part(&start, key);
-        let high = span.part(&after(key), &span.newest().end);
+        let low = span.slice(&start, key);
+        let high = span.slice(&successor(key), &span.newest().end);
         for part in low.into_iter().chain(high).filter(|part| part.dead >= DEAD_MIN) {
             self.spans.insert(part.start(), part);
         }
     }
 
-    /// The row that a span ends at, or begins behind, is gone.
-    fn removed(&mut self, key: &Bytes, sequence: u64) {
-        if key.len() >= KEY_BYTES_MAX || self.closed.iter().any(|prefix| key.starts_with(prefix)) {
+    /// Extends a span that ends at a removed row, or begins behind it.
+    fn extend_at(&mut self, key: &Bytes, sequence: u64) {
+        if key.len() >= KEY_BYTES_MAX
+            || self.closed_prefixes.iter().any(|prefix| key.starts_with(prefix))
+        {
             return;
         }
         let (at, to) = (Bound::Excluded(&key[..]), Bound::Unbounded);
-        let ends = self.upto(at).is_some_and(|span| span.newest().end == *key);
+        let ends = self.last_starting(at).is_some_and(|span| span.newest().end == *key);
         let above = self.spans.range::<[u8], _>((at, to)).next();
-        if ends || above.is_some_and(|(start, _)| is_after(start, key)) {
+        if ends || above.is_some_and(|(start, _)| is_successor(start, key)) {
             let key = Bytes::copy_from_slice(key);
-            let (start, end, first, last) = (key.clone(), after(&key), key.clone(), key);
+            let (start, end, first, last) = (key.clone(), successor(&key), key.clone(), key);
             self.insert(DeadStretch { start, end, first, last, dead: 1 }, sequence);
         }
     }
 
-    /// Joins it with the spans that it touches.
+    /// Inserts a stretch, joined with the spans that it touches.
     fn insert(&mut self, found: DeadStretch, since: u64) {
-        let below = self.upto(Bound::Included(&found.start));
+        let below = self.last_starting(Bound::Included(&found.start));
         let from = match below.filter(|span| span.newest().end >= found.start) {
             Some(span) => span.start(),
             None => found.start.clone(),
@@ -328,32 +338,33 @@ impl Index {
                 Some(other) => other.join(span),
             });
         }
-        let fresh = Span::of(found, since);
+        let added = Span::new(found, since);
         let span = match joined {
-            None => fresh,
-            Some(other) => other.join(fresh),
+            None => added,
+            Some(other) => other.join(added),
         };
         if span.dead < DEAD_MIN {
             return;
         }
         self.spans.insert(span.start(), span);
         while self.spans.len() > SPANS_MAX {
-            let least = self.spans.iter().min_by_key(|(_, span)| span.dead);
-            let Some(least) = least.map(|(start, _)| start.clone()) else { break };
-            self.spans.remove(&least);
+            let smallest = self.spans.iter().min_by_key(|(_, span)| span.dead);
+            let Some(smallest) = smallest.map(|(start, _)| start.clone()) else { break };
+            self.spans.remove(&smallest);
         }
     }
 
-    fn forget(&mut self, prefix: &[u8]) {
+    fn remove_prefix(&mut self, prefix: &[u8]) {
         let (low, high) = bounds_of(prefix);
-        let met = |span: &&Span| span.found().meets(prefix);
-        let met: Vec<Bytes> = self.spans.values().filter(met).map(Span::start).collect();
-        for start in met {
+        let overlapping = |span: &&Span| span.to_stretch().overlaps(prefix);
+        let overlapping: Vec<Bytes> =
+            self.spans.values().filter(overlapping).map(Span::start).collect();
+        for start in overlapping {
             let Some(span) = self.spans.remove(&start) else { continue };
             let start = if let Bound::Included(low) = &low { low.clone() } else { Bytes::new() };
-            let below = span.part(&span.start(), &start);
+            let below = span.slice(&span.start(), &start);
             let above = match &high {
-                Bound::Excluded(high) => span.part(high, &span.newest().end),
+                Bound::Excluded(high) => span.slice(high, &span.newest().end),
                 _ => None,
             };
             for part in below.into_iter().chain(above).filter(|part| part.dead >= DEAD_MIN) {
@@ -362,7 +373,7 @@ impl Index {
         }
     }
 
-    fn all(&self) -> Vec<DeadStretch> {
-        self.spans.values().map(Span::found).collect()
+    fn stretches(&self) -> Vec<DeadStretch> {
+        self.spans.values().map(Span::to_stretch).collect()
     }
 }

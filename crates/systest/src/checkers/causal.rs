@@ -21,7 +21,7 @@ pub struct Copy {
     /// The key.
     pub key: String,
     /// Location of the copy.
-    pub at: String,
+    pub location: String,
     /// Its values without tombstones.
     pub values: BTreeSet<String>,
 }
@@ -93,73 +93,73 @@ pub fn judge(calls: &[SiblingCall], copies: &[Copy]) -> Findings {
     }
     for (key, (calls, copies)) in by_key {
         findings.keys += usize::from(!copies.is_empty());
-        let past = Past::of(&calls, &copies);
-        findings.acknowledged += past.acknowledged() as u64;
-        findings.reads(key, &calls, &past);
-        findings.end(key, &copies, &past);
+        let history = KeyHistory::new(&calls, &copies);
+        findings.acknowledged += history.acknowledged() as u64;
+        findings.check_reads(key, &calls, &history);
+        findings.check_copies(key, &copies, &history);
     }
     findings
 }
 
-/// A write: the values that its context had been shown with, and its answer.
-struct JudgedWrite<'a> {
+/// A write: the values that were read together with its context, and its outcome.
+struct KeyWrite<'a> {
     seen: &'a BTreeSet<String>,
     outcome: CallOutcome,
 }
 
 /// History of one key.
-struct Past<'a> {
-    writes: BTreeMap<&'a str, JudgedWrite<'a>>,
-    /// Values that a client which had seen them may have replaced.
-    perhaps_gone: BTreeSet<&'a str>,
+struct KeyHistory<'a> {
+    writes: BTreeMap<&'a str, KeyWrite<'a>>,
+    /// Values that a later write of a client that had seen them may have replaced.
+    possibly_replaced: BTreeSet<&'a str>,
     /// Values that are certainly replaced; true if a delete did it.
-    gone: BTreeMap<&'a str, bool>,
+    replaced: BTreeMap<&'a str, bool>,
 }
 
-impl<'a> Past<'a> {
-    fn of(calls: &[&'a SiblingCall], copies: &[&'a Copy]) -> Past<'a> {
+impl<'a> KeyHistory<'a> {
+    fn new(calls: &[&'a SiblingCall], copies: &[&'a Copy]) -> KeyHistory<'a> {
         let mut writes = BTreeMap::new();
         for call in calls {
             if let SiblingAction::Write(value) = &call.op.action {
                 writes.insert(
                     value.as_str(),
-                    JudgedWrite { seen: &call.op.seen, outcome: call.outcome.clone().map(drop) },
+                    KeyWrite { seen: &call.op.seen, outcome: call.outcome.clone().map(drop) },
                 );
             }
         }
-        // A value that any client was shown took effect, whatever answer its writer got.
-        let mut shown: BTreeSet<&str> = BTreeSet::new();
+        // A write whose value any client read took effect, whatever its outcome.
+        let mut seen_values: BTreeSet<&str> = BTreeSet::new();
         for call in calls {
-            if let Some(Some(found)) = call.outcome.answer() {
-                shown.extend(found.iter().map(String::as_str));
+            if let Some(Some(values)) = call.outcome.answer() {
+                seen_values.extend(values.iter().map(String::as_str));
             }
-            shown.extend(call.op.seen.iter().map(String::as_str));
+            seen_values.extend(call.op.seen.iter().map(String::as_str));
         }
-        shown.extend(copies.iter().flat_map(|copy| copy.values.iter().map(String::as_str)));
-        let (mut perhaps_gone, mut gone) = (BTreeSet::new(), BTreeMap::new());
+        seen_values.extend(copies.iter().flat_map(|copy| copy.values.iter().map(String::as_str)));
+        let (mut possibly_replaced, mut replaced) = (BTreeSet::new(), BTreeMap::new());
         for call in calls.iter().filter(|call| call.outcome != CallOutcome::Refused) {
-            let (effective, deletes) = match &call.op.action {
+            let (took_effect, is_delete) = match &call.op.action {
                 SiblingAction::Read => continue,
                 SiblingAction::Write(value) => {
-                    (call.outcome.is_acknowledged() || shown.contains(value.as_str()), false)
+                    (call.outcome.is_acknowledged() || seen_values.contains(value.as_str()), false)
                 }
                 SiblingAction::Delete => (call.outcome.is_acknowledged(), true),
             };
             for value in call.op.seen.iter().map(String::as_str) {
-                perhaps_gone.insert(value);
-                if effective {
-                    *gone.entry(value).or_default() |= deletes;
+                possibly_replaced.insert(value);
+                if took_effect {
+                    *replaced.entry(value).or_default() |= is_delete;
                 }
             }
         }
-        Past { writes, perhaps_gone, gone }
+        KeyHistory { writes, possibly_replaced, replaced }
     }
 
     fn acknowledged(&self) -> usize {
         self.writes.values().filter(|write| write.outcome.is_acknowledged()).count()
     }
 
-    /// Returns true if the value may be shown: a client wrote it and was not refused.
+    /// Returns true if a read may return the value: a client wrote it and was not refused.
     fn was_written(&self, value: &str) -> bool {
         self.writes.get(value).is_some_and(|write| write.outcome != CallOutcome::Refused)
     }
@@ -167,61 +167,65 @@ impl<'a> Past<'a> {
     /// Returns true if the writer of `later` had seen `earlier`, directly or through the values it
     /// had seen.
     fn had_seen(&self, later: &'a str, earlier: &str) -> bool {
-        let mut tried: BTreeSet<&str> = BTreeSet::new();
-        let mut next = vec![later];
-        while let Some(value) = next.pop() {
+        let mut visited: BTreeSet<&str> = BTreeSet::new();
+        let mut to_visit = vec![later];
+        while let Some(value) = to_visit.pop() {
             let Some(write) = self.writes.get(value) else { continue };
             if write.seen.contains(earlier) {
                 return true;
             }
-            next.extend(write.seen.iter().map(String::as_str).filter(|seen| tried.insert(seen)));
+            to_visit
+                .extend(write.seen.iter().map(String::as_str).filter(|seen| visited.insert(seen)));
         }
         false
     }
 }
 
 impl Findings {
-    /// Checks reads: no value may be shown beside one whose writer had seen it.
-    fn reads(&mut self, key: &str, calls: &[&SiblingCall], past: &Past<'_>) {
+    /// Checks reads: no value may be returned beside one whose writer had seen it.
+    fn check_reads(&mut self, key: &str, calls: &[&SiblingCall], history: &KeyHistory<'_>) {
         for call in calls {
-            let Some(Some(found)) = call.outcome.answer() else { continue };
-            self.siblings = self.siblings.max(found.len());
-            for value in found {
-                if !past.was_written(value) {
+            let Some(Some(values)) = call.outcome.answer() else { continue };
+            self.siblings = self.siblings.max(values.len());
+            for value in values {
+                if !history.was_written(value) {
                     self.phantom.push(format!("{key}: {value} was read"));
                 }
             }
-            for later in found {
-                // The name is taken from `past`, because it must live as long.
-                let Some((later, _)) = past.writes.get_key_value(later.as_str()) else { continue };
-                for earlier in found.iter().filter(|earlier| earlier.as_str() != *later) {
-                    if past.had_seen(later, earlier) {
-                        let words = format!("{key}: {earlier} was read beside {later}");
-                        self.false_siblings.push(words);
+            for later in values {
+                // The string is borrowed from `history`, whose lifetime is long enough.
+                let Some((later, _)) = history.writes.get_key_value(later.as_str()) else {
+                    continue;
+                };
+                for earlier in values.iter().filter(|earlier| earlier.as_str() != *later) {
+                    if history.had_seen(later, earlier) {
+                        let finding = format!("{key}: {earlier} was read beside {later}");
+                        self.false_siblings.push(finding);
                     }
                 }
             }
         }
     }
 
-    fn end(&mut self, key: &str, copies: &[&Copy], past: &Past<'_>) {
-        let stays = |value: &&&str| !past.perhaps_gone.contains(**value);
-        let told = past.writes.iter().filter(|(_, write)| write.outcome.is_acknowledged());
-        let staying: Vec<_> = told.map(|(value, _)| value).filter(stays).collect();
+    fn check_copies(&mut self, key: &str, copies: &[&Copy], history: &KeyHistory<'_>) {
+        let must_remain = |value: &&&str| !history.possibly_replaced.contains(**value);
+        let acknowledged =
+            history.writes.iter().filter(|(_, write)| write.outcome.is_acknowledged());
+        let required: Vec<_> = acknowledged.map(|(value, _)| value).filter(must_remain).collect();
         // A key without any copy has lost the values that it should hold.
         if copies.is_empty() {
-            self.lost.extend(staying.iter().map(|value| format!("{key}: {value} everywhere")));
+            self.lost.extend(required.iter().map(|value| format!("{key}: {value} everywhere")));
         }
         for copy in copies {
             self.siblings = self.siblings.max(copy.values.len());
-            let at = &copy.at;
-            let lacks = staying.iter().filter(|value| !copy.values.contains(***value));
-            self.lost.extend(lacks.map(|value| format!("{key}: {value} at {at}")));
+            let at = &copy.location;
+            let missing = required.iter().filter(|value| !copy.values.contains(***value));
+            self.lost.extend(missing.map(|value| format!("{key}: {value} at {at}")));
             for value in &copy.values {
-                if !past.was_written(value) {
+                if !history.was_written(value) {
                     self.phantom.push(format!("{key}: {value} at {at}"));
                 }
-                match past.gone.get(value.as_str()) {
+                match history.replaced.get(value.as_str()) {
                     Some(true) => self.resurrected.push(format!("{key}: {value} at {at}")),
                     Some(false) => self.false_siblings.push(format!("{key}: {value} at {at}")),
                     None => {}
@@ -229,13 +233,14 @@ impl Findings {
             }
         }
         let first = copies.first();
-        let other = copies.iter().find(|copy| first.is_some_and(|it| it.values != copy.values));
+        let other =
+            copies.iter().find(|copy| first.is_some_and(|first| first.values != copy.values));
         if let (Some(first), Some(other)) = (first, other) {
-            let words = format!(
+            let finding = format!(
                 "{key}: {:?} at {}, {:?} at {}",
-                first.values, first.at, other.values, other.at
+                first.values, first.location, other.values, other.location
             );
-            self.unequal.push(words);
+            self.unequal.push(finding);
         }
     }
 }

@@ -8,7 +8,7 @@
 //! Athalye's porcupine. The question is NP-complete (Gibbons and Korach, "Testing shared memories",
 //! 1997), so the work is bounded and "undecided" is an answer.
 
-use super::search::{CallStep, End, KeyCalls, Search};
+use super::search::{CallStep, KeyCalls, Search, SearchOutcome};
 use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use crate::workload::registers::{RegisterAction, RegisterCall};
@@ -39,18 +39,18 @@ pub struct Violation {
     /// Number of the key's calls.
     pub calls: usize,
     /// Value of the key after that order.
-    pub holds: KeyValue,
+    pub value: KeyValue,
     /// Calls of which one would have to come next; none fits.
-    pub stuck: Vec<RegisterCall>,
+    pub candidates: Vec<RegisterCall>,
 }
 
 impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let holds = self.holds.as_deref().map(String::from_utf8_lossy);
+        let value = self.value.as_deref().map(String::from_utf8_lossy);
         write!(f, "{}: {} of {} calls can be ordered; ", self.key, self.ordered, self.calls)?;
-        write!(f, "then it holds {}", holds.as_deref().unwrap_or("nothing"))?;
+        write!(f, "then it holds {}", value.as_deref().unwrap_or("nothing"))?;
         write!(f, " and no call fits:")?;
-        self.stuck.iter().take(8).try_for_each(|call| write!(f, "\n  {call}"))
+        self.candidates.iter().take(8).try_for_each(|call| write!(f, "\n  {call}"))
     }
 }
 
@@ -74,9 +74,9 @@ impl LinearReport {
     pub fn must_be_linearizable(&self) {
         match &self.verdict {
             LinearVerdict::Linearizable => {}
-            LinearVerdict::Violated(found) => {
-                let words: Vec<_> = found.iter().map(ToString::to_string).collect();
-                panic!("not linearizable:\n{}", words.join("\n"));
+            LinearVerdict::Violated(violations) => {
+                let descriptions: Vec<_> = violations.iter().map(ToString::to_string).collect();
+                panic!("not linearizable:\n{}", descriptions.join("\n"));
             }
             other => panic!("not judged: {other:?}"),
         }
@@ -103,24 +103,24 @@ pub fn check(history: &[RegisterCall], steps_max: u64) -> LinearReport {
         keys: by_key.len(),
         steps: 0,
     };
-    if let Err(why) = usable(history) {
-        report.verdict = LinearVerdict::Unusable(why);
+    if let Err(reason) = validate(history) {
+        report.verdict = LinearVerdict::Unusable(reason);
         return report;
     }
     let (mut violated, mut undecided) = (Vec::new(), Vec::new());
     for (key, calls) in by_key {
-        let (calls, work, values) = prepare(calls);
-        let (end, steps) = Search::new(&work).run(steps_max);
+        let (calls, key_calls, values) = prepare(calls);
+        let (outcome, steps) = Search::new(&key_calls).run(steps_max);
         report.steps += steps;
-        match end {
-            End::Ordered => {}
-            End::TooMuch => undecided.push(key.to_string()),
-            End::Stuck { ordered, holds, next } => violated.push(Violation {
+        match outcome {
+            SearchOutcome::Ordered => {}
+            SearchOutcome::StepLimit => undecided.push(key.to_string()),
+            SearchOutcome::Stuck { ordered, value, next } => violated.push(Violation {
                 key: key.into(),
                 ordered,
                 calls: calls.len(),
-                holds: values[holds as usize].clone(),
-                stuck: next.into_iter().map(|at| calls[at].clone()).collect(),
+                value: values[value as usize].clone(),
+                candidates: next.into_iter().map(|at| calls[at].clone()).collect(),
             }),
         }
     }
@@ -134,13 +134,13 @@ pub fn check(history: &[RegisterCall], steps_max: u64) -> LinearReport {
 
 /// Checks that each client has one open call at a time. A recorder that violates this stamps times
 /// wrongly.
-fn usable(history: &[RegisterCall]) -> Result<(), String> {
+fn validate(history: &[RegisterCall]) -> Result<(), String> {
     let mut by_client: BTreeMap<u32, Vec<&RegisterCall>> = BTreeMap::new();
     for call in history {
         if call.ended < call.began {
             return Err(format!("ends before it begins: {call}"));
         }
-        if !fits(call) {
+        if !has_matching_answer(call) {
             return Err(format!("no answer to such a call: {call}"));
         }
         by_client.entry(call.client).or_default().push(call);
@@ -159,7 +159,7 @@ fn usable(history: &[RegisterCall]) -> Result<(), String> {
     Ok(())
 }
 
-fn fits(call: &RegisterCall) -> bool {
+fn has_matching_answer(call: &RegisterCall) -> bool {
     match &call.outcome {
         CallOutcome::Refused | CallOutcome::Unknown => true,
         Acknowledged(Found(_)) => {
@@ -173,7 +173,7 @@ fn fits(call: &RegisterCall) -> bool {
 }
 
 /// Returns the value that a call would write if it takes effect. `None`: it writes no value.
-fn writes(call: &RegisterCall) -> Option<&[u8]> {
+fn written_value(call: &RegisterCall) -> Option<&[u8]> {
     match &call.op.action {
         RegisterAction::Put(value) => Some(value),
         RegisterAction::TestAndSet { wanted, .. } => wanted.as_deref(),
@@ -185,31 +185,31 @@ fn writes(call: &RegisterCall) -> Option<&[u8]> {
 #[derive(Default)]
 struct ValueCalls {
     writers: usize,
-    /// Time at which the first client learned of the value. `None`: no client did.
+    /// Earliest time at which a client received the value. `None`: no client did.
     seen: Option<u64>,
     expected: bool,
 }
 
 /// Removes calls that can't matter, narrows unknown ones, and replaces values by numbers: number 0
 /// is the absent value. As far as that is sound:
-/// - a refused call, and a read without an answer, say nothing;
-/// - a write of unknown outcome whose value one client saw and nobody else wrote took effect before
-///   that client's answer;
-/// - one whose value nobody saw and nobody expects may be taken for one that never took effect,
-///   unless a delete found something, which may have been that value.
+/// - a refused call, and a read without an answer, prove nothing;
+/// - a write of unknown outcome whose value one client read and no other call wrote took effect
+///   before that client's answer;
+/// - a write whose value no call read and no call expects may be treated as one that never took
+///   effect, unless a delete found something, which may have been that value.
 fn prepare(calls: Vec<&RegisterCall>) -> (Vec<&RegisterCall>, KeyCalls, Vec<KeyValue>) {
-    let mut told: BTreeMap<&[u8], ValueCalls> = BTreeMap::new();
+    let mut by_value: BTreeMap<&[u8], ValueCalls> = BTreeMap::new();
     let mut deleted = false;
     for call in calls.iter().filter(|call| call.outcome != CallOutcome::Refused) {
-        if let Some(value) = writes(call) {
-            told.entry(value).or_default().writers += 1;
+        if let Some(value) = written_value(call) {
+            by_value.entry(value).or_default().writers += 1;
         }
         if let RegisterAction::TestAndSet { expect: Some(value), .. } = &call.op.action {
-            told.entry(value).or_default().expected = true;
+            by_value.entry(value).or_default().expected = true;
         }
         if let Acknowledged(Found(Some(value))) = &call.outcome {
-            let seen = &mut told.entry(value).or_default().seen;
-            *seen = Some(seen.map_or(call.ended, |before| before.min(call.ended)));
+            let seen = &mut by_value.entry(value).or_default().seen;
+            *seen = Some(seen.map_or(call.ended, |earlier| earlier.min(call.ended)));
         }
         deleted |= matches!(call.op.action, RegisterAction::Delete)
             && matches!(call.outcome, Acknowledged(Existed(true)));
@@ -220,7 +220,8 @@ fn prepare(calls: Vec<&RegisterCall>) -> (Vec<&RegisterCall>, KeyCalls, Vec<KeyV
         match call.outcome {
             CallOutcome::Refused => {}
             CallOutcome::Unknown if call.op.action == RegisterAction::Get => {}
-            CallOutcome::Unknown => match writes(call).and_then(|value| told.get(value)) {
+            CallOutcome::Unknown => match written_value(call).and_then(|value| by_value.get(value))
+            {
                 Some(ValueCalls { writers: 1, seen: Some(seen), .. }) if *seen >= call.began => {
                     bounded.push((call, *seen));
                 }
@@ -232,39 +233,39 @@ fn prepare(calls: Vec<&RegisterCall>) -> (Vec<&RegisterCall>, KeyCalls, Vec<KeyV
     }
     bounded.sort_by_key(|(call, ended)| (call.began, *ended));
     open.sort_by_key(|(call, _)| call.began);
-    numbered(bounded, open)
+    number_values(bounded, open)
 }
 
-type Timed<'a> = Vec<(&'a RegisterCall, u64)>;
+type TimedCalls<'a> = Vec<(&'a RegisterCall, u64)>;
 
-fn numbered<'a>(
-    bounded: Timed<'a>,
-    open: Timed<'a>,
+fn number_values<'a>(
+    bounded: TimedCalls<'a>,
+    open: TimedCalls<'a>,
 ) -> (Vec<&'a RegisterCall>, KeyCalls, Vec<KeyValue>) {
     let first_open = bounded.len();
     let all: Vec<_> = bounded.into_iter().chain(open).collect();
-    let mut named: BTreeSet<&Vec<u8>> = BTreeSet::new();
+    let mut distinct: BTreeSet<&Vec<u8>> = BTreeSet::new();
     for (call, _) in &all {
         match &call.op.action {
-            RegisterAction::Put(value) => drop(named.insert(value)),
+            RegisterAction::Put(value) => drop(distinct.insert(value)),
             RegisterAction::TestAndSet { expect, wanted } => {
-                named.extend(expect.iter().chain(wanted));
+                distinct.extend(expect.iter().chain(wanted));
             }
             RegisterAction::Get | RegisterAction::Delete => {}
         }
         if let Acknowledged(Found(Some(value))) = &call.outcome {
-            named.insert(value);
+            distinct.insert(value);
         }
     }
     let mut values: Vec<KeyValue> = vec![None];
-    values.extend(named.iter().map(|value| Some((*value).clone())));
+    values.extend(distinct.iter().map(|value| Some((*value).clone())));
     let numbers: BTreeMap<&KeyValue, u32> = values.iter().zip(0..).collect();
     let steps = all
         .iter()
         .enumerate()
         .map(|(at, (call, _))| {
             match step(call, &numbers) {
-                // Its end is bounded because its value was seen: so it wrote, and found the
+                // Its end is bounded because a client read its value: so it wrote, and found the
                 // expected value.
                 CallStep::TestAndSet { expect, wanted, found: None } if at < first_open => {
                     CallStep::TestAndSet { expect, wanted, found: Some(expect) }

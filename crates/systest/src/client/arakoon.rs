@@ -16,20 +16,20 @@ pub struct ArakoonCluster {
 
 /// Failure of a call.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum ArakoonError {
     /// An error of the server: code and message.
-    Told(i32, Vec<u8>),
+    Server(i32, Vec<u8>),
     /// The connection broke; a write may have happened.
     Broken(io::Error),
     /// No node is master under the name it has in the configuration.
     NoMaster,
 }
 
-impl Trouble {
+impl ArakoonError {
     /// Returns the error code. `None`: the server sent none.
     pub fn code(&self) -> Option<i32> {
         match self {
-            Trouble::Told(code, _) => Some(*code),
+            ArakoonError::Server(code, _) => Some(*code),
             _ => None,
         }
     }
@@ -37,20 +37,20 @@ impl Trouble {
     /// Returns the message as text.
     pub fn message(&self) -> String {
         match self {
-            Trouble::Told(_, message) => String::from_utf8_lossy(message).into_owned(),
+            ArakoonError::Server(_, message) => String::from_utf8_lossy(message).into_owned(),
             other => format!("{other:?}"),
         }
     }
 }
 
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::Broken(error)
+impl From<io::Error> for ArakoonError {
+    fn from(error: io::Error) -> ArakoonError {
+        ArakoonError::Broken(error)
     }
 }
 
 /// Result of a call.
-pub type CallResult<T> = Result<T, Trouble>;
+pub type CallResult<T> = Result<T, ArakoonError>;
 
 /// One update of a sequence.
 #[derive(Clone, Debug)]
@@ -109,8 +109,8 @@ impl RequestBuffer {
                 SequenceStep::Assert(key, value) => self.int(8).text(key).maybe(*value),
                 SequenceStep::DeletePrefix(prefix) => self.int(14).text(prefix),
                 SequenceStep::AssertRange(prefix, keys) => {
-                    let begun = self.int(17).text(prefix).int(1).int(keys.len() as i32);
-                    keys.iter().fold(begun, |request, key| request.text(key))
+                    let request = self.int(17).text(prefix).int(1).int(keys.len() as i32);
+                    keys.iter().fold(request, |request, key| request.text(key))
                 }
                 SequenceStep::Sequence(steps) => self.steps(steps),
             };
@@ -123,29 +123,29 @@ impl RequestBuffer {
 pub struct Arakoon {
     stream: TcpStream,
     /// Read level sent with every read: 0 consistent, 1 dirty.
-    pub freshness: u8,
+    pub read_level: u8,
 }
 
 impl Arakoon {
     /// Connects to one node, master or not.
     pub fn connect(address: SocketAddr, cluster: &str) -> io::Result<Arakoon> {
-        Arakoon::with_patience(address, cluster, Duration::from_secs(30))
+        Arakoon::with_timeout(address, cluster, Duration::from_secs(30))
     }
 
-    /// Connects to one node; each answer may take at most `patience`.
-    pub fn with_patience(
+    /// Connects to one node; each answer may take at most `timeout`.
+    pub fn with_timeout(
         address: SocketAddr,
         cluster: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> io::Result<Arakoon> {
-        let mut stream = TcpStream::connect_timeout(&address, patience)?;
+        let mut stream = TcpStream::connect_timeout(&address, timeout)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(timeout))?;
         let mut hello = vec![0x00, 0x00, 0xff, 0xb1, 1, 0, 0, 0];
         hello.extend((cluster.len() as i32).to_le_bytes());
         hello.extend(cluster.as_bytes());
         stream.write_all(&hello)?;
-        Ok(Arakoon { stream, freshness: 0 })
+        Ok(Arakoon { stream, read_level: 0 })
     }
 
     /// Finds the master and connects to it. If a node names another as master, that one is tried
@@ -164,30 +164,30 @@ impl Arakoon {
                 return Ok(node);
             }
         }
-        Err(Trouble::NoMaster)
+        Err(ArakoonError::NoMaster)
     }
 
-    fn ask(&mut self, request: RequestBuffer) -> CallResult<()> {
+    fn send_request(&mut self, request: RequestBuffer) -> CallResult<()> {
         self.stream.write_all(&request.0)?;
         match self.int()? {
             0 => Ok(()),
-            1 => Err(Trouble::Told(1, Vec::new())),
-            code => Err(Trouble::Told(code, self.text()?)),
+            1 => Err(ArakoonError::Server(1, Vec::new())),
+            code => Err(ArakoonError::Server(code, self.text()?)),
         }
     }
 
     fn read(&self, code: u32) -> RequestBuffer {
-        RequestBuffer::new(code).byte(self.freshness)
+        RequestBuffer::new(code).byte(self.read_level)
     }
 
-    fn take<const N: usize>(&mut self) -> CallResult<[u8; N]> {
+    fn read_bytes<const N: usize>(&mut self) -> CallResult<[u8; N]> {
         let mut bytes = [0; N];
         self.stream.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
     fn int(&mut self) -> CallResult<i32> {
-        Ok(i32::from_le_bytes(self.take()?))
+        Ok(i32::from_le_bytes(self.read_bytes()?))
     }
 
     fn text(&mut self) -> CallResult<Vec<u8>> {
@@ -197,7 +197,7 @@ impl Arakoon {
     }
 
     fn maybe(&mut self) -> CallResult<Option<Vec<u8>>> {
-        Ok(if self.take::<1>()? == [1] { Some(self.text()?) } else { None })
+        Ok(if self.read_bytes::<1>()? == [1] { Some(self.text()?) } else { None })
     }
 
     /// Reads a list, whose elements are in reverse order on the wire.
@@ -213,25 +213,26 @@ impl Arakoon {
 
     /// Returns the master's name. `None`: there is none.
     pub fn who_master(&mut self) -> CallResult<Option<String>> {
-        self.ask(RequestBuffer::new(0x02))?;
+        self.send_request(RequestBuffer::new(0x02))?;
         Ok(self.maybe()?.map(|name| String::from_utf8_lossy(&name).into_owned()))
     }
 
     /// Makes the master hand over to another node.
     pub fn drop_master(&mut self) -> CallResult<()> {
-        self.ask(RequestBuffer::new(0x30))
+        self.send_request(RequestBuffer::new(0x30))
     }
 
     /// Returns the nodes of the nursery's configuration, which has one cluster, each with its one
     /// address.
     pub fn nursery(&mut self) -> CallResult<Vec<(String, SocketAddr)>> {
-        self.ask(RequestBuffer::new(0x20))?;
+        self.send_request(RequestBuffer::new(0x20))?;
         self.int()?; // The length of all that follows.
-        let routing = (self.take::<1>()?, self.text()?);
+        let routing = (self.read_bytes::<1>()?, self.text()?);
         let clusters = (self.int()?, self.text()?);
-        let strange = |what: &str| Trouble::Broken(io::Error::other(what.to_string()));
+        let unexpected_answer =
+            |description: &str| ArakoonError::Broken(io::Error::other(description.to_string()));
         if routing.0 != [1] || clusters.0 != 1 || routing.1 != clusters.1 {
-            return Err(strange("a routing to other clusters"));
+            return Err(unexpected_answer("a routing to other clusters"));
         }
         let mut nodes = Vec::new();
         for _ in 0..self.int()? {
@@ -239,7 +240,8 @@ impl Arakoon {
             let port = self.int()?;
             let [name, host] = [name, host].map(|text| String::from_utf8_lossy(&text).into_owned());
             let address = format!("{host}:{port}").parse();
-            let address = address.ok().filter(|_| addresses == 1).ok_or_else(|| strange(&host))?;
+            let address =
+                address.ok().filter(|_| addresses == 1).ok_or_else(|| unexpected_answer(&host))?;
             nodes.push((name, address));
         }
         Ok(nodes)
@@ -247,30 +249,30 @@ impl Arakoon {
 
     /// Returns the server's greeting.
     pub fn hello(&mut self, cluster: &str) -> CallResult<String> {
-        self.ask(RequestBuffer::new(0x01).text(b"systest").text(cluster.as_bytes()))?;
+        self.send_request(RequestBuffer::new(0x01).text(b"systest").text(cluster.as_bytes()))?;
         Ok(String::from_utf8_lossy(&self.text()?).into_owned())
     }
 
     /// Returns the value of a key.
     pub fn get(&mut self, key: &[u8]) -> CallResult<Vec<u8>> {
-        self.ask(self.read(0x08).text(key))?;
+        self.send_request(self.read(0x08).text(key))?;
         self.text()
     }
 
     /// Returns true if a key exists.
     pub fn exists(&mut self, key: &[u8]) -> CallResult<bool> {
-        self.ask(self.read(0x07).text(key))?;
-        Ok(self.take::<1>()? == [1])
+        self.send_request(self.read(0x07).text(key))?;
+        Ok(self.read_bytes::<1>()? == [1])
     }
 
     /// Writes a key.
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> CallResult<()> {
-        self.ask(RequestBuffer::new(0x09).text(key).text(value))
+        self.send_request(RequestBuffer::new(0x09).text(key).text(value))
     }
 
     /// Deletes a key.
     pub fn delete(&mut self, key: &[u8]) -> CallResult<()> {
-        self.ask(RequestBuffer::new(0x0a).text(key))
+        self.send_request(RequestBuffer::new(0x0a).text(key))
     }
 
     /// Writes if the key holds the expected value; returns the value before.
@@ -280,20 +282,20 @@ impl Arakoon {
         expected: Option<&[u8]>,
         wanted: Option<&[u8]>,
     ) -> CallResult<Option<Vec<u8>>> {
-        self.ask(RequestBuffer::new(0x0d).text(key).maybe(expected).maybe(wanted))?;
+        self.send_request(RequestBuffer::new(0x0d).text(key).maybe(expected).maybe(wanted))?;
         self.maybe()
     }
 
     /// Returns the values of keys, in the order of the keys.
     pub fn multi_get(&mut self, keys: &[&[u8]]) -> CallResult<Vec<Vec<u8>>> {
-        let begun = self.read(0x11).int(keys.len() as i32);
-        self.ask(keys.iter().fold(begun, |request, key| request.text(key)))?;
+        let request = self.read(0x11).int(keys.len() as i32);
+        self.send_request(keys.iter().fold(request, |request, key| request.text(key)))?;
         self.list(Arakoon::text)
     }
 
     /// Returns at most `max` keys with a prefix, in order.
     pub fn prefix(&mut self, prefix: &[u8], max: i32) -> CallResult<Vec<Vec<u8>>> {
-        self.ask(self.read(0x0c).text(prefix).int(max))?;
+        self.send_request(self.read(0x0c).text(prefix).int(max))?;
         self.list(Arakoon::text)
     }
 
@@ -303,32 +305,32 @@ impl Arakoon {
         first: Option<&[u8]>,
         max: i32,
     ) -> CallResult<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.ask(self.read(0x0f).maybe(first).byte(1).byte(0).byte(0).int(max))?;
+        self.send_request(self.read(0x0f).maybe(first).byte(1).byte(0).byte(0).int(max))?;
         self.list(|client| Ok((client.text()?, client.text()?)))
     }
 
     /// Executes a sequence: all its steps or none.
     pub fn sequence(&mut self, steps: &[SequenceStep]) -> CallResult<()> {
         let blob = RequestBuffer(Vec::new()).steps(steps).0;
-        self.ask(RequestBuffer::new(0x10).text(&blob))
+        self.send_request(RequestBuffer::new(0x10).text(&blob))
     }
 
     /// Returns the number of keys.
     pub fn key_count(&mut self) -> CallResult<i64> {
-        self.ask(RequestBuffer::new(0x1a))?;
-        Ok(i64::from_le_bytes(self.take()?))
+        self.send_request(RequestBuffer::new(0x1a))?;
+        Ok(i64::from_le_bytes(self.read_bytes()?))
     }
 
     /// Returns the last index, as a freshness of nine bytes.
     pub fn txid(&mut self) -> CallResult<[u8; 9]> {
-        self.ask(RequestBuffer::new(0x43))?;
-        self.take()
+        self.send_request(RequestBuffer::new(0x43))?;
+        self.read_bytes()
     }
 
-    /// Returns a value that is at least as fresh as `freshness`.
+    /// Returns a value that is at least as fresh as the index `freshness`.
     pub fn get_at(&mut self, freshness: [u8; 9], key: &[u8]) -> CallResult<Vec<u8>> {
         let request = freshness.into_iter().fold(RequestBuffer::new(0x08), RequestBuffer::byte);
-        self.ask(request.text(key))?;
+        self.send_request(request.text(key))?;
         self.text()
     }
 }

@@ -48,22 +48,22 @@ pub struct Http {
 impl Http {
     /// Connects; connecting, and each answer, may take 30 seconds.
     pub fn connect(address: SocketAddr) -> io::Result<Http> {
-        Http::with_patience(address, Duration::from_secs(30))
+        Http::with_timeout(address, Duration::from_secs(30))
     }
 
-    /// Connects; each answer may take at most `patience`.
-    pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Http> {
-        let stream = TcpStream::connect_timeout(&address, patience)?;
+    /// Connects; each answer may take at most `timeout`.
+    pub fn with_timeout(address: SocketAddr, timeout: Duration) -> io::Result<Http> {
+        let stream = TcpStream::connect_timeout(&address, timeout)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         let reader = BufReader::new(stream.try_clone()?);
         Ok(Http { stream, reader, host: address.to_string() })
     }
 
     /// Sends a request without further headers; returns the response.
-    pub fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<HttpResponse> {
-        self.ask_with(method, path, &[], body)
+    pub fn request(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<HttpResponse> {
+        self.request_with_headers(method, path, &[], body)
     }
 
     /// Deletes all keys of the default bucket with a prefix, in parts; returns the number of rows.
@@ -73,13 +73,13 @@ impl Http {
         loop {
             let body = serde_json::json!({ "prefix": prefix, "continue": token }).to_string();
             let path = "/v1/buckets/default/default/empty_prefix";
-            let answer = self.ask("POST", path, body.as_bytes())?;
-            let mut told = answer.json();
-            let Some(rows) = told["removed"].as_u64().filter(|_| answer.status == 200) else {
+            let answer = self.request("POST", path, body.as_bytes())?;
+            let mut page = answer.json();
+            let Some(rows) = page["removed"].as_u64().filter(|_| answer.status == 200) else {
                 return Err(io::Error::other(answer.text()));
             };
             removed += rows;
-            token = told["continue"].take();
+            token = page["continue"].take();
             if token.is_null() {
                 return Ok(removed);
             }
@@ -87,7 +87,7 @@ impl Http {
     }
 
     /// Sends a request with further headers; returns the response.
-    pub fn ask_with(
+    pub fn request_with_headers(
         &mut self,
         method: &str,
         path: &str,
@@ -106,8 +106,8 @@ impl Http {
         let mut bytes = head.into_bytes();
         bytes.extend_from_slice(body);
         // A server may answer and close before it has read a body that is too large.
-        let sent = self.stream.write_all(&bytes);
-        self.receive(method == "HEAD").map_err(|error| sent.err().unwrap_or(error))
+        let send_result = self.stream.write_all(&bytes);
+        self.receive(method == "HEAD").map_err(|error| send_result.err().unwrap_or(error))
     }
 
     /// Returns the server's address as the header `host` has it.
@@ -127,12 +127,12 @@ impl Http {
 
     /// Receives the next response.
     pub fn receive(&mut self, head_only: bool) -> io::Result<HttpResponse> {
-        let first = self.line()?;
+        let first = self.read_line()?;
         let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let status = status.ok_or_else(|| strange(&first))?;
+        let status = status.ok_or_else(|| malformed_response(&first))?;
         let mut headers = Vec::new();
         loop {
-            let line = self.line()?;
+            let line = self.read_line()?;
             let Some((name, value)) = line.split_once(':') else { break };
             headers.push((name.to_ascii_lowercase(), value.trim().to_string()));
         }
@@ -141,22 +141,23 @@ impl Http {
             return self.receive(head_only);
         }
         if !head_only && status != 204 && status != 304 {
-            answer.body = self.body(&answer)?;
+            answer.body = self.read_body(&answer)?;
         }
         Ok(answer)
     }
 
-    fn body(&mut self, answer: &HttpResponse) -> io::Result<Vec<u8>> {
+    fn read_body(&mut self, answer: &HttpResponse) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
-        if answer.header("transfer-encoding").is_some_and(|how| how.contains("chunked")) {
+        if answer.header("transfer-encoding").is_some_and(|encoding| encoding.contains("chunked")) {
             loop {
-                let line = self.line()?;
+                let line = self.read_line()?;
                 let size = line.split(';').next().unwrap_or("").trim();
-                let size = usize::from_str_radix(size, 16).map_err(|_| strange(&line))?;
+                let size =
+                    usize::from_str_radix(size, 16).map_err(|_| malformed_response(&line))?;
                 let before = body.len();
                 body.resize(before + size, 0);
                 self.reader.read_exact(&mut body[before..])?;
-                self.line()?;
+                self.read_line()?;
                 if size == 0 {
                     return Ok(body);
                 }
@@ -177,11 +178,11 @@ impl Http {
 
     /// Waits until the peer closes the connection, and discards what it still sends. Returns false
     /// on a timeout.
-    pub fn closed_within(&mut self, patience: Duration) -> bool {
-        super::closed_within(&self.stream, &mut self.reader, patience)
+    pub fn closed_within(&mut self, timeout: Duration) -> bool {
+        super::closed_within(&self.stream, &mut self.reader, timeout)
     }
 
-    fn line(&mut self) -> io::Result<String> {
+    fn read_line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         self.reader.read_until(b'\n', &mut line)?;
         if line.pop() != Some(b'\n') {
@@ -192,7 +193,7 @@ impl Http {
 }
 
 /// Encodes a key as part of a path.
-pub fn encoded(key: &[u8]) -> String {
+pub fn encode_key(key: &[u8]) -> String {
     let mut text = String::new();
     for &byte in key {
         match byte {
@@ -205,6 +206,6 @@ pub fn encoded(key: &[u8]) -> String {
     text
 }
 
-fn strange(line: &str) -> io::Error {
+fn malformed_response(line: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("no HTTP answer: {line:?}"))
 }

@@ -9,9 +9,9 @@ mod http;
 mod resp;
 mod riak;
 
-pub use arakoon::{Arakoon, ArakoonCluster, SequenceStep, Trouble};
-pub use http::{Http, HttpResponse, encoded};
-pub use resp::{Resp, RespReply, command};
+pub use arakoon::{Arakoon, ArakoonCluster, ArakoonError, SequenceStep};
+pub use http::{Http, HttpResponse, encode_key};
+pub use resp::{Resp, RespReply, encode_command};
 pub use riak::{Riak, RiakObject, RiakOutcome};
 
 use std::io::{ErrorKind, Read};
@@ -55,11 +55,11 @@ impl<A> CallOutcome<A> {
 }
 
 /// Discards what a connection still sends until its peer closes it. Returns false on a timeout.
-fn closed_within(stream: &TcpStream, reader: &mut impl Read, patience: Duration) -> bool {
-    let _ = stream.set_read_timeout(Some(patience));
-    let mut scrap = [0; 4096];
+fn closed_within(stream: &TcpStream, reader: &mut impl Read, timeout: Duration) -> bool {
+    let _ = stream.set_read_timeout(Some(timeout));
+    let mut discarded = [0; 4096];
     loop {
-        match reader.read(&mut scrap) {
+        match reader.read(&mut discarded) {
             Ok(0) => return true,
             Ok(_) => {}
             Err(error) => {

@@ -40,17 +40,17 @@ impl RespReply {
     /// Returns the elements of a list; empty if it is another reply.
     pub fn list(&self) -> &[RespReply] {
         match self {
-            RespReply::List(Some(words)) => words,
+            RespReply::List(Some(elements)) => elements,
             _ => &[],
         }
     }
 
     /// Returns the outcome of a call with this reply.
     pub fn outcome(&self) -> super::CallOutcome {
-        const UNKNOWN: [&str; 3] = ["UNKNOWN", "STOREFAILED", "CORRUPT"];
+        const UNKNOWN_CODES: [&str; 3] = ["UNKNOWN", "STOREFAILED", "CORRUPT"];
         match self.error() {
             None => super::CallOutcome::Acknowledged(()),
-            Some(text) if UNKNOWN.iter().any(|code| text.starts_with(code)) => {
+            Some(text) if UNKNOWN_CODES.iter().any(|code| text.starts_with(code)) => {
                 super::CallOutcome::Unknown
             }
             Some(_) => super::CallOutcome::Refused,
@@ -59,11 +59,11 @@ impl RespReply {
 }
 
 /// Encodes a command.
-pub fn command(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
+pub fn encode_command(args: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        bytes.extend_from_slice(arg);
         bytes.extend_from_slice(b"\r\n");
     }
     bytes
@@ -79,29 +79,29 @@ pub struct Resp {
 impl Resp {
     /// Connects; connecting, and each reply, may take ten seconds.
     pub fn connect(address: SocketAddr) -> io::Result<Resp> {
-        Resp::with_patience(address, Duration::from_secs(10))
+        Resp::with_timeout(address, Duration::from_secs(10))
     }
 
-    /// Connects; each reply may take at most `patience`.
-    pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Resp> {
-        let stream = TcpStream::connect_timeout(&address, patience.min(Duration::from_secs(10)))?;
+    /// Connects; each reply may take at most `timeout`.
+    pub fn with_timeout(address: SocketAddr, timeout: Duration) -> io::Result<Resp> {
+        let stream = TcpStream::connect_timeout(&address, timeout.min(Duration::from_secs(10)))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         let reader = BufReader::with_capacity(64 * 1024, stream.try_clone()?);
         Ok(Resp { stream, reader })
     }
 
     /// Sends a command; returns its reply.
-    pub fn call(&mut self, words: &[&[u8]]) -> io::Result<RespReply> {
-        self.send(&command(words))?;
+    pub fn call(&mut self, args: &[&[u8]]) -> io::Result<RespReply> {
+        self.send(&encode_command(args))?;
         self.receive()
     }
 
-    /// Sends a command of words without spaces; returns its reply.
-    pub fn say(&mut self, line: &str) -> io::Result<RespReply> {
-        let words: Vec<_> = line.split(' ').map(str::as_bytes).collect();
-        self.call(&words)
+    /// Sends a command whose arguments contain no spaces; returns its reply.
+    pub fn call_line(&mut self, line: &str) -> io::Result<RespReply> {
+        let args: Vec<_> = line.split(' ').map(str::as_bytes).collect();
+        self.call(&args)
     }
 
     /// Sends raw bytes.
@@ -111,9 +111,10 @@ impl Resp {
 
     /// Receives the next reply.
     pub fn receive(&mut self) -> io::Result<RespReply> {
-        let line = self.line()?;
-        let (mark, rest) = line.split_at_checked(1).ok_or_else(|| strange("an empty line"))?;
-        let count = || rest.parse::<i64>().map_err(|_| strange(&line));
+        let line = self.read_line()?;
+        let (mark, rest) =
+            line.split_at_checked(1).ok_or_else(|| malformed_reply("an empty line"))?;
+        let count = || rest.parse::<i64>().map_err(|_| malformed_reply(&line));
         match mark {
             "+" => Ok(RespReply::Simple(rest.into())),
             "-" => Ok(RespReply::Error(rest.into())),
@@ -127,14 +128,14 @@ impl Resp {
             }
             "*" if count()? < 0 => Ok(RespReply::List(None)),
             "*" => {
-                let words: io::Result<Vec<_>> = (0..count()?).map(|_| self.receive()).collect();
-                Ok(RespReply::List(Some(words?)))
+                let elements: io::Result<Vec<_>> = (0..count()?).map(|_| self.receive()).collect();
+                Ok(RespReply::List(Some(elements?)))
             }
-            _ => Err(strange(&line)),
+            _ => Err(malformed_reply(&line)),
         }
     }
 
-    fn line(&mut self) -> io::Result<String> {
+    fn read_line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         self.reader.read_until(b'\n', &mut line)?;
         if line.pop() != Some(b'\n') {
@@ -148,11 +149,11 @@ impl Resp {
 
     /// Waits until the peer closes the connection, and discards what it still sends. Returns false
     /// on a timeout.
-    pub fn closed_within(&mut self, patience: Duration) -> bool {
-        super::closed_within(&self.stream, &mut self.reader, patience)
+    pub fn closed_within(&mut self, timeout: Duration) -> bool {
+        super::closed_within(&self.stream, &mut self.reader, timeout)
     }
 }
 
-fn strange(line: &str) -> io::Error {
+fn malformed_reply(line: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("no RESP answer: {line:?}"))
 }

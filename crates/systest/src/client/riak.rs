@@ -1,7 +1,7 @@
 //! Client of Riak's HTTP front-end, as far as objects go: values with their context, siblings as
 //! parts.
 
-use super::{Http, HttpResponse, encoded};
+use super::{Http, HttpResponse, encode_key};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -34,22 +34,32 @@ pub struct Riak {
 }
 
 impl Riak {
-    /// Connects; each response may take at most `patience`.
-    pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Riak> {
-        Ok(Riak { web: Http::with_patience(address, patience)? })
+    /// Connects; each response may take at most `timeout`.
+    pub fn with_timeout(address: SocketAddr, timeout: Duration) -> io::Result<Riak> {
+        Ok(Riak { web: Http::with_timeout(address, timeout)? })
     }
 
-    /// Reads a key. `place` is `TYPE/BUCKET`; `options` is the query.
-    pub fn fetch(&mut self, place: &str, key: &str, options: &str) -> io::Result<RiakOutcome> {
+    /// Reads a key. `bucket_path` is `TYPE/BUCKET`; `options` is the query.
+    pub fn fetch(
+        &mut self,
+        bucket_path: &str,
+        key: &str,
+        options: &str,
+    ) -> io::Result<RiakOutcome> {
         let accept = [("accept", "multipart/mixed, text/plain;q=0.5, */*;q=0.1")];
-        let answer = self.web.ask_with("GET", &path(place, key, options), &accept, b"")?;
-        Ok(said(answer))
+        let answer = self.web.request_with_headers(
+            "GET",
+            &object_path(bucket_path, key, options),
+            &accept,
+            b"",
+        )?;
+        Ok(decode_outcome(answer))
     }
 
     /// Writes a key with a context, if one was read.
     pub fn store(
         &mut self,
-        place: &str,
+        bucket_path: &str,
         key: &str,
         value: &[u8],
         (context, options): (Option<&str>, &str),
@@ -57,32 +67,42 @@ impl Riak {
         let mut headers =
             vec![("content-type", "text/plain"), ("accept", "multipart/mixed, text/plain;q=0.5")];
         headers.extend(context.map(|context| ("x-riak-vclock", context)));
-        let answer = self.web.ask_with("PUT", &path(place, key, options), &headers, value)?;
-        Ok(said(answer))
+        let answer = self.web.request_with_headers(
+            "PUT",
+            &object_path(bucket_path, key, options),
+            &headers,
+            value,
+        )?;
+        Ok(decode_outcome(answer))
     }
 
     /// Deletes the values that the context covers.
     pub fn remove(
         &mut self,
-        place: &str,
+        bucket_path: &str,
         key: &str,
         (context, options): (Option<&str>, &str),
     ) -> io::Result<RiakOutcome> {
         let headers: Vec<_> =
             context.map(|context| ("x-riak-vclock", context)).into_iter().collect();
-        let answer = self.web.ask_with("DELETE", &path(place, key, options), &headers, b"")?;
-        Ok(said(answer))
+        let answer = self.web.request_with_headers(
+            "DELETE",
+            &object_path(bucket_path, key, options),
+            &headers,
+            b"",
+        )?;
+        Ok(decode_outcome(answer))
     }
 }
 
-fn path(place: &str, key: &str, options: &str) -> String {
-    let (kind, bucket) = place.split_once('/').expect("TYPE/BUCKET");
-    let key = encoded(key.as_bytes());
+fn object_path(bucket_path: &str, key: &str, options: &str) -> String {
+    let (kind, bucket) = bucket_path.split_once('/').expect("TYPE/BUCKET");
+    let key = encode_key(key.as_bytes());
     let options = if options.is_empty() { String::new() } else { format!("?{options}") };
     format!("/types/{kind}/buckets/{bucket}/keys/{key}{options}")
 }
 
-fn said(answer: HttpResponse) -> RiakOutcome {
+fn decode_outcome(answer: HttpResponse) -> RiakOutcome {
     let context = answer.header("x-riak-vclock").map(String::from);
     match answer.status {
         200 => RiakOutcome::Done(RiakObject { values: vec![answer.body], deletes: 0, context }),
@@ -91,7 +111,7 @@ fn said(answer: HttpResponse) -> RiakOutcome {
             let kind = answer.header("content-type").unwrap_or_default();
             match kind.split_once("boundary=") {
                 Some((_, boundary)) => {
-                    let (values, deletes) = parts(&answer.body, boundary);
+                    let (values, deletes) = split_parts(&answer.body, boundary);
                     RiakOutcome::Done(RiakObject { values, deletes, context })
                 }
                 None => RiakOutcome::Other(answer),
@@ -106,18 +126,18 @@ fn said(answer: HttpResponse) -> RiakOutcome {
 }
 
 /// Splits a multipart body; returns its values and the number of tombstones.
-fn parts(body: &[u8], boundary: &str) -> (Vec<Vec<u8>>, usize) {
+fn split_parts(body: &[u8], boundary: &str) -> (Vec<Vec<u8>>, usize) {
     let line = format!("\r\n--{boundary}").into_bytes();
     let mut starts = Vec::new();
     let mut at = 0;
-    while let Some(found) = find(&body[at..], &line) {
+    while let Some(found) = position_of(&body[at..], &line) {
         starts.push(at + found);
         at += found + line.len();
     }
     let (mut values, mut deletes) = (Vec::new(), 0);
     for pair in starts.windows(2) {
         let part = &body[pair[0] + line.len()..pair[1]];
-        let Some(end) = find(part, b"\r\n\r\n") else { continue };
+        let Some(end) = position_of(part, b"\r\n\r\n") else { continue };
         let head = String::from_utf8_lossy(&part[..end]).to_ascii_lowercase();
         if head.contains("x-riak-deleted: true") {
             deletes += 1;
@@ -128,8 +148,8 @@ fn parts(body: &[u8], boundary: &str) -> (Vec<Vec<u8>>, usize) {
     (values, deletes)
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+fn position_of(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
+    bytes.windows(pattern.len()).position(|window| window == pattern)
 }
 
 #[cfg(test)]
@@ -137,10 +157,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_told_apart_to_the_byte() {
+    fn multipart_body_splits_into_exact_values_and_tombstones() {
         let body =
             b"\r\n--B\r\nContent-Type: a/b\r\n\r\none\r\n\r\n--B\r\nX-Riak-Deleted: true\r\n\
                      \r\n\r\n--B\r\nEtag: x\r\n\r\n\r\n--B--\r\n";
-        assert_eq!(parts(body, "B"), (vec![b"one\r\n".to_vec(), Vec::new()], 1));
+        assert_eq!(split_parts(body, "B"), (vec![b"one\r\n".to_vec(), Vec::new()], 1));
     }
 }

@@ -25,22 +25,23 @@ impl NodeClock {
     /// Returns a correct clock whose wall time can be shifted; its monotonic time never is.
     pub fn new(file: PathBuf) -> NodeClock {
         let clock = NodeClock { file };
-        clock.wrong_by(0);
+        clock.set_offset(0);
         clock
     }
 
     /// Sets the error of the process's wall time, in seconds.
-    pub fn wrong_by(&self, seconds: i64) {
+    pub fn set_offset(&self, seconds: i64) {
         // The file is replaced by rename: a file that is being written could be read half.
-        let fresh = self.file.with_extension("fresh");
-        fs::write(&fresh, format!("{seconds:+}\n")).expect("the scratch folder can be written");
-        fs::rename(&fresh, &self.file).expect("both are in one folder");
+        let replacement = self.file.with_extension("fresh");
+        fs::write(&replacement, format!("{seconds:+}\n"))
+            .expect("the scratch folder can be written");
+        fs::rename(&replacement, &self.file).expect("both are in one folder");
     }
 
     /// Returns the variables that the process's environment must hold from its start.
     pub fn environment(&self) -> Vec<(String, String)> {
         let file = self.file.to_str().expect("our paths are text");
-        named(&[
+        preload_environment(&[
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
             ("FAKETIME_NO_CACHE", "1"),
             ("FAKETIME_TIMESTAMP_FILE", file),
@@ -49,19 +50,21 @@ impl NodeClock {
 
     /// Returns the environment of a process all of whose clocks run `speed` times as fast, from its
     /// start.
-    pub fn running_at(speed: f64) -> Vec<(String, String)> {
-        named(&[("FAKETIME", &format!("+0 x{speed}"))])
+    pub fn environment_at_speed(speed: f64) -> Vec<(String, String)> {
+        preload_environment(&[("FAKETIME", &format!("+0 x{speed}"))])
     }
 }
 
-fn named(words: &[(&str, &str)]) -> Vec<(String, String)> {
+fn preload_environment(variables: &[(&str, &str)]) -> Vec<(String, String)> {
     let library = library().expect("it was there before");
     let library = library.to_str().expect("its path is text");
-    let all = [&[("LD_PRELOAD", library)], words].concat();
-    all.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    let environment = [&[("LD_PRELOAD", library)], variables].concat();
+    environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 fn library() -> Option<PathBuf> {
-    let kinds = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-    kinds.map(|kind| kind.path().join(LIBRARY)).find(|path: &PathBuf| Path::new(path).is_file())
+    let architectures = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    architectures
+        .map(|architecture| architecture.path().join(LIBRARY))
+        .find(|path: &PathBuf| Path::new(path).is_file())
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const HOME: &str = "/sys/fs/cgroup/memory";
-const DISKS: &str = "/sys/fs/cgroup/blkio";
+const MEMORY_CGROUP_ROOT: &str = "/sys/fs/cgroup/memory";
+const BLKIO_CGROUP_ROOT: &str = "/sys/fs/cgroup/blkio";
 
 /// A memory group, removed on drop.
 #[derive(Debug)]
@@ -15,13 +15,14 @@ pub struct MemoryGroup {
 impl MemoryGroup {
     /// Returns the reason why no group can be made. `None`: it can.
     pub fn missing() -> Option<String> {
-        let there = Path::new(HOME).join("memory.limit_in_bytes").exists();
-        (!there).then(|| format!("needs memory groups (v1) at {HOME}"))
+        let exists = Path::new(MEMORY_CGROUP_ROOT).join("memory.limit_in_bytes").exists();
+        (!exists).then(|| format!("needs memory groups (v1) at {MEMORY_CGROUP_ROOT}"))
     }
 
     /// Creates a group with this limit.
     pub fn new(name: &str, bytes: u64) -> MemoryGroup {
-        let path = Path::new(HOME).join(format!("credenza-systest-{}-{name}", std::process::id()));
+        let path = Path::new(MEMORY_CGROUP_ROOT)
+            .join(format!("credenza-systest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("root may make groups");
         std::fs::write(path.join("memory.limit_in_bytes"), bytes.to_string())
             .expect("the group is ours");
@@ -32,7 +33,8 @@ impl MemoryGroup {
         std::fs::read_to_string(self.path.join(file)).unwrap_or_default()
     }
 
-    /// Returns the words of a command that runs another command inside the group from its start.
+    /// Returns the arguments of a command that runs another command inside the group from its
+    /// start.
     pub fn wrapper(&self) -> Vec<String> {
         let script = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", self.path.display());
         ["sh", "-c", &script, "sh"].iter().map(|word| word.to_string()).collect()
@@ -53,7 +55,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        take_away(&self.path);
+        remove_group(&self.path);
     }
 }
 
@@ -69,37 +71,38 @@ impl DiskGroup {
 
     /// Returns the reason why no group can be made. `None`: it can.
     pub fn missing() -> Option<String> {
-        let there = Path::new(DISKS).join(DiskGroup::LIMIT).exists();
-        (!there).then(|| format!("needs disk groups (v1) at {DISKS}"))
+        let exists = Path::new(BLKIO_CGROUP_ROOT).join(DiskGroup::LIMIT).exists();
+        (!exists).then(|| format!("needs disk groups (v1) at {BLKIO_CGROUP_ROOT}"))
     }
 
     /// Creates a group for a disk, named `MAJOR:MINOR`, without a limit.
     pub fn new(name: &str, device: &str) -> DiskGroup {
-        let path = Path::new(DISKS).join(format!("credenza-systest-{}-{name}", std::process::id()));
+        let path = Path::new(BLKIO_CGROUP_ROOT)
+            .join(format!("credenza-systest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("root may make groups");
         DiskGroup { path, device: device.into() }
     }
 
     /// Adds a process with all its threads.
-    pub fn hold(&self, pid: u32) {
+    pub fn add_process(&self, pid: u32) {
         std::fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("it runs");
     }
 
     /// Limits the writes a second from now on; 0: no limit.
-    pub fn writes_a_second(&self, count: u32) {
-        let words = format!("{} {count}", self.device);
-        std::fs::write(self.path.join(DiskGroup::LIMIT), words).expect("the group is ours");
+    pub fn limit_writes_per_second(&self, count: u32) {
+        let limit = format!("{} {count}", self.device);
+        std::fs::write(self.path.join(DiskGroup::LIMIT), limit).expect("the group is ours");
     }
 }
 
 impl Drop for DiskGroup {
     fn drop(&mut self) {
-        take_away(&self.path);
+        remove_group(&self.path);
     }
 }
 
 /// Removes a group; that succeeds only after its last process has ended.
-fn take_away(path: &Path) {
+fn remove_group(path: &Path) {
     for _ in 0..100 {
         if std::fs::remove_dir(path).is_ok() {
             return;

@@ -10,19 +10,21 @@
 mod clock;
 mod cluster;
 mod corrupt;
+pub mod file_damage;
 mod group;
 mod mount;
 mod network;
-pub mod rot;
 mod switch;
 mod trace;
 
 pub use clock::NodeClock;
-pub use cluster::{Bench, Cluster, Copies, GroupAnswer, Mended, Options, Wires, wait};
+pub use cluster::{
+    Bench, Cluster, Copies, NetworkKind, NodeGroupStatus, Options, RepairCounts, wait_until,
+};
 pub use group::{DiskGroup, MemoryGroup};
-pub use mount::{Frozen, Mount, System};
+pub use mount::{FileSystem, Frozen, Mount};
 pub use network::Network;
-pub use switch::{Cable, Counts};
+pub use switch::{Cable, LinkCounts};
 pub use trace::Trace;
 
 use std::path::{Path, PathBuf};
@@ -36,7 +38,7 @@ pub fn missing(root: Root, tools: &[&str]) -> Option<String> {
     if root == Root::Needed && !rustix::process::geteuid().is_root() {
         return Some("needs root (mounts, groups, tracing)".into());
     }
-    tools.iter().find(|tool| find(tool).is_none()).map(|tool| not_installed(tool))
+    tools.iter().find(|tool| find_tool(tool).is_none()).map(|tool| not_installed(tool))
 }
 
 /// Returns the message for an absent tool, with the package to install.
@@ -76,23 +78,23 @@ pub enum Root {
 
 /// Returns the path of a tool. `None`: not found. System folders are searched too, since they may
 /// not be in PATH.
-pub fn find(tool: &str) -> Option<PathBuf> {
+pub fn find_tool(tool: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     path.split(':').map(|folder| Path::new(folder).join(tool)).find(|path| path.is_file())
 }
 
 /// Runs a command to its end.
-pub fn run(words: &[&str]) -> Output {
-    let tool = find(words[0]).unwrap_or_else(|| words[0].into());
-    let output = Command::new(tool).args(&words[1..]).stdin(Stdio::null()).output();
-    output.unwrap_or_else(|error| panic!("{}: {error}", words[0]))
+pub fn run(args: &[&str]) -> Output {
+    let tool = find_tool(args[0]).unwrap_or_else(|| args[0].into());
+    let output = Command::new(tool).args(&args[1..]).stdin(Stdio::null()).output();
+    output.unwrap_or_else(|error| panic!("{}: {error}", args[0]))
 }
 
 /// Runs a command that must succeed; returns its output.
-pub fn must(words: &[&str]) -> String {
-    let output = run(words);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {}", words.join(" "), said.trim());
+pub fn run_ok(args: &[&str]) -> String {
+    let output = run(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {}", args.join(" "), stderr.trim());
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
@@ -100,7 +102,7 @@ pub fn must(words: &[&str]) -> String {
 /// and disks, so one more fills the processors. The long form measures, and runs one at a time.
 const EXPERIMENTS_AT_ONCE: usize = 2;
 
-static EXPERIMENTS: Mutex<usize> = Mutex::new(0);
+static RUNNING_EXPERIMENTS: Mutex<usize> = Mutex::new(0);
 static EXPERIMENT_ENDED: Condvar = Condvar::new();
 
 /// Permit to run an experiment; others wait until it is dropped.
@@ -109,16 +111,16 @@ pub struct ExperimentPermit(());
 
 /// Waits until one more experiment may run; returns its permit.
 pub fn experiment() -> ExperimentPermit {
-    let most = if crate::report::long() { 1 } else { EXPERIMENTS_AT_ONCE };
-    let running = EXPERIMENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = EXPERIMENT_ENDED.wait_while(running, |running| *running >= most);
-    *waited.unwrap_or_else(PoisonError::into_inner) += 1;
+    let limit = if crate::report::is_long_form() { 1 } else { EXPERIMENTS_AT_ONCE };
+    let running = RUNNING_EXPERIMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let permitted = EXPERIMENT_ENDED.wait_while(running, |running| *running >= limit);
+    *permitted.unwrap_or_else(PoisonError::into_inner) += 1;
     ExperimentPermit(())
 }
 
 impl Drop for ExperimentPermit {
     fn drop(&mut self) {
-        *EXPERIMENTS.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *RUNNING_EXPERIMENTS.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         EXPERIMENT_ENDED.notify_one();
     }
 }
@@ -142,10 +144,10 @@ pub struct Scratch {
 impl Scratch {
     /// Creates a folder named after the experiment; first deletes the remains of killed runs.
     pub fn new(name: &str) -> Scratch {
-        static SWEPT: Once = Once::new();
-        let home = crate::tidy::root().join("target/tmp");
-        SWEPT.call_once(|| sweep(&home));
-        let path = home.join(format!("systest-{}-{name}", std::process::id()));
+        static SWEEP: Once = Once::new();
+        let parent = crate::tidy::root().join("target/tmp");
+        SWEEP.call_once(|| sweep(&parent));
+        let path = parent.join(format!("systest-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("the target folder can be written");
         Scratch { path }
@@ -154,10 +156,10 @@ impl Scratch {
     /// Creates a folder in memory, where a sync costs nothing. `None`: the machine has no such
     /// place.
     pub fn in_memory(name: &str) -> Option<Scratch> {
-        static SWEPT: Once = Once::new();
-        let home = Path::new("/dev/shm");
-        SWEPT.call_once(|| sweep(home));
-        let path = home.join(format!("systest-{}-{name}", std::process::id()));
+        static SWEEP: Once = Once::new();
+        let parent = Path::new("/dev/shm");
+        SWEEP.call_once(|| sweep(parent));
+        let path = parent.join(format!("systest-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).ok()?;
         Some(Scratch { path })
@@ -184,8 +186,8 @@ impl Drop for Scratch {
 }
 
 /// Unmounts and deletes the remains of runs whose process has ended.
-fn sweep(home: &Path) {
-    for entry in std::fs::read_dir(home).into_iter().flatten().flatten() {
+fn sweep(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let pid = name.strip_prefix("systest-").and_then(|rest| rest.split('-').next());
         let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
@@ -202,24 +204,24 @@ fn sweep(home: &Path) {
 }
 
 /// Compiles a small C program of `crates/systest/rigs`, once; returns its path.
-pub fn compiled(name: &str) -> PathBuf {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(|broken| broken.into_inner());
+pub fn compile_helper(name: &str) -> PathBuf {
+    static BUILD_LOCK: Mutex<()> = Mutex::new(());
+    let _guard = BUILD_LOCK.lock().unwrap_or_else(|broken| broken.into_inner());
     let source = crate::tidy::root().join(format!("crates/systest/rigs/{name}.c"));
-    let home = crate::tidy::root().join("target/tmp/rigs");
-    std::fs::create_dir_all(&home).expect("the target folder can be written");
-    let changed = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
-    let program = home.join(name);
-    if changed(&program) < changed(&source) {
-        let fresh = home.join(format!("{name}-{}", std::process::id()));
-        must(&["cc", "-O1", "-Wall", "-o", text(&fresh), text(&source)]);
-        std::fs::rename(&fresh, &program).expect("both are in one folder");
+    let folder = crate::tidy::root().join("target/tmp/rigs");
+    std::fs::create_dir_all(&folder).expect("the target folder can be written");
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let program = folder.join(name);
+    if modified(&program) < modified(&source) {
+        let temporary = folder.join(format!("{name}-{}", std::process::id()));
+        run_ok(&["cc", "-O1", "-Wall", "-o", path_str(&temporary), path_str(&source)]);
+        std::fs::rename(&temporary, &program).expect("both are in one folder");
     }
     program
 }
 
 /// Returns a path as text.
-pub fn text(path: &Path) -> &str {
+pub fn path_str(path: &Path) -> &str {
     path.to_str().expect("our paths are text")
 }
 
@@ -233,8 +235,8 @@ pub fn resident_bytes(pid: u32) -> u64 {
 
 /// Returns the number of sockets that a process holds now.
 pub fn sockets(pid: u32) -> usize {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let links = descriptors.filter_map(|file| std::fs::read_link(file.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 

@@ -1,12 +1,12 @@
 //! File system of a test, in a file: it can be filled, made read-only, frozen, and lose its power.
 
-use super::{compiled, must, run, text};
+use super::{compile_helper, path_str, run, run_ok};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
+pub enum FileSystem {
     /// ext4 on a loop device.
     Ext4,
     /// XFS on a loop device; never smaller than 300 MiB.
@@ -18,22 +18,22 @@ pub enum System {
     },
 }
 
-impl System {
+impl FileSystem {
     /// Returns its name for `mount`.
-    pub fn word(self) -> &'static str {
+    pub fn mount_type(self) -> &'static str {
         match self {
-            System::Ext4 => "ext4",
-            System::Xfs => "xfs",
-            System::Memory { .. } => "tmpfs",
+            FileSystem::Ext4 => "ext4",
+            FileSystem::Xfs => "xfs",
+            FileSystem::Memory { .. } => "tmpfs",
         }
     }
 
     /// Returns the tools that it needs.
     pub fn tools(self) -> &'static [&'static str] {
         match self {
-            System::Ext4 => &["mkfs.ext4", "mount", "findmnt", "cc"],
-            System::Xfs => &["mkfs.xfs", "mount", "cc"],
-            System::Memory { .. } => &["mount"],
+            FileSystem::Ext4 => &["mkfs.ext4", "mount", "findmnt", "cc"],
+            FileSystem::Xfs => &["mkfs.xfs", "mount", "cc"],
+            FileSystem::Memory { .. } => &["mount"],
         }
     }
 }
@@ -41,7 +41,7 @@ impl System {
 /// A mounted file system. A drop unmounts it and deletes its file.
 #[derive(Debug)]
 pub struct Mount {
-    system: System,
+    system: FileSystem,
     image: PathBuf,
     point: PathBuf,
     mib: usize,
@@ -50,18 +50,19 @@ pub struct Mount {
 
 impl Mount {
     /// Makes and mounts a file system of `mib` MiB in the folder.
-    pub fn new(folder: &Path, system: System, mib: usize) -> Mount {
-        let image = folder.join(format!("{}.img", system.word()));
-        let point = folder.join(format!("{}.mount", system.word()));
+    pub fn new(folder: &Path, system: FileSystem, mib: usize) -> Mount {
+        let image = folder.join(format!("{}.img", system.mount_type()));
+        let point = folder.join(format!("{}.mount", system.mount_type()));
         std::fs::create_dir_all(&point).expect("the scratch folder can be written");
         let mut mount = Mount { system, image, point, mib, mounted: false };
-        if !matches!(system, System::Memory { .. }) {
+        if !matches!(system, FileSystem::Memory { .. }) {
             let file = std::fs::File::create(&mount.image).expect("the image can be made");
             file.set_len((mib as u64) << 20).expect("a sparse file costs nothing");
             // No blocks are reserved for root: a full file system is full for every user.
-            let how: &[&str] = if system == System::Xfs { &["-f"] } else { &["-F", "-m", "0"] };
-            let mkfs = format!("mkfs.{}", system.word());
-            must(&[&[mkfs.as_str(), "-q"], how, &[text(&mount.image)]].concat());
+            let mkfs_options: &[&str] =
+                if system == FileSystem::Xfs { &["-f"] } else { &["-F", "-m", "0"] };
+            let mkfs = format!("mkfs.{}", system.mount_type());
+            run_ok(&[&[mkfs.as_str(), "-q"], mkfs_options, &[path_str(&mount.image)]].concat());
         }
         mount.mount();
         mount
@@ -74,16 +75,16 @@ impl Mount {
 
     /// Mounts it (again).
     pub fn mount(&mut self) {
-        let (image, point) = (text(&self.image), text(&self.point));
+        let (image, point) = (path_str(&self.image), path_str(&self.point));
         match self.system {
-            System::Memory { files } => {
+            FileSystem::Memory { files } => {
                 let options = format!("size={}m,nr_inodes={files}", self.mib);
-                must(&["mount", "-t", "tmpfs", "-o", &options, "credenza-proof", point])
+                run_ok(&["mount", "-t", "tmpfs", "-o", &options, "credenza-proof", point])
             }
-            System::Ext4 => {
-                must(&["mount", "-t", "ext4", "-o", "loop,errors=remount-ro", image, point])
+            FileSystem::Ext4 => {
+                run_ok(&["mount", "-t", "ext4", "-o", "loop,errors=remount-ro", image, point])
             }
-            System::Xfs => must(&["mount", "-t", "xfs", "-o", "loop", image, point]),
+            FileSystem::Xfs => run_ok(&["mount", "-t", "xfs", "-o", "loop", image, point]),
         };
         self.mounted = true;
     }
@@ -92,7 +93,7 @@ impl Mount {
     pub fn unmount(&mut self) {
         let mut last = String::new();
         for _ in 0..100 {
-            let output = run(&["umount", text(&self.point)]);
+            let output = run(&["umount", path_str(&self.point)]);
             if output.status.success() {
                 self.mounted = false;
                 return;
@@ -104,31 +105,31 @@ impl Mount {
     }
 
     /// Cuts its power: unsynced data is lost, and every later call fails.
-    pub fn cut(&self) {
-        must(&[text(&compiled("godown")), text(&self.point)]);
+    pub fn cut_power(&self) {
+        run_ok(&[path_str(&compile_helper("godown")), path_str(&self.point)]);
     }
 
     /// Makes every write and sync of it wait until the guard is dropped, as a hanging disk does: no
     /// call fails, none returns.
     pub fn freeze(&self) -> Frozen {
-        must(&["fsfreeze", "-f", text(&self.point)]);
+        run_ok(&["fsfreeze", "-f", path_str(&self.point)]);
         Frozen { point: self.point.clone() }
     }
 
     /// Restores the power after a cut.
-    pub fn power_again(&mut self) {
+    pub fn restore_power(&mut self) {
         self.unmount();
         self.mount();
     }
 
     /// Returns its device, as `MAJOR:MINOR`.
     pub fn device(&self) -> String {
-        must(&["findmnt", "-n", "-o", "MAJ:MIN", text(&self.point)]).trim().into()
+        run_ok(&["findmnt", "-n", "-o", "MAJ:MIN", path_str(&self.point)]).trim().into()
     }
 
     /// Makes ext4 find an error, upon which it becomes read-only by itself.
-    pub fn find_an_error(&self) {
-        let device = must(&["findmnt", "-n", "-o", "SOURCE", text(&self.point)]);
+    pub fn inject_error(&self) {
+        let device = run_ok(&["findmnt", "-n", "-o", "SOURCE", path_str(&self.point)]);
         let name = device.rsplit('/').next().unwrap_or("");
         let switch = format!("/sys/fs/ext4/{name}/trigger_fs_error");
         std::fs::write(&switch, "planted by the test").expect("ext4 has this switch");
@@ -141,14 +142,14 @@ impl Mount {
         let file = std::fs::File::options().create(true).append(true).open(&path);
         let mut file = file.expect("the filler can be made");
         let block = vec![0x55_u8; 64 * 1024];
-        while self.free() > leave + block.len() as u64 && file.write_all(&block).is_ok() {}
+        while self.free_bytes() > leave + block.len() as u64 && file.write_all(&block).is_ok() {}
         let _ = file.sync_all();
-        while self.free() > leave && file.write_all(&block[..4096]).is_ok() {}
+        while self.free_bytes() > leave && file.write_all(&block[..4096]).is_ok() {}
         path
     }
 
     /// Returns the bytes that a process may still write.
-    pub fn free(&self) -> u64 {
+    pub fn free_bytes(&self) -> u64 {
         let all = rustix::fs::statvfs(&self.point).expect("it is mounted");
         all.f_bavail * all.f_frsize
     }
@@ -163,14 +164,14 @@ pub struct Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        let _ = run(&["fsfreeze", "-u", text(&self.point)]);
+        let _ = run(&["fsfreeze", "-u", path_str(&self.point)]);
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if self.mounted && !run(&["umount", text(&self.point)]).status.success() {
-            let _ = run(&["umount", "-l", text(&self.point)]);
+        if self.mounted && !run(&["umount", path_str(&self.point)]).status.success() {
+            let _ = run(&["umount", "-l", path_str(&self.point)]);
         }
         let _ = std::fs::remove_file(&self.image);
     }
@@ -178,8 +179,8 @@ impl Drop for Mount {
 
 /// Returns the mount points below a folder, innermost first.
 pub fn mounted_below(folder: &Path) -> Vec<String> {
-    let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let points = table.lines().filter_map(|line| line.split(' ').nth(1));
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
     let mut points: Vec<String> =
         points.filter(|point| Path::new(point).starts_with(folder)).map(String::from).collect();
     points.sort_by_key(|point| std::cmp::Reverse(point.len()));

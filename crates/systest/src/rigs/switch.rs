@@ -15,18 +15,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Length of the kernel's header before each frame (`virtio_net_hdr`), in both directions.
-pub(super) const HEAD_BYTES: usize = 10;
+pub(super) const VNET_HEADER_BYTES: usize = 10;
 /// Largest frame that the kernel may pass, with its header.
-const FRAME_BYTES_MAX: usize = HEAD_BYTES + 66 * 1024;
+const FRAME_BYTES_MAX: usize = VNET_HEADER_BYTES + 66 * 1024;
 /// Most frames in transit; beyond it they are lost, as in any switch.
 const FRAMES_MAX: usize = 50_000;
-/// Most frames taken off a port before the others have their turn.
-const TURN_FRAMES: usize = 64;
+/// Largest number of frames read from a port before the other ports are read.
+const PORT_FRAMES_MAX: usize = 64;
 /// Longest sleep of the thread between two checks of its stop flag.
-const LOOK: Duration = Duration::from_millis(20);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Length of the queue of a cable with limited rate, by the time it takes to send; beyond it,
 /// frames are lost.
-const QUEUE: Duration = Duration::from_millis(400);
+const QUEUE_DELAY_MAX: Duration = Duration::from_millis(400);
 
 /// Behaviour of the frames from one host to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -38,7 +38,7 @@ pub struct Cable {
     /// Lost frames, in thousandths.
     pub loss: u32,
     /// Duplicated frames, in thousandths.
-    pub twice: u32,
+    pub duplicate: u32,
     /// Corrupted frames, in thousandths of those that carry bytes of a TCP stream: one byte
     /// changes, with a valid TCP checksum.
     pub corrupt: u32,
@@ -54,7 +54,7 @@ impl Cable {
         delay: Duration::ZERO,
         jitter: Duration::ZERO,
         loss: 0,
-        twice: 0,
+        duplicate: 0,
         corrupt: 0,
         cut: true,
         kbit: 0,
@@ -71,7 +71,7 @@ impl Cable {
     }
 
     /// Returns the time to send a frame of this many bytes on the cable.
-    fn sending(&self, bytes: usize) -> Duration {
+    fn transmission_time(&self, bytes: usize) -> Duration {
         match self.kbit {
             0 => Duration::ZERO,
             kbit => Duration::from_micros(bytes as u64 * 8_000 / u64::from(kbit)),
@@ -81,9 +81,9 @@ impl Cable {
 
 /// Counts of the frames in one direction between two hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LinkCounts {
     /// Frames passed on; one that was duplicated counts twice.
-    pub through: u64,
+    pub delivered: u64,
     /// Bytes of the frames passed on.
     pub bytes: u64,
     /// Frames lost, at random, by a cut, or for lack of queue space.
@@ -94,18 +94,18 @@ pub struct Counts {
 
 /// State of one direction between two hosts.
 #[derive(Clone, Copy)]
-struct Way {
+struct Direction {
     link: Cable,
-    counts: Counts,
-    /// Time at which the last frame taken will have been sent on the cable.
-    free: Instant,
+    counts: LinkCounts,
+    /// Time at which the last accepted frame will have been sent on the cable.
+    free_at: Instant,
 }
 
-type Table = Vec<Vec<Way>>;
+type DirectionTable = Vec<Vec<Direction>>;
 
 /// A running switch. A drop ends it.
 pub(super) struct Switch {
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<DirectionTable>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -113,21 +113,25 @@ pub(super) struct Switch {
 impl Switch {
     pub(super) fn start(ports: Vec<File>, seed: u64) -> Switch {
         let count = ports.len();
-        let way = Way { link: Cable::default(), counts: Counts::default(), free: Instant::now() };
-        let table = Arc::new(Mutex::new(vec![vec![way; count]; count]));
+        let direction = Direction {
+            link: Cable::default(),
+            counts: LinkCounts::default(),
+            free_at: Instant::now(),
+        };
+        let table = Arc::new(Mutex::new(vec![vec![direction; count]; count]));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut at_work = AtWork {
+        let mut switch_loop = SwitchLoop {
             ports,
             table: table.clone(),
             dice: StdRng::seed_from_u64(seed),
-            under_way: BinaryHeap::new(),
-            room: vec![0; FRAME_BYTES_MAX],
-            count: 0,
+            in_transit: BinaryHeap::new(),
+            buffer: vec![0; FRAME_BYTES_MAX],
+            frame_count: 0,
         };
-        let told = stop.clone();
+        let stop_flag = stop.clone();
         let thread = std::thread::spawn(move || {
-            while !told.load(Ordering::Relaxed) {
-                at_work.turn();
+            while !stop_flag.load(Ordering::Relaxed) {
+                switch_loop.poll_ports();
             }
         });
         Switch { table, stop, thread: Some(thread) }
@@ -137,7 +141,7 @@ impl Switch {
         self.table.lock().expect("no panic holds it")[from][to].link = link;
     }
 
-    pub(super) fn counts(&self, from: usize, to: usize) -> Counts {
+    pub(super) fn counts(&self, from: usize, to: usize) -> LinkCounts {
         self.table.lock().expect("no panic holds it")[from][to].counts
     }
 }
@@ -161,89 +165,94 @@ struct SwitchFrame {
     bytes: Vec<u8>,
 }
 
-struct AtWork {
+struct SwitchLoop {
     ports: Vec<File>,
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<DirectionTable>>,
     dice: StdRng,
-    under_way: BinaryHeap<Reverse<SwitchFrame>>,
+    in_transit: BinaryHeap<Reverse<SwitchFrame>>,
     /// Buffer that the next frame is read into.
-    room: Vec<u8>,
-    count: u64,
+    buffer: Vec<u8>,
+    frame_count: u64,
 }
 
-impl AtWork {
+impl SwitchLoop {
     /// Passes on the frames that are due, waits for frames, reads them.
-    fn turn(&mut self) {
+    fn poll_ports(&mut self) {
         self.deliver();
-        let next = self.under_way.peek().map(|Reverse(frame)| frame.due);
-        let wait = next.map_or(LOOK, |due| due.saturating_duration_since(Instant::now()).min(LOOK));
-        let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
-        let mut watched: Vec<_> =
+        let next_due = self.in_transit.peek().map(|Reverse(frame)| frame.due);
+        let timeout = next_due.map_or(STOP_CHECK_INTERVAL, |due| {
+            due.saturating_duration_since(Instant::now()).min(STOP_CHECK_INTERVAL)
+        });
+        let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+        let mut poll_fds: Vec<_> =
             self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
-        if poll(&mut watched, Some(&wait)).is_err() {
+        if poll(&mut poll_fds, Some(&timeout)).is_err() {
             return; // interrupted
         }
-        let ready: Vec<_> = watched.iter().map(|port| !port.revents().is_empty()).collect();
+        let ready: Vec<_> = poll_fds.iter().map(|port| !port.revents().is_empty()).collect();
         for from in (0..self.ports.len()).filter(|from| ready[*from]) {
-            self.take_in(from);
+            self.read_frames(from);
         }
     }
 
-    fn take_in(&mut self, from: usize) {
-        let mut room = std::mem::take(&mut self.room);
-        for _ in 0..TURN_FRAMES {
+    fn read_frames(&mut self, from: usize) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for _ in 0..PORT_FRAMES_MAX {
             // There is no more to read, or the port is being removed.
-            let Ok(count) = (&self.ports[from]).read(&mut room) else { break };
-            let Some(frame) = room.get(HEAD_BYTES..count).filter(|frame| frame.len() >= 14) else {
+            let Ok(count) = (&self.ports[from]).read(&mut buffer) else { break };
+            let Some(frame) =
+                buffer.get(VNET_HEADER_BYTES..count).filter(|frame| frame.len() >= 14)
+            else {
                 break;
             };
-            let everyone = frame[0] & 1 == 1;
+            let is_broadcast = frame[0] & 1 == 1;
             let to = usize::from(frame[5]).wrapping_sub(1);
             for other in 0..self.ports.len() {
-                if other != from && (everyone || other == to) {
-                    self.send(from, other, &room[..count]);
+                if other != from && (is_broadcast || other == to) {
+                    self.send(from, other, &buffer[..count]);
                 }
             }
         }
-        self.room = room;
+        self.buffer = buffer;
     }
 
     fn send(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let mut table = self.table.lock().expect("no panic holds it");
-        let Way { link, counts, free } = &mut table[from][to];
+        let Direction { link, counts, free_at: free } = &mut table[from][to];
         let now = Instant::now();
-        let begins = now.max(*free);
-        let full = self.under_way.len() >= FRAMES_MAX || begins - now > QUEUE;
-        if link.cut || full || self.dice.random_range(0..1000) < link.loss {
+        let send_start = now.max(*free);
+        let is_queue_full =
+            self.in_transit.len() >= FRAMES_MAX || send_start - now > QUEUE_DELAY_MAX;
+        if link.cut || is_queue_full || self.dice.random_range(0..1000) < link.loss {
             counts.lost += 1;
             return;
         }
-        let sent = begins + link.sending(bytes.len());
-        *free = sent;
-        let copies = if self.dice.random_range(0..1000) < link.twice { 2 } else { 1 };
+        let send_end = send_start + link.transmission_time(bytes.len());
+        *free = send_end;
+        let copies = if self.dice.random_range(0..1000) < link.duplicate { 2 } else { 1 };
         for _ in 0..copies {
-            let more = link.jitter.mul_f64(self.dice.random_range(0.0..1.0));
-            let due = sent + link.delay + more;
-            self.count += 1;
-            let (number, mut bytes) = (self.count, bytes.to_vec());
+            let jitter = link.jitter.mul_f64(self.dice.random_range(0.0..1.0));
+            let due = send_end + link.delay + jitter;
+            self.frame_count += 1;
+            let (number, mut bytes) = (self.frame_count, bytes.to_vec());
             if self.dice.random_range(0..1000) < link.corrupt {
                 counts.corrupted += u64::from(corrupt(&mut bytes, &mut self.dice));
             }
-            self.under_way.push(Reverse(SwitchFrame { due, number, from, to, bytes }));
+            self.in_transit.push(Reverse(SwitchFrame { due, number, from, to, bytes }));
         }
     }
 
     fn deliver(&mut self) {
         let now = Instant::now();
-        while self.under_way.peek().is_some_and(|Reverse(frame)| frame.due <= now) {
-            let Some(Reverse(frame)) = self.under_way.pop() else { return };
+        while self.in_transit.peek().is_some_and(|Reverse(frame)| frame.due <= now) {
+            let Some(Reverse(frame)) = self.in_transit.pop() else { return };
             let cut = self.table.lock().expect("no panic holds it")[frame.from][frame.to].link.cut;
             // A port that accepts no more loses the frame, as a cable does.
-            let through = !cut && (&self.ports[frame.to]).write_all(&frame.bytes).is_ok();
+            let delivered = !cut && (&self.ports[frame.to]).write_all(&frame.bytes).is_ok();
             let mut table = self.table.lock().expect("no panic holds it");
             let counts = &mut table[frame.from][frame.to].counts;
-            if through {
-                counts.through += 1;
+            if delivered {
+                counts.delivered += 1;
                 counts.bytes += frame.bytes.len() as u64;
             } else {
                 counts.lost += 1;

@@ -13,31 +13,31 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Attaches to every thread of the process; from then on the calls behave as `what` says.
-    pub fn attach(pid: u32, calls: &str, what: &str, record: PathBuf) -> Trace {
-        Trace::attach_each(pid, &[(calls, what)], record)
+    /// Attaches to every thread of the process; from then on `fault` is injected into the calls.
+    pub fn attach(pid: u32, calls: &str, fault: &str, record: PathBuf) -> Trace {
+        Trace::attach_each(pid, &[(calls, fault)], record)
     }
 
     /// Attaches with several kinds of calls, each with its own fault.
     pub fn attach_each(pid: u32, faults: &[(&str, &str)], record: PathBuf) -> Trace {
-        let all: Vec<_> = faults.iter().map(|(calls, _)| *calls).collect();
-        let injected = faults
+        let call_names: Vec<_> = faults.iter().map(|(calls, _)| *calls).collect();
+        let inject_args = faults
             .iter()
-            .flat_map(|(calls, what)| ["-e".to_string(), format!("inject={calls}:{what}")]);
+            .flat_map(|(calls, fault)| ["-e".to_string(), format!("inject={calls}:{fault}")]);
         let child = Command::new("strace")
             .args(["-f", "-y", "-ttt", "-p", &pid.to_string(), "-o"])
             .arg(&record)
-            .args(["-e", &format!("trace={}", all.join(","))])
-            .args(injected)
+            .args(["-e", &format!("trace={}", call_names.join(","))])
+            .args(inject_args)
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("strace was found before");
         let trace = Trace { child, record };
-        let until = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(10);
         // The process may have ended already, by the very call that was to fail.
-        while !traced(pid) && trace.injections() == 0 {
-            assert!(Instant::now() < until, "strace does not attach to {pid}");
+        while !is_traced(pid) && trace.injections() == 0 {
+            assert!(Instant::now() < deadline, "strace does not attach to {pid}");
             std::thread::sleep(Duration::from_millis(5));
         }
         trace
@@ -66,15 +66,15 @@ impl Trace {
     }
 
     /// Detaches from the process and waits until it is free.
-    pub fn release(&mut self) {
+    pub fn detach(&mut self) {
         crate::server::signal(self.child.id(), rustix::process::Signal::INT);
         let _ = self.child.wait();
     }
 
     /// Waits for the traced process' end, which ends the tracer.
-    pub fn wait(&mut self, within: Duration) -> bool {
-        let until = Instant::now() + within;
-        while Instant::now() < until {
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        while Instant::now() < deadline {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return true;
             }
@@ -87,13 +87,13 @@ impl Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            self.release();
+            self.detach();
         }
     }
 }
 
 /// Returns true if every thread of the process has a tracer.
-fn traced(pid: u32) -> bool {
+fn is_traced(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().all(|thread| {
         let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Rules of crates: the imports that each may have, and the words it must not use.
 
-use super::source::{CRATE_FOLDERS, SourceFile, line_of, words};
+use super::source::{CRATE_FOLDERS, SourceFile, line_of, word_offsets};
 use super::{Complaint, Workspace};
 
 /// Rule of one crate.
@@ -15,91 +15,91 @@ pub struct CrateRule {
 
 /// A forbidden word: the word, the reason, the replacement, and the files that may use it.
 pub struct ForbiddenWord {
-    says: &'static str,
-    why: &'static str,
+    pattern: &'static str,
+    reason: &'static str,
     except: &'static [&'static str],
 }
 
-const fn word(says: &'static str, why: &'static str) -> ForbiddenWord {
-    ForbiddenWord { says, why, except: &[] }
+const fn forbid(pattern: &'static str, reason: &'static str) -> ForbiddenWord {
+    ForbiddenWord { pattern, reason, except: &[] }
 }
 
-const fn word_but(
-    says: &'static str,
-    why: &'static str,
+const fn forbid_except(
+    pattern: &'static str,
+    reason: &'static str,
     except: &'static [&'static str],
 ) -> ForbiddenWord {
-    ForbiddenWord { says, why, except }
+    ForbiddenWord { pattern, reason, except }
 }
 
 const PURE: &[ForbiddenWord] = &[
-    word("std::fs", "this crate touches no file: hand the bytes in, or move the code to `store`"),
-    word("std::net", "this crate touches no socket: let `transport` send"),
-    word("std::thread", "this crate starts no thread: return an effect"),
-    word("std::process", "this crate touches no process"),
-    word("std::env", "settings are passed in, never reached for"),
-    word("Instant", "time comes in as an argument, or one seed tells two histories"),
-    word("SystemTime", "time comes in as an argument, or one seed tells two histories"),
-    word("tokio", "this crate never waits: return an effect, let a crate above wait"),
-    word("rand", "chance comes in as an argument, or one seed tells two histories"),
-    word("async fn", "this crate never waits: return an effect, let a crate above wait"),
-    word(".await", "this crate never waits: return an effect, let a crate above wait"),
+    forbid("std::fs", "this crate touches no file: hand the bytes in, or move the code to `store`"),
+    forbid("std::net", "this crate touches no socket: let `transport` send"),
+    forbid("std::thread", "this crate starts no thread: return an effect"),
+    forbid("std::process", "this crate touches no process"),
+    forbid("std::env", "settings are passed in, never reached for"),
+    forbid("Instant", "time comes in as an argument, or one seed tells two histories"),
+    forbid("SystemTime", "time comes in as an argument, or one seed tells two histories"),
+    forbid("tokio", "this crate never waits: return an effect, let a crate above wait"),
+    forbid("rand", "chance comes in as an argument, or one seed tells two histories"),
+    forbid("async fn", "this crate never waits: return an effect, let a crate above wait"),
+    forbid(".await", "this crate never waits: return an effect, let a crate above wait"),
 ];
 
 const ORDERED: &[ForbiddenWord] = &[
-    word("HashMap", "its order differs from run to run: use a BTreeMap"),
-    word("HashSet", "its order differs from run to run: use a BTreeSet"),
+    forbid("HashMap", "its order differs from run to run: use a BTreeMap"),
+    forbid("HashSet", "its order differs from run to run: use a BTreeSet"),
 ];
 
 const QUIET: &[ForbiddenWord] = &[
-    word("println!", "only `app` prints: return the text, or log it with `tracing`"),
-    word("eprintln!", "only `app` prints: return the text, or log it with `tracing`"),
-    word("print!", "only `app` prints: return the text, or log it with `tracing`"),
-    word("eprint!", "only `app` prints: return the text, or log it with `tracing`"),
+    forbid("println!", "only `app` prints: return the text, or log it with `tracing`"),
+    forbid("eprintln!", "only `app` prints: return the text, or log it with `tracing`"),
+    forbid("print!", "only `app` prints: return the text, or log it with `tracing`"),
+    forbid("eprint!", "only `app` prints: return the text, or log it with `tracing`"),
 ];
 
 const STORE: &[ForbiddenWord] = &[
-    word_but(
+    forbid_except(
         "std::fs",
         "the log reaches files through the trait Disk, so that a test can crash it at any step",
         &["disk.rs", "disk/", "datadir.rs", "datadir/", "trees/", "check.rs", "check/"],
     ),
-    word("std::net", "the store opens no socket"),
-    word_but("std::env", "settings are passed in, never reached for", &[]),
-    word("tokio", "the store is never async: the keeper's thread calls it"),
-    word("async fn", "the store is never async: the keeper's thread calls it"),
-    word(".await", "the store is never async: the keeper's thread calls it"),
-    word("SystemTime", "the store reads no clock: let `node` pass the time in"),
-    word("rand", "the store rolls no dice: let `node` pass the number in"),
+    forbid("std::net", "the store opens no socket"),
+    forbid_except("std::env", "settings are passed in, never reached for", &[]),
+    forbid("tokio", "the store is never async: the keeper's thread calls it"),
+    forbid("async fn", "the store is never async: the keeper's thread calls it"),
+    forbid(".await", "the store is never async: the keeper's thread calls it"),
+    forbid("SystemTime", "the store reads no clock: let `node` pass the time in"),
+    forbid("rand", "the store rolls no dice: let `node` pass the number in"),
 ];
 
 const NODE: &[ForbiddenWord] = &[
-    word_but("std::fs", "a file is the store's business", &["process.rs"]),
-    word("std::env", "settings are passed in, never reached for"),
-    word("SystemTime", "no decision may hang on a wall clock: use the group's time"),
-    word_but(
+    forbid_except("std::fs", "a file is the store's business", &["process.rs"]),
+    forbid("std::env", "settings are passed in, never reached for"),
+    forbid("SystemTime", "no decision may hang on a wall clock: use the group's time"),
+    forbid_except(
         "Instant",
         "the time is asked in one place, so that it can be simulated",
         &["world.rs"],
     ),
-    word_but(
+    forbid_except(
         "rand",
         "the dice are rolled in one place, so that one seed tells one history",
         &["world.rs"],
     ),
-    word("unbounded_channel", "a queue without a bound hides overload: name a limit"),
-    word("mpsc::channel()", "a queue without a bound hides overload: use `sync_channel`"),
+    forbid("unbounded_channel", "a queue without a bound hides overload: name a limit"),
+    forbid("mpsc::channel()", "a queue without a bound hides overload: use `sync_channel`"),
 ];
 
 const PARENTS: &[ForbiddenWord] = &[
-    word_but(
+    forbid_except(
         "tokio::spawn",
         "a task has a parent that awaits it: begin it in a `runtime::TaskScope`",
         &["world.rs"],
     ),
-    // But for the first, what their caller awaits at once: the start, the stop, and who holds a
-    // `FileTask` or the data directory.
-    word_but(
+    // Except for the first, these files run work that the caller awaits at once: the start, the
+    // stop, and the owner of a `FileTask` or the data directory.
+    forbid_except(
         "spawn_blocking",
         "work that blocks counts while it runs: use `TaskScope::run_blocking`",
         &[
@@ -111,26 +111,26 @@ const PARENTS: &[ForbiddenWord] = &[
             "snapshot/receive.rs",
         ],
     ),
-    word_but(
+    forbid_except(
         "thread::Builder",
         "a thread has a parent that awaits it: use `TaskScope::start_thread`",
         &["tasks.rs", "log_writer.rs"],
     ),
-    word("thread::spawn", "a thread has a parent that awaits it: use `TaskScope::start_thread`"),
+    forbid("thread::spawn", "a thread has a parent that awaits it: use `TaskScope::start_thread`"),
 ];
 
 const SERVER: &[ForbiddenWord] = &[
-    word("std::fs", "a front-end touches no file: ask the node"),
-    word("std::env", "settings are passed in, never reached for"),
-    word("std::thread", "a connection is a task: spawn it on the runtime"),
+    forbid("std::fs", "a front-end touches no file: ask the node"),
+    forbid("std::env", "settings are passed in, never reached for"),
+    forbid("std::thread", "a connection is a task: spawn it on the runtime"),
     // Old clients send wall-clock times (EXPIREAT, TIME, statistics): one file handles them for all
     // front-ends.
-    word_but(
+    forbid_except(
         "SystemTime",
         "no answer may hang on a wall clock: use the group's time",
         &["clock.rs"],
     ),
-    word("unbounded_channel", "a queue without a bound hides overload: name a limit"),
+    forbid("unbounded_channel", "a queue without a bound hides overload: name a limit"),
 ];
 
 /// Crates that the paths of requests, consistent and available, may import.
@@ -186,7 +186,7 @@ pub const CRATES: [CrateRule; 18] = [
     },
 ];
 
-/// Rule 1: crates import only what the table allows, and none re-exports another.
+/// Rule 1: crates import only the crates that the table allows, and none re-exports another.
 pub fn imports(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (path, text) in &workspace.texts {
@@ -194,17 +194,17 @@ pub fn imports(workspace: &Workspace) -> Vec<Complaint> {
         if let [folder, name, "Cargo.toml"] = parts[..]
             && CRATE_FOLDERS.contains(&folder)
         {
-            complaints.extend(manifest(name, path, text));
+            complaints.extend(check_manifest(name, path, text));
         }
     }
     for source in &workspace.sources {
-        complaints.extend(uses(source));
+        complaints.extend(check_imports(source));
     }
     complaints
 }
 
-fn manifest(crate_name: &str, path: &str, text: &str) -> Vec<Complaint> {
-    let Some(known) = CRATES.iter().find(|known| known.name == crate_name) else {
+fn check_manifest(crate_name: &str, path: &str, text: &str) -> Vec<Complaint> {
+    let Some(rule) = CRATES.iter().find(|rule| rule.name == crate_name) else {
         let mend = "a new crate is a new permission: write a decision record, then add it to \
                     `CRATES` in crates/systest/src/tidy/crates.rs";
         return vec![Complaint::new(
@@ -221,10 +221,15 @@ fn manifest(crate_name: &str, path: &str, text: &str) -> Vec<Complaint> {
         }
         let name = line.split(['.', '=', ' ']).next().unwrap_or("").trim_matches('"');
         let is_crate = CRATES.iter().any(|other| other.name == name);
-        let may =
-            known.imports.contains(&name) || name == SIMULATOR && section == "[dev-dependencies]";
-        if is_crate && name != crate_name && !may && line.contains('=') {
-            complaints.push(Complaint::new("crates", path, at + 1, forbidden(known, name)));
+        let is_allowed =
+            rule.imports.contains(&name) || name == SIMULATOR && section == "[dev-dependencies]";
+        if is_crate && name != crate_name && !is_allowed && line.contains('=') {
+            complaints.push(Complaint::new(
+                "crates",
+                path,
+                at + 1,
+                forbidden_import_message(rule, name),
+            ));
         }
     }
     if !text.contains("[lints]\nworkspace = true") {
@@ -234,7 +239,7 @@ fn manifest(crate_name: &str, path: &str, text: &str) -> Vec<Complaint> {
     complaints
 }
 
-fn forbidden(rule: &CrateRule, other: &str) -> String {
+fn forbidden_import_message(rule: &CrateRule, other: &str) -> String {
     let may = if rule.imports.is_empty() { "no crate".into() } else { rule.imports.join(", ") };
     format!(
         "`{}` may import {may}, not `{other}`: move the code to a crate that may, or let the lower \
@@ -243,28 +248,34 @@ fn forbidden(rule: &CrateRule, other: &str) -> String {
     )
 }
 
-fn uses(source: &SourceFile) -> Vec<Complaint> {
+fn check_imports(source: &SourceFile) -> Vec<Complaint> {
     let Some(rule) = CRATES.iter().find(|rule| rule.name == source.crate_name()) else {
         return Vec::new();
     };
     let mut complaints = Vec::new();
     for other in CRATES.iter().filter(|other| other.name != rule.name) {
-        for at in words(&source.code, &format!("{}::", other.name)) {
-            let before = source.code[..at].trim_end();
+        for at in word_offsets(&source.code, &format!("{}::", other.name)) {
+            let code_before = source.code[..at].trim_end();
             let line = line_of(&source.code, at);
-            let path_inside = source.code[..at].ends_with("::") || source.code[..at].ends_with('$');
-            if path_inside && !before.ends_with("use ::") {
+            let is_longer_path =
+                source.code[..at].ends_with("::") || source.code[..at].ends_with('$');
+            if is_longer_path && !code_before.ends_with("use ::") {
                 continue;
             }
-            let first = source.code.lines().nth(line - 1).unwrap_or("");
-            let may = rule.imports.contains(&other.name)
+            let line_text = source.code.lines().nth(line - 1).unwrap_or("");
+            let is_allowed = rule.imports.contains(&other.name)
                 || other.name == SIMULATOR && source.tests[line - 1];
-            if !may && !local_module(source, other.name) {
-                complaints.push(source.complaint("crates", line, forbidden(rule, other.name)));
-            } else if first.trim_start().starts_with("pub use ") && !re_exports(rule, other) {
-                let mend =
+            if !is_allowed && !has_local_module(source, other.name) {
+                complaints.push(source.complaint(
+                    "crates",
+                    line,
+                    forbidden_import_message(rule, other.name),
+                ));
+            } else if line_text.trim_start().starts_with("pub use ") && !may_re_export(rule, other)
+            {
+                let fix =
                     format!("no crate re-exports another: let callers import `{}`", other.name);
-                complaints.push(source.complaint("crates", line, mend));
+                complaints.push(source.complaint("crates", line, fix));
             }
         }
     }
@@ -272,14 +283,14 @@ fn uses(source: &SourceFile) -> Vec<Complaint> {
 }
 
 /// Returns true for crates that may re-export others: tests, and the node for its parts.
-fn re_exports(rule: &CrateRule, other: &CrateRule) -> bool {
+fn may_re_export(rule: &CrateRule, other: &CrateRule) -> bool {
     let parts = ["runtime", "transport", "replication", "dynamo"];
     rule.name == "systest" || (rule.name == "node" && parts.contains(&other.name))
 }
 
 /// Returns true if the crate has a module of this name (`mod bench;`): then the word means the
 /// module.
-fn local_module(source: &SourceFile, name: &str) -> bool {
+fn has_local_module(source: &SourceFile, name: &str) -> bool {
     source.code.lines().any(|line| {
         let line = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
         line == format!("mod {name};") || line.starts_with(&format!("use super::{name}"))
@@ -292,14 +303,16 @@ pub fn forbidden_words(workspace: &Workspace) -> Vec<Complaint> {
     for source in &workspace.sources {
         let rule = CRATES.iter().find(|rule| rule.name == source.crate_name());
         for word in rule.iter().flat_map(|rule| rule.never).flat_map(|list| list.iter()) {
-            let inside = source.path.split("/src/").nth(1).unwrap_or("");
-            if word.except.iter().any(|right| inside.starts_with(right)) {
+            let relative_path = source.path.split("/src/").nth(1).unwrap_or("");
+            if word.except.iter().any(|allowed| relative_path.starts_with(allowed)) {
                 continue;
             }
             for (line, text) in source.shipped() {
-                if !words(text, word.says).is_empty() && !word_in_a_path(text, word.says) {
-                    let said = format!("`{}`: {}", word.says, word.why);
-                    complaints.push(source.complaint("words", line, said));
+                if !word_offsets(text, word.pattern).is_empty()
+                    && !is_local_name(text, word.pattern)
+                {
+                    let message = format!("`{}`: {}", word.pattern, word.reason);
+                    complaints.push(source.complaint("words", line, message));
                 }
             }
         }
@@ -308,18 +321,18 @@ pub fn forbidden_words(workspace: &Workspace) -> Vec<Complaint> {
 }
 
 /// Returns true if the word means a crate (`rand`), not a local name or the end of a longer path.
-fn word_in_a_path(line: &str, says: &str) -> bool {
-    let own = |(at, _): (usize, &str)| !line[..at].ends_with("::");
-    let crates = ["rand", "tokio"].contains(&says);
-    crates && !line.match_indices(&format!("{says}::")).any(own)
+fn is_local_name(line: &str, says: &str) -> bool {
+    let is_crate_path = |(at, _): (usize, &str)| !line[..at].ends_with("::");
+    let is_crate = ["rand", "tokio"].contains(&says);
+    is_crate && !line.match_indices(&format!("{says}::")).any(is_crate_path)
 }
 
 /// Rule 3: subjects in `logic` do not import each other, only `base`.
 pub fn subjects(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let subject = |path: &str| {
-        let inside = path.strip_prefix("crates/logic/src/")?;
-        let first = inside.split('/').next()?;
+        let relative_path = path.strip_prefix("crates/logic/src/")?;
+        let first = relative_path.split('/').next()?;
         (first != "lib.rs").then(|| first.trim_end_matches(".rs").to_string())
     };
     let all: std::collections::BTreeSet<_> =
@@ -327,12 +340,12 @@ pub fn subjects(workspace: &Workspace) -> Vec<Complaint> {
     for source in &workspace.sources {
         let Some(own) = subject(&source.path) else { continue };
         for other in all.iter().filter(|other| **other != own) {
-            for at in words(&source.code, &format!("crate::{other}")) {
-                let mend = format!(
+            for at in word_offsets(&source.code, &format!("crate::{other}")) {
+                let fix = format!(
                     "subject `{own}` imports subject `{other}`: let `node` carry the value from \
                      one to the other, or put the word both speak into `base`"
                 );
-                complaints.push(source.complaint("subjects", line_of(&source.code, at), mend));
+                complaints.push(source.complaint("subjects", line_of(&source.code, at), fix));
             }
         }
     }

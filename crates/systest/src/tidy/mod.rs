@@ -1,29 +1,30 @@
 //! Checks of the source tree: rules that can be verified by reading files.
 //!
-//! Promises: every complaint names file and line and says how to mend it; reading takes about a
+//! Promises: every complaint names file and line and says how to fix it; reading takes about a
 //! second.
 //! Never: runs the product; changes a file.
-//! Read next: `crates.rs` (imports between crates), `circles.rs` (modules that import each other),
-//! `names.rs` (names of types), `shape.rs` (lengths, heads), `prose.rs` (first words of comments),
-//! `papers.rs` (documents), `walks.rs` (pages that follow a request through the code).
+//! Read next: `crates.rs` (imports between crates), `import_cycles.rs` (modules that import each
+//! other), `names.rs` (names of types), `shape.rs` (lengths, heads), `prose.rs` (first words of
+//! comments), `documents.rs` (documents), `walkthroughs.rs` (pages that follow a request through
+//! the code).
 
-mod circles;
 mod crates;
+mod documents;
+mod import_cycles;
 mod names;
-mod papers;
 mod prose;
 mod shape;
 mod source;
-mod walks;
+mod walkthroughs;
 
-pub use circles::circles;
 pub use crates::{CRATES, forbidden_words, imports, subjects};
+pub use documents::{architecture, decisions, formats, links, settings, stories};
+pub use import_cycles::import_cycles;
 pub use names::type_names;
-pub use papers::{architecture, decisions, formats, links, settings, stories};
 pub use prose::documentation;
-pub use shape::{Exception, file_heads, lengths, small_things};
+pub use shape::{Exception, file_heads, forbidden_leftovers, lengths};
 pub use source::{CRATE_FOLDERS, SourceFile};
-pub use walks::walks;
+pub use walkthroughs::walkthroughs;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,20 +38,20 @@ pub struct Complaint {
     pub line: usize,
     /// Short name of the rule.
     pub rule: &'static str,
-    /// Description of the violation, and how to mend it.
-    pub mend: String,
+    /// Description of the violation, and how to fix it.
+    pub fix: String,
 }
 
 impl Complaint {
     /// Returns a complaint about a line.
     pub fn new(rule: &'static str, path: &str, line: usize, mend: String) -> Complaint {
-        Complaint { path: path.into(), line, rule, mend }
+        Complaint { path: path.into(), line, rule, fix: mend }
     }
 }
 
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: [{}] {}", self.path, self.line, self.rule, self.mend)
+        write!(f, "{}:{}: [{}] {}", self.path, self.line, self.rule, self.fix)
     }
 }
 
@@ -77,13 +78,13 @@ impl Workspace {
     /// Reads the tree from its root, without files that git ignores.
     pub fn read(root: &Path) -> Workspace {
         let mut workspace = Workspace { root: root.into(), ..Workspace::default() };
-        workspace.walk(root, "");
+        workspace.read_folder(root, "");
         workspace.paths.sort();
         workspace
     }
 
     /// Returns a made-up tree, for planted violations.
-    pub fn of(files: &[(&str, &str)]) -> Workspace {
+    pub fn from_files(files: &[(&str, &str)]) -> Workspace {
         let mut workspace = Workspace::default();
         for (path, text) in files {
             let slashes = path.match_indices('/').map(|(at, _)| path[..at].to_string());
@@ -102,24 +103,25 @@ impl Workspace {
         }
     }
 
-    fn walk(&mut self, folder: &Path, path: &str) {
+    fn read_folder(&mut self, folder: &Path, path: &str) {
         let entries = std::fs::read_dir(folder).expect("the workspace can be read");
         let mut entries: Vec<_> = entries.flatten().collect();
         entries.sort_by_key(|entry| entry.file_name());
         for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let inside = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-            let ours = !matches!(name.as_str(), "target" | ".git" | "__pycache__" | ".venv");
-            if !ours || (path.is_empty() && name == "data") {
+            let relative_path =
+                if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            let is_included = !matches!(name.as_str(), "target" | ".git" | "__pycache__" | ".venv");
+            if !is_included || (path.is_empty() && name == "data") {
                 continue;
             }
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.paths.push(inside.clone());
-                self.walk(&entry.path(), &inside);
+                self.paths.push(relative_path.clone());
+                self.read_folder(&entry.path(), &relative_path);
             } else if let Ok(text) = std::fs::read_to_string(entry.path()) {
-                self.add(&inside, text);
+                self.add(&relative_path, text);
             } else {
-                self.paths.push(inside);
+                self.paths.push(relative_path);
             }
         }
     }
@@ -130,7 +132,7 @@ impl Workspace {
     }
 
     /// Returns true if there is such a file or folder.
-    pub fn holds(&self, path: &str) -> bool {
+    pub fn contains(&self, path: &str) -> bool {
         self.paths.iter().any(|known| known == path.trim_end_matches('/'))
     }
 }

@@ -42,8 +42,8 @@ pub fn documentation(workspace: &Workspace) -> Vec<Complaint> {
         complaints.extend(head.and_then(|text| complaint(source, 0, text)));
         for (at, line) in lines.iter().enumerate() {
             let Some(text) = line.strip_prefix("/// ") else { continue };
-            let goes_on = at > 0 && lines[at - 1].starts_with("///");
-            if !goes_on && !source.tests[at] && is_public(&lines[at..]) {
+            let is_continuation = at > 0 && lines[at - 1].starts_with("///");
+            if !is_continuation && !source.tests[at] && is_public(&lines[at..]) {
                 complaints.extend(complaint(source, at, text));
             }
         }
@@ -54,8 +54,8 @@ pub fn documentation(workspace: &Workspace) -> Vec<Complaint> {
 fn complaint(source: &SourceFile, at: usize, text: &str) -> Option<Complaint> {
     let word = text.split(|letter: char| !letter.is_alphabetic()).next()?;
     let is_clause = CLAUSE_WORDS.contains(&word) || text.starts_with("The same");
-    let mend = "begin with a noun (\"Number of ...\") or a verb (\"Returns ...\")";
-    is_clause.then(|| source.complaint("prose", at + 1, format!("`{word} ...`: {mend}")))
+    let fix = "begin with a noun (\"Number of ...\") or a verb (\"Returns ...\")";
+    is_clause.then(|| source.complaint("prose", at + 1, format!("`{word} ...`: {fix}")))
 }
 
 /// True if the item below these lines of documentation is public, in its crate or beyond.

@@ -58,8 +58,8 @@ impl SourceFile {
     /// Returns every function with a body: first line (from 1), name, lines from signature to
     /// closing brace.
     pub fn functions(&self) -> Vec<(usize, String, usize)> {
-        let mut found = Vec::new();
-        for at in words(&self.code, "fn") {
+        let mut functions = Vec::new();
+        for at in word_offsets(&self.code, "fn") {
             let rest = &self.code[at + 2..];
             let name: String = rest
                 .trim_start()
@@ -71,21 +71,25 @@ impl SourceFile {
             }
             if let Some(end) = body_end(&self.code, at) {
                 let first = line_of(&self.code, at);
-                found.push((first, name, line_of(&self.code, end) + 1 - first));
+                functions.push((first, name, line_of(&self.code, end) + 1 - first));
             }
         }
-        found
+        functions
     }
 }
 
 /// Returns the byte offsets at which `word` is a whole word.
-pub fn words(code: &str, word: &str) -> Vec<usize> {
-    let inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let starts = word.chars().next();
-    let ends = word.chars().next_back();
+pub fn word_offsets(code: &str, word: &str) -> Vec<usize> {
+    let is_word_char = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let first_char = word.chars().next();
+    let last_char = word.chars().next_back();
     code.match_indices(word)
-        .filter(|(at, _)| !(inside(starts) && inside(code[..*at].chars().next_back())))
-        .filter(|(at, _)| !(inside(ends) && inside(code[at + word.len()..].chars().next())))
+        .filter(|(at, _)| {
+            !(is_word_char(first_char) && is_word_char(code[..*at].chars().next_back()))
+        })
+        .filter(|(at, _)| {
+            !(is_word_char(last_char) && is_word_char(code[at + word.len()..].chars().next()))
+        })
         .map(|(at, _)| at)
         .collect()
 }
@@ -98,16 +102,16 @@ pub fn line_of(text: &str, at: usize) -> usize {
 /// Returns the offset of the closing brace of the body that begins after `from`. `None`: a
 /// declaration without a body.
 fn body_end(code: &str, from: usize) -> Option<usize> {
-    let (mut round, mut curly) = (0_i32, 0_i32);
+    let (mut brackets, mut braces) = (0_i32, 0_i32);
     for (offset, byte) in code.bytes().enumerate().skip(from) {
         match byte {
-            b'(' | b'[' => round += 1,
-            b')' | b']' => round -= 1,
-            b';' if round == 0 && curly == 0 => return None,
-            b'{' => curly += 1,
+            b'(' | b'[' => brackets += 1,
+            b')' | b']' => brackets -= 1,
+            b';' if brackets == 0 && braces == 0 => return None,
+            b'{' => braces += 1,
             b'}' => {
-                curly -= 1;
-                if curly == 0 {
+                braces -= 1;
+                if braces == 0 {
                     return Some(offset);
                 }
             }
@@ -119,17 +123,17 @@ fn body_end(code: &str, from: usize) -> Option<usize> {
 
 fn test_lines(path: &str, code: &str) -> Vec<bool> {
     let lines = code.lines().count();
-    let whole = path.contains("/tests/")
+    let is_test_file = path.contains("/tests/")
         || path.ends_with("/tests.rs")
         || path.ends_with("_tests.rs")
         || path.starts_with("crates/systest/");
-    let mut tests = vec![whole; lines];
+    let mut tests = vec![is_test_file; lines];
     for (at, _) in code.match_indices("#[cfg(test)]") {
         let after = at + "#[cfg(test)]".len();
         let end = body_end(code, after).or_else(|| code[after..].find(';').map(|to| after + to));
         let end = end.unwrap_or(after);
-        for mark in &mut tests[line_of(code, at) - 1..line_of(code, end)] {
-            *mark = true;
+        for is_test in &mut tests[line_of(code, at) - 1..line_of(code, end)] {
+            *is_test = true;
         }
     }
     tests
@@ -153,11 +157,11 @@ impl<'a> Scanner<'a> {
     }
 
     /// Moves `bytes` bytes into one of the two outputs (or none), and blanks into the other.
-    fn take(&mut self, bytes: usize, into: Into) {
+    fn emit(&mut self, bytes: usize, into: ScanOutput) {
         for c in self.text[self.at..self.at + bytes].chars() {
             let blank = if c == '\n' { '\n' } else { ' ' };
-            self.code.push(if into == Into::Code { c } else { blank });
-            self.comments.push(if into == Into::Comments { c } else { blank });
+            self.code.push(if into == ScanOutput::Code { c } else { blank });
+            self.comments.push(if into == ScanOutput::Comments { c } else { blank });
         }
         self.at += bytes;
     }
@@ -166,22 +170,26 @@ impl<'a> Scanner<'a> {
         while let Some(c) = self.rest().chars().next() {
             let rest = self.rest();
             if rest.starts_with("//") {
-                self.take(rest.find('\n').unwrap_or(rest.len()), Into::Comments);
+                self.emit(rest.find('\n').unwrap_or(rest.len()), ScanOutput::Comments);
             } else if rest.starts_with("/*") {
-                self.take(block_comment(rest), Into::Comments);
-            } else if let Some((open, length)) = raw_text(rest, self.code.chars().next_back()) {
-                self.take(open, Into::Code);
-                self.take(length, Into::Nothing);
+                self.emit(block_comment(rest), ScanOutput::Comments);
+            } else if let Some((opening, length)) = raw_string(rest, self.code.chars().next_back())
+            {
+                self.emit(opening, ScanOutput::Code);
+                self.emit(length, ScanOutput::Nothing);
             } else if c == '"' {
-                self.take(1, Into::Code);
-                self.take(text_length(&rest[1..], '"'), Into::Nothing);
+                self.emit(1, ScanOutput::Code);
+                self.emit(quoted_length(&rest[1..], '"'), ScanOutput::Nothing);
                 if !self.rest().is_empty() {
-                    self.take(1, Into::Code);
+                    self.emit(1, ScanOutput::Code);
                 }
-            } else if c == '\'' && is_character(rest) {
-                self.take((text_length(&rest[1..], '\'') + 2).min(rest.len()), Into::Nothing);
+            } else if c == '\'' && is_char_literal(rest) {
+                self.emit(
+                    (quoted_length(&rest[1..], '\'') + 2).min(rest.len()),
+                    ScanOutput::Nothing,
+                );
             } else {
-                self.take(c.len_utf8(), Into::Code);
+                self.emit(c.len_utf8(), ScanOutput::Code);
             }
         }
         (self.code, self.comments)
@@ -189,7 +197,7 @@ impl<'a> Scanner<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Into {
+enum ScanOutput {
     Code,
     Comments,
     Nothing,
@@ -215,20 +223,20 @@ fn block_comment(rest: &str) -> usize {
 }
 
 /// Recognizes `r"` or `r#"` and so on: returns the lengths of the opening and of the rest.
-fn raw_text(rest: &str, before: Option<char>) -> Option<(usize, usize)> {
+fn raw_string(rest: &str, before: Option<char>) -> Option<(usize, usize)> {
     if before.is_some_and(|c| c.is_alphanumeric() || c == '_') && before != Some('b') {
         return None;
     }
     let hashes = rest.strip_prefix('r')?.bytes().take_while(|byte| *byte == b'#').count();
-    let open = 1 + hashes + 1;
+    let opening = 1 + hashes + 1;
     rest[1 + hashes..].strip_prefix('"')?;
     let close = format!("\"{}", "#".repeat(hashes));
-    let length = rest[open..].find(&close).map_or(rest.len() - open, |at| at + close.len());
-    Some((open, length))
+    let length = rest[opening..].find(&close).map_or(rest.len() - opening, |at| at + close.len());
+    Some((opening, length))
 }
 
 /// Returns the bytes up to the closing mark, without it; a backslash escapes the next character.
-fn text_length(rest: &str, close: char) -> usize {
+fn quoted_length(rest: &str, close: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices() {
         match c {
@@ -242,7 +250,7 @@ fn text_length(rest: &str, close: char) -> usize {
 }
 
 /// Returns true for a character `'a'`, false for the lifetime `'a`.
-fn is_character(rest: &str) -> bool {
+fn is_char_literal(rest: &str) -> bool {
     let mut chars = rest.chars().skip(1);
     match chars.next() {
         Some('\\') => true,

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time that a client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause of a client after each step, and before it tries the next node.
-const PAUSE: Duration = Duration::from_millis(4);
-const REST: Duration = Duration::from_millis(20);
+const STEP_PAUSE: Duration = Duration::from_millis(4);
+const FAILOVER_PAUSE: Duration = Duration::from_millis(20);
 /// Number of items in the queue, and of points in the series.
 const QUEUE_ITEMS: u64 = 200;
 const SERIES_POINTS: u64 = 500;
@@ -72,14 +72,14 @@ impl Everyday {
     pub fn start(nodes: &[SocketAddr], seed: u64) -> Everyday {
         Workload::spawn(nodes, ALL.len(), move |at, context| {
             let mut client = EverydayClient {
-                work: ALL[at],
+                kind: ALL[at],
                 context,
                 dice: StdRng::seed_from_u64(seed.wrapping_mul(31) + at as u64),
-                told: EverydayAnswers::default(),
+                answers: EverydayAnswers::default(),
                 known: ClientKnowledge::default(),
             };
-            client.work(at);
-            client.told
+            client.run(at);
+            client.answers
         })
     }
 }
@@ -92,7 +92,7 @@ impl ClientRecord for EverydayAnswers {
         self.wrong.extend(other.wrong);
         let length = self.by_second.len().max(other.by_second.len());
         self.by_second.resize(length, 0);
-        self.by_second.iter_mut().zip(other.by_second).for_each(|(all, one)| *all += one);
+        self.by_second.iter_mut().zip(other.by_second).for_each(|(sum, count)| *sum += count);
     }
 }
 
@@ -106,51 +106,51 @@ struct ClientKnowledge {
     /// Number of steps since then whose outcome is unknown.
     unknown: u64,
     /// Number of items that were pushed and not popped.
-    waiting: u64,
+    queued: u64,
     /// Items and points whose write has an unknown outcome: they may appear at any time.
-    late: BTreeSet<u64>,
+    possibly_written: BTreeSet<u64>,
 }
 
 struct EverydayClient {
-    work: EverydayWork,
+    kind: EverydayWork,
     context: Arc<WorkloadContext>,
     dice: StdRng,
-    told: EverydayAnswers,
+    answers: EverydayAnswers,
     known: ClientKnowledge,
 }
 
 impl EverydayClient {
-    fn work(&mut self, at: usize) {
+    fn run(&mut self, at: usize) {
         for at in at.. {
-            if let Ok(mut redis) = Resp::with_patience(self.context.node(at).1, PATIENCE) {
-                while !self.context.stopped() && self.turn(&mut redis).is_ok() {
-                    std::thread::sleep(PAUSE);
+            if let Ok(mut redis) = Resp::with_timeout(self.context.node(at).1, ANSWER_TIMEOUT) {
+                while !self.context.is_stopped() && self.run_step(&mut redis).is_ok() {
+                    std::thread::sleep(STEP_PAUSE);
                 }
             }
-            if self.context.stopped() {
+            if self.context.is_stopped() {
                 return;
             }
-            std::thread::sleep(REST);
+            std::thread::sleep(FAILOVER_PAUSE);
         }
     }
 
-    /// Takes one step. Fails if the client is not served here.
-    fn turn(&mut self, redis: &mut Resp) -> io::Result<()> {
+    /// Runs one step. Fails if the client is not served here.
+    fn run_step(&mut self, redis: &mut Resp) -> io::Result<()> {
         match self.step(redis) {
             Ok(Acknowledged(())) => {
-                self.told.ok += 1;
+                self.answers.ok += 1;
                 let second = self.context.elapsed().as_secs() as usize;
-                let length = self.told.by_second.len().max(second + 1);
-                self.told.by_second.resize(length, 0);
-                self.told.by_second[second] += 1;
+                let length = self.answers.by_second.len().max(second + 1);
+                self.answers.by_second.resize(length, 0);
+                self.answers.by_second[second] += 1;
                 Ok(())
             }
             Ok(CallOutcome::Refused) => {
-                self.told.fail += 1;
+                self.answers.fail += 1;
                 Err(io::ErrorKind::ConnectionRefused.into())
             }
             Ok(CallOutcome::Unknown) | Err(_) => {
-                self.told.info += 1;
+                self.answers.info += 1;
                 self.known.unknown += 1;
                 Err(io::ErrorKind::ConnectionAborted.into())
             }
@@ -158,15 +158,15 @@ impl EverydayClient {
     }
 
     fn step(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
-        match self.work {
+        match self.kind {
             EverydayWork::Expiring => {
-                let (key, life) =
+                let (key, ttl_s) =
                     (self.dice.random_range(0..20_000), self.dice.random_range(1..=5));
-                Ok(redis.say(&format!("SET expiring-{key:05} x EX {life}"))?.outcome())
+                Ok(redis.call_line(&format!("SET expiring-{key:05} x EX {ttl_s}"))?.outcome())
             }
             EverydayWork::Touches => {
                 let key = self.dice.random_range(0..50);
-                Ok(redis.say(&format!("SET touched-{key:02} x EX 5"))?.outcome())
+                Ok(redis.call_line(&format!("SET touched-{key:02} x EX 5"))?.outcome())
             }
             EverydayWork::Queue => self.queue(redis),
             EverydayWork::Series => self.series(redis),
@@ -178,122 +178,127 @@ impl EverydayClient {
 
     /// Pushes after the last item or pops the first; items must come in the order of their pushes.
     fn queue(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
-        if self.known.waiting < QUEUE_ITEMS || self.dice.random_bool(0.5) {
-            let fate = self.append(redis, "queue")?;
-            self.known.waiting += u64::from(fate != CallOutcome::Refused);
-            return Ok(fate);
+        if self.known.queued < QUEUE_ITEMS || self.dice.random_bool(0.5) {
+            let outcome = self.append(redis, "queue")?;
+            self.known.queued += u64::from(outcome != CallOutcome::Refused);
+            return Ok(outcome);
         }
-        let word = redis.say("CREDENZA.PREFIX queue- LIMIT 1 KEYS")?;
-        if word.outcome() != Acknowledged(()) {
-            return Ok(word.outcome());
+        let reply = redis.call_line("CREDENZA.PREFIX queue- LIMIT 1 KEYS")?;
+        if reply.outcome() != Acknowledged(()) {
+            return Ok(reply.outcome());
         }
-        let Some(key) = first_key(&word) else {
-            self.known.waiting = 0;
+        let Some(key) = first_key(&reply) else {
+            self.known.queued = 0;
             return Ok(Acknowledged(()));
         };
         let number = number_of(&key);
-        // An item whose removal was acknowledged must never come again.
-        let may_come = number > self.known.acked || self.known.late.remove(&number);
-        self.expect(may_come, || format!("queue: {key} came again"));
-        let word = redis.say(&format!("DEL {key}"))?;
-        if word.outcome() == Acknowledged(()) {
+        // An item whose removal was acknowledged must never be returned again.
+        let is_allowed = number > self.known.acked || self.known.possibly_written.remove(&number);
+        self.expect(is_allowed, || format!("queue: {key} came again"));
+        let reply = redis.call_line(&format!("DEL {key}"))?;
+        if reply.outcome() == Acknowledged(()) {
             self.known.acked = self.known.acked.max(number);
-            self.known.waiting = self.known.waiting.saturating_sub(1);
+            self.known.queued = self.known.queued.saturating_sub(1);
         }
-        Ok(word.outcome())
+        Ok(reply.outcome())
     }
 
     /// Appends a point, deletes the oldest, and reads the others.
     fn series(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
-        let fate = self.append(redis, "series")?;
-        if fate != Acknowledged(()) || self.known.next <= SERIES_POINTS {
-            return Ok(fate);
+        let outcome = self.append(redis, "series")?;
+        if outcome != Acknowledged(()) || self.known.next <= SERIES_POINTS {
+            return Ok(outcome);
         }
         // This includes points that were due for deletion while no node served the client.
         let (newest, oldest) = (self.known.next, self.known.next - SERIES_POINTS);
         let last = oldest.min(self.known.acked + POINTS_AT_ONCE);
-        let due = self.known.acked + 1..=last;
-        let names: Vec<_> = due.map(|number| format!("series-{number:012}")).collect();
-        let word = redis.say(&format!("DEL {}", names.join(" ")))?;
-        if word.outcome() != Acknowledged(()) {
-            return Ok(word.outcome());
+        let due_for_deletion = self.known.acked + 1..=last;
+        let keys_to_delete: Vec<_> =
+            due_for_deletion.map(|number| format!("series-{number:012}")).collect();
+        let reply = redis.call_line(&format!("DEL {}", keys_to_delete.join(" ")))?;
+        if reply.outcome() != Acknowledged(()) {
+            return Ok(reply.outcome());
         }
         self.known.acked = last;
         let page = format!("CREDENZA.RANGE [series-{last:012} (series. LIMIT 1000 KEYS");
-        let word = redis.say(&page)?;
-        if word.outcome() == Acknowledged(()) {
-            let keys = keys_of(&word);
-            let here = |number: u64| keys.contains(&format!("series-{number:012}"));
-            let may_be = !here(last) || self.known.late.remove(&last);
-            self.expect(may_be, || format!("series: {last} is there after its delete"));
-            self.expect(here(newest), || format!("series: {newest} is not there"));
+        let reply = redis.call_line(&page)?;
+        if reply.outcome() == Acknowledged(()) {
+            let keys = keys_of(&reply);
+            let is_present = |number: u64| keys.contains(&format!("series-{number:012}"));
+            let is_allowed = !is_present(last) || self.known.possibly_written.remove(&last);
+            self.expect(is_allowed, || format!("series: {last} is there after its delete"));
+            self.expect(is_present(newest), || format!("series: {newest} is not there"));
         }
-        Ok(word.outcome())
+        Ok(reply.outcome())
     }
 
     /// Writes the next item.
-    fn append(&mut self, redis: &mut Resp, what: &str) -> io::Result<CallOutcome> {
+    fn append(&mut self, redis: &mut Resp, prefix: &str) -> io::Result<CallOutcome> {
         self.known.next += 1;
-        let told = redis.say(&format!("SET {what}-{:012} x", self.known.next));
-        let fate = told.map(|word| word.outcome());
-        if matches!(fate, Ok(CallOutcome::Unknown) | Err(_)) {
-            self.known.late.insert(self.known.next);
+        let reply = redis.call_line(&format!("SET {prefix}-{:012} x", self.known.next));
+        let outcome = reply.map(|reply| reply.outcome());
+        if matches!(outcome, Ok(CallOutcome::Unknown) | Err(_)) {
+            self.known.possibly_written.insert(self.known.next);
         }
-        fate
+        outcome
     }
 
     /// Adds one; the answer must be the acknowledged sum plus at most the unknown steps.
     fn count(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
-        let word = redis.say("INCR everyday-counter")?;
-        if let RespReply::Number(sum) = word {
+        let reply = redis.call_line("INCR everyday-counter")?;
+        if let RespReply::Number(sum) = reply {
             let ClientKnowledge { acked, unknown, .. } = self.known;
-            let may = acked + 1..=acked + 1 + unknown;
-            self.expect(may.contains(&(sum as u64)), || format!("counter: {sum}, not {may:?}"));
+            let allowed = acked + 1..=acked + 1 + unknown;
+            self.expect(allowed.contains(&(sum as u64)), || {
+                format!("counter: {sum}, not {allowed:?}")
+            });
             // Steps that are still unknown may be applied later.
-            self.known.unknown = may.end().saturating_sub(sum as u64);
+            self.known.unknown = allowed.end().saturating_sub(sum as u64);
             self.known.acked = sum as u64;
         }
-        Ok(word.outcome())
+        Ok(reply.outcome())
     }
 
     /// Writes two keys in one sequence, then reads both.
     fn sequence(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
         let value = self.dice.random::<u32>();
         for step in ["MULTI", "SET left VALUE", "SET right VALUE"] {
-            let word = redis.say(&step.replace("VALUE", &value.to_string()))?;
-            if word.outcome() != Acknowledged(()) {
-                return Ok(word.outcome());
+            let reply = redis.call_line(&step.replace("VALUE", &value.to_string()))?;
+            if reply.outcome() != Acknowledged(()) {
+                return Ok(reply.outcome());
             }
         }
-        let word = redis.say("EXEC")?;
-        if word.outcome() != Acknowledged(()) {
-            return Ok(word.outcome());
+        let reply = redis.call_line("EXEC")?;
+        if reply.outcome() != Acknowledged(()) {
+            return Ok(reply.outcome());
         }
-        let word = redis.say("MGET left right")?;
-        if word.outcome() == Acknowledged(()) {
-            let wanted = RespReply::Bulk(Some(value.to_string().into_bytes()));
+        let reply = redis.call_line("MGET left right")?;
+        if reply.outcome() == Acknowledged(()) {
+            let expected = RespReply::Bulk(Some(value.to_string().into_bytes()));
             // A sequence of its own with an unknown outcome may be applied later, but never in
             // part.
-            let is_mine = self.known.unknown > 0 || word.list().first() == Some(&wanted);
-            let is_whole = matches!(word.list(), [left, right] if left == right);
-            self.expect(is_mine && is_whole, || format!("sequence: {value}, found {word:?}"));
+            let is_own_value = self.known.unknown > 0 || reply.list().first() == Some(&expected);
+            let is_complete = matches!(reply.list(), [left, right] if left == right);
+            self.expect(is_own_value && is_complete, || {
+                format!("sequence: {value}, found {reply:?}")
+            });
         }
-        Ok(word.outcome())
+        Ok(reply.outcome())
     }
 
     /// Reads a page in a range that others write and delete.
     fn range(&mut self, redis: &mut Resp) -> io::Result<CallOutcome> {
-        let word = redis.say("CREDENZA.RANGE [expiring- (touched-99 LIMIT 500 KEYS")?;
-        if word.outcome() == Acknowledged(()) {
-            let sorted = keys_of(&word).is_sorted_by(|one, other| one < other);
+        let reply = redis.call_line("CREDENZA.RANGE [expiring- (touched-99 LIMIT 500 KEYS")?;
+        if reply.outcome() == Acknowledged(()) {
+            let sorted = keys_of(&reply).is_sorted_by(|one, other| one < other);
             self.expect(sorted, || "range: keys are out of order".into());
         }
-        Ok(word.outcome())
+        Ok(reply.outcome())
     }
 
-    fn expect(&mut self, holds: bool, words: impl FnOnce() -> String) {
-        if !holds {
-            self.told.wrong.push(words());
+    fn expect(&mut self, condition: bool, message: impl FnOnce() -> String) {
+        if !condition {
+            self.answers.wrong.push(message());
         }
     }
 }

@@ -31,7 +31,7 @@ impl<O, A> WorkloadCall<O, A> {
         !matches!(self.outcome, CallOutcome::Unknown)
     }
 
-    fn took(&self) -> Duration {
+    fn duration(&self) -> Duration {
         Duration::from_nanos(self.ended - self.began)
     }
 }
@@ -42,14 +42,14 @@ pub struct History<O, A> {
     /// Calls, those of one client in order.
     pub calls: Vec<WorkloadCall<O, A>>,
     /// Descriptions of answers that no such call may get.
-    pub strange: Vec<String>,
+    pub unexpected: Vec<String>,
     /// Texts of refusals, with their counts.
     pub refusals: BTreeMap<String, u64>,
 }
 
 impl<O, A> Default for History<O, A> {
     fn default() -> History<O, A> {
-        History { calls: Vec::new(), strange: Vec::new(), refusals: BTreeMap::new() }
+        History { calls: Vec::new(), unexpected: Vec::new(), refusals: BTreeMap::new() }
     }
 }
 
@@ -69,50 +69,55 @@ impl<O, A> History<O, A> {
     }
 
     /// Returns the calls that began in a span at these nodes.
-    pub fn within(
+    pub fn calls_within(
         &self,
         (from, to): (Duration, Duration),
-        at: impl Fn(usize) -> bool,
+        is_node_included: impl Fn(usize) -> bool,
     ) -> impl Iterator<Item = &WorkloadCall<O, A>> {
         let timed = self.calls.iter().filter(|call| call.began != UNTIMED);
         timed.filter(move |call| {
-            (from..to).contains(&Duration::from_nanos(call.began)) && at(call.node)
+            (from..to).contains(&Duration::from_nanos(call.began)) && is_node_included(call.node)
         })
     }
 
     /// Returns the number of answered calls, and of all calls, that began in a span at these nodes.
-    pub fn answered(&self, span: (Duration, Duration), at: impl Fn(usize) -> bool) -> (u64, u64) {
-        let all: Vec<_> = self.within(span, at).collect();
-        let known = all.iter().filter(|call| call.is_known()).count();
-        (known as u64, all.len() as u64)
+    pub fn answer_counts(
+        &self,
+        span: (Duration, Duration),
+        is_node_included: impl Fn(usize) -> bool,
+    ) -> (u64, u64) {
+        let calls: Vec<_> = self.calls_within(span, is_node_included).collect();
+        let known = calls.iter().filter(|call| call.is_known()).count();
+        (known as u64, calls.len() as u64)
     }
 
     /// Returns the duration that this percentage of the calls that began in a span do not exceed.
     pub fn percentile(
         &self,
         span: (Duration, Duration),
-        at: impl Fn(usize) -> bool,
+        is_node_included: impl Fn(usize) -> bool,
         percent: usize,
     ) -> Duration {
-        let mut times: Vec<_> = self.within(span, at).map(WorkloadCall::took).collect();
-        times.sort_unstable();
-        times.get(times.len() * percent / 100).copied().unwrap_or_default()
+        let mut durations: Vec<_> =
+            self.calls_within(span, is_node_included).map(WorkloadCall::duration).collect();
+        durations.sort_unstable();
+        durations.get(durations.len() * percent / 100).copied().unwrap_or_default()
     }
 
     /// Returns the durations of the answered calls of one node that began in a span, sorted.
-    pub fn times(&self, from: Duration, to: Duration, node: usize) -> Vec<Duration> {
-        let calls = self.within((from, to), |at| at == node).filter(|call| call.is_known());
-        let mut times: Vec<_> = calls.map(WorkloadCall::took).collect();
-        times.sort_unstable();
-        times
+    pub fn durations(&self, from: Duration, to: Duration, node: usize) -> Vec<Duration> {
+        let calls = self.calls_within((from, to), |at| at == node).filter(|call| call.is_known());
+        let mut durations: Vec<_> = calls.map(WorkloadCall::duration).collect();
+        durations.sort_unstable();
+        durations
     }
 
     /// Appends the calls of another history.
     pub fn join(&mut self, other: History<O, A>) {
         self.calls.extend(other.calls);
-        self.strange.extend(other.strange);
-        for (words, count) in other.refusals {
-            *self.refusals.entry(words).or_default() += count;
+        self.unexpected.extend(other.unexpected);
+        for (text, count) in other.refusals {
+            *self.refusals.entry(text).or_default() += count;
         }
     }
 }

@@ -12,11 +12,11 @@
 //! whose retries are one transaction.
 //! Read next: `history.rs`, then `registers/client.rs`.
 
+mod client_control;
 pub mod everyday;
 mod history;
 pub mod ledger;
 mod load;
-mod orders;
 pub mod registers;
 pub mod siblings;
 pub mod transactions;
@@ -24,7 +24,7 @@ pub mod transactions;
 pub use crate::client::CallOutcome;
 pub use everyday::Everyday;
 pub use history::{History, UNTIMED, WorkloadCall};
-pub use ledger::{ClientProtocol, Ledger, Writing};
+pub use ledger::{ClientProtocol, Ledger, WriterPlan};
 pub use load::Load;
 
 use std::net::SocketAddr;
@@ -44,8 +44,8 @@ pub struct WorkloadContext {
     nodes: Mutex<Vec<SocketAddr>>,
     stop: AtomicBool,
     /// True if acknowledgements are not believed any more.
-    doubted: AtomicBool,
-    numbers: AtomicU32,
+    doubts_acknowledgements: AtomicBool,
+    next_client_number: AtomicU32,
 }
 
 impl WorkloadContext {
@@ -55,8 +55,8 @@ impl WorkloadContext {
             clock: Instant::now(),
             nodes: Mutex::new(nodes.to_vec()),
             stop: AtomicBool::new(false),
-            doubted: AtomicBool::new(false),
-            numbers: AtomicU32::new(0),
+            doubts_acknowledgements: AtomicBool::new(false),
+            next_client_number: AtomicU32::new(0),
         })
     }
 
@@ -82,19 +82,21 @@ impl WorkloadContext {
     }
 
     /// Returns a number that no other client has.
-    pub fn number(&self) -> u32 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
+    pub fn next_client_number(&self) -> u32 {
+        self.next_client_number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns true if clients are to stop.
-    pub fn stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 
     /// Returns an outcome as it is recorded: an acknowledgement in doubt is unknown.
-    pub fn believed(&self, outcome: CallOutcome) -> CallOutcome {
+    pub fn recorded_outcome(&self, outcome: CallOutcome) -> CallOutcome {
         match outcome {
-            CallOutcome::Acknowledged(()) if self.doubted.load(Ordering::SeqCst) => {
+            CallOutcome::Acknowledged(())
+                if self.doubts_acknowledgements.load(Ordering::SeqCst) =>
+            {
                 CallOutcome::Unknown
             }
             outcome => outcome,
@@ -128,11 +130,11 @@ impl<R: ClientRecord> Workload<R> {
         run: impl Fn(usize, Arc<WorkloadContext>) -> R + Clone + Send + 'static,
     ) -> Workload<R> {
         let context = WorkloadContext::new(nodes);
-        let begin = |at: usize| {
+        let start_client = |at: usize| {
             let (run, context) = (run.clone(), context.clone());
             std::thread::spawn(move || run(at, context))
         };
-        let clients = (0..clients).map(begin).collect();
+        let clients = (0..clients).map(start_client).collect();
         Workload { context, clients }
     }
 
@@ -142,7 +144,7 @@ impl<R: ClientRecord> Workload<R> {
     }
 
     /// Records that a node, counted from 0, listens at another address now.
-    pub fn moved(&self, at: usize, address: SocketAddr) {
+    pub fn set_address(&self, at: usize, address: SocketAddr) {
         self.context.nodes.lock().expect("no panic holds it")[at] = address;
     }
 
@@ -151,17 +153,17 @@ impl<R: ClientRecord> Workload<R> {
     /// A machine without power answers nobody, but in the test only the file system goes down. A
     /// sync in progress can still return 0 (jbd2 counts an aborted commit as a finished one), and
     /// the process can still answer.
-    pub fn doubt(&self) {
-        self.context.doubted.store(true, Ordering::SeqCst);
+    pub fn distrust_acknowledgements(&self) {
+        self.context.doubts_acknowledgements.store(true, Ordering::SeqCst);
     }
 
     /// Stops the clients, and returns what they recorded.
     pub fn stop(self) -> R {
         self.context.stop.store(true, Ordering::SeqCst);
-        let mut all = R::default();
+        let mut joined = R::default();
         for client in self.clients {
-            all.join(client.join().expect("a client does not panic"));
+            joined.join(client.join().expect("a client does not panic"));
         }
-        all
+        joined
     }
 }

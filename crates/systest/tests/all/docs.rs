@@ -1,6 +1,6 @@
 //! Pages generated from the source: the page of limits.
 
-use super::limits_tried::tried;
+use super::limits_tried::coverage_of;
 use std::fs;
 use systest::tidy;
 
@@ -38,13 +38,13 @@ fn value_of(expression: &str) -> Option<u64> {
     if let Some((base, shift)) = expression.split_once("<<") {
         return value_of(base)?.checked_shl(shift.trim().parse().ok()?);
     }
-    let number = |word: &str| word.trim().replace('_', "").parse::<u64>().ok();
+    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
     expression.split('*').map(number).try_fold(1u64, |product, factor| product.checked_mul(factor?))
 }
 
 /// Formats a number with thin spaces between groups of three digits, and in a larger unit if it is
 /// whole there.
-fn shown(name: &str, value: u64) -> String {
+fn format_value(name: &str, value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -67,10 +67,10 @@ fn shown(name: &str, value: u64) -> String {
 }
 
 /// Limits of one front-end alone: their file, and their names.
-const OF_ONE_FRONT_END: [(&str, &[&str]); 9] = [
+const FRONT_END_LIMITS: [(&str, &[&str]); 9] = [
     ("crates/server/src/http/chunks.rs", &["SIZE_LINE_BYTES_MAX", "TRAILER_BYTES_MAX"]),
     ("crates/server/src/native/parameters.rs", &["BUCKETS_PER_PAGE_MAX"]),
-    ("crates/server/src/resp/frame.rs", &["INLINE_BYTES_MAX", "WORDS_MAX"]),
+    ("crates/server/src/resp/frame.rs", &["INLINE_BYTES_MAX", "ARGS_MAX"]),
     ("crates/server/src/resp/cursors.rs", &["CURSORS_MAX", "CURSOR_BYTES_MAX"]),
     ("crates/server/src/resp/translate/transaction.rs", &["WATCHED_MAX"]),
     ("crates/server/src/resp/translate/strings.rs", &["MGET_KEYS_MAX"]),
@@ -97,14 +97,14 @@ const SETTINGS: [&str; 11] = [
     "open_files",
 ];
 
-const FRONT_ENDS: &str = "
+const FRONT_END_SECTION: &str = "
 ## Of one front-end
 
 | limit | value | what it bounds | tried by |
 |---|---|---|---|
 ";
 
-const CHOSEN: &str = "
+const DEPLOYMENT_SECTION: &str = "
 ## Chosen by the deployment
 
 | setting | default | what it does | tried by |
@@ -114,22 +114,22 @@ const CHOSEN: &str = "
 /// Returns the page, made from the source's constants with their comments, and the page of
 /// settings.
 fn limits_page() -> (String, usize) {
-    let (everywhere, rows) = limits_of("crates/base/src/limits.rs", None);
-    let mut page = format!("{INTRODUCTION}{everywhere}{FRONT_ENDS}");
-    for (path, names) in OF_ONE_FRONT_END {
+    let (global_rows, rows) = limits_of("crates/base/src/limits.rs", None);
+    let mut page = format!("{INTRODUCTION}{global_rows}{FRONT_END_SECTION}");
+    for (path, names) in FRONT_END_LIMITS {
         let (rows, found) = limits_of(path, Some(names));
         assert_eq!(found, names.len(), "{path} has other limits now than {names:?}");
         page.push_str(&rows);
     }
-    page.push_str(CHOSEN);
+    page.push_str(DEPLOYMENT_SECTION);
     let settings = fs::read_to_string(tidy::root().join("docs/run/settings.md"));
     let settings = settings.expect("the page of settings is there");
     for name in SETTINGS {
         let row = settings.lines().find(|line| line.starts_with(&format!("| `{name}` ")));
         let row = row.unwrap_or_else(|| panic!("{name} is no setting"));
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let tried = tried(name);
-        page.push_str(&format!("| `{name}` | {} | {} | {tried} |\n", cells[4], cells[5]));
+        let coverage = coverage_of(name);
+        page.push_str(&format!("| `{name}` | {} | {} | {coverage} |\n", cells[4], cells[5]));
     }
     (page, rows)
 }
@@ -137,43 +137,47 @@ fn limits_page() -> (String, usize) {
 /// Returns the rows of one file's limits, all or those named, and their number.
 fn limits_of(path: &str, names: Option<&[&str]>) -> (String, usize) {
     let source = fs::read_to_string(tidy::root().join(path)).expect("the limits are there");
-    let (mut page, mut about, mut rows) = (String::new(), String::new(), 0);
+    let (mut page, mut doc_text, mut rows) = (String::new(), String::new(), 0);
     for line in source.lines() {
-        if let Some(words) = line.strip_prefix("///") {
-            about.push_str(words);
+        if let Some(text) = line.strip_prefix("///") {
+            doc_text.push_str(text);
         } else if let Some(rest) = line.trim_start_matches("pub ").strip_prefix("const ") {
-            let named = |name: &&str| rest.strip_prefix(name).is_some_and(|r| r.starts_with(':'));
-            if names.is_some_and(|names| !names.iter().any(named)) {
-                about.clear();
+            let is_named =
+                |name: &&str| rest.strip_prefix(name).is_some_and(|r| r.starts_with(':'));
+            if names.is_some_and(|names| !names.iter().any(is_named)) {
+                doc_text.clear();
                 continue;
             }
             let parts = rest.split_once(':').zip(rest.split_once("= "));
             let ((name, _), (_, value)) = parts.expect("`NAME: type = value;`");
             let value = value_of(value.trim_end_matches(';'));
             let value = value.unwrap_or_else(|| panic!("{name}: write it as numbers, * and <<"));
-            let about = about.trim().replace("[`crate::", "[`").replace(['[', ']'], "");
-            let tried = tried(name);
-            page.push_str(&format!("| `{name}` | {} | {about} | {tried} |\n", shown(name, value)));
+            let doc_text = doc_text.trim().replace("[`crate::", "[`").replace(['[', ']'], "");
+            let coverage = coverage_of(name);
+            page.push_str(&format!(
+                "| `{name}` | {} | {doc_text} | {coverage} |\n",
+                format_value(name, value)
+            ));
             rows += 1;
         }
         if !line.starts_with("///") {
-            about.clear();
+            doc_text.clear();
         }
     }
     (page, rows)
 }
 
 #[test]
-fn the_page_of_limits_lists_every_limit() {
+fn limits_page_matches_the_limits_in_the_source() {
     let path = tidy::root().join("docs/run/limits.md");
     let (page, rows) = limits_page();
     assert!(rows > 20, "only {rows} limits found: has the source another form now?");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, &page).expect("the docs can be written");
     }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
+    let current = fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        kept == page,
+        current == page,
         "docs/run/limits.md is stale: UPDATE_DOCS=1 cargo test -p systest limits"
     );
 }

@@ -7,15 +7,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use systest::client::{Http, Resp, RespReply};
-use systest::rigs::{Scratch, must, text};
+use systest::rigs::{Scratch, path_str, run_ok};
 use systest::server::{Server, Setup, tool};
 
-fn golden(name: &str) -> PathBuf {
+fn golden_path(name: &str) -> PathBuf {
     systest::tidy::root().join("crates/systest/golden").join(name)
 }
 
-fn small(data: &Path) -> Setup {
-    Setup::on(data).with(&["--segment-bytes", "1MiB", "--memory-bytes-max", "16MiB"])
+fn small_setup(data: &Path) -> Setup {
+    Setup::new(data).with_args(&["--segment-bytes", "1MiB", "--memory-bytes-max", "16MiB"])
 }
 
 /// Returns a value that is derived from its key, of any length.
@@ -31,63 +31,66 @@ fn set(redis: &mut Resp, key: u32) {
 /// Runs a node twice. The first run is stopped cleanly, so that its rows are in tables. The second
 /// is killed, so that its rows, one delete, one row that expires in a thousand years, a session and
 /// a bucket with its properties are only in the log.
-fn live_twice(data: &Path) {
-    let mut first = Server::must(&small(data));
+fn write_example_data(data: &Path) {
+    let mut first = Server::must_start(&small_setup(data));
     let mut redis = Resp::connect(first.address).expect("it listens");
     (0..200).for_each(|key| set(&mut redis, key));
     first.stop(Duration::from_secs(30)).expect("it stops when asked");
-    let mut second = Server::must(&small(data));
+    let mut second = Server::must_start(&small_setup(data));
     let mut redis = Resp::connect(second.address).expect("it listens");
     (200..300).for_each(|key| set(&mut redis, key));
-    assert_eq!(redis.say("DEL key0007").expect("it answers"), RespReply::Number(1));
-    let far = redis.say("SET lasting yes EX 31536000000").expect("it answers");
-    assert_eq!(far, RespReply::Simple("OK".into()));
+    assert_eq!(redis.call_line("DEL key0007").expect("it answers"), RespReply::Number(1));
+    let expiring = redis.call_line("SET lasting yes EX 31536000000").expect("it answers");
+    assert_eq!(expiring, RespReply::Simple("OK".into()));
     let mut web = Http::connect(second.address).expect("it listens");
-    let made = web.ask("PUT", "/v1/buckets/default/kept", br#"{"sync":"interval"}"#);
-    let made = made.expect("it answers");
-    assert_eq!(made.status / 100, 2, "{}", made.text());
+    let created = web.request("PUT", "/v1/buckets/default/kept", br#"{"sync":"interval"}"#);
+    let created = created.expect("it answers");
+    assert_eq!(created.status / 100, 2, "{}", created.text());
     let row = "/v1/buckets/default/kept/keys/row";
-    let octets = [("content-type", "application/octet-stream")];
-    assert_eq!(web.ask_with("PUT", row, &octets, b"in it").expect("it answers").status / 100, 2);
+    let headers = [("content-type", "application/octet-stream")];
+    assert_eq!(
+        web.request_with_headers("PUT", row, &headers, b"in it").expect("it answers").status / 100,
+        2
+    );
     second.kill();
 }
 
 /// Copies the kept directory; creates it first, if that is requested and it is missing.
-fn copy_of_the_kept(scratch: &Scratch) -> PathBuf {
-    let (kept, data) = (golden("data-v1.tar.gz"), scratch.join("data"));
-    if !kept.exists() && std::env::var("CREDENZA_KEEP").is_ok_and(|word| word == "golden") {
-        live_twice(&data);
+fn copy_golden_data(scratch: &Scratch) -> PathBuf {
+    let (archive, data) = (golden_path("data-v1.tar.gz"), scratch.join("data"));
+    if !archive.exists() && std::env::var("CREDENZA_KEEP").is_ok_and(|mode| mode == "golden") {
+        write_example_data(&data);
         std::fs::remove_file(data.join("LOCK")).expect("it is there");
-        must(&["tar", "-czf", text(&kept), "-C", text(scratch.path()), "data"]);
+        run_ok(&["tar", "-czf", path_str(&archive), "-C", path_str(scratch.path()), "data"]);
         std::fs::remove_dir_all(&data).expect("ours");
     }
-    assert!(kept.exists(), "{} is missing: a kept example is kept for ever", kept.display());
-    must(&["tar", "-xzf", text(&kept), "-C", text(scratch.path())]);
+    assert!(archive.exists(), "{} is missing: a kept example is kept for ever", archive.display());
+    run_ok(&["tar", "-xzf", path_str(&archive), "-C", path_str(scratch.path())]);
     data
 }
 
 #[test]
-fn a_data_directory_of_version_1_is_opened_and_holds_what_it_held() {
+fn data_directory_of_version_1_opens_with_all_its_contents() {
     let scratch = Scratch::new("golden-data");
-    let data = copy_of_the_kept(&scratch);
-    let checked = tool(&["verify", text(&data)]).output().expect("it runs");
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
-    let server = Server::must(&small(&data));
+    let data = copy_golden_data(&scratch);
+    let result = tool(&["verify", path_str(&data)]).output().expect("it runs");
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stdout));
+    let server = Server::must_start(&small_setup(&data));
     let mut redis = Resp::connect(server.address).expect("it listens");
     for key in 0..300 {
-        let found = redis.say(&format!("GET key{key:04}")).expect("it answers");
-        let wanted = (key != 7).then(|| value(key));
-        assert_eq!(found, RespReply::Bulk(wanted), "key {key}");
+        let found = redis.call_line(&format!("GET key{key:04}")).expect("it answers");
+        let expected = (key != 7).then(|| value(key));
+        assert_eq!(found, RespReply::Bulk(expected), "key {key}");
     }
-    assert_eq!(redis.say("DBSIZE").expect("it answers"), RespReply::Number(300));
-    let RespReply::Number(left) = redis.say("TTL lasting").expect("it answers") else {
+    assert_eq!(redis.call_line("DBSIZE").expect("it answers"), RespReply::Number(300));
+    let RespReply::Number(ttl_seconds) = redis.call_line("TTL lasting").expect("it answers") else {
         panic!("a number is wanted")
     };
-    assert!(left > 30_000_000_000, "{left} seconds are left");
+    assert!(ttl_seconds > 30_000_000_000, "{ttl_seconds} seconds are left");
     let mut web = Http::connect(server.address).expect("it listens");
-    let row = web.ask("GET", "/v1/buckets/default/kept/keys/row", b"").expect("it answers");
+    let row = web.request("GET", "/v1/buckets/default/kept/keys/row", b"").expect("it answers");
     assert_eq!(row.body, b"in it");
-    let bucket = web.ask("GET", "/v1/buckets/default/kept", b"").expect("it answers");
+    let bucket = web.request("GET", "/v1/buckets/default/kept", b"").expect("it answers");
     assert!(bucket.text().contains("interval"), "{}", bucket.text());
     set(&mut redis, 300);
 }

@@ -5,82 +5,90 @@ use std::fs;
 use std::path::Path;
 use systest::tidy;
 
-/// Names of tests, or a reason in words.
+/// Names of the tests of a limit, or the reason why none exists.
 #[derive(Clone, Copy)]
-enum Tried {
+enum Coverage {
     By(&'static [&'static str]),
     Not(&'static str),
 }
 
-use Tried::{By, Not};
+use Coverage::{By, Not};
 
 const STEPS: &[&str] = &[
-    "steps_and_bytes_of_a_sequence_end_exactly_at_their_limits",
-    "sequences_end_at_their_steps_however_they_are_written",
-    "transactions_end_at_their_commands",
+    "sequence_step_and_byte_limits_are_exact",
+    "multi_key_command_beyond_step_row_or_key_limit_is_refused",
+    "transaction_beyond_sequence_steps_max_is_aborted",
 ];
-const PATTERNS: &[&str] = &["patterns_end_exactly_at_their_limits"];
-const UPDATE: &[&str] =
-    &["steps_and_bytes_of_a_sequence_end_exactly_at_their_limits", "an_update_ends_at_its_bytes"];
-const SLOW: &[&str] = &["slow_clients_are_closed_at_the_limits_and_others_do_not_feel_them"];
-const TOKENS: &[&str] = &["what_could_be_guessed_or_is_no_text_is_no_token"];
-const UNDECIDED: &str = "as_many_updates_wait_undecided_as_the_limit_says_and_one_more_is_refused";
-const BYTES: &str = "updates_are_refused_as_soon_as_the_limit_of_bytes_is_reached";
-const CURSORS: Tried = By(&["the_table_is_bounded_in_entries_and_in_bytes"]);
+const PATTERNS: &[&str] = &["pattern_beyond_length_or_count_limit_is_refused"];
+const UPDATE: &[&str] = &[
+    "sequence_step_and_byte_limits_are_exact",
+    "update_beyond_update_bytes_max_is_refused_and_not_logged",
+];
+const SLOW: &[&str] = &["slow_clients_are_closed_at_timeouts_and_normal_clients_are_served"];
+const TOKENS: &[&str] = &["weak_or_malformed_join_token_is_rejected"];
+const UNDECIDED: &str = "update_beyond_undecided_count_limit_is_refused";
+const BYTES: &str = "update_beyond_undecided_bytes_limit_is_refused";
+const CURSORS: Coverage = By(&["cursor_table_evicts_oldest_beyond_entry_and_byte_limits"]);
 
-/// Limits and settings by name. Those of messages between nodes are below.
-const TRIED: &[(&str, Tried)] = &[
-    ("KEY_BYTES_MAX", By(&["keys_end_exactly_at_the_limit_at_both_doors"])),
-    ("OPERATORS_MAX", By(&["operators_and_this_machine_are_not_kept_out_by_others"])),
+/// Coverage of limits and settings by name. Limits between nodes are in `coverage_of`.
+const LIMITS: &[(&str, Coverage)] = &[
+    ("KEY_BYTES_MAX", By(&["key_size_limit_is_exact_and_equal_over_resp_and_http"])),
+    ("OPERATORS_MAX", By(&["loopback_and_operators_are_exempt_from_the_address_limit"])),
     ("PATTERN_BYTES_MAX", By(PATTERNS)),
     ("PATTERNS_MAX", By(PATTERNS)),
-    ("VALUE_BYTES_MAX", By(&["values_end_exactly_at_the_limit_at_both_doors"])),
+    ("VALUE_BYTES_MAX", By(&["value_size_limit_is_exact_and_equal_over_resp_and_http"])),
     ("SEQUENCE_STEPS_MAX", By(STEPS)),
     (
         "SEQUENCE_DEPTH_MAX",
-        By(&["names_and_nesting_end_at_their_limits", "sequences_nest_to_their_depth"]),
+        By(&[
+            "bucket_name_and_sequence_depth_limits_are_exact",
+            "sequence_beyond_sequence_depth_max_is_refused",
+        ]),
     ),
     ("UPDATE_BYTES_MAX", By(UPDATE)),
     ("ROW_OVERHEAD_BYTES", Not("no bound of its own: a part of what `UPDATE_BYTES_MAX` counts")),
     (
         "KEYS_PER_READ_MAX",
         By(&[
-            "keys_of_one_read_end_exactly_at_their_limit",
-            "sequences_end_at_their_steps_however_they_are_written",
+            "keys_per_read_limit_is_exact",
+            "multi_key_command_beyond_step_row_or_key_limit_is_refused",
         ]),
     ),
-    ("ANSWER_BYTES_MAX", By(&["the_answers_of_all_steps_together_are_bounded"])),
-    ("GATHERED_BYTES_MIN", Not("a wait: `what_is_gathered_waits_for_room_in_line`")),
+    ("ANSWER_BYTES_MAX", By(&["sequence_answer_bytes_are_bounded_in_total"])),
+    ("GATHERED_BYTES_MIN", Not("a wait: `gathered_answer_waits_for_memory_in_fifo_order`")),
     (
         "EVALUATION_ROWS_MAX",
         By(&[
-            "a_prefix_of_more_rows_than_an_update_may_look_at_is_left_whole",
-            "sequences_end_at_their_steps_however_they_are_written",
+            "delete_prefix_over_row_budget_deletes_nothing",
+            "multi_key_command_beyond_step_row_or_key_limit_is_refused",
+        ]),
+    ),
+    ("EVALUATION_MS_MAX", By(&["evaluation_time_limit_applies_to_updates_and_not_rehearsals"])),
+    ("SEQUENCE_ROWS_MAX", By(&["row_budget_covers_all_steps_of_a_sequence_even_undone_ones"])),
+    ("PAGE_ROWS_MAX", By(&["range_page_row_and_byte_limits_are_exact"])),
+    ("VALUES_BYTES_MAX", By(&["multi_get_value_bytes_are_bounded"])),
+    ("WHOLE_RANGE_BYTES_MAX", By(&["whole_range_is_a_single_page_or_too_large"])),
+    ("PAGE_ROWS_DEFAULT", By(&["range_page_row_and_byte_limits_are_exact"])),
+    ("PAGE_BYTES_MAX", By(&["range_page_row_and_byte_limits_are_exact"])),
+    (
+        "FRAME_BYTES_MAX",
+        By(&[
+            "request_body_limits_are_exact",
+            "frame_beyond_frame_bytes_max_is_refused_from_its_header",
         ]),
     ),
     (
-        "EVALUATION_MS_MAX",
-        By(&["the_clock_ends_what_takes_too_long_under_the_lock_and_nothing_else"]),
-    ),
-    ("SEQUENCE_ROWS_MAX", By(&["rows_are_counted_over_all_steps_and_undone_ones_count"])),
-    ("PAGE_ROWS_MAX", By(&["pages_end_exactly_at_their_limits"])),
-    ("VALUES_BYTES_MAX", By(&["values_of_many_keys_end_exactly_at_their_limit"])),
-    ("WHOLE_RANGE_BYTES_MAX", By(&["a_whole_range_is_one_answer_or_too_large"])),
-    ("PAGE_ROWS_DEFAULT", By(&["pages_end_exactly_at_their_limits"])),
-    ("PAGE_BYTES_MAX", By(&["pages_end_exactly_at_their_limits"])),
-    ("FRAME_BYTES_MAX", By(&["bodies_end_exactly_at_their_limits", "frames_end_at_their_size"])),
-    (
         "PIPELINE_DEPTH_MAX",
         By(&[
-            "a_pipeline_of_any_depth_is_answered_in_order",
-            "pipelines_of_any_depth_are_answered_in_order",
+            "http_pipeline_beyond_depth_limit_is_answered_in_order",
+            "pipeline_around_pipeline_depth_max_is_answered_in_order",
         ]),
     ),
     ("JOIN_TOKEN_BYTES_MIN", By(TOKENS)),
     ("JOIN_TOKEN_BYTES_MAX", By(TOKENS)),
-    ("JOIN_TOKEN_MS_DEFAULT", By(&["a_token_stands_only_if_that_is_said"])),
-    ("JOIN_TOKEN_MS_MAX", By(&["a_token_stands_only_if_that_is_said"])),
-    ("JOIN_TOKENS_MAX", By(&["tokens_end_by_themselves_and_are_bounded"])),
+    ("JOIN_TOKEN_MS_DEFAULT", By(&["join_token_has_no_expiry_only_if_standing_is_true"])),
+    ("JOIN_TOKEN_MS_MAX", By(&["join_token_has_no_expiry_only_if_standing_is_true"])),
+    ("JOIN_TOKENS_MAX", By(&["join_tokens_expire_and_are_bounded_in_number"])),
     (
         "MENDED_VALUES_MAX",
         Not("a member's own, no client reaches it: what lost more comes back as another node"),
@@ -89,127 +97,124 @@ const TRIED: &[(&str, Tried)] = &[
         "MENDED_BYTES_MAX",
         Not("a member's own, no client reaches it: what lost more says so and ends"),
     ),
-    ("NAME_BYTES_MAX", By(&["names_and_nesting_end_at_their_limits"])),
-    ("BUCKETS_MAX", By(&["buckets_end_exactly_at_their_limit_and_so_they_do_after_a_restart"])),
-    ("SESSIONS_MAX", By(&["sessions_end_exactly_at_their_limit_and_so_they_do_after_a_restart"])),
-    (
-        "SESSION_WINDOW",
-        By(&["what_lies_outside_the_window_or_the_session_is_refused_and_not_applied"]),
-    ),
-    ("SESSION_OUTCOME_BYTES_MAX", By(&["outcomes_up_to_their_limit_are_kept_whole_for_a_retry"])),
-    ("SESSION_TTL_MS", By(&["a_session_expires_when_it_was_not_used_for_its_time_and_not_before"])),
-    (
-        "TTL_MS_MAX",
-        By(&["times_to_live_end_exactly_at_their_limit", "times_to_live_end_at_their_limit"]),
-    ),
+    ("NAME_BYTES_MAX", By(&["bucket_name_and_sequence_depth_limits_are_exact"])),
+    ("BUCKETS_MAX", By(&["bucket_limit_is_exact_also_after_restart"])),
+    ("SESSIONS_MAX", By(&["session_limit_is_exact_also_after_restart"])),
+    ("SESSION_WINDOW", By(&["update_outside_session_window_or_open_session_is_refused"])),
+    ("SESSION_OUTCOME_BYTES_MAX", By(&["session_outcomes_up_to_byte_limit_are_replayed_whole"])),
+    ("SESSION_TTL_MS", By(&["session_expires_only_after_its_idle_time"])),
+    ("TTL_MS_MAX", By(&["ttl_limit_is_exact", "ttl_beyond_ttl_ms_max_is_refused_and_not_logged"])),
     ("VALUE_UPDATES_MAX", By(&[UNDECIDED])),
     ("VALUE_BATCH_BYTES", By(&[BYTES])),
-    ("LOG_RECORD_BYTES_MAX", By(&["the_largest_record_has_a_segment_of_its_own_and_reads_back"])),
+    ("LOG_RECORD_BYTES_MAX", By(&["largest_record_gets_its_own_segment_and_reads_back"])),
     ("UNDECIDED_UPDATES_MAX", By(&[UNDECIDED])),
     ("UNDECIDED_BYTES_MAX", By(&[BYTES])),
-    ("HTTP_LINE_BYTES_MAX", By(&["heads_end_exactly_at_their_limits"])),
-    ("HTTP_HEADER_BYTES_MAX", By(&["heads_end_exactly_at_their_limits"])),
-    ("HTTP_HEADERS_MAX", By(&["heads_end_exactly_at_their_limits"])),
-    ("HTTP_SMALL_BODY_BYTES_MAX", By(&["bodies_end_exactly_at_their_limits"])),
+    ("HTTP_LINE_BYTES_MAX", By(&["request_line_and_header_limits_are_exact"])),
+    ("HTTP_HEADER_BYTES_MAX", By(&["request_line_and_header_limits_are_exact"])),
+    ("HTTP_HEADERS_MAX", By(&["request_line_and_header_limits_are_exact"])),
+    ("HTTP_SMALL_BODY_BYTES_MAX", By(&["request_body_limits_are_exact"])),
     ("REQUEST_READ_MS_MAX", By(SLOW)),
     ("HELLO_MS_MAX", By(SLOW)),
-    ("ANSWER_WRITE_MS_MAX", By(&["a_client_that_never_reads_is_cut_off_and_costs_no_memory"])),
-    ("SIZE_LINE_BYTES_MAX", By(&["lines_of_chunks_and_trailers_end_exactly_at_their_limits"])),
-    ("TRAILER_BYTES_MAX", By(&["lines_of_chunks_and_trailers_end_exactly_at_their_limits"])),
-    ("BUCKETS_PER_PAGE_MAX", By(&["pages_of_buckets_end_exactly_at_their_limit"])),
-    ("CHANGES_MAX", By(&["changes_of_properties_end_exactly_at_their_limit"])),
-    ("INLINE_BYTES_MAX", By(&["limits_hold_to_the_byte_and_before_anything_arrives"])),
-    ("WORDS_MAX", By(&["limits_hold_to_the_byte_and_before_anything_arrives"])),
+    ("ANSWER_WRITE_MS_MAX", By(&["client_that_never_reads_is_disconnected_with_bounded_memory"])),
+    ("SIZE_LINE_BYTES_MAX", By(&["chunk_line_or_trailer_beyond_its_limit_is_refused"])),
+    ("TRAILER_BYTES_MAX", By(&["chunk_line_or_trailer_beyond_its_limit_is_refused"])),
+    ("BUCKETS_PER_PAGE_MAX", By(&["bucket_list_page_limit_is_exact"])),
+    ("CHANGES_MAX", By(&["property_changes_beyond_64_are_refused"])),
+    ("INLINE_BYTES_MAX", By(&["frame_limits_are_exact_and_enforced_before_payload_arrives"])),
+    ("ARGS_MAX", By(&["frame_limits_are_exact_and_enforced_before_payload_arrives"])),
     ("CURSORS_MAX", CURSORS),
     ("CURSOR_BYTES_MAX", CURSORS),
-    ("WATCHED_MAX", By(&["a_connection_watches_as_many_keys_as_the_limit_says"])),
-    ("WINDOW_REQUESTS_MAX", By(&["the_window_ends_at_its_requests_and_at_its_bytes"])),
-    ("WINDOW_BYTES_MAX", By(&["the_window_ends_at_its_requests_and_at_its_bytes"])),
-    ("WINDOW_REQUEST_BYTES_MAX", By(&["a_large_request_goes_alone_in_its_place"])),
-    ("CLUSTER_ID_BYTES_MAX", By(&["the_prologue_is_told_however_it_arrives"])),
-    ("ROUTING_DEPTH_MAX", By(&["routing_trees_are_looked_at_to_their_depth"])),
-    ("FORWARD_MS_MAX", Not("a wait: `what_may_have_happened_is_told_and_not_tried_again`")),
+    ("WATCHED_MAX", By(&["watch_beyond_1024_keys_is_refused"])),
+    ("WINDOW_REQUESTS_MAX", By(&["pipeline_window_is_bounded_in_requests_and_bytes"])),
+    ("WINDOW_BYTES_MAX", By(&["pipeline_window_is_bounded_in_requests_and_bytes"])),
     (
-        "DECIDED_MS_MAX",
-        Not("a wait: `what_is_not_written_in_time_is_told_though_it_may_happen_yet`"),
+        "WINDOW_REQUEST_BYTES_MAX",
+        By(&["pipelined_request_around_window_byte_limit_stays_in_order"]),
     ),
-    ("MASTER_WAIT_MS_MAX", Not("a wait: `without_a_master_patience_ends_with_a_remedy`")),
-    ("FORWARDED_MAX", By(&["foreign_requests_in_progress_end_exactly_at_their_limits"])),
-    ("FORWARDED_BYTES_MAX", By(&["foreign_requests_in_progress_end_exactly_at_their_limits"])),
+    ("CLUSTER_ID_BYTES_MAX", By(&["prologue_is_parsed_only_when_complete_and_valid"])),
+    ("ROUTING_DEPTH_MAX", By(&["routing_tree_beyond_depth_limit_is_malformed"])),
+    (
+        "FORWARD_MS_MAX",
+        Not("a wait: `unrepeatable_forward_in_doubt_fails_as_unknown_without_retry`"),
+    ),
+    ("DECIDED_MS_MAX", Not("a wait: `update_on_hung_disk_times_out_and_may_still_apply`")),
+    (
+        "MASTER_WAIT_MS_MAX",
+        Not("a wait: `forward_without_master_fails_with_no_quorum_after_patience`"),
+    ),
+    ("FORWARDED_MAX", By(&["forwarded_requests_in_progress_are_bounded_by_count_and_bytes"])),
+    ("FORWARDED_BYTES_MAX", By(&["forwarded_requests_in_progress_are_bounded_by_count_and_bytes"])),
     ("GROUPS_MAX", Not("bounds what nodes tell each other: no group can be made yet")),
-    ("GROUP_MEMBERS_MAX", By(&["a_group_ends_at_its_members"])),
-    ("GROUP_VOTERS_MAX", By(&["parts_and_places_are_set_and_a_group_always_has_a_voter"])),
-    ("BUCKET_NAME_BYTES_MAX", By(&["types_are_small_and_plain_and_buckets_a_little_less_so"])),
-    ("REPLICAS_MAX", By(&["more_replicas_than_there_are_can_not_be_asked_for"])),
+    ("GROUP_MEMBERS_MAX", By(&["member_beyond_group_limit_is_refused"])),
+    ("GROUP_VOTERS_MAX", By(&["group_parts_and_placement_change_and_last_voter_is_kept"])),
+    ("BUCKET_NAME_BYTES_MAX", By(&["bucket_name_parse_rejects_invalid_and_flags_plain_names"])),
+    ("REPLICAS_MAX", By(&["invalid_or_conflicting_replication_properties_are_rejected"])),
     ("SIBLINGS_MAX", Not("what `siblings_max` is where nobody says otherwise")),
     ("SIBLINGS_WARN", Not("refuses nothing: a line in the log")),
-    ("SIBLINGS_HARD_MAX", By(&["more_replicas_than_there_are_can_not_be_asked_for"])),
-    ("SIBLINGS_BYTES_MAX", By(&["siblings_end_at_their_number_and_at_their_bytes"])),
-    ("CONTEXT_BYTES_MAX", By(&["contexts_and_headers_end_at_their_limits"])),
+    ("SIBLINGS_HARD_MAX", By(&["invalid_or_conflicting_replication_properties_are_rejected"])),
+    ("SIBLINGS_BYTES_MAX", By(&["siblings_are_bounded_by_count_and_bytes"])),
+    ("CONTEXT_BYTES_MAX", By(&["oversized_context_or_content_headers_are_rejected"])),
     (
         "CONTENT_HEADERS_BYTES_MAX",
-        By(&["headers_end_at_their_limits", "contexts_and_headers_end_at_their_limits"]),
+        By(&[
+            "content_headers_above_size_or_count_limit_are_rejected",
+            "oversized_context_or_content_headers_are_rejected",
+        ]),
     ),
-    ("CONTENT_HEADERS_MAX", By(&["headers_end_at_their_limits"])),
+    ("CONTENT_HEADERS_MAX", By(&["content_headers_above_size_or_count_limit_are_rejected"])),
     ("PARTITIONS_MAX", Not("bounds what nodes tell each other")),
     ("RING_CHANGES_MAX", Not("bounds what nodes tell each other")),
-    ("TYPE_DEPTH_MAX", By(&["changes_end_at_their_limits"])),
-    ("TYPE_STEPS_MAX", By(&["changes_end_at_their_limits"])),
-    ("TYPE_WAITING_MAX", By(&["changes_end_at_their_limits"])),
-    ("MGET_KEYS_MAX", By(&["reads_of_many_keys_are_whole_around_the_size_of_one_request"])),
+    ("TYPE_DEPTH_MAX", By(&["type_operations_above_limits_are_rejected"])),
+    ("TYPE_STEPS_MAX", By(&["type_operations_above_limits_are_rejected"])),
+    ("TYPE_WAITING_MAX", By(&["type_operations_above_limits_are_rejected"])),
+    ("MGET_KEYS_MAX", By(&["mget_of_about_1024_keys_returns_every_value"])),
     (
         "connections_max",
         By(&[
-            "one_connection_too_many_is_told_so_at_both_doors",
-            "one_connection_too_many_is_told_so_and_the_next_one_served",
+            "connection_above_the_limit_is_refused_over_http_and_resp",
+            "connection_beyond_limit_is_refused_until_a_client_leaves",
         ]),
     ),
-    ("connections_per_address_max", By(&["an_address_takes_its_part_and_leaves_the_others"])),
-    (
-        "http_idle_ms_max",
-        By(&["idle_connections_are_closed_at_http_and_kept_at_resp_unless_told_otherwise"]),
-    ),
-    (
-        "resp_idle_ms_max",
-        By(&["idle_connections_of_redis_protocol_are_closed_when_a_limit_is_set"]),
-    ),
-    ("buffer_bytes_max", Not("not an exact count: `streams_hold_bounded_memory`")),
+    ("connections_per_address_max", By(&["connection_limit_applies_per_address_and_in_total"])),
+    ("http_idle_ms_max", By(&["idle_http_connections_are_closed_and_resp_kept_by_default"])),
+    ("resp_idle_ms_max", By(&["idle_resp_connections_are_closed_when_a_limit_is_set"])),
+    ("buffer_bytes_max", Not("not an exact count: `unread_streams_hold_bounded_memory`")),
     (
         "memory_bytes_max",
-        Not("not an exact count: `two_hundred_and_fifty_six_mebibytes_are_enough`"),
+        Not("not an exact count: `node_limited_to_256_mib_survives_load_without_oom_kill`"),
     ),
     (
         "log_bytes_max",
-        Not("the log collapses before it: `the_log_collapses_by_itself_and_nothing_is_lost_by_it`"),
+        Not("the log collapses before it: `log_collapses_to_its_limit_without_losing_rows`"),
     ),
     (
         "segment_bytes",
-        Not("a size, refuses nothing: records of any size go in, `a_log_equals_a_list`"),
+        Not("a size, refuses nothing: records of any size go in, `log_matches_a_list_model`"),
     ),
     (
         "disk_reserve_bytes",
         Not("others write to the disk, too, so not to the byte: \
-             `a_full_disk_refuses_writes_and_goes_on_reading_deleting_and_recovers_by_itself`"),
+             `full_disk_refuses_writes_allows_reads_and_deletes_and_recovers`"),
     ),
     (
         "shutdown_timeout_ms",
-        Not("a wait: what is begun is finished, `a_stopping_node_is_alive_and_not_ready`"),
+        Not("a wait: what is begun is finished, `stopping_node_is_live_and_not_ready`"),
     ),
     (
         "open_files",
-        Not("the system's own: `out_of_file_descriptors_it_serves_whom_it_has_and_does_not_spin`"),
+        Not("the system's own: `node_out_of_descriptors_serves_open_connections_without_spinning`"),
     ),
 ];
 
 /// Returns the page's text about the tests of a limit.
-pub fn tried(name: &str) -> String {
+pub fn coverage_of(name: &str) -> String {
     if name.starts_with("PEER") {
         return "between nodes, no client reaches it: `crates/transport/src`".into();
     }
-    let known = TRIED.iter().find(|(known, _)| *known == name);
-    let known = known.unwrap_or_else(|| panic!("{name}: say in limits_tried.rs what tries it"));
-    match known.1 {
-        Not(why) => why.into(),
+    let entry = LIMITS.iter().find(|(entry, _)| *entry == name);
+    let entry = entry.unwrap_or_else(|| panic!("{name}: say in limits_tried.rs what tries it"));
+    match entry.1 {
+        Not(reason) => reason.into(),
         By(tests) => {
             let quoted: Vec<_> = tests.iter().map(|test| format!("`{test}`")).collect();
             quoted.join(", ")
@@ -218,29 +223,29 @@ pub fn tried(name: &str) -> String {
 }
 
 /// Appends the source of all files below a folder.
-fn source(folder: &Path, all: &mut String) {
+fn append_sources(folder: &Path, sources: &mut String) {
     for entry in fs::read_dir(folder).expect("the source is there").flatten() {
         let path = entry.path();
         if path.is_dir() {
-            source(&path, all);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            all.push_str(&fs::read_to_string(&path).expect("text"));
+            append_sources(&path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push_str(&fs::read_to_string(&path).expect("text"));
         }
     }
 }
 
 #[test]
-fn every_test_that_tries_a_limit_exists() {
-    let mut all = String::new();
-    source(&tidy::root().join("crates"), &mut all);
-    for (limit, tried) in TRIED {
-        let words = match tried {
+fn every_test_listed_for_a_limit_exists() {
+    let mut sources = String::new();
+    append_sources(&tidy::root().join("crates"), &mut sources);
+    for (limit, coverage) in LIMITS {
+        let text = match coverage {
             By(tests) => tests.join("` `"),
-            Not(why) => (*why).to_string(),
+            Not(reason) => (*reason).to_string(),
         };
-        let names = words.split(['`', ' ']).filter(|word| word.matches('_').count() > 2);
+        let names = text.split(['`', ' ']).filter(|word| word.matches('_').count() > 2);
         for name in names {
-            assert!(all.contains(&format!("fn {name}(")), "{limit}: there is no test {name}");
+            assert!(sources.contains(&format!("fn {name}(")), "{limit}: there is no test {name}");
         }
     }
 }

@@ -7,18 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use systest::report::{Figures, skipped};
-use systest::rigs::{Mount, Root, Scratch, System, Trace, compiled, experiment, missing, text};
-use systest::workload::ledger::{ClientProtocol, Ledger, Writing, state};
+use systest::rigs::{
+    FileSystem, Mount, Root, Scratch, Trace, compile_helper, experiment, missing, path_str,
+};
+use systest::workload::ledger::{ClientProtocol, Ledger, WriterPlan, value_after};
 
 /// Runs the trivial writer until its file system loses power; returns the records acknowledged
 /// before that, and the records found. A sync in progress at that moment may return 0 and prove
-/// nothing, see [`systest::workload::Load::doubt`].
-fn cut_under_a_writer(mount: &mut Mount, wrapper: &[&str]) -> (u64, u64) {
+/// nothing, see [`systest::workload::Workload::distrust_acknowledgements`].
+fn cut_power_under_writer(mount: &mut Mount, wrapper: &[&str]) -> (u64, u64) {
     let file = mount.point().join("log");
-    let writer = compiled("ack");
-    let words = [wrapper, &[text(&writer), text(&file)]].concat();
-    let mut child = Command::new(words[0])
-        .args(&words[1..])
+    let writer = compile_helper("ack");
+    let args = [wrapper, &[path_str(&writer), path_str(&file)]].concat();
+    let mut child = Command::new(args[0])
+        .args(&args[1..])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -33,59 +35,59 @@ fn cut_under_a_writer(mount: &mut Mount, wrapper: &[&str]) -> (u64, u64) {
     });
     std::thread::sleep(Duration::from_millis(400));
     let acked = acked.load(Ordering::SeqCst);
-    mount.cut();
+    mount.cut_power();
     let _ = child.wait();
     reader.join().expect("the reader does not panic");
-    mount.power_again();
-    let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    let kept = kept.lines().filter(|line| line.starts_with("record ")).count() as u64;
+    mount.restore_power();
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    let found = found.lines().filter(|line| line.starts_with("record ")).count() as u64;
     let _ = std::fs::remove_file(&file);
-    (acked, kept)
+    (acked, found)
 }
 
-fn power_loss_is_real(system: System) {
-    let name = format!("rig power loss {}", system.word());
+fn must_lose_only_unsynced_records(system: FileSystem) {
+    let name = format!("rig power loss {}", system.mount_type());
     let tools = [system.tools(), &["eatmydata"]].concat();
-    if let Some(why) = missing(Root::Needed, &tools) {
-        return skipped(&name, &why);
+    if let Some(reason) = missing(Root::Needed, &tools) {
+        return skipped(&name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new(&name.replace(' ', "-"));
     let mut mount = Mount::new(scratch.path(), system, 320);
-    let mut figures = Figures::begin(&name);
+    let mut figures = Figures::start(&name);
     for _ in 0..2 {
-        let (acked, kept) = cut_under_a_writer(&mut mount, &[]);
+        let (acked, found) = cut_power_under_writer(&mut mount, &[]);
         figures.ok += acked;
         figures.faults += 1;
-        figures.lost += acked.saturating_sub(kept);
+        figures.lost += acked.saturating_sub(found);
     }
-    let (acked, kept) = cut_under_a_writer(&mut mount, &["eatmydata"]);
-    figures.also("control_acked", acked);
-    figures.also("control_lost", acked.saturating_sub(kept));
+    let (acked, found) = cut_power_under_writer(&mut mount, &["eatmydata"]);
+    figures.add("control_acked", acked);
+    figures.add("control_lost", acked.saturating_sub(found));
     figures.print();
     assert!(figures.ok > 10, "the writer wrote almost nothing");
     assert_eq!(figures.lost, 0, "a synced record was lost: the rig cuts too much");
-    assert!(acked > kept, "nothing was lost without syncs: the rig cuts nothing");
+    assert!(acked > found, "nothing was lost without syncs: the rig cuts nothing");
 }
 
 #[test]
-fn power_loss_on_ext4_takes_what_was_not_synced_and_nothing_else() {
-    power_loss_is_real(System::Ext4);
+fn power_loss_rig_on_ext4_drops_only_unsynced_records() {
+    must_lose_only_unsynced_records(FileSystem::Ext4);
 }
 
 #[test]
-fn power_loss_on_xfs_takes_what_was_not_synced_and_nothing_else() {
-    power_loss_is_real(System::Xfs);
+fn power_loss_rig_on_xfs_drops_only_unsynced_records() {
+    must_lose_only_unsynced_records(FileSystem::Xfs);
 }
 
 #[test]
-fn a_failing_call_is_seen_by_the_process_and_in_the_record() {
+fn injected_sync_error_reaches_the_process_and_the_trace_record() {
     let name = "rig failing sync";
-    if let Some(why) = missing(Root::Needed, &["strace", "cc"]) {
-        return skipped(name, &why);
+    if let Some(reason) = missing(Root::Needed, &["strace", "cc"]) {
+        return skipped(name, &reason);
     }
     let scratch = Scratch::new("rig-trace");
-    let mut child = Command::new(compiled("ack"))
+    let mut child = Command::new(compile_helper("ack"))
         .arg(scratch.join("log"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -100,36 +102,37 @@ fn a_failing_call_is_seen_by_the_process_and_in_the_record() {
 }
 
 #[test]
-fn short_writes_are_short_and_leave_the_caller_what_it_needs_to_go_on() {
+fn shortwrite_rig_shortens_writes_without_corrupting_data() {
     let name = "rig short writes";
     if !cfg!(target_arch = "x86_64") {
         return skipped(name, "reads registers of x86-64");
     }
-    if let Some(why) = missing(Root::Needed, &["cc"]) {
-        return skipped(name, &why);
+    if let Some(reason) = missing(Root::Needed, &["cc"]) {
+        return skipped(name, &reason);
     }
     let scratch = Scratch::new("rig-short");
-    let (rig, writer) = (compiled("shortwrite"), compiled("whole"));
+    let (rig, writer) = (compile_helper("shortwrite"), compile_helper("whole"));
     let file = scratch.join("file");
-    let prefix = text(scratch.path());
-    let output = systest::rigs::run(&[text(&rig), "3", prefix, text(&writer), text(&file)]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let cut = said.trim().strip_prefix("shortwrite: cut ").and_then(|count| count.parse().ok());
-    assert!(cut.is_some_and(|cut: u64| cut >= 100), "{said}");
+    let prefix = path_str(scratch.path());
+    let output =
+        systest::rigs::run(&[path_str(&rig), "3", prefix, path_str(&writer), path_str(&file)]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let cut = stderr.trim().strip_prefix("shortwrite: cut ").and_then(|count| count.parse().ok());
+    assert!(cut.is_some_and(|cut: u64| cut >= 100), "{stderr}");
     let written = std::fs::read(&file).expect("it was written");
     let expected = (0..300_000_usize).map(|at| (at / 1_000 + at % 1_000 * 7) as u8);
     assert!(written.into_iter().eq(expected), "bytes are missing or mixed up");
 }
 
 #[test]
-fn a_full_disk_and_a_read_only_one_are_what_they_say() {
+fn full_disk_read_only_and_inode_rigs_return_their_errors() {
     let name = "rig full disk";
-    if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
-        return skipped(name, &why);
+    if let Some(reason) = missing(Root::Needed, FileSystem::Ext4.tools()) {
+        return skipped(name, &reason);
     }
     let scratch = Scratch::new("rig-full");
-    let mount = Mount::new(scratch.path(), System::Ext4, 64);
+    let mount = Mount::new(scratch.path(), FileSystem::Ext4, 64);
     let kind = |result: std::io::Result<()>| result.map_err(|error| error.kind());
     let write = |name: &str| kind(std::fs::write(mount.point().join(name), vec![1; 256 * 1024]));
     assert_eq!(write("before"), Ok(()));
@@ -137,59 +140,63 @@ fn a_full_disk_and_a_read_only_one_are_what_they_say() {
     assert_eq!(write("full"), Err(std::io::ErrorKind::StorageFull));
     std::fs::remove_file(filler).expect("the filler is ours");
     assert_eq!(write("after"), Ok(()));
-    mount.find_an_error();
+    mount.inject_error();
     assert_eq!(write("read-only"), Err(std::io::ErrorKind::ReadOnlyFilesystem));
-    let memory = Mount::new(scratch.path(), System::Memory { files: 8 }, 16);
-    let made = (0..20).filter(|n| std::fs::write(memory.point().join(n.to_string()), b"").is_ok());
-    assert!(made.count() < 8, "files without end on a disk with 8");
+    let memory = Mount::new(scratch.path(), FileSystem::Memory { files: 8 }, 16);
+    let created =
+        (0..20).filter(|n| std::fs::write(memory.point().join(n.to_string()), b"").is_ok());
+    assert!(created.count() < 8, "files without end on a disk with 8");
 }
 
 /// Returns a ledger as if one client had written `calls` times on three keys, all acknowledged.
-fn told() -> (Ledger, BTreeMap<String, Vec<u8>>) {
-    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
+fn simulated_ledger() -> (Ledger, BTreeMap<String, Vec<u8>>) {
+    let plan =
+        WriterPlan { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
     let mut ledger = Ledger::default();
     for call in 0..30 {
-        ledger.pretend(how, call, systest::client::CallOutcome::Acknowledged(()));
+        ledger.record_simulated(plan, call, systest::client::CallOutcome::Acknowledged(()));
     }
-    let row = |n: usize| (format!("c001-{n:05}"), state(&format!("c001-{n:05}"), 10, 64));
+    let row = |n: usize| (format!("c001-{n:05}"), value_after(&format!("c001-{n:05}"), 10, 64));
     let rows = (0..3).map(row).map(|(key, value)| (key, value.expect("the tenth is no delete")));
     (ledger, rows.collect())
 }
 
 #[test]
-fn the_judge_is_content_with_what_was_told() {
-    let (mut ledger, mut table) = told();
+fn ledger_accepts_acknowledged_and_unknown_writes() {
+    let (mut ledger, mut table) = simulated_ledger();
     ledger.judge_table(&table).must_be_clean();
-    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
-    ledger.pretend(how, 0, systest::client::CallOutcome::Unknown);
+    let plan =
+        WriterPlan { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
+    ledger.record_simulated(plan, 0, systest::client::CallOutcome::Unknown);
     ledger.judge_table(&table).must_be_clean();
     table.remove("c001-00000"); // the eleventh write deletes: it may have happened
     ledger.judge_table(&table).must_be_clean();
 }
 
 #[test]
-fn the_judge_sees_what_is_lost_torn_mixed_up_or_refused() {
-    let (mut ledger, table) = told();
-    let with = |key: &str, value: Option<Vec<u8>>| {
+fn ledger_reports_lost_torn_misplaced_and_refused_writes() {
+    let (mut ledger, table) = simulated_ledger();
+    let with_row = |key: &str, value: Option<Vec<u8>>| {
         let mut table = table.clone();
         table.remove(key);
         table.extend(value.map(|value| (key.to_string(), value)));
         table
     };
     let first = "c001-00000";
-    let older = with(first, state(first, 9, 64));
+    let older = with_row(first, value_after(first, 9, 64));
     assert_eq!(ledger.judge_table(&older).lost.len(), 1);
-    assert_eq!(ledger.judge_table(&with(first, None)).lost.len(), 1);
+    assert_eq!(ledger.judge_table(&with_row(first, None)).lost.len(), 1);
     assert_eq!(ledger.judge_table(&BTreeMap::new()).lost.len(), 3);
     let mut torn = table[first].clone();
     torn.pop();
-    assert_eq!(ledger.judge_table(&with(first, Some(torn))).strange.len(), 1);
-    let mixed = with(first, Some(table["c001-00001"].clone()));
-    assert_eq!(ledger.judge_table(&mixed).strange.len(), 1);
-    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
+    assert_eq!(ledger.judge_table(&with_row(first, Some(torn))).unexpected.len(), 1);
+    let mixed = with_row(first, Some(table["c001-00001"].clone()));
+    assert_eq!(ledger.judge_table(&mixed).unexpected.len(), 1);
+    let plan =
+        WriterPlan { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
     for call in 0..6 {
-        ledger.pretend(how, call, systest::client::CallOutcome::Refused);
+        ledger.record_simulated(plan, call, systest::client::CallOutcome::Refused);
     }
-    let refused = with(first, state(first, 12, 64));
-    assert_eq!(ledger.judge_table(&refused).strange.len(), 1);
+    let refused = with_row(first, value_after(first, 12, 64));
+    assert_eq!(ledger.judge_table(&refused).unexpected.len(), 1);
 }

@@ -23,50 +23,50 @@ fn packages() -> Vec<Value> {
     cargo.current_dir(tidy::root()).args(["metadata", "--format-version=1", "--locked"]);
     cargo.args(["--offline", "--filter-platform", "x86_64-unknown-linux-gnu"]);
     let output = cargo.output().expect("cargo runs this test");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cargo metadata: {said}");
-    let whole: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
-    whole["packages"].as_array().expect("a list").clone()
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo metadata: {stderr}");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    metadata["packages"].as_array().expect("a list").clone()
 }
 
 /// Returns true if these licences satisfy a licence expression.
-fn allowed(expression: &str, licences: &BTreeSet<String>) -> bool {
+fn is_allowed(expression: &str, licences: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
-    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let tokens: Vec<&str> = spaced.split_whitespace().collect();
     let mut at = 0;
-    let met = any_of(&words, &mut at, licences);
-    met && at == words.len()
+    let is_satisfied = evaluate_or(&tokens, &mut at, licences);
+    is_satisfied && at == tokens.len()
 }
 
-fn any_of(words: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
-    let mut met = all_of(words, at, licences);
-    while words.get(*at) == Some(&"OR") {
+fn evaluate_or(tokens: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
+    let mut is_satisfied = evaluate_and(tokens, at, licences);
+    while tokens.get(*at) == Some(&"OR") {
         *at += 1;
-        met |= all_of(words, at, licences);
+        is_satisfied |= evaluate_and(tokens, at, licences);
     }
-    met
+    is_satisfied
 }
 
-fn all_of(words: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
-    let mut met = one(words, at, licences);
-    while words.get(*at) == Some(&"AND") {
+fn evaluate_and(tokens: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
+    let mut is_satisfied = evaluate_term(tokens, at, licences);
+    while tokens.get(*at) == Some(&"AND") {
         *at += 1;
-        met &= one(words, at, licences);
+        is_satisfied &= evaluate_term(tokens, at, licences);
     }
-    met
+    is_satisfied
 }
 
-fn one(words: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
-    let Some(first) = words.get(*at) else { return false };
+fn evaluate_term(tokens: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
+    let Some(first) = tokens.get(*at) else { return false };
     *at += 1;
     if *first == "(" {
-        let met = any_of(words, at, licences);
-        let closed = words.get(*at) == Some(&")");
+        let is_satisfied = evaluate_or(tokens, at, licences);
+        let closed = tokens.get(*at) == Some(&")");
         *at += 1;
-        return met && closed;
+        return is_satisfied && closed;
     }
-    if words.get(*at) == Some(&"WITH") {
-        let name = format!("{first} WITH {}", words.get(*at + 1).unwrap_or(&""));
+    if tokens.get(*at) == Some(&"WITH") {
+        let name = format!("{first} WITH {}", tokens.get(*at + 1).unwrap_or(&""));
         *at += 2;
         return licences.contains(&name);
     }
@@ -74,25 +74,25 @@ fn one(words: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
 }
 
 #[test]
-fn licence_expressions_are_understood() {
+fn licence_expressions_are_evaluated_against_allowed_licences() {
     let licences = ["MIT", "Apache-2.0 WITH LLVM-exception"].map(String::from).into();
     for good in ["MIT", "GPL-2.0 OR MIT", "X/MIT", "(X OR MIT) AND MIT"] {
-        assert!(allowed(good, &licences), "{good}");
+        assert!(is_allowed(good, &licences), "{good}");
     }
-    assert!(allowed("Apache-2.0 WITH LLVM-exception AND MIT", &licences));
+    assert!(is_allowed("Apache-2.0 WITH LLVM-exception AND MIT", &licences));
     for bad in ["", "GPL-2.0", "MIT AND X", "(MIT OR X) AND X", "(MIT", "Apache-2.0", "MIT X"] {
-        assert!(!allowed(bad, &licences), "{bad}");
+        assert!(!is_allowed(bad, &licences), "{bad}");
     }
 }
 
 #[test]
-fn every_crate_comes_on_terms_we_accept() {
+fn every_dependency_has_an_allowed_licence() {
     let licences = list("allow");
     let packages = packages();
     assert!(packages.len() > 100, "cargo knows more crates than {}", packages.len());
     for package in packages {
         let (name, licence) = (&package["name"], package["license"].as_str());
-        let accepted = licence.is_some_and(|licence| allowed(licence, &licences));
+        let accepted = licence.is_some_and(|licence| is_allowed(licence, &licences));
         assert!(accepted, "{name} is licensed under {licence:?}; see [licenses] in deny.toml");
     }
 }
@@ -109,7 +109,7 @@ fn own_packages() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_crate_comes_from_the_one_registry_with_its_checksum() {
+fn every_dependency_comes_from_crates_io_with_a_checksum() {
     let lock = fs::read_to_string(tidy::root().join("Cargo.lock")).expect("Cargo.lock is there");
     let ours = own_packages();
     let mut foreign = 0;
@@ -127,7 +127,7 @@ fn every_crate_comes_from_the_one_registry_with_its_checksum() {
 }
 
 #[test]
-fn no_crate_is_built_twice_without_a_reason() {
+fn every_dependency_has_a_single_version_unless_listed() {
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages() {
         let text = |field: &str| package[field].as_str().unwrap_or("?").to_string();
@@ -136,19 +136,22 @@ fn no_crate_is_built_twice_without_a_reason() {
     let mut skipped = list("skip");
     for (name, versions) in &versions {
         let reasoned = versions.iter().filter(|v| skipped.remove(&format!("{name}@{v}"))).count();
-        let left = versions.len() - reasoned;
-        assert_eq!(left, 1, "{name} {versions:?}: see `cargo tree -d`, then [bans] in deny.toml");
+        let unlisted = versions.len() - reasoned;
+        assert_eq!(
+            unlisted, 1,
+            "{name} {versions:?}: see `cargo tree -d`, then [bans] in deny.toml"
+        );
     }
     assert!(skipped.is_empty(), "deny.toml may forget {skipped:?}: they are not built any more");
 }
 
 #[test]
-fn every_version_we_ask_for_is_bounded() {
+fn every_dependency_version_is_bounded() {
     for package in packages().iter().filter(|package| package["source"].is_null()) {
         for dependency in package["dependencies"].as_array().expect("a list") {
-            let room = !dependency["path"].is_null();
-            let bounded = dependency["req"].as_str().is_some_and(|version| version != "*");
-            assert!(room || bounded, "{} wants any {}", package["name"], dependency["name"]);
+            let is_local = !dependency["path"].is_null();
+            let is_bounded = dependency["req"].as_str().is_some_and(|version| version != "*");
+            assert!(is_local || is_bounded, "{} wants any {}", package["name"], dependency["name"]);
         }
     }
 }

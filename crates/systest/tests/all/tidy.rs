@@ -9,88 +9,88 @@ const EXCEPTIONS: &[Exception] = &[];
 /// Names of types that are still to be improved. The list only shrinks, until it is empty.
 const POOR_NAMES: &[&str] = &[];
 
-fn holds(rule: impl Fn(&Workspace) -> Vec<Complaint>) {
+fn must_hold(rule: impl Fn(&Workspace) -> Vec<Complaint>) {
     let complaints = rule(&Workspace::read(&tidy::root()));
-    let words: Vec<_> = complaints.iter().map(|complaint| format!("  {complaint}")).collect();
-    assert!(complaints.is_empty(), "{} to mend:\n{}", words.len(), words.join("\n"));
+    let lines: Vec<_> = complaints.iter().map(|complaint| format!("  {complaint}")).collect();
+    assert!(complaints.is_empty(), "{} to mend:\n{}", lines.len(), lines.join("\n"));
 }
 
 #[test]
-fn crates_import_only_what_the_table_allows() {
-    holds(tidy::imports);
+fn crates_import_only_allowed_crates() {
+    must_hold(tidy::imports);
 }
 
 #[test]
-fn crates_say_no_forbidden_word() {
-    holds(tidy::forbidden_words);
+fn crates_contain_no_forbidden_word() {
+    must_hold(tidy::forbidden_words);
 }
 
 #[test]
-fn subjects_of_logic_do_not_import_each_other() {
-    holds(tidy::subjects);
+fn logic_subjects_do_not_import_each_other() {
+    must_hold(tidy::subjects);
 }
 
 #[test]
-fn modules_of_a_crate_import_each_other_in_no_circle() {
-    holds(tidy::circles);
+fn module_imports_have_no_cycle() {
+    must_hold(tidy::import_cycles);
 }
 
 #[test]
-fn types_have_names_of_their_own() {
-    holds(|workspace| tidy::type_names(workspace, POOR_NAMES));
+fn type_names_are_nouns_used_at_most_twice() {
+    must_hold(|workspace| tidy::type_names(workspace, POOR_NAMES));
 }
 
 #[test]
 fn files_functions_and_lines_are_short() {
-    holds(|workspace| tidy::lengths(workspace, EXCEPTIONS));
+    must_hold(|workspace| tidy::lengths(workspace, EXCEPTIONS));
 }
 
 #[test]
 fn every_file_begins_with_a_head_comment() {
-    holds(tidy::file_heads);
+    must_hold(tidy::file_heads);
 }
 
 #[test]
 fn documentation_begins_with_a_noun_or_a_verb() {
-    holds(tidy::documentation);
+    must_hold(tidy::documentation);
 }
 
 #[test]
-fn selects_are_biased_and_nothing_is_left_lying_about() {
-    holds(tidy::small_things);
+fn selects_are_biased_and_no_unwrap_todo_or_dbg_remains() {
+    must_hold(tidy::forbidden_leftovers);
 }
 
 #[test]
 fn every_path_the_architecture_names_exists() {
-    holds(tidy::architecture);
+    must_hold(tidy::architecture);
 }
 
 #[test]
-fn walks_are_short_and_name_each_file_once() {
-    holds(tidy::walks);
+fn walkthroughs_are_short_and_visit_each_file_once() {
+    must_hold(tidy::walkthroughs);
 }
 
 #[test]
 fn every_link_resolves() {
-    holds(tidy::links);
+    must_hold(tidy::links);
 }
 
 #[test]
 fn every_setting_is_in_the_docs() {
-    holds(tidy::settings);
+    must_hold(tidy::settings);
 }
 
 #[test]
-fn every_story_is_played() {
-    holds(tidy::stories);
+fn every_story_file_is_played_by_a_test() {
+    must_hold(tidy::stories);
 }
 
 #[test]
 fn every_decision_is_in_the_index() {
-    holds(tidy::decisions);
+    must_hold(tidy::decisions);
 }
 
 #[test]
 fn every_format_on_disk_has_a_kept_example() {
-    holds(tidy::formats);
+    must_hold(tidy::formats);
 }

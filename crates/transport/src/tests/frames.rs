@@ -1,8 +1,8 @@
-//! Laws of the frames: what is written in any pieces reads back whole and in order, and no other
-//! bytes do.
+//! Laws of the frames: messages written in any pieces are decoded completely and in order, and
+//! other bytes are rejected.
 
 use crate::batch::FrameBatch;
-use crate::frame::{ConnectionWord, Decoder, Encoder, FrameError, FrameEvent, HEAD_BYTES};
+use crate::frame::{ControlFrame, Decoder, Encoder, FrameError, FrameEvent, HEAD_BYTES};
 use crate::message::{Lane, Message};
 use crate::outbox::{Next, Outbox};
 use crate::rate::Rate;
@@ -24,21 +24,21 @@ fn message(number: u32, lane: Lane, head: usize, body: usize) -> Message {
     Message::new(lane, GroupId(number), body).with_head(&head)
 }
 
-fn whole(message: &Message) -> Vec<u8> {
+fn message_bytes(message: &Message) -> Vec<u8> {
     [message.head.bytes(), &message.body].concat()
 }
 
 /// Returns all frames that an outbox has to send, as bytes.
-pub(super) fn spoken(outbox: &mut Outbox, encoder: &mut Encoder) -> Vec<u8> {
+pub(super) fn drain_frames(outbox: &mut Outbox, encoder: &mut Encoder) -> Vec<u8> {
     let (mut out, mut batch) = (Vec::new(), FrameBatch::default());
     loop {
         match outbox.next(0) {
-            Next::Word(word) => batch.word(encoder, &word),
+            Next::Control(control) => batch.control(encoder, &control),
             Next::Piece(piece) => batch.piece(encoder, piece),
             Next::Wait(_) => break,
         }
     }
-    // A vector takes everything at once, so this future is ready at its first poll.
+    // A vector accepts all bytes at once, so this future is ready at its first poll.
     let written = futures_now(batch.write_to(&mut out));
     written.expect("a vector never fails");
     out
@@ -54,7 +54,7 @@ fn futures_now<T>(future: impl Future<Output = T>) -> T {
 
 /// Decodes bytes that arrive in chunks of these sizes, over and over.
 fn read(bytes: &[u8], sizes: &[usize]) -> (Vec<FrameEvent>, Result<(), FrameError>) {
-    let (mut decoder, mut buffer, mut heard) = (Decoder::new(SALT), BytesMut::new(), Vec::new());
+    let (mut decoder, mut buffer, mut events) = (Decoder::new(SALT), BytesMut::new(), Vec::new());
     let mut rest = bytes;
     for size in sizes.iter().cycle() {
         let (chunk, later) = rest.split_at((*size).min(rest.len()));
@@ -62,23 +62,23 @@ fn read(bytes: &[u8], sizes: &[usize]) -> (Vec<FrameEvent>, Result<(), FrameErro
         rest = later;
         loop {
             match decoder.next(&mut buffer) {
-                Ok(Some(one)) => heard.push(one),
+                Ok(Some(one)) => events.push(one),
                 Ok(None) => break,
-                Err(error) => return (heard, Err(error)),
+                Err(error) => return (events, Err(error)),
             }
         }
         if rest.is_empty() {
             break;
         }
     }
-    (heard, Ok(()))
+    (events, Ok(()))
 }
 
 fn any_lane() -> impl Strategy<Value = Lane> {
     (0usize..4).prop_map(|at| Lane::ALL[at])
 }
 
-/// Sizes around every limit: nothing, a piece, the copy limit, slightly more.
+/// Sizes around every limit: empty, a piece, the copy limit, slightly more.
 fn any_size() -> impl Strategy<Value = usize> {
     prop_oneof![
         0usize..300,
@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn messages_read_back_whole_and_in_the_order_of_their_lanes(
+    fn messages_round_trip_in_order_within_their_lane(
         sizes in prop::collection::vec((any_lane(), 0usize..97, any_size()), 1..20),
         chunks in prop::collection::vec(1usize..70_000, 1..8),
     ) {
@@ -102,14 +102,14 @@ proptest! {
         for (number, (lane, head, body)) in (0..).zip(sizes) {
             let body = body.min(lane.bytes_max() - head);
             let message = message(number, lane, head, body);
-            sent.entry(lane).or_default().push((number, whole(&message)));
+            sent.entry(lane).or_default().push((number, message_bytes(&message)));
             outbox.put(message);
         }
-        let bytes = spoken(&mut outbox, &mut Encoder::new(SALT));
-        let (heard, end) = read(&bytes, &chunks);
+        let bytes = drain_frames(&mut outbox, &mut Encoder::new(SALT));
+        let (events, end) = read(&bytes, &chunks);
         prop_assert_eq!(end, Ok(()));
         let mut got: BTreeMap<Lane, Vec<(u32, Vec<u8>)>> = BTreeMap::new();
-        for one in heard {
+        for one in events {
             let FrameEvent::Message { lane, group, payload } = one else {
                 panic!("no word was said")
             };
@@ -119,72 +119,76 @@ proptest! {
     }
 
     #[test]
-    fn words_read_back(number: u64, text in "[ -~]{0,600}", cut in 1usize..40) {
-        let words = [
-            ConnectionWord::Ping(number),
-            ConnectionWord::Pong(number),
-            ConnectionWord::Consumed(number),
-            ConnectionWord::Close(text),
+    fn connection_words_round_trip_and_long_close_text_is_cut(
+        number: u64,
+        text in "[ -~]{0,600}",
+        cut in 1usize..40,
+    ) {
+        let controls = [
+            ControlFrame::Ping(number),
+            ControlFrame::Pong(number),
+            ControlFrame::Consumed(number),
+            ControlFrame::Close(text),
         ];
         let (mut out, mut encoder) = (Vec::new(), Encoder::new(SALT));
-        words.iter().for_each(|word| encoder.word(&mut out, word));
-        let (heard, end) = read(&out, &[cut]);
+        controls.iter().for_each(|control| encoder.control(&mut out, control));
+        let (events, end) = read(&out, &[cut]);
         prop_assert_eq!(end, Ok(()));
-        prop_assert_eq!(heard.len(), 4);
-        for (word, heard) in words.into_iter().zip(heard) {
-            match (word, heard) {
+        prop_assert_eq!(events.len(), 4);
+        for (control, event) in controls.into_iter().zip(events) {
+            match (control, event) {
                 // Long texts are cut, and a backslash is shown as two.
-                (ConnectionWord::Close(said), FrameEvent::Word(ConnectionWord::Close(heard))) => {
-                    let kept = &said[..said.len().min(512)];
-                    prop_assert_eq!(heard.replace("\\\\", "\\"), kept.to_string());
+                (ControlFrame::Close(sent), FrameEvent::Control(ControlFrame::Close(received))) => {
+                    let kept = &sent[..sent.len().min(512)];
+                    prop_assert_eq!(received.replace("\\\\", "\\"), kept.to_string());
                 }
-                (word, heard) => prop_assert_eq!(FrameEvent::Word(word), heard),
+                (control, event) => prop_assert_eq!(FrameEvent::Control(control), event),
             }
         }
     }
 
     #[test]
-    fn any_bytes_are_refused_or_waited_for(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let (heard, _) = read(&bytes, &[7, 100]);
-        prop_assert!(heard.is_empty());
+    fn arbitrary_bytes_yield_no_message(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let (events, _) = read(&bytes, &[7, 100]);
+        prop_assert!(events.is_empty());
     }
 }
 
 /// Corrupts one place of a stream in which 1 of 10 frames is large; the place moves over all
 /// frames.
 #[test]
-fn a_hundred_thousand_spoilt_frames_are_all_found() {
+fn bit_flips_in_frames_are_detected() {
     let mut outbox = Outbox::new([WIDE; 4], Rate::new(0, 0));
     for number in 0..10 {
         let lane = Lane::ALL[number as usize % 4];
         outbox.put(message(number, lane, 13, if number == 7 { 40_000 } else { 50 }));
     }
-    let good = spoken(&mut outbox, &mut Encoder::new(SALT));
+    let good = drain_frames(&mut outbox, &mut Encoder::new(SALT));
     let (all, end) = read(&good, &[good.len()]);
     assert_eq!((all.len(), end), (10, Ok(())));
     let mut found = 0;
-    let mut dice = 0x1234_5678_9ABC_DEF0u64;
+    let mut rng = 0x1234_5678_9ABC_DEF0u64;
     while found < 100_000 {
         // A small random number generator with a fixed seed.
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
+        rng ^= rng << 13;
+        rng ^= rng >> 7;
+        rng ^= rng << 17;
         // Most places are in heads and small frames: large frames cost time and show nothing new.
-        let at = if dice.is_multiple_of(64) { dice >> 16 } else { (dice >> 16) % 300 };
-        let (at, bit) = (at as usize % good.len(), dice % 8);
+        let at = if rng.is_multiple_of(64) { rng >> 16 } else { (rng >> 16) % 300 };
+        let (at, bit) = (at as usize % good.len(), rng % 8);
         let mut bytes = good[..(at + 400).min(good.len())].to_vec();
         bytes[at] ^= 1 << bit;
-        let (heard, end) = read(&bytes, &[bytes.len()]);
-        let waits = end.is_ok() && heard.len() < 10;
+        let (events, end) = read(&bytes, &[bytes.len()]);
+        let waits = end.is_ok() && events.len() < 10;
         assert!(waits || end.is_err(), "bit {bit} at {at} was not noticed");
-        for (one, good) in heard.iter().zip(&all) {
+        for (one, good) in events.iter().zip(&all) {
             assert_eq!(one, good, "bit {bit} at {at} altered a message");
         }
         found += 1;
     }
 }
 
-/// One valid frame of each kind, to be combined wrongly.
+/// Returns valid frames, to be combined in a wrong order.
 fn frames() -> Vec<Vec<u8>> {
     let mut encoder = Encoder::new(SALT);
     (0..4u32)
@@ -197,16 +201,16 @@ fn frames() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn frames_left_out_repeated_exchanged_or_of_another_connection_do_not_pass() {
+fn missing_repeated_reordered_or_foreign_frames_are_rejected() {
     let frames = frames();
     let in_order = |order: &[usize]| {
         let bytes: Vec<u8> = order.iter().flat_map(|at| frames[*at].clone()).collect();
-        let (heard, end) = read(&bytes, &[1_000]);
-        (heard.len(), end)
+        let (events, end) = read(&bytes, &[1_000]);
+        (events.len(), end)
     };
     assert_eq!(in_order(&[0, 1, 2, 3]), (4, Ok(())));
-    for (order, heard) in [(&[0, 2][..], 1), (&[0, 1, 1], 2), (&[1, 0], 0), (&[0, 1, 3, 2], 2)] {
-        assert_eq!(in_order(order), (heard, Err(FrameError::Number)), "{order:?}");
+    for (order, count) in [(&[0, 2][..], 1), (&[0, 1, 1], 2), (&[1, 0], 0), (&[0, 1, 3, 2], 2)] {
+        assert_eq!(in_order(order), (count, Err(FrameError::Number)), "{order:?}");
     }
     let mut other = Decoder::new(SALT + 1);
     let mut buffer = BytesMut::from(&frames[0][..]);
@@ -226,7 +230,7 @@ fn sealed(lane: u32, group: u32, total: u32, number: u32, piece: &[u8]) -> Vec<u
 }
 
 #[test]
-fn frames_that_lie_under_a_true_checksum_are_refused() {
+fn invalid_frames_with_valid_checksum_are_rejected() {
     let too_long = vec![0; PEER_PIECE_BYTES_MAX + 1];
     let cases: [(&str, Vec<Vec<u8>>, FrameError); 10] = [
         ("no such lane", vec![sealed(5, 0, 1, 0, b"x")], FrameError::Lane),
@@ -248,22 +252,26 @@ fn frames_that_lie_under_a_true_checksum_are_refused() {
             FrameError::Mixed,
         ),
     ];
-    for (what, frames, wanted) in cases {
-        assert_eq!(read(&frames.concat(), &[100_000]), (vec![], Err(wanted)), "{what}");
+    for (what, frames, expected) in cases {
+        assert_eq!(read(&frames.concat(), &[100_000]), (vec![], Err(expected)), "{what}");
     }
 }
 
 #[test]
-fn a_claim_of_many_bytes_costs_little_until_they_come() {
+fn claimed_large_message_allocates_little_until_bytes_arrive() {
     let mut decoder = Decoder::new(SALT);
     let total = PEER_BULK_BYTES_MAX as u32;
     let mut buffer = BytesMut::from(&sealed(3, 0, total, 0, b"only this")[..]);
     assert_eq!(decoder.next(&mut buffer), Ok(None));
-    assert!(decoder.held() <= 256 * 1024, "{} bytes are held for 9", decoder.held());
+    assert!(
+        decoder.buffered_bytes() <= 256 * 1024,
+        "{} bytes are held for 9",
+        decoder.buffered_bytes()
+    );
 }
 
 #[test]
-fn a_small_message_that_is_kept_does_not_keep_the_buffer() {
+fn small_message_does_not_retain_the_read_buffer() {
     let (mut decoder, mut buffer) = (Decoder::new(SALT), BytesMut::with_capacity(64 * 1024));
     buffer.extend_from_slice(&sealed(1, 0, 100, 0, &[7; 100]));
     buffer.extend_from_slice(&[0; HEAD_BYTES - 1]);

@@ -1,7 +1,7 @@
-//! Laws of the greetings: they read back, even with what later versions append, and other bytes are
-//! refused without a panic.
+//! Laws of the greetings: they are decoded, even with bytes appended by later versions, and other
+//! bytes are refused without a panic.
 
-use crate::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker};
+use crate::handshake::{ENVELOPE_BYTES, Greeting, Hello, LinkKeys, PeerIdentity, Received};
 use crate::incarnation::Incarnation;
 use crate::refusal::Refusal;
 use crate::versions::{VERSIONS, Versions};
@@ -11,8 +11,8 @@ use base::{ClusterId, ClusterSecret, IncarnationId, NodeId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-pub(super) fn speaker(node: u64, incarnation: u64, process: u64, nonce: u64) -> Speaker {
-    Speaker {
+pub(super) fn identity(node: u64, incarnation: u64, process: u64, nonce: u64) -> PeerIdentity {
+    PeerIdentity {
         cluster: ClusterId(0xC1),
         node: NodeId(node),
         incarnation: Incarnation(incarnation),
@@ -24,15 +24,15 @@ pub(super) fn speaker(node: u64, incarnation: u64, process: u64, nonce: u64) -> 
     }
 }
 
-pub(super) fn read(bytes: &[u8], ours: Versions) -> Result<Greeting, Refusal> {
-    receive(bytes, ours).map(|received| received.greeting)
+pub(super) fn read(bytes: &[u8], supported: Versions) -> Result<Greeting, Refusal> {
+    receive(bytes, supported).map(|received| received.greeting)
 }
 
-pub(super) fn receive(bytes: &[u8], ours: Versions) -> Result<Received, Refusal> {
+pub(super) fn receive(bytes: &[u8], supported: Versions) -> Result<Received, Refusal> {
     let (envelope, body) = bytes.split_first_chunk::<ENVELOPE_BYTES>().expect("an envelope");
     let length = Greeting::body_bytes(envelope)?;
     let body = body.get(..length).ok_or(Refusal::Malformed("torn"))?;
-    Greeting::decode(envelope, body, ours)
+    Greeting::decode(envelope, body, supported)
 }
 
 /// Returns the greeting with bytes appended to the known fields, as a later version would.
@@ -44,42 +44,48 @@ fn longer(bytes: &[u8], more: &[u8]) -> Vec<u8> {
 
 /// Returns the greeting without fields added later.
 fn older(mut greeting: Greeting) -> Greeting {
-    if let Greeting::Hello(Hello { speaker, .. }) | Greeting::Welcome { speaker, .. } =
+    if let Greeting::Hello(Hello { identity, .. }) | Greeting::Welcome { identity, .. } =
         &mut greeting
     {
-        speaker.incarnations.clear();
+        identity.incarnations.clear();
     }
     greeting
 }
 
 fn any_greeting() -> impl Strategy<Value = Greeting> {
-    let who =
+    let identities =
         (1u64.., any::<u64>(), any::<u64>(), any::<u64>(), "[a-zé]{0,30}", "[a-z.:0-9]{0,80}");
     let incarnation_id =
         (any::<u64>(), 1u64..).prop_map(|(number, token)| IncarnationId { number, token });
-    // A node without incarnations to list ends before them, and nothing followed in that version.
+    // At least one: without incarnations a greeting ends before them, as in versions before MACs.
     let incarnations = prop::collection::vec(incarnation_id, 1..=PEER_LIVES_MAX);
-    let who = (who, incarnations).prop_map(
-        |((node, incarnation, process, nonce, name, address), incarnations)| Speaker {
+    let identities = (identities, incarnations).prop_map(
+        |((node, incarnation, process, nonce, name, address), incarnations)| PeerIdentity {
             name,
             address,
             incarnations,
-            ..speaker(node, incarnation, process, nonce)
+            ..identity(node, incarnation, process, nonce)
         },
     );
-    let hello = (who.clone(), 1u64.., any::<u64>()).prop_map(|(speaker, wanted, previous)| {
-        Greeting::Hello(Hello { versions: VERSIONS, speaker, wanted: NodeId(wanted), previous })
-    });
-    let welcome =
-        (who, any::<u16>()).prop_map(|(speaker, version)| Greeting::Welcome { version, speaker });
+    let hello =
+        (identities.clone(), 1u64.., any::<u64>()).prop_map(|(identity, target, previous)| {
+            Greeting::Hello(Hello {
+                versions: VERSIONS,
+                identity,
+                target: NodeId(target),
+                previous,
+            })
+        });
+    let welcome = (identities, any::<u16>())
+        .prop_map(|(identity, version)| Greeting::Welcome { version, identity });
     let refused = (any::<u8>(), "[ -\\[\\]-~]{0,512}")
-        .prop_map(|(code, words)| Greeting::Refused { code, words });
+        .prop_map(|(code, text)| Greeting::Refused { code, text });
     prop_oneof![hello, welcome, any::<u64>().prop_map(|link| Greeting::Go { link }), refused]
 }
 
 proptest! {
     #[test]
-    fn greetings_read_back_also_with_more_behind_them(
+    fn greeting_round_trips_and_ignores_fields_of_later_versions(
         greeting in any_greeting(),
         mac: [u8; 32],
         more in prop::collection::vec(any::<u8>(), 0..40),
@@ -96,7 +102,11 @@ proptest! {
     }
 
     #[test]
-    fn a_spoilt_greeting_is_refused(greeting in any_greeting(), at: usize, bit in 0u8..8) {
+    fn greeting_with_a_flipped_bit_is_rejected(
+        greeting in any_greeting(),
+        at: usize,
+        bit in 0u8..8,
+    ) {
         let mut bytes = greeting.encode();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
@@ -104,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_torn_greeting_is_refused(greeting in any_greeting(), cut: usize) {
+    fn truncated_greeting_is_rejected(greeting in any_greeting(), cut: usize) {
         let bytes = greeting.encode();
         let body = bytes.len() - ENVELOPE_BYTES;
         // A greeting that ends before its incarnations is one of an older version.
@@ -114,14 +124,20 @@ proptest! {
     }
 
     #[test]
-    fn a_torn_mac_is_refused(greeting in any_greeting(), mac: [u8; 32], cut in 1..33_usize) {
+    fn greeting_with_truncated_mac_is_rejected(
+        greeting in any_greeting(),
+        mac: [u8; 32],
+        cut in 1..33_usize,
+    ) {
         let (bytes, _) = greeting.encode_signed(|_| mac);
         let torn = longer(&bytes[..bytes.len() - cut], &[]);
         prop_assert!(read(&torn, VERSIONS).is_err());
     }
 
     #[test]
-    fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 20..300)) {
+    fn arbitrary_bytes_are_rejected_as_greeting(
+        bytes in prop::collection::vec(any::<u8>(), 20..300),
+    ) {
         prop_assert!(read(&bytes, VERSIONS).is_err());
         // In a valid envelope random bytes may decode by chance; only a panic is wrong.
         let _ = read(&longer(&[b"CRDZPEER", &bytes[..12]].concat(), &bytes), VERSIONS);
@@ -129,41 +145,43 @@ proptest! {
 }
 
 #[test]
-fn the_bond_is_the_same_on_both_sides_and_new_for_every_connection() {
-    let (one, two) = (speaker(1, 5, 50, 500), speaker(2, 6, 60, 600));
-    let bond = Bond::new(&one, &two, None);
-    assert_eq!(bond, Bond::new(&one.clone(), &two.clone(), None));
-    assert_ne!(bond.dialler, bond.dialled);
+fn bond_is_equal_on_both_sides_and_unique_per_connection() {
+    let (one, two) = (identity(1, 5, 50, 500), identity(2, 6, 60, 600));
+    let link_keys = LinkKeys::new(&one, &two, None);
+    assert_eq!(link_keys, LinkKeys::new(&one.clone(), &two.clone(), None));
+    assert_ne!(link_keys.dialler_salt, link_keys.dialled_salt);
     let others = [
-        Bond::new(&two, &one, None),
-        Bond::new(&speaker(1, 5, 50, 501), &two, None),
-        Bond::new(&one, &speaker(2, 6, 60, 601), None),
-        Bond::new(&one, &speaker(2, 7, 60, 600), None),
-        Bond::new(&speaker(3, 5, 50, 500), &two, None),
+        LinkKeys::new(&two, &one, None),
+        LinkKeys::new(&identity(1, 5, 50, 501), &two, None),
+        LinkKeys::new(&one, &identity(2, 6, 60, 601), None),
+        LinkKeys::new(&one, &identity(2, 7, 60, 600), None),
+        LinkKeys::new(&identity(3, 5, 50, 500), &two, None),
     ];
     for other in others {
-        assert_ne!(bond.link, other.link);
-        assert_ne!(bond.dialler, other.dialler);
-        assert_ne!(bond.dialled, other.dialled);
+        assert_ne!(link_keys.link, other.link);
+        assert_ne!(link_keys.dialler_salt, other.dialler_salt);
+        assert_ne!(link_keys.dialled_salt, other.dialled_salt);
     }
-    // Under a secret, a reader of the greetings knows the link's id and no salt.
+    // Under a secret, the greetings reveal the link's id and no salt.
     let secrets = [1, 2].map(|byte| ClusterSecret::new([byte; 32]));
-    let [keyed, other] = secrets.each_ref().map(|secret| Bond::new(&one, &two, Some(secret)));
-    assert_eq!(keyed.link, bond.link);
-    let salts = [bond, keyed, other].map(|bond| [bond.dialler, bond.dialled]).concat();
+    let [keyed, other] = secrets.each_ref().map(|secret| LinkKeys::new(&one, &two, Some(secret)));
+    assert_eq!(keyed.link, link_keys.link);
+    let salts = [link_keys, keyed, other]
+        .map(|link_keys| [link_keys.dialler_salt, link_keys.dialled_salt])
+        .concat();
     assert_eq!(salts.iter().collect::<BTreeSet<_>>().len(), 6, "{salts:?}");
 }
 
 #[test]
-fn the_highest_common_version_is_taken() {
+fn highest_common_protocol_version_is_negotiated() {
     let versions = |lowest, highest| Versions { lowest, highest };
-    for (ours, theirs, common) in [
+    for (local, remote, common) in [
         (versions(1, 1), versions(1, 1), Some(1)),
         (versions(1, 3), versions(2, 5), Some(3)),
         (versions(2, 5), versions(1, 3), Some(3)),
         (versions(1, 2), versions(3, 4), None),
         (versions(3, 4), versions(1, 2), None),
     ] {
-        assert_eq!(ours.common(theirs), common);
+        assert_eq!(local.common(remote), common);
     }
 }

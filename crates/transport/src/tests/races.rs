@@ -1,8 +1,8 @@
-//! Races of two nodes that dial, cross, lose and dial again in random order: once nothing more is
-//! lost they share one connection, and keep it.
+//! Races of two nodes that dial, cross, lose and redial in random order: once nothing more is lost
+//! they converge to one stable connection.
 
-use super::greetings::speaker;
-use crate::arbitrate::{Own, arbitrate};
+use super::greetings::identity;
+use crate::arbitrate::{Phase, arbitrate};
 use crate::handshake::Hello;
 use crate::incarnation::Incarnation;
 use crate::versions::VERSIONS;
@@ -27,7 +27,7 @@ impl State {
 }
 
 #[derive(Clone, Debug)]
-enum Said {
+enum GreetingKind {
     Hello(Hello),
     Welcome,
     Go,
@@ -39,111 +39,114 @@ struct Model {
     /// Last link of each side.
     previous: [u64; 2],
     /// Greetings in flight, by connection, to each side.
-    ways: Vec<[VecDeque<Said>; 2]>,
-    dice: u64,
-    calm: bool,
+    in_flight: Vec<[VecDeque<GreetingKind>; 2]>,
+    rng: u64,
+    is_lossless: bool,
 }
 
 impl Model {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 7;
-        self.dice ^= self.dice << 17;
-        (self.dice >> 11) % sides
+    fn random(&mut self, sides: u64) -> u64 {
+        self.rng ^= self.rng << 13;
+        self.rng ^= self.rng >> 7;
+        self.rng ^= self.rng << 17;
+        (self.rng >> 11) % sides
     }
 
-    fn say(&mut self, connection: usize, to: usize, said: Said) {
-        self.ways[connection][to].push_back(said);
+    fn send(&mut self, connection: usize, to: usize, greeting: GreetingKind) {
+        self.in_flight[connection][to].push_back(greeting);
     }
 
-    /// Makes the side leave its connection; in the wild phase the other may never learn of it.
+    /// Makes the side leave its connection; in the lossy phase the other may never be notified.
     fn leave(&mut self, side: usize) {
         let Some(connection) = self.states[side].connection() else { return };
         self.states[side] = State::Waiting;
-        if self.calm || self.roll(2) == 0 {
-            self.say(connection, 1 - side, Said::Closed);
+        if self.is_lossless || self.random(2) == 0 {
+            self.send(connection, 1 - side, GreetingKind::Closed);
         }
     }
 
     fn dial(&mut self, side: usize) {
         let other = 1 - side;
-        self.ways.push([VecDeque::new(), VecDeque::new()]);
-        let connection = self.ways.len() - 1;
+        self.in_flight.push([VecDeque::new(), VecDeque::new()]);
+        let connection = self.in_flight.len() - 1;
         let hello = Hello {
             versions: VERSIONS,
-            speaker: speaker(side as u64 + 1, 5, 50, connection as u64),
-            wanted: NodeId(other as u64 + 1),
+            identity: identity(side as u64 + 1, 5, 50, connection as u64),
+            target: NodeId(other as u64 + 1),
             previous: self.previous[side],
         };
         self.states[side] = State::Dialling(connection);
-        self.say(connection, other, Said::Hello(hello));
+        self.send(connection, other, GreetingKind::Hello(hello));
     }
 
-    fn hear(&mut self, side: usize, connection: usize, said: Said) {
+    fn deliver(&mut self, side: usize, connection: usize, greeting: GreetingKind) {
         let (state, link) = (self.states[side], connection as u64 + 1);
-        match said {
-            Said::Hello(hello) => {
+        match greeting {
+            GreetingKind::Hello(hello) => {
                 let own = match state {
-                    State::Waiting => Own::Waiting,
-                    State::Dialling(_) => Own::Dialling,
-                    State::Welcoming(_) => Own::Welcoming,
+                    State::Waiting => Phase::Waiting,
+                    State::Dialling(_) => Phase::Dialling,
+                    State::Welcoming(_) => Phase::Welcoming,
                     State::Connected(link) => {
-                        Own::Connected { link: link as u64 + 1, incarnation: Incarnation(5) }
+                        Phase::Connected { link: link as u64 + 1, incarnation: Incarnation(5) }
                     }
                 };
                 if arbitrate(NodeId(side as u64 + 1), own, &hello).is_ok() {
                     self.leave(side);
                     self.states[side] = State::Welcoming(connection);
-                    self.say(connection, 1 - side, Said::Welcome);
+                    self.send(connection, 1 - side, GreetingKind::Welcome);
                 } else {
-                    self.say(connection, 1 - side, Said::Closed);
+                    self.send(connection, 1 - side, GreetingKind::Closed);
                 }
             }
-            Said::Welcome if state == State::Dialling(connection) => {
+            GreetingKind::Welcome if state == State::Dialling(connection) => {
                 self.states[side] = State::Connected(connection);
                 self.previous[side] = link;
-                self.say(connection, 1 - side, Said::Go);
+                self.send(connection, 1 - side, GreetingKind::Go);
             }
-            Said::Go if state == State::Welcoming(connection) => {
+            GreetingKind::Go if state == State::Welcoming(connection) => {
                 self.states[side] = State::Connected(connection);
                 self.previous[side] = link;
             }
-            Said::Closed if state.connection() == Some(connection) => {
+            GreetingKind::Closed if state.connection() == Some(connection) => {
                 self.states[side] = State::Waiting;
             }
             _ => {}
         }
     }
 
-    fn agreed(&self) -> bool {
+    fn is_converged(&self) -> bool {
         matches!(self.states, [State::Connected(one), State::Connected(two)] if one == two)
     }
 
     fn step(&mut self) {
-        let side = self.roll(2) as usize;
-        match (self.roll(10), self.states[side]) {
+        let side = self.random(2) as usize;
+        match (self.random(10), self.states[side]) {
             (0, State::Waiting) => self.dial(side),
             // Rarely, a timeout ends an attempt that may still have been answered.
-            (1, State::Dialling(_) | State::Welcoming(_)) if self.roll(5) == 0 => self.leave(side),
-            // A link breaks on one side alone; in the calm phase only a dead one does: pings.
-            (2, State::Connected(_)) if !self.calm || !self.agreed() => {
-                if self.roll(8) == 0 {
+            (1, State::Dialling(_) | State::Welcoming(_)) if self.random(5) == 0 => {
+                self.leave(side)
+            }
+            // A link breaks on one side alone; in the lossless phase only a dead one does, by
+            // pings.
+            (2, State::Connected(_)) if !self.is_lossless || !self.is_converged() => {
+                if self.random(8) == 0 {
                     self.leave(side);
                 }
             }
             _ => {
-                let busy: Vec<_> = (0..self.ways.len())
+                let busy: Vec<_> = (0..self.in_flight.len())
                     .flat_map(|at| [(at, 0), (at, 1)])
-                    .filter(|(at, to)| !self.ways[*at][*to].is_empty())
+                    .filter(|(at, to)| !self.in_flight[*at][*to].is_empty())
                     .collect();
                 if busy.is_empty() {
                     return;
                 }
-                let (at, to) = busy[self.roll(busy.len() as u64) as usize];
-                if let Some(said) = self.ways[at][to].pop_front()
-                    && (self.calm || self.roll(20) > 0)
+                let (at, to) = busy[self.random(busy.len() as u64) as usize];
+                if let Some(greeting) = self.in_flight[at][to].pop_front()
+                    && (self.is_lossless || self.random(20) > 0)
                 {
-                    self.hear(to, at, said);
+                    self.deliver(to, at, greeting);
                 }
             }
         }
@@ -151,31 +154,31 @@ impl Model {
 }
 
 #[test]
-fn whatever_crosses_or_is_lost_one_link_comes_of_it_and_stays() {
+fn racing_dials_converge_to_one_stable_link() {
     let mut crossed = 0;
     for seed in 1..=3_000u64 {
         let mut model = Model {
             states: [State::Waiting; 2],
             previous: [0; 2],
-            ways: Vec::new(),
-            dice: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
-            calm: false,
+            in_flight: Vec::new(),
+            rng: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            is_lossless: false,
         };
         for _ in 0..seed % 200 {
             model.step();
             crossed += u64::from(matches!(model.states, [State::Dialling(_), State::Dialling(_)]));
         }
-        model.calm = true;
+        model.is_lossless = true;
         let mut steps = 0;
-        while !model.agreed() {
+        while !model.is_converged() {
             model.step();
             steps += 1;
             assert!(steps < 20_000, "seed {seed} finds no end: {:?}", model.states);
         }
-        let agreed = model.states;
+        let converged = model.states;
         for _ in 0..500 {
             model.step();
-            assert_eq!(model.states, agreed, "seed {seed}: a good link was given up");
+            assert_eq!(model.states, converged, "seed {seed}: a good link was given up");
         }
     }
     assert!(crossed > 1_000, "dials must have crossed for this to say anything: {crossed}");

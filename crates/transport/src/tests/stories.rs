@@ -1,8 +1,8 @@
 //! Plays `stories/*.txt`: greetings and their refusals, two dials at once, the lanes.
 
-use super::greetings::{read, speaker};
+use super::greetings::{identity, read};
 use crate::admission::{KnownIncarnations, accept, admit};
-use crate::arbitrate::{Own, arbitrate};
+use crate::arbitrate::{Phase, arbitrate};
 use crate::handshake::{Greeting, Hello};
 use crate::incarnation::Incarnation;
 use crate::message::{Lane, Message, Receipt};
@@ -29,7 +29,7 @@ macro_rules! stories {
     )* };
 }
 
-stories!(who_is_let_in, whom_a_dialler_accepts, two_dials, lanes, bulk_waits, taken_back);
+stories!(admission_checks, dialler_checks, two_dials, lanes, bulk_waits, taken_back);
 
 #[derive(Default)]
 struct Stage {
@@ -65,18 +65,18 @@ impl Runner for Stage {
 
     fn run(&mut self, command: &Command, _context: &Context) -> Answer {
         let numbers = Numbers::of(command)?;
-        let word = command.args.iter().find_map(|argument| match argument {
-            Argument::Positional(word) => Some(word.as_str()),
+        let positional = command.args.iter().find_map(|argument| match argument {
+            Argument::Positional(positional) => Some(positional.as_str()),
             _ => None,
         });
-        let word = word.unwrap_or("");
+        let positional = positional.unwrap_or("");
         match command.name.as_str() {
             "member" => self.member(&numbers),
             "hello" => self.hello(&numbers),
             "welcome" => self.welcome(&numbers),
-            "call" => call(word, &numbers),
+            "call" => call(positional, &numbers),
             "outbox" => self.begin(&numbers),
-            "send" => self.send(word, &numbers),
+            "send" => self.send(positional, &numbers),
             "next" => self.next(&numbers),
             "used_up" => Ok(format!("{}\n", self.outbox()?.consumed(numbers.get("bytes", 0)))),
             "room" => Ok(format!("{:?}\n", self.outbox()?.bulk_room())),
@@ -88,7 +88,7 @@ impl Runner for Stage {
     }
 }
 
-fn told(verdict: Result<(), Refusal>) -> String {
+fn outcome(verdict: Result<(), Refusal>) -> String {
     match verdict {
         Ok(()) => "goes on\n".into(),
         Err(refusal) => format!("refused ({}): {refusal}\n", refusal.code()),
@@ -98,48 +98,48 @@ fn told(verdict: Result<(), Refusal>) -> String {
 /// Builds the hello of a story: node 2, in its 5th incarnation, dialling node 1.
 fn hello(numbers: &Numbers) -> Hello {
     let (lowest, highest) = (numbers.get("lowest", 1), numbers.get("highest", 1));
-    let mut speaker = speaker(
+    let mut identity = identity(
         numbers.get("node", 2),
         numbers.get("incarnation", 5),
         numbers.get("process", 50),
         numbers.get("nonce", 500),
     );
-    speaker.cluster = ClusterId(numbers.get("cluster", 0xC1));
-    // Its own incarnation last, and one before it that it knows.
+    identity.cluster = ClusterId(numbers.get("cluster", 0xC1));
+    // The known earlier incarnation first, its own last.
     for (number, token) in [("knows", "known_token"), ("incarnation", "token")] {
         if let Some(token) = numbers.0.get(token).copied() {
-            speaker.incarnations.push(IncarnationId { number: numbers.get(number, 5), token });
+            identity.incarnations.push(IncarnationId { number: numbers.get(number, 5), token });
         }
     }
     Hello {
         versions: Versions { lowest: lowest as u16, highest: highest as u16 },
-        speaker,
-        wanted: NodeId(numbers.get("wanted", 1)),
+        identity,
+        target: NodeId(numbers.get("wanted", 1)),
         previous: numbers.get("previous", 0),
     }
 }
 
 fn call(own: &str, numbers: &Numbers) -> Answer {
     let own = match own {
-        "waiting" => Own::Waiting,
-        "dialling" => Own::Dialling,
-        "welcoming" => Own::Welcoming,
-        "connected" => Own::Connected {
+        "waiting" => Phase::Waiting,
+        "dialling" => Phase::Dialling,
+        "welcoming" => Phase::Welcoming,
+        "connected" => Phase::Connected {
             link: numbers.get("link", 77),
             incarnation: Incarnation(numbers.get("connected_life", 5)),
         },
         other => return Err(format!("no state is called {other}").into()),
     };
-    Ok(told(arbitrate(NodeId(numbers.get("me", 1)), own, &hello(numbers))))
+    Ok(outcome(arbitrate(NodeId(numbers.get("me", 1)), own, &hello(numbers))))
 }
 
 fn next_line(next: Next) -> String {
     match next {
-        Next::Word(word) => format!("{word:?}"),
+        Next::Control(word) => format!("{word:?}"),
         Next::Wait(u64::MAX) => "nothing".into(),
         Next::Wait(wait) => format!("nothing for {} ms", wait.div_ceil(1_000_000)),
         Next::Piece(piece) => {
-            let (lane, end) = (piece.lane.word(), if piece.last { ", the last" } else { "" });
+            let (lane, end) = (piece.lane.name(), if piece.last { ", the last" } else { "" });
             let bytes = piece.head.bytes().len() + piece.body.len();
             format!("{lane} of group {}: {bytes} of {}{end}", piece.group, piece.total)
         }
@@ -159,26 +159,26 @@ impl Stage {
         Ok(String::new())
     }
 
-    /// Gives node 1 a hello, as bytes.
+    /// Delivers an encoded hello to node 1.
     fn hello(&mut self, numbers: &Numbers) -> Answer {
-        let me = speaker(1, 3, 10, 100);
-        let heard = read(&Greeting::Hello(hello(numbers)).encode(), VERSIONS);
-        Ok(told(heard.and_then(|heard| match heard {
+        let me = identity(1, 3, 10, 100);
+        let greeting = read(&Greeting::Hello(hello(numbers)).encode(), VERSIONS);
+        Ok(outcome(greeting.and_then(|greeting| match greeting {
             Greeting::Hello(hello) => {
-                let known = self.known.get(&hello.speaker.node).copied();
+                let known = self.known.get(&hello.identity.node).copied();
                 admit(&me, &hello, known)
             }
             _ => Err(Refusal::Malformed("kind")),
         })))
     }
 
-    /// Gives node 1, which dialled node 2, the welcome of the node that answered.
+    /// Delivers a welcome to node 1, which dialled node 2.
     fn welcome(&mut self, numbers: &Numbers) -> Answer {
-        let me = speaker(1, 3, 10, 100);
-        let found = hello(numbers).speaker;
+        let me = identity(1, 3, 10, 100);
+        let found = hello(numbers).identity;
         let known = self.known.get(&NodeId(2)).copied().unwrap_or_default();
         let version = numbers.get("version", 1) as u16;
-        Ok(told(accept(&me, NodeId(2), version, &found, known, VERSIONS)))
+        Ok(outcome(accept(&me, NodeId(2), version, &found, known, VERSIONS)))
     }
 
     fn outbox(&mut self) -> Result<&mut Outbox, Box<dyn Error>> {
@@ -194,7 +194,7 @@ impl Stage {
     }
 
     fn send(&mut self, lane: &str, numbers: &Numbers) -> Answer {
-        let lane = Lane::ALL.into_iter().find(|known| known.word() == lane);
+        let lane = Lane::ALL.into_iter().find(|known| known.name() == lane);
         let lane = lane.ok_or("no such lane")?;
         let group = numbers.get("group", 1) as u32;
         let body = Bytes::from(vec![0; numbers.get("bytes", 10) as usize]);
@@ -220,20 +220,20 @@ impl Stage {
                 _ => lines.push((line, 1)),
             }
         }
-        let mut told = String::new();
+        let mut output = String::new();
         for (line, times) in lines {
             match times {
-                1 => writeln!(told, "{line}")?,
-                _ => writeln!(told, "{line} ({times} times)")?,
+                1 => writeln!(output, "{line}")?,
+                _ => writeln!(output, "{line} ({times} times)")?,
             }
         }
-        Ok(told)
+        Ok(output)
     }
 
     fn take_back(&mut self, numbers: &Numbers) -> Answer {
         let receipt = self.receipts.get(&(numbers.get("receipt", 0) as u32));
         let receipt = receipt.ok_or("no such receipt")?;
-        Ok(if receipt.take_back() { "not sent\n" } else { "it left already\n" }.into())
+        Ok(if receipt.revoke() { "not sent\n" } else { "it left already\n" }.into())
     }
 
     fn close(&mut self) -> Answer {

@@ -20,10 +20,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 pub(super) const CLUSTER: ClusterId = ClusterId(0xC1);
-/// Longest wait of a test; one that waits so long has failed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum wait of a test before it fails.
+pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Event that a node's receiver got.
+/// Event at a node's receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PeerEvent {
     Connected(NodeId, Incarnation),
@@ -31,61 +31,61 @@ pub(super) enum PeerEvent {
     Message(NodeId, Lane, u32, Bytes),
 }
 
-/// Receiver that records events, and can keep credits and requests.
+/// Receiver that records events and requests, and can hold credits.
 #[derive(Default)]
-pub(super) struct Post {
-    told: Mutex<Vec<PeerEvent>>,
-    pub(super) keep: std::sync::atomic::AtomicBool,
+pub(super) struct EventLog {
+    recorded: Mutex<Vec<PeerEvent>>,
+    pub(super) holds_credits: std::sync::atomic::AtomicBool,
     pub(super) credits: Mutex<Vec<Credit>>,
-    pub(super) questions: Mutex<Vec<IncomingCall>>,
+    pub(super) calls: Mutex<Vec<IncomingCall>>,
 }
 
-impl Post {
-    pub(super) fn told(&self) -> Vec<PeerEvent> {
-        self.told.lock().expect("plain data").clone()
+impl EventLog {
+    pub(super) fn recorded(&self) -> Vec<PeerEvent> {
+        self.recorded.lock().expect("plain data").clone()
     }
 
-    pub(super) fn count(&self, which: impl Fn(&PeerEvent) -> bool) -> usize {
-        self.told.lock().expect("plain data").iter().filter(|told| which(told)).count()
+    pub(super) fn count(&self, matches: impl Fn(&PeerEvent) -> bool) -> usize {
+        self.recorded.lock().expect("plain data").iter().filter(|event| matches(event)).count()
     }
 
     pub(super) fn messages(&self) -> usize {
-        self.count(|told| matches!(told, PeerEvent::Message(..)))
+        self.count(|event| matches!(event, PeerEvent::Message(..)))
     }
 
     pub(super) fn breaks(&self) -> Vec<Broken> {
-        let broken = |told| match told {
+        let broken = |event| match event {
             PeerEvent::Broken(_, broken) => Some(broken),
             _ => None,
         };
-        self.told().into_iter().filter_map(broken).collect()
+        self.recorded().into_iter().filter_map(broken).collect()
     }
 }
 
-impl Sink for Post {
+impl Sink for EventLog {
     fn deliver(&self, message: IncomingMessage) {
         let IncomingMessage { from, lane, group, payload, credit, .. } = message;
-        if self.keep.load(SeqCst) {
+        if self.holds_credits.load(SeqCst) {
             self.credits.lock().expect("plain data").push(credit);
         }
-        self.told
+        self.recorded
             .lock()
             .expect("plain data")
             .push(PeerEvent::Message(from, lane, group.0, payload));
     }
 
     fn connected(&self, node: NodeId, incarnation: Incarnation) {
-        self.told.lock().expect("plain data").push(PeerEvent::Connected(node, incarnation));
+        self.recorded.lock().expect("plain data").push(PeerEvent::Connected(node, incarnation));
     }
 
     fn broken(&self, node: NodeId, reason: &Broken) {
-        self.told.lock().expect("plain data").push(PeerEvent::Broken(node, reason.clone()));
+        self.recorded.lock().expect("plain data").push(PeerEvent::Broken(node, reason.clone()));
     }
 }
 
-impl Receiver for Post {
-    fn asked(&self, asked: IncomingCall) {
-        self.questions.lock().expect("plain data").push(asked);
+impl Receiver for EventLog {
+    fn deliver_call(&self, call: IncomingCall) {
+        self.calls.lock().expect("plain data").push(call);
     }
 }
 
@@ -96,18 +96,18 @@ pub(super) async fn until(what: &str, holds: impl Fn() -> bool) {
             sleep(Duration::from_millis(2)).await;
         }
     };
-    assert!(timeout(PATIENCE, waiting).await.is_ok(), "it never came true that {what}");
+    assert!(timeout(TEST_TIMEOUT, waiting).await.is_ok(), "it never came true that {what}");
 }
 
 /// Settings with long timeouts: a busy machine breaks no link.
 pub(super) fn settings(node: u64, incarnation: u64) -> PeerSettings {
     let mut settings = PeerSettings::new(CLUSTER, NodeId(node), Incarnation(incarnation));
     settings.name = format!("n{node}");
-    settings.ping = Duration::from_millis(20);
-    settings.silence = Duration::from_secs(20);
-    settings.unanswered = Duration::from_secs(20);
-    settings.dial = Duration::from_secs(2);
-    settings.pause = (Duration::from_millis(5), Duration::from_millis(50));
+    settings.ping_interval = Duration::from_millis(20);
+    settings.silence_timeout = Duration::from_secs(20);
+    settings.answer_timeout = Duration::from_secs(20);
+    settings.dial_timeout = Duration::from_secs(2);
+    settings.redial_pause = (Duration::from_millis(5), Duration::from_millis(50));
     settings.bulk_bytes_per_second = 0;
     settings
 }
@@ -116,7 +116,7 @@ pub(super) fn settings(node: u64, incarnation: u64) -> PeerSettings {
 pub(super) struct TestPeer {
     pub(super) id: NodeId,
     pub(super) peers: Peers,
-    pub(super) post: Arc<Post>,
+    pub(super) log: Arc<EventLog>,
     pub(super) address: SocketAddr,
 }
 
@@ -128,9 +128,9 @@ impl TestPeer {
 
     pub(super) fn at(settings: PeerSettings, listener: TcpListener) -> TestPeer {
         let address = listener.local_addr().expect("it is bound");
-        let (id, post) = (settings.node, Arc::<Post>::default());
-        let peers = Peers::start(settings, Some(listener), post.clone(), TaskScope::new("peers"));
-        TestPeer { id, peers, post, address }
+        let (id, log) = (settings.node, Arc::<EventLog>::default());
+        let peers = Peers::start(settings, Some(listener), log.clone(), TaskScope::new("peers"));
+        TestPeer { id, peers, log, address }
     }
 
     pub(super) fn member(&self) -> Member {
@@ -155,15 +155,15 @@ pub(super) fn member(node: u64, address: String) -> Member {
 
 /// Returns an address at which nothing listens.
 pub(super) fn nowhere() -> String {
-    // Port 1 of loopback: nothing of ours is there, and a dial is refused at once.
+    // Port 1 of loopback: no test listens there, and a dial is refused at once.
     "127.0.0.1:1".into()
 }
 
-/// Makes nodes known to each other.
-pub(super) async fn introduce(homes: &[&TestPeer]) {
-    let members: Vec<_> = homes.iter().map(|home| home.member()).collect();
-    homes.iter().for_each(|home| home.peers.set_members(members.clone()));
-    for (one, other) in homes.iter().flat_map(|one| homes.iter().map(move |other| (one, other))) {
+/// Makes nodes members of one cluster, and waits until all are connected.
+pub(super) async fn introduce(nodes: &[&TestPeer]) {
+    let members: Vec<_> = nodes.iter().map(|node| node.member()).collect();
+    nodes.iter().for_each(|node| node.peers.set_members(members.clone()));
+    for (one, other) in nodes.iter().flat_map(|one| nodes.iter().map(move |other| (one, other))) {
         if one.id != other.id {
             until("all are connected", || one.connected(other.id)).await;
         }
@@ -184,15 +184,15 @@ pub(super) async fn through_a_relay(
 }
 
 const PASS: u8 = 0;
-const SWALLOW: u8 = 1;
-const SPOIL: u8 = 2;
-const HOLD: u8 = 3;
+const DROP: u8 = 1;
+const CORRUPT: u8 = 2;
+const STALL: u8 = 3;
 
-/// Relay of bytes between two nodes that can cut, swallow and corrupt them.
+/// Relay between two nodes that can cut the connection, and drop, corrupt or stall bytes.
 pub(super) struct Relay {
     pub(super) address: SocketAddr,
-    /// Fault in each direction: there, and back.
-    ways: [Arc<AtomicU8>; 2],
+    /// Fault of each direction: outbound, inbound.
+    faults: [Arc<AtomicU8>; 2],
     cut: watch::Sender<u64>,
     _tasks: JoinSet<()>,
 }
@@ -201,17 +201,17 @@ impl Relay {
     async fn start(target: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
         let address = listener.local_addr().expect("it is bound");
-        let ways = [Arc::new(AtomicU8::new(PASS)), Arc::new(AtomicU8::new(PASS))];
+        let faults = [Arc::new(AtomicU8::new(PASS)), Arc::new(AtomicU8::new(PASS))];
         let (cut, mut tasks) = (watch::Sender::new(0), JoinSet::new());
-        let (there, back) = (ways[0].clone(), ways[1].clone());
+        let (outbound, inbound) = (faults[0].clone(), faults[1].clone());
         let cuts = cut.subscribe();
         tasks.spawn(async move {
             let mut carried = JoinSet::new();
             while let Ok((from, _)) = listener.accept().await {
-                carried.spawn(carry(from, target, there.clone(), back.clone(), cuts.clone()));
+                carried.spawn(carry(from, target, outbound.clone(), inbound.clone(), cuts.clone()));
             }
         });
-        Relay { address, ways, cut, _tasks: tasks }
+        Relay { address, faults, cut, _tasks: tasks }
     }
 
     /// Ends all connections.
@@ -219,31 +219,31 @@ impl Relay {
         self.cut.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Discards bytes in one direction without an error.
-    pub(super) fn swallow(&self, way: usize) {
-        self.ways[way].store(SWALLOW, SeqCst);
+    /// Drops bytes in one direction without an error.
+    pub(super) fn drop_bytes(&self, direction: usize) {
+        self.faults[direction].store(DROP, SeqCst);
     }
 
     /// Flips one bit of the next bytes.
-    pub(super) fn spoil(&self, way: usize) {
-        self.ways[way].store(SPOIL, SeqCst);
+    pub(super) fn corrupt(&self, direction: usize) {
+        self.faults[direction].store(CORRUPT, SeqCst);
     }
 
     /// Stops reading in one direction, so that the sender blocks.
-    pub(super) fn hold(&self, way: usize) {
-        self.ways[way].store(HOLD, SeqCst);
+    pub(super) fn stall(&self, direction: usize) {
+        self.faults[direction].store(STALL, SeqCst);
     }
 
     pub(super) fn heal(&self) {
-        self.ways.iter().for_each(|way| way.store(PASS, SeqCst));
+        self.faults.iter().for_each(|fault| fault.store(PASS, SeqCst));
     }
 }
 
 async fn carry(
     mut from: TcpStream,
     target: SocketAddr,
-    there: Arc<AtomicU8>,
-    back: Arc<AtomicU8>,
+    outbound: Arc<AtomicU8>,
+    inbound: Arc<AtomicU8>,
     mut cuts: watch::Receiver<u64>,
 ) {
     let Ok(mut to) = TcpStream::connect(target).await else { return };
@@ -252,27 +252,27 @@ async fn carry(
     tokio::select! {
         biased;
         _ = cuts.changed() => {}
-        () = one_way(from_read, to_write, there) => {}
-        () = one_way(to_read, from_write, back) => {}
+        () = one_way(from_read, to_write, outbound) => {}
+        () = one_way(to_read, from_write, inbound) => {}
     }
 }
 
 async fn one_way(
     mut from: impl tokio::io::AsyncRead + Unpin,
     mut to: impl tokio::io::AsyncWrite + Unpin,
-    way: Arc<AtomicU8>,
+    fault: Arc<AtomicU8>,
 ) {
     let mut bytes = vec![0; 64 * 1024];
     loop {
-        while way.load(SeqCst) == HOLD {
+        while fault.load(SeqCst) == STALL {
             sleep(Duration::from_millis(2)).await;
         }
         let Ok(read @ 1..) = from.read(&mut bytes).await else { return };
-        match way.load(SeqCst) {
-            SWALLOW => continue,
-            SPOIL => {
+        match fault.load(SeqCst) {
+            DROP => continue,
+            CORRUPT => {
                 bytes[read / 2] ^= 0x10;
-                way.store(PASS, SeqCst);
+                fault.store(PASS, SeqCst);
             }
             _ => {}
         }

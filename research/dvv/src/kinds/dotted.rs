@@ -37,22 +37,23 @@ impl ClockKind for Dotted {
         local: &Vec<DottedClock>,
         context: &Vector,
         write: Write,
-        _by: DvvWriter,
+        _writer: DvvWriter,
     ) -> Vec<DottedClock> {
         let server = *vnode;
-        let highest = joined(local).iter().chain(context).fold(0, |highest, (id, count)| {
-            if *id == server { highest.max(*count) } else { highest }
-        });
+        let highest =
+            joined_context(local).iter().chain(context).fold(0, |highest, (id, count)| {
+                if *id == server { highest.max(*count) } else { highest }
+            });
         let clock = DottedClock { dot: (server, highest + 1), past: context.clone(), write };
         self.merge(local, &vec![clock])
     }
 
     fn merge(&self, one: &Vec<DottedClock>, other: &Vec<DottedClock>) -> Vec<DottedClock> {
-        let stays = |clock: &&DottedClock, beside: &[DottedClock]| {
-            !beside.iter().any(|newer| covers(&newer.past, clock.dot))
+        let is_kept = |clock: &&DottedClock, others: &[DottedClock]| {
+            !others.iter().any(|newer| covers(&newer.past, clock.dot))
         };
-        let ours = one.iter().filter(|clock| stays(clock, other));
-        let theirs = other.iter().filter(|clock| stays(clock, one));
+        let ours = one.iter().filter(|clock| is_kept(clock, other));
+        let theirs = other.iter().filter(|clock| is_kept(clock, one));
         let mut row: Vec<_> = ours.chain(theirs).cloned().collect();
         row.sort_unstable();
         row.dedup();
@@ -60,7 +61,7 @@ impl ClockKind for Dotted {
     }
 
     fn context(row: &Vec<DottedClock>) -> Vector {
-        joined(row)
+        joined_context(row)
     }
 
     fn values(row: &Vec<DottedClock>) -> Vec<Write> {
@@ -81,7 +82,7 @@ impl ClockKind for Dotted {
             let (server, count) = clock.dot;
             // Encodes the past and the dot together, and one byte for the index of the value's own
             // dot.
-            DotContext::of(past).and(id(server), count.into()).encode(0).len() + 1
+            DotContext::from_counts(past).with_dot(id(server), count.into()).encode(0).len() + 1
         };
         row.iter().map(clock).sum()
     }
@@ -94,8 +95,8 @@ fn covers(past: &[(u8, u32)], (server, count): (u8, u32)) -> bool {
     past.iter().any(|(id, seen)| *id == server && *seen >= count)
 }
 
-/// Returns the context of a reader that was shown all of these.
-fn joined(row: &[DottedClock]) -> Vector {
+/// Returns the context of a reader of all these values.
+fn joined_context(row: &[DottedClock]) -> Vector {
     let mut all: Vector = Vec::new();
     let entries = row.iter().flat_map(|clock| clock.past.iter().chain([&clock.dot]));
     for (server, count) in entries {
@@ -110,25 +111,25 @@ fn joined(row: &[DottedClock]) -> Vector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::Dice;
+    use bench::SeededRng;
 
     /// Passes pairs of rows to `judge`: of three replicas, two at a time, with every kind of
     /// context.
     fn pairs(mut judge: impl FnMut(&Vec<DottedClock>, &Vec<DottedClock>)) {
         for seed in 0..500 {
-            let mut dice = Dice::new(seed, 44);
+            let mut rng = SeededRng::new(seed, 44);
             let mut rows = [(); 3].map(|()| Vec::new());
-            let mut held = vec![Vector::new()];
+            let mut contexts = vec![Vector::new()];
             for write in 1..40 {
-                let (at, other) = (dice.below(3) as usize, dice.below(3) as usize);
-                let by = DvvWriter { client: 0, now_ms: 0 };
-                match dice.below(3) {
+                let (at, other) = (rng.below(3) as usize, rng.below(3) as usize);
+                let writer = DvvWriter { client: 0, now_ms: 0 };
+                match rng.below(3) {
                     0 => {
-                        let context = &held[dice.below(held.len() as u64) as usize];
+                        let context = &contexts[rng.below(contexts.len() as u64) as usize];
                         let mut vnode = at as u8;
-                        rows[at] = Dotted.write(&mut vnode, &rows[at], context, write, by);
+                        rows[at] = Dotted.write(&mut vnode, &rows[at], context, write, writer);
                     }
-                    1 => held.push(Dotted::context(&rows[at])),
+                    1 => contexts.push(Dotted::context(&rows[at])),
                     _ => rows[at] = Dotted.merge(&rows[at], &rows[other]),
                 }
                 judge(&rows[at], &rows[other]);
@@ -137,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn siblings_are_concurrent_and_come_from_one_side_or_the_other() {
+    fn merged_siblings_are_concurrent_and_come_from_inputs() {
         let mut several = 0;
         pairs(|one, other| {
             let both = Dotted.merge(one, other);
             for clock in &both {
                 assert!(one.contains(clock) || other.contains(clock));
-                let newer = |beside: &DottedClock| covers(&beside.past, clock.dot);
+                let newer = |other: &DottedClock| covers(&other.past, clock.dot);
                 assert!(!both.iter().any(newer), "{both:?}");
             }
             several += usize::from(both.len() > 1);
@@ -152,24 +153,24 @@ mod tests {
     }
 
     #[test]
-    fn what_two_rows_have_seen_is_what_both_have_seen_together() {
+    fn merge_is_commutative_and_joins_causal_histories() {
         pairs(|one, other| {
             let both = Dotted.merge(one, other);
             assert_eq!(both, Dotted.merge(other, one));
-            let mut entries = joined(one);
-            for (server, count) in joined(other) {
+            let mut entries = joined_context(one);
+            for (server, count) in joined_context(other) {
                 match entries.iter_mut().find(|(id, _)| *id == server) {
                     Some((_, known)) => *known = count.max(*known),
                     None => entries.push((server, count)),
                 }
             }
             entries.sort_unstable();
-            assert_eq!(joined(&both), entries);
+            assert_eq!(joined_context(&both), entries);
             // A client that was shown a row has seen each of its values, and all that they had
             // seen.
             let seen = Dotted::context(&both);
-            let shown = both.iter().flat_map(|clock| clock.past.iter().chain([&clock.dot]));
-            assert!(shown.copied().all(|dot| covers(&seen, dot)));
+            let dots = both.iter().flat_map(|clock| clock.past.iter().chain([&clock.dot]));
+            assert!(dots.copied().all(|dot| covers(&seen, dot)));
         });
     }
 }

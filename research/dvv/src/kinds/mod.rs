@@ -31,7 +31,7 @@ pub const SERVER_ID_BYTES: usize = 16;
 pub struct DvvWriter {
     /// The client.
     pub client: u32,
-    /// Clock time of the node that took the write, milliseconds.
+    /// Clock time of the node that applied the write, milliseconds.
     pub now_ms: u64,
 }
 
@@ -39,11 +39,11 @@ pub struct DvvWriter {
 pub trait ClockKind {
     /// Name in tables.
     const NAME: &'static str;
-    /// True if a write is a dot that a replica mints, so that one of them must take it first.
+    /// True if a write is a dot that a replica mints, so that a replica must coordinate it.
     const MINTED: bool;
     /// Row of a key at a replica.
     type Row: Clone + Default + PartialEq;
-    /// Context that a client got from a read and brings with its write.
+    /// Context that a client received from a read and sends with its write.
     type Context: Clone + Default;
     /// Counter that a node mints dots of one partition from.
     type Vnode;
@@ -58,7 +58,7 @@ pub trait ClockKind {
         local: &Self::Row,
         context: &Self::Context,
         write: Write,
-        by: DvvWriter,
+        writer: DvvWriter,
     ) -> Self::Row;
 
     /// Merges the rows of two replicas.

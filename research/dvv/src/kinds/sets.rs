@@ -3,7 +3,7 @@
 use super::{ClockKind, DvvWriter, SERVER_ID_BYTES, TERM_BYTES, Write, actor};
 use base::Actor;
 use base::dots::DotContext;
-use logic::causal::{Clock, Minter, Start};
+use logic::causal::{Clock, Minter, StartState};
 
 /// DVV sets as a kind of clock.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ impl ClockKind for Sets {
     type Vnode = Minter;
 
     fn vnode(node: usize, partition: u32) -> Minter {
-        Minter::start(actor(node, partition).node, partition, Start::FIRST, 0).0
+        Minter::start(actor(node, partition).node, partition, StartState::FIRST, 0).0
     }
 
     fn write(
@@ -26,7 +26,7 @@ impl ClockKind for Sets {
         local: &Clock<Actor, Write>,
         context: &DotContext<Actor>,
         write: Write,
-        _by: DvvWriter,
+        _writer: DvvWriter,
     ) -> Clock<Actor, Write> {
         vnode.write(local.clone(), context, write, 0).clock
     }

@@ -69,16 +69,19 @@ impl ClockKind for Vectors {
         local: &VectorRow,
         context: &Vector,
         write: Write,
-        by: DvvWriter,
+        writer: DvvWriter,
     ) -> VectorRow {
         let mut vector = context.clone();
-        match vector.binary_search_by_key(&by.client, |entry| entry.client) {
+        match vector.binary_search_by_key(&writer.client, |entry| entry.client) {
             Ok(at) => {
                 vector[at].count += 1;
-                vector[at].at_ms = by.now_ms;
+                vector[at].at_ms = writer.now_ms;
             }
             Err(at) => {
-                vector.insert(at, VectorEntry { client: by.client, count: 1, at_ms: by.now_ms });
+                vector.insert(
+                    at,
+                    VectorEntry { client: writer.client, count: 1, at_ms: writer.now_ms },
+                );
             }
         }
         // A vector without a new entry marks an old write.
@@ -87,7 +90,7 @@ impl ClockKind for Vectors {
         } else {
             self.merge(local, &VectorRow { vector, values: vec![write] })
         };
-        self.prune(&mut row.vector, by.now_ms);
+        self.prune(&mut row.vector, writer.now_ms);
         row
     }
 
@@ -99,7 +102,7 @@ impl ClockKind for Vectors {
                 let mut values = [&one.values[..], &other.values].concat();
                 values.sort_unstable();
                 values.dedup();
-                VectorRow { vector: joined(&one.vector, &other.vector), values }
+                VectorRow { vector: joined_vector(&one.vector, &other.vector), values }
             }
         }
     }
@@ -139,8 +142,8 @@ impl Vectors {
             }
             dropped += 1;
         }
-        let gone = &by_age[..dropped];
-        vector.retain(|entry| gone.binary_search(&(entry.at_ms, entry.client)).is_err());
+        let dropped_entries = &by_age[..dropped];
+        vector.retain(|entry| dropped_entries.binary_search(&(entry.at_ms, entry.client)).is_err());
     }
 }
 
@@ -157,7 +160,7 @@ fn descends(vector: &[VectorEntry], other: &[VectorEntry]) -> bool {
 }
 
 /// Joins two vectors: the larger of each entry; of equal counts the later.
-fn joined(one: &[VectorEntry], other: &[VectorEntry]) -> Vector {
+fn joined_vector(one: &[VectorEntry], other: &[VectorEntry]) -> Vector {
     let mut all = Vec::with_capacity(one.len().max(other.len()));
     let mut theirs = other.iter().peekable();
     for entry in one {
@@ -175,20 +178,20 @@ fn joined(one: &[VectorEntry], other: &[VectorEntry]) -> Vector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::Dice;
+    use bench::SeededRng;
 
     /// Draws a vector of up to four clients, each with a count from 0 to 3.
-    fn vector(dice: &mut Dice) -> Vector {
-        let counts = (0..4).map(|client| (client, dice.below(4) as u32));
+    fn vector(rng: &mut SeededRng) -> Vector {
+        let counts = (0..4).map(|client| (client, rng.below(4) as u32));
         let entry = |(client, count)| VectorEntry { client, count, at_ms: 0 };
         counts.filter(|(_, count)| *count > 0).map(entry).collect()
     }
 
     #[test]
-    fn to_descend_is_a_partial_order() {
-        let (mut dice, mut related) = (Dice::new(41, 0), 0);
+    fn vector_descent_is_partial_order() {
+        let (mut rng, mut related) = (SeededRng::new(41, 0), 0);
         for _ in 0..100_000 {
-            let [a, b, c] = [(); 3].map(|()| vector(&mut dice));
+            let [a, b, c] = [(); 3].map(|()| vector(&mut rng));
             assert!(descends(&a, &a) && descends(&a, &[]));
             assert_eq!(descends(&a, &b) && descends(&b, &a), a == b);
             if descends(&a, &b) && descends(&b, &c) {
@@ -200,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn joined_is_the_least_that_descends_from_both() {
-        let (mut dice, mut bounds) = (Dice::new(42, 0), 0);
+    fn vector_join_is_least_upper_bound() {
+        let (mut rng, mut bounds) = (SeededRng::new(42, 0), 0);
         for _ in 0..100_000 {
-            let [a, b, c] = [(); 3].map(|()| vector(&mut dice));
-            let both = joined(&a, &b);
+            let [a, b, c] = [(); 3].map(|()| vector(&mut rng));
+            let both = joined_vector(&a, &b);
             assert!(descends(&both, &a) && descends(&both, &b));
-            assert_eq!(both, joined(&b, &a));
+            assert_eq!(both, joined_vector(&b, &a));
             if descends(&c, &a) && descends(&c, &b) {
                 assert!(descends(&c, &both), "{a:?} {b:?} {c:?}");
                 bounds += 1;
@@ -216,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn a_write_descends_from_what_its_writer_had_seen() {
-        let (kind, mut dice) = (Vectors { pruning: Pruning::NONE }, Dice::new(43, 0));
+    fn write_with_current_context_descends_from_previous_vector() {
+        let (kind, mut rng) = (Vectors { pruning: Pruning::NONE }, SeededRng::new(43, 0));
         for _ in 0..10_000 {
-            let before = VectorRow { vector: vector(&mut dice), values: vec![1] };
-            let by = DvvWriter { client: dice.below(4) as u32, now_ms: 0 };
-            let after = kind.write(&mut (), &before, &before.vector, 2, by);
+            let before = VectorRow { vector: vector(&mut rng), values: vec![1] };
+            let writer = DvvWriter { client: rng.below(4) as u32, now_ms: 0 };
+            let after = kind.write(&mut (), &before, &before.vector, 2, writer);
             assert!(descends(&after.vector, &before.vector));
             assert!(!descends(&before.vector, &after.vector));
             assert_eq!(after.values, [2]);

@@ -3,31 +3,31 @@
 use crate::growth;
 use crate::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
 use crate::truth::{Truth, Writes};
-use bench::Dice;
+use bench::SeededRng;
 use std::collections::BTreeSet;
 
-fn by(client: u32, now_ms: u64) -> DvvWriter {
+fn writer(client: u32, now_ms: u64) -> DvvWriter {
     DvvWriter { client, now_ms }
 }
 
 const RIAK: Vectors = Vectors { pruning: Pruning::RIAK };
 
 #[test]
-fn a_client_that_writes_blindly_twice_is_taken_for_its_first_write() {
-    let nobody = Default::default();
-    let first = RIAK.write(&mut (), &Default::default(), &nobody, 1, by(7, 0));
-    let again = RIAK.write(&mut (), &first, &nobody, 2, by(7, 1));
-    assert_eq!(Vectors::values(&again), [1]);
-    let other = RIAK.write(&mut (), &again, &nobody, 3, by(8, 2));
+fn client_vector_drops_second_blind_write_of_same_client() {
+    let no_context = Default::default();
+    let first = RIAK.write(&mut (), &Default::default(), &no_context, 1, writer(7, 0));
+    let second = RIAK.write(&mut (), &first, &no_context, 2, writer(7, 1));
+    assert_eq!(Vectors::values(&second), [1]);
+    let other = RIAK.write(&mut (), &second, &no_context, 3, writer(8, 2));
     assert_eq!(Vectors::values(&other), [1, 3]);
     let read = Vectors::context(&other);
-    let settled = RIAK.write(&mut (), &other, &read, 4, by(9, 3));
-    assert_eq!((Vectors::values(&settled), Vectors::term_bytes(&settled)), (vec![4], 60));
+    let resolved = RIAK.write(&mut (), &other, &read, 4, writer(9, 3));
+    assert_eq!((Vectors::values(&resolved), Vectors::term_bytes(&resolved)), (vec![4], 60));
 }
 
 #[test]
-fn pruning_keeps_what_is_young_and_what_is_few() {
-    let sized = |apart_ms: u64, pruning| {
+fn pruning_keeps_young_entries_and_small_vectors() {
+    let entry_count = |apart_ms: u64, pruning| {
         let kind = Vectors { pruning };
         let mut row = Default::default();
         for client in 0..200 {
@@ -37,75 +37,81 @@ fn pruning_keeps_what_is_young_and_what_is_few() {
                 &row,
                 &context,
                 client + 1,
-                by(client, u64::from(client) * apart_ms),
+                writer(client, u64::from(client) * apart_ms),
             );
         }
         Vectors::term_bytes(&row) / 20
     };
     // Two hundred clients within twenty seconds: no entry is old enough to be pruned.
-    assert_eq!(sized(50, Pruning::RIAK), 200);
-    assert_eq!(sized(1_000, Pruning::RIAK), 50);
+    assert_eq!(entry_count(50, Pruning::RIAK), 200);
+    assert_eq!(entry_count(1_000, Pruning::RIAK), 50);
     // Above `small` and up to `big` entries only old ones are pruned.
     let between = Pruning { small: 10, big: 100, young_ms: 0, old_ms: 30_000 };
-    assert_eq!(sized(1_000, between), 31);
-    assert_eq!(sized(1_000, Pruning::NONE), 200);
+    assert_eq!(entry_count(1_000, between), 31);
+    assert_eq!(entry_count(1_000, Pruning::NONE), 200);
 }
 
 #[test]
-fn a_pruned_entry_makes_related_values_look_concurrent() {
+fn pruned_vector_entry_causes_false_conflict() {
     let kind = Vectors { pruning: Pruning { small: 2, big: 2, young_ms: 0, old_ms: 0 } };
-    let first = kind.write(&mut (), &Default::default(), &Default::default(), 1, by(1, 0));
+    let first = kind.write(&mut (), &Default::default(), &Default::default(), 1, writer(1, 0));
     // One replica stays behind with the first write; the others go on until its entry is pruned.
     let mut ahead = first.clone();
     for client in 2..5 {
         let context = Vectors::context(&ahead);
-        ahead = kind.write(&mut (), &ahead, &context, client, by(client, u64::from(client) * 1000));
+        ahead =
+            kind.write(&mut (), &ahead, &context, client, writer(client, u64::from(client) * 1000));
     }
     assert_eq!(Vectors::values(&ahead), [4]);
     assert_eq!(Vectors::values(&kind.merge(&ahead, &first)), [1, 4], "a false conflict");
     let exact = Vectors { pruning: Pruning::NONE };
-    let mut whole = first.clone();
+    let mut unpruned = first.clone();
     for client in 2..5 {
-        let context = Vectors::context(&whole);
-        whole =
-            exact.write(&mut (), &whole, &context, client, by(client, u64::from(client) * 1000));
+        let context = Vectors::context(&unpruned);
+        unpruned = exact.write(
+            &mut (),
+            &unpruned,
+            &context,
+            client,
+            writer(client, u64::from(client) * 1000),
+        );
     }
-    assert_eq!(Vectors::values(&exact.merge(&whole, &first)), [4]);
+    assert_eq!(Vectors::values(&exact.merge(&unpruned, &first)), [4]);
 }
 
 #[test]
-fn a_pruned_entry_makes_a_new_write_look_old() {
+fn pruned_vector_entry_causes_lost_write() {
     let kind = Vectors { pruning: Pruning { small: 2, big: 2, young_ms: 0, old_ms: 0 } };
     let exact = Vectors { pruning: Pruning::NONE };
     let mut pruned = Default::default();
-    let mut whole = Default::default();
+    let mut unpruned = Default::default();
     for (write, client) in (1..).zip([1, 1, 2, 3, 4]) {
-        let by = by(client, u64::from(write) * 1000);
-        pruned = kind.write(&mut (), &pruned, &Vectors::context(&pruned), write, by);
+        let writer = writer(client, u64::from(write) * 1000);
+        pruned = kind.write(&mut (), &pruned, &Vectors::context(&pruned), write, writer);
         // A replica that got all writes by repairs, which do not prune.
-        whole = exact.write(&mut (), &whole, &Vectors::context(&whole), write, by);
+        unpruned = exact.write(&mut (), &unpruned, &Vectors::context(&unpruned), write, writer);
     }
-    assert_eq!((Vectors::values(&pruned), Vectors::values(&whole)), (vec![5], vec![5]));
+    assert_eq!((Vectors::values(&pruned), Vectors::values(&unpruned)), (vec![5], vec![5]));
     // The client reads a pruned row, which no longer counts its two writes.
     let context = Vectors::context(&pruned);
-    let after = exact.write(&mut (), &whole, &context, 6, by(1, 6000));
+    let after = exact.write(&mut (), &unpruned, &context, 6, writer(1, 6000));
     assert_eq!(Vectors::values(&after), [5], "the new write is lost");
-    assert_eq!(Vectors::values(&exact.write(&mut (), &pruned, &context, 6, by(1, 6000))), [6]);
+    assert_eq!(Vectors::values(&exact.write(&mut (), &pruned, &context, 6, writer(1, 6000))), [6]);
 }
 
 #[test]
-fn one_vector_for_several_values_brings_replaced_ones_back() {
+fn shared_vector_of_siblings_resurrects_replaced_value() {
     let kind = Vectors { pruning: Pruning::NONE };
-    let nobody = Default::default();
-    let first = kind.write(&mut (), &Default::default(), &nobody, 1, by(1, 0));
-    let beside = kind.write(&mut (), &first, &nobody, 2, by(2, 0));
-    let replaced = kind.write(&mut (), &first, &Vectors::context(&first), 3, by(3, 0));
+    let no_context = Default::default();
+    let first = kind.write(&mut (), &Default::default(), &no_context, 1, writer(1, 0));
+    let concurrent = kind.write(&mut (), &first, &no_context, 2, writer(2, 0));
+    let replaced = kind.write(&mut (), &first, &Vectors::context(&first), 3, writer(3, 0));
     // Only 2 and 3 are concurrent; with a clock of its own for each value 1 would be gone.
-    assert_eq!(Vectors::values(&kind.merge(&beside, &replaced)), [1, 2, 3]);
+    assert_eq!(Vectors::values(&kind.merge(&concurrent, &replaced)), [1, 2, 3]);
 }
 
 #[test]
-fn a_write_that_comes_late_does_not_come_back() {
+fn late_duplicate_write_changes_nothing() {
     let mut seen = Writes::default();
     let first = Truth::default().write(&seen, 1);
     seen.add(1);
@@ -115,18 +121,18 @@ fn a_write_that_comes_late_does_not_come_back() {
 }
 
 #[test]
-fn the_truth_is_that_of_plain_sets() {
-    let mut dice = Dice::new(3, 3);
+fn write_set_matches_btree_set() {
+    let mut rng = SeededRng::new(3, 3);
     for _ in 0..300 {
         let (mut writes, mut plain) = (Writes::default(), BTreeSet::new());
         for _ in 0..20 {
-            let write = 1 + dice.below(12) as u32;
+            let write = 1 + rng.below(12) as u32;
             writes.add(write);
             plain.insert(write);
             let mut other = Writes::default();
-            let more = 1 + dice.below(12) as u32;
+            let more = 1 + rng.below(12) as u32;
             other.add(more);
-            if dice.below(4) == 0 {
+            if rng.below(4) == 0 {
                 writes.union(&other);
                 plain.insert(more);
             }
@@ -138,32 +144,32 @@ fn the_truth_is_that_of_plain_sets() {
 /// Writes, merges and reads among three replicas; returns the number of steps after which the
 /// replica's row differs from the truth.
 fn differences<K: ClockKind>(kind: &K, seed: u64, steps: usize) -> usize {
-    let mut dice = Dice::new(seed, 0);
+    let mut rng = SeededRng::new(seed, 0);
     let mut vnodes = [0, 1, 2].map(|node| K::vnode(node, 40));
     let mut replicas = [0, 1, 2].map(|_| (K::Row::default(), Truth::default()));
     // Contexts that clients still hold, from reads now and earlier.
-    let mut held: Vec<(K::Context, Writes)> = vec![Default::default()];
+    let mut contexts: Vec<(K::Context, Writes)> = vec![Default::default()];
     let (mut write, mut wrong) = (0, 0);
     for step in 0..steps {
-        let at = dice.below(3) as usize;
-        match dice.below(3) {
+        let at = rng.below(3) as usize;
+        match rng.below(3) {
             0 => {
-                let (context, seen) = held[dice.below(held.len() as u64) as usize].clone();
+                let (context, seen) = contexts[rng.below(contexts.len() as u64) as usize].clone();
                 write += 1;
-                let by = by(dice.below(5) as u32, step as u64);
+                let writer = writer(rng.below(5) as u32, step as u64);
                 let (row, truth) = &replicas[at];
-                let row = kind.write(&mut vnodes[at], row, &context, write, by);
+                let row = kind.write(&mut vnodes[at], row, &context, write, writer);
                 replicas[at] = (row, truth.write(&seen, write));
             }
             1 => {
-                let other = dice.below(3) as usize;
+                let other = rng.below(3) as usize;
                 let (row, truth) = &replicas[at];
-                let (their, true_of_them) = &replicas[other];
-                replicas[at] = (kind.merge(row, their), truth.merge(true_of_them));
+                let (their, their_truth) = &replicas[other];
+                replicas[at] = (kind.merge(row, their), truth.merge(their_truth));
             }
             _ => {
                 let (row, truth) = &replicas[at];
-                held.push((K::context(row), truth.seen.clone()));
+                contexts.push((K::context(row), truth.seen.clone()));
             }
         }
         let (row, truth) = &replicas[at];
@@ -173,7 +179,7 @@ fn differences<K: ClockKind>(kind: &K, seed: u64, steps: usize) -> usize {
 }
 
 #[test]
-fn dots_tell_the_truth_and_client_vectors_do_not() {
+fn dotted_clocks_match_true_history_and_client_vectors_do_not() {
     for seed in 0..200 {
         assert_eq!(differences(&Dotted, seed, 60), 0, "DVV, seed {seed}");
         assert_eq!(differences(&Sets, seed, 60), 0, "DVV sets, seed {seed}");
@@ -184,7 +190,7 @@ fn dots_tell_the_truth_and_client_vectors_do_not() {
 }
 
 #[test]
-fn clocks_grow_with_clients_or_with_replicas() {
+fn vector_size_grows_with_clients_and_dotted_size_with_replicas() {
     let curves = growth::curves(300);
     let last = |name: &str| {
         let found = curves.iter().find(|(known, _)| known == name);

@@ -22,51 +22,51 @@ fn load(mix: Mix, keys: u64, time: Duration) -> StudyLoad {
     }
 }
 
-fn ran<K: ClockKind>(kind: K, load: &StudyLoad) -> Measured {
+fn run_load<K: ClockKind>(kind: K, load: &StudyLoad) -> Measured {
     // Long clocks cost no more than short ones, so that all kinds run on the same schedule.
     let cost = Cost { byte: Duration::ZERO, ..Cost::STATED };
     world::run(kind, load, cost, &mut |_| {})
 }
 
-fn wrongs(measured: &Measured) -> (usize, usize) {
-    (measured.wrong.false_values.len(), measured.wrong.lost.len())
+fn error_counts(measured: &Measured) -> (usize, usize) {
+    (measured.errors.false_values.len(), measured.errors.lost.len())
 }
 
 #[test]
-fn dots_are_exact_where_pruned_vectors_conflict_and_lose() {
+fn dotted_clocks_are_exact_where_pruned_vectors_lose_writes() {
     // Few keys, many clients, and pruning that takes effect at once: the load that shows the
     // errors.
     let mix = Mix { name: "crafted", weights: [20, 10, 70] };
     let load = load(mix, 20, Duration::from_secs(3));
-    let (dotted, sets) = (ran(Dotted, &load), ran(Sets, &load));
+    let (dotted, sets) = (run_load(Dotted, &load), run_load(Sets, &load));
     assert!(sets.operations > 1_000, "{}", sets.operations);
-    assert_eq!(wrongs(&dotted), (0, 0));
-    assert_eq!(wrongs(&sets), (0, 0));
+    assert_eq!(error_counts(&dotted), (0, 0));
+    assert_eq!(error_counts(&sets), (0, 0));
     // Both kinds are exact and get the same operations at the same times, so they return the same
     // values.
     assert_eq!(dotted.all().values, sets.all().values);
     assert_eq!(dotted.operations, sets.operations);
     let hasty = Pruning { small: 5, big: 5, young_ms: 0, old_ms: 0 };
-    let pruned = ran(Vectors { pruning: hasty }, &load);
-    let (conflicts, lost) = wrongs(&pruned);
+    let pruned = run_load(Vectors { pruning: hasty }, &load);
+    let (conflicts, lost) = error_counts(&pruned);
     assert!(conflicts > 0, "pruning made no false conflict");
     assert!(lost > 0, "version vectors of clients lost nothing");
-    assert!(pruned.wrong.false_reads > 0 && lost as u64 >= pruned.wrong.lost_blind);
+    assert!(pruned.errors.false_reads > 0 && lost as u64 >= pruned.errors.lost_blind);
 }
 
 #[test]
-fn one_seed_gives_one_history() {
+fn study_run_is_reproducible_from_seed() {
     let load = load(mixes().remove(0), 500, Duration::from_secs(1));
-    let [one, again] = [ran(Sets, &load), ran(Sets, &load)];
-    assert_eq!(one.seconds, again.seconds);
-    assert_eq!((one.calls, one.reads.max()), (again.calls, again.reads.max()));
+    let [first, second] = [run_load(Sets, &load), run_load(Sets, &load)];
+    assert_eq!(first.seconds, second.seconds);
+    assert_eq!((first.calls, first.reads.max()), (second.calls, second.reads.max()));
     let mut other = load.clone();
     other.seed = 43;
-    assert_ne!(ran(Sets, &other).seconds, one.seconds);
+    assert_ne!(run_load(Sets, &other).seconds, first.seconds);
 }
 
 #[test]
-fn a_study_writes_its_tables_and_figures() {
+fn study_writes_tables_and_figures_and_resumes() {
     let folder = std::env::temp_dir().join(format!("bench-dvv-{}", std::process::id()));
     let options = StudyOptions {
         results: folder.join("results"),
@@ -100,12 +100,12 @@ fn a_study_writes_its_tables_and_figures() {
             assert!(place.join(file).is_file(), "{file}");
         }
     }
-    goes_on(&options, &results.join("results.json"), &text);
+    check_resume(&options, &results.join("results.json"), &text);
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 /// Resumes a study: finished runs are not run again, and other options are refused.
-fn goes_on(options: &StudyOptions, results: &Path, whole: &str) {
+fn check_resume(options: &StudyOptions, results: &Path, full_text: &str) {
     let mut found: Study =
         serde_json::from_str(&std::fs::read_to_string(results).expect("written and read"))
             .expect("written and read");
@@ -117,7 +117,7 @@ fn goes_on(options: &StudyOptions, results: &Path, whole: &str) {
     let mut said = String::new();
     let (_, text) = run(&options, &mut |line| said.push_str(line)).expect("goes on");
     assert_eq!(said.lines().count(), 8, "{said}");
-    assert!(text.contains("4711") && !whole.contains("4711"));
+    assert!(text.contains("4711") && !full_text.contains("4711"));
     let other = StudyOptions { seed: 43, ..options };
     let error = run(&other, &mut |_| {}).expect_err("another study").to_string();
     assert!(error.contains("--seed 42"), "{error}");

@@ -9,19 +9,19 @@
 //!
 //! Promises: one seed and one load give one history; every kind of clock gets the same operations.
 //! Never: reads a clock for anything but the cost of the clocks themselves.
-//! Read next: `mail.rs`, `acting.rs`, `asking.rs`.
+//! Read next: `messages.rs`, `nodes.rs`, `clients.rs`.
 
-mod acting;
-mod asking;
-mod mail;
+mod clients;
+mod messages;
+mod nodes;
 
 use super::kinds::{ClockKind, Write};
 use super::measured::Measured;
 use super::study::{Cost, NODES, PARTITIONS, StudyLoad, replicas};
 use super::truth::{Truth, Writes};
-use asking::{DvvClient, Serving};
-use bench::Dice;
-use mail::{DvvEvent, Mail};
+use bench::SeededRng;
+use clients::{DvvClient, DvvRequest};
+use messages::{DvvEvent, DvvMessage};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -59,15 +59,15 @@ pub struct World<'a, K: ClockKind> {
     cost: Cost,
     now: u64,
     /// Number of events created so far: the second key of their order.
-    counted: u64,
+    event_count: u64,
     events: BinaryHeap<Reverse<DvvEvent<K>>>,
     nodes: Vec<DvvNode<K>>,
     clients: Vec<DvvClient<K>>,
-    serving: Vec<Option<Serving<K>>>,
-    free: Vec<usize>,
+    requests: Vec<Option<DvvRequest<K>>>,
+    free_requests: Vec<usize>,
     /// Writes of every key: true for those that had no context.
     blind: Vec<Vec<bool>>,
-    network: Dice,
+    network: SeededRng,
     measured: Measured,
 }
 
@@ -79,18 +79,18 @@ pub fn run<K: ClockKind>(
     progress: &mut dyn FnMut(f64),
 ) -> Measured {
     let mut world = World::new(kind, load, cost);
-    world.begin();
+    world.schedule_first_operations();
     let end = load.time.as_nanos() as u64;
-    let mut told = 0;
+    let mut reported = 0;
     while let Some(Reverse(event)) = world.events.pop() {
         world.now = event.at;
-        if event.at / (end / 50 + 1) > told {
-            told = event.at / (end / 50 + 1);
+        if event.at / (end / 50 + 1) > reported {
+            reported = event.at / (end / 50 + 1);
             progress((event.at as f64 / end as f64).min(1.0));
         }
-        world.happens(event);
+        world.handle_event(event);
     }
-    world.settle();
+    world.compare_final_rows();
     progress(1.0);
     world.measured
 }
@@ -108,75 +108,75 @@ impl<'a, K: ClockKind> World<'a, K> {
             load,
             cost,
             now: 0,
-            counted: 0,
+            event_count: 0,
             events: BinaryHeap::new(),
             nodes: (0..NODES).map(node).collect(),
             clients: (0..load.clients).map(|number| DvvClient::new(number, load)).collect(),
-            serving: Vec::new(),
-            free: Vec::new(),
+            requests: Vec::new(),
+            free_requests: Vec::new(),
             blind: vec![Vec::new(); keys],
-            network: Dice::new(load.seed, u64::MAX - 1),
+            network: SeededRng::new(load.seed, u64::MAX - 1),
             measured: Measured::default(),
         }
     }
 
     /// Schedules the clients' first operations within the first fifty milliseconds.
-    fn begin(&mut self) {
+    fn schedule_first_operations(&mut self) {
         for client in 0..self.clients.len() {
             let at = self.network.below(50_000_000);
-            self.at(at, mail::DvvAction::Begin { client });
+            self.schedule(at, messages::DvvAction::Begin { client });
         }
     }
 
-    fn at(&mut self, at: u64, what: mail::DvvAction<K>) {
-        self.counted += 1;
-        self.events.push(Reverse(DvvEvent { at, number: self.counted, what }));
+    fn schedule(&mut self, at: u64, action: messages::DvvAction<K>) {
+        self.event_count += 1;
+        self.events.push(Reverse(DvvEvent { at, number: self.event_count, action }));
     }
 
-    fn happens(&mut self, event: DvvEvent<K>) {
-        match event.what {
-            mail::DvvAction::Begin { client } => self.begin_operation(client),
-            mail::DvvAction::Put { client } => self.put_of(client),
-            mail::DvvAction::Answered { client, answer } => self.answered(client, answer),
-            mail::DvvAction::Arrived { node, mail } => {
-                let done = self.nodes[node].free_at.max(self.now) + self.effort(&mail);
+    fn handle_event(&mut self, event: DvvEvent<K>) {
+        match event.action {
+            messages::DvvAction::Begin { client } => self.begin_operation(client),
+            messages::DvvAction::Put { client } => self.send_put(client),
+            messages::DvvAction::Answered { client, answer } => self.on_answer(client, answer),
+            messages::DvvAction::Arrived { node, message } => {
+                let done = self.nodes[node].free_at.max(self.now) + self.busy_ns(&message);
                 self.nodes[node].free_at = done;
-                self.at(done, mail::DvvAction::Done { node, mail });
+                self.schedule(done, messages::DvvAction::Done { node, message });
             }
-            mail::DvvAction::Done { node, mail } => self.act(node, mail),
+            messages::DvvAction::Done { node, message } => self.handle(node, message),
         }
     }
 
     /// Sends a message to a node; one to itself crosses no network.
-    fn send(&mut self, from: Option<usize>, to: usize, mail: Mail<K>) {
-        let bytes = mail.bytes(self.load.value_bytes);
-        let flight = if from == Some(to) { 0 } else { self.flight(bytes) };
-        self.at(self.now + flight, mail::DvvAction::Arrived { node: to, mail });
+    fn send(&mut self, from: Option<usize>, to: usize, message: DvvMessage<K>) {
+        let bytes = message.bytes(self.load.value_bytes);
+        let transit_ns = if from == Some(to) { 0 } else { self.transit_ns(bytes) };
+        self.schedule(self.now + transit_ns, messages::DvvAction::Arrived { node: to, message });
     }
 
     /// Draws the nanoseconds that a message of this many bytes is in transit.
-    fn flight(&mut self, bytes: usize) -> u64 {
+    fn transit_ns(&mut self, bytes: usize) -> u64 {
         let jitter = self.network.exponential(self.cost.jitter.as_nanos() as f64) as u64;
         nanoseconds(self.cost.hop) + jitter + nanoseconds(self.cost.byte) * bytes as u64
     }
 
     /// Merges the rows of all replicas at the end, and compares them with the truth.
-    fn settle(&mut self) {
+    fn compare_final_rows(&mut self) {
         for key in 0..self.blind.len() as u32 {
-            let mut whole: Option<Rc<ReplicaState<K>>> = None;
+            let mut merged: Option<Rc<ReplicaState<K>>> = None;
             for node in replicas(key) {
                 let Some(state) = self.nodes[node].rows[key as usize].clone() else { continue };
-                whole = Some(self.joined(whole, state));
+                merged = Some(self.merge_states(merged, state));
             }
-            let Some(whole) = whole else { continue };
-            let values = K::values(&whole.row);
-            self.judge(key, &values, &whole.truth);
+            let Some(merged) = merged else { continue };
+            let values = K::values(&merged.row);
+            self.check_values(key, &values, &merged.truth);
             self.measured.keys.0 += 1;
             self.measured.keys.1 += values.len() as u64;
         }
     }
 
-    fn joined(
+    fn merge_states(
         &self,
         one: Option<Rc<ReplicaState<K>>>,
         other: Rc<ReplicaState<K>>,
@@ -193,25 +193,25 @@ impl<'a, K: ClockKind> World<'a, K> {
 
     /// Compares the values that clocks show with the true ones; returns true if one of them had
     /// been replaced.
-    fn judge(&mut self, key: u32, values: &[Write], truth: &Truth) -> bool {
+    fn check_values(&mut self, key: u32, values: &[Write], truth: &Truth) -> bool {
         if values == truth.alive {
             return false;
         }
-        let wrong = &mut self.measured.wrong;
-        let mut shown_false = false;
+        let errors = &mut self.measured.errors;
+        let mut has_false_value = false;
         for write in values {
             if truth.alive.binary_search(write).is_err() {
-                shown_false = true;
-                wrong.false_values.insert((key, *write));
+                has_false_value = true;
+                errors.false_values.insert((key, *write));
             }
         }
         for write in &truth.alive {
-            if values.binary_search(write).is_err() && wrong.lost.insert((key, *write)) {
+            if values.binary_search(write).is_err() && errors.lost.insert((key, *write)) {
                 let blind = self.blind[key as usize][*write as usize - 1];
-                wrong.lost_blind += u64::from(blind);
+                errors.lost_blind += u64::from(blind);
             }
         }
-        shown_false
+        has_false_value
     }
 }
 

@@ -2,11 +2,11 @@
 //! golden bytes.
 
 use crate::properties::{Consistency, Properties, SyncPolicy};
-use crate::range::{Bound, Direction, Extent, Range, Want};
-use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Row};
+use crate::range::{Bound, Direction, Extent, Range, RowContent};
+use crate::reply::{Body, BucketDescription, Entry, MoveDestination, Outcome, Page, Row};
 use crate::request::{
-    BucketPlace, Call, DirectoryCall, ExpireWhen, Expiry, Missing, MoveStep, Read, ReadLevel,
-    SessionCall, Steps, Update, When,
+    BucketPlace, Call, DirectoryCall, ExpireWhen, Expiry, MoveStep, OnMissing, Read, ReadLevel,
+    SequenceMode, SessionCall, Update, When,
 };
 use crate::{
     BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, ClusterSecret, Error,
@@ -15,38 +15,38 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Material that the examples are made of.
+/// Data that the examples are made of.
 #[derive(Clone, Debug)]
-pub struct Stuff {
+pub struct ExampleData {
     pub keys: [Key; 2],
     pub values: [Value; 2],
     pub numbers: [u64; 2],
     pub float: f64,
-    pub yes: bool,
+    pub flag: bool,
 }
 
-impl Stuff {
-    fn maybe(&self) -> Option<Value> {
-        self.yes.then(|| self.values[1].clone())
+impl ExampleData {
+    fn optional_value(&self) -> Option<Value> {
+        self.flag.then(|| self.values[1].clone())
     }
 
     fn row(&self) -> Row {
-        let expires_in_ms = self.yes.then_some(self.numbers[1]);
+        let expires_in_ms = self.flag.then_some(self.numbers[1]);
         Row { value: self.values[0].clone(), version: Version(self.numbers[0]), expires_in_ms }
     }
 }
 
-pub fn reads(of: &Stuff) -> Vec<Read> {
-    let [key, other] = of.keys.clone();
-    let rows_max = of.yes.then_some(of.numbers[0] as usize);
+pub fn reads(data: &ExampleData) -> Vec<Read> {
+    let [key, other] = data.keys.clone();
+    let rows_max = data.flag.then_some(data.numbers[0] as usize);
     let low = Bound::Included(key.clone());
     let range = Range { low, high: Bound::Excluded(other.clone()), rows_max, ..Range::default() };
-    let other_way = Range {
+    let descending = Range {
         low: Bound::Open,
         direction: Direction::Descending,
         rows_max: None,
-        bytes_max: Some(of.numbers[1] as usize),
-        want: Want::Keys,
+        bytes_max: Some(data.numbers[1] as usize),
+        want: RowContent::Keys,
         extent: Extent::Whole,
         ..range.clone()
     };
@@ -57,26 +57,26 @@ pub fn reads(of: &Stuff) -> Vec<Read> {
         Read::MultiGetAll(vec![other.clone()]),
         Read::Range(range),
         Read::KeyCount,
-        Read::Assert { key: key.clone(), expected: of.maybe() },
+        Read::Assert { key: key.clone(), expected: data.optional_value() },
         Read::AssertExists(other),
-        Read::Range(other_way),
+        Read::Range(descending),
     ]
 }
 
 /// The updates, each with all its options; the first 21 are one of each variant, in their order.
-pub fn updates(of: &Stuff) -> Vec<Update> {
-    let [key, to] = of.keys.clone();
-    let [value, _] = of.values.clone();
-    let [ms, number] = of.numbers;
-    let maybe = of.maybe();
-    let mut all = writes(of);
-    all.extend([
+pub fn updates(data: &ExampleData) -> Vec<Update> {
+    let [key, to] = data.keys.clone();
+    let [value, _] = data.values.clone();
+    let [ms, number] = data.numbers;
+    let optional = data.optional_value();
+    let mut updates = writes(data);
+    updates.extend([
         Update::AssertExists { key: key.clone() },
         Update::AssertRange { prefix: key.clone(), keys: vec![to.clone(), key.clone()] },
-        Update::AssertVersion { key: key.clone(), version: of.yes.then_some(Version(number)) },
+        Update::AssertVersion { key: key.clone(), version: data.flag.then_some(Version(number)) },
         Update::DeletePrefix { prefix: key.clone() },
         Update::Add { key: key.clone(), delta: ms.cast_signed() },
-        Update::AddFloat { key: key.clone(), delta: of.float },
+        Update::AddFloat { key: key.clone(), delta: data.float },
         Update::Append { key: key.clone(), value: value.clone() },
         Update::SetRange { key: key.clone(), offset: number as usize, value: value.clone() },
         Update::Rename { from: key.clone(), to: to.clone(), when: When::Always },
@@ -84,41 +84,41 @@ pub fn updates(of: &Stuff) -> Vec<Update> {
         Update::Expire { key: key.clone(), expiry: Expiry::After(ms), when: ExpireWhen::HasNone },
         Update::Read(Read::Get(to.clone())),
         Update::Nop,
-        Update::Sequence { steps: vec![Update::Nop], mode: Steps::AllOrNothing },
+        Update::Sequence { steps: vec![Update::Nop], mode: SequenceMode::AllOrNothing },
     ]);
-    let nested = Update::Sequence { steps: all.clone(), mode: Steps::EachAlone };
-    all.push(Update::Sequence { steps: vec![nested, Update::Nop], mode: Steps::Synced });
-    all.push(Update::Delete { key: key.clone(), missing: Missing::Skipped });
-    all.push(Update::Assert { key: key.clone(), expected: maybe.clone() });
+    let nested = Update::Sequence { steps: updates.clone(), mode: SequenceMode::EachAlone };
+    updates.push(Update::Sequence { steps: vec![nested, Update::Nop], mode: SequenceMode::Synced });
+    updates.push(Update::Delete { key: key.clone(), missing: OnMissing::Skip });
+    updates.push(Update::Assert { key: key.clone(), expected: optional.clone() });
     for when in [When::Present, When::Unchanged(Version(number))] {
         let (key, value) = (key.clone(), value.clone());
-        all.push(Update::SetIf { key, value, expiry: Expiry::Never, when });
+        updates.push(Update::SetIf { key, value, expiry: Expiry::Never, when });
     }
     use ExpireWhen::{Always, HasOne, Later, Sooner};
     for when in [Always, HasOne, Later, Sooner] {
-        all.push(Update::Expire { key: key.clone(), expiry: Expiry::Default, when });
+        updates.push(Update::Expire { key: key.clone(), expiry: Expiry::Default, when });
     }
-    all.extend(reads(of).into_iter().map(Update::Read));
-    all
+    updates.extend(reads(data).into_iter().map(Update::Read));
+    updates
 }
 
 /// Call with an expiry condition that older versions of the protocol lack.
-pub fn expiry_call(of: &Stuff) -> Call {
-    let (key, when) = (of.keys[0].clone(), ExpireWhen::HasLater);
+pub fn expiry_call(data: &ExampleData) -> Call {
+    let (key, when) = (data.keys[0].clone(), ExpireWhen::HasLater);
     Call::Update(Update::Expire { key, expiry: Expiry::After(9), when })
 }
 
 /// Batch sequence, a mode that older versions of the protocol lack.
 pub fn batch_call() -> Call {
-    Call::Update(Update::Sequence { steps: vec![Update::Nop], mode: Steps::Batch })
+    Call::Update(Update::Sequence { steps: vec![Update::Nop], mode: SequenceMode::Batch })
 }
 
 /// The first seven updates.
-fn writes(of: &Stuff) -> Vec<Update> {
-    let [key, _] = of.keys.clone();
-    let [value, _] = of.values.clone();
-    let expiry = if of.yes { Expiry::Default } else { Expiry::After(of.numbers[0]) };
-    let maybe = of.maybe();
+fn writes(data: &ExampleData) -> Vec<Update> {
+    let [key, _] = data.keys.clone();
+    let [value, _] = data.values.clone();
+    let expiry = if data.flag { Expiry::Default } else { Expiry::After(data.numbers[0]) };
+    let optional = data.optional_value();
     vec![
         Update::Set { key: key.clone(), value: value.clone(), expiry },
         Update::SetIf {
@@ -127,24 +127,24 @@ fn writes(of: &Stuff) -> Vec<Update> {
             expiry: Expiry::Keep,
             when: When::Always,
         },
-        Update::Delete { key: key.clone(), missing: Missing::Fails },
-        Update::TestAndSet { key: key.clone(), expected: maybe.clone(), wanted: None },
-        Update::Replace { key: key.clone(), wanted: maybe.clone() },
+        Update::Delete { key: key.clone(), missing: OnMissing::Fail },
+        Update::TestAndSet { key: key.clone(), expected: optional.clone(), wanted: None },
+        Update::Replace { key: key.clone(), wanted: optional.clone() },
         Update::Confirm { key: key.clone(), value },
-        Update::Assert { key, expected: maybe },
+        Update::Assert { key, expected: optional },
     ]
 }
 
-pub fn calls(of: &Stuff) -> Vec<Call> {
-    let reads = reads(of);
-    let consistencies =
-        [ReadLevel::Consistent, ReadLevel::Dirty, ReadLevel::AtLeast(LogIndex(of.numbers[0]))];
-    let freshness = consistencies.into_iter().cycle();
+pub fn calls(data: &ExampleData) -> Vec<Call> {
+    let reads = reads(data);
+    let levels =
+        [ReadLevel::Consistent, ReadLevel::Dirty, ReadLevel::AtLeast(LogIndex(data.numbers[0]))];
+    let level_cycle = levels.into_iter().cycle();
     let mut calls: Vec<Call> =
-        reads.into_iter().zip(freshness).map(|(read, fresh)| Call::Read(read, fresh)).collect();
-    calls.extend(updates(of).into_iter().map(Call::Update));
+        reads.into_iter().zip(level_cycle).map(|(read, level)| Call::Read(read, level)).collect();
+    calls.extend(updates(data).into_iter().map(Call::Update));
     let changes = vec![("sync".to_string(), "interval".to_string())];
-    let [_, number] = of.numbers;
+    let [_, number] = data.numbers;
     let rows_max = number as usize;
     calls.extend(
         [
@@ -153,7 +153,7 @@ pub fn calls(of: &Stuff) -> Vec<Call> {
             DirectoryCall::DropBucket,
             DirectoryCall::ClearBucket,
             DirectoryCall::DescribeBucket,
-            DirectoryCall::ListBuckets { after: of.yes.then(BucketName::default), rows_max },
+            DirectoryCall::ListBuckets { after: data.flag.then(BucketName::default), rows_max },
             DirectoryCall::CreateType(Vec::new()),
             DirectoryCall::AlterType(changes),
             DirectoryCall::DropType,
@@ -165,39 +165,39 @@ pub fn calls(of: &Stuff) -> Vec<Call> {
     calls
 }
 
-pub fn outcomes(of: &Stuff) -> Vec<Outcome> {
-    let [one, two] = of.numbers;
-    let old = of.maybe();
-    let mut all = vec![
+pub fn outcomes(data: &ExampleData) -> Vec<Outcome> {
+    let [one, two] = data.numbers;
+    let old = data.optional_value();
+    let mut outcomes = vec![
         Outcome::Done,
-        Outcome::Applied(of.yes),
-        Outcome::Existed(!of.yes),
+        Outcome::Applied(data.flag),
+        Outcome::Existed(!data.flag),
         Outcome::Old(old.clone()),
-        Outcome::Swapped { written: of.yes, old },
+        Outcome::Swapped { written: data.flag, old },
         Outcome::Count(one),
         Outcome::Number(two.cast_signed()),
-        Outcome::Text(of.values[0].clone()),
+        Outcome::Text(data.values[0].clone()),
         Outcome::Length(one),
-        Outcome::Read(Box::new(Body::Row(Some(of.row())))),
+        Outcome::Read(Box::new(Body::Row(Some(data.row())))),
         Outcome::Steps(Vec::new()),
         Outcome::AppliedAt(LogIndex(two)),
     ];
-    let mut steps: Vec<_> = all.iter().cloned().map(Ok).collect();
-    steps.push(Err(Error::key(Reason::AssertionFailed, &of.keys[0])));
-    all.push(Outcome::Steps(vec![Ok(Outcome::Steps(steps)), Ok(Outcome::Done)]));
-    all
+    let mut steps: Vec<_> = outcomes.iter().cloned().map(Ok).collect();
+    steps.push(Err(Error::key(Reason::AssertionFailed, &data.keys[0])));
+    outcomes.push(Outcome::Steps(vec![Ok(Outcome::Steps(steps)), Ok(Outcome::Done)]));
+    outcomes
 }
 
 /// The bodies; the first nine are one of each variant, in their order.
-pub fn bodies(of: &Stuff) -> Vec<Body> {
-    let row = of.row();
-    let [one, _] = of.numbers;
+pub fn bodies(data: &ExampleData) -> Vec<Body> {
+    let row = data.row();
+    let [one, _] = data.numbers;
     let entries = vec![
-        Entry { key: of.keys[0].clone(), row: Some(row.clone()) },
-        Entry { key: of.keys[1].clone(), row: None },
+        Entry { key: data.keys[0].clone(), row: Some(row.clone()) },
+        Entry { key: data.keys[1].clone(), row: None },
     ];
     let properties = Properties::default();
-    let other = Properties {
+    let other_properties = Properties {
         consistency: Consistency::Available,
         sync: SyncPolicy::Interval,
         key_bytes_max: 1,
@@ -211,24 +211,24 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
         properties,
         moving: None,
     };
-    let mut all = vec![
+    let mut bodies = vec![
         Body::Done,
-        Body::Row(of.yes.then(|| row.clone())),
+        Body::Row(data.flag.then(|| row.clone())),
         Body::Rows(vec![None, Some(row)]),
-        Body::Page(Page { entries, more: of.yes }),
+        Body::Page(Page { entries, more: data.flag }),
         Body::Count(one),
         Body::Updated(Outcome::Done),
         Body::Session(SessionId(one)),
         Body::Buckets(vec![bucket]),
-        Body::Types(vec![("logs".into(), other)]),
+        Body::Types(vec![("logs".into(), other_properties)]),
     ];
-    all.extend(outcomes(of).into_iter().map(Body::Updated));
-    all
+    bodies.extend(outcomes(data).into_iter().map(Body::Updated));
+    bodies
 }
 
 /// Calls about the placement and move of buckets, each with all its options.
-pub fn place_calls(of: &Stuff) -> Vec<Call> {
-    let [_, number] = of.numbers.map(|number| number as u32);
+pub fn place_calls(data: &ExampleData) -> Vec<Call> {
+    let [_, number] = data.numbers.map(|number| number as u32);
     let changes = vec![("ttl_ms".to_string(), "7".to_string())];
     let (id, moving) = (BucketId(number), BucketId(9));
     [
@@ -244,8 +244,8 @@ pub fn place_calls(of: &Stuff) -> Vec<Call> {
 }
 
 /// Buckets of which one is moving.
-pub fn place_bodies(of: &Stuff) -> Vec<Body> {
-    let [one, two] = of.numbers.map(|number| number as u32);
+pub fn place_bodies(data: &ExampleData) -> Vec<Body> {
+    let [one, two] = data.numbers.map(|number| number as u32);
     let bucket = |name, moving| BucketDescription {
         name: BucketName::from_full(name).expect("a name"),
         id: BucketId(two),
@@ -253,30 +253,30 @@ pub fn place_bodies(of: &Stuff) -> Vec<Body> {
         properties: Properties::default(),
         moving,
     };
-    let moving = Some(Moving { group: GroupId(two), id: BucketId(one) });
+    let moving = Some(MoveDestination { group: GroupId(two), id: BucketId(one) });
     vec![Body::Buckets(vec![bucket("logs/a-1", moving), bucket("logs/b", None)])]
 }
 
-/// Material of the golden bytes.
-pub fn kept() -> Stuff {
-    Stuff {
+/// Data of the golden bytes.
+pub fn golden_data() -> ExampleData {
+    ExampleData {
         keys: [Bytes::from_static(b"key"), Bytes::from_static(b"other\xff")],
         values: [Bytes::from_static(b"value"), Bytes::from_static(b"old")],
         numbers: [0x1122, 0x0304_0506],
         float: -1.5,
-        yes: true,
+        flag: true,
     }
 }
 
 /// Calls about members, each with all its options.
-pub fn cluster_calls(of: &Stuff) -> Vec<Call> {
+pub fn cluster_calls(data: &ExampleData) -> Vec<Call> {
     let name = || "n1".to_string();
-    let [lease_ms, number] = of.numbers;
+    let [lease_ms, number] = data.numbers;
     let group = GroupId(number as u32);
     [
         ClusterCall::Describe,
         ClusterCall::AddMember {
-            member: member(of, Membership::Member),
+            member: member(data, Membership::Member),
             part: Part::Voter,
             lease_ms,
         },
@@ -303,23 +303,23 @@ pub fn cluster_calls(of: &Stuff) -> Vec<Call> {
 }
 
 /// Descriptions of a cluster.
-pub fn cluster_bodies(of: &Stuff) -> Vec<Body> {
-    let [one, two] = of.numbers;
-    let stays = [Membership::Member, Membership::Leaving, Membership::Replaceable];
+pub fn cluster_bodies(data: &ExampleData) -> Vec<Body> {
+    let [one, two] = data.numbers;
+    let memberships = [Membership::Member, Membership::Leaving, Membership::Replaceable];
     let parts = [Part::Voter, Part::Witness, Part::Learner];
     let members = parts.iter().map(|part| (NodeId(one), *part)).collect();
-    let described = ClusterDescription {
+    let description = ClusterDescription {
         cluster: ClusterId(one),
         founder: NodeId(two),
         lease_ms: 600,
         changes: 9,
-        members: stays.map(|membership| member(of, membership)).into(),
-        groups: vec![placed(1, members), Placement::default()],
+        members: memberships.map(|membership| member(data, membership)).into(),
+        groups: vec![placement(1, members), Placement::default()],
     };
-    vec![Body::Cluster(Box::default()), Body::Cluster(Box::new(described))]
+    vec![Body::Cluster(Box::default()), Body::Cluster(Box::new(description))]
 }
 
-fn placed(group: u32, members: Vec<(NodeId, Part)>) -> Placement {
+fn placement(group: u32, members: Vec<(NodeId, Part)>) -> Placement {
     Placement { group: GroupId(group), members, ..Placement::default() }
 }
 
@@ -334,35 +334,35 @@ pub fn group_calls() -> Vec<Call> {
 }
 
 /// Calls that drop groups.
-pub fn ending_calls() -> Vec<Call> {
+pub fn drop_group_calls() -> Vec<Call> {
     let drop = ClusterCall::DropGroup { group: GroupId(7) };
     vec![Call::Directory(DirectoryCall::Cluster(drop))]
 }
 
-/// Calls that came with the cluster's secret.
+/// Calls that were added with the cluster secret.
 pub fn secret_calls() -> Vec<Call> {
     vec![Call::Directory(DirectoryCall::Cluster(ClusterCall::MakeSecret))]
 }
 
 /// Answers to a node that joins, in a plain cluster and in one with groups of its own.
-pub fn secret_bodies(of: &Stuff) -> Vec<Body> {
+pub fn secret_bodies(data: &ExampleData) -> Vec<Body> {
     let secret = ClusterSecret::new([0x5E; ClusterSecret::BYTES]);
     let joined = |body| match body {
-        Body::Cluster(described) => Some(Body::Joined(described, secret.clone())),
+        Body::Cluster(description) => Some(Body::Joined(description, secret.clone())),
         _ => None,
     };
-    cluster_bodies(of).into_iter().chain(group_bodies(of)).filter_map(joined).collect()
+    cluster_bodies(data).into_iter().chain(group_bodies(data)).filter_map(joined).collect()
 }
 
-/// Calls about join tokens, and those of a node that shows one.
-pub fn token_calls(of: &Stuff) -> Vec<Call> {
-    let [lease_ms, _] = of.numbers;
+/// Calls about join tokens, and calls of a node that presents one.
+pub fn token_calls(data: &ExampleData) -> Vec<Call> {
+    let [lease_ms, _] = data.numbers;
     let digest = TokenDigest([7; TokenDigest::BYTES]);
-    let member = member(of, Membership::Member);
-    let shown = |call| ClusterCall::Shown { digest, call: Box::new(call) };
+    let member = member(data, Membership::Member);
+    let wrapped = |call| ClusterCall::WithToken { digest, call: Box::new(call) };
     [
-        shown(ClusterCall::AddMember { member, part: Part::Voter, lease_ms }),
-        shown(ClusterCall::ReplaceMember { name: "n1".into(), by: None }),
+        wrapped(ClusterCall::AddMember { member, part: Part::Voter, lease_ms }),
+        wrapped(ClusterCall::ReplaceMember { name: "n1".into(), by: None }),
         ClusterCall::AddToken { digest, lifetime_ms: Some(lease_ms) },
         ClusterCall::AddToken { digest, lifetime_ms: None },
         ClusterCall::RevokeTokens,
@@ -372,22 +372,22 @@ pub fn token_calls(of: &Stuff) -> Vec<Call> {
 }
 
 /// Descriptions of created groups.
-pub fn group_bodies(of: &Stuff) -> Vec<Body> {
-    let [one, two] = of.numbers;
+pub fn group_bodies(data: &ExampleData) -> Vec<Body> {
+    let [one, two] = data.numbers;
     let members = vec![(NodeId(one), Part::Voter), (NodeId(two), Part::Learner)];
     let founders = vec![NodeId(one), NodeId(two)];
-    let made = Placement { replicas: 3, founders, ..placed(7, members) };
-    let described = ClusterDescription {
+    let created = Placement { replicas: 3, founders, ..placement(7, members) };
+    let description = ClusterDescription {
         cluster: ClusterId(one),
-        groups: vec![placed(1, Vec::new()), made.clone()],
+        groups: vec![placement(1, Vec::new()), created.clone()],
         ..ClusterDescription::default()
     };
-    let (made, described) = (Box::new(made), Box::new(described));
-    vec![Body::Group(Box::default()), Body::Group(made), Body::Cluster(described)]
+    let (created, description) = (Box::new(created), Box::new(description));
+    vec![Body::Group(Box::default()), Body::Group(created), Body::Cluster(description)]
 }
 
-fn member(of: &Stuff, membership: Membership) -> MemberDescription {
-    let [node, incarnation] = of.numbers;
+fn member(data: &ExampleData, membership: Membership) -> MemberDescription {
+    let [node, incarnation] = data.numbers;
     let (name, peer, client) = ("n1".into(), "127.0.0.1:7712".into(), "127.0.0.1:7711".into());
     MemberDescription { node: NodeId(node), name, peer, client, incarnation, membership }
 }

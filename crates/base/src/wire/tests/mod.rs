@@ -1,4 +1,4 @@
-//! Requests, replies and errors as bytes: laws, limits and kept bytes.
+//! Requests, replies and errors as bytes: laws, limits and golden bytes.
 
 mod available;
 mod examples;
@@ -16,33 +16,33 @@ fn request(call: Call) -> Request {
     Request { bucket: BucketName::default(), call, retry: None }
 }
 
-fn written(request: &Request) -> Bytes {
+fn request_bytes(request: &Request) -> Bytes {
     let mut bytes = Vec::new();
     request.write(&mut bytes);
     assert_eq!(bytes.len(), request.wire_bytes());
     bytes.into()
 }
 
-fn replied(reply: &Reply) -> Bytes {
+fn reply_bytes(reply: &Reply) -> Bytes {
     let mut bytes = Vec::new();
     reply.write(&mut bytes);
     assert_eq!(bytes.len(), reply.wire_bytes());
     bytes.into()
 }
 
-fn failed(error: &Error) -> Bytes {
+fn error_bytes(error: &Error) -> Bytes {
     let mut bytes = Vec::new();
     error.write(&mut bytes);
     bytes.into()
 }
 
-fn answered(answer: &Result<Reply>, bytes_max: usize) -> std::result::Result<Bytes, Malformed> {
+fn answer_bytes(answer: &Result<Reply>, bytes_max: usize) -> std::result::Result<Bytes, Malformed> {
     let mut bytes = b"before".to_vec();
     write_answer(answer, bytes_max, &mut bytes);
     let bytes = Bytes::from(bytes).slice(6..);
     read_answer(&bytes).map(|_| bytes)
 }
 
-fn updated(update: Update) -> Request {
+fn update_request(update: Update) -> Request {
     request(Call::Update(update))
 }

@@ -1,13 +1,13 @@
 //! Examples of calls and answers about a ring that changes.
 
-use super::examples::Stuff;
+use super::examples::ExampleData;
 use crate::ring::{
     RingCall, RingChange, RingLoad, RingMove, RingPlan, RingTransfer, RingTransfers,
 };
 use crate::{Body, Call, DirectoryCall, NodeId, Partition};
 
-fn changes(of: &Stuff) -> Vec<RingChange> {
-    let rack = || if of.yes { "r1".to_string() } else { String::new() };
+fn changes(data: &ExampleData) -> Vec<RingChange> {
+    let rack = || if data.flag { "r1".to_string() } else { String::new() };
     let (node, by) = (|| "n1".to_string(), "n2".to_string());
     vec![
         RingChange::Join { node: node(), rack: rack() },
@@ -19,39 +19,39 @@ fn changes(of: &Stuff) -> Vec<RingChange> {
     ]
 }
 
-pub fn calls(of: &Stuff) -> Vec<Call> {
-    let [one, two] = of.numbers;
-    let (partition, node) = (Partition(of.numbers[1] as u32 % 1_024), NodeId(two));
+pub fn calls(data: &ExampleData) -> Vec<Call> {
+    let [one, two] = data.numbers;
+    let (partition, node) = (Partition(data.numbers[1] as u32 % 1_024), NodeId(two));
     let mut all = vec![RingCall::Plan];
-    all.extend(changes(of).into_iter().map(RingCall::Stage));
+    all.extend(changes(data).into_iter().map(RingCall::Stage));
     all.extend([
         RingCall::Clear,
-        RingCall::Commit { epoch: of.yes.then_some(one) },
+        RingCall::Commit { epoch: data.flag.then_some(one) },
         RingCall::Cancel,
         RingCall::Transfers,
         RingCall::Received { since: one, partition, node },
-        RingCall::Cleared { partition, of: 0, node },
+        RingCall::Cleared { partition, partitions: 0, node },
     ]);
     all.into_iter().map(DirectoryCall::Ring).map(Call::Directory).collect()
 }
 
 /// Calls that later versions added.
-pub fn later_calls(of: &Stuff) -> Vec<Call> {
-    let partition = Partition(of.numbers[1] as u32 % 1_024);
-    let cleared = RingCall::Cleared { partition, of: 1_024, node: NodeId(of.numbers[1]) };
+pub fn later_calls(data: &ExampleData) -> Vec<Call> {
+    let partition = Partition(data.numbers[1] as u32 % 1_024);
+    let cleared = RingCall::Cleared { partition, partitions: 1_024, node: NodeId(data.numbers[1]) };
     vec![Call::Directory(DirectoryCall::Ring(cleared))]
 }
 
-pub fn bodies(of: &Stuff) -> Vec<Body> {
-    let [one, two] = of.numbers;
-    let maybe = of.yes.then_some(two);
+pub fn bodies(data: &ExampleData) -> Vec<Body> {
+    let [one, two] = data.numbers;
+    let optional = data.flag.then_some(two);
     let node = NodeId(one);
     let plan = RingPlan {
         epoch: one,
-        changes: changes(of),
+        changes: changes(data),
         loads: vec![RingLoad {
             node,
-            before: maybe,
+            before: optional,
             after: Some(one),
             copies_before: one,
             copies_after: two,
@@ -61,7 +61,7 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
         copies: two,
         bytes: one,
         warnings: vec!["of something".into()],
-        refused: of.yes.then(|| "too few".to_string()),
+        refused: data.flag.then(|| "too few".to_string()),
     };
     let transfer = RingTransfer {
         node,
@@ -69,9 +69,9 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
         received: two,
         rows: one,
         bytes: two,
-        bytes_left: maybe,
+        bytes_left: optional,
         rate: one,
-        eta_ms: maybe,
+        eta_ms: optional,
         clearing: two,
         waits_for: "another node".into(),
     };

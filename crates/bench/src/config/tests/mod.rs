@@ -11,7 +11,7 @@ fn read(text: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn the_examples_of_the_document_are_whole_and_every_key_is_in_it() {
+fn documented_configs_parse_and_documentation_names_every_key() {
     let text = include_str!("../../../../../docs/use/bench.md");
     let blocks: Vec<_> =
         text.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
@@ -34,7 +34,7 @@ fn the_examples_of_the_document_are_whole_and_every_key_is_in_it() {
 }
 
 #[test]
-fn a_ported_config_reads_as_in_basho_bench() {
+fn ported_config_reads_as_in_basho_bench() {
     let config = read(
         r#"
         mode = ["rate_per_worker", 1]
@@ -64,7 +64,7 @@ fn a_ported_config_reads_as_in_basho_bench() {
 }
 
 #[test]
-fn times_may_say_their_unit() {
+fn durations_accept_a_unit_suffix_and_default_to_minutes() {
     let duration = |text: &str| {
         read(&format!("driver = 'null'\nduration = {text}")).map(|config| config.duration)
     };
@@ -80,8 +80,8 @@ fn times_may_say_their_unit() {
 }
 
 #[test]
-fn errors_name_file_line_and_key() {
-    for (text, wanted) in [
+fn config_errors_name_file_line_and_key() {
+    for (text, expected) in [
         (
             "driver = 'null'\n\nconcurent = 3",
             "a.toml:3: there is no key `concurent` here, is `concurrent` meant?",
@@ -115,12 +115,12 @@ fn errors_name_file_line_and_key() {
         ("driver = 'http'\nhttp_bucket = 'a b'", "a.toml:2: a bucket name"),
     ] {
         let error = read(text).expect_err(text);
-        assert!(error.starts_with(wanted), "{text:?}: {error}");
+        assert!(error.starts_with(expected), "{text:?}: {error}");
     }
 }
 
 #[test]
-fn keys_have_the_asked_shape() {
+fn key_generator_setting_determines_the_key_shape() {
     let config = read("driver='null'\nkey_generator=['fixed_width', 20, 'k', ['uniform_int', 9]]");
     let shape_of = |config: Result<Config, String>| match config.expect("whole").key_generator {
         KeyGenerator::Number { shape, .. } => shape,
@@ -134,12 +134,13 @@ fn keys_have_the_asked_shape() {
 }
 
 #[test]
-fn later_files_replace_keys_and_the_effective_text_reads_back() {
+fn merged_config_overrides_keys_hides_password_and_round_trips() {
     let mut items = Items::parse("a.toml", "driver = 'null'\nconcurrent = 3").expect("whole");
-    let later = "concurrent = 4\nresp_password = 'secret'\noperations = [['a \"b\"', 'get', 1]]";
-    items.merge(Items::parse("b.toml", later).expect("whole"));
+    let overrides =
+        "concurrent = 4\nresp_password = 'secret'\noperations = [['a \"b\"', 'get', 1]]";
+    items.merge(Items::parse("b.toml", overrides).expect("whole"));
     let text = items.text();
     assert!(!text.contains("secret"), "{text}");
-    let again = read(&text).expect("reads back");
-    assert_eq!((again.concurrent, again.operations[0].label.as_str()), (4, "a \"b\""));
+    let reread = read(&text).expect("reads back");
+    assert_eq!((reread.concurrent, reread.operations[0].label.as_str()), (4, "a \"b\""));
 }

@@ -5,7 +5,7 @@ use crate::generators::{Digest, KeyGenerator, KeyShape, Numbers, ValueGenerator}
 use std::time::Duration;
 
 fn items(text: &str) -> Result<Items, String> {
-    ported(read_erlang("old.config", text)?)
+    convert_terms(read_erlang("old.config", text)?)
 }
 
 fn config(text: &str) -> Result<Config, String> {
@@ -13,7 +13,7 @@ fn config(text: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn a_published_config_is_read_unchanged() {
+fn published_basho_bench_config_is_read_unmodified() {
     let text = include_str!("../../../published/httpraw.config");
     assert!(is_erlang(text));
     assert!(!is_erlang("# TOML\ndriver = \"null\""));
@@ -41,25 +41,25 @@ fn a_published_config_is_read_unchanged() {
 }
 
 #[test]
-fn a_published_config_of_unknown_operations_names_them_and_their_line() {
+fn published_config_with_unknown_operations_fails_with_line_number() {
     let text = include_str!("../../../published/null_test.config");
     let error = config(text).expect_err("its operations exist nowhere else");
-    let wanted = "old.config:29: `operations` wants an operation: one of get";
-    assert!(error.starts_with(wanted), "{error}");
-    let mut known = items(text).expect("the terms are whole");
-    known.merge(Items::parse("later", "operations = [['put', 1]]").expect("whole"));
-    let config = Config::read(known).expect("whole");
+    let expected = "old.config:29: `operations` wants an operation: one of get";
+    assert!(error.starts_with(expected), "{error}");
+    let mut merged = items(text).expect("the terms are whole");
+    merged.merge(Items::parse("later", "operations = [['put', 1]]").expect("whole"));
+    let config = Config::read(merged).expect("whole");
     let inner = KeyGenerator::Number {
         numbers: Numbers::Partitioned { start: 0, count: 40_000_000 },
         shape: KeyShape::BigEndian { bytes: 4 },
     };
-    let joined = Box::new([KeyGenerator::Same(b"seed1"[..].into()), inner]);
+    let joined = Box::new([KeyGenerator::Constant(b"seed1"[..].into()), inner]);
     let digest = KeyGenerator::Digest(Digest::Md5, Box::new(KeyGenerator::Joined(joined)));
     assert_eq!(config.key_generator, digest);
 }
 
 #[test]
-fn terms_mean_what_they_meant_there() {
+fn erlang_terms_keep_their_basho_bench_meaning() {
     let config = config(
         "%% a comment with {braces}.\n\
          {mode, {rate, 1}}.   {duration, 30}. {concurrent, 1000}. {report_interval, 10}.\n\
@@ -74,8 +74,8 @@ fn terms_mean_what_they_meant_there() {
     assert_eq!(config.mode, Mode::Rate(1000.0));
     assert_eq!(config.operation_timeout, Duration::from_millis(2500));
     let DriverConfig::Riak(riak) = config.driver else { panic!("{:?}", config.driver) };
-    let wanted = ["10.0.0.1:8098", "10.0.0.2:8098", "10.0.0.3:81", "10.0.0.3:82"];
-    assert_eq!(riak.addresses, wanted);
+    let expected = ["10.0.0.1:8098", "10.0.0.2:8098", "10.0.0.3:81", "10.0.0.3:82"];
+    assert_eq!(riak.addresses, expected);
     assert_eq!(config.operations[1].label, "label");
     let plain = self::config("{driver, basho_bench_driver_null}.").expect("defaults");
     assert_eq!((plain.mode, plain.concurrent), (Mode::Rate(15.0), 3));
@@ -83,8 +83,8 @@ fn terms_mean_what_they_meant_there() {
 }
 
 #[test]
-fn mistakes_name_their_line() {
-    for (text, wanted) in [
+fn erlang_config_errors_name_their_line() {
+    for (text, expected) in [
         ("{mode, max", "old.config:1: wants `}`"),
         ("{mode, max}", "old.config:1: wants `.`"),
         ("{mode, max}.\n{a, \"text}.", "old.config:2: wants a \" at the end"),
@@ -105,22 +105,22 @@ fn mistakes_name_their_line() {
         ("{a, {{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{1", "old.config:1: too many terms"),
     ] {
         let error = config(text).expect_err(text);
-        assert!(error.starts_with(wanted), "{text:?}: {error}");
+        assert!(error.starts_with(expected), "{text:?}: {error}");
     }
 }
 
 #[test]
-fn mixes_have_the_shares_of_tpc_w() {
+fn tpcw_mixes_have_the_tpcw_operation_shares() {
     let weights = |name: &str| {
         let text = format!("driver = 'null'\noperations = '{name}'");
         let config = Config::read(Items::parse("a.toml", &text).expect("whole")).expect("whole");
-        config.operations.iter().map(|one| one.weight).collect::<Vec<_>>()
+        config.operations.iter().map(|weighted| weighted.weight).collect::<Vec<_>>()
     };
     // Gets, puts, updates; each mix is a whole hundred percent.
     assert_eq!(weights("tpcw_browsing"), [9565, 82, 353]);
     assert_eq!(weights("tpcw_shopping"), [8151, 300, 1549]);
     assert_eq!(weights("tpcw_ordering"), [5059, 1286, 3655]);
-    let wrong = Items::parse("a.toml", "driver = 'null'\noperations = 'tpcw'").expect("whole");
-    let error = Config::read(wrong).expect_err("no such mix");
+    let invalid = Items::parse("a.toml", "driver = 'null'\noperations = 'tpcw'").expect("whole");
+    let error = Config::read(invalid).expect_err("no such mix");
     assert!(error.starts_with("a.toml:2: `operations` wants a list, or a mix"), "{error}");
 }

@@ -3,7 +3,7 @@
 use super::super::riak::{RiakExpectation, RiakTarget};
 use super::super::sockets::{Parsed, WireProtocol};
 use super::super::*;
-use crate::config::{Config, Items, RiakConfig, ported, read_erlang};
+use crate::config::{Config, Items, RiakConfig, convert_terms, read_erlang};
 use crate::load::{self, ReportRow as Window, RunObserver};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,31 +14,31 @@ use std::sync::{Arc, Mutex};
 /// State of the test server: requests with their port, and values with their number of writes by
 /// path.
 #[derive(Default)]
-struct Heard {
+struct RecordedRequests {
     requests: Vec<(u16, String)>,
     rows: BTreeMap<String, (usize, Vec<u8>)>,
 }
 
 /// Serves the part of Riak that the driver uses, on this many ports, as long as the test runs.
-fn server(ports: usize) -> (Vec<String>, Arc<Mutex<Heard>>) {
-    let heard = Arc::new(Mutex::new(Heard::default()));
+fn server(ports: usize) -> (Vec<String>, Arc<Mutex<RecordedRequests>>) {
+    let recorded = Arc::new(Mutex::new(RecordedRequests::default()));
     let mut addresses = Vec::new();
     for _ in 0..ports {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         addresses.push(address.to_string());
-        let heard = heard.clone();
+        let recorded = recorded.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let heard = heard.clone();
-                std::thread::spawn(move || serve(&stream, address.port(), &heard));
+                let recorded = recorded.clone();
+                std::thread::spawn(move || serve(&stream, address.port(), &recorded));
             }
         });
     }
-    (addresses, heard)
+    (addresses, recorded)
 }
 
-fn serve(stream: &TcpStream, port: u16, heard: &Mutex<Heard>) -> Option<()> {
+fn serve(stream: &TcpStream, port: u16, recorded: &Mutex<RecordedRequests>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     loop {
@@ -51,17 +51,17 @@ fn serve(stream: &TcpStream, port: u16, heard: &Mutex<Heard>) -> Option<()> {
         let length = header("Content-Length: ").and_then(|text| text.parse().ok()).unwrap_or(0);
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
-        let mut heard = heard.lock().expect("no panic while locked");
+        let mut recorded = recorded.lock().expect("no panic while locked");
         let context = header("X-Riak-Vclock: ").unwrap_or_default();
         let first = head.first()?.trim_end_matches(" HTTP/1.1").to_string();
-        heard.requests.push((port, format!("{first} {context}").trim_end().to_string()));
+        recorded.requests.push((port, format!("{first} {context}").trim_end().to_string()));
         let path = first.split(' ').nth(1)?.split('?').next()?.to_string();
         let reply = if first.starts_with("PUT") {
-            let row = heard.rows.entry(path).or_default();
+            let row = recorded.rows.entry(path).or_default();
             *row = (row.0 + 1, body);
             b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
         } else {
-            match heard.rows.get(&path) {
+            match recorded.rows.get(&path) {
                 None => b"HTTP/1.1 404 Object Not Found\r\nContent-Length: 10\r\n\r\nnot found\n"
                     .to_vec(),
                 Some((count, value)) => {
@@ -78,16 +78,16 @@ fn serve(stream: &TcpStream, port: u16, heard: &Mutex<Heard>) -> Option<()> {
     }
 }
 
-struct Nobody;
+struct NullObserver;
 
-impl RunObserver for Nobody {
+impl RunObserver for NullObserver {
     fn row(&mut self, _row: &Window) -> Result<(), String> {
         Ok(())
     }
 }
 
 fn riak(addresses: &[String], path: &str) -> RiakTarget {
-    RiakTarget::find(&RiakConfig {
+    RiakTarget::connect(&RiakConfig {
         addresses: addresses.to_vec(),
         path: path.into(),
         query: "timeout=500".into(),
@@ -98,10 +98,11 @@ fn riak(addresses: &[String], path: &str) -> RiakTarget {
 }
 
 #[test]
-fn a_published_config_runs_and_its_updates_carry_contexts() {
-    let (addresses, heard) = server(3);
+fn published_config_runs_against_riak_and_updates_carry_context() {
+    let (addresses, recorded) = server(3);
     let terms = include_str!("../../../published/httpraw.config");
-    let mut items = ported(read_erlang("httpraw.config", terms).expect("whole")).expect("known");
+    let mut items =
+        convert_terms(read_erlang("httpraw.config", terms).expect("whole")).expect("known");
     let settings = format!(
         "riak_addresses = {addresses:?}\nconcurrent = 3\nthink_time = '20ms'\nduration = '30s'\n\
          key_generator = ['int_to_str', ['sequential_int', 2]]"
@@ -109,34 +110,35 @@ fn a_published_config_runs_and_its_updates_carry_contexts() {
     items.merge(Items::parse("--set", &settings).expect("whole"));
     let config = Config::read(items).expect("whole");
     let target = prepare(&config.driver).expect("found");
-    let run = load::run(&config, &*target, &AtomicBool::new(false), &mut Nobody).expect("ran");
+    let run =
+        load::run(&config, &*target, &AtomicBool::new(false), &mut NullObserver).expect("ran");
     let update = &run.operations[0];
     assert_eq!((update.ok, update.errors.len()), (6, 0));
-    let legs = update.legs.each_ref().map(|leg| leg.as_ref().map_or(0, |leg| leg.len()));
-    assert_eq!(legs, [6, 6]);
-    let heard = heard.lock().expect("whole");
-    let puts = heard.requests.iter().filter(|(_, request)| request.starts_with("PUT"));
+    let lengths =
+        update.call_times.each_ref().map(|times| times.as_ref().map_or(0, |times| times.len()));
+    assert_eq!(lengths, [6, 6]);
+    let recorded = recorded.lock().expect("whole");
+    let puts = recorded.requests.iter().filter(|(_, request)| request.starts_with("PUT"));
     let puts: Vec<_> = puts.collect();
     assert_eq!(puts.len(), 6);
     assert!(puts.iter().all(|(_, put)| put.starts_with("PUT /riak/test/")));
-    // Each client has an address of its own, and sends all its requests there.
+    // Each client sends all its requests to its own address.
     let mut ports: Vec<_> = puts.iter().map(|(port, _)| *port).collect();
     ports.sort_unstable();
     ports.dedup();
     assert_eq!(ports.len(), 3);
-    // The context of each get comes back with the put: six bytes for each existing row.
-    let found = puts.iter().filter(|(_, put)| put.contains(" AAAA")).count() as u64;
-    let causality = update
-        .causality
-        .as_ref()
-        .map_or((0, 0.0, 0.0), |all| (all.values.len(), all.values.mean(), all.clock_bytes.mean()));
-    let wanted = if found == 0 { (0, 0.0, 0.0) } else { (found, 1.0, 6.0) };
-    assert_eq!(causality, wanted);
+    // The put carries the context of its get: six bytes for each existing row.
+    let contexts = puts.iter().filter(|(_, put)| put.contains(" AAAA")).count() as u64;
+    let causality = update.causality.as_ref().map_or((0, 0.0, 0.0), |causality| {
+        (causality.values.len(), causality.values.mean(), causality.clock_bytes.mean())
+    });
+    let expected = if contexts == 0 { (0, 0.0, 0.0) } else { (contexts, 1.0, 6.0) };
+    assert_eq!(causality, expected);
 }
 
 #[test]
-fn requests_name_quorums_and_escape_keys() {
-    let (addresses, _heard) = server(1);
+fn riak_requests_carry_quorums_and_escape_keys() {
+    let (addresses, _recorded) = server(1);
     let target = riak(&addresses, "/types/t/buckets/b/keys");
     assert_eq!(target.version(), "unknown HTTP server");
     assert!(target.supports(Operation::Update).is_ok());
@@ -160,14 +162,14 @@ fn requests_name_quorums_and_escape_keys() {
 }
 
 #[test]
-fn replies_tell_values_and_contexts() {
-    let (addresses, _heard) = server(1);
+fn riak_replies_yield_sibling_count_value_and_context() {
+    let (addresses, _recorded) = server(1);
     let target = riak(&addresses, "/buckets/b/keys");
     let row = |text: &str| match target.protocol().parse(text.as_bytes(), &RiakExpectation::Row) {
-        Parsed::Reply(bytes, Ok(Answer::Row(found))) => {
+        Parsed::Reply(bytes, Ok(Answer::Row(reply))) => {
             assert_eq!(bytes, text.len());
-            let context = found.context.map(|text| String::from_utf8_lossy(text).into_owned());
-            Ok((found.values, found.value.map(<[u8]>::to_vec), context))
+            let context = reply.context.map(|text| String::from_utf8_lossy(text).into_owned());
+            Ok((reply.values, reply.value.map(<[u8]>::to_vec), context))
         }
         other => Err(format!("{other:?}")),
     };
@@ -187,12 +189,12 @@ fn replies_tell_values_and_contexts() {
          Content-Length: 17\r\n\r\nSiblings:\na1\nb22\n"
     );
     assert_eq!(row(&tags), Ok((2, None, Some("AQI=".into()))));
-    let gone =
+    let absent =
         format!("HTTP/1.1 404 Object Not Found\r\n{head}Content-Length: 10\r\n\r\nnot found\n");
-    assert_eq!(row(&gone), Ok((0, None, Some("AQI=".into()))));
-    let wrong =
+    assert_eq!(row(&absent), Ok((0, None, Some("AQI=".into()))));
+    let unknown_type =
         "HTTP/1.1 404 Object Not Found\r\nContent-Length: 22\r\n\r\nUnknown bucket type: t\n";
-    assert!(row(&wrong[..wrong.len() - 1]).is_err_and(|text| text.contains("404")));
+    assert!(row(&unknown_type[..unknown_type.len() - 1]).is_err_and(|text| text.contains("404")));
     let busy = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
     assert!(row(busy).is_err_and(|text| text.contains("503")));
 }

@@ -12,17 +12,17 @@ const PARTS: usize = 10;
 pub struct FigureBound {
     /// The figure's name, such as `lone p99.9`.
     figure: String,
-    against: Against,
+    divisor: Divisor,
     at_most: Option<f64>,
     at_least: Option<f64>,
 }
 
 /// Divisor of a figure.
 #[derive(Clone, Debug, PartialEq)]
-enum Against {
+enum Divisor {
     /// The figure of this other server.
     Peer(String),
-    /// Its own median in the first tenth of the soak; what counts is that of the last tenth.
+    /// The figure's median in the first tenth of the soak; the dividend is that of the last tenth.
     Start,
     /// No divisor: the figure itself, over the whole soak.
     Nothing,
@@ -32,13 +32,13 @@ enum Against {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundVerdict {
     /// Description of the figure.
-    pub what: String,
-    /// The figure; NaN, which violates every bound, if there was nothing to measure.
-    pub found: f64,
+    pub description: String,
+    /// The figure; NaN, which violates every bound, if it was not measured.
+    pub value: f64,
     /// Description of the bound.
-    pub wanted: String,
-    /// True if the bound was kept.
-    pub is_kept: bool,
+    pub bound: String,
+    /// True if the value is within the bound.
+    pub is_met: bool,
 }
 
 impl FigureBound {
@@ -52,54 +52,55 @@ impl FigureBound {
         let since_start = items.read("since_start", false, Item::boolean)?;
         let at_most = items.read("at_most", None, number)?;
         let at_least = items.read("at_least", None, number)?;
-        items.end()?;
+        items.finish()?;
         if at_most.is_none() && at_least.is_none() {
             return Err(item.error("wants `at_most` or `at_least`"));
         }
-        let against = match (peer, since_start) {
-            (Some(peer), _) => Against::Peer(peer),
-            (None, true) => Against::Start,
-            (None, false) => Against::Nothing,
+        let divisor = match (peer, since_start) {
+            (Some(peer), _) => Divisor::Peer(peer),
+            (None, true) => Divisor::Start,
+            (None, false) => Divisor::Nothing,
         };
-        Ok(FigureBound { figure, against, at_most, at_least })
+        Ok(FigureBound { figure, divisor, at_most, at_least })
     }
 
     /// Returns the server whose figure is the divisor. `None`: another divisor.
     pub(super) fn peer(&self) -> Option<&String> {
-        match &self.against {
-            Against::Peer(peer) => Some(peer),
+        match &self.divisor {
+            Divisor::Peer(peer) => Some(peer),
             _ => None,
         }
     }
 
     fn verdict(&self, own: &SoakRun, runs: &[&SoakRun]) -> Option<BoundVerdict> {
-        let (what, found) = match &self.against {
-            Against::Nothing => (self.figure.clone(), whole(own, &self.figure)),
-            Against::Start => {
-                let found = own.series.get(&self.figure).map_or(f64::NAN, growth);
-                (format!("{}, last tenth to first", self.figure), found)
+        let (description, value) = match &self.divisor {
+            Divisor::Nothing => (self.figure.clone(), overall_value(own, &self.figure)),
+            Divisor::Start => {
+                let value = own.series.get(&self.figure).map_or(f64::NAN, growth);
+                (format!("{}, last tenth to first", self.figure), value)
             }
-            Against::Peer(peer) => {
+            Divisor::Peer(peer) => {
                 // Without the peer there is no verdict.
                 let peer_run = runs.iter().find(|run| run.server == *peer)?;
-                let found = whole(own, &self.figure) / whole(peer_run, &self.figure);
-                (format!("{}, times that of {peer}", self.figure), found)
+                let value =
+                    overall_value(own, &self.figure) / overall_value(peer_run, &self.figure);
+                (format!("{}, times that of {peer}", self.figure), value)
             }
         };
         let most = self.at_most.map(|most| format!("at most {most}"));
         let least = self.at_least.map(|least| format!("at least {least}"));
-        let is_kept = self.at_most.is_none_or(|most| found <= most)
-            && self.at_least.is_none_or(|least| found >= least);
-        let wanted = most.into_iter().chain(least).collect::<Vec<_>>().join(", ");
-        Some(BoundVerdict { what, found, wanted, is_kept })
+        let is_met = self.at_most.is_none_or(|most| value <= most)
+            && self.at_least.is_none_or(|least| value >= least);
+        let bound = most.into_iter().chain(least).collect::<Vec<_>>().join(", ");
+        Some(BoundVerdict { description, value, bound, is_met })
     }
 }
 
 impl BoundVerdict {
     /// Formats the verdict as one line.
     pub fn line(&self) -> String {
-        let word = if self.is_kept { "kept" } else { "MISSED" };
-        format!("{word}: {}: {:.2} ({})", self.what, self.found, self.wanted)
+        let word = if self.is_met { "kept" } else { "MISSED" };
+        format!("{word}: {}: {:.2} ({})", self.description, self.value, self.bound)
     }
 }
 
@@ -111,23 +112,23 @@ pub fn verdicts(soak: &Soak, all: &[SoakRun]) -> Vec<BoundVerdict> {
     soak.bounds.iter().filter_map(|bound| bound.verdict(own, &runs)).collect()
 }
 
-fn whole(run: &SoakRun, figure: &str) -> f64 {
+fn overall_value(run: &SoakRun, figure: &str) -> f64 {
     run.whole.get(figure).copied().unwrap_or(f64::NAN)
 }
 
 /// Returns the medians of the first and of the last tenth of a series' time. NaN: no sample.
-pub fn ends(series: &Series) -> (f64, f64) {
+pub fn end_medians(series: &Series) -> (f64, f64) {
     let last = series.last().map_or(0.0, |(at, _)| *at);
     let part = last / PARTS as f64;
-    let within = |low: f64, high: f64| {
+    let median_between = |low: f64, high: f64| {
         let samples: Vec<_> =
             series.iter().filter(|(at, _)| (low..=high).contains(at)).map(|(_, y)| *y).collect();
         if samples.is_empty() { f64::NAN } else { median(samples.into_iter()) }
     };
-    (within(0.0, part), within(last - part, last))
+    (median_between(0.0, part), median_between(last - part, last))
 }
 
 fn growth(series: &Series) -> f64 {
-    let (first, last) = ends(series);
+    let (first, last) = end_medians(series);
     last / first
 }

@@ -22,7 +22,7 @@ pub use page::{charts, section};
 pub use run::run;
 
 use super::file::{Server, config};
-use super::work::Words;
+use super::work::Placeholders;
 use crate::config::{Config, Item, Items};
 use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub struct SoakLoad {
     /// loads.
     pub is_probe: bool,
     /// True if the soak ends when the load's keys are used up.
-    pub ends: bool,
+    pub ends_soak: bool,
     /// Its settings.
     pub items: Items,
 }
@@ -80,7 +80,8 @@ pub struct SoakRun {
     /// Machine it ran on. `None`: the results' machine.
     #[serde(default)]
     pub elsewhere: Option<Machine>,
-    /// The machine's load average before it began; above `BUSY`, other processes were running.
+    /// The machine's load average before it began; above `BUSY_LOAD_AVERAGE`, other processes were
+    /// running.
     pub load_average: f64,
     /// Median time of a 4 KiB write with fdatasync just before, microseconds.
     pub fdatasync_us: f64,
@@ -90,18 +91,18 @@ pub struct SoakRun {
     pub series: BTreeMap<String, Series>,
 }
 
-/// A load average above this before a soak begins marks its figures as those of a busy machine.
-pub const BUSY: f64 = 0.7;
+/// Load average before a soak, above which its figures are marked as those of a busy machine.
+pub const BUSY_LOAD_AVERAGE: f64 = 0.7;
 
-/// Names of figures that belong to the server, not to a load.
+/// Name of the figure for the server's CPU time for one operation.
 pub const SERVER_US: &str = "server us/op";
 /// Name of the figure for the memory that the server holds.
 pub const MEMORY: &str = "memory MiB";
 /// Name of the figure for rows that range reads visited, divided by rows that they returned.
-pub const WALKED: &str = "rows walked per row returned";
+pub const ROWS_WALKED: &str = "rows walked per row returned";
 
 /// Settings of the suite that a soak is read with.
-pub struct Around<'a> {
+pub struct SoakContext<'a> {
     /// The suite's settings of all loads.
     pub base: &'a Items,
     /// Settings of every load from the command line.
@@ -114,17 +115,19 @@ pub struct Around<'a> {
 
 impl Soak {
     /// Reads an entry of the suite's list `soak`.
-    pub fn read(item: &Item, around: &Around<'_>) -> Result<Soak, String> {
+    pub fn read(item: &Item, context: &SoakContext<'_>) -> Result<Soak, String> {
         let mut items = item.table()?;
         let text = |item: &Item| item.text().map(str::to_string);
         let table = |item: &Item| item.table().map(Some);
         let mut prepare = items.read("prepare", None, table)?;
-        let short = items.read("quick_prepare", None, table)?;
-        if let (Some(prepare), Some(short), true) = (&mut prepare, short, around.quick) {
-            prepare.merge(short);
+        let quick_prepare = items.read("quick_prepare", None, table)?;
+        if let (Some(prepare), Some(quick_prepare), true) =
+            (&mut prepare, quick_prepare, context.quick)
+        {
+            prepare.merge(quick_prepare);
         }
         let loads = |item: &Item| {
-            item.list()?.iter().map(|item| SoakLoad::read(item, around)).collect::<Result<_, _>>()
+            item.list()?.iter().map(|item| SoakLoad::read(item, context)).collect::<Result<_, _>>()
         };
         let bounds = |item: &Item| item.list()?.iter().map(FigureBound::read).collect();
         let soak = Soak {
@@ -136,11 +139,11 @@ impl Soak {
             bounds: items.read("bounds", Vec::new(), bounds)?,
             quick: items.read("quick", true, Item::boolean)?,
         };
-        items.end()?;
-        let own = soak.loads.iter().flat_map(|load| &load.servers);
-        let beside = soak.bounds.iter().filter_map(FigureBound::peer);
-        let mut named = soak.servers.iter().chain(own).chain(beside);
-        match named.find(|name| !around.servers.contains_key(*name)) {
+        items.finish()?;
+        let load_servers = soak.loads.iter().flat_map(|load| &load.servers);
+        let peers = soak.bounds.iter().filter_map(FigureBound::peer);
+        let mut servers = soak.servers.iter().chain(load_servers).chain(peers);
+        match servers.find(|name| !context.servers.contains_key(*name)) {
             Some(name) => Err(item.error(format!("there is no server `{name}` in this suite"))),
             None => Ok(soak),
         }
@@ -151,32 +154,34 @@ impl Soak {
         &self,
         name: &str,
         server: &Server,
-        words: &Words,
+        placeholders: &Placeholders,
         core: Option<usize>,
     ) -> Result<Vec<(&SoakLoad, Config)>, String> {
-        let is_mine = |load: &&SoakLoad| {
-            load.servers.is_empty() || load.servers.iter().any(|one| one == name)
+        let applies = |load: &&SoakLoad| {
+            load.servers.is_empty() || load.servers.iter().any(|server_name| server_name == name)
         };
-        let mine = self.loads.iter().filter(is_mine);
-        mine.map(|load| Ok((load, config(&load.items, server, None, words, core)?))).collect()
+        let loads = self.loads.iter().filter(applies);
+        loads
+            .map(|load| Ok((load, config(&load.items, server, None, placeholders, core)?)))
+            .collect()
     }
 
     /// Returns true if the command line selects it.
-    pub fn is_asked(&self, only: &[String], quick: bool) -> bool {
+    pub fn is_selected(&self, only: &[String], quick: bool) -> bool {
         if only.is_empty() { self.quick || !quick } else { only.contains(&self.name) }
     }
 }
 
 impl SoakLoad {
-    fn read(item: &Item, around: &Around<'_>) -> Result<SoakLoad, String> {
+    fn read(item: &Item, context: &SoakContext<'_>) -> Result<SoakLoad, String> {
         let mut items = item.table()?;
         let name = items.need("a soak's load", "name", |item| item.text().map(String::from))?;
         let servers = items.read("servers", Vec::new(), Item::texts)?;
         let is_probe = items.read("probe", false, Item::boolean)?;
-        let ends = items.read("ends", false, Item::boolean)?;
-        let mut all = around.base.clone();
-        all.merge(items);
-        all.merge(around.settings.clone());
-        Ok(SoakLoad { name, servers, is_probe, ends, items: all })
+        let ends_soak = items.read("ends", false, Item::boolean)?;
+        let mut settings = context.base.clone();
+        settings.merge(items);
+        settings.merge(context.settings.clone());
+        Ok(SoakLoad { name, servers, is_probe, ends_soak, items: settings })
     }
 }

@@ -1,7 +1,7 @@
 //! A soak's section of the results: tables, verdicts, and plots over time.
 
-use super::bounds::ends;
-use super::{BUSY, MEMORY, SERVER_US, Soak, SoakRun, WALKED, verdicts};
+use super::bounds::end_medians;
+use super::{BUSY_LOAD_AVERAGE, MEMORY, ROWS_WALKED, SERVER_US, Soak, SoakRun, verdicts};
 use crate::charts::{Axis, Chart, LineWeight, Scale, Series as Line, short};
 use crate::report::file_label;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 const PLOTS: [(&str, &str, Scale); 3] = [
     (SERVER_US, "microseconds of the server's processor time per operation", Scale::Logarithmic),
     (MEMORY, "MiB", Scale::Linear),
-    (WALKED, "rows walked per row returned", Scale::Logarithmic),
+    (ROWS_WALKED, "rows walked per row returned", Scale::Logarithmic),
 ];
 
 /// Returns the section of a soak that was run; `charts_in` is the charts' folder relative to the
@@ -29,7 +29,7 @@ pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
         let _ = writeln!(text, "- {}", verdict.line().replace("MISSED", "**missed**"));
     }
     for run in &runs {
-        text.push_str(&marks(run));
+        text.push_str(&remarks(run));
     }
     text.push_str(
         "\n| server | load | operations/s | p50 ms | p99 | p99.9 | max | failed | unserved |\n\
@@ -38,7 +38,7 @@ pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
     for run in &runs {
         for load in &soak.loads {
             if run.whole.contains_key(&format!("{} rate", load.name)) {
-                row(&mut text, run, &load.name);
+                write_load_row(&mut text, run, &load.name);
             }
         }
     }
@@ -48,10 +48,10 @@ pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
     );
     for run in &runs {
         let _ = write!(text, "| {} |", run.server);
-        for name in [SERVER_US, MEMORY, WALKED] {
+        for name in [SERVER_US, MEMORY, ROWS_WALKED] {
             match run.series.get(name) {
                 Some(series) => {
-                    let (first, last) = ends(series);
+                    let (first, last) = end_medians(series);
                     let _ = write!(text, " {} | {} |", short(first), short(last));
                 }
                 None => text.push_str(" | |"),
@@ -65,7 +65,7 @@ pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
     text
 }
 
-fn row(text: &mut String, run: &SoakRun, load: &str) {
+fn write_load_row(text: &mut String, run: &SoakRun, load: &str) {
     let figure = |name: &str| run.whole.get(&format!("{load} {name}")).copied().unwrap_or_default();
     let _ = write!(text, "| {} | {load} | {:.0} |", run.server, figure("rate"));
     for name in ["p50", "p99", "p99.9", "max"] {
@@ -75,27 +75,27 @@ fn row(text: &mut String, run: &SoakRun, load: &str) {
 }
 
 /// Returns remarks on a run's circumstances: a quick run, a busy machine, another machine.
-fn marks(run: &SoakRun) -> String {
-    let mut marks = Vec::new();
+fn remarks(run: &SoakRun) -> String {
+    let mut remarks = Vec::new();
     if run.quick {
-        marks.push("a short look".to_string());
+        remarks.push("a short look".to_string());
     }
-    if run.load_average > BUSY {
-        marks.push(format!("a busy machine (load average {:.1} before)", run.load_average));
+    if run.load_average > BUSY_LOAD_AVERAGE {
+        remarks.push(format!("a busy machine (load average {:.1} before)", run.load_average));
     }
     if let Some(machine) = &run.elsewhere {
-        marks.push(format!("another machine: {machine}"));
+        remarks.push(format!("another machine: {machine}"));
     }
-    match marks.is_empty() {
+    match remarks.is_empty() {
         true => String::new(),
-        false => format!("- {}: {}\n", run.server, marks.join("; ")),
+        false => format!("- {}: {}\n", run.server, remarks.join("; ")),
     }
 }
 
 /// Returns the charts of a soak: file name, caption, SVG.
 pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, String)>, String> {
     let runs: Vec<_> = all.iter().filter(|run| run.soak == soak.name).collect();
-    let mut drawn = Vec::new();
+    let mut rendered = Vec::new();
     let mut add = |kind: &str, title: String, y: Axis, series: Vec<Line>| {
         if series.iter().all(|line| line.points.is_empty()) {
             return Ok(());
@@ -103,7 +103,7 @@ pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, Strin
         let x = Axis::new("seconds", Scale::Linear);
         let chart = Chart { title: format!("{}: {title}", soak.name), x, y, series };
         let svg = chart.lines()?;
-        drawn.push((
+        rendered.push((
             format!("{}.svg", file_label(&format!("{} {kind}", soak.name))),
             chart.title,
             svg,
@@ -111,39 +111,40 @@ pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, Strin
         Ok::<(), String>(())
     };
     let lines = |figures: &[String], scale: &Scale| {
-        let each = runs.iter().enumerate().flat_map(|(colour, run)| {
+        let series = runs.iter().enumerate().flat_map(|(colour, run)| {
             figures.iter().zip(LineWeight::ALL).filter_map(move |(figure, weight)| {
                 let mut points = run.series.get(figure)?.clone();
-                // Zero has no place on a logarithmic axis.
-                points.retain(|(_, height)| *scale != Scale::Logarithmic || *height > 0.0);
+                // A logarithmic axis has no zero.
+                points.retain(|(_, y)| *scale != Scale::Logarithmic || *y > 0.0);
                 let line = Line::new(format!("{} {figure}", run.server), points);
-                Some(line.drawn(colour, weight))
+                Some(line.with_style(colour, weight))
             })
         });
-        each.collect::<Vec<_>>()
+        series.collect::<Vec<_>>()
     };
     for load in &soak.loads {
-        let of = |figure: &str| format!("{} {figure}", load.name);
-        let shown: &[&str] = if load.is_probe { &["p50", "p99", "max"] } else { &["p50", "p99"] };
-        let figures: Vec<_> = shown.iter().map(|figure| of(figure)).collect();
+        let figure_name = |figure: &str| format!("{} {figure}", load.name);
+        let percentiles: &[&str] =
+            if load.is_probe { &["p50", "p99", "max"] } else { &["p50", "p99"] };
+        let figures: Vec<_> = percentiles.iter().map(|figure| figure_name(figure)).collect();
         let axis = Axis::new("milliseconds", Scale::Logarithmic);
         add(
-            &of("latency"),
+            &figure_name("latency"),
             format!("latency of {}", load.name),
             axis,
             lines(&figures, &Scale::Logarithmic),
         )?;
         if !load.is_probe {
             let axis = Axis::new("operations/s", Scale::Linear);
-            let rates = lines(&[of("rate")], &Scale::Linear);
-            add(&of("rate"), format!("rate of {}", load.name), axis, rates)?;
+            let rates = lines(&[figure_name("rate")], &Scale::Linear);
+            add(&figure_name("rate"), format!("rate of {}", load.name), axis, rates)?;
         }
     }
     for (figure, unit, scale) in PLOTS {
         let series = lines(&[figure.to_string()], &scale);
         add(figure, figure.to_string(), Axis::new(unit, scale), series)?;
     }
-    Ok(drawn)
+    Ok(rendered)
 }
 
 fn capital(name: &str) -> String {

@@ -1,10 +1,10 @@
 //! One run of a soak: a fresh server, all loads at the same time, and the measurements.
 
-use super::watch::{Watched, watch};
-use super::{MEMORY, SERVER_US, Series, Soak, SoakRun, WALKED};
+use super::watch::{ServerMeasurements, watch};
+use super::{MEMORY, ROWS_WALKED, SERVER_US, Series, Soak, SoakRun};
 use crate::load::{self, Collected, ReportRow, RunObserver};
 use crate::median::median;
-use crate::report::{Percentiles, merged};
+use crate::report::{Percentiles, merged_latency};
 use crate::suite::file::{Suite, config};
 use crate::suite::point::{SuitePaths, start};
 use std::collections::BTreeMap;
@@ -14,30 +14,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Niceness of other loads' threads, relative to the probe's.
 const NICE: i32 = 5;
 /// Percentiles that are recorded of each second.
-const KEPT: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+const RECORDED_PERCENTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// Record of a load's results, second by second.
 #[derive(Default)]
 struct LoadRecord {
     ok: Series,
     failed: u64,
-    latency: [Series; KEPT.len()],
+    latency: [Series; RECORDED_PERCENTILES.len()],
 }
 
 impl RunObserver for LoadRecord {
     fn row(&mut self, row: &ReportRow) -> Result<(), String> {
-        let at = row.elapsed_s;
+        let elapsed_s = row.elapsed_s;
         if row.window_s > 0.0 {
-            self.ok.push((at, row.ok() as f64 / row.window_s));
+            self.ok.push((elapsed_s, row.ok() as f64 / row.window_s));
         }
         self.failed += row.failed();
-        let mut all = load::new_histogram();
+        let mut merged = load::new_histogram();
         for latency in row.operations.iter().filter_map(|operation| operation.latency.as_ref()) {
-            all.add(latency).expect("all histograms have the same bounds");
+            merged.add(latency).expect("all histograms have the same bounds");
         }
-        if !all.is_empty() {
-            for (series, (_, quantile)) in self.latency.iter_mut().zip(KEPT) {
-                series.push((at, all.value_at_quantile(quantile) as f64 / 1e6));
+        if !merged.is_empty() {
+            for (series, (_, quantile)) in self.latency.iter_mut().zip(RECORDED_PERCENTILES) {
+                series.push((elapsed_s, merged.value_at_quantile(quantile) as f64 / 1e6));
             }
         }
         Ok(())
@@ -45,55 +46,55 @@ impl RunObserver for LoadRecord {
 }
 
 /// Runs a soak on a server.
-pub fn run(suite: &Suite, soak: &Soak, name: &str, place: &SuitePaths) -> Result<SoakRun, String> {
-    let of = |error: String| format!("{} on {name}: {error}", soak.name);
+pub fn run(suite: &Suite, soak: &Soak, name: &str, paths: &SuitePaths) -> Result<SoakRun, String> {
+    let with_context = |error: String| format!("{} on {name}: {error}", soak.name);
     let server = &suite.servers[name];
     let core = suite.driver_core;
-    let first = |words: &_| {
-        let mut all = soak.configs(name, server, words, core)?.into_iter();
-        all.next().map(|(_, config)| config).ok_or_else(|| "it has no load".to_string())
+    let first_config = |placeholders: &_| {
+        let mut configs = soak.configs(name, server, placeholders, core)?.into_iter();
+        configs.next().map(|(_, config)| config).ok_or_else(|| "it has no load".to_string())
     };
     let load_average = load_average();
-    let mut started = start(suite, name, place, &first).map_err(of)?;
+    let mut started = start(suite, name, paths, &first_config).map_err(with_context)?;
     if let Some(items) = &soak.prepare {
-        let prepare = config(items, server, None, &started.words, core).map_err(of)?;
-        let never = AtomicBool::new(false);
-        let done = load::run(&prepare, &*started.target, &never, &mut LoadRecord::default());
-        let failed = done.map_err(|wrong| of(wrong.text))?.failed();
+        let prepare =
+            config(items, server, None, &started.placeholders, core).map_err(with_context)?;
+        let no_stop = AtomicBool::new(false);
+        let result = load::run(&prepare, &*started.target, &no_stop, &mut LoadRecord::default());
+        let failed = result.map_err(|error| with_context(error.text))?.failed();
         if failed > 0 {
-            return Err(of(format!("{failed} operations of the preparation failed")));
+            return Err(with_context(format!("{failed} operations of the preparation failed")));
         }
     }
     let version = started.target.version();
-    let port = started.words.get("port").and_then(|port| port.parse::<u16>().ok());
-    let metrics = port.filter(|_| version.starts_with("credenza"));
-    let metrics = metrics.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    let loads = soak.configs(name, server, &started.words, core).map_err(of)?;
-    let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (target, process) = (&*started.target, &started.process);
-    let (done, watched) = std::thread::scope(|threads| {
-        let watcher = threads.spawn(|| watch(process, metrics, &over));
+    let port = started.placeholders.get("port").and_then(|port| port.parse().ok());
+    let metrics = port.and_then(|port| metrics_address(&version, port));
+    let loads = soak.configs(name, server, &started.placeholders, core).map_err(with_context)?;
+    let (stop, finished) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (target, processes) = (&*started.target, &started.processes);
+    let (results, measurements) = std::thread::scope(|threads| {
+        let watcher = threads.spawn(|| watch(processes, metrics, &finished));
         let running: Vec<_> = loads
             .iter()
             .map(|(load, config)| {
                 let stop = &stop;
                 threads.spawn(move || {
                     if !load.is_probe {
-                        // Without the niceness the probe shares its core on equal terms.
+                        // A failure is ignored: the probe then has no priority.
                         let _ = rustix::process::nice(NICE);
                     }
-                    let mut kept = LoadRecord::default();
-                    let done = load::run(config, target, stop, &mut kept);
-                    if load.ends {
+                    let mut record = LoadRecord::default();
+                    let result = load::run(config, target, stop, &mut record);
+                    if load.ends_soak {
                         stop.store(true, Ordering::Relaxed);
                     }
-                    done.map(|collected| (load.name.clone(), kept, collected))
+                    result.map(|collected| (load.name.clone(), record, collected))
                 })
             })
             .collect();
-        let done: Vec<_> = running.into_iter().map(|one| one.join()).collect();
-        over.store(true, Ordering::Relaxed);
-        (done, watcher.join())
+        let results: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
+        finished.store(true, Ordering::Relaxed);
+        (results, watcher.join())
     });
     let mut result = SoakRun {
         soak: soak.name.clone(),
@@ -104,43 +105,54 @@ pub fn run(suite: &Suite, soak: &Soak, name: &str, place: &SuitePaths) -> Result
         ..SoakRun::default()
     };
     let mut rates = Vec::new();
-    for one in done {
-        let one = one.map_err(|_| of("a load's thread panicked".into()))?;
-        let (load, kept, collected) = one.map_err(|wrong| of(wrong.text))?;
-        rates.push(kept.ok.clone());
-        result.take(&load, kept, &collected);
+    for outcome in results {
+        let outcome = outcome.map_err(|_| with_context("a load's thread panicked".into()))?;
+        let (load, record, collected) = outcome.map_err(|error| with_context(error.text))?;
+        rates.push(record.ok.clone());
+        result.add_load(&load, record, &collected);
     }
-    let watched = watched.map_err(|_| of("the watch panicked".into()))?;
-    result.take_watched(watched, &rates);
-    started.process.check().map_err(of)?;
+    let measurements = measurements.map_err(|_| with_context("the watch panicked".into()))?;
+    result.add_measurements(measurements, &rates);
+    started.processes.check().map_err(with_context)?;
     Ok(result)
 }
 
+/// Returns the address of a server's metrics. `None`: it is not Credenza.
+fn metrics_address(version: &str, port: u16) -> Option<SocketAddr> {
+    version.starts_with("credenza").then(|| SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
 impl SoakRun {
-    fn take(&mut self, load: &str, kept: LoadRecord, collected: &Collected) {
-        let named = |figure: &str| format!("{load} {figure}");
-        let whole = Percentiles::of(&merged(collected));
-        let ms = [whole.p50, whole.p99, whole.p99_9, whole.max].map(|us| us / 1000.0);
-        for (((figure, _), series), ms) in KEPT.into_iter().zip(kept.latency).zip(ms) {
-            self.series.insert(named(figure), rounded(series));
-            self.whole.insert(named(figure), ms);
+    fn add_load(&mut self, load: &str, record: LoadRecord, collected: &Collected) {
+        let figure_name = |figure: &str| format!("{load} {figure}");
+        let percentiles = Percentiles::from_histogram(&merged_latency(collected));
+        let ms = [percentiles.p50, percentiles.p99, percentiles.p99_9, percentiles.max]
+            .map(|us| us / 1000.0);
+        for (((figure, _), series), ms) in
+            RECORDED_PERCENTILES.into_iter().zip(record.latency).zip(ms)
+        {
+            self.series.insert(figure_name(figure), rounded(series));
+            self.whole.insert(figure_name(figure), ms);
         }
-        self.series.insert(named("rate"), rounded(kept.ok));
-        self.whole.insert(named("rate"), collected.throughput());
-        self.whole.insert(named("failed"), kept.failed as f64);
+        self.series.insert(figure_name("rate"), rounded(record.ok));
+        self.whole.insert(figure_name("rate"), collected.throughput());
+        self.whole.insert(figure_name("failed"), record.failed as f64);
         let unserved = collected.unstarted + collected.unanswered;
-        self.whole.insert(named("unserved"), unserved as f64);
+        self.whole.insert(figure_name("unserved"), unserved as f64);
     }
 
-    fn take_watched(&mut self, watched: Watched, rates: &[Series]) {
-        let all = sum(rates);
-        let us = watched.cores.iter().filter_map(|(at, cores)| {
-            let rate = all.get(&(at.round() as u64)).filter(|rate| **rate > 0.0)?;
-            Some((*at, cores * 1e6 / rate))
+    fn add_measurements(&mut self, measurements: ServerMeasurements, rates: &[Series]) {
+        let totals = total_rate(rates);
+        let us = measurements.cores.iter().filter_map(|(elapsed_s, cores)| {
+            let rate = totals.get(&(elapsed_s.round() as u64)).filter(|rate| **rate > 0.0)?;
+            Some((*elapsed_s, cores * 1e6 / rate))
         });
         let us: Series = us.collect();
-        for (name, series) in [(SERVER_US, us), (MEMORY, watched.memory), (WALKED, watched.walked)]
-        {
+        for (name, series) in [
+            (SERVER_US, us),
+            (MEMORY, measurements.memory),
+            (ROWS_WALKED, measurements.rows_walked),
+        ] {
             if !series.is_empty() {
                 self.whole.insert(name.into(), median(series.iter().map(|(_, y)| *y)));
                 self.series.insert(name.into(), rounded(series));
@@ -152,18 +164,18 @@ impl SoakRun {
     pub fn line(&self) -> String {
         let rates = self.whole.keys().filter_map(|name| name.strip_suffix(" rate"));
         let loads = rates.map(|load| {
-            let of = |figure: &str| {
+            let figure_value = |figure: &str| {
                 self.whole.get(&format!("{load} {figure}")).copied().unwrap_or_default()
             };
             let mut text = format!(
                 "{load} {:.0}/s p50 {:.2} p99.9 {:.1} max {:.0} ms",
-                of("rate"),
-                of("p50"),
-                of("p99.9"),
-                of("max")
+                figure_value("rate"),
+                figure_value("p50"),
+                figure_value("p99.9"),
+                figure_value("max")
             );
-            for what in ["failed", "unserved"].into_iter().filter(|what| of(what) > 0.0) {
-                text.push_str(&format!(" {} {what}", of(what)));
+            for what in ["failed", "unserved"].into_iter().filter(|what| figure_value(what) > 0.0) {
+                text.push_str(&format!(" {} {what}", figure_value(what)));
             }
             text
         });
@@ -172,16 +184,15 @@ impl SoakRun {
 }
 
 /// Returns the operations a second of all loads together, by second.
-fn sum(rates: &[Series]) -> BTreeMap<u64, f64> {
-    let mut all = BTreeMap::new();
+fn total_rate(rates: &[Series]) -> BTreeMap<u64, f64> {
+    let mut totals = BTreeMap::new();
     for (at, rate) in rates.iter().flatten() {
-        *all.entry(at.round() as u64).or_default() += rate;
+        *totals.entry(at.round() as u64).or_default() += rate;
     }
-    all
+    totals
 }
 
-/// Rounds to three decimals, which are more than the precision of the measurement, and keep the
-/// file small.
+/// Rounds to three decimals: more than the precision of the measurement, and a small file.
 fn rounded(series: Series) -> Series {
     let round = |number: f64| (number * 1000.0).round() / 1000.0;
     series.into_iter().map(|(at, y)| (round(at), round(y))).collect()
@@ -190,5 +201,5 @@ fn rounded(series: Series) -> Series {
 /// Returns the average number of processes that were ready to run in the last minute.
 fn load_average() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default()
+    text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or_default()
 }

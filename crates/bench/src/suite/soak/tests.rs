@@ -1,9 +1,9 @@
 //! Tests of a soak's bounds, and of errors in its settings.
 
-use super::bounds::ends;
+use super::bounds::end_medians;
 use super::{SoakRun, charts, section, verdicts};
 use crate::config::Items;
-use crate::suite::file::{Suite, Wish};
+use crate::suite::file::{LoadOverrides, Suite};
 
 const TEXT: &str = r#"
 name = "try"
@@ -39,8 +39,8 @@ operations = [["pop", 1]]
 "#;
 
 fn read(text: &str, quick: bool) -> Result<Suite, String> {
-    let wish = Wish { quick, ..Wish::default() };
-    Suite::read(Items::parse("s.toml", text)?, &wish)
+    let overrides = LoadOverrides { quick, ..LoadOverrides::default() };
+    Suite::read(Items::parse("s.toml", text)?, &overrides)
 }
 
 fn run(server: &str, whole: &[(&str, f64)], pops: impl Fn(f64) -> f64) -> SoakRun {
@@ -55,33 +55,37 @@ fn run(server: &str, whole: &[(&str, f64)], pops: impl Fn(f64) -> f64) -> SoakRu
 }
 
 #[test]
-fn bounds_compare_with_a_peer_with_the_start_and_with_a_number() {
+fn soak_bounds_compare_with_peer_with_start_and_with_number() {
     let suite = read(TEXT, false).expect("whole");
     let soak = &suite.soaks[0];
     let good = run("a", &[("lone p99.9", 3.0), ("lone rate", 50.0)], |_| 1.0);
     let peer = run("b", &[("lone p99.9", 1.0)], |_| 1.0);
     let all = verdicts(soak, &[good.clone(), peer.clone()]);
-    assert_eq!(all.iter().map(|one| one.is_kept).collect::<Vec<_>>(), [true; 3], "{all:?}");
-    // A pop costs more and more, the lone client waits, and almost nothing is done.
+    assert_eq!(all.iter().map(|verdict| verdict.is_met).collect::<Vec<_>>(), [true; 3], "{all:?}");
+    // Pops get slower, the lone client waits, and the rate is low.
     let bad = run("a", &[("lone p99.9", 3.1), ("lone rate", 9.0)], |at| at);
     let all = verdicts(soak, &[bad, peer.clone()]);
-    assert_eq!(all.iter().map(|one| one.is_kept).collect::<Vec<_>>(), [false; 3], "{all:?}");
+    assert_eq!(all.iter().map(|verdict| verdict.is_met).collect::<Vec<_>>(), [false; 3], "{all:?}");
     assert_eq!(all[0].line(), "MISSED: lone p99.9, times that of b: 3.10 (at most 3)");
     // Without the peer there is no verdict; a figure that was not measured violates its bound.
     let all = verdicts(soak, &[run("a", &[], |_| 1.0)]);
-    assert_eq!(all.iter().map(|one| one.is_kept).collect::<Vec<_>>(), [true, false], "{all:?}");
+    assert_eq!(
+        all.iter().map(|verdict| verdict.is_met).collect::<Vec<_>>(),
+        [true, false],
+        "{all:?}"
+    );
     assert!(verdicts(soak, &[peer]).is_empty(), "the bounds are of the first server");
 }
 
 #[test]
-fn ends_are_the_medians_of_the_first_and_last_tenth() {
+fn series_ends_are_medians_of_the_first_and_last_tenth() {
     let series = (1..=100).map(|at| (f64::from(at), f64::from(at))).collect();
-    assert_eq!(ends(&series), (5.5, 95.0));
-    assert!(ends(&Vec::new()).0.is_nan());
+    assert_eq!(end_medians(&series), (5.5, 95.0));
+    assert!(end_medians(&Vec::new()).0.is_nan());
 }
 
 #[test]
-fn a_page_shows_verdicts_tables_and_plots() {
+fn soak_section_shows_verdicts_table_and_chart() {
     let suite = read(TEXT, false).expect("whole");
     let soak = &suite.soaks[0];
     let mut bad = run("a", &[("pops p50", 1.0), ("pops rate", 7.0)], |at| at);
@@ -96,19 +100,20 @@ fn a_page_shows_verdicts_tables_and_plots() {
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
-    let names: Vec<_> = charts(soak, &runs).expect("drawn").into_iter().map(|one| one.0).collect();
+    let names: Vec<_> =
+        charts(soak, &runs).expect("drawn").into_iter().map(|chart| chart.0).collect();
     assert_eq!(names, ["queue-pops-latency.svg"]);
     assert_eq!(section(soak, &[], "try/"), "");
 }
 
 #[test]
-fn a_soak_takes_the_suites_settings_and_a_short_look_is_shorter() {
+fn soak_inherits_suite_settings_and_quick_run_is_shorter() {
     let duration = |quick: bool| {
         let suite = read(TEXT, quick).expect("whole");
         let configs = suite.soaks[0].configs("a", &suite.servers["a"], &Default::default(), None);
         let configs = configs.expect("whole");
         let prepare = suite.soaks[0].prepare.as_ref().map(Items::text);
-        (configs.len(), configs[0].1.duration.map(|one| one.as_secs()), prepare)
+        (configs.len(), configs[0].1.duration.map(|duration| duration.as_secs()), prepare)
     };
     let (loads, seconds, prepare) = duration(false);
     assert_eq!((loads, seconds), (2, Some(60)));
@@ -120,8 +125,8 @@ fn a_soak_takes_the_suites_settings_and_a_short_look_is_shorter() {
 }
 
 #[test]
-fn mistakes_in_a_soak_are_found_before_anything_starts() {
-    for (from, to, wanted) in [
+fn invalid_soak_settings_are_rejected_when_the_suite_is_read() {
+    for (from, to, expected) in [
         ("beside = \"b\"", "beside = \"c\"", "there is no server `c`"),
         ("at_least = 10.0", "since_start = true", "wants `at_most` or `at_least`"),
         ("[[\"pop\", 1]]", "[[\"fly\", 1]]", "wants an operation"),
@@ -130,6 +135,6 @@ fn mistakes_in_a_soak_are_found_before_anything_starts() {
         ("[[soak.load]]\nname = \"lone\"", "[[soak.load]]", "name"),
     ] {
         let error = read(&TEXT.replace(from, to), false).err().unwrap_or_default();
-        assert!(error.contains(wanted), "{from}: {error}");
+        assert!(error.contains(expected), "{from}: {error}");
     }
 }

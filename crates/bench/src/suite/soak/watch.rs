@@ -9,53 +9,59 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval of the measurements.
-const LOOK: Duration = Duration::from_secs(1);
+const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 /// Time limit for a server's metrics; a slower answer leaves a gap in that second.
-const METRICS_MAX: Duration = Duration::from_millis(500);
+const METRICS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Measurements, second by second.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct ServerMeasurements {
     /// Number of cores used.
     pub cores: Series,
     /// Memory held, MiB.
     pub memory: Series,
     /// Rows visited for each row returned, if the server counts both.
-    pub walked: Series,
+    pub rows_walked: Series,
 }
 
 /// Measures until `stop` is set. `metrics`: address of the server's metrics.
-pub fn watch(processes: &Processes, metrics: Option<SocketAddr>, stop: &AtomicBool) -> Watched {
-    let (begun, mut watched) = (Instant::now(), Watched::default());
-    let mut before = (begun, processes.cpu_seconds(), rows(metrics));
+pub fn watch(
+    processes: &Processes,
+    metrics: Option<SocketAddr>,
+    stop: &AtomicBool,
+) -> ServerMeasurements {
+    let (start, mut measurements) = (Instant::now(), ServerMeasurements::default());
+    let mut previous = (start, processes.cpu_seconds(), row_counts(metrics));
     for second in 1u32.. {
-        while begun.elapsed() < second * LOOK {
+        while start.elapsed() < second * MEASURE_INTERVAL {
             if stop.load(Ordering::Relaxed) {
-                return watched;
+                return measurements;
             }
-            std::thread::sleep(LOOK / 50);
+            std::thread::sleep(MEASURE_INTERVAL / 50);
         }
-        let now = (Instant::now(), processes.cpu_seconds(), rows(metrics));
-        let at = begun.elapsed().as_secs_f64();
-        watched.cores.push((at, (now.1 - before.1) / (now.0 - before.0).as_secs_f64()));
-        watched.memory.push((at, processes.resident_bytes() as f64 / 1_048_576.0));
+        let current = (Instant::now(), processes.cpu_seconds(), row_counts(metrics));
+        let elapsed_s = start.elapsed().as_secs_f64();
+        measurements
+            .cores
+            .push((elapsed_s, (current.1 - previous.1) / (current.0 - previous.0).as_secs_f64()));
+        measurements.memory.push((elapsed_s, processes.resident_bytes() as f64 / 1_048_576.0));
         if let (Some((walked, returned)), Some((walked_before, returned_before))) =
-            (now.2, before.2)
+            (current.2, previous.2)
         {
             // A second in which no row was returned has no ratio.
             if returned > returned_before {
                 let ratio = (walked - walked_before) / (returned - returned_before);
-                watched.walked.push((at, ratio));
+                measurements.rows_walked.push((elapsed_s, ratio));
             }
         }
-        before = now;
+        previous = current;
     }
-    watched
+    measurements
 }
 
 /// Returns the rows visited and returned so far. `None`: the server reports none.
-fn rows(metrics: Option<SocketAddr>) -> Option<(f64, f64)> {
-    let text = told(metrics?).ok()?;
+fn row_counts(metrics: Option<SocketAddr>) -> Option<(f64, f64)> {
+    let text = scrape_metrics(metrics?).ok()?;
     let sum = |name: &str| {
         let lines = text.lines().filter_map(|line| line.strip_prefix(name));
         let values = lines.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok());
@@ -64,9 +70,9 @@ fn rows(metrics: Option<SocketAddr>) -> Option<(f64, f64)> {
     Some((sum("credenza_store_rows_walked_total")?, sum("credenza_store_rows_returned_total")?))
 }
 
-fn told(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, METRICS_MAX)?;
-    stream.set_read_timeout(Some(METRICS_MAX))?;
+fn scrape_metrics(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, METRICS_TIMEOUT)?;
+    stream.set_read_timeout(Some(METRICS_TIMEOUT))?;
     let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut text = String::new();

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 
 /// Longest request and longest answer, bytes.
 const LINE_BYTES_MAX: u64 = 512;
-/// Longest wait of one side for the other, which includes the restart of a node.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for an answer, which includes the restart of a node.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Request to a running `credenza dev`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +81,12 @@ impl AcceptedRequest {
     }
 
     /// Sends the answer; a client that has disconnected does not get it.
-    pub async fn answer(mut self, done: Outcome<String>) {
-        let line = match done {
+    pub async fn answer(mut self, result: Outcome<String>) {
+        let line = match result {
             Ok(words) => format!("ok {words}\n"),
             Err(failure) => format!("error {failure}\n"),
         };
-        let _ = timeout(PATIENCE, self.stream.write_all(line.as_bytes())).await;
+        let _ = timeout(ANSWER_TIMEOUT, self.stream.write_all(line.as_bytes())).await;
     }
 }
 
@@ -103,8 +103,8 @@ async fn read(stream: &mut UnixStream) -> std::io::Result<String> {
 }
 
 /// Sends a request to the `credenza dev` that runs in this folder; returns its answer.
-pub async fn ask(folder: &Path, request: &DevRequest) -> Outcome<String> {
-    let nobody = |_| {
+pub async fn send_request(folder: &Path, request: &DevRequest) -> Outcome<String> {
+    let not_running = |_| {
         let text = format!(
             "no `credenza dev` runs in {}: start it with `credenza dev --data {}`, or name its \
              folder with --data",
@@ -113,17 +113,20 @@ pub async fn ask(folder: &Path, request: &DevRequest) -> Outcome<String> {
         );
         Failure::new(Kind::Unavailable, text)
     };
-    let mut stream = UnixStream::connect(path(folder)).await.map_err(nobody)?;
-    let asking = async {
+    let mut stream = UnixStream::connect(path(folder)).await.map_err(not_running)?;
+    let exchange = async {
         stream.write_all(request.line().as_bytes()).await?;
         read(&mut stream).await
     };
-    let silent = || Failure::new(Kind::Unavailable, "`credenza dev` did not answer");
-    let answer = timeout(PATIENCE, asking).await.map_err(|_| silent())?.map_err(|_| silent())?;
+    let no_answer = || Failure::new(Kind::Unavailable, "`credenza dev` did not answer");
+    let answer = timeout(ANSWER_TIMEOUT, exchange)
+        .await
+        .map_err(|_| no_answer())?
+        .map_err(|_| no_answer())?;
     match answer.split_once(' ') {
-        Some(("ok", words)) => Ok(words.into()),
-        Some(("error", words)) => Err(Failure::invalid(words)),
-        _ => Err(silent()),
+        Some(("ok", text)) => Ok(text.into()),
+        Some(("error", text)) => Err(Failure::invalid(text)),
+        _ => Err(no_answer()),
     }
 }
 
@@ -132,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_read_back_and_nothing_else_is_one() {
+    fn dev_request_round_trips_and_unknown_line_is_rejected() {
         for request in [DevRequest::Kill("n1".into()), DevRequest::Restart("n2".into())] {
             assert_eq!(DevRequest::parse(&request.line()), Some(request));
         }

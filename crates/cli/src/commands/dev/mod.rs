@@ -5,11 +5,11 @@
 //! Never: restarts a node by itself.
 //! Read next: `node.rs`, then `control.rs` (requests of other commands to a running cluster).
 
-mod acts;
+mod actions;
 mod control;
 mod node;
 
-use super::settle;
+use super::convergence;
 use crate::client::Address;
 use crate::output;
 use base::{Kind, Part};
@@ -39,7 +39,7 @@ command starts them again with what they had.";
 /// Distance between two nodes' ports; the port for other nodes is one above that for clients.
 const PORTS: u16 = 10;
 /// Time limit for a cluster on one machine to form.
-const FORMS_WITHIN: Duration = Duration::from_secs(60);
+const FORM_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// `credenza dev`.
@@ -49,19 +49,19 @@ pub struct Dev {
     #[command(flatten)]
     cluster: DevCluster,
     #[command(subcommand)]
-    act: Option<Act>,
+    action: Option<DevAction>,
 }
 
-/// Actions on a node of a cluster that runs.
+/// Actions on a node of a running cluster.
 #[derive(clap::Subcommand)]
-enum Act {
+enum DevAction {
     /// Kill a node of the running cluster, as a crash would
     Kill(DevTarget),
     /// Start a node that ended, or stop and start one that runs
     Restart(DevTarget),
 }
 
-/// A node of a cluster that runs.
+/// Arguments: a node of a running cluster.
 #[derive(clap::Args)]
 struct DevTarget {
     /// The node: `n1`, `n2`, ...
@@ -71,7 +71,7 @@ struct DevTarget {
     data: PathBuf,
 }
 
-/// The cluster that is run.
+/// Arguments of a cluster that this command runs.
 #[derive(clap::Args)]
 struct DevCluster {
     /// Number of nodes
@@ -88,18 +88,18 @@ struct DevCluster {
 impl Dev {
     /// Runs the cluster until Ctrl-C, or acts on a running one.
     pub async fn run(self) -> Outcome {
-        let (target, request) = match self.act {
+        let (target, request) = match self.action {
             None => return self.cluster.run().await,
-            Some(Act::Kill(target)) => {
+            Some(DevAction::Kill(target)) => {
                 let request = DevRequest::Kill(target.node.clone());
                 (target, request)
             }
-            Some(Act::Restart(target)) => {
+            Some(DevAction::Restart(target)) => {
                 let request = DevRequest::Restart(target.node.clone());
                 (target, request)
             }
         };
-        let words = control::ask(&target.data, &request).await?;
+        let words = control::send_request(&target.data, &request).await?;
         output::text(&format!("{words}\n"))
     }
 }
@@ -107,10 +107,10 @@ impl Dev {
 impl DevCluster {
     async fn run(self) -> Outcome {
         self.check_ports()?;
-        make(&self.data)?;
-        self.check_port_of_before()?;
-        let mut interrupted = heard(SignalKind::interrupt())?;
-        let mut terminated = heard(SignalKind::terminate())?;
+        create_directory(&self.data)?;
+        self.check_original_port()?;
+        let mut interrupt = listen_for_signal(SignalKind::interrupt())?;
+        let mut termination = listen_for_signal(SignalKind::terminate())?;
         let listener = control::listen(&self.data).await?;
         let mut nodes = Vec::new();
         for number in 1..=self.nodes {
@@ -122,40 +122,40 @@ impl DevCluster {
                 }
             }
         }
-        let ended = tokio::select! {
+        let result = tokio::select! {
             biased;
-            _ = interrupted.recv() => Ok(()),
-            _ = terminated.recv() => Ok(()),
-            failure = self.tend(&mut nodes, &listener) => Err(failure),
-            failure = self.show() => Err(failure),
+            _ = interrupt.recv() => Ok(()),
+            _ = termination.recv() => Ok(()),
+            failure = self.supervise(&mut nodes, &listener) => Err(failure),
+            failure = self.announce() => Err(failure),
         };
         output::text("stopping\n")?;
         stop(&mut nodes).await;
-        ended
+        result
     }
 
-    /// Watches the nodes, and runs the requests of other commands, for ever. Returns the failure
-    /// that ends it.
-    async fn tend(&self, nodes: &mut [DevNode], listener: &UnixListener) -> Failure {
-        let began = Instant::now();
+    /// Watches the nodes, and runs the requests of other commands, until a failure. Returns that
+    /// failure.
+    async fn supervise(&self, nodes: &mut [DevNode], listener: &UnixListener) -> Failure {
+        let started = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 accepted = listener.accept() => {
                     // The request is read outside the `select!`, which would drop a half-read one.
-                    let asked = match accepted {
+                    let request = match accepted {
                         Ok((stream, _)) => AcceptedRequest::read(stream).await,
                         Err(_) => None,
                     };
-                    if let Some(asked) = asked {
-                        let done = self.act(nodes, asked.request.as_ref()).await;
-                        asked.answer(done).await;
+                    if let Some(request) = request {
+                        let result = self.execute(nodes, request.request.as_ref()).await;
+                        request.answer(result).await;
                     }
                 }
                 () = tokio::time::sleep(PAUSE) => {}
             }
-            let is_forming = began.elapsed() < FORMS_WITHIN;
-            if let Err(failure) = self.tell_ends(nodes, is_forming) {
+            let is_forming = started.elapsed() < FORM_TIMEOUT;
+            if let Err(failure) = self.report_exits(nodes, is_forming) {
                 return failure;
             }
         }
@@ -163,10 +163,12 @@ impl DevCluster {
 
     /// Prints which nodes have ended, with the command that restarts them. Fails if a node ends by
     /// itself while the cluster forms.
-    fn tell_ends(&self, nodes: &mut [DevNode], is_forming: bool) -> Outcome {
+    fn report_exits(&self, nodes: &mut [DevNode], is_forming: bool) -> Outcome {
         let ended: Vec<_> = nodes
             .iter_mut()
-            .filter_map(|node| Some((node.name.clone(), node.ended()?, node.last_words())))
+            .filter_map(|node| {
+                Some((node.name.clone(), node.take_exit_status()?, node.last_error()))
+            })
             .collect();
         for (name, status, words) in ended {
             let failed = status.code().is_some_and(|code| code != 0);
@@ -174,7 +176,7 @@ impl DevCluster {
                 return Err(Failure::new(Kind::Unavailable, format!("{name} ended: {words}")));
             }
             let up = nodes.iter_mut().filter_map(|node| node.is_running().then_some(())).count();
-            let (how, all, restart) = (describe(status), nodes.len(), self.restart(&name));
+            let (how, all, restart) = (describe(status), nodes.len(), self.restart_command(&name));
             let why = if failed { format!(": {words}") } else { String::new() };
             let then = match 2 * up > all {
                 true => "the rest goes on",
@@ -188,7 +190,7 @@ impl DevCluster {
         Ok(())
     }
 
-    fn restart(&self, name: &str) -> String {
+    fn restart_command(&self, name: &str) -> String {
         match self.data == Path::new("dev") {
             true => format!("credenza dev restart {name}"),
             false => format!("credenza dev restart {name} --data {}", self.data.display()),
@@ -211,9 +213,9 @@ impl DevCluster {
         Ok(())
     }
 
-    /// Fails if the cluster was created with another port: the nodes know each other by their
-    /// addresses, so they would not find each other.
-    fn check_port_of_before(&self) -> Outcome {
+    /// Fails if the cluster was created with another port: nodes connect to each other by their
+    /// addresses, which would differ.
+    fn check_original_port(&self) -> Outcome {
         let file = self.data.join("port");
         match std::fs::read_to_string(&file) {
             Ok(text) if text.trim() == self.port.to_string() => Ok(()),
@@ -249,38 +251,38 @@ impl DevCluster {
 
     fn address(&self) -> Address {
         let url = format!("http://127.0.0.1:{}", self.port);
-        Address { url, timeout: FORMS_WITHIN }
+        Address { url, timeout: FORM_TIMEOUT }
     }
 
-    /// Waits until all nodes vote, prints suggestions, and then waits for ever. Returns the failure
-    /// that prevented it.
-    async fn show(&self) -> Failure {
-        if let Err(failure) = self.form().await {
-            return failure.and("; the nodes' logs are beside their data");
+    /// Waits until all nodes vote, prints suggestions, and then waits without end. Returns the
+    /// failure of the formation or of the output.
+    async fn announce(&self) -> Failure {
+        if let Err(failure) = self.wait_until_formed().await {
+            return failure.with_suffix("; the nodes' logs are beside their data");
         }
-        match output::text(&self.words()) {
+        match output::text(&self.instructions()) {
             Ok(()) => std::future::pending().await,
             Err(failure) => failure,
         }
     }
 
-    async fn form(&self) -> Outcome {
-        let began = Instant::now();
+    async fn wait_until_formed(&self) -> Outcome {
+        let started = Instant::now();
         loop {
             match self.voters().await {
                 Ok(count) if count == usize::from(self.nodes) => break,
                 Ok(_) => {}
-                Err(failure) if began.elapsed() > FORMS_WITHIN => return Err(failure),
+                Err(failure) if started.elapsed() > FORM_TIMEOUT => return Err(failure),
                 Err(_) => {}
             }
-            if began.elapsed() > FORMS_WITHIN {
+            if started.elapsed() > FORM_TIMEOUT {
                 let text = "the nodes did not form a cluster in time";
                 return Err(Failure::new(Kind::Unavailable, text));
             }
             tokio::time::sleep(PAUSE).await;
         }
-        settle::settle(&self.address()).await?;
-        // A ring that was laid out before and holds data stays as it is.
+        convergence::wait_until_converged(&self.address()).await?;
+        // The node rejects the claim (`Invalid`) if an earlier ring holds data; that ring stays.
         match self.address().client()?.claim_ring().await {
             Err(failure) if failure.kind() != Some(Kind::Invalid) => Err(failure),
             _ => Ok(()),
@@ -295,10 +297,10 @@ impl DevCluster {
         Ok(desired.iter().filter(|member| member.part == Part::Voter).count())
     }
 
-    fn words(&self) -> String {
+    fn instructions(&self) -> String {
         let (nodes, data, port) = (self.nodes, self.data.display(), self.port);
         let last = self.client_port(self.nodes);
-        let restart = self.restart(&format!("n{nodes}"));
+        let restart = self.restart_command(&format!("n{nodes}"));
         let kill = restart.replace("restart", "kill");
         let then = match nodes {
             1 => "nothing is served until it is back",
@@ -324,15 +326,15 @@ impl DevCluster {
     }
 }
 
-fn heard(kind: SignalKind) -> Outcome<tokio::signal::unix::Signal> {
+fn listen_for_signal(kind: SignalKind) -> Outcome<tokio::signal::unix::Signal> {
     signal(kind).map_err(|error| {
         Failure::new(Kind::Unavailable, format!("can't listen to signals: {error}"))
     })
 }
 
-fn make(path: &Path) -> Outcome {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| Failure::file("make", path, &error))
+fn create_directory(path: &Path) -> Outcome {
+    let result = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    result.map_err(|error| Failure::file("make", path, &error))
 }
 
 /// Stops all nodes, and waits until they have ended.

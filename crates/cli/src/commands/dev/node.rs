@@ -15,25 +15,26 @@ pub struct DevNode {
     command: Command,
     log: PathBuf,
     process: Child,
-    /// True if its end was reported already.
-    is_noticed: bool,
+    /// True if its exit was reported.
+    is_exit_reported: bool,
 }
 
 impl DevNode {
     /// Starts `credenza serve` with these arguments; its output goes to a log in the folder.
     pub fn start(folder: &Path, name: String, arguments: &[String]) -> Outcome<DevNode> {
         let log = folder.join(format!("{name}.log"));
-        let itself = std::env::current_exe().map_err(|error| Failure::file("run", &log, &error))?;
-        let mut command = Command::new(itself);
+        let executable =
+            std::env::current_exe().map_err(|error| Failure::file("run", &log, &error))?;
+        let mut command = Command::new(executable);
         command.arg("serve").args(arguments);
         let process = spawn(&mut command, &log)?;
-        Ok(DevNode { name, command, log, process, is_noticed: false })
+        Ok(DevNode { name, command, log, process, is_exit_reported: false })
     }
 
     /// Restarts it with the same arguments. It must have ended.
     pub fn restart(&mut self) -> Outcome {
         self.process = spawn(&mut self.command, &self.log)?;
-        self.is_noticed = false;
+        self.is_exit_reported = false;
         Ok(())
     }
 
@@ -43,9 +44,9 @@ impl DevNode {
     }
 
     /// Returns its exit status once, after it has ended. `None`: it runs, or its end was reported.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        let status = self.process.try_wait().ok()?.filter(|_| !self.is_noticed);
-        self.is_noticed |= status.is_some();
+    pub fn take_exit_status(&mut self) -> Option<ExitStatus> {
+        let status = self.process.try_wait().ok()?.filter(|_| !self.is_exit_reported);
+        self.is_exit_reported |= status.is_some();
         status
     }
 
@@ -67,7 +68,7 @@ impl DevNode {
     }
 
     /// Returns the last error that it logged, with the log's path.
-    pub fn last_words(&self) -> String {
+    pub fn last_error(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let line = text.lines().rev().find(|line| line.starts_with("credenza: "));
         let line = line.unwrap_or("it said nothing").trim_start_matches("credenza: ");
@@ -76,11 +77,11 @@ impl DevNode {
 }
 
 fn spawn(command: &mut Command, log: &Path) -> Outcome<Child> {
-    let failed = |error| Failure::file("run", log, &error);
+    let io_failure = |error| Failure::file("run", log, &error);
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(log);
-    let file = file.map_err(failed)?;
-    let also = file.try_clone().map_err(failed)?;
-    command.stdin(Stdio::null()).stdout(file).stderr(also).spawn().map_err(failed)
+    let file = file.map_err(io_failure)?;
+    let stderr_file = file.try_clone().map_err(io_failure)?;
+    command.stdin(Stdio::null()).stdout(file).stderr(stderr_file).spawn().map_err(io_failure)
 }
 
 /// Describes for people how a process ended.

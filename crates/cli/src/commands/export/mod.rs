@@ -7,11 +7,11 @@
 
 mod rows;
 
-use super::described::Described;
+use super::bucket_info::BucketInfo;
 use super::import::{delimiter, format_of};
 use super::keys::KeyPages;
 use super::range::{Pages, RangeArguments};
-use super::{BucketAddress, Freshness};
+use super::{BucketAddress, ReadLevelArguments};
 use crate::args::Encoding;
 use crate::client::{Client, encode};
 use crate::output;
@@ -78,13 +78,13 @@ pub struct Export {
     #[arg(long, value_enum, default_value = "stop")]
     siblings: SiblingsTreatment,
     #[command(flatten)]
-    span: RangeArguments,
+    range: RangeArguments,
     #[command(flatten)]
     encoding: Encoding,
     #[command(flatten)]
-    freshness: Freshness,
+    read_level: ReadLevelArguments,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
 }
 
 impl Export {
@@ -97,10 +97,10 @@ impl Export {
         let to_file = self.file.as_os_str() != "-";
         let (key, value) = (self.key_field.clone(), self.value_field.clone());
         let fields = FieldNames { key, value, delimiter: self.delimiter };
-        let mut client = self.place.client()?;
-        let described = Described::of(&self.place, &mut client).await?;
+        let mut client = self.address.client()?;
+        let bucket_info = BucketInfo::of(&self.address, &mut client).await?;
         let tail = if self.resume && to_file { self.tail(format, &fields)? } else { None };
-        let mut rows = self.rows(client, &described, tail.as_ref())?;
+        let mut rows = self.rows(client, &bucket_info, tail.as_ref())?;
         // The first page is read before the file is created: a wrong request leaves no empty file
         // behind.
         let mut page = rows.next().await?;
@@ -111,31 +111,31 @@ impl Export {
         };
         let mut writer = Writer::new(BufWriter::with_capacity(256 * 1024, file), format, fields);
         if tail.as_ref().is_some_and(|tail| tail.offset > 0) {
-            writer = writer.behind_others();
+            writer = writer.after_existing_records();
         }
         let bar = ProgressBar::new_spinner();
         bar.set_style(
             ProgressStyle::with_template("{spinner} {human_pos} records  {per_sec}  {elapsed}")
                 .expect("the template is well formed"),
         );
-        let unwritten = |error| match to_file {
+        let write_failure = |error| match to_file {
             true => Failure::file("write", &self.file, &error),
-            false => output::unwritten(error),
+            false => output::write_failure(error),
         };
         while let Some(records) = page {
             for record in &records {
-                writer.write(&record.key, &record.value).map_err(unwritten)?;
+                writer.write(&record.key, &record.value).map_err(write_failure)?;
             }
             bar.inc(records.len() as u64);
             page = rows.next().await?;
         }
-        writer.finish().map_err(unwritten)?;
+        writer.finish().map_err(write_failure)?;
         bar.finish_and_clear();
         match tail {
             Some(tail) => eprintln!("{} records behind {}", bar.position(), tail.records),
             None => eprintln!("{} records", bar.position()),
         }
-        match rows.left_out() {
+        match rows.skipped_keys() {
             0 => Ok(()),
             keys => {
                 let text = format!("{keys} keys with siblings were left out: they are named above");
@@ -145,22 +145,28 @@ impl Export {
     }
 
     /// Returns the range to be read: all of it, or the part after the last key of the file.
-    fn rows(&self, client: Client, described: &Described, tail: Option<&Tail>) -> Outcome<Rows> {
-        let query = self.span.query(self.encoding)?;
-        let freshness = format!("consistency={}", encode(self.freshness.consistency.as_bytes()));
-        let last = tail.and_then(|tail| tail.key.as_ref());
-        if described.is_available {
-            let mut pages = KeyPages::new(self.place.client()?, self.place.path("/keys"), query);
-            if let Some(key) = last {
-                pages = pages.behind(key);
+    fn rows(&self, client: Client, bucket_info: &BucketInfo, tail: Option<&Tail>) -> Outcome<Rows> {
+        let query = self.range.query(self.encoding)?;
+        let freshness = format!("consistency={}", encode(self.read_level.consistency.as_bytes()));
+        let last_key = tail.and_then(|tail| tail.key.as_ref());
+        if bucket_info.is_available {
+            let mut pages =
+                KeyPages::new(self.address.client()?, self.address.path("/keys"), query);
+            if let Some(key) = last_key {
+                pages = pages.start_after(key);
             }
-            let place = (self.place.path(""), freshness);
-            return Ok(Rows::Keys(Box::new(KeyValues::new(client, place, pages, self.siblings))));
+            let location = (self.address.path(""), freshness);
+            return Ok(Rows::Keys(Box::new(KeyValues::new(
+                client,
+                location,
+                pages,
+                self.siblings,
+            ))));
         }
         let query = format!("{query}&{freshness}");
-        let mut pages = Pages::new(client, self.place.path("/range"), query);
-        if let Some(key) = last {
-            pages = pages.behind(key);
+        let mut pages = Pages::new(client, self.address.path("/range"), query);
+        if let Some(key) = last_key {
+            pages = pages.start_after(key);
         }
         Ok(Rows::Range(pages))
     }
@@ -172,7 +178,7 @@ impl Export {
             Err(error) => return Err(Failure::file("read", &self.file, &error)),
             Ok(file) => BufReader::with_capacity(256 * 1024, file),
         };
-        let tail = Tail::of(file, format, fields.clone()).map_err(|what| {
+        let tail = Tail::read(file, format, fields.clone()).map_err(|what| {
             let path = self.file.display();
             Failure::invalid(format!("{path} is no export that can go on: {what}"))
         })?;

@@ -47,10 +47,10 @@ impl Rows {
     }
 
     /// Returns the number of keys with siblings that were left out.
-    pub fn left_out(&self) -> u64 {
+    pub fn skipped_keys(&self) -> u64 {
         match self {
             Rows::Range(_) => 0,
-            Rows::Keys(values) => values.left_out,
+            Rows::Keys(values) => values.skipped_keys,
         }
     }
 }
@@ -61,41 +61,41 @@ pub struct KeyValues {
     /// Path of the bucket.
     path: String,
     /// Query with the read level.
-    freshness: String,
+    read_level: String,
     pages: KeyPages,
     siblings: SiblingsTreatment,
-    left_out: u64,
+    skipped_keys: u64,
 }
 
 impl KeyValues {
     /// Returns the source of these keys with their values.
     pub fn new(
         client: Client,
-        (path, freshness): (String, String),
+        (path, read_level): (String, String),
         pages: KeyPages,
         siblings: SiblingsTreatment,
     ) -> KeyValues {
-        KeyValues { client, path, freshness, pages, siblings, left_out: 0 }
+        KeyValues { client, path, read_level, pages, siblings, skipped_keys: 0 }
     }
 
     async fn next(&mut self) -> Outcome<Option<Vec<ExportRecord>>> {
         let Some(keys) = self.pages.next(KEYS_PER_READ).await? else { return Ok(None) };
         let mut records = Vec::with_capacity(keys.len());
-        // The keys that come first in the order are on top.
-        let mut waiting = vec![keys];
-        while let Some(mut keys) = waiting.pop() {
+        // Stack of key lists; the first keys in the order are on top.
+        let mut pending = vec![keys];
+        while let Some(mut keys) = pending.pop() {
             if keys.is_empty() {
                 continue;
             }
             match self.read(&keys, &mut records).await {
                 // One key with siblings, or one too many large values, fails the read of all:
                 // halving finds the key in a few requests.
-                Err(failure) if keys.len() > 1 && fails_for_one(&failure) => {
-                    let behind = keys.split_off(keys.len() / 2);
-                    waiting.extend([behind, keys]);
+                Err(failure) if keys.len() > 1 && is_caused_by_one_key(&failure) => {
+                    let second_half = keys.split_off(keys.len() / 2);
+                    pending.extend([second_half, keys]);
                 }
                 Err(failure) if failure.reason() == Some(Reason::Siblings) => {
-                    self.take_siblings(&keys[0], &mut records).await?;
+                    self.export_siblings(&keys[0], &mut records).await?;
                 }
                 other => other?,
             }
@@ -103,22 +103,22 @@ impl KeyValues {
         Ok(Some(records))
     }
 
-    /// Reads keys that have one value each. A key that is gone meanwhile is passed over.
+    /// Reads keys that have one value each. A key that was deleted meanwhile is skipped.
     async fn read(&mut self, keys: &[Blob], records: &mut Vec<ExportRecord>) -> Outcome {
-        let path = format!("{}/multi_get?{}", self.path, self.freshness);
+        let path = format!("{}/multi_get?{}", self.path, self.read_level);
         let call = HttpCall::new(Method::POST, path).with_json(&json!({ "keys": keys }));
         let RowsReply { rows } = self.client.call(call).await?.read()?;
         if rows.len() != keys.len() {
             let text = "the node's answer is of another version: is --url right?";
             return Err(Failure::new(Kind::Invalid, text));
         }
-        let there = keys.iter().zip(rows).filter_map(|(key, row)| Some((key, row?)));
-        records.extend(there.map(|(key, row)| record(key.clone(), row.value)));
+        let present = keys.iter().zip(rows).filter_map(|(key, row)| Some((key, row?)));
+        records.extend(present.map(|(key, row)| record(key.clone(), row.value)));
         Ok(())
     }
 
-    /// Does with a key that has siblings what the command line says.
-    async fn take_siblings(&mut self, key: &Blob, records: &mut Vec<ExportRecord>) -> Outcome {
+    /// Treats a key that has siblings as the flag `--siblings` requires.
+    async fn export_siblings(&mut self, key: &Blob, records: &mut Vec<ExportRecord>) -> Outcome {
         let shown = printable(&key.0);
         match self.siblings {
             SiblingsTreatment::Stop => {
@@ -130,16 +130,16 @@ impl KeyValues {
             }
             SiblingsTreatment::Skip => {
                 eprintln!("credenza: the key {shown} has siblings: left out");
-                self.left_out += 1;
+                self.skipped_keys += 1;
                 return Ok(());
             }
             SiblingsTreatment::Each => {}
         }
         let call = HttpCall::new(Method::GET, format!("{}/siblings/{}", self.path, encode(&key.0)));
         let Some(answer) = self.client.call_key(call).await? else { return Ok(()) };
-        let found: SiblingsReply = answer.read()?;
+        let reply: SiblingsReply = answer.read()?;
         // The oldest first: an import, which keeps the last value of a key, ends with the newest.
-        let values = found.siblings.into_iter().rev().filter_map(|sibling| sibling.value);
+        let values = reply.siblings.into_iter().rev().filter_map(|sibling| sibling.value);
         records.extend(values.map(|value| record(key.clone(), value)));
         Ok(())
     }
@@ -149,7 +149,7 @@ fn record(key: Blob, value: Blob) -> ExportRecord {
     ExportRecord { key: key.0, value: value.0 }
 }
 
-/// True where one key makes the read of many fail.
-fn fails_for_one(failure: &Failure) -> bool {
+/// Returns true if one key can make the read of many keys fail.
+fn is_caused_by_one_key(failure: &Failure) -> bool {
     matches!(failure.reason(), Some(Reason::Siblings | Reason::TooLarge))
 }

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
 /// Bytes of keys and values at which a batch is closed.
-const PARCEL_BYTES: usize = 512 * 1024;
+const BATCH_BYTES: usize = 512 * 1024;
 const READ_BYTES: usize = 256 * 1024;
 
 /// Records that are sent as one sequence.
@@ -24,7 +24,7 @@ pub struct ImportBatch {
     /// Number of its round: rounds count up from 0 without gaps, with one batch for each lane.
     pub number: u64,
     /// The records.
-    pub batch: RecordBatch,
+    pub records: RecordBatch,
     /// Number of wrong records among or before them.
     pub skipped: u64,
     /// Position in the input after the round.
@@ -37,7 +37,7 @@ pub type Lanes = Vec<mpsc::Sender<ImportBatch>>;
 /// Source of the records.
 pub struct Input {
     path: PathBuf,
-    from: Box<dyn ReadSeek>,
+    source: Box<dyn ReadSeek>,
     length: Option<u64>,
 }
 
@@ -63,14 +63,14 @@ impl Input {
     /// Opens a file, or standard input for `-`.
     pub fn open(path: &Path) -> Outcome<Input> {
         if path.as_os_str() == "-" {
-            let from = Box::new(io::stdin());
-            return Ok(Input { path: path.into(), from, length: None });
+            let source = Box::new(io::stdin());
+            return Ok(Input { path: path.into(), source, length: None });
         }
-        let unread = |error| Failure::file("read", path, &error);
-        let file = File::open(path).map_err(unread)?;
-        let metadata = file.metadata().map_err(unread)?;
+        let read_failure = |error| Failure::file("read", path, &error);
+        let file = File::open(path).map_err(read_failure)?;
+        let metadata = file.metadata().map_err(read_failure)?;
         let length = metadata.is_file().then_some(metadata.len());
-        Ok(Input { path: path.into(), from: Box::new(file), length })
+        Ok(Input { path: path.into(), source: Box::new(file), length })
     }
 
     /// Returns its length in bytes. `None`: it is not a file.
@@ -109,28 +109,29 @@ pub struct InputFormat {
 pub fn read(
     mut input: Input,
     start: InputPosition,
-    cut: InputFormat,
+    input_format: InputFormat,
     lanes: Lanes,
 ) -> Outcome<JoinHandle<Outcome>> {
     let path = input.path.clone();
-    let unread = |error: io::Error| Failure::file("go on reading", &path, &error);
-    // The names of a CSV file's columns are at its beginning, wherever the import goes on.
-    let is_table = cut.format == Format::Csv;
-    if !is_table {
-        input.from.skip(start.offset).map_err(unread)?;
+    let read_failure = |error: io::Error| Failure::file("go on reading", &path, &error);
+    // The column names are at the beginning of a CSV file, so they are read even if the import
+    // resumes further on.
+    let is_csv = input_format.format == Format::Csv;
+    if !is_csv {
+        input.source.skip(start.offset).map_err(read_failure)?;
     }
-    let from = BufReader::with_capacity(READ_BYTES, input.from);
-    let mut reader = Reader::new(from, cut.format, cut.fields.clone());
-    if is_table {
+    let buffered = BufReader::with_capacity(READ_BYTES, input.source);
+    let mut reader = Reader::new(buffered, input_format.format, input_format.fields.clone());
+    if is_csv {
         reader.read_head().map_err(|fault| Failure::invalid(fault.text()))?;
-        reader.pass_over(start.offset, start.number).map_err(unread)?;
+        reader.skip_to(start.offset, start.number).map_err(read_failure)?;
     } else {
-        reader = reader.skipped_to(start.offset, start.number);
+        reader = reader.at_position(start.offset, start.number);
     }
-    cut.skips.set_head(reader.head());
+    input_format.skips.set_head(reader.head());
     let thread = std::thread::Builder::new().name("read".into());
     thread
-        .spawn(move || cut_all(reader, &cut, &lanes))
+        .spawn(move || cut_batches(reader, &input_format, &lanes))
         .map_err(|error| Failure::new(Kind::Unavailable, format!("can't start a thread: {error}")))
 }
 
@@ -141,22 +142,27 @@ struct BatchRound {
     end: InputPosition,
 }
 
-fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &InputFormat, lanes: &Lanes) -> Outcome {
+fn cut_batches<R: BufRead>(
+    mut reader: Reader<R>,
+    input_format: &InputFormat,
+    lanes: &Lanes,
+) -> Outcome {
     for number in 0.. {
         let batches = vec![RecordBatch::default(); lanes.len()];
-        let mut round = BatchRound { batches, skipped: 0, end: reached(&reader) };
-        let ended = fill(&mut reader, cut, &mut round);
+        let mut round = BatchRound { batches, skipped: 0, end: position(&reader) };
+        let result = fill(&mut reader, input_format, &mut round);
         let BatchRound { batches, mut skipped, end } = round;
         if skipped > 0 || batches.iter().any(|batch| !batch.is_empty()) {
             for (lane, batch) in lanes.iter().zip(batches) {
                 let skipped = std::mem::take(&mut skipped);
-                // An error means that this lane has failed; its own failure is the one to report.
-                if lane.blocking_send(ImportBatch { number, batch, skipped, end }).is_err() {
+                // An error means that this lane has failed; the lane reports its own failure.
+                if lane.blocking_send(ImportBatch { number, records: batch, skipped, end }).is_err()
+                {
                     return Ok(());
                 }
             }
         }
-        match ended {
+        match result {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(failure) => return Err(failure),
@@ -168,20 +174,20 @@ fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &InputFormat, lanes: &Lanes) 
 /// Fills a round until one lane's batch is full; returns `false` at the end of the input.
 fn fill<R: BufRead>(
     reader: &mut Reader<R>,
-    cut: &InputFormat,
+    input_format: &InputFormat,
     round: &mut BatchRound,
 ) -> Outcome<bool> {
-    let mut one = RecordBatch::default();
+    let mut record = RecordBatch::default();
     loop {
-        one.clear();
-        match reader.read(&mut one) {
+        record.clear();
+        match reader.read(&mut record) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(Fault::Record(what)) => {
-                cut.leave_out(reader.number(), &what, &ended(reader.text()))?;
+                input_format.skip_record(reader.number(), &what, &with_line_end(reader.text()))?;
                 round.skipped += 1;
             }
-            Err(Fault::End(what)) if cut.format == Format::Csv => {
+            Err(Fault::End(what)) if input_format.format == Format::Csv => {
                 return Err(Failure::invalid(what));
             }
             Err(Fault::End(what)) => {
@@ -189,8 +195,8 @@ fn fill<R: BufRead>(
                 return Err(Failure::invalid(text));
             }
         }
-        let is_full = cut.add(&one, reader, round)?;
-        round.end = reached(reader);
+        let is_full = input_format.add(&record, reader, round)?;
+        round.end = position(reader);
         if is_full {
             return Ok(true);
         }
@@ -202,52 +208,52 @@ impl InputFormat {
     /// full.
     fn add<R: BufRead>(
         &self,
-        one: &RecordBatch,
+        record: &RecordBatch,
         reader: &Reader<R>,
         round: &mut BatchRound,
     ) -> Outcome<bool> {
-        for (key, value, number) in one.iter() {
+        for (key, value, number) in record.iter() {
             let text = || match self.format {
                 Format::Raw => raw_record(key, value).into(),
-                _ => ended(reader.text()),
+                _ => with_line_end(reader.text()),
             };
             if key.is_empty() && !self.allows_empty_key {
-                self.leave_out(number, "the key is empty (--allow-empty-key takes it)", &text())?;
+                self.skip_record(number, "the key is empty (--allow-empty-key takes it)", &text())?;
                 round.skipped += 1;
                 continue;
             }
             let lane = checksum(key, 0) % round.batches.len() as u64;
             let batch = &mut round.batches[lane as usize];
             batch.push(key, value, number);
-            if self.skips.takes_texts() {
-                batch.keep_text(&text());
+            if self.skips.needs_texts() {
+                batch.push_text(&text());
             }
-            if batch.len() >= self.records_max || batch.bytes() >= PARCEL_BYTES {
+            if batch.len() >= self.records_max || batch.bytes() >= BATCH_BYTES {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Leaves a wrong record out, or ends the import with it.
-    fn leave_out(&self, line: u64, what: &str, text: &[u8]) -> Outcome {
+    /// Skips a wrong record, or fails and ends the import.
+    fn skip_record(&self, line: u64, what: &str, text: &[u8]) -> Outcome {
         if self.errors == Errors::Stop {
             // The round ends before this line, so that a resumed import reads it again.
             let text = format!("line {line}: {what}: fix it, or --errors skip");
             return Err(Failure::invalid(text));
         }
-        self.skips.take(line, what, text)
+        self.skips.report(line, what, text)
     }
 }
 
-/// Returns a line with its end: the last one of a file may lack it.
-fn ended(text: &[u8]) -> Cow<'_, [u8]> {
+/// Returns a line with its newline, which the last line of a file may lack.
+fn with_line_end(text: &[u8]) -> Cow<'_, [u8]> {
     match text.last() {
         None | Some(b'\n') => text.into(),
         Some(_) => [text, b"\n"].concat().into(),
     }
 }
 
-fn reached<R: BufRead>(reader: &Reader<R>) -> InputPosition {
+fn position<R: BufRead>(reader: &Reader<R>) -> InputPosition {
     InputPosition { offset: reader.offset(), number: reader.lines() }
 }

@@ -20,7 +20,7 @@ mod skips;
 mod tests;
 
 use super::BucketAddress;
-use super::described::Described;
+use super::bucket_info::BucketInfo;
 use crate::output;
 use crate::settings::units::time_with_unit_ms;
 use batches::{ImportBatch, InputFormat};
@@ -58,7 +58,7 @@ In an available bucket a record replaces what its key holds, siblings too, as fa
 takes it knows.";
 
 /// Most batches that wait for a connection while another is in flight.
-const PARCELS_WAITING_MAX: usize = 2;
+const BATCHES_QUEUED_MAX: usize = 2;
 
 /// Treatment of a wrong record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -117,7 +117,7 @@ pub struct Import {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: u32,
     #[command(flatten)]
-    place: BucketAddress,
+    address: BucketAddress,
 }
 
 impl Import {
@@ -125,45 +125,47 @@ impl Import {
     pub async fn run(self) -> Outcome {
         let format = format_of(self.format, &self.file)?;
         let input = batches::Input::open(&self.file)?;
-        // Checked before anything is read: a missing bucket is not an error of a line.
-        let described = Described::of(&self.place, &mut self.place.client()?).await?;
+        // The bucket is checked before anything is read: its absence is not an error of a line.
+        let bucket_info = BucketInfo::of(&self.address, &mut self.address.client()?).await?;
         let mut resume = match &self.resume {
-            Some(path) => Some(Resume::open(path, &input, format, &self.place.bucket)?),
+            Some(path) => Some(Resume::open(path, &input, format, &self.address.bucket)?),
             None => None,
         };
-        let start = resume.as_ref().map(|resume| resume.reached()).unwrap_or_default();
+        let start = resume.as_ref().map(|resume| resume.position()).unwrap_or_default();
         let connections = usize::from(self.connections);
         let mut progress = ImportProgress::new(input.length(), start, connections);
-        let goes_on = start != InputPosition::default();
-        let skips = Arc::new(Skips::new(progress.bar(), self.rejects.as_deref(), goes_on)?);
-        let cut = self.cut(format, skips.clone())?;
-        let lanes = (0..connections).map(|_| mpsc::channel(PARCELS_WAITING_MAX));
-        let (lanes, waiting): (Vec<_>, Vec<_>) = lanes.unzip();
-        let route = (described.is_available, cut.errors, skips);
-        let (mut senders, mut sent) = self.senders(waiting, route)?;
-        let reader = batches::read(input, start, cut, lanes)?;
-        while let Some(sent) = sent.recv().await {
-            progress.take(sent);
+        let is_resumed = start != InputPosition::default();
+        let skips = Arc::new(Skips::new(progress.bar(), self.rejects.as_deref(), is_resumed)?);
+        let input_format = self.input_format(format, skips.clone())?;
+        let lanes = (0..connections).map(|_| mpsc::channel(BATCHES_QUEUED_MAX));
+        let (lanes, receivers): (Vec<_>, Vec<_>) = lanes.unzip();
+        let route = (bucket_info.is_available, input_format.errors, skips);
+        let (mut senders, mut acknowledged) = self.senders(receivers, route)?;
+        let reader = batches::read(input, start, input_format, lanes)?;
+        while let Some(batch) = acknowledged.recv().await {
+            progress.add(batch);
             if let Some(resume) = &mut resume {
-                resume.save_sometimes(progress.reached(), progress.skipped())?;
+                resume.save_if_due(progress.position(), progress.skipped())?;
             }
         }
         // Every sender has ended; the failure of one is the failure of all.
         let mut outcome = Ok(());
-        while let Some(ended) = senders.join_next().await {
-            let ended = ended.map_err(|error| Failure::invalid(format!("a sender died: {error}")));
-            outcome = outcome.and(ended.and_then(|ended| ended));
+        while let Some(result) = senders.join_next().await {
+            let result =
+                result.map_err(|error| Failure::invalid(format!("a sender died: {error}")));
+            outcome = outcome.and(result.and_then(|result| result));
         }
         if let Some(resume) = &mut resume {
-            resume.save(progress.reached(), progress.skipped())?;
+            resume.save(progress.position(), progress.skipped())?;
         }
-        let stopped = outcome.and_then(|()| reader.join().unwrap_or_else(|_| Err(reader_died())));
-        let before = resume.as_ref().map_or(0, |resume| resume.skipped_before());
-        self.report(&mut progress, before, stopped)
+        let result =
+            outcome.and_then(|()| reader.join().unwrap_or_else(|_| Err(reader_panicked())));
+        let skipped_before = resume.as_ref().map_or(0, |resume| resume.skipped_before());
+        self.report(&mut progress, skipped_before, result)
     }
 
-    /// Returns the columns and delimiter by which the input is cut.
-    fn cut(&self, format: Format, skips: Arc<Skips>) -> Outcome<InputFormat> {
+    /// Returns the format of the input and the treatment of its records, by the flags.
+    fn input_format(&self, format: Format, skips: Arc<Skips>) -> Outcome<InputFormat> {
         let skips_some = self.rejects.is_some() || self.max_errors.is_some();
         let errors = match self.errors {
             Some(Errors::Stop) if skips_some => {
@@ -191,26 +193,31 @@ impl Import {
     ) -> Outcome<(JoinSet<Outcome>, mpsc::Receiver<SentBatch>)> {
         let (report, sent) = mpsc::channel(64);
         let mut senders = JoinSet::new();
-        for waiting in lanes {
-            let to =
-                ImportRoute { path: self.place.path("/sequence"), is_available, ttl: self.ttl };
-            let sender = Sender::new(self.place.client()?, to, errors, skips.clone());
-            senders.spawn(sender.run(waiting, report.clone()));
+        for batches in lanes {
+            let route =
+                ImportRoute { path: self.address.path("/sequence"), is_available, ttl: self.ttl };
+            let sender = Sender::new(self.address.client()?, route, errors, skips.clone());
+            senders.spawn(sender.run(batches, report.clone()));
         }
         Ok((senders, sent))
     }
 
-    /// Prints the summary; `before` counts the records that earlier runs left out.
-    fn report(&self, progress: &mut ImportProgress, before: u64, stopped: Outcome) -> Outcome {
-        let skipped = before + progress.skipped();
+    /// Prints the summary; `skipped_before`: number of records that earlier runs left out.
+    fn report(
+        &self,
+        progress: &mut ImportProgress,
+        skipped_before: u64,
+        result: Outcome,
+    ) -> Outcome {
+        let skipped = skipped_before + progress.skipped();
         let summary = progress.finish();
-        if self.place.json {
+        if self.address.json {
             output::json(&summary.json())?;
         } else {
             output::text(&format!("{}\n", summary.text()))?;
         }
-        stopped.map_err(|failure| match &self.resume {
-            Some(path) => failure.and(&format!("; go on with --resume {}", path.display())),
+        result.map_err(|failure| match &self.resume {
+            Some(path) => failure.with_suffix(&format!("; go on with --resume {}", path.display())),
             None => failure,
         })?;
         if skipped <= self.max_errors.unwrap_or(0) {
@@ -236,21 +243,22 @@ pub fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-fn reader_died() -> Failure {
+fn reader_panicked() -> Failure {
     Failure::invalid("the reader of the input died")
 }
 
 /// Returns the requested format, or that of the file's name.
-pub fn format_of(asked: Option<Format>, file: &Path) -> Outcome<Format> {
-    let ending = file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    let told = match ending.as_deref() {
+pub fn format_of(requested: Option<Format>, file: &Path) -> Outcome<Format> {
+    let extension =
+        file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+    let from_extension = match extension.as_deref() {
         Some("tsv" | "txt") => Some(Format::Tsv),
         Some("jsonl" | "ndjson" | "json") => Some(Format::Jsonl),
         Some("csv") => Some(Format::Csv),
         Some("raw") => Some(Format::Raw),
         _ => None,
     };
-    asked
-        .or(told)
+    requested
+        .or(from_extension)
         .ok_or_else(|| Failure::invalid("name the format: --format tsv, jsonl, csv or raw"))
 }

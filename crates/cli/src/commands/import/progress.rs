@@ -12,11 +12,11 @@ use std::time::Instant;
 /// Progress so far.
 pub struct ImportProgress {
     bar: ProgressBar,
-    began: Instant,
-    reached: InputPosition,
-    next: u64,
+    started_at: Instant,
+    position: InputPosition,
+    next_round: u64,
     lanes: usize,
-    early: BTreeMap<u64, usize>,
+    acknowledged_lanes: BTreeMap<u64, usize>,
     records: u64,
     bytes: u64,
     skipped: u64,
@@ -45,11 +45,11 @@ impl ImportProgress {
         bar.set_position(start.offset);
         ImportProgress {
             bar,
-            began: Instant::now(),
-            reached: start,
-            next: 0,
+            started_at: Instant::now(),
+            position: start,
+            next_round: 0,
             lanes,
-            early: BTreeMap::new(),
+            acknowledged_lanes: BTreeMap::new(),
             records: 0,
             bytes: 0,
             skipped: 0,
@@ -57,20 +57,20 @@ impl ImportProgress {
     }
 
     /// Counts a batch that was acknowledged.
-    pub fn take(&mut self, sent: SentBatch) {
-        self.records += sent.records;
-        self.bytes += sent.bytes;
-        self.skipped += sent.skipped;
-        // A lane's batches are acknowledged in their order, so this one's end is that of the oldest
-        // round when it completes it.
-        *self.early.entry(sent.number).or_default() += 1;
-        if self.early.get(&self.next) == Some(&self.lanes) {
-            self.early.remove(&self.next);
-            self.reached = sent.end;
-            self.next += 1;
+    pub fn add(&mut self, batch: SentBatch) {
+        self.records += batch.records;
+        self.bytes += batch.bytes;
+        self.skipped += batch.skipped;
+        // Batches of a lane are acknowledged in order, so the batch that completes the oldest round
+        // carries the end of that round.
+        *self.acknowledged_lanes.entry(batch.number).or_default() += 1;
+        if self.acknowledged_lanes.get(&self.next_round) == Some(&self.lanes) {
+            self.acknowledged_lanes.remove(&self.next_round);
+            self.position = batch.end;
+            self.next_round += 1;
         }
-        self.bar.set_position(self.reached.offset);
-        let per_second = self.records as f64 / self.began.elapsed().as_secs_f64().max(0.001);
+        self.bar.set_position(self.position.offset);
+        let per_second = self.records as f64 / self.started_at.elapsed().as_secs_f64().max(0.001);
         self.bar.set_message(format!("{} records, {per_second:.0}/s", self.records));
     }
 
@@ -85,14 +85,14 @@ impl ImportProgress {
     }
 
     /// Returns the position before which all records are acknowledged.
-    pub fn reached(&self) -> InputPosition {
-        self.reached
+    pub fn position(&self) -> InputPosition {
+        self.position
     }
 
     /// Removes the bar; returns the totals.
     pub fn finish(&mut self) -> Summary {
         self.bar.finish_and_clear();
-        let seconds = self.began.elapsed().as_secs_f64();
+        let seconds = self.started_at.elapsed().as_secs_f64();
         Summary { records: self.records, bytes: self.bytes, skipped: self.skipped, seconds }
     }
 }

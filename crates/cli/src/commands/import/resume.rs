@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Interval of its writes, milliseconds.
+/// Interval of writes of the resume file, milliseconds.
 const SAVE_MS: u64 = 500;
 
 /// A position in the input, before which all records are acknowledged.
@@ -38,9 +38,9 @@ struct ResumeFile {
 /// The resume file, with its contents.
 pub struct Resume {
     path: PathBuf,
-    kept: ResumeFile,
+    contents: ResumeFile,
     skipped_before: u64,
-    saved: Instant,
+    saved_at: Instant,
 }
 
 impl Resume {
@@ -51,7 +51,7 @@ impl Resume {
         format: Format,
         bucket: &BucketName,
     ) -> Outcome<Resume> {
-        let mut kept = ResumeFile {
+        let mut contents = ResumeFile {
             input: input.name(),
             format: format!("{format:?}").to_lowercase(),
             bucket: bucket.to_string(),
@@ -62,11 +62,12 @@ impl Resume {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::file("read", path, &error)),
             Ok(bytes) => {
-                (kept.reached, kept.skipped) = reached_of(&bytes, &kept, input.length(), path)?;
+                (contents.reached, contents.skipped) =
+                    parse_resume_file(&bytes, &contents, input.length(), path)?;
             }
         }
-        let skipped_before = kept.skipped;
-        Ok(Resume { path: path.into(), kept, skipped_before, saved: Instant::now() })
+        let skipped_before = contents.skipped;
+        Ok(Resume { path: path.into(), contents, skipped_before, saved_at: Instant::now() })
     }
 
     /// Returns the number of records that earlier runs left out.
@@ -75,13 +76,13 @@ impl Resume {
     }
 
     /// Returns the position to go on from.
-    pub fn reached(&self) -> InputPosition {
-        self.kept.reached
+    pub fn position(&self) -> InputPosition {
+        self.contents.reached
     }
 
     /// Writes the file unless the last write was less than `SAVE_MS` ago.
-    pub fn save_sometimes(&mut self, reached: InputPosition, skipped: u64) -> Outcome {
-        if self.saved.elapsed() < Duration::from_millis(SAVE_MS) {
+    pub fn save_if_due(&mut self, reached: InputPosition, skipped: u64) -> Outcome {
+        if self.saved_at.elapsed() < Duration::from_millis(SAVE_MS) {
             return Ok(());
         }
         self.save(reached, skipped)
@@ -90,38 +91,38 @@ impl Resume {
     /// Writes the file: a new file beside it, synced, then renamed over it. `skipped` counts the
     /// records that this run left out.
     pub fn save(&mut self, reached: InputPosition, skipped: u64) -> Outcome {
-        self.kept.reached = reached;
-        self.kept.skipped = self.skipped_before + skipped;
-        self.saved = Instant::now();
+        self.contents.reached = reached;
+        self.contents.skipped = self.skipped_before + skipped;
+        self.saved_at = Instant::now();
         self.write().map_err(|error| Failure::file("write", &self.path, &error))
     }
 
     fn write(&self) -> io::Result<()> {
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(".new");
-        let mut file = File::create(&beside)?;
-        file.write_all(&serde_json::to_vec_pretty(&self.kept)?)?;
+        let mut temporary_path = self.path.clone().into_os_string();
+        temporary_path.push(".new");
+        let mut file = File::create(&temporary_path)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.contents)?)?;
         file.sync_all()?;
-        fs::rename(&beside, &self.path)?;
+        fs::rename(&temporary_path, &self.path)?;
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
 }
 
-fn reached_of(
+fn parse_resume_file(
     bytes: &[u8],
-    ours: &ResumeFile,
+    expected: &ResumeFile,
     length: Option<u64>,
     path: &Path,
 ) -> Outcome<(InputPosition, u64)> {
     let path = path.display();
-    let found: ResumeFile = serde_json::from_slice(bytes).map_err(|_| {
+    let contents: ResumeFile = serde_json::from_slice(bytes).map_err(|_| {
         Failure::invalid(format!("{path} is no resume file: remove it, or name another"))
     })?;
-    let (reached, skipped) = (found.reached, found.skipped);
-    let same = found == ResumeFile { reached, skipped, ..ours.clone() };
-    if !same || length.is_some_and(|length| reached.offset > length) {
-        let (input, bucket) = (found.input, found.bucket);
+    let (reached, skipped) = (contents.reached, contents.skipped);
+    let is_same_import = contents == ResumeFile { reached, skipped, ..expected.clone() };
+    if !is_same_import || length.is_some_and(|length| reached.offset > length) {
+        let (input, bucket) = (contents.input, contents.bucket);
         let text = format!("{path} remembers another import ({input} to {bucket}): name another");
         return Err(Failure::invalid(text));
     }

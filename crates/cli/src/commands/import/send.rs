@@ -49,82 +49,83 @@ pub struct ImportRoute {
 /// Sender of one connection.
 pub struct Sender {
     client: Client,
-    to: ImportRoute,
+    route: ImportRoute,
     errors: Errors,
     skips: Arc<Skips>,
 }
 
 impl Sender {
     /// Returns a sender along this route.
-    pub fn new(client: Client, to: ImportRoute, errors: Errors, skips: Arc<Skips>) -> Sender {
-        Sender { client, to, errors, skips }
+    pub fn new(client: Client, route: ImportRoute, errors: Errors, skips: Arc<Skips>) -> Sender {
+        Sender { client, route, errors, skips }
     }
 
     /// Sends until there are no more batches.
     pub async fn run(
         mut self,
-        mut waiting: mpsc::Receiver<ImportBatch>,
-        report: mpsc::Sender<SentBatch>,
+        mut batches: mpsc::Receiver<ImportBatch>,
+        acknowledgements: mpsc::Sender<SentBatch>,
     ) -> Outcome {
-        while let Some(batch) = waiting.recv().await {
-            let sent = self.batch(batch).await?;
+        while let Some(batch) = batches.recv().await {
+            let acknowledgement = self.send_batch(batch).await?;
             // An error means that the receiver is gone: the import has ended.
-            report.send(sent).await.unwrap_or_default();
+            acknowledgements.send(acknowledgement).await.unwrap_or_default();
         }
         Ok(())
     }
 
-    async fn batch(&mut self, batch: ImportBatch) -> Outcome<SentBatch> {
-        let mut sent = SentBatch {
+    async fn send_batch(&mut self, batch: ImportBatch) -> Outcome<SentBatch> {
+        let mut acknowledgement = SentBatch {
             number: batch.number,
-            records: batch.batch.len() as u64,
-            bytes: batch.batch.bytes() as u64,
+            records: batch.records.len() as u64,
+            bytes: batch.records.bytes() as u64,
             skipped: batch.skipped,
             end: batch.end,
         };
-        if batch.batch.is_empty() {
-            return Ok(sent);
+        if batch.records.is_empty() {
+            return Ok(acknowledgement);
         }
-        match self.records(batch.batch.iter()).await {
-            Err(failure) if is_of_record(&failure) => {}
-            other => return other.map(|()| sent),
+        match self.send_records(batch.records.iter()).await {
+            Err(failure) if is_record_refused(&failure) => {}
+            other => return other.map(|()| acknowledgement),
         }
-        // One of the records is refused (the bucket may have its own limits): find out which.
-        for (at, (key, value, line)) in batch.batch.iter().enumerate() {
-            match self.records(std::iter::once((key, value, line))).await {
-                Err(failure) if is_of_record(&failure) => {
+        // A record was refused (the bucket may have its own limits). Sending each record alone
+        // identifies it.
+        for (at, (key, value, line)) in batch.records.iter().enumerate() {
+            match self.send_records(std::iter::once((key, value, line))).await {
+                Err(failure) if is_record_refused(&failure) => {
                     if self.errors == Errors::Stop {
                         let text = format!("line {line}: {failure}: fix it, or --errors skip");
                         return Err(Failure::invalid(text));
                     }
-                    let text = batch.batch.text(at).unwrap_or_default();
-                    self.skips.take(line, &failure.to_string(), text)?;
-                    sent.records -= 1;
-                    sent.bytes -= (key.len() + value.len()) as u64;
-                    sent.skipped += 1;
+                    let text = batch.records.text(at).unwrap_or_default();
+                    self.skips.report(line, &failure.to_string(), text)?;
+                    acknowledgement.records -= 1;
+                    acknowledgement.bytes -= (key.len() + value.len()) as u64;
+                    acknowledgement.skipped += 1;
                 }
                 other => other?,
             }
         }
-        Ok(sent)
+        Ok(acknowledgement)
     }
 
     /// Sends records as one sequence, repeatedly while the node can't accept it. A repeated write
     /// of the same record is harmless, so an unknown outcome is retried, too.
-    async fn records<'b>(
+    async fn send_records<'b>(
         &mut self,
         records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
     ) -> Outcome {
-        let body = bytes::Bytes::from(sequence(records, &self.to));
+        let body = bytes::Bytes::from(sequence(records, &self.route));
         let mut pause = PAUSE_MS;
-        for left in (0..TRIES_MAX).rev() {
-            let call = HttpCall::json(Method::POST, self.to.path.clone(), body.clone());
+        for tries_left in (0..TRIES_MAX).rev() {
+            let call = HttpCall::json(Method::POST, self.route.path.clone(), body.clone());
             let failure = match self.client.call(call).await {
                 Ok(_) => return Ok(()),
                 Err(failure) => failure,
             };
-            let passing = matches!(failure.kind(), Some(Kind::Unavailable | Kind::Unknown));
-            if !passing || left == 0 {
+            let is_transient = matches!(failure.kind(), Some(Kind::Unavailable | Kind::Unknown));
+            if !is_transient || tries_left == 0 {
                 return Err(failure);
             }
             tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -134,41 +135,42 @@ impl Sender {
     }
 }
 
-/// Returns true if a record was refused by itself; false if its bucket, the same for all, was.
-fn is_of_record(failure: &Failure) -> bool {
-    let of_bucket = [Reason::NoSuchBucket, Reason::NoSuchType, Reason::NotSupported].map(Some);
-    failure.kind() == Some(Kind::Invalid) && !of_bucket.contains(&failure.reason())
+/// Returns true if the refusal concerns a record; false if it concerns the bucket, and thus every
+/// record.
+fn is_record_refused(failure: &Failure) -> bool {
+    let bucket_reasons = [Reason::NoSuchBucket, Reason::NoSuchType, Reason::NotSupported].map(Some);
+    failure.kind() == Some(Kind::Invalid) && !bucket_reasons.contains(&failure.reason())
 }
 
-/// Returns a sequence as JSON: its steps, or those of a batch, each by itself.
+/// Returns a sequence as JSON, or a batch of independent steps for an available bucket.
 fn sequence<'b>(
     records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
-    to: &ImportRoute,
+    route: &ImportRoute,
 ) -> Vec<u8> {
     let mut json = Vec::with_capacity(64 * 1024);
-    let tail = to.ttl.map_or("}".into(), |ms| format!(",\"ttl_ms\":{ms}}}"));
-    if to.is_available {
+    let tail = route.ttl.map_or("}".into(), |ms| format!(",\"ttl_ms\":{ms}}}"));
+    if route.is_available {
         json.extend_from_slice(b"{\"mode\":\"batch\",\"steps\":");
     }
     json.push(b'[');
-    for (place, (key, value, _)) in records.enumerate() {
-        if place > 0 {
+    for (index, (key, value, _)) in records.enumerate() {
+        if index > 0 {
             json.push(b',');
         }
         json.extend_from_slice(b"{\"op\":\"set\",\"key\":");
-        append(&mut json, key);
+        append_bytes(&mut json, key);
         json.extend_from_slice(b",\"value\":");
-        append(&mut json, value);
+        append_bytes(&mut json, value);
         json.extend_from_slice(tail.as_bytes());
     }
     json.push(b']');
-    if to.is_available {
+    if route.is_available {
         json.push(b'}');
     }
     json
 }
 
-fn append(json: &mut Vec<u8>, bytes: &[u8]) {
+fn append_bytes(json: &mut Vec<u8>, bytes: &[u8]) {
     let written = match std::str::from_utf8(bytes) {
         Ok(text) => serde_json::to_writer(json, text).is_ok(),
         Err(_) => write!(json, "{{\"base64\":\"{}\"}}", STANDARD.encode(bytes)).is_ok(),

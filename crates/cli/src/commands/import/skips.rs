@@ -30,14 +30,14 @@ struct Rejects {
 impl Skips {
     /// Reports on standard error, around the bar; with a path, into that file instead. Only a
     /// resumed import accepts an existing file.
-    pub fn new(bar: ProgressBar, path: Option<&Path>, goes_on: bool) -> Outcome<Skips> {
+    pub fn new(bar: ProgressBar, path: Option<&Path>, is_resumed: bool) -> Outcome<Skips> {
         let Some(path) = path else { return Ok(Skips { bar, rejects: None }) };
         let mut reasons_path = path.to_path_buf().into_os_string();
         reasons_path.push(".reasons");
         let reasons_path = PathBuf::from(reasons_path);
-        for there in [path, &reasons_path] {
-            if !goes_on && there.exists() {
-                let text = format!("{} exists: name another file", there.display());
+        for existing in [path, &reasons_path] {
+            if !is_resumed && existing.exists() {
+                let text = format!("{} exists: name another file", existing.display());
                 return Err(Failure::invalid(text));
             }
         }
@@ -47,7 +47,7 @@ impl Skips {
     }
 
     /// Returns true if records must be kept as they are in the input.
-    pub fn takes_texts(&self) -> bool {
+    pub fn needs_texts(&self) -> bool {
         self.rejects.is_some()
     }
 
@@ -59,7 +59,7 @@ impl Skips {
     }
 
     /// Reports a record that is left out.
-    pub fn take(&self, line: u64, why: &str, text: &[u8]) -> Outcome {
+    pub fn report(&self, line: u64, why: &str, text: &[u8]) -> Outcome {
         let Some(rejects) = &self.rejects else {
             self.bar.suspend(|| eprintln!("credenza: line {line}: {why}: skipped"));
             return Ok(());
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rejected_records_stand_below_the_head_and_their_reasons_beside_them() {
+    fn rejected_records_and_reasons_are_written_to_two_files() {
         let folder = std::env::temp_dir().join(format!("credenza-rejects-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a temporary directory");
         let file = folder.join("bad.csv");
@@ -99,14 +99,14 @@ mod tests {
         let skips = Skips::new(ProgressBar::hidden(), Some(&file), false).expect("a new file");
         skips.set_head(b"key,value\n");
         assert!(!file.exists(), "nothing was rejected yet");
-        skips.take(3, "the key is\nempty", b",1\n").expect("written");
-        skips.take(7, "too few", b"x\n").expect("written");
+        skips.report(3, "the key is\nempty", b",1\n").expect("written");
+        skips.report(7, "too few", b"x\n").expect("written");
         assert_eq!(read("bad.csv"), "key,value\n,1\nx\n");
         assert_eq!(read("bad.csv.reasons"), "3\tthe key is\\x0aempty\n7\ttoo few\n");
         assert!(Skips::new(ProgressBar::hidden(), Some(&file), false).is_err());
         let skips = Skips::new(ProgressBar::hidden(), Some(&file), true).expect("it goes on");
         skips.set_head(b"key,value\n");
-        skips.take(9, "too few", b"y\n").expect("written");
+        skips.report(9, "too few", b"y\n").expect("written");
         assert_eq!(read("bad.csv"), "key,value\n,1\nx\ny\n");
         std::fs::remove_dir_all(folder).expect("ours");
     }

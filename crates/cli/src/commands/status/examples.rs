@@ -48,7 +48,7 @@ fn status(members: usize) -> Value {
             "free_files": 2_345_678, "full": false },
         "memory": { "resident_bytes": 327_155_712 },
         "available": { "ring_epoch": 0, "partitions": 0, "suspected_nodes": [], "hints": [] },
-        "lease_ms": 600, "members": (1..=members).map(|it| member(it, true)).collect::<Vec<_>>(),
+        "lease_ms": 600, "members": (1..=members).map(|id| member(id, true)).collect::<Vec<_>>(),
         "buckets": 4, "interval_buckets": [],
         "listeners": [{ "address": "127.0.0.1:7711", "serves": "clients and operators" }],
         "connections": 3,
@@ -61,15 +61,15 @@ fn read(status: Value) -> NodeStatus {
     from_value(status).expect("a status")
 }
 
-/// A node that is alone; its directory has no address for other nodes.
-pub fn one() -> NodeStatus {
-    let mut one = status(1);
-    one["members"][0]["peer"] = json!("");
-    read(one)
+/// A node without a cluster; its directory has no address for other nodes.
+pub fn single_node() -> NodeStatus {
+    let mut status = status(1);
+    status["members"][0]["peer"] = json!("");
+    read(status)
 }
 
-/// Three nodes, all there.
-pub fn three() -> NodeStatus {
+/// Three nodes, all connected.
+pub fn three_nodes() -> NodeStatus {
     read(status(3))
 }
 
@@ -88,7 +88,7 @@ fn without_third() -> Value {
         "hints": [{ "node": "n3", "rows": 412, "age_ms": 11_000 }] });
     status["warnings"] = json!([
         "n3 (0ad4c29d653e1029) is not reached for 12 s (Connection refused (os error 111)); start \
-         it, or if its disk is lost `credenza cluster replace n3`"
+         it, or if its disk is lost, run `credenza cluster replace n3`"
     ]);
     status
 }
@@ -108,7 +108,7 @@ pub fn no_majority() -> NodeStatus {
     read(status)
 }
 
-/// The first of three has joined, gets a snapshot, and has no vote yet.
+/// The first of three has joined, receives a snapshot, and has no vote yet.
 pub fn joining() -> NodeStatus {
     let mut status = status(3);
     for group in 0..2 {

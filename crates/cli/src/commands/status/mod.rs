@@ -12,7 +12,7 @@ mod tables;
 mod verdict;
 
 use crate::client::{Address, Client};
-use crate::output::{self, shown, wrapped};
+use crate::output::{self, printable_text, wrap};
 use crate::paint::Paint;
 use api::NodeStatus;
 use base::Kind;
@@ -97,7 +97,8 @@ impl Status {
     }
 }
 
-/// A page of `--watch`: on a terminal over the last one, else behind it.
+/// Returns a page of `--watch`: on a terminal it overwrites the previous page, otherwise it follows
+/// it.
 fn frame(page: &str, in_place: bool) -> String {
     match in_place {
         true => format!("\x1b[H{}\x1b[J", page.replace('\n', "\x1b[K\n")),
@@ -105,7 +106,7 @@ fn frame(page: &str, in_place: bool) -> String {
     }
 }
 
-/// The verdict, the warnings, the tables.
+/// Returns the whole page: verdict, warnings, tables.
 fn page(status: &NodeStatus, rates: Option<&Rates>, paint: Paint) -> String {
     let (grade, verdict) = verdict(status);
     let mut text = match grade {
@@ -114,11 +115,11 @@ fn page(status: &NodeStatus, rates: Option<&Rates>, paint: Paint) -> String {
         Grade::Bad => paint.bad(&verdict),
     };
     text.push('\n');
-    // What the verdict says already is not said twice.
-    let warnings = status.warnings.iter().map(|warning| shown(warning));
+    // A warning that the verdict contains is not repeated.
+    let warnings = status.warnings.iter().map(|warning| printable_text(warning));
     for warning in warnings.filter(|warning| !verdict.contains(warning.as_str())) {
         text.push_str(&paint.warning("warning:"));
-        text.push_str(&wrapped(&warning, "warning: ".len()));
+        text.push_str(&wrap(&warning, "warning: ".len()));
     }
     text.push('\n');
     text.push_str(&tables::tables(status, rates, paint));
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verdict_is_the_first_line_and_is_not_said_twice() {
+    fn status_page_begins_with_the_verdict_without_repetition() {
         let text = page(&examples::no_majority(), None, Paint::OFF);
         let first = text.lines().next().expect("a line");
         assert!(first.starts_with("NOT READY: no majority for groups 0, 1: n2, n3 not"), "{text}");
@@ -143,22 +144,22 @@ mod tests {
                 "ready: 2 of 3 members (n3 not reached for 12 s), writes ok",
                 "warning: n3 (0ad4c29d653e1029) is not reached for 12 s (Connection refused (os \
                  error 111)); start",
-                "         it, or if its disk is lost `credenza cluster replace n3`",
+                "         it, or if its disk is lost, run `credenza cluster replace n3`",
                 ""
             ]
         );
     }
 
     #[test]
-    fn what_comes_from_names_can_t_move_the_cursor() {
-        let mut status = examples::one();
+    fn control_characters_in_warnings_are_escaped() {
+        let mut status = examples::single_node();
         status.warnings = vec!["disk\n\u{1b}[2Jfull".into()];
         let text = page(&status, None, Paint::OFF);
         assert!(text.contains("warning: disk\\x0a\\x1b[2Jfull\n"), "{text}");
     }
 
     #[test]
-    fn a_page_is_drawn_over_the_last_one_and_leaves_nothing_of_it() {
+    fn terminal_frame_overwrites_and_erases_the_previous_page() {
         assert_eq!(frame("a\nb\n", true), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
         assert_eq!(frame("a\nb\n", false), "a\nb\n\n");
     }

@@ -12,16 +12,16 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Between an earlier status and a later one; none if the node has started anew in between, or
-    /// no time has passed on its clock.
+    /// Returns the rates between two statuses. `None`: the node restarted in between, or no time
+    /// has passed on its clock.
     pub fn between(earlier: &NodeStatus, later: &NodeStatus) -> Option<Rates> {
         if (earlier.node, earlier.incarnation) != (later.node, later.incarnation) {
             return None;
         }
         let elapsed = later.uptime_ms.checked_sub(earlier.uptime_ms).filter(|ms| *ms > 0)?;
         let rate = |total: fn(&NodeStatus) -> u64| {
-            let grown = total(later).saturating_sub(total(earlier));
-            grown as f64 * 1e3 / elapsed as f64
+            let increase = total(later).saturating_sub(total(earlier));
+            increase as f64 * 1e3 / elapsed as f64
         };
         Some(Rates {
             requests: rate(requests),
@@ -32,12 +32,12 @@ impl Rates {
 
     /// Formats the rates as one phrase.
     pub fn text(&self) -> String {
-        let shown = |rate: f64| show_count(rate.round() as u64);
+        let count = |rate: f64| show_count(rate.round() as u64);
         format!(
             "now {} requests/s, {} syncs/s, {} log entries/s",
-            shown(self.requests),
-            shown(self.syncs),
-            shown(self.decided)
+            count(self.requests),
+            count(self.syncs),
+            count(self.decided)
         )
     }
 }
@@ -53,9 +53,9 @@ mod tests {
     use crate::commands::status::examples;
 
     #[test]
-    fn rates_are_counted_by_the_node_s_own_clock() {
-        let earlier = examples::three();
-        let mut later = examples::three();
+    fn rates_are_computed_from_node_uptime() {
+        let earlier = examples::three_nodes();
+        let mut later = examples::three_nodes();
         later.uptime_ms = 7_502_000;
         later.requests.http = 3_234;
         later.requests.riak = 500;
@@ -67,10 +67,10 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_has_started_anew_has_no_rates() {
-        let earlier = examples::three();
+    fn rates_are_absent_after_restart_or_without_elapsed_time() {
+        let earlier = examples::three_nodes();
         assert_eq!(Rates::between(&earlier, &earlier), None, "no time has passed");
-        let mut later = examples::three();
+        let mut later = examples::three_nodes();
         (later.incarnation, later.uptime_ms) = (2, 7_600_000);
         assert_eq!(Rates::between(&earlier, &later), None);
     }

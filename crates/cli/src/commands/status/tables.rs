@@ -1,15 +1,15 @@
 //! A node's status in tables: the node, its groups, its members, its disk and memory.
 
 use super::rates::Rates;
-use crate::commands::cluster_status::name_and_part;
-use crate::output::{as_table, shown};
+use crate::commands::cluster_status::member_text;
+use crate::output::{as_table, printable_text};
 use crate::paint::Paint;
 use crate::settings::units::{show_count, show_size};
 use api::{
     AvailableStatus, GroupStatus, HexId, ListenerStatus, MemberStatus, NodeStatus, RequestCounts,
     SnapshotStatus, StoreStatus,
 };
-use base::duration::text_of_ms;
+use base::duration::format_ms;
 
 /// Legend of the log positions in the table of groups.
 const LEGEND: &str = "\
@@ -61,57 +61,61 @@ fn table(head: &[&str], rows: Vec<Vec<String>>, paint: Paint) -> String {
     format!("{}\n{rest}", paint.head(first))
 }
 
-/// Name of the member with this id.
+/// Returns the name of the member with this id.
 fn name_of(status: &NodeStatus, node: HexId) -> String {
     let known = status.members.iter().find(|member| member.node == node);
-    known.map_or_else(|| node.to_string(), |member| shown(&member.name))
+    known.map_or_else(|| node.to_string(), |member| printable_text(&member.name))
 }
 
-/// Microseconds as milliseconds.
-fn us(us: u64) -> String {
+/// Formats microseconds as milliseconds.
+fn milliseconds(us: u64) -> String {
     format!("{:.2} ms", us as f64 / 1e3)
 }
 
 fn node_fields(status: &NodeStatus) -> Vec<StatusField> {
-    let lease = text_of_ms(status.lease_ms);
-    let (name, node) = (shown(&status.name), status.node);
-    let (version, up) = (shown(&status.version), text_of_ms(status.uptime_ms));
+    let lease = format_ms(status.lease_ms);
+    let (name, node) = (printable_text(&status.name), status.node);
+    let (version, up) = (printable_text(&status.version), format_ms(status.uptime_ms));
     let mut all = vec![
         ("node", format!("{name}, id {node}, version {version}, up for {up}")),
         ("cluster", format!("{}, lease of masters {lease}", status.cluster)),
         ("listens", listeners(status)),
     ];
     if status.members.len() > 1 {
-        all.push(("restart", restart(status)));
+        all.push(("restart", restart_text(status)));
     }
-    all.extend(status.snapshots.iter().map(|snapshot| ("receives", receives(status, snapshot))));
+    all.extend(
+        status.snapshots.iter().map(|snapshot| ("receives", snapshot_text(status, snapshot))),
+    );
     all
 }
 
 fn listeners(status: &NodeStatus) -> String {
     let own = status.members.iter().find(|member| member.node == status.node);
     let peer = own.map(|own| &own.peer).filter(|peer| !peer.is_empty());
-    let listener = |it: &ListenerStatus| format!("{} ({})", shown(&it.address), shown(&it.serves));
-    let peer = peer.map(|peer| format!("{} (other nodes)", shown(peer)));
+    let listener = |listener: &ListenerStatus| {
+        format!("{} ({})", printable_text(&listener.address), printable_text(&listener.serves))
+    };
+    let peer = peer.map(|peer| format!("{} (other nodes)", printable_text(peer)));
     status.listeners.iter().map(listener).chain(peer).collect::<Vec<_>>().join(", ")
 }
 
-/// Says in words whether the node may be restarted.
-fn restart(status: &NodeStatus) -> String {
-    let stops = status.groups.iter().filter(|group| !group.expect_progress_possible);
-    let stops: Vec<_> = stops.map(|group| group.id.to_string()).collect();
-    let word = if stops.len() == 1 { "group" } else { "groups" };
-    match stops.is_empty() {
+/// Describes the consequence of a restart of the node.
+fn restart_text(status: &NodeStatus) -> String {
+    let blocked_groups = status.groups.iter().filter(|group| !group.expect_progress_possible);
+    let blocked_groups: Vec<_> = blocked_groups.map(|group| group.id.to_string()).collect();
+    let word = if blocked_groups.len() == 1 { "group" } else { "groups" };
+    match blocked_groups.is_empty() {
         true => "safe: every group goes on without this node".into(),
         false => format!(
             "stops {word} {}: without this node too few voters are connected and up to date",
-            stops.join(", ")
+            blocked_groups.join(", ")
         ),
     }
 }
 
-fn receives(status: &NodeStatus, snapshot: &SnapshotStatus) -> String {
-    let left = snapshot.eta_ms.map(|left| format!(", about {} left", text_of_ms(left)));
+fn snapshot_text(status: &NodeStatus, snapshot: &SnapshotStatus) -> String {
+    let eta = snapshot.eta_ms.map(|eta| format!(", about {} left", format_ms(eta)));
     format!(
         "a snapshot of group {} from {}: {} of about {} rows, {}/s{}",
         snapshot.group,
@@ -119,18 +123,18 @@ fn receives(status: &NodeStatus, snapshot: &SnapshotStatus) -> String {
         show_count(snapshot.rows),
         show_count(snapshot.rows_estimated),
         show_size(snapshot.bytes_per_second),
-        left.unwrap_or_default()
+        eta.unwrap_or_default()
     )
 }
 
 fn group_rows(status: &NodeStatus) -> Vec<Vec<String>> {
     let row = |group: &GroupStatus| {
-        let mut parts: Vec<_> = group.members.iter().map(name_and_part).collect();
+        let mut parts: Vec<_> = group.members.iter().map(member_text).collect();
         parts.sort();
         vec![
             group.id.to_string(),
-            shown(&group.role),
-            group.master.as_deref().map_or_else(|| "none".into(), shown),
+            printable_text(&group.role),
+            group.master.as_deref().map_or_else(|| "none".into(), printable_text),
             show_count(group.decided),
             show_count(group.applied),
             show_count(group.flushed),
@@ -146,29 +150,29 @@ fn member_rows(status: &NodeStatus) -> Vec<Vec<String>> {
     let mut all: Vec<_> = status.members.iter().collect();
     all.sort_by_key(|member| &member.name);
     let row = |member: &MemberStatus| {
-        let (own, connected) = (member.node == status.node, member.connected);
-        let state = match (own, connected, member.health.as_str()) {
+        let (is_own, connected) = (member.node == status.node, member.connected);
+        let state = match (is_own, connected, member.health.as_str()) {
             (true, ..) => "this node".into(),
             (_, true, "up" | "") => "up".into(),
-            (_, true, standing) => format!("up, but {}", shown(standing)),
+            (_, true, health) => format!("up, but {}", printable_text(health)),
             (_, false, _) => "down".into(),
         };
-        let heard = match (member.unreachable_ms, member.last_heard_ms_ago) {
-            _ if own => "-".into(),
-            (Some(away), _) => format!("not for {}", text_of_ms(away)),
-            (None, Some(ago)) if connected => format!("{} ago", text_of_ms(ago)),
+        let last_heard = match (member.unreachable_ms, member.last_heard_ms_ago) {
+            _ if is_own => "-".into(),
+            (Some(downtime_ms), _) => format!("not for {}", format_ms(downtime_ms)),
+            (None, Some(ago)) if connected => format!("{} ago", format_ms(ago)),
             (None, _) => "never".into(),
         };
-        let trip = match member.rtt_us {
-            trip if connected && trip > 0 => us(trip),
+        let round_trip = match member.rtt_us {
+            round_trip if connected && round_trip > 0 => milliseconds(round_trip),
             _ => "-".into(),
         };
         let hints = match member.hints {
             0 => "-".into(),
             rows => format!("{} rows", show_count(rows)),
         };
-        let (name, node) = (shown(&member.name), member.node.to_string());
-        vec![name, node, state, heard, trip, member.membership.word().into(), hints]
+        let (name, node) = (printable_text(&member.name), member.node.to_string());
+        vec![name, node, state, last_heard, round_trip, member.membership.name().into(), hints]
     };
     all.into_iter().map(row).collect()
 }
@@ -192,8 +196,8 @@ fn load_fields(status: &NodeStatus, rates: Option<&Rates>) -> Vec<StatusField> {
             format!(
                 "{} in {segments}; a sync takes {} (median), {} (99 % of them)",
                 show_size(log.bytes),
-                us(log.sync_us_p50),
-                us(log.sync_us_p99)
+                milliseconds(log.sync_us_p50),
+                milliseconds(log.sync_us_p99)
             ),
         ),
         ("store", store(&status.store)),
@@ -216,7 +220,7 @@ fn store(store: &StoreStatus) -> String {
 }
 
 fn buckets(status: &NodeStatus) -> String {
-    let loose: Vec<_> = status.interval_buckets.iter().map(|name| shown(name)).collect();
+    let loose: Vec<_> = status.interval_buckets.iter().map(|name| printable_text(name)).collect();
     let loose = match loose.is_empty() {
         true => String::new(),
         false => format!("; acknowledged before they are synced: {}", loose.join(", ")),
@@ -224,10 +228,11 @@ fn buckets(status: &NodeStatus) -> String {
     format!("{} consistent{loose}", show_count(status.buckets))
 }
 
-/// Available buckets, where there is a ring.
+/// Describes the part in available buckets. `None`: there is no ring.
 fn available(available: &AvailableStatus) -> Option<String> {
     let epoch = Some(available.ring_epoch).filter(|epoch| *epoch > 0)?;
-    let spared: Vec<_> = available.suspected_nodes.iter().map(|name| shown(name)).collect();
+    let spared: Vec<_> =
+        available.suspected_nodes.iter().map(|name| printable_text(name)).collect();
     let spared = match spared.is_empty() {
         true => String::new(),
         false => format!("; others stand in for {}", spared.join(", ")),
@@ -260,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn one_node_is_shown_whole() {
-        let wanted = "\
+    fn single_node_status_renders_all_sections() {
+        let expected = "\
 node       n1, id 27b9775f33bbdcfa, version 0.1.0, up for 2 h
 cluster    dcb290358f72c23f, lease of masters 0.6 s
 listens    127.0.0.1:7711 (clients and operators)
@@ -279,30 +284,30 @@ memory     312 MiB
 buckets    4 consistent
 requests   1,234 HTTP, 88 Redis since the start; 3 connections
 ";
-        assert_eq!(text_of(&examples::one()), wanted);
+        assert_eq!(text_of(&examples::single_node()), expected);
     }
 
     #[test]
-    fn three_nodes_are_a_table_by_name() {
-        let text = text_of(&examples::three());
-        let wanted = "\
+    fn three_node_status_lists_members_and_restart_safety() {
+        let text = text_of(&examples::three_nodes());
+        let expected = "\
 member  id                connection  last heard  round trip  membership  hints
 n1      27b9775f33bbdcfa  this node   -           -           member      -
 n2      3478389e4b09ea78  up          0.1 s ago   0.12 ms     member      -
 n3      0ad4c29d653e1029  up          0.1 s ago   0.12 ms     member      -
 ";
-        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(text.contains("restart    safe: every group goes on without this node"), "{text}");
         assert!(text.contains("127.0.0.1:7711 (clients and operators), 127.0.0.1:7712 (other"));
     }
 
     #[test]
-    fn a_member_that_is_down_says_since_when_and_what_waits_for_it() {
+    fn down_member_is_listed_with_downtime_and_pending_hints() {
         let text = text_of(&examples::one_missing());
-        let wanted = "\
+        let expected = "\
 n3      0ad4c29d653e1029  down        not for 12 s  -           member      412 rows
 ";
-        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(text.contains("restart    stops groups 0, 1: without this node"), "{text}");
         let ring =
             "epoch 66, this node is the first owner of 22 partitions; others stand in for n3";
@@ -310,20 +315,20 @@ n3      0ad4c29d653e1029  down        not for 12 s  -           member      412 
     }
 
     #[test]
-    fn a_node_that_joins_shows_what_it_receives() {
+    fn joining_node_status_reports_incoming_snapshot_and_part() {
         let text = text_of(&examples::joining());
-        let wanted = "receives   a snapshot of group 1 from n2: 1,200 of about 5,000 rows, \
+        let expected = "receives   a snapshot of group 1 from n2: 1,200 of about 5,000 rows, \
                       3 MiB/s, about 12 s left";
-        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(text.contains("n1=learner n2 n3"), "{text}");
         assert!(text_of(&examples::witness()).contains("n1=witness n2 n3"));
     }
 
     #[test]
-    fn nothing_is_null_no_number_is_an_id_and_lines_fit() {
+    fn status_text_has_no_null_or_numeric_id_and_fits_100_columns() {
         let all = [
-            examples::one(),
-            examples::three(),
+            examples::single_node(),
+            examples::three_nodes(),
             examples::one_missing(),
             examples::no_majority(),
             examples::joining(),

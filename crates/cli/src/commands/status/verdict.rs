@@ -1,9 +1,9 @@
 //! Verdict on a node: one line with its state, the members that are missing, and the action to
 //! take.
 
-use crate::output::shown;
+use crate::output::printable_text;
 use api::{GroupStatus, MemberStatus, NodeStatus};
-use base::duration::text_of_ms;
+use base::duration::format_ms;
 use base::{Membership, Part};
 
 /// Gravity of a verdict.
@@ -21,23 +21,23 @@ pub enum Grade {
 pub fn verdict(status: &NodeStatus) -> (Grade, String) {
     if !status.ready {
         let why = status.not_ready.as_deref().unwrap_or("the node does not take writes");
-        return (Grade::Bad, format!("NOT READY: {}", shown(why)));
+        return (Grade::Bad, format!("NOT READY: {}", printable_text(why)));
     }
     let missing: Vec<_> = missing(status).collect();
-    let obstacle = obstacle(status);
+    let obstacle = write_obstacle(status);
     let members = members(status, &missing);
     let writes = obstacle.unwrap_or("writes ok");
-    let own = own_part(status).map(|part| format!("; {part}")).unwrap_or_default();
-    let fine = missing.is_empty() && obstacle.is_none();
-    let grade = if fine { Grade::Good } else { Grade::Impaired };
+    let own = role_of_node(status).map(|part| format!("; {part}")).unwrap_or_default();
+    let is_good = missing.is_empty() && obstacle.is_none();
+    let grade = if is_good { Grade::Good } else { Grade::Impaired };
     (grade, format!("ready: {members}, {writes}{own}"))
 }
 
-/// Members without a connection; one that leaves may be stopped.
+/// Returns the members without a connection, except members that leave, which may be stopped.
 fn missing(status: &NodeStatus) -> impl Iterator<Item = &MemberStatus> {
-    let away =
+    let is_missing =
         |member: &&MemberStatus| !member.connected && member.membership != Membership::Leaving;
-    status.members.iter().filter(away)
+    status.members.iter().filter(is_missing)
 }
 
 fn members(status: &NodeStatus, missing: &[&MemberStatus]) -> String {
@@ -46,40 +46,41 @@ fn members(status: &NodeStatus, missing: &[&MemberStatus]) -> String {
         return "a single node".into();
     }
     let here = status.members.iter().filter(|member| member.connected).count();
-    let away = |member: &&MemberStatus| match member.unreachable_ms {
-        Some(ms) => format!("{} not reached for {}", shown(&member.name), text_of_ms(ms)),
-        None => format!("{} not reached", shown(&member.name)),
+    let downtime_text = |member: &&MemberStatus| match member.unreachable_ms {
+        Some(ms) => format!("{} not reached for {}", printable_text(&member.name), format_ms(ms)),
+        None => format!("{} not reached", printable_text(&member.name)),
     };
     match missing.is_empty() {
         true => format!("{here} of {all} members"),
         false => {
-            let missing: Vec<_> = missing.iter().map(away).collect();
+            let missing: Vec<_> = missing.iter().map(downtime_text).collect();
             format!("{here} of {all} members ({})", missing.join(", "))
         }
     }
 }
 
-/// Obstacle to writes on a node that serves.
-fn obstacle(status: &NodeStatus) -> Option<&'static str> {
+/// Returns the obstacle to writes on a node that serves. `None`: writes are possible.
+fn write_obstacle(status: &NodeStatus) -> Option<&'static str> {
     if status.disk.full {
-        return Some("WRITES REFUSED: the disk is nearly full, give it room");
+        return Some("WRITES REFUSED: the disk is nearly full, free some space");
     }
     status.log.hangs.then_some("WRITES WAIT: the disk hangs")
 }
 
 /// Returns this node's role, unless it is a voter in every group.
-fn own_part(status: &NodeStatus) -> Option<String> {
-    let is = |group: &GroupStatus, part: Part| {
+fn role_of_node(status: &NodeStatus) -> Option<String> {
+    let has_part = |group: &GroupStatus, part: Part| {
         group.members.iter().any(|member| member.node == status.node && member.part == part)
     };
-    if status.groups.iter().any(|group| is(group, Part::Witness)) {
+    if status.groups.iter().any(|group| has_part(group, Part::Witness)) {
         return Some("this node is a witness: it votes and keeps no data".into());
     }
-    let learns = status.groups.iter().filter(|group| is(group, Part::Learner));
-    let learns: Vec<_> = learns.map(|group| group.id.to_string()).collect();
-    let word = if learns.len() == 1 { "group" } else { "groups" };
-    (!learns.is_empty())
-        .then(|| format!("joining: this node has no vote in {word} {} yet", learns.join(", ")))
+    let learner_groups = status.groups.iter().filter(|group| has_part(group, Part::Learner));
+    let learner_groups: Vec<_> = learner_groups.map(|group| group.id.to_string()).collect();
+    let word = if learner_groups.len() == 1 { "group" } else { "groups" };
+    (!learner_groups.is_empty()).then(|| {
+        format!("joining: this node has no vote in {word} {} yet", learner_groups.join(", "))
+    })
 }
 
 #[cfg(test)]
@@ -88,28 +89,28 @@ mod tests {
     use crate::commands::status::examples;
 
     #[test]
-    fn a_node_that_serves_says_how_many_members_are_there() {
-        let one = examples::one();
-        assert_eq!(verdict(&one), (Grade::Good, "ready: a single node, writes ok".into()));
-        let three = examples::three();
-        assert_eq!(verdict(&three), (Grade::Good, "ready: 3 of 3 members, writes ok".into()));
+    fn verdict_of_serving_node_counts_reachable_members() {
+        let single = examples::single_node();
+        assert_eq!(verdict(&single), (Grade::Good, "ready: a single node, writes ok".into()));
+        let cluster = examples::three_nodes();
+        assert_eq!(verdict(&cluster), (Grade::Good, "ready: 3 of 3 members, writes ok".into()));
     }
 
     #[test]
-    fn a_missing_member_is_named_with_the_time() {
-        let said = "ready: 2 of 3 members (n3 not reached for 12 s), writes ok";
-        assert_eq!(verdict(&examples::one_missing()), (Grade::Impaired, said.into()));
+    fn verdict_names_missing_member_and_downtime_unless_leaving() {
+        let text = "ready: 2 of 3 members (n3 not reached for 12 s), writes ok";
+        assert_eq!(verdict(&examples::one_missing()), (Grade::Impaired, text.into()));
         let mut leaving = examples::one_missing();
         leaving.members[2].membership = Membership::Leaving;
         assert_eq!(verdict(&leaving), (Grade::Good, "ready: 2 of 3 members, writes ok".into()));
     }
 
     #[test]
-    fn without_a_majority_the_reason_is_the_node_s() {
-        let (grade, said) = verdict(&examples::no_majority());
+    fn verdict_without_majority_is_not_ready_with_the_reason() {
+        let (grade, text) = verdict(&examples::no_majority());
         assert_eq!(grade, Grade::Bad);
         assert_eq!(
-            said,
+            text,
             "NOT READY: no majority for groups 0, 1: n2, n3 not reached for 12 s; start them \
              (see `credenza cluster status`)"
         );
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_learner_and_a_witness_say_what_they_are() {
+    fn verdict_states_that_node_is_learner_or_witness() {
         let said = verdict(&examples::joining()).1;
         assert!(said.ends_with("; joining: this node has no vote in groups 0, 1 yet"), "{said}");
         let said = verdict(&examples::witness()).1;
@@ -126,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_part_of_the_verdict() {
-        let mut full = examples::three();
+    fn verdict_on_full_disk_reports_refused_writes() {
+        let mut full = examples::three_nodes();
         full.disk.full = true;
         let (grade, said) = verdict(&full);
         assert_eq!(grade, Grade::Impaired);

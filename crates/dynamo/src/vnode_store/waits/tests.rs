@@ -1,32 +1,33 @@
-//! Durability of rows that are merged again: a loss of power after the answer does not take them.
+//! Durability of rows that are merged again: they survive a loss of power after the answer.
 
 use crate::batch::Mark;
-use crate::layout::{Row, Stored, row_key};
-use crate::replay::Replaying;
+use crate::layout::{Row, StoredValue, row_key};
+use crate::replay::VnodeReplay;
 use crate::vnode_ops::{KeyRef, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy};
 use crate::vnode_store::VnodeStore;
 use base::{BucketName, Content, Error, NodeId, Properties};
 use bytes::Bytes;
 use runtime::CancellationToken;
-use runtime::log_writer::{AppendSink, LogWriter, LogWriterHandle, LoggedRecord};
+use runtime::log_writer::{AppendCompletion, AppendSink, LogWriter, LogWriterHandle};
 use runtime::metrics::Metrics;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Ahead, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+use store::{Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, SpareWorker, Trees};
 
-/// Interval of syncs that no record asks for: longer than any test.
+/// Interval of syncs without a request: longer than any test.
 const NEVER: Duration = Duration::from_secs(1 << 30);
-const SETTINGS: LogSettings = LogSettings { segment_bytes: 16 << 10, id: 1, ahead: Ahead::Inline };
+const SETTINGS: LogSettings =
+    LogSettings { segment_bytes: 16 << 10, log_id: 1, spare_worker: SpareWorker::Inline };
 
 struct Completions(Arc<VnodeStore>);
 
 impl AppendSink for Completions {
-    fn done(&self, done: &[LoggedRecord]) {
-        self.0.done(done);
+    fn on_completions(&self, done: &[AppendCompletion]) {
+        self.0.on_completions(done);
     }
 
-    fn failed(&self, error: Error) {
+    fn on_log_failure(&self, error: Error) {
         self.0.fail(error);
     }
 }
@@ -44,19 +45,19 @@ impl Vnodes {
         let disk = MemoryDisk::new(Honesty::Honest);
         let (log, _) = Log::open(Arc::new(disk.clone()), SETTINGS).expect("an empty disk");
         let (handle, metrics) = (LogWriterHandle::new(), Arc::new(Metrics::default()));
-        let around = (Box::new(|_: &BucketName| Some(1_u8)) as _, Box::new(|| true) as _);
+        let callbacks = (Box::new(|_: &BucketName| Some(1_u8)) as _, Box::new(|| true) as _);
         let store = Arc::new(VnodeStore::new(
             NodeId(node),
             (1, Mark::default()),
             Arc::new(MemoryTrees::new(1 << 20)),
             handle.clone(),
             Arc::default(),
-            around,
+            callbacks,
         ));
         let writer = Mutex::new(LogWriter::new(log, handle, metrics.clone(), NEVER));
         tokio::spawn({
             let store = store.clone();
-            async move { store.drive(CancellationToken::new()).await }
+            async move { store.run(CancellationToken::new()).await }
         });
         Vnodes { store, disk, writer, metrics }
     }
@@ -71,23 +72,25 @@ impl Vnodes {
         }
     }
 
-    /// Waits until the batch of a ticket is in the store.
-    async fn settled(&self, ticket: u64) {
-        tokio::join!(self.run(), async { self.store.settled(ticket).await.expect("no faults") });
+    /// Waits until the batch of a ticket is applied.
+    async fn wait_stored(&self, ticket: u64) {
+        tokio::join!(self.run(), async {
+            self.store.wait_stored(ticket).await.expect("no faults")
+        });
     }
 
     fn syncs(&self) -> u64 {
         self.metrics.syncs.load(Ordering::Relaxed)
     }
 
-    /// Returns true if a row is there after a loss of power that keeps nothing but what is synced.
+    /// Returns true if a row survives a loss of power that keeps only synced bytes.
     fn survives(&self, key_ref: &KeyRef) -> bool {
         let left = self.disk.crash(&mut |_| 0);
         let (log, records) = Log::open(Arc::new(left), SETTINGS).expect("a log after a crash");
         let trees = MemoryTrees::new(1 << 20);
-        let mut replaying = Replaying::new(&trees).expect("memory");
+        let mut replay = VnodeReplay::new(&trees).expect("memory");
         for record in records.map(|record| record.expect("whole").1) {
-            replaying.show(&record, &trees, true).expect("in order");
+            replay.replay(&record, &trees, true).expect("in order");
         }
         drop(log);
         trees.get(&key_ref.row_key()).expect("memory").is_some()
@@ -102,74 +105,77 @@ fn key_ref(key: &'static str) -> KeyRef {
 }
 
 fn policy(sync: bool) -> WritePolicy {
-    WritePolicy { sync, ..WritePolicy::of(&Properties::available()) }
+    WritePolicy { sync, ..WritePolicy::from_properties(&Properties::available()) }
 }
 
 /// Writes a key at a node; returns the row.
-async fn written(at: &Vnodes, key_ref: &KeyRef) -> Row {
+async fn write(at: &Vnodes, key_ref: &KeyRef) -> Row {
     let content = Content::plain(Bytes::from_static(b"v"));
-    let what = WriteContent::Value(Stored::new(Some(&content), 1));
-    let write = Write { what, seen: SeenVersions::Nothing, only: WriteCondition::Always };
+    let content = WriteContent::Value(StoredValue::new(Some(&content), 1));
+    let write = Write { content, seen: SeenVersions::Nothing, condition: WriteCondition::Always };
     let written = at.store.write(key_ref, write, policy(true), None).expect("it is taken");
-    at.settled(written.ticket).await;
+    at.wait_stored(written.ticket).await;
     written.row
 }
 
 #[tokio::test]
-async fn row_that_came_unsynced_is_synced_before_a_hint_with_it_is_acknowledged() {
+async fn unsynced_row_is_synced_before_its_hint_is_acknowledged() {
     let (fallback, owner) = (Vnodes::start(1), Vnodes::start(2));
     let key_ref = key_ref("k");
-    let row = written(&fallback, &key_ref).await;
-    // By read repair, in a bucket that accepts the risk.
+    let row = write(&fallback, &key_ref).await;
+    // A read repair, in a bucket that accepts the risk.
     let ticket = owner.store.merge(&key_ref, row.clone(), policy(false), None).expect("taken");
-    owner.settled(ticket).await;
+    owner.wait_stored(ticket).await;
     assert!(!owner.survives(&key_ref), "nobody asked for a sync yet");
-    // By the hint, whose sender removes its own row by the answer.
+    // A hint, whose sender removes its own row after the answer.
     let ticket = owner.store.merge(&key_ref, row.clone(), policy(true), None).expect("taken");
-    owner.settled(ticket).await;
+    owner.wait_stored(ticket).await;
     assert!(owner.survives(&key_ref), "an acknowledged row is gone");
-    // Known to be synced, it costs nothing to bring it again, whoever asks.
+    // Known to be synced: another merge of the same row costs no sync.
     let syncs = owner.syncs();
     for sync in [true, false] {
         let ticket = owner.store.merge(&key_ref, row.clone(), policy(sync), None).expect("taken");
-        owner.settled(ticket).await;
+        owner.wait_stored(ticket).await;
     }
     assert_eq!(owner.syncs(), syncs);
 }
 
 #[tokio::test]
-async fn identical_rows_that_wait_share_one_sync_with_those_that_are_on_their_way() {
+async fn merges_of_identical_unsynced_rows_share_one_sync() {
     let (fallback, owner) = (Vnodes::start(1), Vnodes::start(2));
     let keys = [key_ref("a"), key_ref("b"), key_ref("c")];
     let mut rows = Vec::new();
     for key_ref in &keys {
-        rows.push(written(&fallback, key_ref).await);
+        rows.push(write(&fallback, key_ref).await);
     }
-    let merge = |which: usize, sync| {
-        owner.store.merge(&keys[which], rows[which].clone(), policy(sync), None).expect("taken")
+    let merge = |index: usize, sync| {
+        owner.store.merge(&keys[index], rows[index].clone(), policy(sync), None).expect("taken")
     };
-    // The first is handed to the log, the second gathers behind it.
+    // The first is submitted to the log, the second gathers after it.
     let (first, second) = (merge(0, false), merge(1, false));
     assert_ne!(first, second);
-    let again = [merge(0, true), merge(1, true)];
-    assert_eq!(again, [second; 2], "the batch that gathers is synced, and with it what is before");
+    let tickets = [merge(0, true), merge(1, true)];
+    assert_eq!(
+        tickets, [second; 2],
+        "the batch that gathers is synced, and with it what is before"
+    );
     let third = merge(2, true);
-    owner.settled(third).await;
+    owner.wait_stored(third).await;
     assert_eq!(owner.syncs(), 1);
     assert!(keys.iter().all(|key_ref| owner.survives(key_ref)));
 }
 
 #[tokio::test]
-async fn what_a_comparison_relies_on_is_synced() {
+async fn sync_for_anti_entropy_makes_unsynced_rows_durable() {
     let (fallback, owner) = (Vnodes::start(1), Vnodes::start(2));
     let key_ref = key_ref("k");
-    let row = written(&fallback, &key_ref).await;
+    let row = write(&fallback, &key_ref).await;
     let ticket = owner.store.merge(&key_ref, row, policy(false), None).expect("taken");
-    owner.settled(ticket).await;
-    let synced = async { owner.store.synced().await.expect("no faults") };
+    owner.wait_stored(ticket).await;
+    let synced = async { owner.store.wait_synced().await.expect("no faults") };
     tokio::join!(owner.run(), synced);
     assert!(owner.survives(&key_ref), "the other node may have dropped its copy");
     let syncs = owner.syncs();
-    tokio::join!(owner.run(), async { owner.store.synced().await.expect("no faults") });
+    tokio::join!(owner.run(), async { owner.store.wait_synced().await.expect("no faults") });
     assert_eq!(owner.syncs(), syncs, "nothing was written since");
 }

@@ -1,7 +1,7 @@
 //! Encoded size of clocks and contexts, and the bytes that are refused.
 
 use super::Dice;
-use crate::causal::{Clock, Coded, Minter, Start, decode, encode};
+use crate::causal::{Clock, Coded, Minter, StartState, decode, encode};
 use base::codec::Malformed;
 use base::dots::{COUNT_MAX, DotContext, Identity};
 use base::{Actor, NodeId};
@@ -32,7 +32,7 @@ fn actor(node: u64, vnode: u32, incarnation: u64) -> Actor {
 }
 
 /// A typical row of three replicas: each coordinated some writes, one value is left.
-fn usual() -> Clock<Actor, u64> {
+fn typical_clock() -> Clock<Actor, u64> {
     let mut dice = Dice(7);
     let mut clock: Clock<Actor, u64> = Clock::empty();
     for _ in 0..3 {
@@ -46,22 +46,22 @@ fn usual() -> Clock<Actor, u64> {
 }
 
 #[test]
-fn the_clock_of_three_replicas_takes_40_bytes_and_its_context_41() {
-    let clock = usual();
+fn clock_of_three_replicas_takes_40_bytes_and_context_41() {
+    let clock = typical_clock();
     assert_eq!(clock.ids().len(), 3);
     // The value, its length, its number and its place are not part of the clock.
     assert_eq!(bytes(&clock).len() - (8 + 1 + 1), 40);
     assert_eq!(clock.join().encode(0).len(), 41);
 }
 
-/// A replica that crashed continues as another actor, and a key that it takes a write of names both
+/// A crashed replica continues as another actor, and the clock of a key that it writes names both
 /// actors from then on.
 #[test]
-fn every_fall_of_a_replica_between_two_writes_of_a_key_adds_at_most_ten_bytes_to_its_clock() {
+fn actor_renewal_adds_at_most_ten_bytes_to_clock() {
     const FALLS: u64 = 50;
     let mut dice = Dice(11);
     let node = NodeId(dice.roll());
-    let (mut minter, _) = Minter::start(node, 41, Start::FIRST, 0);
+    let (mut minter, _) = Minter::start(node, 41, StartState::FIRST, 0);
     let mut clock: Clock<Actor, u64> = Clock::empty();
     let mut sizes = Vec::new();
     for value in 0..=FALLS {
@@ -78,25 +78,25 @@ fn every_fall_of_a_replica_between_two_writes_of_a_key_adds_at_most_ten_bytes_to
 }
 
 #[test]
-fn a_clock_keeps_the_bytes_it_ever_had() {
+fn clock_encoding_matches_golden_bytes() {
     let mut clock: Clock<Actor, u64> =
         Clock::empty().update(&DotContext::empty(), 5, actor(9, 3, 1));
-    clock = clock.update(&DotContext::of([(actor(9, 3, 1), 1)]), 6, actor(9, 3, 300));
-    clock = clock.update(&DotContext::empty().and(actor(10, 4, 1), 70), 7, actor(10, 4, 1));
-    let told = "01 06 \
+    clock = clock.update(&DotContext::from_counts([(actor(9, 3, 1), 1)]), 6, actor(9, 3, 300));
+    clock = clock.update(&DotContext::empty().with_dot(actor(10, 4, 1), 70), 7, actor(10, 4, 1));
+    let expected = "01 06 \
                 05 0900000000000000 03 02 00 00 \
                 b209 02 00 01 00 08 0600000000000000 \
                 05 0a00000000000000 04 8e01 01 01 00 08 0700000000000000";
-    let told: Vec<&str> = told.split_whitespace().collect();
+    let expected: Vec<&str> = expected.split_whitespace().collect();
     let hex: String = bytes(&clock).iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, told.concat());
+    assert_eq!(hex, expected.concat());
     let hex: String = clock.join().encode(1).iter().map(|byte| format!("{byte:02x}")).collect();
     assert!(hex.starts_with("010305090000000000000003020"), "{hex}");
 }
 
 #[test]
-fn what_is_not_the_one_form_is_refused() {
-    let good = bytes(&usual());
+fn malformed_clock_bytes_are_rejected() {
+    let good = bytes(&typical_clock());
     for (at, byte) in [(0, 0), (0, 2), (1, 4), (1, 7), (1, 255)] {
         let mut wrong = good.clone();
         wrong[at] = byte;
@@ -115,7 +115,7 @@ fn what_is_not_the_one_form_is_refused() {
 }
 
 #[test]
-fn actors_have_one_form() {
+fn actor_encoding_is_canonical() {
     let previous = actor(5, 3, 1);
     let read = |bytes: &[u8]| {
         Actor::take(Some(&previous), &mut base::codec::Reader::new(bytes)).map_err(|_| ())
@@ -129,8 +129,8 @@ fn actors_have_one_form() {
 }
 
 #[test]
-fn a_context_of_another_key_version_or_length_is_refused_in_words() {
-    let context = usual().join();
+fn context_decode_rejects_other_key_corrupt_or_oversized_bytes() {
+    let context = typical_clock().join();
     let good = context.encode(17);
     assert_eq!(DotContext::decode(&good, 17), Ok(context));
     assert!(DotContext::<Actor>::decode(&good, 18).is_err(), "another key's");
@@ -149,9 +149,10 @@ fn a_context_of_another_key_version_or_length_is_refused_in_words() {
 }
 
 #[test]
-fn the_longest_counters_fit() {
+fn context_with_maximum_counters_round_trips() {
     let id = actor(u64::MAX, u32::MAX, (1 << 62) - 1);
-    let context = DotContext::empty().and(id, COUNT_MAX).and(id, 1).and(id, COUNT_MAX + 1);
+    let context =
+        DotContext::empty().with_dot(id, COUNT_MAX).with_dot(id, 1).with_dot(id, COUNT_MAX + 1);
     assert_eq!(DotContext::decode(&context.encode(0), 0).as_ref(), Ok(&context));
     assert!(!context.contains(&id, COUNT_MAX + 1));
 }
@@ -159,18 +160,18 @@ fn the_longest_counters_fit() {
 proptest! {
     /// Decodable bytes encode to themselves: there is no second form.
     #[test]
-    fn random_bytes_do_not_panic_and_have_one_form(
+    fn arbitrary_bytes_decode_to_canonical_clock_or_error(
         random in proptest::collection::vec(any::<u8>(), 0..60),
         flips in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4),
     ) {
-        let mut near = bytes(&usual());
+        let mut near = bytes(&typical_clock());
         for (at, byte) in flips {
             let at = usize::from(at) % near.len();
             near[at] = byte;
         }
-        for given in [random, near] {
-            if let Ok(clock) = decode::<Actor, u64>(&given, number) {
-                prop_assert_eq!(bytes(&clock), given);
+        for input in [random, near] {
+            if let Ok(clock) = decode::<Actor, u64>(&input, number) {
+                prop_assert_eq!(bytes(&clock), input);
             }
         }
     }

@@ -16,19 +16,19 @@ fn write(
 }
 
 #[test]
-fn a_first_write_is_the_first_dot() {
+fn first_write_creates_first_dot() {
     let first = write(Clock::empty(), &[], "v1", "a");
     assert_eq!(first, clock(&[("a", 1, &["v1"])], &[]));
 }
 
 #[test]
-fn a_write_with_the_context_replaces() {
+fn write_with_context_replaces_covered_value() {
     let second = write(clock(&[("a", 1, &["v1"])], &[]), &[("a", 1)], "v2", "a");
     assert_eq!(second, clock(&[("a", 2, &["v2"])], &[]));
 }
 
 #[test]
-fn a_blind_write_stays_beside_and_a_later_one_replaces_only_what_it_saw() {
+fn blind_write_adds_sibling_and_next_write_replaces_only_seen() {
     let blind = write(clock(&[("a", 1, &["v1"])], &[]), &[], "v2", "a");
     assert_eq!(blind, clock(&[("a", 2, &["v2", "v1"])], &[]));
     let third = write(blind, &[("a", 1)], "v3", "a");
@@ -36,25 +36,25 @@ fn a_blind_write_stays_beside_and_a_later_one_replaces_only_what_it_saw() {
 }
 
 #[test]
-fn a_write_through_another_replica_stays_beside_what_it_did_not_see() {
+fn write_at_other_replica_with_stale_context_keeps_sibling() {
     let both = write(clock(&[("a", 2, &["v2"])], &[]), &[("a", 1)], "v4", "b");
     assert_eq!(both, clock(&[("a", 2, &["v2"]), ("b", 1, &["v4"])], &[]));
 }
 
 #[test]
-fn sync_drops_what_one_side_has_seen_replaced() {
+fn sync_drops_value_replaced_at_other_replica() {
     let synced: Strings = clock(&[("a", 1, &[])], &[]).sync(clock(&[("a", 2, &["v2", "v1"])], &[]));
     assert_eq!(synced, clock(&[("a", 2, &["v2"])], &[]));
 }
 
 #[test]
-fn sync_keeps_what_the_other_side_has_never_heard_of() {
+fn sync_keeps_value_unseen_by_other_replica() {
     let synced: Strings = clock(&[("x", 1, &[])], &[]).sync(clock(&[("a", 1, &["v1"])], &[]));
     assert_eq!(synced, clock(&[("a", 1, &["v1"]), ("x", 1, &[])], &[]));
 }
 
 #[test]
-fn one_value_written_twice_is_two_siblings() {
+fn equal_values_with_distinct_dots_stay_siblings() {
     let third: Strings = clock(&[("a", 2, &[]), ("b", 1, &["v3"])], &[]);
     let fourth = clock(&[("a", 2, &[]), ("c", 1, &["v3"])], &[]);
     let both = clock(&[("a", 2, &[]), ("b", 1, &["v3"]), ("c", 1, &["v3"])], &[]);
@@ -62,7 +62,7 @@ fn one_value_written_twice_is_two_siblings() {
 }
 
 #[test]
-fn last_write_wins_keeps_one_value_in_its_place() {
+fn last_write_wins_keeps_single_value_at_its_dot() {
     let all = clock(&[("a", 4, &[5, 2]), ("b", 1, &[]), ("c", 1, &[3])], &[]);
     assert_eq!(all.last(i32::le), Some(&5));
     let one = clock(&[("a", 4, &[5]), ("b", 1, &[]), ("c", 1, &[])], &[]);
@@ -73,14 +73,14 @@ fn last_write_wins_keeps_one_value_in_its_place() {
 }
 
 #[test]
-fn reconcile_makes_one_value_after_all_that_was_seen() {
+fn reconcile_merges_siblings_and_keeps_context() {
     let all = clock(&[("a", 4, &[5, 2]), ("b", 1, &[]), ("c", 1, &[3])], &[]);
     let sum = clock(&[("a", 4, &[]), ("b", 1, &[]), ("c", 1, &[])], &[10]);
     assert_eq!(all.reconcile(|values| values.iter().sum()), sum);
 }
 
 #[test]
-fn equal_looks_at_dots_only() {
+fn clock_equality_compares_dots_only() {
     let one: Strings = clock(&[("a", 4, &["v5", "v0"]), ("b", 0, &[]), ("c", 1, &["v3"])], &["v0"]);
     let other = clock(&[("a", 4, &["v555", "v0"]), ("b", 0, &[]), ("c", 1, &["v3"])], &[]);
     assert!(one.equal(&other) && other.equal(&one));
@@ -89,7 +89,7 @@ fn equal_looks_at_dots_only() {
 }
 
 #[test]
-fn size_counts_all_values() {
+fn clock_size_and_values_include_values_without_dots() {
     let all: Strings =
         clock(&[("a", 4, &["v5", "v0"]), ("b", 0, &[]), ("c", 1, &["v3"])], &["v4", "v1"]);
     assert_eq!(all.size(), 5);
@@ -99,29 +99,29 @@ fn size_counts_all_values() {
 }
 
 #[test]
-fn less_looks_at_dots_only_and_is_strict() {
+fn clock_less_compares_dots_only_and_is_strict() {
     let low: Strings = clock(&[("a", 1, &["v1"])], &[]);
     for high in [clock(&[("a", 2, &[])], &[]), clock(&[("a", 1, &[]), ("b", 1, &["v2"])], &[])] {
         assert!(low.less(&high) && !high.less(&low));
     }
     assert!(!low.less(&low));
-    let beside = clock(&[("b", 1, &["v2"])], &[]);
-    assert!(!low.less(&beside) && !beside.less(&low));
+    let concurrent = clock(&[("b", 1, &["v2"])], &[]);
+    assert!(!low.less(&concurrent) && !concurrent.less(&low));
 }
 
 #[test]
-fn values_without_a_dot_follow_the_side_that_has_seen_more() {
+fn sync_keeps_dotless_values_of_causally_newer_clock() {
     let low: Strings = clock(&[("a", 1, &[])], &["old"]);
     let high = clock(&[("a", 2, &[])], &["new"]);
     assert_eq!(low.clone().sync(high.clone()), high);
     assert_eq!(high.clone().sync(low.clone()), high);
-    let beside = clock(&[("b", 1, &[])], &["beside", "old"]);
+    let concurrent = clock(&[("b", 1, &[])], &["beside", "old"]);
     let both = clock(&[("a", 1, &[]), ("b", 1, &[])], &["beside", "old"]);
-    assert_eq!(low.sync(beside), both);
+    assert_eq!(low.sync(concurrent), both);
 }
 
 #[test]
-fn a_value_may_come_after_a_context_and_be_mapped() {
+fn clock_from_context_and_mapped_clock_keep_context() {
     let fresh = Clock::after(&context(&[("b", 2), ("a", 1)]), 7);
     assert_eq!(fresh, clock(&[("a", 1, &[]), ("b", 2, &[])], &[7]));
     let words = clock(&[("a", 2, &[1, 2])], &[3]).map(|number| number.to_string());
@@ -132,11 +132,11 @@ fn a_value_may_come_after_a_context_and_be_mapped() {
 /// A client writes twice in a row through different replicas; the second write was never shown the
 /// siblings of the first.
 #[test]
-fn the_context_of_a_put_replaces_its_own_write_and_no_sibling() {
+fn put_context_replaces_own_write_and_keeps_unseen_sibling() {
     let sibling = write(Clock::empty(), &[], "theirs", "a");
     let first = sibling.update(&DotContext::empty(), "mine", "a");
-    let acknowledged = DotContext::empty().and("a", 2);
-    // Another replica, which knows no dot, takes the second write first.
+    let acknowledged = DotContext::empty().with_dot("a", 2);
+    // Another replica, without any dot, receives the second write first.
     let elsewhere = Clock::empty().update(&acknowledged, "mine again", "b");
     let both = first.clone().sync(elsewhere.clone());
     assert_eq!(both.values().copied().collect::<Vec<_>>(), ["theirs", "mine again"]);
@@ -147,7 +147,7 @@ fn the_context_of_a_put_replaces_its_own_write_and_no_sibling() {
 /// Shows the harm of a put that returned its replica's whole context: a sibling that the client
 /// never saw would be gone.
 #[test]
-fn the_join_of_a_put_would_replace_an_unseen_sibling() {
+fn full_replica_context_replaces_unseen_sibling() {
     let state = write(write(Clock::empty(), &[], "theirs", "a"), &[], "mine", "a");
     let lost = state.clone().update(&state.join(), "mine again", "a");
     assert_eq!(lost.values().copied().collect::<Vec<_>>(), ["mine again"]);
@@ -156,7 +156,7 @@ fn the_join_of_a_put_would_replace_an_unseen_sibling() {
 /// Two clients alternate, each with the context that it read just before the other's write: plain
 /// version vectors end with 101 siblings.
 #[test]
-fn stale_contexts_do_not_pile_up_siblings() {
+fn alternating_stale_writers_keep_at_most_two_siblings() {
     let mut state: Clock<&str, u64> = Clock::empty();
     let mut contexts = [DotContext::empty(), DotContext::empty()];
     for round in 0..1_000 {
@@ -170,17 +170,17 @@ fn stale_contexts_do_not_pile_up_siblings() {
 }
 
 #[test]
-fn counters_are_ranges_that_close_up() {
-    let mut seen = CounterSet::only(5).expect("as written");
+fn counter_set_merges_adjacent_ranges_and_rejects_invalid_ranges() {
+    let mut seen = CounterSet::single(5).expect("as written");
     for count in [1, 3, 9, 4, 2] {
         seen.add(count);
     }
     assert_eq!(seen.ranges().collect::<Vec<_>>(), [(1, 5), (9, 9)]);
     assert!(seen.contains(3) && !seen.contains(6) && seen.contains(9) && !seen.contains(0));
     assert_eq!((seen.highest(), seen.range_count()), (9, 2));
-    let inner = CounterSet::of(&[(2, 3), (5, 5), (9, 9)]).expect("as written");
+    let inner = CounterSet::from_ranges(&[(2, 3), (5, 5), (9, 9)]).expect("as written");
     assert!(seen.covers(&inner) && !inner.covers(&seen));
     for wrong in [&[(0, 1)][..], &[(3, 2)], &[(1, 2), (3, 4)], &[(5, 6), (1, 2)], &[]] {
-        assert_eq!(CounterSet::of(wrong), None, "{wrong:?}");
+        assert_eq!(CounterSet::from_ranges(wrong), None, "{wrong:?}");
     }
 }

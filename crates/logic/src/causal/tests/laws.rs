@@ -10,11 +10,11 @@ type Numbers = Clock<Actor, u64>;
 
 /// Checks every state that some thousand histories reach, three at a time, with all possible
 /// losses.
-fn triples(judge: impl FnMut([Numbers; 3], &mut Dice)) {
-    histories(Memory::Lossy, judge);
+fn check_triples(judge: impl FnMut([Numbers; 3], &mut Dice)) {
+    check_histories(Memory::Lossy, judge);
 }
 
-fn histories(memory: Memory, mut judge: impl FnMut([Numbers; 3], &mut Dice)) {
+fn check_histories(memory: Memory, mut judge: impl FnMut([Numbers; 3], &mut Dice)) {
     for history in 0..4_000 {
         let mut dice = Dice(0x1A35 ^ history);
         let mut world = World::new(3);
@@ -35,7 +35,7 @@ fn sorted(clock: &Numbers) -> Vec<u64> {
 
 #[test]
 fn sync_is_commutative_associative_and_idempotent() {
-    triples(|[a, b, c], _| {
+    check_triples(|[a, b, c], _| {
         let ab = a.clone().sync(b.clone());
         assert_eq!(ab, b.clone().sync(a.clone()));
         let bc = b.clone().sync(c.clone());
@@ -48,8 +48,8 @@ fn sync_is_commutative_associative_and_idempotent() {
 }
 
 #[test]
-fn less_is_a_strict_order_and_sync_its_upper_bound() {
-    triples(|[a, b, c], _| {
+fn clock_order_is_strict_and_sync_is_its_upper_bound() {
+    check_triples(|[a, b, c], _| {
         assert!(!a.less(&a));
         assert!(!(a.less(&b) && b.less(&a)));
         assert!(!(a.less(&b) && b.less(&c)) || a.less(&c));
@@ -57,7 +57,7 @@ fn less_is_a_strict_order_and_sync_its_upper_bound() {
         assert_eq!(ab.join(), a.join().join(&b.join()));
         assert!(ab.join().covers(&a.join()) && ab.join().covers(&b.join()));
         if a.less(&b) {
-            // Values may differ all the same: a vanished row may return.
+            // Values may still differ: a vanished row may return.
             assert_eq!(ab.join(), b.join());
         }
     });
@@ -65,9 +65,9 @@ fn less_is_a_strict_order_and_sync_its_upper_bound() {
 
 /// The strict law: only where rows vanish may a lesser clock bring back a value.
 #[test]
-fn where_nothing_is_forgotten_what_is_less_adds_nothing() {
+fn sync_with_lesser_clock_adds_nothing_without_row_loss() {
     let mut pairs = 0;
-    histories(Memory::Perfect, |[a, b, c], _| {
+    check_histories(Memory::Perfect, |[a, b, c], _| {
         for (less, more) in [(&a, &b), (&b, &a), (&a, &c), (&c, &a), (&b, &c), (&c, &b)] {
             if less.less(more) {
                 assert_eq!(less.clone().sync(more.clone()), *more);
@@ -79,8 +79,8 @@ fn where_nothing_is_forgotten_what_is_less_adds_nothing() {
 }
 
 #[test]
-fn a_write_grows_its_actor_alone_and_replaces_what_it_covers() {
-    triples(|[state, other, _], dice| {
+fn write_advances_only_its_actor_and_replaces_covered_values() {
+    check_triples(|[state, other, _], dice| {
         let id = Actor { node: NodeId(1 + dice.below(4)), vnode: 7, incarnation: 1 };
         let contexts = [DotContext::empty(), state.join(), other.join()];
         let context = &contexts[dice.below(3) as usize];
@@ -94,20 +94,23 @@ fn a_write_grows_its_actor_alone_and_replaces_what_it_covers() {
         for entry in after.entries().iter().filter(|entry| *entry.id() != id) {
             assert_eq!(Some(entry.seen()), merged.seen(entry.id()));
         }
-        let kept = |dot: Option<(&Actor, u64)>| {
+        let is_uncovered = |dot: Option<(&Actor, u64)>| {
             dot.is_some_and(|(id, count)| !context.contains(id, count))
         };
-        let mut left: Vec<u64> =
-            state.siblings().filter(|(dot, _)| kept(*dot)).map(|(_, value)| *value).collect();
-        left.push(99);
-        left.sort_unstable();
-        assert_eq!(sorted(&after), left);
+        let mut expected: Vec<u64> = state
+            .siblings()
+            .filter(|(dot, _)| is_uncovered(*dot))
+            .map(|(_, value)| *value)
+            .collect();
+        expected.push(99);
+        expected.sort_unstable();
+        assert_eq!(sorted(&after), expected);
     });
 }
 
 #[test]
-fn who_was_shown_everything_replaces_everything() {
-    triples(|[state, ..], _| {
+fn write_with_full_context_replaces_all_values() {
+    check_triples(|[state, ..], _| {
         let all = state.join();
         let none = state.clone().discard(&all);
         assert_eq!((none.size(), none.join()), (0, all.clone()));
@@ -118,8 +121,8 @@ fn who_was_shown_everything_replaces_everything() {
 }
 
 #[test]
-fn settling_keeps_one_value_and_what_was_seen() {
-    triples(|[state, ..], _| {
+fn lww_and_reconcile_keep_single_value_and_context() {
+    check_triples(|[state, ..], _| {
         let one = state.clone().lww(u64::le);
         assert_eq!(one.join(), state.join());
         assert_eq!(one.values().max(), state.values().max());
@@ -132,8 +135,8 @@ fn settling_keeps_one_value_and_what_was_seen() {
 }
 
 #[test]
-fn contexts_join_to_the_least_that_covers_both() {
-    triples(|[a, b, c], _| {
+fn context_join_is_least_upper_bound() {
+    check_triples(|[a, b, c], _| {
         let (a, b, c) = (a.join(), b.join(), c.join());
         let ab = a.clone().join(&b);
         assert_eq!(ab, b.clone().join(&a));

@@ -16,13 +16,13 @@ fn clock<V: Clone>(entries: &[(&'static str, u64, &[V])], anon: &[V]) -> Clock<&
     let entry = |(id, count, values): &(&'static str, u64, &[V])| {
         let dots = (1..=*count).rev();
         let values = dots.zip(values.iter().cloned()).collect();
-        CounterSet::upto(*count).map(|seen| Entry { id: *id, seen, values })
+        CounterSet::up_to(*count).map(|seen| Entry { id: *id, seen, values })
     };
     Clock { entries: entries.iter().filter_map(entry).collect(), anon: anon.to_vec() }
 }
 
 fn context(counts: &[(&'static str, u64)]) -> DotContext<&'static str> {
-    DotContext::of(counts.iter().copied())
+    DotContext::from_counts(counts.iter().copied())
 }
 
 /// Generator of small pseudo-random numbers from a seed: splitmix64 (Steele, Lea, Flood, 2014).

@@ -1,7 +1,7 @@
 //! Comparison with the simplest model: a set of seen writes, and a set of living writes.
 
 use super::Dice;
-use crate::causal::{Clock, Minter, Start, decode, encode};
+use crate::causal::{Clock, Minter, StartState, decode, encode};
 use base::dots::DotContext;
 use base::{Actor, NodeId};
 
@@ -30,7 +30,7 @@ impl Plain {
 pub(super) struct World {
     pub(super) rows: Vec<(Clock<Actor, u64>, Plain)>,
     minters: Vec<Minter>,
-    /// Contexts that clients may hold: every context ever given, with the writes it covers.
+    /// Contexts that clients may hold: every returned context, with the writes that it covers.
     contexts: Vec<(DotContext<Actor>, u64)>,
     /// Actor and counter of each write.
     dots: Vec<(Actor, u64)>,
@@ -47,7 +47,7 @@ pub(super) enum Memory {
 
 impl World {
     pub(super) fn new(replicas: u64) -> World {
-        let minter = |node| Minter::start(NodeId(node), 7, Start::FIRST, 0).0;
+        let minter = |node| Minter::start(NodeId(node), 7, StartState::FIRST, 0).0;
         World {
             rows: (0..replicas).map(|_| (Clock::empty(), Plain::default())).collect(),
             minters: (1..=replicas).map(minter).collect(),
@@ -72,8 +72,8 @@ impl World {
 
     fn write(&mut self, at: usize, memory: Memory, dice: &mut Dice) {
         let write = self.dots.len() as u64;
-        let chosen = dice.below(self.contexts.len() as u64) as usize;
-        let (context, covered) = self.contexts[chosen].clone();
+        let index = dice.below(self.contexts.len() as u64) as usize;
+        let (context, covered) = self.contexts[index].clone();
         let (clock, plain) = std::mem::take(&mut self.rows[at]);
         let (clock, id, count) = match memory {
             Memory::Perfect => {
@@ -91,7 +91,7 @@ impl World {
         self.dots.push((id, count));
         self.rows[at] = (clock, plain.write(covered, write));
         // A put returns a context for its own write alone.
-        self.contexts.push((context.and(id, count), covered | 1 << write));
+        self.contexts.push((context.with_dot(id, count), covered | 1 << write));
     }
 
     fn read(&mut self, at: usize, other: usize) {
@@ -111,22 +111,22 @@ impl World {
         self.rows[at] = (clock, own.sync(plain));
     }
 
-    /// Restarts the node: cleanly, or in one of the ways that leave a doubt.
+    /// Restarts the node: cleanly, or in one of the ways that renew the actor.
     fn restart(&mut self, at: usize, dice: &mut Dice) {
         let minter = self.minters[at];
-        let record = Minter::recall(&minter.record()).expect("a record reads back");
-        let how = dice.below(5);
-        let found = Start {
-            life: 1,
-            record: (how != 1).then_some(record),
-            held_before: true,
-            unsynced: how == 2,
-            damaged: how == 3,
-            restored: false,
+        let record = Minter::from_record(&minter.record()).expect("a record reads back");
+        let kind = dice.below(5);
+        let found = StartState {
+            incarnation: 1,
+            record: (kind != 1).then_some(record),
+            was_held: true,
+            may_lack_writes: kind == 2,
+            is_damaged: kind == 3,
+            is_restored: false,
         };
         let (node, vnode) = (minter.actor().node, minter.actor().vnode);
         let (after, doubt) = Minter::start(node, vnode, found, dice.roll());
-        assert_eq!(doubt.is_some(), matches!(how, 1..=3));
+        assert_eq!(doubt.is_some(), matches!(kind, 1..=3));
         assert_eq!(after.actor() == minter.actor(), doubt.is_none());
         self.minters[at] = after;
     }
@@ -143,9 +143,9 @@ impl World {
     }
 
     /// Exchanges rows among all replicas: all agree, on the values of the model.
-    pub(super) fn settle(&mut self, memory: Memory, dice: &mut Dice) {
+    pub(super) fn exchange_all(&mut self, memory: Memory, dice: &mut Dice) {
         let all = self.rows.len();
-        // A merge may consume a dot, which the others have yet to learn.
+        // A merge may consume a dot, which the other replicas lack until their next merge.
         for _ in 0..3 {
             for (at, other) in (0..all).flat_map(|at| (0..all).map(move |other| (at, other))) {
                 self.receive(at, other, memory, dice);
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-fn histories(count: u64, seed: u64, memory: Memory) -> usize {
+fn run_histories(count: u64, seed: u64, memory: Memory) -> usize {
     let mut steps = 0;
     for history in 0..count {
         let mut dice = Dice(seed ^ history);
@@ -168,26 +168,26 @@ fn histories(count: u64, seed: u64, memory: Memory) -> usize {
             steps += 1;
         }
         if history % 8 == 0 {
-            world.settle(memory, &mut dice);
+            world.exchange_all(memory, &mut dice);
         }
     }
     steps
 }
 
 #[test]
-fn clocks_equal_sets_of_dots_in_a_hundred_thousand_histories() {
-    assert!(histories(100_000, 0x5EED_0001, Memory::Perfect) > 1_000_000);
+fn clock_matches_set_model_in_random_histories() {
+    assert!(run_histories(100_000, 0x5EED_0001, Memory::Perfect) > 1_000_000);
 }
 
 /// Rows vanish and return from other replicas, contexts are arbitrarily old, actors become others:
 /// no dot is ever minted twice, and nothing is replaced that no context covered.
 #[test]
-fn minters_that_lose_rows_equal_sets_of_dots_in_a_hundred_thousand_histories() {
-    assert!(histories(100_000, 0x5EED_0002, Memory::Lossy) > 1_000_000);
+fn minter_with_row_loss_matches_set_model_in_random_histories() {
+    assert!(run_histories(100_000, 0x5EED_0002, Memory::Lossy) > 1_000_000);
 }
 
 #[test]
-fn every_state_of_a_history_reads_back_from_its_bytes() {
+fn clocks_and_contexts_of_random_histories_round_trip() {
     for history in 0..5_000 {
         let mut dice = Dice(0x5EED_0003 ^ history);
         let mut world = World::new(3);

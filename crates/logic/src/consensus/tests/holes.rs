@@ -17,7 +17,7 @@ enum Record {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Happening {
+enum RandomEvent {
     /// The leader's next entry; this many accepted entries are known to be decided then.
     Accept(u64),
     /// A new leader: this many undecided entries are kept, and this many others adopted.
@@ -25,17 +25,17 @@ enum Happening {
     /// A new leader that gets no further than a promise.
     Promise,
     Decide(u64),
-    /// The log restates what is only there.
+    /// The log restates the state that exists only in it.
     State,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn random_event() -> impl Strategy<Value = RandomEvent> {
     prop_oneof![
-        10 => (0..4_u64).prop_map(Happening::Accept),
-        2 => ((0..3_u64), (0..4_u64)).prop_map(|(keep, take)| Happening::Lead(keep, take)),
-        1 => Just(Happening::Promise),
-        2 => (0..3_u64).prop_map(Happening::Decide),
-        2 => Just(Happening::State),
+        10 => (0..4_u64).prop_map(RandomEvent::Accept),
+        2 => ((0..3_u64), (0..4_u64)).prop_map(|(keep, staged)| RandomEvent::Lead(keep, staged)),
+        1 => Just(RandomEvent::Promise),
+        2 => (0..3_u64).prop_map(RandomEvent::Decide),
+        2 => Just(RandomEvent::State),
     ]
 }
 
@@ -47,7 +47,7 @@ struct Acceptor {
     /// Entries of the indexes 1, 2, ...
     values: Vec<u64>,
     decided: u64,
-    fresh: u64,
+    last_value: u64,
     log: Vec<Record>,
 }
 
@@ -56,49 +56,49 @@ impl Acceptor {
         LogIndex(self.values.len() as u64)
     }
 
-    fn fresh(&mut self) -> u64 {
-        self.fresh += 1;
-        self.fresh
+    fn next_value(&mut self) -> u64 {
+        self.last_value += 1;
+        self.last_value
     }
 
     fn decide(&mut self, more: u64) {
         self.decided = self.decided.saturating_add(more).min(self.values.len() as u64);
     }
 
-    fn does(&mut self, happening: Happening) {
-        match happening {
-            Happening::Accept(more) => {
+    fn apply(&mut self, event: RandomEvent) {
+        match event {
+            RandomEvent::Accept(more) => {
                 if self.promised != self.accepted || self.promised == Ballot::default() {
                     return;
                 }
                 self.decide(more);
-                let value = self.fresh();
+                let value = self.next_value();
                 self.values.push(value);
                 let decided = LogIndex(self.decided.min(self.last().0 - 1));
                 self.log.push(Record::Accept(self.last(), self.accepted, decided, value));
             }
-            Happening::Lead(keep, take) => {
-                self.does(Happening::Promise);
+            RandomEvent::Lead(keep, staged) => {
+                self.apply(RandomEvent::Promise);
                 let ballot = self.promised;
                 let from = LogIndex((self.decided + keep).min(self.values.len() as u64));
                 self.values.truncate(from.0 as usize);
-                for _ in 0..take {
-                    let value = self.fresh();
+                for _ in 0..staged {
+                    let value = self.next_value();
                     self.values.push(value);
                     self.log.push(Record::Stage(self.last(), ballot, value));
                 }
                 self.accepted = ballot;
                 self.log.push(Record::Adopt(ballot, from, self.last()));
             }
-            Happening::Promise => {
+            RandomEvent::Promise => {
                 self.promised = Ballot { round: self.promised.round + 1, node: NodeId(1) };
                 self.log.push(Record::Promise(self.promised));
             }
-            Happening::Decide(more) => {
+            RandomEvent::Decide(more) => {
                 self.decide(more);
                 self.log.push(Record::Decided(LogIndex(self.decided)));
             }
-            Happening::State => {
+            RandomEvent::State => {
                 self.log.push(Record::Promise(self.promised));
                 self.log.push(Record::Adopt(self.accepted, self.last(), self.last()));
                 self.log.push(Record::Decided(LogIndex(self.decided)));
@@ -107,29 +107,29 @@ impl Acceptor {
     }
 }
 
-fn show(replay: &mut Replay<u64>, record: &Record) -> Result<(), ReplayError> {
+fn replay_record(replay: &mut Replay<u64>, record: &Record) -> Result<(), ReplayError> {
     match record.clone() {
-        Record::Promise(ballot) => replay.promised(ballot),
-        Record::Stage(index, ballot, value) => replay.staged(index, ballot, value),
-        Record::Adopt(ballot, from, upto) => replay.adopted(ballot, from, upto)?,
+        Record::Promise(ballot) => replay.replay_promise(ballot),
+        Record::Stage(index, ballot, value) => replay.replay_staged(index, ballot, value),
+        Record::Adopt(ballot, from, last) => replay.replay_adoption(ballot, from, last)?,
         Record::Accept(index, ballot, decided, value) => {
-            replay.accepted(index, ballot, decided, value)?;
+            replay.replay_accepted(index, ballot, decided, value)?;
         }
-        Record::Decided(upto) => replay.decided(upto),
+        Record::Decided(last) => replay.replay_decided(last),
     }
     Ok(())
 }
 
-/// Replays a log in which these ranges are unreadable; gives back the decided entries of them, at
-/// the end or at each hole. Returns the entries taken out early, too.
+/// Replays a log in which these ranges are unreadable; restores their decided entries, at the end
+/// or at each hole. Also returns the entries taken out early.
 fn read(
     acceptor: &Acceptor,
     applied: u64,
     holes: &[std::ops::Range<usize>],
-    at_once: bool,
+    at_each_hole: bool,
 ) -> Result<(Vec<u64>, ReplayResult<u64>), Option<ReplayError>> {
     let (mut lost, mut early) = (Vec::new(), Vec::new());
-    for gives in if at_once { vec![false, true] } else { vec![true] } {
+    for mends in if at_each_hole { vec![false, true] } else { vec![true] } {
         let mut replay = Replay::new(LogIndex(applied));
         early.clear();
         for (place, record) in acceptor.log.iter().enumerate() {
@@ -137,18 +137,18 @@ fn read(
                 continue;
             }
             if holes.iter().any(|hole| hole.end == place && !hole.is_empty()) {
-                replay.hole();
+                replay.replay_hole();
                 lost.iter().for_each(|(index, value)| replay.mend(*index, *value));
             }
-            show(&mut replay, record).map_err(Some)?;
+            replay_record(&mut replay, record).map_err(Some)?;
             while let Some((_, value)) = replay.next_decided() {
                 early.push(value);
             }
         }
         if holes.iter().any(|hole| hole.end == acceptor.log.len() && !hole.is_empty()) {
-            replay.hole();
+            replay.replay_hole();
         }
-        if !at_once || !gives {
+        if !at_each_hole || !mends {
             lost.clear();
             for (first, last) in replay.missing() {
                 for index in first.0..=last.0 {
@@ -159,7 +159,7 @@ fn read(
                 }
             }
         }
-        if gives {
+        if mends {
             lost.iter().for_each(|(index, value)| replay.mend(*index, *value));
             while let Some((_, value)) = replay.next_decided() {
                 early.push(value);
@@ -170,10 +170,10 @@ fn read(
     unreachable!("the last round gives")
 }
 
-fn acceptor(happenings: Vec<Happening>) -> Acceptor {
+fn acceptor(events: Vec<RandomEvent>) -> Acceptor {
     let mut acceptor = Acceptor::default();
-    acceptor.does(Happening::Lead(0, 0));
-    happenings.into_iter().for_each(|happening| acceptor.does(happening));
+    acceptor.apply(RandomEvent::Lead(0, 0));
+    events.into_iter().for_each(|event| acceptor.apply(event));
     acceptor
 }
 
@@ -181,13 +181,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn what_is_mended_is_what_would_be_there(
-        happenings in prop::collection::vec(happening(), 1..40),
+    fn mended_log_replays_like_undamaged_log(
+        events in prop::collection::vec(random_event(), 1..40),
         cuts in prop::collection::vec((0..100_usize, 1..6_usize), 1..3),
         applied in 0..100_u64,
-        at_once in any::<bool>(),
+        at_each_hole in any::<bool>(),
     ) {
-        let acceptor = acceptor(happenings);
+        let acceptor = acceptor(events);
         let applied = if acceptor.decided == 0 { 0 } else { applied % (acceptor.decided + 1) };
         let mut holes: Vec<_> = cuts.iter().map(|(from, length)| {
             let from = from % acceptor.log.len();
@@ -197,41 +197,44 @@ proptest! {
         if holes.len() == 2 && holes[0].end >= holes[1].start {
             holes.pop();
         }
-        let whole = read(&acceptor, applied, &[], false).expect("nothing is damaged");
-        match read(&acceptor, applied, &holes, at_once) {
-            Ok(mended) => prop_assert_eq!(seen(&mended, &acceptor), seen(&whole, &acceptor)),
+        let undamaged = read(&acceptor, applied, &[], false).expect("nothing is damaged");
+        match read(&acceptor, applied, &holes, at_each_hole) {
+            Ok(mended) => prop_assert_eq!(
+                observed_state(&mended, &acceptor),
+                observed_state(&undamaged, &acceptor)
+            ),
             // An undecided entry was lost, or the log does not state that nothing else was.
             Err(None) => {}
             Err(Some(error)) => {
-                let stated = is_stated(&acceptor.log[holes.last().expect("one").end..]);
-                prop_assert_eq!((error, stated), (ReplayError::Unstated, false));
+                let restated = is_restated(&acceptor.log[holes.last().expect("one").end..]);
+                prop_assert_eq!((error, restated), (ReplayError::StateLost, false));
             }
         }
     }
 
     #[test]
-    fn a_log_that_says_again_what_counts_is_always_mended(
-        happenings in prop::collection::vec(happening(), 1..40),
-        later in prop::collection::vec(happening(), 0..10),
+    fn hole_followed_by_restated_state_is_always_mended(
+        events in prop::collection::vec(random_event(), 1..40),
+        later in prop::collection::vec(random_event(), 0..10),
         from in 0..100_usize,
         length in 1..6_usize,
     ) {
-        let mut acceptor = acceptor(happenings);
+        let mut acceptor = acceptor(events);
         acceptor.decide(u64::MAX);
         let from = from % acceptor.log.len();
         let hole = from..(from + length).min(acceptor.log.len());
-        acceptor.does(Happening::State);
-        later.into_iter().for_each(|happening| acceptor.does(happening));
+        acceptor.apply(RandomEvent::State);
+        later.into_iter().for_each(|event| acceptor.apply(event));
         acceptor.decided = acceptor.values.len() as u64;
-        let whole = read(&acceptor, 0, &[], false).expect("nothing is damaged");
+        let undamaged = read(&acceptor, 0, &[], false).expect("nothing is damaged");
         let mended = read(&acceptor, 0, &[hole], true);
         let mended = mended.expect("it is all decided, and the log says so");
-        prop_assert_eq!(seen(&mended, &acceptor), seen(&whole, &acceptor));
+        prop_assert_eq!(observed_state(&mended, &acceptor), observed_state(&undamaged, &acceptor));
     }
 }
 
 /// Returns everything that a replica would rely on: its decided index may be lower, never wrong.
-fn seen(
+fn observed_state(
     (early, found): &(Vec<u64>, ReplayResult<u64>),
     acceptor: &Acceptor,
 ) -> (Vec<u64>, Ballot, Ballot, LogIndex) {
@@ -240,7 +243,7 @@ fn seen(
     (values, found.promised, found.accepted_ballot, found.last)
 }
 
-fn is_stated(rest: &[Record]) -> bool {
+fn is_restated(rest: &[Record]) -> bool {
     let promise = rest.iter().any(|record| matches!(record, Record::Promise(_)));
     promise && rest.iter().any(|record| matches!(record, Record::Adopt(..)))
 }

@@ -2,8 +2,8 @@
 //! protocol trusts its members, and the transport keeps others out.
 
 use crate::consensus::{
-    Accepted, Body, Configuration, Effect, Event, LeaseClock, Member, Message, ProbeReply, Replica,
-    Restored, Role, Tear, ValueHandle,
+    Body, Configuration, Effect, EntrySize, Event, LeaseClock, LogSummary, Member, Message,
+    ProbeReply, Replica, RestoredState, Role, Tear,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use sim::Chance;
@@ -13,18 +13,18 @@ const MEMBERS: u64 = 3;
 /// Steps of one history; the first ones, at most this many, are calm ...
 const STEPS: u64 = 600;
 const CALM_MAX: u64 = 400;
-/// ... and then at most this many of a thousand bring what no correct member would send.
+/// ... and then at most this many of a thousand deliver a message of no correct member.
 const HOSTILE_MAX: u64 = 400;
 
 /// Replica whose disk saves records later and in order.
 struct Node {
     replica: Replica,
-    saving: VecDeque<Event>,
+    pending_saves: VecDeque<Event>,
 }
 
 struct World {
     nodes: Vec<Node>,
-    ways: Vec<(NodeId, NodeId, Message)>,
+    in_flight: Vec<(NodeId, NodeId, Message)>,
     now: u64,
     chance: Chance,
     /// Number of messages refused as unsound.
@@ -37,8 +37,8 @@ fn configuration(id: u32) -> Configuration {
     Configuration::new(ConfigurationId(id), members).expect("it can work")
 }
 
-fn fresh(node: u64) -> Node {
-    let restored = Restored {
+fn new_node(node: u64) -> Node {
+    let restored = RestoredState {
         node: NodeId(node),
         configuration: configuration(1),
         base: LogIndex(0),
@@ -50,14 +50,17 @@ fn fresh(node: u64) -> Node {
         tear: (node == MEMBERS).then_some(Tear(7)),
         lease: LeaseClock::default(),
     };
-    Node { replica: Replica::restore(restored).expect("a first life"), saving: VecDeque::new() }
+    Node {
+        replica: Replica::restore(restored).expect("a first life"),
+        pending_saves: VecDeque::new(),
+    }
 }
 
 impl World {
     fn new(seed: u64) -> World {
-        let nodes = (1..=MEMBERS).map(fresh).collect();
+        let nodes = (1..=MEMBERS).map(new_node).collect();
         let chance = Chance::new(seed);
-        let mut world = World { nodes, ways: Vec::new(), now: 0, chance, refused: 0 };
+        let mut world = World { nodes, in_flight: Vec::new(), now: 0, chance, refused: 0 };
         (0..MEMBERS).for_each(|at| world.step(at as usize, Event::Started { now: Millis(0) }));
         world
     }
@@ -69,26 +72,26 @@ impl World {
         for effect in effects {
             let saved = match effect {
                 Effect::SavePromise { ballot } => Event::PromiseSaved { ballot },
-                Effect::Save { index: upto, ballot, .. } | Effect::Adopt { ballot, upto, .. } => {
-                    Event::Saved { ballot, upto }
+                Effect::Save { index: last, ballot, .. } | Effect::Adopt { ballot, last, .. } => {
+                    Event::Saved { ballot, last }
                 }
                 Effect::Send { to, message } => {
-                    self.ways.push((node, to, message));
+                    self.in_flight.push((node, to, message));
                     continue;
                 }
                 _ => continue,
             };
-            self.nodes[at].saving.push_back(saved);
+            self.nodes[at].pending_saves.push_back(saved);
         }
     }
 
-    fn any_node(&mut self) -> usize {
+    fn random_node(&mut self) -> usize {
         self.chance.below(MEMBERS) as usize
     }
 
     /// Returns a number near a meaningful one, or any.
     fn number(&mut self) -> u64 {
-        let at = self.any_node();
+        let at = self.random_node();
         let (last, decided) = (self.nodes[at].replica.last().0, self.nodes[at].replica.decided().0);
         let known = [0, 1, last, decided, last + 1, 64, 1 << 40, 2 << 40, self.now, u64::MAX / 2];
         let near = known[self.chance.below(known.len() as u64) as usize];
@@ -105,7 +108,7 @@ impl World {
     }
 
     fn ballot(&mut self) -> Ballot {
-        let at = self.any_node();
+        let at = self.random_node();
         let promised = self.nodes[at].replica.promised();
         let node = NodeId(1 + self.chance.below(MEMBERS + 1));
         match self.chance.below(6) {
@@ -118,76 +121,83 @@ impl World {
         }
     }
 
-    fn log(&mut self) -> Accepted {
-        Accepted { ballot: self.ballot(), last: self.index(), decided: self.index() }
+    fn log(&mut self) -> LogSummary {
+        LogSummary { ballot: self.ballot(), last: self.index(), decided: self.index() }
     }
 
     fn body(&mut self) -> Body {
-        let (yes, no) = (self.chance.often(500), self.chance.often(500));
+        let (yes, no) = (self.chance.draw_bool(500), self.chance.draw_bool(500));
         let after = self.index();
         let short = LogIndex(after.0.wrapping_add(1 + self.chance.below(64)));
-        let upto = if self.chance.often(700) { short } else { self.index() };
+        let last = if self.chance.draw_bool(700) { short } else { self.index() };
         let tear = Tear(7 + self.chance.below(2));
         match self.chance.below(25) {
             0 => Body::Probe { round: self.number() },
             1 => {
-                let standing = ProbeReply { bound: yes, candidate: no, log: self.log() };
-                Body::Probed { round: self.number(), standing }
+                let reply = ProbeReply { must_abstain: yes, is_candidate: no, log: self.log() };
+                Body::Probed { round: self.number(), reply }
             }
             2 => Body::Prepare { released: self.ballot() },
             3 | 4 => Body::Promise { log: self.log() },
             5 => Body::TornPromise { log: self.log(), tear },
             6 => Body::Refused { promised: self.ballot() },
             7 => Body::Fetch { after },
-            8 => Body::Fetched { after, upto },
+            8 => Body::Fetched { after, last },
             9 => Body::Behind,
-            10 | 11 => Body::Adopt { from: after, upto: self.index() },
-            12 | 13 => Body::Accept { after, upto, decided: self.index() },
-            14 => Body::Accepted { upto: self.index() },
-            15 => Body::Staged { upto: self.index() },
+            10 | 11 => Body::Adopt { from: after, last: self.index() },
+            12 | 13 => Body::Accept { after, last, decided: self.index() },
+            14 => Body::Accepted { last: self.index() },
+            15 => Body::Staged { last: self.index() },
             16 => Body::Gap { last: self.index() },
-            17 => Body::Decide { upto: self.index() },
+            17 => Body::Decide { last: self.index() },
             18 => {
                 let (beat, sent, decided) = (self.number(), Millis(self.number()), self.index());
-                Body::Heartbeat { beat, sent, asks: yes, decided, kept: self.index() }
+                Body::Heartbeat {
+                    beat,
+                    sent,
+                    requests_lease: yes,
+                    decided,
+                    saved_by_all: self.index(),
+                }
             }
             19 => {
                 let (beat, sent) = (self.number(), Millis(self.number()));
-                Body::Granted { beat, sent, asked: yes, full: no }
+                Body::Granted { beat, sent, grants_lease: yes, is_full: no }
             }
-            20 => Body::Level { tear, upto: self.index() },
+            20 => Body::LogEnd { tear, last: self.index() },
             21 => [Body::HandOver, Body::Outdated, Body::Ended][self.chance.below(3) as usize],
-            23 => Body::Sent { upto: self.index() },
+            23 => Body::Sent { last: self.index() },
             22 => Body::Straggling { decided: self.index() },
-            _ => Body::Learn { after, upto, end: self.index() },
+            _ => Body::Learn { after, last, end: self.index() },
         }
     }
 
-    /// Sends anything from any member; now and then one of its last messages, with another body or
-    /// ballot.
-    fn say_anything(&mut self) {
-        let to = self.any_node();
+    /// Sends an arbitrary message from any member; sometimes one of the last messages, with another
+    /// body or ballot.
+    fn send_arbitrary(&mut self) {
+        let to = self.random_node();
         let from = NodeId(1 + self.chance.below(MEMBERS));
         let id = self.nodes[to].replica.configuration().id().0;
-        let said = self.ways.len() as u64;
-        let known = (said > 0).then(|| self.ways[self.chance.below(said) as usize].2);
+        let count = self.in_flight.len() as u64;
+        let known = (count > 0).then(|| self.in_flight[self.chance.below(count) as usize].2);
         let message = match (known, self.chance.below(3)) {
             (Some(known), 0) => Message { body: self.body(), ..known },
             (Some(known), 1) => Message { ballot: self.ballot(), ..known },
             _ => {
-                let wrong = self.chance.often(100);
-                let id = if wrong { self.number() as u32 } else { id };
+                let is_foreign = self.chance.draw_bool(100);
+                let id = if is_foreign { self.number() as u32 } else { id };
                 let configuration = ConfigurationId(id);
                 Message { configuration, ballot: self.ballot(), body: self.body() }
             }
         };
         self.refused += u64::from(!message.is_sound());
-        self.hear(to, from, message);
+        self.deliver(to, from, message);
     }
 
-    fn hear(&mut self, to: usize, from: NodeId, message: Message) {
+    fn deliver(&mut self, to: usize, from: NodeId, message: Message) {
         let mut signs = Vec::new();
-        if let Some((after, _)) = message.body.values().filter(|_| self.chance.often(100)) {
+        if let Some((after, _)) = message.body.entry_range().filter(|_| self.chance.draw_bool(100))
+        {
             let id = self.nodes[to].replica.configuration().id().0;
             let next = id.wrapping_add(self.chance.below(3) as u32);
             signs.push((LogIndex(after.0.wrapping_add(1)), configuration(next)));
@@ -196,35 +206,35 @@ impl World {
         self.step(to, Event::Received { from, message, signs, now });
     }
 
-    fn go_on(&mut self) {
+    fn step_correctly(&mut self) {
         self.now += self.chance.below(20);
-        let at = self.any_node();
+        let at = self.random_node();
         match self.chance.below(16) {
             0 | 1 => self.step(at, Event::Tick { now: Millis(self.now) }),
             2 => {
-                self.step(at, Event::Propose { value: ValueHandle { bytes: 10, updates: 1 } });
+                self.step(at, Event::Propose { size: EntrySize { bytes: 10, updates: 1 } });
             }
             3..=5 => {
-                for event in std::mem::take(&mut self.nodes[at].saving) {
+                for event in std::mem::take(&mut self.nodes[at].pending_saves) {
                     self.step(at, event);
                 }
             }
-            6 if self.chance.often(300) => {
+            6 if self.chance.draw_bool(300) => {
                 let to = NodeId(1 + self.chance.below(MEMBERS));
                 self.step(at, Event::HandOver { to, now: Millis(self.now) });
             }
-            6 if self.chance.often(300) => {
+            6 if self.chance.draw_bool(300) => {
                 let id = self.nodes[at].replica.configuration().id().0;
-                let value = ValueHandle { bytes: 10, updates: 0 };
+                let size = EntrySize { bytes: 10, updates: 0 };
                 let configuration = configuration(id.wrapping_add(1));
-                self.step(at, Event::Reconfigure { configuration, value });
+                self.step(at, Event::Reconfigure { configuration, size });
             }
-            _ if self.ways.is_empty() => {}
+            _ if self.in_flight.is_empty() => {}
             _ => {
-                let said = self.chance.below(self.ways.len() as u64) as usize;
-                let (from, to, message) = self.ways.swap_remove(said);
+                let place = self.chance.below(self.in_flight.len() as u64) as usize;
+                let (from, to, message) = self.in_flight.swap_remove(place);
                 if (1..=MEMBERS).contains(&to.0) {
-                    self.hear(to.0 as usize - 1, from, message);
+                    self.deliver(to.0 as usize - 1, from, message);
                 }
             }
         }
@@ -238,9 +248,9 @@ fn history(seed: u64) -> (u64, bool) {
     let (calm, hostile) = (world.chance.below(CALM_MAX), world.chance.below(HOSTILE_MAX));
     let mut led = false;
     for step in 0..STEPS {
-        match step > calm && world.chance.often(hostile) {
-            true => world.say_anything(),
-            false => world.go_on(),
+        match step > calm && world.chance.draw_bool(hostile) {
+            true => world.send_arbitrary(),
+            false => world.step_correctly(),
         }
         led |= world.nodes.iter().any(|node| node.replica.role() == Role::Master);
     }
@@ -250,14 +260,14 @@ fn history(seed: u64) -> (u64, bool) {
 /// A history has about 80 such messages: more than a million of them, and ten times that in long
 /// runs.
 #[test]
-fn whatever_members_say_ends_no_replica() {
-    let given = std::env::var("CREDENZA_SEED").ok().and_then(|text| text.parse::<u64>().ok());
-    let many = if std::env::var("CREDENZA_TEST_LONG").is_ok() { 200_000 } else { 20_000 };
-    let seeds = given.map_or(0..many, |seed| seed..seed + 1);
+fn arbitrary_peer_messages_never_panic_replica() {
+    let chosen_seed = std::env::var("CREDENZA_SEED").ok().and_then(|text| text.parse::<u64>().ok());
+    let count = if std::env::var("CREDENZA_TEST_LONG").is_ok() { 200_000 } else { 20_000 };
+    let seeds = chosen_seed.map_or(0..count, |seed| seed..seed + 1);
     let (mut refused, mut led) = (0, 0);
     for seed in seeds.clone() {
-        let told = std::panic::catch_unwind(|| history(seed));
-        let (more, master) = told.unwrap_or_else(|_| panic!("CREDENZA_SEED={seed}"));
+        let outcome = std::panic::catch_unwind(|| history(seed));
+        let (more, master) = outcome.unwrap_or_else(|_| panic!("CREDENZA_SEED={seed}"));
         refused += more;
         led += u64::from(master);
     }
@@ -265,14 +275,17 @@ fn whatever_members_say_ends_no_replica() {
         "{refused} unsound messages, a master in {led} of {} histories",
         seeds.end - seeds.start
     );
-    assert!(given.is_some() || (refused > many && led > many / 20), "{refused} refused, {led} led");
+    assert!(
+        chosen_seed.is_some() || (refused > count && led > count / 20),
+        "{refused} refused, {led} led"
+    );
 }
 
 /// Last round of configuration 1: there is none above.
 const LAST_ROUND: u64 = (2 << 40) - 1;
 
 #[test]
-fn a_voter_that_heard_the_last_ballot_has_none_left() {
+fn voter_lacks_ballots_after_prepare_with_last_ballot() {
     let mut world = World::new(1);
     let voter = &mut world.nodes[0].replica;
     assert!(!voter.lacks_ballots());

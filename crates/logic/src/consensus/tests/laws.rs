@@ -4,7 +4,7 @@
 use super::machine::{Identity, Machine, NODE, Record};
 use crate::consensus::quorum::{Quorums, VoterTally};
 use crate::consensus::{
-    Configuration, Effect, Event, LeaseClock, ReadToken, Replay, Replica, Restored, Role, Tear,
+    Configuration, Effect, Event, LeaseClock, ReadToken, Replay, Replica, RestoredState, Role, Tear,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Random event.
 #[derive(Clone, Copy, Debug)]
-enum Happening {
+enum RandomEvent {
     Propose,
     /// Sync of this many records; the replica is not notified yet.
     Sync(usize),
@@ -31,19 +31,19 @@ enum Happening {
     Crash(usize),
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn random_event() -> impl Strategy<Value = RandomEvent> {
     prop_oneof![
-        20 => Just(Happening::Propose),
-        18 => (1..6_usize).prop_map(Happening::Sync),
-        20 => Just(Happening::Deliver),
-        2 => (0..20_usize).prop_map(Happening::Repeat),
-        3 => Just(Happening::Tick),
-        5 => Just(Happening::Read),
-        3 => Just(Happening::Flush),
-        2 => Just(Happening::Copy),
-        2 => Just(Happening::Collapse),
-        1 => Just(Happening::Retire),
-        4 => (0..6_usize).prop_map(Happening::Crash),
+        20 => Just(RandomEvent::Propose),
+        18 => (1..6_usize).prop_map(RandomEvent::Sync),
+        20 => Just(RandomEvent::Deliver),
+        2 => (0..20_usize).prop_map(RandomEvent::Repeat),
+        3 => Just(RandomEvent::Tick),
+        5 => Just(RandomEvent::Read),
+        3 => Just(RandomEvent::Flush),
+        2 => Just(RandomEvent::Copy),
+        2 => Just(RandomEvent::Collapse),
+        1 => Just(RandomEvent::Retire),
+        4 => (0..6_usize).prop_map(RandomEvent::Crash),
     ]
 }
 
@@ -53,7 +53,7 @@ struct Judge {
     /// Every entry ever decided, by index.
     ledger: Vec<u64>,
     /// Ballot of the last master.
-    reign: Ballot,
+    last_ballot: Ballot,
     /// Last decided index reported in the current incarnation.
     decided: LogIndex,
     /// Every completion of the log that was delivered.
@@ -81,14 +81,14 @@ impl Judge {
     fn judge(&mut self, machine: &Machine, effect: Effect) {
         match effect {
             Effect::Save { index, ballot, .. } => {
-                assert_eq!(ballot, self.reign, "only the master saves, under its own ballot");
+                assert_eq!(ballot, self.last_ballot, "only the master saves, under its own ballot");
                 assert_eq!(index.next(), machine.replica.next());
                 assert!(index.0 > self.ledger.len() as u64, "decided values stay");
             }
-            Effect::Decided { upto } => {
-                assert!(upto > self.decided, "a life decides forwards");
-                self.decided = upto;
-                for place in 0..upto.0 as usize {
+            Effect::Decided { last } => {
+                assert!(last > self.decided, "a life decides forwards");
+                self.decided = last;
+                for place in 0..last.0 as usize {
                     let value = machine.values[place];
                     match self.ledger.get(place) {
                         Some(decided) => assert_eq!(*decided, value, "one value at one index"),
@@ -98,9 +98,9 @@ impl Judge {
                 }
             }
             Effect::Role { role: Role::Master, ballot, .. } => {
-                assert!(ballot > self.reign, "a ballot is led once");
+                assert!(ballot > self.last_ballot, "a ballot is led once");
                 assert!(self.decided.0 as usize >= self.ledger.len(), "nothing left to settle");
-                self.reign = ballot;
+                self.last_ballot = ballot;
                 self.masters += 1;
             }
             Effect::ReadAt { index, .. } => {
@@ -124,51 +124,51 @@ fn digest(replica: &Replica) -> u64 {
     hasher.finish()
 }
 
-fn live(happenings: &[Happening]) -> Judge {
+fn run_events(events: &[RandomEvent]) -> Judge {
     let mut judge = Judge::default();
-    let mut machine = Machine::fresh(Identity::alone());
-    let mut answers = VecDeque::new();
+    let mut machine = Machine::fresh(Identity::sole_member());
+    let mut completions = VecDeque::new();
     judge.start(&mut machine);
-    for happening in happenings {
+    for random in events {
         judge.now.0 += 7;
         let now = judge.now;
-        match *happening {
-            Happening::Propose => {
-                let value = crate::consensus::ValueHandle { bytes: 10, updates: 1 };
-                judge.step(&mut machine, Event::Propose { value });
+        match *random {
+            RandomEvent::Propose => {
+                let size = crate::consensus::EntrySize { bytes: 10, updates: 1 };
+                judge.step(&mut machine, Event::Propose { size });
             }
-            Happening::Sync(count) => answers.extend(machine.sync(count)),
-            Happening::Deliver => {
-                if let Some(event) = answers.pop_front() {
+            RandomEvent::Sync(count) => completions.extend(machine.sync(count)),
+            RandomEvent::Deliver => {
+                if let Some(event) = completions.pop_front() {
                     judge.delivered.push(event.clone());
                     judge.step(&mut machine, event);
                 }
             }
-            Happening::Repeat(which) => {
-                if let Some(event) = judge.delivered.get(which).cloned() {
+            RandomEvent::Repeat(place) => {
+                if let Some(event) = judge.delivered.get(place).cloned() {
                     judge.step(&mut machine, event);
                 }
             }
-            Happening::Tick => judge.step(&mut machine, Event::Tick { now }),
-            Happening::Read => {
+            RandomEvent::Tick => judge.step(&mut machine, Event::Tick { now }),
+            RandomEvent::Read => {
                 judge.reads += 1;
                 judge.step(&mut machine, Event::Read { token: ReadToken(judge.reads), now });
             }
-            Happening::Flush => machine.flush(),
-            Happening::Copy => machine.copy(),
-            Happening::Collapse => {
+            RandomEvent::Flush => machine.flush(),
+            RandomEvent::Copy => machine.copy(),
+            RandomEvent::Collapse => {
                 machine.collapse();
             }
-            Happening::Retire => judge.step(&mut machine, Event::Retire),
-            Happening::Crash(kept) => {
-                machine = machine.crash(kept, Identity::alone());
-                answers.clear();
+            RandomEvent::Retire => judge.step(&mut machine, Event::Retire),
+            RandomEvent::Crash(kept) => {
+                machine = machine.crash(kept, Identity::sole_member());
+                completions.clear();
                 judge.start(&mut machine);
             }
         }
     }
     // The last incarnation is left undisturbed: it must lead, and hold all that was ever decided.
-    machine = machine.crash(0, Identity::alone());
+    machine = machine.crash(0, Identity::sole_member());
     judge.start(&mut machine);
     for _ in 0..2 {
         for event in machine.sync(machine.records.len()) {
@@ -190,17 +190,17 @@ fn record() -> impl Strategy<Value = Record> {
     let index = || (0..6_u64).prop_map(LogIndex);
     prop_oneof![
         small_ballot().prop_map(Record::Promise),
-        (small_ballot(), index(), index()).prop_map(|(ballot, from, upto)| Record::Adopt(
+        (small_ballot(), index(), index()).prop_map(|(ballot, from, last)| Record::Adopt(
             ballot,
-            from.min(upto),
-            upto
+            from.min(last),
+            last
         )),
         (index(), small_ballot()).prop_map(|(at, ballot)| Record::Stage(at, ballot, at.0)),
         (index(), small_ballot(), index())
             .prop_map(|(at, ballot, decided)| { Record::Accept(at, ballot, decided, at.0) }),
         index().prop_map(Record::Decided),
         index().prop_map(|at| Record::Torn(Tear(at.0))),
-        index().prop_map(|at| Record::States((at.0 > 2).then_some(Tear(at.0)))),
+        index().prop_map(|at| Record::OpenTear((at.0 > 2).then_some(Tear(at.0)))),
     ]
 }
 
@@ -208,36 +208,39 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_life_loses_or_changes_what_was_decided(
-        happenings in prop::collection::vec(happening(), 0..250),
+    fn decided_entries_survive_random_crashes_of_single_replica(
+        events in prop::collection::vec(random_event(), 0..250),
     ) {
-        let judge = live(&happenings);
+        let judge = run_events(&events);
         prop_assert!(judge.masters > 0);
     }
 
     #[test]
-    fn any_records_are_an_error_or_a_replica(
+    fn arbitrary_records_replay_to_error_or_valid_replica(
         applied in 0..4_u64,
         records in prop::collection::vec(record(), 0..12),
     ) {
         let mut replay = Replay::new(LogIndex(applied));
-        let mut shown = Ok(());
+        let mut replayed = Ok(());
         for record in records {
-            shown = shown.and_then(|()| match record {
-                Record::Promise(ballot) => { replay.promised(ballot); Ok(()) }
-                Record::Adopt(ballot, from, upto) => replay.adopted(ballot, from, upto),
-                Record::Stage(at, ballot, v) => { replay.staged(at, ballot, v); Ok(()) }
-                Record::Accept(at, ballot, decided, v) => replay.accepted(at, ballot, decided, v),
-                Record::Decided(upto) => { replay.decided(upto); Ok(()) }
-                Record::Torn(tear) => { replay.torn(tear); Ok(()) }
-                Record::States(tear) => { replay.states(tear); Ok(()) }
+            replayed = replayed.and_then(|()| match record {
+                Record::Promise(ballot) => { replay.replay_promise(ballot); Ok(()) }
+                Record::Adopt(ballot, from, last) => replay.replay_adoption(ballot, from, last),
+                Record::Stage(at, ballot, v) => { replay.replay_staged(at, ballot, v); Ok(()) }
+                Record::Accept(at, ballot, decided, value) => {
+                    replay.replay_accepted(at, ballot, decided, value)
+                }
+                Record::Decided(last) => { replay.replay_decided(last); Ok(()) }
+                Record::Torn(tear) => { replay.replay_torn_tail(tear); Ok(()) }
+                Record::OpenTear(tear) => { replay.replay_open_tear(tear); Ok(()) }
             });
             replay.next_decided();
         }
-        if let Ok(found) = shown.and_then(|()| replay.finish()) {
-            let replica = Replica::restore(Restored {
+        if let Ok(found) = replayed.and_then(|()| replay.finish()) {
+            let replica = Replica::restore(RestoredState {
                 node: NODE,
-                configuration: Configuration::alone(ConfigurationId(0), NODE).expect("sound"),
+                configuration: Configuration::single_member(ConfigurationId(0), NODE)
+                    .expect("sound"),
                 base: LogIndex(0),
                 signs: Vec::new(),
                 promised: found.promised,
@@ -253,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn enough_have_come_as_far_as_counting_says(
+    fn voter_tally_matches_sorted_marks_and_quorums_intersect(
         marks in prop::collection::vec(prop::option::of(0..9_u64), 1..8),
         save in prop::option::of(1..8_u8),
     ) {
@@ -273,6 +276,6 @@ proptest! {
         prop_assert_eq!(tally.agreed(), sorted[quorums.save - 1]);
         prop_assert!(quorums.save + quorums.elect > marks.len(), "they share a voter");
         prop_assert!(2 * quorums.elect > marks.len(), "nobody else is elected beside");
-        prop_assert!(quorums.most() <= marks.len(), "all together are enough");
+        prop_assert!(quorums.required_connected() <= marks.len(), "all together are enough");
     }
 }

@@ -2,8 +2,8 @@
 //! keeps what it flushed.
 
 use crate::consensus::{
-    Accepted, Configuration, Effect, Event, LeaseClock, Message, Replay, Replica, RestoreError,
-    Restored, Tear,
+    Configuration, Effect, Event, LeaseClock, LogSummary, Message, Replay, Replica, RestoreError,
+    RestoredState, Tear,
 };
 use base::{Ballot, ConfigurationId, LogIndex, NodeId};
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ pub enum Record {
     Decided(LogIndex),
     /// A cut torn tail.
     Torn(Tear),
-    /// The statement which tear is not mended yet. `None`: all are.
-    States(Option<Tear>),
+    /// Statement of the tear that is not mended yet. `None`: all are mended.
+    OpenTear(Option<Tear>),
 }
 
 /// Machine: a replica and all it has on disk.
@@ -33,17 +33,17 @@ pub struct Machine {
     pub replica: Replica,
     /// Log, oldest record first.
     pub records: Vec<Record>,
-    /// Number of records that a crash can't take.
+    /// Number of records that a crash can't remove.
     pub synced: usize,
-    /// Number of records that no damage can take: the log states that they are durable.
+    /// Number of records that no damage can remove: the log states that they are durable.
     pub stated: usize,
-    /// Synced records that damage took. They were on disk, and count as saved: the failure came
-    /// after the save.
+    /// Synced records that damage removed. They were on disk, and count as saved: the failure
+    /// followed the save.
     pub lost: Vec<Record>,
     /// Number of times that its tail was torn.
     pub tears: u64,
     /// Summary of the synced records: the highest promise, and the accepted log.
-    pub on_disk: (Ballot, Accepted),
+    pub on_disk: (Ballot, LogSummary),
     /// Entries of the log in memory; the first has index 1.
     pub values: Vec<u64>,
     /// Staged entries, which count only once they are adopted.
@@ -73,10 +73,10 @@ pub struct Identity {
 
 impl Identity {
     /// Returns the identity of the node of most tests, alone in its group.
-    pub fn alone() -> Identity {
+    pub fn sole_member() -> Identity {
         Identity {
             node: NODE,
-            configuration: Configuration::alone(ConfigurationId(0), NODE).expect("sound"),
+            configuration: Configuration::single_member(ConfigurationId(0), NODE).expect("sound"),
             lease: LeaseClock::default(),
             signs: BTreeMap::new(),
         }
@@ -85,18 +85,18 @@ impl Identity {
     /// Returns the configuration in force after the first `decided` of these entries, with its
     /// base, and the stop-signs that follow.
     fn configured(&self, values: &[u64], decided: LogIndex) -> Configured {
-        let mut present = (LogIndex(0), self.configuration.clone());
+        let mut current = (LogIndex(0), self.configuration.clone());
         let mut signs = Vec::new();
         for (place, value) in values.iter().enumerate() {
             let Some(configuration) = self.signs.get(value) else { continue };
             let sign = (LogIndex(place as u64 + 1), configuration.clone());
             if sign.0 <= decided {
-                present = sign;
+                current = sign;
             } else {
                 signs.push(sign);
             }
         }
-        (present, signs)
+        (current, signs)
     }
 }
 
@@ -120,17 +120,17 @@ impl Machine {
         let mut values = flushed.clone();
         for record in &records {
             match *record {
-                Record::Promise(ballot) => replay.promised(ballot),
-                Record::Adopt(ballot, from, upto) => {
-                    replay.adopted(ballot, from, upto).expect("sound");
+                Record::Promise(ballot) => replay.replay_promise(ballot),
+                Record::Adopt(ballot, from, last) => {
+                    replay.replay_adoption(ballot, from, last).expect("sound");
                 }
-                Record::Stage(index, ballot, value) => replay.staged(index, ballot, value),
+                Record::Stage(index, ballot, value) => replay.replay_staged(index, ballot, value),
                 Record::Accept(index, ballot, decided, value) => {
-                    replay.accepted(index, ballot, decided, value).expect("sound");
+                    replay.replay_accepted(index, ballot, decided, value).expect("sound");
                 }
-                Record::Decided(upto) => replay.decided(upto),
-                Record::Torn(tear) => replay.torn(tear),
-                Record::States(tear) => replay.states(tear),
+                Record::Decided(last) => replay.replay_decided(last),
+                Record::Torn(tear) => replay.replay_torn_tail(tear),
+                Record::OpenTear(tear) => replay.replay_open_tear(tear),
             }
             while let Some((index, value)) = replay.next_decided() {
                 assert_eq!(index.0, values.len() as u64 + 1, "taken out in order");
@@ -142,7 +142,7 @@ impl Machine {
         assert_eq!(values.len() as u64, found.last.0);
         let ((base, configuration), signs) = identity.configured(&values, found.decided);
         let Identity { node, lease, .. } = identity;
-        let replica = Replica::restore(Restored {
+        let replica = Replica::restore(RestoredState {
             node,
             configuration,
             base,
@@ -155,7 +155,7 @@ impl Machine {
             lease,
         })?;
         let log =
-            Accepted { ballot: found.accepted_ballot, last: found.last, decided: found.decided };
+            LogSummary { ballot: found.accepted_ballot, last: found.last, decided: found.decided };
         Ok(Machine {
             replica,
             on_disk: (found.promised, log),
@@ -182,23 +182,23 @@ impl Machine {
     }
 
     /// Does the same as [`Machine::step`] for a message that came with entries.
-    pub fn step_with(&mut self, event: Event, brought: &[u64]) -> &[Effect] {
+    pub fn step_with(&mut self, event: Event, received: &[u64]) -> &[Effect] {
         let first = match &event {
-            Event::Received { message, .. } => message.body.values().map(|(after, _)| after),
+            Event::Received { message, .. } => message.body.entry_range().map(|(after, _)| after),
             _ => None,
         };
-        self.carry_out(first, brought, |replica, effects| replica.step(event, effects))
+        self.carry_out(first, received, |replica, effects| replica.step(event, effects))
     }
 
-    /// Carries out the replica's effects, with the entries that came, which begin after an index.
+    /// Carries out the replica's effects, with the received entries, which begin after an index.
     pub fn carry_out(
         &mut self,
         first: Option<LogIndex>,
-        brought: &[u64],
+        received: &[u64],
         act: impl FnOnce(&mut Replica, &mut Vec<Effect>),
     ) -> &[Effect] {
-        let brought =
-            |index: LogIndex| first.map(|after| brought[(index.0 - after.0) as usize - 1]);
+        let received =
+            |index: LogIndex| first.map(|after| received[(index.0 - after.0) as usize - 1]);
         self.effects.clear();
         act(&mut self.replica, &mut self.effects);
         for effect in &self.effects {
@@ -207,41 +207,41 @@ impl Machine {
                     let tear = self.replica.tear();
                     // A torn log states that until it is mended, and once more then.
                     if self.tears > 0 {
-                        self.records.push(Record::States(tear));
+                        self.records.push(Record::OpenTear(tear));
                     }
                     self.records.push(Record::Promise(ballot));
                 }
                 Effect::Stage { index, ballot } => {
-                    let value = brought(index).expect("what is staged came with a message");
+                    let value = received(index).expect("what is staged came with a message");
                     self.staged.retain(|_, (under, _)| *under == ballot);
                     self.staged.insert(index, (ballot, value));
                     self.records.push(Record::Stage(index, ballot, value));
                 }
-                Effect::Adopt { ballot, from, upto } => {
+                Effect::Adopt { ballot, from, last } => {
                     self.values.truncate(from.0 as usize);
-                    for index in from.0 + 1..=upto.0 {
+                    for index in from.0 + 1..=last.0 {
                         let (under, value) = self.staged[&LogIndex(index)];
                         assert_eq!(under, ballot, "what is adopted was staged under its ballot");
                         self.values.push(value);
                     }
                     self.staged.clear();
-                    self.records.push(Record::Adopt(ballot, from, upto));
+                    self.records.push(Record::Adopt(ballot, from, last));
                 }
                 Effect::Save { index, ballot, decided } => {
                     assert_eq!(index.0, self.values.len() as u64 + 1, "values come in order");
-                    let value = brought(index).unwrap_or(self.next_value);
+                    let value = received(index).unwrap_or(self.next_value);
                     self.next_value = self.next_value.max(value + 1);
                     self.values.push(value);
                     self.records.push(Record::Accept(index, ballot, decided, value));
                 }
-                Effect::SaveDecided { upto } => self.records.push(Record::Decided(upto)),
-                Effect::Decided { upto } => self.applied = self.applied.max(upto),
+                Effect::SaveDecided { last } => self.records.push(Record::Decided(last)),
+                Effect::Decided { last } => self.applied = self.applied.max(last),
                 Effect::Send { to, message } => {
-                    let named = message
+                    let range = message
                         .body
-                        .values()
+                        .entry_range()
                         .map_or(0..0, |(after, upto)| after.0 as usize..upto.0 as usize);
-                    self.outbox.push((to, message, self.values[named].to_vec()));
+                    self.outbox.push((to, message, self.values[range].to_vec()));
                 }
                 Effect::FetchSnapshot { .. }
                 | Effect::Configured { .. }
@@ -249,7 +249,7 @@ impl Machine {
                 | Effect::Role { .. }
                 | Effect::ReadAt { .. }
                 | Effect::Refused { .. }
-                | Effect::MayLack { .. } => {}
+                | Effect::PossibleLoss { .. } => {}
             }
         }
         &self.effects
@@ -268,12 +268,12 @@ impl Machine {
             match *record {
                 Record::Promise(ballot) => *promised = ballot.max(*promised),
                 Record::Adopt(ballot, _, last) | Record::Accept(last, ballot, ..) => {
-                    // What a snapshot brought may reach further.
-                    let held = LogIndex(self.flushed.len() as u64);
-                    (log.ballot, log.last) = (ballot, last.max(held));
+                    // The entries of a snapshot may reach further.
+                    let flushed_last = LogIndex(self.flushed.len() as u64);
+                    (log.ballot, log.last) = (ballot, last.max(flushed_last));
                 }
                 Record::Decided(_) | Record::Stage(..) => {}
-                Record::Torn(_) | Record::States(_) => {}
+                Record::Torn(_) | Record::OpenTear(_) => {}
             }
             // A promise counts once the log states that it is durable.
             if matches!(record, Record::Promise(_) | Record::Adopt(..)) {
@@ -282,21 +282,21 @@ impl Machine {
             match *record {
                 Record::Promise(ballot) => events.push(Event::PromiseSaved { ballot }),
                 Record::Adopt(ballot, _, upto) | Record::Accept(upto, ballot, ..) => {
-                    let covers = matches!(events.last(),
+                    let extends_last = matches!(events.last(),
                         Some(Event::Saved { ballot: before, .. }) if *before == ballot);
-                    if covers {
+                    if extends_last {
                         events.pop();
                     }
-                    events.push(Event::Saved { ballot, upto });
+                    events.push(Event::Saved { ballot, last: upto });
                 }
                 Record::Decided(_) | Record::Stage(..) => {}
-                Record::Torn(_) | Record::States(_) => {}
+                Record::Torn(_) | Record::OpenTear(_) => {}
             }
         }
         events
     }
 
-    /// Makes durable what the store has applied.
+    /// Makes the applied entries of the store durable.
     pub fn flush(&mut self) {
         self.flushed = self.values[..self.applied.0 as usize].to_vec();
     }
@@ -304,10 +304,10 @@ impl Machine {
     /// Copies records to the log's head that exist only there, so that those before may be dropped
     /// once the copies are synced.
     pub fn copy(&mut self) {
-        let older = self.records.len();
+        let copy_start = self.records.len();
         let ballot = self.replica.accepted_ballot();
         if self.tears > 0 {
-            self.records.push(Record::States(self.replica.tear()));
+            self.records.push(Record::OpenTear(self.replica.tear()));
         }
         self.records.push(Record::Promise(self.replica.promised()));
         let last = self.replica.last();
@@ -322,42 +322,42 @@ impl Machine {
         let staged = self.staged.iter();
         self.records.extend(staged.map(|(at, (under, value))| Record::Stage(*at, *under, *value)));
         self.records.push(Record::Decided(self.replica.decided()));
-        self.copied = Some((older, self.records.len()));
+        self.copied = Some((copy_start, self.records.len()));
     }
 
     /// Drops the records before the last copy, if that is synced. Returns true if it was.
     pub fn collapse(&mut self) -> bool {
-        let Some((older, _)) = self.copied.take_if(|(_, end)| *end <= self.synced) else {
+        let Some((copy_start, _)) = self.copied.take_if(|(_, end)| *end <= self.synced) else {
             return false;
         };
-        self.records.drain(..older);
-        self.synced -= older;
-        self.stated = self.stated.saturating_sub(older);
+        self.records.drain(..copy_start);
+        self.synced -= copy_start;
+        self.stated = self.stated.saturating_sub(copy_start);
         true
     }
 
     /// Replaces the log's beginning by a snapshot, durably. Returns true if it brought anything
     /// new.
     pub fn install(&mut self, snapshot: &[u64]) -> bool {
-        let upto = snapshot.len();
-        if upto <= self.replica.decided().0 as usize {
+        let last = snapshot.len();
+        if last <= self.replica.decided().0 as usize {
             return false;
         }
-        let tail = self.values.split_off(upto.min(self.values.len()));
+        let tail = self.values.split_off(last.min(self.values.len()));
         self.values = [snapshot, &tail].concat();
         self.flushed = snapshot.to_vec();
-        self.applied = LogIndex(upto as u64);
+        self.applied = LogIndex(last as u64);
         self.on_disk.1.last = self.on_disk.1.last.max(self.applied);
         true
     }
 
-    /// Returns true if no crash of this machine can take the entry.
+    /// Returns true if no crash of this machine can remove the entry.
     pub fn holds(&self, place: usize, value: u64) -> bool {
         let index = LogIndex(place as u64 + 1);
         self.flushed.get(place) == Some(&value)
             || self.lost.iter().chain(&self.records[..self.synced]).any(|record| match record {
-                Record::Accept(at, _, _, held) | Record::Stage(at, _, held) => {
-                    *at == index && *held == value
+                Record::Accept(at, _, _, record_value) | Record::Stage(at, _, record_value) => {
+                    *at == index && *record_value == value
                 }
                 _ => false,
             })
@@ -376,9 +376,9 @@ impl Machine {
 
     /// Crashes and tears the log's tail: `gone` of the synced records that are not stated to be
     /// durable are lost.
-    pub fn tear(mut self, gone: usize, identity: Identity) -> Machine {
-        let left = self.stated.max(self.synced - gone.min(self.synced));
-        self.lost.extend(self.records.drain(left..).take(self.synced - left));
+    pub fn tear(mut self, lost: usize, identity: Identity) -> Machine {
+        let kept = self.stated.max(self.synced - lost.min(self.synced));
+        self.lost.extend(self.records.drain(kept..).take(self.synced - kept));
         self.tears += 1;
         self.records.push(Record::Torn(Tear(self.tears)));
         self.synced = self.records.len();

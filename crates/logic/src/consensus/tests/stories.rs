@@ -2,7 +2,7 @@
 
 use super::machine::{Identity, Machine, Record};
 use crate::consensus::{
-    Effect, Event, LeaseClock, Message, ReadToken, Refusal, RefusedCall, ValueHandle,
+    Effect, EntrySize, Event, LeaseClock, Message, ReadToken, Refusal, RefusedCall,
 };
 use base::{Ballot, LogIndex, Millis, NodeId};
 use goldenscript::{Command, Context, Runner};
@@ -35,23 +35,23 @@ struct Stage {
     now: Millis,
 }
 
-type Answer = Result<String, Box<dyn Error>>;
+type StoryResult = Result<String, Box<dyn Error>>;
 
 impl Runner for Stage {
     type Command = Command;
 
-    fn run(&mut self, command: &Command, _context: &Context) -> Answer {
-        self.play(command).map(|told| with_short_ids(&told))
+    fn run(&mut self, command: &Command, _context: &Context) -> StoryResult {
+        self.play(command).map(|text| with_short_ids(&text))
     }
 }
 
 /// Removes leading zeros from the ids of nodes, which stories number from 1.
-pub fn with_short_ids(told: &str) -> String {
-    told.replace("000000000000000", "")
+pub fn with_short_ids(text: &str) -> String {
+    text.replace("000000000000000", "")
 }
 
 impl Stage {
-    fn play(&mut self, command: &Command) -> Answer {
+    fn play(&mut self, command: &Command) -> StoryResult {
         let mut args = command.consume_args();
         if let Some(now) = args.take_key("now") {
             self.now = Millis(now.parse()?);
@@ -67,7 +67,7 @@ impl Stage {
             "promise_saved" => Event::PromiseSaved { ballot: ballot(positional()?)? },
             "saved" => Event::Saved {
                 ballot: ballot(positional()?)?,
-                upto: LogIndex(positional()?.parse()?),
+                last: LogIndex(positional()?.parse()?),
             },
             "read" => Event::Read { token: ReadToken(positional()?.parse()?), now },
             "hand_over" => Event::HandOver { to: NodeId(positional()?.parse()?), now },
@@ -75,11 +75,11 @@ impl Stage {
             "propose" => return self.propose(args),
             "sync" => return self.sync(args),
             "crash" => return self.crash(args),
-            "log" => return Ok(tell_log(self.machine()?)),
+            "log" => return Ok(log_text(self.machine()?)),
             other => return Err(format!("no story knows the command {other}").into()),
         };
         args.reject_next()?;
-        Ok(tell(self.machine()?.step(event)))
+        Ok(effects_text(self.machine()?.step(event)))
     }
 
     fn machine(&mut self) -> Result<&mut Machine, Box<dyn Error>> {
@@ -87,7 +87,7 @@ impl Stage {
     }
 
     /// `begin [accepted=BALLOT last=N decided=N] [lease=MS] [drift=PPM]`
-    fn begin(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
+    fn begin(&mut self, mut args: goldenscript::ArgumentConsumer) -> StoryResult {
         let under = args.take_key("accepted").map_or(Ok(Ballot::default()), ballot)?;
         let last: u64 = args.take_key("last").unwrap_or("0").parse()?;
         let decided = LogIndex(args.take_key("decided").unwrap_or("0").parse()?);
@@ -107,55 +107,56 @@ impl Stage {
             records.extend((1..=last).map(accept));
             records.push(Record::Decided(decided));
         }
-        let identity = Identity { lease, ..Identity::alone() };
+        let identity = Identity { lease, ..Identity::sole_member() };
         let machine = Machine::from_log(records, Vec::new(), identity)?;
-        let told = tell_memory(&machine);
+        let text = memory_text(&machine);
         self.machine = Some(machine);
-        Ok(told)
+        Ok(text)
     }
 
     /// `propose [bytes=N] [updates=N] [times=N]`; of many, only the last one's effects are
     /// recorded.
-    fn propose(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
+    fn propose(&mut self, mut args: goldenscript::ArgumentConsumer) -> StoryResult {
         let bytes = args.take_key("bytes").unwrap_or("100").parse()?;
         let updates = args.take_key("updates").unwrap_or("1").parse()?;
         let times: u64 = args.take_key("times").unwrap_or("1").parse()?;
         args.reject_next()?;
         let machine = self.machine()?;
         for _ in 0..times {
-            machine.step(Event::Propose { value: ValueHandle { bytes, updates } });
+            machine.step(Event::Propose { size: EntrySize { bytes, updates } });
         }
-        Ok(tell(&machine.effects))
+        Ok(effects_text(&machine.effects))
     }
 
     /// `sync [count]`: syncs all written records, or this many, and notifies the replica.
-    fn sync(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
+    fn sync(&mut self, mut args: goldenscript::ArgumentConsumer) -> StoryResult {
         let count = args.next_pos().map_or(Ok(usize::MAX), str::parse)?;
         args.reject_next()?;
         let machine = self.machine()?;
-        let mut told = String::new();
+        let mut text = String::new();
         for event in machine.sync(count) {
             match event {
-                Event::PromiseSaved { ballot } => writeln!(told, "(promise {ballot} saved)")?,
-                Event::Saved { ballot, upto } => {
-                    writeln!(told, "(saved up to {upto} under {ballot})")?;
+                Event::PromiseSaved { ballot } => writeln!(text, "(promise {ballot} saved)")?,
+                Event::Saved { ballot, last } => {
+                    writeln!(text, "(saved up to {last} under {ballot})")?;
                 }
                 _ => unreachable!("a sync saves, and nothing else"),
             }
-            told.push_str(&tell(machine.step(event)));
+            text.push_str(&effects_text(machine.step(event)));
         }
-        Ok(told)
+        Ok(text)
     }
 
     /// `crash [kept=N]`: keeps the synced records and this many of the others; the node comes back,
     /// not started yet.
-    fn crash(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
+    fn crash(&mut self, mut args: goldenscript::ArgumentConsumer) -> StoryResult {
         let kept = args.take_key("kept").unwrap_or("0").parse()?;
         args.reject_next()?;
-        let machine = self.machine.take().ok_or("begin first")?.crash(kept, Identity::alone());
-        let told = tell_memory(&machine);
+        let machine =
+            self.machine.take().ok_or("begin first")?.crash(kept, Identity::sole_member());
+        let text = memory_text(&machine);
         self.machine = Some(machine);
-        Ok(told)
+        Ok(text)
     }
 }
 
@@ -164,7 +165,7 @@ fn ballot(text: &str) -> Result<Ballot, Box<dyn Error>> {
     Ok(Ballot { round: round.parse()?, node: NodeId(node.parse()?) })
 }
 
-fn tell_memory(machine: &Machine) -> String {
+fn memory_text(machine: &Machine) -> String {
     let Machine { replica, values, .. } = machine;
     format!(
         "remembers: promised {}, accepted {} value(s) under {}, decided {}",
@@ -175,8 +176,8 @@ fn tell_memory(machine: &Machine) -> String {
     )
 }
 
-fn tell_log(machine: &mut Machine) -> String {
-    let mut told = String::new();
+fn log_text(machine: &mut Machine) -> String {
+    let mut text = String::new();
     for (place, record) in machine.records.iter().enumerate() {
         let state = if place < machine.synced { "synced" } else { "written" };
         let record = match record {
@@ -184,66 +185,66 @@ fn tell_log(machine: &mut Machine) -> String {
             Record::Stage(index, ballot, value) => {
                 format!("stage {index} under {ballot}: value {value}")
             }
-            Record::Adopt(ballot, _, upto) => format!("adopt up to {upto} under {ballot}"),
+            Record::Adopt(ballot, _, last) => format!("adopt up to {last} under {ballot}"),
             Record::Accept(index, ballot, decided, value) => {
                 format!("accept {index} under {ballot}, decided {decided}: value {value}")
             }
-            Record::Decided(upto) => format!("decided {upto}"),
+            Record::Decided(last) => format!("decided {last}"),
             Record::Torn(tear) => format!("torn at {}", tear.0),
-            Record::States(None) => "whole".into(),
-            Record::States(Some(tear)) => format!("still torn at {}", tear.0),
+            Record::OpenTear(None) => "whole".into(),
+            Record::OpenTear(Some(tear)) => format!("still torn at {}", tear.0),
         };
-        writeln!(told, "{state}: {record}").expect("a string takes all");
+        writeln!(text, "{state}: {record}").expect("a string takes all");
     }
-    told
+    text
 }
 
-fn tell(effects: &[Effect]) -> String {
-    effects.iter().map(|effect| tell_one(effect) + "\n").collect()
+fn effects_text(effects: &[Effect]) -> String {
+    effects.iter().map(|effect| effect_text(effect) + "\n").collect()
 }
 
-pub fn tell_one(effect: &Effect) -> String {
+pub fn effect_text(effect: &Effect) -> String {
     match effect {
         Effect::SavePromise { ballot } => format!("SavePromise {ballot}"),
         Effect::Stage { index, ballot } => format!("Stage {index} under {ballot}"),
-        Effect::Adopt { ballot, from, upto } if from == upto => {
-            format!("Adopt up to {upto} under {ballot}")
+        Effect::Adopt { ballot, from, last } if from == last => {
+            format!("Adopt up to {last} under {ballot}")
         }
-        Effect::Adopt { ballot, from, upto } => {
-            format!("Adopt up to {upto} under {ballot}, staged behind {from}")
+        Effect::Adopt { ballot, from, last } => {
+            format!("Adopt up to {last} under {ballot}, staged behind {from}")
         }
         Effect::Save { index, ballot, decided } => {
             format!("Save {index} under {ballot}, decided {decided}")
         }
-        Effect::Send { to, message } => format!("Send to {to}: {}", tell_message(message)),
+        Effect::Send { to, message } => format!("Send to {to}: {}", message_text(message)),
         Effect::Configured { configuration, base } => {
             format!("Configured {configuration} behind {base}")
         }
         Effect::Ended => "Ended".into(),
         Effect::FetchSnapshot { from } => format!("FetchSnapshot from {from}"),
-        Effect::SaveDecided { upto } => format!("SaveDecided {upto}"),
-        Effect::Decided { upto } => format!("Decided {upto}"),
+        Effect::SaveDecided { last } => format!("SaveDecided {last}"),
+        Effect::Decided { last } => format!("Decided {last}"),
         Effect::Role { role, ballot, master } => {
             let master = master.map_or("nobody".into(), |node| format!("node {node}"));
-            format!("Role {} under {ballot}, master is {master}", role.word())
+            format!("Role {} under {ballot}, master is {master}", role.name())
         }
         Effect::ReadAt { token, index } => format!("ReadAt {index} for read {}", token.0),
-        Effect::Refused { asked, reason } => {
-            let asked = match asked {
+        Effect::Refused { call, reason } => {
+            let call = match call {
                 RefusedCall::Propose => "the value".into(),
                 RefusedCall::Read(token) => format!("read {}", token.0),
                 RefusedCall::HandOver(to) => format!("hand-over to node {to}"),
             };
-            format!("Refused {asked}: {}", tell_refusal(reason))
+            format!("Refused {call}: {}", refusal_text(reason))
         }
-        Effect::MayLack { behind } => format!("May lack what was behind {behind}"),
+        Effect::PossibleLoss { after } => format!("May lack what was behind {after}"),
     }
 }
 
-fn tell_message(message: &Message) -> String {
+fn message_text(message: &Message) -> String {
     format!("{:?} under {}", message.body, message.ballot)
 }
 
-fn tell_refusal(refusal: &Refusal) -> String {
-    format!("{refusal:?} ({})", refusal.reason().word())
+fn refusal_text(refusal: &Refusal) -> String {
+    format!("{refusal:?} ({})", refusal.reason().name())
 }

@@ -4,9 +4,9 @@ use super::machine::NODE;
 use crate::consensus::rules::Rule;
 use crate::consensus::tear::Tear;
 use crate::consensus::{
-    Body, Configuration, Event, LeaseClock, Member, Message, Replica, Restored,
+    Body, Configuration, Event, LeaseClock, Member, Message, Replica, RestoredState,
 };
-use base::mutants::Mutation;
+use base::mutants::MutantList;
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 
 const MASTER: NodeId = NodeId(9);
@@ -18,7 +18,7 @@ const TEAR: Tear = Tear(700);
 fn torn() -> Replica {
     let members = [NODE, MASTER].map(|node| Member { node, part: Part::Voter });
     let configuration = Configuration::new(ConfigurationId(0), members.to_vec()).expect("sound");
-    let mut replica = Replica::restore(Restored {
+    let mut replica = Replica::restore(RestoredState {
         node: NODE,
         configuration,
         base: LogIndex(0),
@@ -39,20 +39,20 @@ fn torn() -> Replica {
 /// log.
 fn mends(tear: Tear) -> bool {
     let mut replica = torn();
-    let body = Body::Level { tear, upto: LogIndex(5) };
+    let body = Body::LogEnd { tear, last: LogIndex(5) };
     let message = Message { configuration: ConfigurationId(0), ballot: BALLOT, body };
     let (signs, now) = (Vec::new(), Millis(200));
     replica.step(Event::Received { from: MASTER, message, signs, now }, &mut Vec::new());
     replica.tear().is_none()
 }
 
-/// The earlier report says nothing of entries that were accepted after it and torn off since.
+/// The earlier report does not cover entries that were accepted after it and torn off since.
 #[test]
-fn a_report_about_an_earlier_tear_mends_nothing() {
+fn level_report_for_earlier_tear_does_not_mend_log() {
     assert_eq!(torn().tear(), Some(TEAR));
     assert!(mends(TEAR));
     assert!(!mends(Tear(300)));
-    Rule::LevelOfThisTear.while_active(|| {
+    Rule::LogEndOfThisTear.while_active(|| {
         assert!(mends(Tear(300)), "nothing but the rule forbids it");
     });
 }

@@ -28,7 +28,7 @@ trait Group {
     fn mend(&mut self);
     /// Waits long enough for an election.
     fn wait(&mut self);
-    /// Returns the members that lead, or believe so.
+    /// Returns the members whose role is leader.
     fn leaders(&self) -> Vec<u64>;
     /// Proposes an entry at each of them.
     fn propose(&mut self);
@@ -69,14 +69,14 @@ impl Group for World {
     }
 }
 
-struct Theirs {
+struct OmniGroup {
     nodes: BTreeMap<u64, OmniPaxos<Value, MemoryStorage<Value>>>,
     cut: BTreeSet<(u64, u64)>,
     next_value: u64,
 }
 
-impl Theirs {
-    fn new(count: u64, quorums: Quorums) -> Theirs {
+impl OmniGroup {
+    fn new(count: u64, quorums: Quorums) -> OmniGroup {
         let nodes: Vec<u64> = (1..=count).collect();
         let Quorums { elect: read_quorum_size, save: write_quorum_size } = quorums;
         let flexible_quorum = Some(FlexibleQuorum { read_quorum_size, write_quorum_size });
@@ -88,28 +88,28 @@ impl Theirs {
             let config = OmniPaxosConfig { cluster_config, server_config };
             (*pid, config.build(MemoryStorage::default()).expect("sound"))
         };
-        Theirs { nodes: nodes.iter().map(start).collect(), cut: BTreeSet::new(), next_value: 1 }
+        OmniGroup { nodes: nodes.iter().map(start).collect(), cut: BTreeSet::new(), next_value: 1 }
     }
 
-    fn carry(&mut self) {
+    fn exchange_messages(&mut self) {
         for _ in 0..20 {
-            let mut letters: Vec<(u64, Message<Value>)> = Vec::new();
+            let mut messages: Vec<(u64, Message<Value>)> = Vec::new();
             for (name, node) in &mut self.nodes {
                 let mut outgoing = Vec::new();
                 node.take_outgoing_messages(&mut outgoing);
-                letters.extend(outgoing.into_iter().map(|letter| (*name, letter)));
+                messages.extend(outgoing.into_iter().map(|message| (*name, message)));
             }
-            for (from, letter) in letters {
-                let to = letter.get_receiver();
+            for (from, message) in messages {
+                let to = message.get_receiver();
                 if !self.cut.contains(&(from, to)) {
-                    self.nodes.get_mut(&to).expect("a member").handle_incoming(letter);
+                    self.nodes.get_mut(&to).expect("a member").handle_incoming(message);
                 }
             }
         }
     }
 }
 
-impl Group for Theirs {
+impl Group for OmniGroup {
     fn cut(&mut self, one: u64, other: u64) {
         self.cut.extend([(one, other), (other, one)]);
     }
@@ -124,7 +124,7 @@ impl Group for Theirs {
     fn wait(&mut self) {
         for _ in 0..200 {
             self.nodes.values_mut().for_each(OmniPaxos::tick);
-            self.carry();
+            self.exchange_messages();
         }
     }
 
@@ -157,7 +157,7 @@ impl Group for Theirs {
 }
 
 /// Returns the length of the longest log, after checking that all logs are prefixes of it.
-fn furthest(group: &dyn Group) -> usize {
+fn longest_log(group: &dyn Group) -> usize {
     let logs = group.decided();
     let longest = logs.iter().max_by_key(|log| log.len()).expect("somebody");
     assert!(logs.iter().all(|log| longest.starts_with(log)), "{logs:?}");
@@ -165,31 +165,31 @@ fn furthest(group: &dyn Group) -> usize {
 }
 
 /// Partitions the members before a few proposals, then in another way: a leader still exists.
-fn goes_on(group: &mut dyn Group, first: &[(u64, u64)], then: &[(u64, u64)]) {
+fn assert_progress(group: &mut dyn Group, cut_first: &[(u64, u64)], cut_then: &[(u64, u64)]) {
     group.wait();
-    first.iter().for_each(|(one, other)| group.cut(*one, *other));
+    cut_first.iter().for_each(|(one, other)| group.cut(*one, *other));
     group.propose();
     group.wait();
-    let before = furthest(group);
+    let before = longest_log(group);
     assert!(before > 0, "a majority was connected");
     group.mend();
-    then.iter().for_each(|(one, other)| group.cut(*one, *other));
+    cut_then.iter().for_each(|(one, other)| group.cut(*one, *other));
     group.wait();
     group.propose();
     group.wait();
-    let during = furthest(group);
+    let during = longest_log(group);
     assert!(during > before, "nothing was decided while it was parted");
     group.mend();
     group.wait();
     group.propose();
     group.wait();
-    let after = furthest(group);
+    let after = longest_log(group);
     assert!(after > during);
     assert!(group.decided().iter().all(|log| log.len() == after), "in the end all are level");
 }
 
 /// Builds both groups with this many voters, of which `quorum` save an entry (`None`: a majority).
-fn both(count: u64, quorum: Option<u8>) -> (Quorums, [Box<dyn Group>; 2]) {
+fn both_groups(count: u64, quorum: Option<u8>) -> (Quorums, [Box<dyn Group>; 2]) {
     let member = |node| Member { node: NodeId(node), part: Part::Voter };
     let members = (1..=count).map(member).collect();
     let configuration = Configuration::new(ConfigurationId(0), members);
@@ -197,46 +197,51 @@ fn both(count: u64, quorum: Option<u8>) -> (Quorums, [Box<dyn Group>; 2]) {
     let quorums = configuration.quorums();
     let mut ours = World::new(configuration, &[], LeaseClock::default());
     (1..=count).for_each(|node| ours.start(NodeId(node)));
-    (quorums, [Box::new(ours), Box::new(Theirs::new(count, quorums))])
+    (quorums, [Box::new(ours), Box::new(OmniGroup::new(count, quorums))])
 }
 
-fn both_go_on(count: u64, quorum: Option<u8>, first: &[(u64, u64)], then: &[(u64, u64)]) {
-    let (_, groups) = both(count, quorum);
+fn assert_both_progress(
+    count: u64,
+    quorum: Option<u8>,
+    cut_first: &[(u64, u64)],
+    cut_then: &[(u64, u64)],
+) {
+    let (_, groups) = both_groups(count, quorum);
     for mut group in groups {
-        goes_on(&mut *group, first, then);
+        assert_progress(&mut *group, cut_first, cut_then);
     }
 }
 
-/// Cut links of five nodes that all hear node 1 and no other.
+/// Cut links of five nodes that are connected to node 1 only.
 const HUB: [(u64, u64); 6] = [(2, 3), (2, 4), (2, 5), (3, 4), (3, 5), (4, 5)];
 
 #[test]
-fn both_survive_quorum_loss() {
+fn group_survives_quorum_loss_like_omnipaxos() {
     for quorum in [None, Some(2)] {
-        both_go_on(5, quorum, &[], &HUB);
+        assert_both_progress(5, quorum, &[], &HUB);
     }
 }
 
 #[test]
-fn both_survive_a_chain() {
-    both_go_on(3, None, &[], &[(1, 3)]);
-    both_go_on(3, None, &[], &[(2, 3)]);
-    both_go_on(4, Some(2), &[], &[(1, 3), (1, 4), (2, 4)]);
+fn group_survives_chained_partition_like_omnipaxos() {
+    assert_both_progress(3, None, &[], &[(1, 3)]);
+    assert_both_progress(3, None, &[], &[(2, 3)]);
+    assert_both_progress(4, Some(2), &[], &[(1, 3), (1, 4), (2, 4)]);
 }
 
 #[test]
-fn both_survive_a_constrained_election() {
+fn group_survives_constrained_election_like_omnipaxos() {
     for quorum in [None, Some(2)] {
-        both_go_on(5, quorum, &[(1, 2), (1, 3), (1, 4), (1, 5)], &HUB);
+        assert_both_progress(5, quorum, &[(1, 2), (1, 3), (1, 4), (1, 5)], &HUB);
     }
 }
 
 #[test]
-fn both_survive_the_loss_of_any_two() {
+fn five_voters_survive_loss_of_any_two_like_omnipaxos() {
     for one in 1..=5 {
         for other in one + 1..=5 {
             let lost: Vec<_> = (1..=5).flat_map(|node| [(one, node), (other, node)]).collect();
-            both_go_on(5, None, &[], &lost);
+            assert_both_progress(5, None, &[], &lost);
         }
     }
 }
@@ -248,16 +253,16 @@ fn decides_without(group: &mut dyn Group, count: u64, lost: &[u64]) -> bool {
         (1..=count).for_each(|other| group.cut(*one, other));
     }
     group.wait();
-    let before = furthest(group);
+    let before = longest_log(group);
     group.propose();
     group.wait();
-    let decides = furthest(group) > before;
+    let decides = longest_log(group) > before;
     group.mend();
     group.wait();
-    let during = furthest(group);
+    let during = longest_log(group);
     group.propose();
     group.wait();
-    let after = furthest(group);
+    let after = longest_log(group);
     assert!(after > during);
     assert!(group.decided().iter().all(|log| log.len() == after), "in the end all are level");
     decides
@@ -266,12 +271,12 @@ fn decides_without(group: &mut dyn Group, count: u64, lost: &[u64]) -> bool {
 /// A leader needs as many voters as save an entry, and a new leader as many as elect: with this
 /// many lost, with the leader among them or without, both go on, or both wait.
 #[test]
-fn both_go_on_with_the_same_quorums_and_wait_without() {
+fn group_progress_depends_on_quorums_like_omnipaxos() {
     // The other implementation accepts no group in which more save than elect.
     for (count, quorum) in [(3, 2), (4, 2), (4, 3), (5, 2), (5, 3), (6, 2), (6, 3), (7, 3)] {
         for lost in 1..count {
             for (whose, leads) in [("the leader's", true), ("others'", false)] {
-                let (quorums, groups) = both(count, Some(quorum));
+                let (quorums, groups) = both_groups(count, Some(quorum));
                 let needed = if leads { quorums.elect } else { quorums.save };
                 for (mut group, name) in groups.into_iter().zip(["ours", "theirs"]) {
                     group.wait();

@@ -2,7 +2,7 @@
 //! version 1 stay. `CREDENZA_KEEP=golden cargo test -p logic wire` writes the golden bytes if they
 //! are missing.
 
-use crate::consensus::{Accepted, Body, Configuration, Member, Message, ProbeReply, Tear};
+use crate::consensus::{Body, Configuration, LogSummary, Member, Message, ProbeReply, Tear};
 use base::codec::Reader;
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use proptest::prelude::*;
@@ -13,47 +13,56 @@ use std::path::Path;
 fn bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     let [one, two, three, four, five] = n.map(LogIndex);
     let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
-    let log = Accepted { ballot, last: one, decided: two };
-    let (after, upto) = (one, LogIndex(one.0.saturating_add(1 + two.0 % 64)));
+    let log = LogSummary { ballot, last: one, decided: two };
+    let (after, last) = (one, LogIndex(one.0.saturating_add(1 + two.0 % 64)));
     vec![
         Body::Probe { round: n[0] },
-        Body::Probed { round: n[0], standing: ProbeReply { bound: yes, candidate: no, log } },
+        Body::Probed {
+            round: n[0],
+            reply: ProbeReply { must_abstain: yes, is_candidate: no, log },
+        },
         Body::Prepare { released: ballot },
         Body::Promise { log },
         Body::Refused { promised: ballot },
         Body::Fetch { after: one },
-        Body::Fetched { after, upto },
+        Body::Fetched { after, last },
         Body::Behind,
-        Body::Adopt { from: one, upto: two },
-        Body::Accept { after, upto, decided: three },
-        Body::Accepted { upto: four },
-        Body::Staged { upto: five },
+        Body::Adopt { from: one, last: two },
+        Body::Accept { after, last, decided: three },
+        Body::Accepted { last: four },
+        Body::Staged { last: five },
         Body::Gap { last: one },
-        Body::Decide { upto: two },
+        Body::Decide { last: two },
         heartbeat(n, yes, LogIndex(0)),
-        Body::Granted { beat: n[0], sent: Millis(n[1]), asked: no, full: false },
+        Body::Granted { beat: n[0], sent: Millis(n[1]), grants_lease: no, is_full: false },
         Body::HandOver,
         Body::Outdated,
         Body::Straggling { decided: one },
-        Body::Learn { after, upto, end: three },
+        Body::Learn { after, last, end: three },
         Body::Ended,
     ]
 }
 
-fn heartbeat(n: [u64; 5], asks: bool, kept: LogIndex) -> Body {
-    Body::Heartbeat { beat: n[0], sent: Millis(n[1]), asks, decided: LogIndex(n[2]), kept }
+fn heartbeat(n: [u64; 5], requests_lease: bool, saved_by_all: LogIndex) -> Body {
+    Body::Heartbeat {
+        beat: n[0],
+        sent: Millis(n[1]),
+        requests_lease,
+        decided: LogIndex(n[2]),
+        saved_by_all,
+    }
 }
 
 /// Messages to and from witnesses, about torn logs, and about entries that may be lost.
 fn later_bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
-    let log = Accepted { ballot, last: LogIndex(n[0]), decided: LogIndex(n[1]) };
+    let log = LogSummary { ballot, last: LogIndex(n[0]), decided: LogIndex(n[1]) };
     vec![
         heartbeat(n, yes, LogIndex(n[3].max(1))),
-        Body::Granted { beat: n[0], sent: Millis(n[1]), asked: no, full: true },
+        Body::Granted { beat: n[0], sent: Millis(n[1]), grants_lease: no, is_full: true },
         Body::TornPromise { log, tear: Tear(n[2]) },
-        Body::Level { tear: Tear(n[0]), upto: LogIndex(n[1]) },
-        Body::Sent { upto: LogIndex(n[1]) },
+        Body::LogEnd { tear: Tear(n[0]), last: LogIndex(n[1]) },
+        Body::Sent { last: LogIndex(n[1]) },
     ]
 }
 
@@ -61,7 +70,7 @@ fn message(configuration: u32, ballot: Ballot, body: Body) -> Message {
     Message { configuration: ConfigurationId(configuration), ballot, body }
 }
 
-fn written(message: &Message) -> Vec<u8> {
+fn encode(message: &Message) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.write(&mut bytes);
     bytes
@@ -78,7 +87,7 @@ fn part() -> impl Strategy<Value = Part> {
 
 proptest! {
     #[test]
-    fn messages_read_back_and_their_beginnings_do_not(
+    fn message_round_trips_and_its_prefixes_are_malformed(
         configuration in any::<u32>(),
         round in any::<u64>(),
         numbers in any::<[u64; 5]>(),
@@ -89,7 +98,7 @@ proptest! {
         let ballot = Ballot { round, node: NodeId(numbers[4]) };
         for body in [bodies(numbers, answers), later_bodies(numbers, answers)].concat() {
             let message = message(configuration, ballot, body);
-            let mut bytes = written(&message);
+            let mut bytes = encode(&message);
             for length in 0..bytes.len() {
                 prop_assert!(Message::read(&mut Reader::new(&bytes[..length])).is_err());
             }
@@ -101,20 +110,20 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_message_that_reads_back_or_an_error(
+    fn arbitrary_message_bytes_are_rejected_or_reencode_identically(
         bytes in prop::collection::vec(any::<u8>(), 0..80),
         number in 0..27_u8,
     ) {
         let mut bytes = bytes;
-        if let Some(which) = bytes.get_mut(20) {
-            *which = number;
+        if let Some(body_number) = bytes.get_mut(20) {
+            *body_number = number;
         }
         let mut reader = Reader::new(&bytes);
         if let Ok(message) = Message::read(&mut reader) {
             let used = bytes.len() - reader.rest().len();
-            prop_assert_eq!(written(&message), &bytes[..used]);
-            let values = message.body.values();
-            prop_assert!(values.is_none_or(|(after, upto)| after < upto));
+            prop_assert_eq!(encode(&message), &bytes[..used]);
+            let values = message.body.entry_range();
+            prop_assert!(values.is_none_or(|(after, last)| after < last));
         }
         let mut reader = Reader::new(&bytes);
         if let Ok(configuration) = Configuration::read(&mut reader) {
@@ -123,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn configurations_read_back(
+    fn configuration_round_trips_and_its_prefixes_are_malformed(
         id in any::<u32>(),
         parts in prop::collection::vec(part(), 0..9),
     ) {
@@ -140,27 +149,30 @@ proptest! {
 }
 
 #[test]
-fn a_claimed_length_or_a_set_that_could_not_work_is_refused() {
-    let crowd = [&[0; 4][..], &u32::MAX.to_le_bytes()].concat();
-    assert!(Configuration::read(&mut Reader::new(&crowd)).is_err(), "nothing is allocated for it");
-    let nobody = [0; 8];
-    assert!(Configuration::read(&mut Reader::new(&nobody)).is_err(), "nobody may lead");
-    let empty = Body::Accept { after: LogIndex(5), upto: LogIndex(5), decided: LogIndex(0) };
-    let backwards = Body::Learn { after: LogIndex(5), upto: LogIndex(4), end: LogIndex(9) };
+fn impossible_counts_members_and_ranges_are_malformed() {
+    let too_many = [&[0; 4][..], &u32::MAX.to_le_bytes()].concat();
+    assert!(
+        Configuration::read(&mut Reader::new(&too_many)).is_err(),
+        "nothing is allocated for it"
+    );
+    let no_members = [0; 8];
+    assert!(Configuration::read(&mut Reader::new(&no_members)).is_err(), "nobody may lead");
+    let empty = Body::Accept { after: LogIndex(5), last: LogIndex(5), decided: LogIndex(0) };
+    let backwards = Body::Learn { after: LogIndex(5), last: LogIndex(4), end: LogIndex(9) };
     for body in [empty, backwards] {
-        let bytes = written(&message(0, Ballot::default(), body));
+        let bytes = encode(&message(0, Ballot::default(), body));
         assert!(Message::read(&mut Reader::new(&bytes)).is_err(), "{body:?}");
     }
 }
 
 #[test]
-fn the_kept_bytes_of_version_1_are_written_and_read() {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/consensus-v1.txt");
+fn version_1_consensus_bytes_match_golden_file() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/consensus-v1.txt");
     let ballot = Ballot { round: 0x0102_0304, node: NodeId(0xA1) };
     let mut text = String::new();
     for body in bodies([0x11, 0x22, 0x33, 0x44, 0x55], (true, false)) {
         let message = message(7, ballot, body);
-        let bytes = written(&message);
+        let bytes = encode(&message);
         assert_eq!(Message::read(&mut Reader::new(&bytes)), Ok(message));
         let name = format!("{body:?}");
         let name = name.split([' ', '{']).next().unwrap_or("").to_lowercase();
@@ -176,15 +188,15 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     let names = ["heartbeat-kept", "granted-full", "torn-promise", "level", "sent"];
     for (name, body) in names.into_iter().zip(later) {
         let message = message(7, ballot, body);
-        let bytes = written(&message);
+        let bytes = encode(&message);
         assert_eq!(Message::read(&mut Reader::new(&bytes)), Ok(message));
         writeln!(text, "{name} {}", hexadecimal(&bytes)).expect("a string takes all");
     }
-    if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !kept.exists() {
-        std::fs::write(&kept, &text).expect("the kept bytes can be written");
+    if std::env::var("CREDENZA_KEEP").is_ok_and(|mode| mode == "golden") && !golden.exists() {
+        std::fs::write(&golden, &text).expect("the kept bytes can be written");
     }
-    let kept = std::fs::read_to_string(&kept).expect("the kept bytes are there");
-    assert_eq!(text, kept, "what was once said between nodes is never changed");
+    let golden = std::fs::read_to_string(&golden).expect("the kept bytes are there");
+    assert_eq!(text, golden, "what was once said between nodes is never changed");
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -3,8 +3,8 @@
 
 use super::Words;
 use crate::quorum::{
-    Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreEffect, StoreEvent,
-    StoreNeeds, Stored, Versions,
+    Fetch, FetchEffect, FetchEvent, FetchNeeds, FetchOutcome, Replicas, Store, StoreEffect,
+    StoreEvent, StoreNeeds, StoreOutcome, Versions,
 };
 use base::{NodeId, Share, Shortfall};
 use proptest::prelude::*;
@@ -12,23 +12,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Next event of one of the nodes.
 #[derive(Clone, Copy, Debug)]
-enum Happening {
+enum RandomEvent {
     Good,
     Nothing,
     Failed,
     Late,
-    OutOfTime,
+    TimedOut,
 }
 
-fn happening() -> impl Strategy<Value = (Happening, u64, u8)> {
-    let what = prop_oneof![
-        8 => Just(Happening::Good),
-        4 => Just(Happening::Nothing),
-        4 => Just(Happening::Failed),
-        2 => Just(Happening::Late),
-        1 => Just(Happening::OutOfTime),
+fn random_event() -> impl Strategy<Value = (RandomEvent, u64, u8)> {
+    let kind = prop_oneof![
+        8 => Just(RandomEvent::Good),
+        4 => Just(RandomEvent::Nothing),
+        4 => Just(RandomEvent::Failed),
+        2 => Just(RandomEvent::Late),
+        1 => Just(RandomEvent::TimedOut),
     ];
-    (what, 1..9_u64, 0..4_u8)
+    (kind, 1..9_u64, 0..4_u8)
 }
 
 /// Primaries 1 to n, then fallbacks, some of both down.
@@ -44,14 +44,14 @@ fn replicas() -> impl Strategy<Value = Replicas> {
 /// Record of the nodes that were asked, by the effects.
 #[derive(Default)]
 struct Ledger {
-    asked: BTreeMap<NodeId, Option<NodeId>>,
-    /// Nodes that have answered finally.
+    calls: BTreeMap<NodeId, Option<NodeId>>,
+    /// Nodes whose last answer has arrived.
     closed: BTreeSet<NodeId>,
 }
 
 impl Ledger {
     fn ask(&mut self, node: NodeId, instead_of: Option<NodeId>, replicas: &Replicas) {
-        assert_eq!(self.asked.insert(node, instead_of), None, "node {node} is asked once");
+        assert_eq!(self.calls.insert(node, instead_of), None, "node {node} is asked once");
         match instead_of {
             None => assert!(replicas.primaries.contains(&node)),
             Some(primary) => {
@@ -62,65 +62,65 @@ impl Ledger {
     }
 
     fn is_open(&self, node: NodeId) -> bool {
-        self.asked.contains_key(&node) && !self.closed.contains(&node)
+        self.calls.contains_key(&node) && !self.closed.contains(&node)
     }
 
     fn open(&self) -> Vec<NodeId> {
-        self.asked.keys().copied().filter(|node| self.is_open(*node)).collect()
+        self.calls.keys().copied().filter(|node| self.is_open(*node)).collect()
     }
 }
 
-fn short(share: Share, got: usize, needed: u8) -> Option<Shortfall> {
+fn shortfall(share: Share, got: usize, needed: u8) -> Option<Shortfall> {
     (got < usize::from(needed)).then_some(Shortfall { share, got: got as u8, needed })
 }
 
-fn primaries(replicas: &Replicas, nodes: &[NodeId]) -> usize {
+fn count_primaries(replicas: &Replicas, nodes: &[NodeId]) -> usize {
     nodes.iter().filter(|node| replicas.primaries.contains(node)).count()
 }
 
 /// Returns the requirement that these nodes do not meet. `None`: all are met.
-fn read_short(needs: &FetchNeeds, replicas: &Replicas, nodes: &[NodeId]) -> Option<Shortfall> {
-    short(Share::R, nodes.len(), needs.r)
-        .or(short(Share::Pr, primaries(replicas, nodes), needs.pr))
-        .or(short(Share::NodeConfirms, nodes.len(), needs.node_confirms))
+fn read_shortfall(needs: &FetchNeeds, replicas: &Replicas, nodes: &[NodeId]) -> Option<Shortfall> {
+    shortfall(Share::R, nodes.len(), needs.r)
+        .or(shortfall(Share::Pr, count_primaries(replicas, nodes), needs.pr))
+        .or(shortfall(Share::NodeConfirms, nodes.len(), needs.node_confirms))
 }
 
-/// Returns the answer that a read must give now. `None`: none yet.
-fn read_twin(
+/// Returns the outcome that a read must report now. `None`: none yet.
+fn expected_read(
     needs: &FetchNeeds,
     replicas: &Replicas,
-    heard: &BTreeMap<NodeId, Option<Words>>,
+    answers: &BTreeMap<NodeId, Option<Words>>,
     open: &[NodeId],
     in_time: bool,
-) -> Option<Fetched<Words>> {
-    let all: Vec<_> = heard.keys().copied().collect();
-    let has = |node: &NodeId| needs.notfound_ok || heard[node].is_some();
-    let counted: Vec<_> = all.iter().copied().filter(has).collect();
-    let merged = merged(heard);
-    if read_short(needs, replicas, &counted).is_none() {
-        return Some(merged.map_or(Fetched::Nothing, Fetched::Found));
+) -> Option<FetchOutcome<Words>> {
+    let all: Vec<_> = answers.keys().copied().collect();
+    let is_counted = |node: &NodeId| needs.notfound_ok || answers[node].is_some();
+    let counted: Vec<_> = all.iter().copied().filter(is_counted).collect();
+    let merged = merged(answers);
+    if read_shortfall(needs, replicas, &counted).is_none() {
+        return Some(merged.map_or(FetchOutcome::NotFound, FetchOutcome::Found));
     }
-    if merged.is_none() && needs.nothing_at.is_some_and(|at| all.len() >= usize::from(at)) {
-        return Some(Fetched::Nothing);
+    if merged.is_none() && needs.notfound_quorum.is_some_and(|at| all.len() >= usize::from(at)) {
+        return Some(FetchOutcome::NotFound);
     }
-    let with = |known: &[NodeId]| [known, open].concat();
-    let hopeless = read_short(needs, replicas, &with(&counted))?;
+    let with_open = |known: &[NodeId]| [known, open].concat();
+    let unreachable = read_shortfall(needs, replicas, &with_open(&counted))?;
     if merged.is_none() {
-        if read_short(needs, replicas, &all).is_none() {
-            return Some(Fetched::Nothing);
+        if read_shortfall(needs, replicas, &all).is_none() {
+            return Some(FetchOutcome::NotFound);
         }
-        read_short(needs, replicas, &with(&all))?;
+        read_shortfall(needs, replicas, &with_open(&all))?;
     }
-    let got = match hopeless.share {
-        Share::Pr => primaries(replicas, &counted),
+    let got = match unreachable.share {
+        Share::Pr => count_primaries(replicas, &counted),
         _ => counted.len(),
     };
-    let short = Shortfall { got: got as u8, ..hopeless };
-    Some(if in_time { Fetched::TooFew(short) } else { Fetched::OutOfTime(short) })
+    let short = Shortfall { got: got as u8, ..unreachable };
+    Some(if in_time { FetchOutcome::TooFew(short) } else { FetchOutcome::TimedOut(short) })
 }
 
-fn merged(heard: &BTreeMap<NodeId, Option<Words>>) -> Option<Words> {
-    heard.values().flatten().cloned().reduce(|mut one, other| {
+fn merged(answers: &BTreeMap<NodeId, Option<Words>>) -> Option<Words> {
+    answers.values().flatten().cloned().reduce(|mut one, other| {
         one.merge(&other);
         one
     })
@@ -134,98 +134,98 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn a_read_answers_what_its_twin_answers(
+    fn fetch_matches_reference_model_in_any_event_order(
         replicas in replicas(),
         (r, pr, node_confirms) in (1..5_u8, 0..4_u8, 0..4_u8),
-        nothing_at in proptest::option::of(1..4_u8),
+        notfound_quorum in proptest::option::of(1..4_u8),
         notfound_ok: bool,
-        happenings in proptest::collection::vec(happening(), 0..24),
+        random_events in proptest::collection::vec(random_event(), 0..24),
     ) {
-        let needs = FetchNeeds { r, pr, node_confirms, nothing_at, notfound_ok };
+        let needs = FetchNeeds { r, pr, node_confirms, notfound_quorum, notfound_ok };
         let mut fetch = Fetch::new(needs, replicas.clone());
         let mut ledger = Ledger::default();
-        let mut heard = BTreeMap::new();
+        let mut answers = BTreeMap::new();
         let mut done = None;
         let mut finished = false;
-        let times = happenings.len();
-        let begun = (FetchEvent::Begun, true);
-        let last = [(Happening::OutOfTime, 0, 0)];
-        let events = happenings.into_iter().chain(last).map(|(what, node, word)| {
+        let event_count = random_events.len();
+        let begun = (FetchEvent::Started, true);
+        let last = [(RandomEvent::TimedOut, 0, 0)];
+        let events = random_events.into_iter().chain(last).map(|(kind, node, word)| {
             let by = NodeId(node);
             let word = Words([format!("w{word}")].into());
-            match what {
-                Happening::Good => (FetchEvent::Answered { by, versions: Some(word) }, true),
-                Happening::Nothing => (FetchEvent::Answered { by, versions: None }, true),
-                Happening::Failed => (FetchEvent::Failed { by }, true),
-                Happening::Late => (FetchEvent::Late { by }, true),
-                Happening::OutOfTime => (FetchEvent::OutOfTime, false),
+            match kind {
+                RandomEvent::Good => (FetchEvent::Answered { by, versions: Some(word) }, true),
+                RandomEvent::Nothing => (FetchEvent::Answered { by, versions: None }, true),
+                RandomEvent::Failed => (FetchEvent::Failed { by }, true),
+                RandomEvent::Late => (FetchEvent::Late { by }, true),
+                RandomEvent::TimedOut => (FetchEvent::TimedOut, false),
             }
         });
         for (event, in_time) in std::iter::once(begun).chain(events) {
             match &event {
                 FetchEvent::Answered { by, versions } if ledger.is_open(*by) && !finished => {
                     ledger.closed.insert(*by);
-                    heard.insert(*by, versions.clone());
+                    answers.insert(*by, versions.clone());
                 }
                 FetchEvent::Failed { by } if ledger.is_open(*by) => {
                     ledger.closed.insert(*by);
                 }
-                FetchEvent::OutOfTime => ledger.closed.extend(ledger.asked.keys()),
+                FetchEvent::TimedOut => ledger.closed.extend(ledger.calls.keys()),
                 _ => {}
             }
             let mut effects = Vec::new();
             fetch.step(event, &mut effects);
             prop_assert!(!finished || effects.is_empty(), "nothing comes after the end");
             for effect in &effects {
-                if let FetchEffect::Ask { node, instead_of } = effect {
-                    ledger.ask(*node, *instead_of, &replicas);
+                if let FetchEffect::Ask { node, fallback_for } = effect {
+                    ledger.ask(*node, *fallback_for, &replicas);
                 }
             }
             let open = ledger.open();
             if done.is_none() {
-                let expected = read_twin(&needs, &replicas, &heard, &open, in_time);
-                let told = effects.iter().find_map(|effect| match effect {
+                let expected = expected_read(&needs, &replicas, &answers, &open, in_time);
+                let reported = effects.iter().find_map(|effect| match effect {
                     FetchEffect::Done(outcome) => Some(outcome.clone()),
                     _ => None,
                 });
-                prop_assert_eq!(&told, &expected);
-                done = told;
+                prop_assert_eq!(&reported, &expected);
+                done = reported;
             }
-            let ends = effects.contains(&FetchEffect::Finished);
-            prop_assert_eq!(ends, open.is_empty() && !finished);
-            if ends {
-                check_repairs(&effects, &replicas, &heard)?;
+            let is_last = effects.contains(&FetchEffect::Finished);
+            prop_assert_eq!(is_last, open.is_empty() && !finished);
+            if is_last {
+                check_repairs(&effects, &replicas, &answers)?;
             }
-            finished |= ends;
+            finished |= is_last;
         }
-        prop_assert!(finished && fetch.is_finished() && done.is_some(), "{} events", times);
+        prop_assert!(finished && fetch.is_finished() && done.is_some(), "{} events", event_count);
     }
 
     #[test]
-    fn a_write_answers_what_its_twin_answers(
+    fn store_matches_reference_model_in_any_event_order(
         replicas in replicas(),
         (w, dw, pw, node_confirms) in (1..5_u8, 1..4_u8, 0..4_u8, 0..4_u8),
-        happenings in proptest::collection::vec(happening(), 0..24),
+        random_events in proptest::collection::vec(random_event(), 0..24),
     ) {
         let needs = StoreNeeds { w, dw, pw, node_confirms };
         let mut store = Store::new(needs, replicas.clone());
         let mut ledger = Ledger::default();
         let (mut taken, mut stored) = (BTreeSet::new(), BTreeSet::new());
         let (mut done, mut finished) = (false, false);
-        let last = [(Happening::OutOfTime, 0, 0)];
-        let events = happenings.into_iter().chain(last).map(|(what, node, _)| {
+        let last = [(RandomEvent::TimedOut, 0, 0)];
+        let events = random_events.into_iter().chain(last).map(|(kind, node, _)| {
             let by = NodeId(node);
-            match what {
-                Happening::Good => StoreEvent::Stored { by },
-                Happening::Nothing => StoreEvent::Taken { by },
-                Happening::Failed => StoreEvent::Failed { by },
-                Happening::Late => StoreEvent::Late { by },
-                Happening::OutOfTime => StoreEvent::OutOfTime,
+            match kind {
+                RandomEvent::Good => StoreEvent::Stored { by },
+                RandomEvent::Nothing => StoreEvent::Accepted { by },
+                RandomEvent::Failed => StoreEvent::Failed { by },
+                RandomEvent::Late => StoreEvent::Late { by },
+                RandomEvent::TimedOut => StoreEvent::TimedOut,
             }
         });
-        for event in std::iter::once(StoreEvent::Begun).chain(events) {
+        for event in std::iter::once(StoreEvent::Started).chain(events) {
             match event {
-                StoreEvent::Taken { by } if ledger.is_open(by) => {
+                StoreEvent::Accepted { by } if ledger.is_open(by) => {
                     taken.insert(by);
                 }
                 StoreEvent::Stored { by } if ledger.is_open(by) => {
@@ -237,31 +237,31 @@ proptest! {
                     ledger.closed.insert(by);
                     taken.remove(&by);
                 }
-                StoreEvent::OutOfTime => ledger.closed.extend(ledger.asked.keys()),
+                StoreEvent::TimedOut => ledger.closed.extend(ledger.calls.keys()),
                 _ => {}
             }
             let mut effects = Vec::new();
             store.step(event, &mut effects);
             prop_assert!(!finished || effects.is_empty(), "nothing comes after the end");
             for effect in &effects {
-                if let StoreEffect::Ask { node, instead_of } = effect {
-                    ledger.ask(*node, *instead_of, &replicas);
+                if let StoreEffect::Ask { node, fallback_for } = effect {
+                    ledger.ask(*node, *fallback_for, &replicas);
                 }
             }
             let open = ledger.open();
             if !done {
                 let sets = (&taken, &stored);
-                let expected = write_twin(&needs, &replicas, sets, &open, event);
-                let told = effects.iter().find_map(|effect| match effect {
+                let expected = expected_write(&needs, &replicas, sets, &open, event);
+                let reported = effects.iter().find_map(|effect| match effect {
                     StoreEffect::Done(outcome) => Some(*outcome),
                     _ => None,
                 });
-                prop_assert_eq!(told, expected);
-                done = told.is_some();
+                prop_assert_eq!(reported, expected);
+                done = reported.is_some();
             }
-            let ends = effects.contains(&StoreEffect::Finished);
-            prop_assert_eq!(ends, open.is_empty() && !finished);
-            finished |= ends;
+            let is_last = effects.contains(&StoreEffect::Finished);
+            prop_assert_eq!(is_last, open.is_empty() && !finished);
+            finished |= is_last;
             prop_assert_eq!(store.stored(), stored.len());
         }
         prop_assert!(finished && store.is_finished() && done);
@@ -272,10 +272,10 @@ proptest! {
 fn check_repairs(
     effects: &[FetchEffect<Words>],
     replicas: &Replicas,
-    heard: &BTreeMap<NodeId, Option<Words>>,
+    answers: &BTreeMap<NodeId, Option<Words>>,
 ) -> Result<(), TestCaseError> {
-    let all = merged(heard);
-    let behind = heard.iter().filter(|(node, versions)| {
+    let all = merged(answers);
+    let behind = answers.iter().filter(|(node, versions)| {
         replicas.primaries.contains(node) && all.is_some() && **versions != all
     });
     let expected: Vec<_> = behind.map(|(node, _)| *node).collect();
@@ -290,39 +290,39 @@ fn check_repairs(
     Ok(())
 }
 
-fn write_short(
+fn write_shortfall(
     needs: &StoreNeeds,
     replicas: &Replicas,
     taken: usize,
     stored: &[NodeId],
 ) -> Option<Shortfall> {
-    short(Share::W, taken, needs.w)
-        .or(short(Share::Dw, stored.len(), needs.dw))
-        .or(short(Share::Pw, primaries(replicas, stored), needs.pw))
-        .or(short(Share::NodeConfirms, stored.len(), needs.node_confirms))
+    shortfall(Share::W, taken, needs.w)
+        .or(shortfall(Share::Dw, stored.len(), needs.dw))
+        .or(shortfall(Share::Pw, count_primaries(replicas, stored), needs.pw))
+        .or(shortfall(Share::NodeConfirms, stored.len(), needs.node_confirms))
 }
 
-/// Returns the answer that a write must give now. `None`: none yet.
-fn write_twin(
+/// Returns the outcome that a write must report now. `None`: none yet.
+fn expected_write(
     needs: &StoreNeeds,
     replicas: &Replicas,
     (taken, stored): (&BTreeSet<NodeId>, &BTreeSet<NodeId>),
     open: &[NodeId],
     event: StoreEvent,
-) -> Option<Stored> {
-    let have: Vec<_> = stored.iter().copied().collect();
-    let Some(short) = write_short(needs, replicas, taken.len(), &have) else {
-        return Some(Stored::Enough);
+) -> Option<StoreOutcome> {
+    let stored_nodes: Vec<_> = stored.iter().copied().collect();
+    let Some(short) = write_shortfall(needs, replicas, taken.len(), &stored_nodes) else {
+        return Some(StoreOutcome::Enough);
     };
-    if event == StoreEvent::OutOfTime {
-        return Some(Stored::OutOfTime(short));
+    if event == StoreEvent::TimedOut {
+        return Some(StoreOutcome::TimedOut(short));
     }
-    let hoped = [&have[..], open].concat();
-    let hopeless = write_short(needs, replicas, hoped.len(), &hoped)?;
-    let got = match hopeless.share {
+    let with_open = [&stored_nodes[..], open].concat();
+    let unreachable = write_shortfall(needs, replicas, with_open.len(), &with_open)?;
+    let got = match unreachable.share {
         Share::W => taken.len(),
-        Share::Pw => primaries(replicas, &have),
-        _ => have.len(),
+        Share::Pw => count_primaries(replicas, &stored_nodes),
+        _ => stored_nodes.len(),
     };
-    Some(Stored::TooFew(Shortfall { got: got as u8, ..hopeless }))
+    Some(StoreOutcome::TooFew(Shortfall { got: got as u8, ..unreachable }))
 }

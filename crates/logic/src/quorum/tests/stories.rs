@@ -2,8 +2,8 @@
 
 use super::{Words, nodes};
 use crate::quorum::{
-    Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreEffect, StoreEvent,
-    StoreNeeds, Stored,
+    Fetch, FetchEffect, FetchEvent, FetchNeeds, FetchOutcome, Replicas, Store, StoreEffect,
+    StoreEvent, StoreNeeds, StoreOutcome,
 };
 use base::NodeId;
 use goldenscript::{ArgumentConsumer, Command, Context, Runner};
@@ -39,7 +39,7 @@ stories!(
     two_nodes_must_confirm,
 );
 
-type Answer = Result<String, Box<dyn Error>>;
+type StoryResult = Result<String, Box<dyn Error>>;
 
 /// Request of a story; absent before `fetch` or `store`.
 #[derive(Default)]
@@ -53,7 +53,7 @@ enum Stage {
 impl Runner for Stage {
     type Command = Command;
 
-    fn run(&mut self, command: &Command, _context: &Context) -> Answer {
+    fn run(&mut self, command: &Command, _context: &Context) -> StoryResult {
         let mut args = command.consume_args();
         match command.name.as_str() {
             "fetch" => {
@@ -75,33 +75,33 @@ impl Runner for Stage {
             Stage::Empty => Err("fetch or store first".into()),
             Stage::Fetch(fetch) => {
                 let event = match name {
-                    "fetch" => FetchEvent::Begun,
+                    "fetch" => FetchEvent::Started,
                     "answered" => {
                         FetchEvent::Answered { by: by(name)?, versions: Some(Words(words)) }
                     }
                     "nothing" => FetchEvent::Answered { by: by(name)?, versions: None },
                     "failed" => FetchEvent::Failed { by: by(name)? },
                     "late" => FetchEvent::Late { by: by(name)? },
-                    "out_of_time" => FetchEvent::OutOfTime,
+                    "out_of_time" => FetchEvent::TimedOut,
                     other => return Err(format!("no read knows {other}").into()),
                 };
                 let mut effects = Vec::new();
                 fetch.step(event, &mut effects);
-                Ok(effects.iter().map(fetch_words).collect())
+                Ok(effects.iter().map(fetch_effect_text).collect())
             }
             Stage::Store(store) => {
                 let event = match name {
-                    "store" => StoreEvent::Begun,
-                    "taken" => StoreEvent::Taken { by: by(name)? },
+                    "store" => StoreEvent::Started,
+                    "taken" => StoreEvent::Accepted { by: by(name)? },
                     "stored" => StoreEvent::Stored { by: by(name)? },
                     "failed" => StoreEvent::Failed { by: by(name)? },
                     "late" => StoreEvent::Late { by: by(name)? },
-                    "out_of_time" => StoreEvent::OutOfTime,
+                    "out_of_time" => StoreEvent::TimedOut,
                     other => return Err(format!("no write knows {other}").into()),
                 };
                 let mut effects = Vec::new();
                 store.step(event, &mut effects);
-                Ok(effects.iter().map(store_words).collect())
+                Ok(effects.iter().map(store_effect_text).collect())
             }
         }
     }
@@ -114,13 +114,13 @@ fn replicas(args: &mut ArgumentConsumer<'_>) -> Result<Replicas, Box<dyn Error>>
     Ok(Replicas { primaries: list("primaries")?, fallbacks: list("fallbacks")?, down })
 }
 
-/// `r=2 pr=0 node_confirms=0 nothing_at=2 notfound_ok=false`
+/// `r=2 pr=0 node_confirms=0 notfound_quorum=2 notfound_ok=false`
 fn fetch_needs(args: &mut ArgumentConsumer<'_>) -> Result<FetchNeeds, Box<dyn Error>> {
     Ok(FetchNeeds {
         r: number(args, "r", "2")?,
         pr: number(args, "pr", "0")?,
         node_confirms: number(args, "node_confirms", "0")?,
-        nothing_at: args.take_key("nothing_at").map(str::parse).transpose()?,
+        notfound_quorum: args.take_key("notfound_quorum").map(str::parse).transpose()?,
         notfound_ok: args.take_key("notfound_ok").unwrap_or("true").parse()?,
     })
 }
@@ -128,9 +128,9 @@ fn fetch_needs(args: &mut ArgumentConsumer<'_>) -> Result<FetchNeeds, Box<dyn Er
 fn number(
     args: &mut ArgumentConsumer<'_>,
     name: &str,
-    normal: &str,
+    default: &str,
 ) -> Result<u8, std::num::ParseIntError> {
-    args.take_key(name).unwrap_or(normal).parse()
+    args.take_key(name).unwrap_or(default).parse()
 }
 
 /// `w=2 dw=1 pw=0 node_confirms=0`
@@ -143,14 +143,14 @@ fn store_needs(args: &mut ArgumentConsumer<'_>) -> Result<StoreNeeds, Box<dyn Er
     })
 }
 
-fn asked(node: NodeId, instead_of: Option<NodeId>) -> String {
+fn ask_text(node: NodeId, instead_of: Option<NodeId>) -> String {
     match instead_of {
         None => format!("Ask {}\n", node.0),
         Some(primary) => format!("Ask {} instead of {}\n", node.0, primary.0),
     }
 }
 
-fn fetch_words(effect: &FetchEffect<Words>) -> String {
+fn fetch_effect_text(effect: &FetchEffect<Words>) -> String {
     let joined = |words: &Words| {
         words.0.iter().fold(String::new(), |mut text, word| {
             let _ = write!(text, " {word}");
@@ -158,11 +158,11 @@ fn fetch_words(effect: &FetchEffect<Words>) -> String {
         })
     };
     match effect {
-        FetchEffect::Ask { node, instead_of } => asked(*node, *instead_of),
-        FetchEffect::Done(Fetched::Found(words)) => format!("Done: found{}\n", joined(words)),
-        FetchEffect::Done(Fetched::Nothing) => "Done: nothing\n".into(),
-        FetchEffect::Done(Fetched::TooFew(short)) => format!("Done: too few, {short}\n"),
-        FetchEffect::Done(Fetched::OutOfTime(short)) => format!("Done: out of time, {short}\n"),
+        FetchEffect::Ask { node, fallback_for } => ask_text(*node, *fallback_for),
+        FetchEffect::Done(FetchOutcome::Found(words)) => format!("Done: found{}\n", joined(words)),
+        FetchEffect::Done(FetchOutcome::NotFound) => "Done: nothing\n".into(),
+        FetchEffect::Done(FetchOutcome::TooFew(short)) => format!("Done: too few, {short}\n"),
+        FetchEffect::Done(FetchOutcome::TimedOut(short)) => format!("Done: out of time, {short}\n"),
         FetchEffect::Repair { node, versions } => {
             format!("Repair {}:{}\n", node.0, joined(versions))
         }
@@ -170,12 +170,12 @@ fn fetch_words(effect: &FetchEffect<Words>) -> String {
     }
 }
 
-fn store_words(effect: &StoreEffect) -> String {
+fn store_effect_text(effect: &StoreEffect) -> String {
     match effect {
-        StoreEffect::Ask { node, instead_of } => asked(*node, *instead_of),
-        StoreEffect::Done(Stored::Enough) => "Done: stored\n".into(),
-        StoreEffect::Done(Stored::TooFew(short)) => format!("Done: too few, {short}\n"),
-        StoreEffect::Done(Stored::OutOfTime(short)) => format!("Done: out of time, {short}\n"),
+        StoreEffect::Ask { node, fallback_for } => ask_text(*node, *fallback_for),
+        StoreEffect::Done(StoreOutcome::Enough) => "Done: stored\n".into(),
+        StoreEffect::Done(StoreOutcome::TooFew(short)) => format!("Done: too few, {short}\n"),
+        StoreEffect::Done(StoreOutcome::TimedOut(short)) => format!("Done: out of time, {short}\n"),
         StoreEffect::Finished => "Finished\n".into(),
     }
 }

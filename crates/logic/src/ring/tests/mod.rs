@@ -1,6 +1,6 @@
 //! Examples and laws of the ring.
 
-use super::{Rack, Ring, RingWish, plan};
+use super::{Rack, Ring, RingChangeRequest, plan};
 use base::NodeId;
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ mod coding;
 mod examples;
 mod laws;
 
-fn alone() -> Rack {
+fn no_rack() -> Rack {
     Rack::default()
 }
 
@@ -17,22 +17,22 @@ fn rack(name: &str) -> Rack {
     Rack(name.to_string())
 }
 
-fn join(node: u64) -> RingWish {
-    RingWish::Join { node: NodeId(node), rack: alone() }
+fn join(node: u64) -> RingChangeRequest {
+    RingChangeRequest::Join { node: NodeId(node), rack: no_rack() }
 }
 
-fn joins(nodes: std::ops::RangeInclusive<u64>) -> Vec<RingWish> {
+fn joins(nodes: std::ops::RangeInclusive<u64>) -> Vec<RingChangeRequest> {
     nodes.map(join).collect()
 }
 
 /// Commits the plan for these changes and completes all its hand-offs.
-fn changed(ring: &Ring, changes: &[RingWish]) -> Ring {
+fn apply_changes(ring: &Ring, changes: &[RingChangeRequest]) -> Ring {
     let plan = plan(ring, changes, ring.n(), &BTreeSet::new()).expect("a safe plan");
-    settled(ring.commit(&plan).expect("made for this ring"))
+    completed(ring.commit(&plan).expect("made for this ring"))
 }
 
 /// Returns the ring after every partition has arrived.
-fn settled(mut ring: Ring) -> Ring {
+fn completed(mut ring: Ring) -> Ring {
     for partition in (0..ring.partitions()).map(base::Partition) {
         if let Some(next) = ring.arrive(partition, &[3]) {
             ring = next;
@@ -44,6 +44,6 @@ fn settled(mut ring: Ring) -> Ring {
 
 /// Builds a ring of nodes 1 to `nodes`, without racks.
 fn ring_of(nodes: u64, partitions: u32, n: usize) -> Ring {
-    let ring = Ring::founded(NodeId(1), alone(), partitions, n);
-    if nodes == 1 { ring } else { changed(&ring, &joins(2..=nodes)) }
+    let ring = Ring::initial(NodeId(1), no_rack(), partitions, n);
+    if nodes == 1 { ring } else { apply_changes(&ring, &joins(2..=nodes)) }
 }

@@ -1,6 +1,6 @@
 //! Exchanges of two copies: all differences are found, nothing else, and the bytes are counted.
 
-use super::{Copy, name};
+use super::{PartitionCopy, key_of};
 use crate::sync::{
     Effect, Event, Exchange, Leaf, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary, SyncAnswer,
     SyncQuestion, leaf_of, row_hash,
@@ -11,18 +11,23 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Returns the rows of a copy in these leaves, after one key and up to another.
-fn list(copy: &Copy, leaves: &[Leaf], after: Option<&Key>, upto: Option<&Key>) -> Vec<RowDigest> {
-    let wanted = |key: &Key| {
+fn list(
+    copy: &PartitionCopy,
+    leaves: &[Leaf],
+    after: Option<&Key>,
+    upto: Option<&Key>,
+) -> Vec<RowDigest> {
+    let is_listed = |key: &Key| {
         after.is_none_or(|after| key > after)
             && upto.is_none_or(|upto| key <= upto)
             && leaves.binary_search(&leaf_of(key)).is_ok()
     };
-    let rows = copy.rows.iter().filter(|(key, _)| wanted(key));
+    let rows = copy.rows.iter().filter(|(key, _)| is_listed(key));
     rows.map(|(key, bytes)| RowDigest { key: key.clone(), digest: row_hash(key, bytes).digest })
         .collect()
 }
 
-fn answer(copy: &Copy, question: &SyncQuestion, page: usize) -> SyncAnswer {
+fn answer(copy: &PartitionCopy, question: &SyncQuestion, page: usize) -> SyncAnswer {
     if let Some(answer) = question.answer(&copy.tree) {
         return answer;
     }
@@ -41,30 +46,31 @@ struct Compared {
 }
 
 /// Runs an exchange; messages pass through their encoding.
-fn compare(here: &Copy, there: &Copy, page: usize) -> Compared {
+fn compare(here: &PartitionCopy, there: &PartitionCopy, page: usize) -> Compared {
     let mut exchange = Exchange::new();
     let mut effects = Vec::new();
-    exchange.step(Event::Begun, &here.tree, &mut effects);
+    exchange.step(Event::Started, &here.tree, &mut effects);
     let (mut differs, mut bytes, mut done) = (BTreeMap::new(), 0, None);
     while !effects.is_empty() {
         for effect in std::mem::take(&mut effects) {
             assert_eq!(done, None, "nothing comes behind the end");
             match effect {
                 Effect::Ask(question) => {
-                    let mut said = Vec::new();
-                    question.write(&mut said);
-                    bytes += said.len();
-                    let heard =
-                        SyncQuestion::read(&mut Reader::new(&said)).expect("as it was said");
-                    assert_eq!(heard, question);
-                    let mut said = Vec::new();
-                    answer(there, &heard, page).write(&mut said);
-                    bytes += said.len();
-                    let heard = SyncAnswer::read(&mut Reader::new(&said)).expect("as it was said");
-                    exchange.step(Event::Answered(heard), &here.tree, &mut effects);
+                    let mut bytes_sent = Vec::new();
+                    question.write(&mut bytes_sent);
+                    bytes += bytes_sent.len();
+                    let decoded =
+                        SyncQuestion::read(&mut Reader::new(&bytes_sent)).expect("as it was said");
+                    assert_eq!(decoded, question);
+                    let mut bytes_sent = Vec::new();
+                    answer(there, &decoded, page).write(&mut bytes_sent);
+                    bytes += bytes_sent.len();
+                    let decoded =
+                        SyncAnswer::read(&mut Reader::new(&bytes_sent)).expect("as it was said");
+                    exchange.step(Event::Answered(decoded), &here.tree, &mut effects);
                 }
-                Effect::List { leaves, after, upto } => {
-                    let rows = list(here, &leaves, after.as_ref(), upto.as_ref());
+                Effect::List { leaves, after, last } => {
+                    let rows = list(here, &leaves, after.as_ref(), last.as_ref());
                     exchange.step(Event::Listed(rows), &here.tree, &mut effects);
                 }
                 Effect::Differs { key, at } => {
@@ -78,30 +84,30 @@ fn compare(here: &Copy, there: &Copy, page: usize) -> Compared {
 }
 
 /// Returns the differences, found without any tree.
-fn truth(here: &Copy, there: &Copy) -> BTreeMap<Key, Side> {
+fn expected_differences(here: &PartitionCopy, there: &PartitionCopy) -> BTreeMap<Key, Side> {
     let keys = here.rows.keys().chain(there.rows.keys());
     let side = |key: &Key| match (here.rows.get(key), there.rows.get(key)) {
         (Some(ours), Some(theirs)) if ours == theirs => None,
         (Some(_), Some(_)) => Some(Side::Both),
-        (Some(_), None) => Some(Side::Here),
-        (None, _) => Some(Side::There),
+        (Some(_), None) => Some(Side::Local),
+        (None, _) => Some(Side::Remote),
     };
     keys.filter_map(|key| side(key).map(|side| (key.clone(), side))).collect()
 }
 
 #[test]
-fn equal_copies_exchange_their_roots_and_nothing_else() {
-    let copy = Copy::of(1_000);
+fn equal_copies_exchange_only_roots() {
+    let copy = PartitionCopy::of(1_000);
     let compared = compare(&copy, &copy.clone(), ROWS_PER_PAGE_MAX);
-    assert_eq!(compared.summary, Summary { complete: true, questions: 1, rows: 0 });
+    assert_eq!(compared.summary, Summary { is_complete: true, questions: 1, rows: 0 });
     assert_eq!(compared.bytes, 26, "25 to ask, one to answer");
 }
 
 /// Checks that, with k of 100,000 rows differing, the bytes are in proportion to k: a few hundred
 /// for each.
 #[test]
-fn bytes_are_in_proportion_to_what_differs() {
-    let here = Copy::of(100_000);
+fn exchange_bytes_are_proportional_to_differences() {
+    let here = PartitionCopy::of(100_000);
     let mut costs = Vec::new();
     for k in [1, 10, 100, 1_000, 10_000] {
         let mut there = here.clone();
@@ -114,41 +120,41 @@ fn bytes_are_in_proportion_to_what_differs() {
             }
         }
         let compared = compare(&here, &there, ROWS_PER_PAGE_MAX);
-        assert_eq!(compared.differs, truth(&here, &there));
-        assert!(compared.summary.complete);
+        assert_eq!(compared.differs, expected_differences(&here, &there));
+        assert!(compared.summary.is_complete);
         costs.push((k, compared.bytes / k as usize));
     }
     // The paths from the root to single leaves part early when there are few, late when many.
-    let most = [750, 500, 350, 250, 150];
-    let within = costs.iter().zip(most).all(|((_, each), most)| *each <= most);
+    let limits = [750, 500, 350, 250, 150];
+    let within = costs.iter().zip(limits).all(|((_, each), most)| *each <= most);
     assert!(within, "bytes for each row that differs: {costs:?}");
 }
 
 #[test]
-fn a_copy_that_lost_everything_is_named_row_by_row() {
-    let (here, empty) = (Copy::of(3_000), Copy::default());
+fn empty_copy_differs_in_every_row() {
+    let (here, empty) = (PartitionCopy::of(3_000), PartitionCopy::default());
     let compared = compare(&here, &empty, ROWS_PER_PAGE_MAX);
-    assert_eq!(compared.differs, truth(&here, &empty));
+    assert_eq!(compared.differs, expected_differences(&here, &empty));
     let compared = compare(&empty, &here, 100);
-    assert!(compared.differs.values().all(|side| *side == Side::There));
+    assert!(compared.differs.values().all(|side| *side == Side::Remote));
     assert_eq!(compared.summary.rows, 3_000);
 }
 
 #[test]
-fn who_answers_nonsense_ends_the_exchange() {
-    let copy = Copy::of(10);
+fn invalid_answer_ends_exchange_as_incomplete() {
+    let copy = PartitionCopy::of(10);
     let end = |answers: Vec<Event>| {
         let mut exchange = Exchange::new();
         let mut effects = Vec::new();
-        exchange.step(Event::Begun, &copy.tree, &mut effects);
+        exchange.step(Event::Started, &copy.tree, &mut effects);
         for answer in answers {
             effects.clear();
             exchange.step(answer, &copy.tree, &mut effects);
         }
-        matches!(effects[..], [Effect::Done(Summary { complete: false, .. })])
+        matches!(effects[..], [Effect::Done(Summary { is_complete: false, .. })])
     };
     let rows = |keys: &[u32], more| {
-        let row = |number: &u32| RowDigest { key: name(*number), digest: 1 };
+        let row = |number: &u32| RowDigest { key: key_of(*number), digest: 1 };
         Event::Answered(SyncAnswer::Rows { rows: keys.iter().map(row).collect(), more })
     };
     let all_sums = || Event::Answered(SyncAnswer::Sums(vec![7; 16]));
@@ -170,21 +176,21 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn all_that_differs_is_found_and_nothing_else(
+    fn exchange_reports_all_and_only_differing_rows(
         common in 0..400_u32,
         ours in proptest::collection::vec((0..600_u32, 0..3_u8), 0..40),
         theirs in proptest::collection::vec((0..600_u32, 0..3_u8), 0..40),
         page in 1..50_usize,
     ) {
-        let (mut here, mut there) = (Copy::of(common), Copy::of(common));
+        let (mut here, mut there) = (PartitionCopy::of(common), PartitionCopy::of(common));
         for (copy, changes) in [(&mut here, ours), (&mut there, theirs)] {
             for (number, bytes) in changes {
                 if bytes == 0 { copy.remove(number) } else { copy.set(number, &[bytes]) }
             }
         }
         let compared = compare(&here, &there, page);
-        prop_assert!(compared.summary.complete);
-        prop_assert_eq!(&compared.differs, &truth(&here, &there));
+        prop_assert!(compared.summary.is_complete);
+        prop_assert_eq!(&compared.differs, &expected_differences(&here, &there));
         prop_assert_eq!(compared.summary.rows, compared.differs.len() as u64);
     }
 }

@@ -10,30 +10,30 @@ mod wire;
 
 /// Copy of a partition: its rows, and the tree that was kept up to date with them.
 #[derive(Clone, Default)]
-struct Copy {
+struct PartitionCopy {
     rows: BTreeMap<Key, Vec<u8>>,
     tree: HashTree,
 }
 
-impl Copy {
+impl PartitionCopy {
     /// Builds a copy of this many rows, `key:0` and on.
-    fn of(count: u32) -> Copy {
-        let mut copy = Copy::default();
+    fn of(count: u32) -> PartitionCopy {
+        let mut copy = PartitionCopy::default();
         (0..count).for_each(|number| copy.set(number, b"the same"));
         copy
     }
 
     fn set(&mut self, number: u32, bytes: &[u8]) {
-        let key = name(number);
+        let key = key_of(number);
         let before = self.rows.insert(key.clone(), bytes.to_vec());
         let before = before.map(|before| row_hash(&key, &before));
-        self.tree.change(before, Some(row_hash(&key, bytes)));
+        self.tree.replace(before, Some(row_hash(&key, bytes)));
     }
 
     fn remove(&mut self, number: u32) {
-        let key = name(number);
+        let key = key_of(number);
         if let Some(before) = self.rows.remove(&key) {
-            self.tree.change(Some(row_hash(&key, &before)), None);
+            self.tree.replace(Some(row_hash(&key, &before)), None);
         }
     }
 
@@ -44,6 +44,6 @@ impl Copy {
     }
 }
 
-fn name(number: u32) -> Key {
+fn key_of(number: u32) -> Key {
     Key::from(format!("key:{number}"))
 }

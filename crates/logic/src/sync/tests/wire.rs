@@ -1,6 +1,6 @@
 //! Codec of questions and answers: values read back, and no bytes cause a panic.
 
-use super::name;
+use super::key_of;
 use crate::sync::{Leaf, RowDigest, SyncAnswer, SyncQuestion};
 use base::codec::Reader;
 use proptest::prelude::*;
@@ -10,12 +10,12 @@ fn questions() -> Vec<SyncQuestion> {
         SyncQuestion::Root { sum: u128::MAX - 5, rows: 7 },
         SyncQuestion::Nodes { level: 2, places: vec![0, 9, 255] },
         SyncQuestion::Rows { leaves: vec![Leaf(0), Leaf(65_535)], after: None },
-        SyncQuestion::Rows { leaves: vec![Leaf(3)], after: Some(name(1)) },
+        SyncQuestion::Rows { leaves: vec![Leaf(3)], after: Some(key_of(1)) },
     ]
 }
 
 fn answers() -> Vec<SyncAnswer> {
-    let row = |number| RowDigest { key: name(number), digest: u128::from(number) << 70 };
+    let row = |number| RowDigest { key: key_of(number), digest: u128::from(number) << 70 };
     vec![
         SyncAnswer::Same,
         SyncAnswer::Sums(vec![1, u64::MAX]),
@@ -37,7 +37,7 @@ fn answer_bytes(answer: &SyncAnswer) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_said_is_heard() {
+fn sync_messages_round_trip_and_prefixes_are_malformed() {
     for question in questions() {
         let bytes = question_bytes(&question);
         assert_eq!(SyncQuestion::read(&mut Reader::new(&bytes)), Ok(question));
@@ -55,8 +55,8 @@ fn what_is_said_is_heard() {
 }
 
 #[test]
-fn the_bytes_of_a_question_are_for_ever() {
-    let question = SyncQuestion::Rows { leaves: vec![Leaf(258)], after: Some(name(1)) };
+fn sync_message_encoding_matches_golden_bytes() {
+    let question = SyncQuestion::Rows { leaves: vec![Leaf(258)], after: Some(key_of(1)) };
     let expected = [&[2, 1, 0, 0, 0, 2, 1, 1, 5, 0, 0, 0][..], b"key:1"].concat();
     assert_eq!(question_bytes(&question), expected);
     let answer = SyncAnswer::Sums(vec![1, 256]);
@@ -72,24 +72,24 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn any_bytes_are_heard_or_refused(
-        which in 0..4_usize,
+    fn corrupt_sync_message_is_rejected_or_reencodes_identically(
+        index in 0..4_usize,
         at in any::<prop::sample::Index>(),
         byte: u8,
     ) {
-        let mut bytes = question_bytes(&questions()[which]);
+        let mut bytes = question_bytes(&questions()[index]);
         let place = at.index(bytes.len());
         bytes[place] = byte;
         if let Ok(question) = SyncQuestion::read(&mut Reader::new(&bytes)) {
-            let again = question_bytes(&question);
-            prop_assert_eq!(&again[..], &bytes[..again.len()]);
+            let reencoded = question_bytes(&question);
+            prop_assert_eq!(&reencoded[..], &bytes[..reencoded.len()]);
         }
-        let mut bytes = answer_bytes(&answers()[which]);
+        let mut bytes = answer_bytes(&answers()[index]);
         let place = at.index(bytes.len());
         bytes[place] = byte;
         if let Ok(answer) = SyncAnswer::read(&mut Reader::new(&bytes)) {
-            let again = answer_bytes(&answer);
-            prop_assert_eq!(&again[..], &bytes[..again.len()]);
+            let reencoded = answer_bytes(&answer);
+            prop_assert_eq!(&reencoded[..], &bytes[..reencoded.len()]);
         }
     }
 }

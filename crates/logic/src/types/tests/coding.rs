@@ -17,7 +17,7 @@ fn bytes(typed: &Typed<Actor>) -> Vec<u8> {
 fn everything() -> Typed<Actor> {
     let (mut a, mut b) = (Replica::new(1, FieldKind::Map), Replica::new(2, FieldKind::Map));
     for replica in [&mut a, &mut b] {
-        replica.done(&TypeOperation::Fields(vec![
+        replica.apply(&TypeOperation::Fields(vec![
             FieldStep::Update(field("c", FieldKind::Counter), TypeOperation::Add(-300)),
             FieldStep::Update(field("s", FieldKind::Set), add("element")),
             FieldStep::Update(field("g", FieldKind::Gset), add("element")),
@@ -33,9 +33,9 @@ fn everything() -> Typed<Actor> {
             ),
         ]));
     }
-    a.hear(&b);
+    a.merge_from(&b);
     let mut later = Replica::new(3, FieldKind::Map);
-    later.done(&update(field("s", FieldKind::Set), add("later")));
+    later.apply(&update(field("s", FieldKind::Set), add("later")));
     let unknown = later.typed.context().clone();
     for operation in [
         super::drop_field(field("f", FieldKind::Flag)),
@@ -49,7 +49,7 @@ fn everything() -> Typed<Actor> {
 }
 
 #[test]
-fn everything_reads_back_and_nothing_shorter_or_longer_does() {
+fn typed_value_round_trips_and_malformed_bytes_are_rejected() {
     let good = bytes(&everything());
     assert_eq!(Typed::decode(&good.clone().into()), Ok(everything()));
     for cut in 0..good.len() {
@@ -63,13 +63,13 @@ fn everything_reads_back_and_nothing_shorter_or_longer_does() {
 
 /// Half of the registers are in use: they are encoded in a row.
 #[test]
-fn counts_of_many_and_of_few_values_read_back() {
+fn sparse_and_dense_hll_round_trip_within_size_limit() {
     for count in [1, 5_000, 6_000, 60_000] {
         let mut replica = Replica::new(1, FieldKind::Hll);
         let steps = (0..count).map(|at: u32| {
             base::datatype::ElementStep::Add(Bytes::copy_from_slice(&at.to_le_bytes()))
         });
-        replica.done(&TypeOperation::Elements(steps.collect()));
+        replica.apply(&TypeOperation::Elements(steps.collect()));
         let coded = bytes(&replica.typed);
         assert!(coded.len() < (1 << 14) + 40, "{count}: {}", coded.len());
         assert_eq!(Typed::decode(&coded.into()), Ok(replica.typed));
@@ -78,32 +78,32 @@ fn counts_of_many_and_of_few_values_read_back() {
 
 /// One counter with three replicas, as of page views.
 #[test]
-fn a_counter_of_three_replicas_takes_51_bytes() {
+fn counter_of_three_replicas_takes_51_bytes() {
     let mut all = Replica::new(1, FieldKind::Counter);
     for node in 1..4 {
         let mut one = Replica::new(node, FieldKind::Counter);
-        (0..50).for_each(|_| one.done(&TypeOperation::Add(1)));
-        all.hear(&one);
+        (0..50).for_each(|_| one.apply(&TypeOperation::Add(1)));
+        all.merge_from(&one);
     }
     assert_eq!(bytes(&all.typed).len(), 51);
 }
 
 #[test]
-fn bytes_that_were_ever_written_read_on() {
+fn map_encoding_matches_golden_bytes() {
     let mut replica = Replica::new(1, FieldKind::Map);
-    replica.done(&update(field("f", FieldKind::Flag), TypeOperation::Enable));
+    replica.apply(&update(field("f", FieldKind::Flag), TypeOperation::Enable));
     let hex: String = bytes(&replica.typed).iter().map(|byte| format!("{byte:02x}")).collect();
     // Version, a map; one actor, one known dot; one field, a flag `f`, present and on; no waiting
     // remove.
-    let told =
+    let expected =
         ["01", "05", "01", "0501000000000000000702 00", "01", "040166", "010001", "010001", "00"];
-    assert_eq!(hex, told.concat().replace(' ', ""));
+    assert_eq!(hex, expected.concat().replace(' ', ""));
 }
 
 proptest! {
     /// Decodable bytes encode to themselves: there is no second form.
     #[test]
-    fn random_bytes_do_not_panic_and_have_one_form(
+    fn arbitrary_bytes_decode_to_canonical_type_or_error(
         random in proptest::collection::vec(any::<u8>(), 0..60),
         flips in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4),
     ) {
@@ -112,9 +112,9 @@ proptest! {
             let at = usize::from(at) % near.len();
             near[at] = byte;
         }
-        for given in [random, near] {
-            if let Ok(typed) = Typed::<Actor>::decode(&given.clone().into()) {
-                prop_assert_eq!(bytes(&typed), given);
+        for input in [random, near] {
+            if let Ok(typed) = Typed::<Actor>::decode(&input.clone().into()) {
+                prop_assert_eq!(bytes(&typed), input);
                 prop_assert_eq!(typed.clone().merge(typed.clone()).value(), typed.value());
             }
         }

@@ -9,7 +9,7 @@ fn counted(precision: u8, values: std::ops::Range<u64>) -> Registers {
 }
 
 #[test]
-fn estimates_lie_within_the_stated_error() {
+fn hll_estimate_is_within_stated_error() {
     for precision in PRECISION_MIN..=PRECISION_MAX {
         let error = 1.04 / f64::from(1_u32 << precision).sqrt();
         let mut squares = 0.0;
@@ -26,18 +26,18 @@ fn estimates_lie_within_the_stated_error() {
 }
 
 #[test]
-fn few_values_are_counted_exactly_or_nearly() {
+fn hll_estimate_is_near_exact_for_few_values() {
     for count in [0, 1, 2, 10, 100] {
         assert!(counted(14, 0..count).estimate().abs_diff(count) <= count / 50);
         assert_eq!(counted(16, 0..count).estimate(), count);
     }
-    let mut again = counted(14, 0..100);
-    again.merge(&counted(14, 50..100));
-    assert_eq!(again, counted(14, 0..100), "the same values count once");
+    let mut merged = counted(14, 0..100);
+    merged.merge(&counted(14, 50..100));
+    assert_eq!(merged, counted(14, 0..100), "the same values count once");
 }
 
 #[test]
-fn merged_registers_are_those_of_all_values_also_of_two_precisions() {
+fn hll_merge_equals_union_across_precisions() {
     let (one, other) = (counted(12, 0..3_000), counted(12, 2_000..6_000));
     let mut both = one.clone();
     both.merge(&other);
@@ -53,7 +53,7 @@ fn merged_registers_are_those_of_all_values_also_of_two_precisions() {
 }
 
 #[test]
-fn there_are_precisions_of_4_to_16_bits() {
+fn hll_precision_outside_4_to_16_is_rejected() {
     assert_eq!(Registers::new(3), None);
     assert_eq!(Registers::new(17), None);
     assert_eq!(Registers::new(4).map(|it| it.precision()), Some(4));
@@ -61,7 +61,7 @@ fn there_are_precisions_of_4_to_16_bits() {
 
 /// Registers full to the last rank, as no values would make them.
 #[test]
-fn full_registers_give_a_number() {
+fn hll_estimate_of_full_registers_saturates() {
     let mut registers = Registers::new(4).expect("a precision");
     registers.ranks.fill(Registers::rank_max(4));
     assert_eq!(registers.estimate(), u64::MAX);

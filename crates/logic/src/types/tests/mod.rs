@@ -5,7 +5,7 @@ mod examples;
 mod hll;
 mod model;
 
-use super::{Change, Refused, Typed};
+use super::{ApplyError, Change, Typed};
 use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation};
 use base::dots::DotContext;
 use base::{Actor, NodeId};
@@ -15,8 +15,8 @@ fn actor(node: u64) -> Actor {
     Actor { node: NodeId(node), vnode: 7, incarnation: 1 }
 }
 
-fn text(word: &'static str) -> Bytes {
-    Bytes::from_static(word.as_bytes())
+fn text(value: &'static str) -> Bytes {
+    Bytes::from_static(value.as_bytes())
 }
 
 fn field(name: &'static str, kind: FieldKind) -> Field {
@@ -56,7 +56,7 @@ impl Replica {
         &mut self,
         operation: &TypeOperation,
         context: Option<&DotContext<Actor>>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ApplyError> {
         let dot = (self.id, self.count + 1);
         let change = Change { operation, dot, context, now_ms: 1_000, precision: 14 };
         self.typed = self.typed.clone().apply(&change)?;
@@ -64,11 +64,11 @@ impl Replica {
         Ok(())
     }
 
-    fn done(&mut self, operation: &TypeOperation) {
+    fn apply(&mut self, operation: &TypeOperation) {
         self.change(operation, None).expect("applies");
     }
 
-    fn hear(&mut self, other: &Replica) {
+    fn merge_from(&mut self, other: &Replica) {
         self.typed = self.typed.clone().merge(other.typed.clone());
     }
 }

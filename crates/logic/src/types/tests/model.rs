@@ -1,7 +1,7 @@
 //! Comparison with the simplest model: a set of all events, evaluated anew each time.
 
 use super::Replica;
-use crate::types::{Refused, Typed};
+use crate::types::{ApplyError, Typed};
 use base::Actor;
 use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, TypeValue};
 use base::dots::DotContext;
@@ -9,16 +9,16 @@ use bytes::Bytes;
 
 /// Event of the model. Events are numbered; a set of them is a word.
 #[derive(Clone, Debug)]
-struct Happened {
-    /// Path of nested fields that it changed; it makes the fields on the way present.
+struct ModelEvent {
+    /// Path of nested fields that it changed; it makes all fields of the path present.
     path: Vec<Field>,
-    what: What,
+    kind: EventKind,
     /// Replica that carried it out.
     by: usize,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum EventKind {
     Added(Bytes),
     Enabled,
     Assigned(u64, Bytes),
@@ -27,7 +27,7 @@ enum What {
         total: i64,
         replaces: u64,
     },
-    /// Removes at its path what it has seen: one element, or the whole content; for a field of the
+    /// Removes the seen events at its path: one element, or the whole content; for a field of the
     /// path also its presence.
     Removed {
         element: Option<Bytes>,
@@ -38,17 +38,17 @@ enum What {
 
 #[derive(Default)]
 struct Model {
-    all: Vec<Happened>,
+    all: Vec<ModelEvent>,
 }
 
 impl Model {
-    fn known(&self, set: u64) -> impl Iterator<Item = (usize, &Happened)> {
+    fn known(&self, set: u64) -> impl Iterator<Item = (usize, &ModelEvent)> {
         self.all.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0)
     }
 
-    /// Returns true if a known remove takes away the event at a path: `element` in it, or the
-    /// presence of the path's last field.
-    fn taken(
+    /// Returns true if a known remove cancels the event at a path: `element` in it, or the presence
+    /// of the path's last field.
+    fn is_removed(
         &self,
         known: u64,
         at: usize,
@@ -57,97 +57,102 @@ impl Model {
         presence: bool,
     ) -> bool {
         self.known(known).any(|(_, other)| {
-            let What::Removed { element: gone, field, seen } = &other.what else { return false };
+            let EventKind::Removed { element: removed, field, seen } = &other.kind else {
+                return false;
+            };
             if seen & (1 << at) == 0 {
                 return false;
             }
-            match (gone, field) {
-                (Some(gone), _) => !presence && other.path == path && element == Some(gone),
+            match (removed, field) {
+                (Some(removed), _) => !presence && other.path == path && element == Some(removed),
                 (None, Some(field)) => {
-                    let whole = other.path.len() + 1;
-                    path.len() >= whole
-                        && path[..whole - 1] == other.path[..]
-                        && path[whole - 1] == *field
+                    let depth = other.path.len() + 1;
+                    path.len() >= depth
+                        && path[..depth - 1] == other.path[..]
+                        && path[depth - 1] == *field
                 }
                 (None, None) => !presence && other.path == path,
             }
         })
     }
 
-    fn there(&self, known: u64, path: &[Field]) -> bool {
-        self.known(known).any(|(at, happened)| {
-            happened.path.starts_with(path) && !self.taken(known, at, path, None, true)
+    fn is_present(&self, known: u64, path: &[Field]) -> bool {
+        self.known(known).any(|(at, event)| {
+            event.path.starts_with(path) && !self.is_removed(known, at, path, None, true)
         })
     }
 
-    fn leaves<'a>(
+    fn live_events<'a>(
         &'a self,
         known: u64,
         path: &'a [Field],
-    ) -> impl Iterator<Item = (usize, &'a What)> {
-        let alive = move |(at, happened): &(usize, &'a Happened)| {
-            let element = match &happened.what {
-                What::Added(element) => Some(element),
+    ) -> impl Iterator<Item = (usize, &'a EventKind)> {
+        let alive = move |(at, event): &(usize, &'a ModelEvent)| {
+            let element = match &event.kind {
+                EventKind::Added(element) => Some(element),
                 _ => None,
             };
-            happened.path == path && !self.taken(known, *at, path, element, false)
+            event.path == path && !self.is_removed(known, *at, path, element, false)
         };
-        self.known(known).filter(alive).map(|(at, happened)| (at, &happened.what))
+        self.known(known).filter(alive).map(|(at, event)| (at, &event.kind))
     }
 
-    fn counted(&self, known: u64, path: &[Field]) -> Vec<(usize, i64)> {
-        let replaced = self.known(known).fold(0, |all, (_, happened)| match happened.what {
-            What::Counted { replaces, .. } => all | replaces,
+    fn live_counts(&self, known: u64, path: &[Field]) -> Vec<(usize, i64)> {
+        let replaced = self.known(known).fold(0, |all, (_, event)| match event.kind {
+            EventKind::Counted { replaces, .. } => all | replaces,
             _ => all,
         });
-        let own = |(at, what): (usize, &What)| match what {
-            What::Counted { total, .. } if replaced & (1 << at) == 0 => Some((at, *total)),
+        let own = |(at, event_kind): (usize, &EventKind)| match event_kind {
+            EventKind::Counted { total, .. } if replaced & (1 << at) == 0 => Some((at, *total)),
             _ => None,
         };
-        self.leaves(known, path).filter_map(own).collect()
+        self.live_events(known, path).filter_map(own).collect()
     }
 
     fn value(&self, known: u64, path: &[Field], kind: FieldKind) -> TypeValue {
         match kind {
             FieldKind::Counter => {
-                let sum: i64 = self.counted(known, path).iter().map(|(_, total)| total).sum();
+                let sum: i64 = self.live_counts(known, path).iter().map(|(_, total)| total).sum();
                 TypeValue::Counter(sum.into())
             }
             FieldKind::Set => {
-                let added = |(_, what): (usize, &What)| match what {
-                    What::Added(element) => Some(element.clone()),
+                let added = |(_, event_kind): (usize, &EventKind)| match event_kind {
+                    EventKind::Added(element) => Some(element.clone()),
                     _ => None,
                 };
-                let mut elements: Vec<_> = self.leaves(known, path).filter_map(added).collect();
+                let mut elements: Vec<_> =
+                    self.live_events(known, path).filter_map(added).collect();
                 elements.sort_unstable();
                 elements.dedup();
                 TypeValue::Set(elements)
             }
             FieldKind::Register => {
-                let assigned = |(_, what): (usize, &What)| match what {
-                    What::Assigned(at, value) => Some((*at, value.clone())),
+                let assigned = |(_, event_kind): (usize, &EventKind)| match event_kind {
+                    EventKind::Assigned(at, value) => Some((*at, value.clone())),
                     _ => None,
                 };
-                let latest = self.leaves(known, path).filter_map(assigned).max();
+                let latest = self.live_events(known, path).filter_map(assigned).max();
                 TypeValue::Register(latest.map(|(_, value)| value).unwrap_or_default())
             }
             FieldKind::Flag => {
-                let on = self.leaves(known, path).any(|(_, what)| matches!(what, What::Enabled));
+                let on = self
+                    .live_events(known, path)
+                    .any(|(_, event_kind)| matches!(event_kind, EventKind::Enabled));
                 TypeValue::Flag(on)
             }
             _ => {
-                let below = self.known(known).filter_map(|(_, happened)| {
-                    happened.path.starts_with(path).then(|| happened.path.get(path.len()))?
+                let below = self.known(known).filter_map(|(_, event)| {
+                    event.path.starts_with(path).then(|| event.path.get(path.len()))?
                 });
                 let mut fields: Vec<Field> = below.cloned().collect();
                 fields.sort_unstable();
                 fields.dedup();
-                let shown = |field: Field| {
+                let field_value = |field: Field| {
                     let inner = [path, std::slice::from_ref(&field)].concat();
-                    let there = self.there(known, &inner);
-                    there.then(|| (field.clone(), self.value(known, &inner, field.kind)))
+                    let is_present = self.is_present(known, &inner);
+                    is_present.then(|| (field.clone(), self.value(known, &inner, field.kind)))
                 };
-                TypeValue::Map(fields.into_iter().filter_map(shown).collect())
+                TypeValue::Map(fields.into_iter().filter_map(field_value).collect())
             }
         }
     }
@@ -196,80 +201,81 @@ impl World {
         at: usize,
         context: Option<u64>,
         dice: &mut Dice,
-    ) -> (TypeOperation, Happened) {
+    ) -> (TypeOperation, ModelEvent) {
         let known = self.replicas[at].1;
         let mut path = self.path(dice);
         let last = path.last().expect("never empty").clone();
         let seen = context.unwrap_or(known);
         if dice.below(6) == 0 || last.kind == FieldKind::Map {
             path.pop();
-            let what = What::Removed { element: None, field: Some(last.clone()), seen };
+            let event_kind = EventKind::Removed { element: None, field: Some(last.clone()), seen };
             let operation = TypeOperation::Fields(vec![FieldStep::Remove(last)]);
-            return (within(&path, operation), Happened { path, what, by: at });
+            return (nested(&path, operation), ModelEvent { path, kind: event_kind, by: at });
         }
-        let word = Bytes::from(["a", "b", "c"][dice.below(3) as usize]);
-        let (operation, what) = match last.kind {
+        let element = Bytes::from(["a", "b", "c"][dice.below(3) as usize]);
+        let (operation, event_kind) = match last.kind {
             FieldKind::Counter => {
                 let by = dice.below(9) as i64 - 4;
-                let counted = self.model.counted(known, &path);
-                let mine = counted.iter().filter(|(it, _)| self.model.all[*it].by == at);
+                let counts = self.model.live_counts(known, &path);
+                let own = counts.iter().filter(|(it, _)| self.model.all[*it].by == at);
                 let (total, replaces) =
-                    mine.fold((by, 0), |(sum, all), (it, total)| (sum + total, all | 1 << it));
-                (TypeOperation::Add(by), What::Counted { total, replaces })
+                    own.fold((by, 0), |(sum, all), (it, total)| (sum + total, all | 1 << it));
+                (TypeOperation::Add(by), EventKind::Counted { total, replaces })
             }
             FieldKind::Set if dice.below(2) == 0 => {
-                let step = ElementStep::Remove(word.clone());
-                let what = What::Removed { element: Some(word), field: None, seen };
-                (TypeOperation::Elements(vec![step]), what)
+                let step = ElementStep::Remove(element.clone());
+                let event_kind = EventKind::Removed { element: Some(element), field: None, seen };
+                (TypeOperation::Elements(vec![step]), event_kind)
             }
             FieldKind::Set => {
-                let step = ElementStep::Add(word.clone());
-                (TypeOperation::Elements(vec![step]), What::Added(word))
+                let step = ElementStep::Add(element.clone());
+                (TypeOperation::Elements(vec![step]), EventKind::Added(element))
             }
             FieldKind::Register => {
-                let latest = self.model.leaves(known, &path).filter_map(|(_, what)| match what {
-                    What::Assigned(at, _) => Some(at + 1),
-                    _ => None,
+                let latest = self.model.live_events(known, &path).filter_map(|(_, event_kind)| {
+                    match event_kind {
+                        EventKind::Assigned(at, _) => Some(at + 1),
+                        _ => None,
+                    }
                 });
                 let at = latest.max().unwrap_or(0).max(1_000);
-                (TypeOperation::Assign(word.clone()), What::Assigned(at, word))
+                (TypeOperation::Assign(element.clone()), EventKind::Assigned(at, element))
             }
             _ if dice.below(2) == 0 => {
-                let what = What::Removed { element: None, field: None, seen };
-                (TypeOperation::Disable, what)
+                let event_kind = EventKind::Removed { element: None, field: None, seen };
+                (TypeOperation::Disable, event_kind)
             }
-            _ => (TypeOperation::Enable, What::Enabled),
+            _ => (TypeOperation::Enable, EventKind::Enabled),
         };
-        (within(&path, operation), Happened { path, what, by: at })
+        (nested(&path, operation), ModelEvent { path, kind: event_kind, by: at })
     }
 
     /// Returns true if the target of a remove without a context is absent.
-    fn absent(&self, known: u64, happened: &Happened) -> bool {
-        let What::Removed { element, field, .. } = &happened.what else { return false };
+    fn is_absent(&self, known: u64, event: &ModelEvent) -> bool {
+        let EventKind::Removed { element, field, .. } = &event.kind else { return false };
         if let Some(element) = element {
-            let set = self.model.value(known, &happened.path, FieldKind::Set);
+            let set = self.model.value(known, &event.path, FieldKind::Set);
             return !matches!(set, TypeValue::Set(all) if all.contains(element));
         }
         let path =
-            field.iter().map(|field| [&happened.path[..], std::slice::from_ref(field)].concat());
-        path.into_iter().any(|path| !self.model.there(known, &path))
+            field.iter().map(|field| [&event.path[..], std::slice::from_ref(field)].concat());
+        path.into_iter().any(|path| !self.model.is_present(known, &path))
     }
 
     fn change(&mut self, at: usize, dice: &mut Dice) {
-        let chosen = dice.below(self.contexts.len() as u64 * 2 + 1) as usize;
-        let context = self.contexts.get(chosen).cloned();
-        let (operation, happened) =
-            self.operation(at, context.as_ref().map(|(_, seen)| *seen), dice);
-        let absent = context.is_none() && self.absent(self.replicas[at].1, &happened);
+        let index = dice.below(self.contexts.len() as u64 * 2 + 1) as usize;
+        let context = self.contexts.get(index).cloned();
+        let (operation, event) = self.operation(at, context.as_ref().map(|(_, seen)| *seen), dice);
+        let is_absent = context.is_none() && self.is_absent(self.replicas[at].1, &event);
         let (replica, known) = &mut self.replicas[at];
         // Counters leap now and then, as after the loss of a row.
         replica.count += dice.below(3) / 2;
         let context = context.as_ref().map(|(context, _)| context);
         let result = replica.change(&operation, context);
-        assert_eq!(result == Err(Refused::NotThere), absent, "{operation:?}");
+        assert_eq!(result == Err(ApplyError::NotFound), is_absent, "{operation:?}");
         if result.is_ok() {
             *known |= 1 << self.model.all.len();
-            self.model.all.push(happened);
+            self.model.all.push(event);
         }
     }
 
@@ -284,7 +290,7 @@ impl World {
             }
             _ => {
                 let theirs = self.replicas[other].clone();
-                self.replicas[at].0.hear(&theirs.0);
+                self.replicas[at].0.merge_from(&theirs.0);
                 self.replicas[at].1 |= theirs.1;
             }
         }
@@ -293,14 +299,14 @@ impl World {
     }
 }
 
-fn within(path: &[Field], operation: TypeOperation) -> TypeOperation {
+fn nested(path: &[Field], operation: TypeOperation) -> TypeOperation {
     path.iter().rev().fold(operation, |inner, field| {
         TypeOperation::Fields(vec![FieldStep::Update(field.clone(), inner)])
     })
 }
 
 #[test]
-fn types_equal_everything_that_happened_in_twenty_thousand_histories() {
+fn data_types_match_event_history_model() {
     for history in 0..20_000 {
         let mut dice = Dice(history);
         let mut world = World::new();
@@ -311,7 +317,7 @@ fn types_equal_everything_that_happened_in_twenty_thousand_histories() {
 }
 
 #[test]
-fn merging_is_commutative_associative_and_idempotent_and_bytes_read_back() {
+fn map_merge_is_commutative_associative_idempotent_and_round_trips() {
     for history in 0..4_000 {
         let mut dice = Dice(0x1A35 ^ history);
         let mut world = World::new();

@@ -18,29 +18,29 @@ fn step(
     saved: &BTreeMap<NodeId, LogIndex>,
     master: u64,
 ) -> MembershipStep {
-    next_step(&ClusterSight { wanted, now, saved, master: NodeId(master) })
+    next_step(&MembershipView { desired: wanted, current: now, saved, master: NodeId(master) })
 }
 
 const LEVEL: [(u64, u64); 4] = [(1, 9_000), (2, 9_000), (3, 9_000), (4, 9_000)];
 
-/// Wanted, there, how far each is, and what master 1 does next.
-type Line = (Parts, Parts, BTreeMap<NodeId, LogIndex>, MembershipStep);
+/// Desired members, current members, saved index of each, and the next step of master 1.
+type Case = (Parts, Parts, BTreeMap<NodeId, LogIndex>, MembershipStep);
 
-fn coming() -> Vec<Line> {
+fn joining_cases() -> Vec<Case> {
     let three = parts(&[(1, Voter), (2, Voter), (3, Voter)]);
-    let alone = parts(&[(1, Voter)]);
+    let sole = parts(&[(1, Voter)]);
     let level = saved(&LEVEL);
     vec![
-        // All is well.
-        (three.clone(), three.clone(), level.clone(), MembershipStep::Rest),
+        // The members are as desired.
+        (three.clone(), three.clone(), level.clone(), MembershipStep::Idle),
         // New members are learners first, all at once.
         (
             three.clone(),
-            alone.clone(),
+            sole.clone(),
             saved(&[(1, 9_000)]),
             MembershipStep::Reconfigure(parts(&[(1, Voter), (2, Learner), (3, Learner)])),
         ),
-        // One is near and votes; the other is not.
+        // One is near and becomes a voter; the other is not.
         (
             three.clone(),
             parts(&[(1, Voter), (2, Learner), (3, Learner)]),
@@ -53,17 +53,17 @@ fn coming() -> Vec<Line> {
             saved(&[(1, 9_000), (2, 9_000)]),
             MembershipStep::Wait(vec![NodeId(3)]),
         ),
-        // What no group can be is not tried.
-        (parts(&[(2, Learner)]), alone.clone(), level.clone(), MembershipStep::Rest),
-        (Parts::new(), three.clone(), level.clone(), MembershipStep::Rest),
+        // An impossible set of members is not tried.
+        (parts(&[(2, Learner)]), sole.clone(), level.clone(), MembershipStep::Idle),
+        (Parts::new(), three.clone(), level.clone(), MembershipStep::Idle),
     ]
 }
 
-fn going() -> Vec<Line> {
+fn leaving_cases() -> Vec<Case> {
     let three = parts(&[(1, Voter), (2, Voter), (3, Voter)]);
     let level = saved(&LEVEL);
     vec![
-        // The old one votes until the new one can, and leaves in the same step.
+        // The old member keeps its vote until the new one can vote, and leaves in the same step.
         (
             parts(&[(1, Voter), (2, Voter), (4, Voter)]),
             three.clone(),
@@ -83,21 +83,21 @@ fn going() -> Vec<Line> {
             saved(&[(1, 9_000), (2, 8_999), (3, 9_000)]),
             MembershipStep::HandOver(NodeId(3)),
         ),
-        // A master that only learns from now on leaves, too.
+        // A master that becomes a learner hands over, too.
         (
             parts(&[(1, Learner), (2, Voter), (3, Voter)]),
             three.clone(),
             saved(&[(1, 9_000), (2, 9_000), (3, 1)]),
             MembershipStep::HandOver(NodeId(2)),
         ),
-        // Its only heir is not there yet.
+        // Its only successor is no voter yet.
         (
             parts(&[(2, Voter)]),
             parts(&[(1, Voter), (2, Learner)]),
             level.clone(),
             MembershipStep::Reconfigure(parts(&[(1, Voter), (2, Voter)])),
         ),
-        // Its heirs are far behind.
+        // Its successors are far behind.
         (
             parts(&[(2, Voter), (3, Voter)]),
             three.clone(),
@@ -108,28 +108,28 @@ fn going() -> Vec<Line> {
 }
 
 #[test]
-fn the_steps_are_these() {
-    for (wanted, now, saved, expected) in coming().into_iter().chain(going()) {
+fn membership_steps_match_the_table() {
+    for (wanted, now, saved, expected) in joining_cases().into_iter().chain(leaving_cases()) {
         assert_eq!(step(&wanted, &now, &saved, 1), expected, "{now:?} -> {wanted:?}");
     }
 }
 
 #[test]
-fn the_way_is_told_in_words() {
+fn membership_plan_is_described_step_by_step() {
     let name = |node: NodeId| format!("n{}", node.0);
-    let told = |wanted: &Parts, now: &Parts| -> Vec<String> {
-        let way = whole_way(wanted, now, NodeId(1));
-        way.iter().flat_map(|(now, step)| words(now, step, name)).collect()
+    let described = |desired: &Parts, current: &Parts| -> Vec<String> {
+        let steps = plan_steps(desired, current, NodeId(1));
+        steps.iter().flat_map(|(current, step)| describe_step(current, step, name)).collect()
     };
     let three = parts(&[(1, Voter), (2, Voter), (3, Voter)]);
     let moved = parts(&[(2, Voter), (3, Voter), (4, Voter)]);
     assert_eq!(
-        told(&moved, &three),
-        ["add n4 as learner", "hand over to n2", "make n4 a voter", "remove n1"]
+        described(&moved, &three),
+        ["add n4 as learner", "transfer mastership to n2", "make n4 a voter", "remove n1"]
     );
-    assert_eq!(told(&three, &three), Vec::<String>::new());
+    assert_eq!(described(&three, &three), Vec::<String>::new());
     let step = MembershipStep::Wait(vec![NodeId(3)]);
-    assert_eq!(words(&three, &step, name), ["wait until n3 is near"]);
+    assert_eq!(describe_step(&three, &step, name), ["wait until n3 has caught up"]);
 }
 
 fn some_parts() -> impl Strategy<Value = Parts> {
@@ -141,38 +141,39 @@ fn some_parts() -> impl Strategy<Value = Parts> {
 proptest! {
     /// Any members change to any others, with members catching up at any time.
     #[test]
-    fn every_way_leads_there_and_is_safe(
+    fn membership_changes_reach_their_target_by_safe_steps(
         wanted in some_parts(),
-        first in some_parts(),
+        initial in some_parts(),
         delays in prop::collection::vec(0..4_usize, 8),
     ) {
-        let mut now = first;
+        let mut now = initial;
         let mut master =
             *now.iter().find(|(_, part)| **part == Voter).expect("someone leads").0;
         let mut since: BTreeMap<NodeId, usize> = now.keys().map(|node| (*node, 0)).collect();
-        let votes = |parts: &Parts, node: &NodeId| parts.get(node).is_some_and(|part| part.votes());
-        let mut rested = false;
-        for turn in 4..60 {
+        let votes =
+            |parts: &Parts, node: &NodeId| parts.get(node).is_some_and(|part| part.can_vote());
+        let mut is_done = false;
+        for round in 4..60 {
             let index = |node: &NodeId| {
-                let late = delays[node.0 as usize % delays.len()];
-                let come = votes(&now, node) || turn >= since[node] + late;
-                LogIndex(if come { 50_000 } else { 10 })
+                let delay = delays[node.0 as usize % delays.len()];
+                let is_caught_up = votes(&now, node) || round >= since[node] + delay;
+                LogIndex(if is_caught_up { 50_000 } else { 10 })
             };
             let saved: BTreeMap<_, _> = now.keys().map(|node| (*node, index(node))).collect();
-            let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master };
-            match next_step(&seen) {
-                MembershipStep::Rest => {
-                    rested = true;
+            let view = MembershipView { desired: &wanted, current: &now, saved: &saved, master };
+            match next_step(&view) {
+                MembershipStep::Idle => {
+                    is_done = true;
                     break;
                 }
                 MembershipStep::Wait(nodes) => {
-                    let far = nodes.iter().any(|node| saved.get(node) != Some(&LogIndex(50_000)));
-                    prop_assert!(far, "nobody waits for those who are there");
+                    let lags = nodes.iter().any(|node| saved.get(node) != Some(&LogIndex(50_000)));
+                    prop_assert!(lags, "nobody waits for those who are there");
                 }
-                MembershipStep::HandOver(heir) => {
-                    prop_assert!(heir != master && now.get(&heir) == Some(&Voter));
+                MembershipStep::HandOver(successor) => {
+                    prop_assert!(successor != master && now.get(&successor) == Some(&Voter));
                     prop_assert!(wanted.get(&master) != Some(&Voter), "only who must go goes");
-                    master = heir;
+                    master = successor;
                 }
                 MembershipStep::Reconfigure(next) => {
                     prop_assert!(next != now, "no step without a change");
@@ -180,19 +181,19 @@ proptest! {
                     for node in next.keys().filter(|node| votes(&next, node)) {
                         prop_assert_eq!(saved.get(node), Some(&LogIndex(50_000)), "has everything");
                     }
-                    let behind = wanted.iter().filter(|(_, part)| part.votes());
-                    let behind = behind.filter(|(node, _)| !votes(&next, node)).count();
+                    let missing = wanted.iter().filter(|(_, part)| part.can_vote());
+                    let missing = missing.filter(|(node, _)| !votes(&next, node)).count();
                     let lost = now.keys().filter(|node| votes(&now, node) && !votes(&next, node));
-                    prop_assert!(behind == 0 || lost.count() == 0, "votes wait for votes");
+                    prop_assert!(missing == 0 || lost.count() == 0, "votes wait for votes");
                     for node in next.keys() {
-                        since.entry(*node).or_insert(turn);
+                        since.entry(*node).or_insert(round);
                     }
                     since.retain(|node, _| next.contains_key(node));
                     now = next;
                 }
             }
         }
-        prop_assert!(rested, "it comes to an end: {now:?}");
+        prop_assert!(is_done, "it comes to an end: {now:?}");
         prop_assert_eq!(now, wanted);
     }
 }

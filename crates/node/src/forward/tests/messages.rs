@@ -7,21 +7,21 @@ use bytes::Bytes;
 use transport::CallKind;
 
 #[test]
-fn a_letter_reads_back_with_what_its_writer_had_seen() {
-    let asked = request(Call::Update(set("k", "v")));
-    let written = message::write(LogIndex(77), &asked).expect("small");
+fn forwarded_request_round_trips_with_directory_index() {
+    let written_request = request(Call::Update(set("k", "v")));
+    let written = message::write(LogIndex(77), &written_request).expect("small");
     assert_eq!(written[0], CallKind::RequestForVersion.byte());
-    assert_eq!(message::read(&written), Ok((LogIndex(77), asked.clone())));
+    assert_eq!(message::read(&written), Ok((LogIndex(77), written_request.clone())));
     // As a node of an older version writes and reads it.
     let plain = message::without_version(&written);
     assert_eq!((plain[0], &plain[1..]), (CallKind::Request.byte(), &written[1..]));
-    assert_eq!(message::read(&plain), Ok((LogIndex(77), asked)));
-    let look = request(Call::Read(base::Read::KeyCount, base::ReadLevel::Dirty));
-    assert_eq!(message::write(LogIndex(77), &look).expect("small")[0], CallKind::Request.byte());
+    assert_eq!(message::read(&plain), Ok((LogIndex(77), written_request)));
+    let read = request(Call::Read(base::Read::KeyCount, base::ReadLevel::Dirty));
+    assert_eq!(message::write(LogIndex(77), &read).expect("small")[0], CallKind::Request.byte());
 }
 
 #[test]
-fn every_shorter_or_longer_letter_is_none() {
+fn forwarded_request_of_wrong_length_or_kind_is_rejected() {
     let written =
         message::write(LogIndex(1), &request(Call::Update(set("k", "v")))).expect("small");
     for end in 0..written.len() {
@@ -36,46 +36,52 @@ fn every_shorter_or_longer_letter_is_none() {
 }
 
 #[test]
-fn an_answer_brings_the_row_s_version_to_who_asks_for_it_alone() {
-    let asked = message::write(LogIndex(1), &request(Call::Update(set("k", "v")))).expect("small");
-    let plain = message::without_version(&asked);
+fn answer_carries_row_version_only_if_requested() {
+    let written_request =
+        message::write(LogIndex(1), &request(Call::Update(set("k", "v")))).expect("small");
+    let plain = message::without_version(&written_request);
     let reply = |version| {
         let body = base::Body::Updated(base::Outcome::Done);
         Ok(base::Reply { index: LogIndex(9), version, body })
     };
-    let answered = |letter: &Bytes, answer: &base::Result<base::Reply>| {
+    let encode_answer = |payload: &Bytes, answer: &base::Result<base::Reply>| {
         let mut bytes = Vec::new();
-        message::put_version(letter, answer, &mut bytes);
+        message::put_version(payload, answer, &mut bytes);
         base::wire::write_answer(answer, message::BYTES_MAX, &mut bytes);
         Bytes::from(bytes)
     };
     let version = Some(base::Version(17));
-    for (letter, version, seen) in
-        [(&asked, version, version), (&asked, None, None), (&plain, version, None)]
-    {
-        let bytes = answered(letter, &reply(version));
-        assert_eq!(message::read_answer_to(letter, bytes.clone()), Ok(reply(seen)));
+    for (payload, version, expected) in [
+        (&written_request, version, version),
+        (&written_request, None, None),
+        (&plain, version, None),
+    ] {
+        let bytes = encode_answer(payload, &reply(version));
+        assert_eq!(message::read_answer_to(payload, bytes.clone()), Ok(reply(expected)));
         for end in 0..bytes.len() {
-            assert!(message::read_answer_to(letter, bytes.slice(..end)).is_err(), "cut at {end}");
+            assert!(message::read_answer_to(payload, bytes.slice(..end)).is_err(), "cut at {end}");
         }
     }
     // The bytes that an older node writes and reads are as ever.
     let mut before = Vec::new();
     base::wire::write_answer(&reply(None), message::BYTES_MAX, &mut before);
-    assert_eq!(answered(&plain, &reply(version)), before);
+    assert_eq!(encode_answer(&plain, &reply(version)), before);
     let failed = Err(base::Error::new(Reason::Changed, "words"));
-    assert_eq!(message::read_answer_to(&asked, answered(&asked, &failed)), Ok(failed));
+    assert_eq!(
+        message::read_answer_to(&written_request, encode_answer(&written_request, &failed)),
+        Ok(failed)
+    );
 }
 
 #[test]
-fn what_could_not_be_read_back_is_refused_before_it_is_sent() {
+fn oversized_request_is_refused_before_forwarding() {
     let changes = vec![("ttl".to_string(), "1".to_string()); base::limits::CHANGES_MAX + 1];
-    let asked = request(Call::Directory(DirectoryCall::CreateBucket(changes)));
-    let refused = message::write(LogIndex(0), &asked).expect_err("too many changes");
+    let written_request = request(Call::Directory(DirectoryCall::CreateBucket(changes)));
+    let refused = message::write(LogIndex(0), &written_request).expect_err("too many changes");
     assert_eq!(refused.reason, Reason::TooLarge);
     let value = "v".repeat(message::BYTES_MAX);
-    let asked = request(Call::Update(set("k", &value)));
-    let refused = message::write(LogIndex(0), &asked).expect_err("too large");
+    let written_request = request(Call::Update(set("k", &value)));
+    let refused = message::write(LogIndex(0), &written_request).expect_err("too large");
     assert_eq!(refused.reason, Reason::TooLarge);
     assert!(refused.detail.len() < 1_000 && bytes("k").len() == 1);
 }

@@ -1,33 +1,33 @@
 //! Batches: several keys changed by one request, each by itself.
 
 use super::three::three;
-use super::{bucket, get, living, refused};
+use super::{assert_refused, bucket, get, live_values};
 use crate::Node;
 use crate::tests::many::ask;
 use crate::tests::{Place, bytes, set};
 use base::limits::VALUE_BYTES_MAX;
-use base::request::{Expiry, Missing, Steps};
+use base::request::{Expiry, OnMissing, SequenceMode};
 use base::{
     Body, BucketName, Call, Error, Outcome, Reason, Request, Result, RetryId, SessionId, Update,
 };
 
-fn delete(key: &str, missing: Missing) -> Update {
+fn delete(key: &str, missing: OnMissing) -> Update {
     Update::Delete { key: bytes(key), missing }
 }
 
-fn sequence(steps: Vec<Update>, mode: Steps) -> Call {
+fn sequence(steps: Vec<Update>, mode: SequenceMode) -> Call {
     Call::Update(Update::Sequence { steps, mode })
 }
 
 async fn batch(node: &Node, steps: Vec<Update>) -> Result<Vec<Result<Outcome>>> {
-    match ask(node, &bucket(), sequence(steps, Steps::Batch)).await?.body {
+    match ask(node, &bucket(), sequence(steps, SequenceMode::Batch)).await?.body {
         Body::Updated(Outcome::Steps(outcomes)) => Ok(outcomes),
         other => panic!("a batch gives what came of its steps, not {other:?}"),
     }
 }
 
 #[tokio::test]
-async fn each_step_is_answered_in_its_place_and_one_key_s_steps_follow_one_another() {
+async fn batch_steps_are_answered_in_order_and_applied_in_order_per_key() {
     let place = Place::new();
     let node = place.start().await;
     let sets = (0..200).map(|number| set(&format!("k{number}"), "v")).collect();
@@ -35,7 +35,7 @@ async fn each_step_is_answered_in_its_place_and_one_key_s_steps_follow_one_anoth
     assert_eq!(done, vec![Ok(Outcome::Done); 200]);
     let existed = |existed| Ok(Outcome::Existed(existed));
     for _ in 0..20 {
-        let skipped = Missing::Skipped;
+        let skipped = OnMissing::Skip;
         let steps = vec![
             delete("k7", skipped),
             delete("k7", skipped),
@@ -46,18 +46,25 @@ async fn each_step_is_answered_in_its_place_and_one_key_s_steps_follow_one_anoth
             set("k7", "3"),
         ];
         let found = batch(&node, steps).await.expect("all are taken");
-        let (done, gone) = (Ok(Outcome::Done), existed(false));
-        let wanted =
-            [existed(true), gone.clone(), done.clone(), done.clone(), gone, existed(true), done];
-        assert_eq!(found, wanted);
-        assert_eq!(living(&node, "k7").await, [bytes("3")], "nothing stands beside it");
+        let (done, removed) = (Ok(Outcome::Done), existed(false));
+        let expected = [
+            existed(true),
+            removed.clone(),
+            done.clone(),
+            done.clone(),
+            removed,
+            existed(true),
+            done,
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(live_values(&node, "k7").await, [bytes("3")], "nothing stands beside it");
     }
     assert_eq!(batch(&node, Vec::new()).await, Ok(Vec::new()));
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn what_can_be_known_to_fail_changes_nothing_and_what_fails_later_is_the_answer() {
+async fn invalid_batch_changes_nothing_and_late_failure_keeps_earlier_steps() {
     let place = Place::new();
     let node = place.start().await;
     let large = Update::Set {
@@ -65,41 +72,47 @@ async fn what_can_be_known_to_fail_changes_nothing_and_what_fails_later_is_the_a
         value: vec![0; VALUE_BYTES_MAX + 1].into(),
         expiry: Expiry::Default,
     };
-    refused(batch(&node, vec![set("a", "1"), large]).await, Reason::TooLarge);
+    assert_refused(batch(&node, vec![set("a", "1"), large]).await, Reason::TooLarge);
     for other in [Update::Nop, Update::Add { key: bytes("b"), delta: 1 }] {
-        refused(batch(&node, vec![set("a", "1"), other]).await, Reason::NotSupported);
+        assert_refused(batch(&node, vec![set("a", "1"), other]).await, Reason::NotSupported);
     }
-    let nested = Update::Sequence { steps: vec![set("a", "1")], mode: Steps::Batch };
-    refused(batch(&node, vec![nested]).await, Reason::NotSupported);
-    for mode in [Steps::AllOrNothing, Steps::Synced, Steps::EachAlone] {
+    let nested = Update::Sequence { steps: vec![set("a", "1")], mode: SequenceMode::Batch };
+    assert_refused(batch(&node, vec![nested]).await, Reason::NotSupported);
+    for mode in [SequenceMode::AllOrNothing, SequenceMode::Synced, SequenceMode::EachAlone] {
         let together = sequence(vec![set("a", "1"), set("b", "2")], mode);
-        refused(ask(&node, &bucket(), together).await, Reason::NotSupported);
+        assert_refused(ask(&node, &bucket(), together).await, Reason::NotSupported);
     }
-    let call = sequence(vec![set("a", "1"), set("b", "2")], Steps::Batch);
+    let call = sequence(vec![set("a", "1"), set("b", "2")], SequenceMode::Batch);
     let retry = Some(RetryId { session: SessionId(1), number: 1 });
-    refused(node.handle(Request { bucket: bucket(), call, retry }).await, Reason::NotSupported);
+    assert_refused(
+        node.handle(Request { bucket: bucket(), call, retry }).await,
+        Reason::NotSupported,
+    );
     assert_eq!(get(&node, "a").await, Ok(None));
-    let late = vec![set("a", "1"), delete("nowhere", Missing::Fails), set("a", "2")];
+    let late = vec![set("a", "1"), delete("nowhere", OnMissing::Fail), set("a", "2")];
     assert_eq!(batch(&node, late).await, Err(Error::key(Reason::NotFound, &bytes("nowhere"))));
     assert_eq!(get(&node, "a").await, Ok(Some(bytes("1"))), "what came before it is done");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn in_a_consistent_bucket_it_holds_together() {
+async fn batch_in_consistent_bucket_is_atomic() {
     let place = Place::new();
     let node = place.start().await;
     let name = BucketName::default();
-    let failing = vec![set("a", "1"), delete("nowhere", Missing::Fails)];
-    refused(ask(&node, &name, sequence(failing, Steps::Batch)).await, Reason::NotFound);
-    let there = Call::Update(delete("a", Missing::Skipped));
+    let failing = vec![set("a", "1"), delete("nowhere", OnMissing::Fail)];
+    assert_refused(
+        ask(&node, &name, sequence(failing, SequenceMode::Batch)).await,
+        Reason::NotFound,
+    );
+    let there = Call::Update(delete("a", OnMissing::Skip));
     let found = ask(&node, &name, there).await.expect("an answer").body;
     assert_eq!(found, Body::Updated(Outcome::Existed(false)), "all or nothing");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_node_takes_a_batch_and_all_see_it() {
+async fn batch_through_any_node_is_visible_at_all_nodes() {
     let mut cluster = three().await;
     for taker in 0..3 {
         let keys: Vec<String> = (0..40).map(|key| format!("{taker}-{key}")).collect();
@@ -108,11 +121,11 @@ async fn any_node_takes_a_batch_and_all_see_it() {
         batch(cluster.node(taker), twice).await.expect("all are taken");
         for key in &keys {
             for reader in 0..3 {
-                assert_eq!(living(cluster.node(reader), key).await, [bytes("new")], "{key}");
+                assert_eq!(live_values(cluster.node(reader), key).await, [bytes("new")], "{key}");
             }
         }
     }
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
 }

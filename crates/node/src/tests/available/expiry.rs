@@ -1,6 +1,6 @@
 //! Values that live for a time: by their bucket, or each by its own write.
 
-use super::{bucket, get, refused};
+use super::{assert_refused, bucket, get};
 use crate::Node;
 use crate::tests::many::ask;
 use crate::tests::test_cluster::wait;
@@ -24,7 +24,7 @@ async fn row(node: &Node, key: &str) -> Option<Row> {
     }
 }
 
-async fn must_go(node: &Node, key: &str) {
+async fn wait_expired(node: &Node, key: &str) {
     loop {
         if get(node, key).await == Ok(None) {
             return;
@@ -33,7 +33,7 @@ async fn must_go(node: &Node, key: &str) {
     }
 }
 
-async fn direct(node: &Node, name: &BucketName, call: DirectoryCall) -> Result<()> {
+async fn call_directory(node: &Node, name: &BucketName, call: DirectoryCall) -> Result<()> {
     ask(node, name, Call::Directory(call)).await.map(|_| ())
 }
 
@@ -42,19 +42,19 @@ fn properties(all: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn values_live_as_long_as_their_write_or_their_bucket_says() {
+async fn value_expires_by_ttl_of_its_write_or_bucket() {
     let place = Place::new();
     let node = place.start().await;
     write(&node, "short", Expiry::After(MOMENT_MS)).await.expect("a set");
     let left = row(&node, "short").await.and_then(|row| row.expires_in_ms);
     assert!(left.is_some_and(|left| left <= MOMENT_MS), "{left:?}");
-    must_go(&node, "short").await;
+    wait_expired(&node, "short").await;
     write(&node, "long", Expiry::Default).await.expect("a set");
     assert_eq!(row(&node, "long").await.and_then(|row| row.expires_in_ms), None);
-    refused(write(&node, "long", Expiry::Keep).await, Reason::NotSupported);
+    assert_refused(write(&node, "long", Expiry::Keep).await, Reason::NotSupported);
 
     let ttl = properties(&[("ttl_ms", &MOMENT_MS.to_string())]);
-    direct(&node, &bucket(), DirectoryCall::AlterBucket(ttl)).await.expect("altered");
+    call_directory(&node, &bucket(), DirectoryCall::AlterBucket(ttl)).await.expect("altered");
     let known = || {
         let found = node.router.locator.catalog.available.find(&bucket());
         found.filter(|properties| properties.ttl_ms == MOMENT_MS).map(|_| ())
@@ -62,21 +62,21 @@ async fn values_live_as_long_as_their_write_or_their_bucket_says() {
     wait("the bucket's time to live", known).await;
     write(&node, "usual", Expiry::Default).await.expect("a set");
     write(&node, "kept", Expiry::Never).await.expect("a set");
-    must_go(&node, "usual").await;
+    wait_expired(&node, "usual").await;
     assert_eq!(get(&node, "kept").await, Ok(Some(bytes("v"))), "its write said so");
     assert_eq!(get(&node, "long").await, Ok(Some(bytes("v"))), "it was there before");
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn data_types_have_no_time_to_live_and_say_so() {
+async fn data_type_with_ttl_is_refused() {
     let place = Place::new();
     let node = place.start().await;
     let name = BucketName::new("counters", "b").expect("a name");
     let both =
         properties(&[("consistency", "available"), ("datatype", "counter"), ("ttl_ms", "9")]);
-    let made = direct(&node, &name, DirectoryCall::CreateType(both)).await;
-    let error = made.expect_err("one of them only");
+    let created = call_directory(&node, &name, DirectoryCall::CreateType(both)).await;
+    let error = created.expect_err("one of them only");
     assert!(error.reason == Reason::NotSupported && error.text().contains("ttl_ms"), "{error}");
     node.stop().await.expect("it stops");
 }

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Many more rows than the reaper asks about in a turn.
+/// Many more rows than the reaper handles in one turn.
 const ROWS: usize = 4_000;
 const LEFT: usize = 20;
 const CLIENTS: usize = 64;
-/// A list looks into each of 1,024 parts of the keys, and meets the next one's first row.
+/// A listing seeks in each of 1,024 parts of the key space, and meets the first row of the next
+/// one.
 const PLACES: u64 = 1_100;
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -25,18 +26,18 @@ fn key(number: usize) -> String {
     format!("{number:06}")
 }
 
-/// Rows that the store had for range reads, living ones of its own and not those of clients.
-fn found(node: &Node) -> u64 {
+/// Returns the number of live rows that range reads returned at this node.
+fn rows_returned(node: &Node) -> u64 {
     node.status.trees.statistics().rows_returned
 }
 
-/// Waits until a list of all finds hardly more rows than it gives: no tombstone is left.
-async fn lists_what_is_left_cheaply(node: &Node) {
+/// Waits until a listing reads hardly more rows than it returns: no tombstone remains.
+async fn wait_reaped(node: &Node) {
     let until = Instant::now() + PATIENCE;
     loop {
-        let before = found(node);
+        let before = rows_returned(node);
         let (listed, _) = keys(node, None, 10_000).await;
-        let rows = found(node) - before;
+        let rows = rows_returned(node) - before;
         assert_eq!(listed.len(), LEFT);
         if rows <= 2 * LEFT as u64 + PLACES {
             return;
@@ -46,7 +47,7 @@ async fn lists_what_is_left_cheaply(node: &Node) {
     }
 }
 
-/// Many clients, each with its part of these rows.
+/// Runs `one` for each of these rows, with many clients.
 async fn all<F: Future<Output = ()> + Send + 'static>(
     node: &Arc<Node>,
     rows: Range<usize>,
@@ -69,7 +70,7 @@ async fn stop(node: Arc<Node>) {
 }
 
 #[tokio::test]
-async fn rows_that_are_gone_are_in_nobodys_way_for_long() {
+async fn listing_cost_ignores_deleted_and_expired_rows_after_reaping() {
     let place = Place::new();
     let settings = || NodeSettings { reap_after_ms: 1_000, ..place.settings() };
     let mut node = Arc::new(Node::start(settings()).await.expect("it starts"));
@@ -81,7 +82,7 @@ async fn rows_that_are_gone_are_in_nobodys_way_for_long() {
         remove(&node, &key, None).await.expect("a delete");
     })
     .await;
-    lists_what_is_left_cheaply(&node).await;
+    wait_reaped(&node).await;
     all(&node, LEFT..ROWS, |node, key| async move {
         let expiry = Expiry::After(200);
         let update = Update::Set { key: bytes(&key), value: bytes("v"), expiry };
@@ -91,6 +92,6 @@ async fn rows_that_are_gone_are_in_nobodys_way_for_long() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     stop(node).await;
     node = Arc::new(Node::start(settings()).await.expect("it starts again"));
-    lists_what_is_left_cheaply(&node).await;
+    wait_reaped(&node).await;
     stop(node).await;
 }

@@ -1,155 +1,171 @@
 //! Interrupted ring changes: a node that stops in one continues when it starts again, and the
 //! change may be cancelled.
 
-use super::load::{Load, held, moved, rests, to_come};
-use super::moving::{begin, call_off, evenly, give_out, join, linked, ring, transfers};
+use super::load::{Load, copies_to_receive, is_ring_settled, received_rows, stored_rows};
+use super::moving::{
+    cancel_change, claim_ring, commit_changes, even_cluster, join, ring, transfers, wait_connected,
+};
 use crate::tests::many::Cluster;
 use crate::tests::test_cluster::wait;
 use base::{BucketName, Call, ClusterCall, DirectoryCall, Reason, RingCall, RingChange};
 
-/// A node joins slowly; some partitions have gone over, and some have not.
-async fn midway(cluster: &mut Cluster) -> (Load, usize) {
+/// Returns a cluster in which a node joins slowly: some partitions are handed over, others not.
+async fn partly_joined(cluster: &mut Cluster) -> (Load, usize) {
     let load = Load::fill(cluster, 300).await;
     cluster.handoff_bytes_per_second = 8_000;
     let fifth = cluster.join().await;
-    begin(cluster, vec![join(fifth)]).await;
-    let all = wait("the change", || Some(to_come(cluster)).filter(|count| *count > 0)).await;
-    wait("partitions that have gone over", || (to_come(cluster) + 8 < all).then_some(())).await;
-    assert!(to_come(cluster) > 0 && !rests(cluster), "the others are still to go");
+    commit_changes(cluster, vec![join(fifth)]).await;
+    let all =
+        wait("the change", || Some(copies_to_receive(cluster)).filter(|count| *count > 0)).await;
+    wait("partitions that have gone over", || (copies_to_receive(cluster) + 8 < all).then_some(()))
+        .await;
+    assert!(
+        copies_to_receive(cluster) > 0 && !is_ring_settled(cluster),
+        "the others are still to go"
+    );
     (load, fifth)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_stops_goes_on_where_it_was() {
-    let mut cluster = evenly(4).await;
-    let (mut load, fifth) = midway(&mut cluster).await;
-    load.look(&cluster).await;
-    let had = held(cluster.node(fifth));
+async fn restarted_handoff_receiver_resumes_from_received_rows() {
+    let mut cluster = even_cluster(4).await;
+    let (mut load, fifth) = partly_joined(&mut cluster).await;
+    load.read_contexts(&cluster).await;
+    let had = stored_rows(cluster.node(fifth));
     cluster.stop(fifth).await;
-    // Partitions that have gone over miss one owner, others miss none: all goes on.
+    // Partitions that were handed over miss one owner, others none: all requests succeed.
     load.write_until(&cluster, || true).await;
     cluster.handoff_bytes_per_second = 0;
     cluster.start(fifth).await;
-    linked(&cluster).await;
-    load.use_until(&cluster, || rests(&cluster)).await;
+    wait_connected(&cluster).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
-    let (rows, _) = moved(cluster.node(fifth));
-    let needed = held(cluster.node(fifth)).0;
+    load.check_placement(&cluster).await;
+    let (rows, _) = received_rows(cluster.node(fifth));
+    let needed = stored_rows(cluster.node(fifth)).0;
     assert!(had.0 > 0 && (rows as usize) < needed, "{rows} of {needed}, {} were there", had.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_that_stops_is_not_missed_and_lets_go_when_it_is_back() {
-    let mut cluster = evenly(4).await;
-    let (mut load, _) = midway(&mut cluster).await;
-    load.look(&cluster).await;
+async fn stopped_handoff_sender_is_not_awaited_and_clears_on_return() {
+    let mut cluster = even_cluster(4).await;
+    let (mut load, _) = partly_joined(&mut cluster).await;
+    load.read_contexts(&cluster).await;
     cluster.stop(2).await;
     load.write_until(&cluster, || {
         let ring = cluster.node(0).router.locator.catalog.available.ring();
         ring.is_some_and(|ring| ring.pending().is_none())
     })
     .await;
-    assert!(!rests(&cluster), "who is away has leftovers");
+    assert!(!is_ring_settled(&cluster), "who is away has leftovers");
     cluster.start(2).await;
-    linked(&cluster).await;
-    load.use_until(&cluster, || rests(&cluster)).await;
+    wait_connected(&cluster).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    load.check_placement(&cluster).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_called_off_midway_leaves_everything_where_it_was() {
-    let mut cluster = evenly(4).await;
+async fn ring_change_cancelled_midway_restores_previous_layout() {
+    let mut cluster = even_cluster(4).await;
     let before = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
-    let (mut load, fifth) = midway(&mut cluster).await;
+    let (mut load, fifth) = partly_joined(&mut cluster).await;
     let told = transfers(&cluster).await;
     let one = told.nodes.iter().find(|it| it.node == cluster.node(fifth).cluster.links.node);
     let one = one.expect("it is told of");
     assert!(told.left > 0 && one.receiving > 0 && one.bytes > 0, "{told:?}");
-    assert!(one.bytes_left.is_some_and(|left| left > 0) && one.eta_ms.is_some(), "{one:?}");
-    call_off(&cluster).await;
-    load.use_until(&cluster, || rests(&cluster)).await;
+    assert!(
+        one.bytes_left.is_some_and(|remaining| remaining > 0) && one.eta_ms.is_some(),
+        "{one:?}"
+    );
+    cancel_change(&cluster).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
-    assert_eq!(held(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
+    load.check_placement(&cluster).await;
+    assert_eq!(stored_rows(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
     let after = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     assert_eq!(after.layout(), before.layout());
-    // And it may be begun anew, called off and begun again: nothing of one time is taken for
-    // another.
-    begin(&cluster, vec![join(fifth)]).await;
-    let all = wait("the change", || Some(to_come(&cluster)).filter(|count| *count > 0)).await;
-    load.use_until(&cluster, || to_come(&cluster) + 4 < all).await;
-    tokio::join!(call_off(&cluster), load.use_until(&cluster, || rests(&cluster)));
-    assert_eq!(held(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
-    begin(&cluster, vec![join(fifth)]).await;
-    load.use_until(&cluster, || rests(&cluster)).await;
+    // The change may be started again, cancelled and started once more: state of one attempt is not
+    // mistaken for another's.
+    commit_changes(&cluster, vec![join(fifth)]).await;
+    let all =
+        wait("the change", || Some(copies_to_receive(&cluster)).filter(|count| *count > 0)).await;
+    load.use_until(&cluster, || copies_to_receive(&cluster) + 4 < all).await;
+    tokio::join!(cancel_change(&cluster), load.use_until(&cluster, || is_ring_settled(&cluster)));
+    assert_eq!(stored_rows(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
+    commit_changes(&cluster, vec![join(fifth)]).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    load.check_placement(&cluster).await;
 }
 
-/// A dead node leaves five, of which most receive slowly; some partitions have gone over.
-async fn without_the_dead() -> (Cluster, Load) {
+/// Returns a cluster in which a dead node leaves and five receive slowly; some partitions are
+/// handed over.
+async fn with_dead_node_leaving() -> (Cluster, Load) {
     let mut cluster = Cluster::new(1).await;
     cluster.handoff_bytes_per_second = 1_500;
     for _ in 1..5 {
         cluster.join().await;
     }
-    give_out(&cluster).await;
+    claim_ring(&cluster).await;
     let mut load = Load::fill(&cluster, 300).await;
-    load.look(&cluster).await;
+    load.read_contexts(&cluster).await;
     cluster.stop(4).await;
     load.write_until(&cluster, || true).await;
-    begin(&cluster, vec![RingChange::Leave { node: "n4".into() }]).await;
-    let all = wait("the change", || Some(to_come(&cluster)).filter(|count| *count > 0)).await;
-    wait("partitions that have gone over", || (to_come(&cluster) + 4 < all).then_some(())).await;
+    commit_changes(&cluster, vec![RingChange::Leave { node: "n4".into() }]).await;
+    let all =
+        wait("the change", || Some(copies_to_receive(&cluster)).filter(|count| *count > 0)).await;
+    wait("partitions that have gone over", || {
+        (copies_to_receive(&cluster) + 4 < all).then_some(())
+    })
+    .await;
     (cluster, load)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_is_called_off_only_when_those_are_there_who_get_something_back() {
-    let (mut cluster, mut load) = without_the_dead().await;
+async fn ring_cancel_is_refused_while_a_node_regaining_rows_is_down() {
+    let (mut cluster, mut load) = with_dead_node_leaving().await;
     let before = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     let refused = ring(&cluster, RingCall::Cancel).await.expect_err("the dead receive nothing");
     let text = refused.text();
     let helps = text.contains("`n4`") && text.contains("start it") && text.contains("let the");
     assert!(refused.reason == Reason::Changed && helps, "{text}");
-    // It goes on as if nobody had asked; and when the dead is back, it is called off.
-    assert!(to_come(&cluster) > 0);
+    // The change continues despite the refusal; once the dead node is back, it is cancelled.
+    assert!(copies_to_receive(&cluster) > 0);
     cluster.handoff_bytes_per_second = 0;
     cluster.start(4).await;
-    linked(&cluster).await;
-    call_off(&cluster).await;
-    load.use_until(&cluster, || rests(&cluster)).await;
+    wait_connected(&cluster).await;
+    cancel_change(&cluster).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    load.check_placement(&cluster).await;
     let after = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     assert_eq!(after.layout(), before.layout());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_is_gone_for_good_is_not_waited_for() {
-    let (mut cluster, mut load) = without_the_dead().await;
+async fn removed_handoff_receiver_does_not_block_ring_change() {
+    let (mut cluster, mut load) = with_dead_node_leaving().await;
     let second = cluster.node(3).cluster.links.node;
-    // Two of five are dead now, in the middle of a change that needs the one and can't go back
+    // Two of five are dead now, in the middle of a change that needs the one and can't be cancelled
     // without the other.
     cluster.stop(3).await;
     load.write_until(&cluster, || true).await;
     for name in ["n3", "n4"] {
-        let gone = Call::Directory(DirectoryCall::Cluster(ClusterCall::RemoveMember {
+        let removed = Call::Directory(DirectoryCall::Cluster(ClusterCall::RemoveMember {
             name: name.into(),
         }));
-        cluster.surely(BucketName::default(), gone).await.expect("it can't be reached");
+        cluster.surely(BucketName::default(), removed).await.expect("it can't be reached");
     }
     load.write_until(&cluster, || {
         let ring = cluster.node(0).router.locator.catalog.available.ring();
         ring.is_some_and(|ring| ring.pending().is_none())
     })
     .await;
-    // What the second was given in vain is given to others, by a change like any other.
+    // The partitions of the second are given to others, by a change like any other.
     let dead = format!("{:016x}", second.0);
-    begin(&cluster, vec![RingChange::Leave { node: dead }]).await;
-    load.write_until(&cluster, || rests(&cluster)).await;
+    commit_changes(&cluster, vec![RingChange::Leave { node: dead }]).await;
+    load.write_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    load.check_placement(&cluster).await;
 }

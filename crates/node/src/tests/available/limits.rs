@@ -2,7 +2,7 @@
 //! another node.
 
 use super::three::three;
-use super::{bucket, call, fetch, get, living, refused, remove, store, storing};
+use super::{assert_refused, bucket, call, fetch, get, live_values, remove, store, store_call};
 use crate::tests::many::ask;
 use crate::tests::{Place, bytes, set};
 use base::dots::DotContext;
@@ -15,66 +15,71 @@ use dynamo::layout::Row;
 use dynamo::vnode_ops::WritePolicy;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_is_too_long_is_refused_by_every_node_and_cuts_no_link() {
+async fn oversized_key_is_refused_by_every_node_without_breaking_links() {
     let mut cluster = three().await;
     cluster.join().await;
-    let (most, long) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
-    for which in 0..4 {
-        let node = cluster.node(which);
+    let (limit, long) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
+    for nth in 0..4 {
+        let node = cluster.node(nth);
         let incarnations =
             |node: &crate::Node| node.cluster.links.peers.get().expect("peers").status();
         let before: Vec<_> = incarnations(node).iter().map(|peer| peer.connected).collect();
-        refused(ask(node, &bucket(), Call::Update(set(&long, "v"))).await, Reason::TooLarge);
-        refused(
-            ask(node, &bucket(), Call::Available(storing(&long, "v", None))).await,
+        assert_refused(ask(node, &bucket(), Call::Update(set(&long, "v"))).await, Reason::TooLarge);
+        assert_refused(
+            ask(node, &bucket(), Call::Available(store_call(&long, "v", None))).await,
             Reason::TooLarge,
         );
-        refused(store(node, &long, "v", None).await, Reason::TooLarge);
-        refused(get(node, &long).await, Reason::TooLarge);
-        refused(fetch(node, &long).await, Reason::TooLarge);
-        refused(remove(node, &long, None).await, Reason::TooLarge);
+        assert_refused(store(node, &long, "v", None).await, Reason::TooLarge);
+        assert_refused(get(node, &long).await, Reason::TooLarge);
+        assert_refused(fetch(node, &long).await, Reason::TooLarge);
+        assert_refused(remove(node, &long, None).await, Reason::TooLarge);
         let after: Vec<_> = incarnations(node).iter().map(|peer| peer.connected).collect();
         assert_eq!(after, before, "no link was broken");
-        ask(node, &bucket(), Call::Update(set(&most, &which.to_string()))).await.expect("fits");
-        assert_eq!(living(node, &most).await, [bytes(&which.to_string())]);
+        ask(node, &bucket(), Call::Update(set(&limit, &nth.to_string()))).await.expect("fits");
+        assert_eq!(live_values(node, &limit).await, [bytes(&nth.to_string())]);
     }
 }
 
 #[tokio::test]
-async fn so_are_times_to_live_and_too_many_keys() {
+async fn oversized_ttl_and_too_many_keys_are_refused() {
     let place = Place::new();
     let node = place.start().await;
     let set_for = |ms| {
         let (key, value) = (bytes("k"), bytes("v"));
         Call::Update(Update::Set { key, value, expiry: Expiry::After(ms) })
     };
-    refused(ask(&node, &bucket(), set_for(TTL_MS_MAX + 1)).await, Reason::TooLarge);
+    assert_refused(ask(&node, &bucket(), set_for(TTL_MS_MAX + 1)).await, Reason::TooLarge);
     assert_eq!(get(&node, "k").await, Ok(None));
     ask(&node, &bucket(), set_for(TTL_MS_MAX)).await.expect("it fits");
     let many = |count| vec![bytes("k"); count];
     let all = |read| Call::Read(read, ReadLevel::Consistent);
     for read in [Read::MultiGet, Read::MultiGetAll, Read::Exists] {
         let too_many = all(read(many(KEYS_PER_READ_MAX + 1)));
-        refused(ask(&node, &bucket(), too_many).await, Reason::TooLarge);
+        assert_refused(ask(&node, &bucket(), too_many).await, Reason::TooLarge);
         ask(&node, &bucket(), all(read(many(3)))).await.expect("they are there");
     }
     let one_is_gone = Read::MultiGetAll(vec![bytes("k"), bytes("nowhere")]);
-    refused(ask(&node, &bucket(), all(one_is_gone)).await, Reason::NotFound);
+    assert_refused(ask(&node, &bucket(), all(one_is_gone)).await, Reason::NotFound);
     node.stop().await.expect("it stops");
 }
 
 /// Every incarnation of a node that did not shut down cleanly may leave an actor in a row.
 #[tokio::test]
-async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_all_the_same() {
+async fn row_with_more_actors_than_a_context_holds_stays_usable() {
     let place = Place::new();
     let node = place.start().await;
     store(&node, "k", "1", None).await.expect("a write");
     let old = fetch(&node, "k").await.expect("a read").context;
     let actor = |incarnation| Actor { node: NodeId(7), vnode: 3, incarnation };
-    let incarnations = DotContext::of((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
+    let incarnations = DotContext::from_counts((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
     let (name, key) = (bucket(), bytes("k"));
     let owners = node.router.available.key_owners(&name, &key, 3).expect("there is a ring");
-    let rules = WritePolicy { sync: true, keeps_one: false, overwrites: false, siblings_max: 9 };
+    let rules = WritePolicy {
+        sync: true,
+        keep_newest_only: false,
+        last_write_wins: false,
+        siblings_max: 9,
+    };
     node.router
         .available
         .vnode_store
@@ -92,10 +97,10 @@ async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_a
         call(&node, AvailableCall::Store(Box::new(new)))
     };
     let own = store(&node, "k", "2", Some(&read.context)).await.expect("a write");
-    assert_eq!(living(&node, "k").await, [bytes("2")], "it replaces what was read");
-    refused(unchanged(read.context).await, Reason::Changed);
+    assert_eq!(live_values(&node, "k").await, [bytes("2")], "it replaces what was read");
+    assert_refused(unchanged(read.context).await, Reason::Changed);
     store(&node, "k", "3", Some(&own)).await.expect("a write");
-    assert_eq!(living(&node, "k").await, [bytes("3")], "it replaces its writer's own");
+    assert_eq!(live_values(&node, "k").await, [bytes("3")], "it replaces its writer's own");
     let now = fetch(&node, "k").await.expect("a read").context;
     unchanged(now).await.expect("nobody wrote since");
     node.stop().await.expect("it stops");

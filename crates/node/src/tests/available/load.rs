@@ -15,10 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Clients side by side; each has keys of its own.
+/// Number of concurrent clients; each has keys of its own.
 const CLIENTS: usize = 4;
-/// Longest wait for the ring to rest and for copies to come together, on a machine with ten times
-/// as much to do as it can.
+/// Maximum wait for the ring to settle and for copies to become equal, on an overloaded machine.
 const REST_MAX: Duration = Duration::from_secs(180);
 
 /// Load of clients, with the values that they must find.
@@ -30,7 +29,7 @@ pub(super) struct Load {
     round: usize,
     contexts: BTreeMap<String, Context>,
     /// Keys with an attempt that may have spread later.
-    shaky: BTreeSet<String>,
+    uncertain: BTreeSet<String>,
 }
 
 impl Load {
@@ -50,14 +49,14 @@ impl Load {
                 newest.insert(key, None);
             }
         }
-        let (contexts, shaky) = (BTreeMap::new(), BTreeSet::new());
-        let load = Load { newest, answers: 0, round: 0, contexts, shaky };
-        load.everyone_keeps_what_the_ring_says(cluster).await;
+        let (contexts, uncertain) = (BTreeMap::new(), BTreeSet::new());
+        let load = Load { newest, answers: 0, round: 0, contexts, uncertain };
+        load.check_placement(cluster).await;
         load
     }
 
-    /// Writes until `done`, while not all nodes run. Readers and writers that stand in for a node
-    /// need not meet at once, so nothing is read here: each client remembers what it wrote.
+    /// Writes until `done`, while not all nodes run. Readers and writers that use fallbacks need
+    /// not meet at once, so nothing is read here: each client keeps the context of its own writes.
     pub(super) async fn write_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
         let until = std::time::Instant::now() + REST_MAX;
         let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
@@ -84,16 +83,16 @@ impl Load {
         self.contexts.extend(mine);
     }
 
-    /// Before a node stops: what clients have seen.
-    pub(super) async fn look(&mut self, cluster: &Cluster) {
+    /// Reads the contexts of all keys, before a node stops.
+    pub(super) async fn read_contexts(&mut self, cluster: &Cluster) {
         let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
         for (at, key) in self.newest.keys().enumerate() {
-            let seen = surely_fetch(nodes[at % nodes.len()], key).await.expect("a read");
-            self.contexts.insert(key.clone(), seen.context);
+            let fetched = fetch_quorum(nodes[at % nodes.len()], key).await.expect("a read");
+            self.contexts.insert(key.clone(), fetched.context);
         }
     }
 
-    /// Reads and writes until `done`, and a little longer.
+    /// Reads and writes until `done`, and two rounds longer.
     pub(super) async fn use_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
         let until = std::time::Instant::now() + REST_MAX;
         let mut last = 0;
@@ -103,22 +102,22 @@ impl Load {
             self.round += 1;
             let round = self.round;
             let nodes: Vec<Node> = cluster.nodes.iter().flatten().cloned().collect();
-            let shaky = |key: &String| self.shaky.contains(key);
+            let uncertain = |key: &String| self.uncertain.contains(key);
             let all =
-                self.newest.iter().map(|(key, value)| (key.clone(), value.clone(), shaky(key)));
+                self.newest.iter().map(|(key, value)| (key.clone(), value.clone(), uncertain(key)));
             let all: Vec<_> = all.collect();
-            let part = |which: usize| {
-                let all = all.iter().skip((which + round * CLIENTS) % 7).step_by(7);
-                all.skip(which).step_by(CLIENTS).take(8).cloned().collect::<Vec<_>>()
+            let part = |nth: usize| {
+                let all = all.iter().skip((nth + round * CLIENTS) % 7).step_by(7);
+                all.skip(nth).step_by(CLIENTS).take(8).cloned().collect::<Vec<_>>()
             };
-            let clients = (0..CLIENTS).map(|which| client(nodes.clone(), part(which), round));
+            let clients = (0..CLIENTS).map(|nth| client(nodes.clone(), part(nth), round));
             let clients: Vec<_> = clients.map(tokio::spawn).collect();
             self.list(&nodes[round % nodes.len()]).await;
             for client in clients {
                 for done in client.await.expect("it ends").expect("no answer fails") {
-                    let Done { key, value, shaky } = done;
-                    if shaky {
-                        self.shaky.insert(key.clone());
+                    let Done { key, value, uncertain } = done;
+                    if uncertain {
+                        self.uncertain.insert(key.clone());
                     }
                     self.newest.insert(key, value);
                     self.answers += 3;
@@ -134,7 +133,7 @@ impl Load {
             match call(node, AvailableCall::Keys { after: None, rows_max: 10_000 }).await {
                 Ok(Body::Keys(listed)) => break listed,
                 Ok(other) => panic!("keys are listed, not {other:?}"),
-                // A link broke: the node was held up for long.
+                // A link broke: the node was delayed for long.
                 Err(error) if matches!(error.kind(), Kind::Unknown | Kind::Unavailable) => {
                     assert!(std::time::Instant::now() < until, "no list: {}", error.text());
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -154,21 +153,21 @@ impl Load {
     pub(super) async fn check(&self, cluster: &Cluster) {
         let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
         for (at, (key, value)) in self.newest.iter().enumerate() {
-            let seen = surely_fetch(nodes[at % nodes.len()], key).await.expect("a read");
-            meets(&seen, (key, value, self.shaky.contains(key)), self.round);
+            let fetched = fetch_quorum(nodes[at % nodes.len()], key).await.expect("a read");
+            check_value(&fetched, (key, value, self.uncertain.contains(key)), self.round);
         }
     }
 
     /// Checks that each owner has every key's newest value itself, and no other node has a row.
-    pub(super) async fn everyone_keeps_what_the_ring_says(&self, cluster: &Cluster) {
+    pub(super) async fn check_placement(&self, cluster: &Cluster) {
         let until = std::time::Instant::now() + REST_MAX;
-        while let Some(wrong) = self.wrong(cluster) {
+        while let Some(wrong) = self.placement_error(cluster) {
             assert!(std::time::Instant::now() < until, "copies do not come together: {wrong}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    fn wrong(&self, cluster: &Cluster) -> Option<String> {
+    fn placement_error(&self, cluster: &Cluster) -> Option<String> {
         let first = cluster.nodes.iter().flatten().next().expect("one runs");
         let ring = first.router.locator.catalog.available.ring().expect("a ring");
         for node in cluster.nodes.iter().flatten() {
@@ -183,7 +182,8 @@ impl Load {
                 }
             }
             let has: BTreeMap<_, _> = rows.iter().map(|(_, key, row)| (key, row)).collect();
-            for (key, value) in self.newest.iter().filter(|(key, _)| !self.shaky.contains(*key)) {
+            for (key, value) in self.newest.iter().filter(|(key, _)| !self.uncertain.contains(*key))
+            {
                 let owners =
                     node.router.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring");
                 if !owners.replicas.primaries.contains(&node.cluster.links.node) {
@@ -204,13 +204,13 @@ impl Load {
     }
 }
 
-/// Keys that are deleted and made again.
+/// Returns true for keys that are deleted and created again.
 fn is_toggled(key: &str) -> bool {
     key.ends_with('5')
 }
 
-/// Keys that every owner had at the beginning and that are never deleted: a list asks one replica
-/// of each, and that one may hear of a new key a moment after its client.
+/// Returns true for keys that every owner had at the beginning and that are never deleted: a
+/// listing asks one replica of each, which may receive a new key after its client got the answer.
 fn is_lasting(key: &str) -> bool {
     !is_toggled(key) && !key.ends_with('0')
 }
@@ -220,7 +220,7 @@ struct Done {
     key: String,
     value: Option<String>,
     /// True if an attempt reached fewer replicas than were asked for: it may spread later.
-    shaky: bool,
+    uncertain: bool,
 }
 
 /// Reads the expected value, writes or deletes, and reads again elsewhere. Uses a quorum of the
@@ -232,42 +232,46 @@ async fn client(
     round: usize,
 ) -> Result<Vec<Done>> {
     let mut all = Vec::new();
-    for (at, (key, value, mut shaky)) in part.into_iter().enumerate() {
+    for (at, (key, value, mut uncertain)) in part.into_iter().enumerate() {
         let node = |step: usize| &nodes[(round + at + step) % nodes.len()];
-        let seen = surely_fetch(node(0), &key).await?;
-        meets(&seen, (&key, &value, shaky), round);
+        let fetched = fetch_quorum(node(0), &key).await?;
+        check_value(&fetched, (&key, &value, uncertain), round);
         let deletes = is_toggled(&key) && value.is_some();
         let next = (!deletes).then(|| format!("round {round:058}"));
-        let (mut context, mut step) = (seen.context, 1);
+        let (mut context, mut step) = (fetched.context, 1);
         while let Err(error) = change(node(step), &key, next.as_deref(), &context).await {
-            few(&error, &key)?;
-            (shaky, step) = (true, step + 1);
-            context = surely_fetch(node(step), &key).await?.context;
+            ignore_quorum_loss(&error, &key)?;
+            (uncertain, step) = (true, step + 1);
+            context = fetch_quorum(node(step), &key).await?.context;
         }
-        meets(&surely_fetch(node(2), &key).await?, (&key, &next, shaky), round);
-        all.push(Done { key, value: next, shaky });
+        check_value(&fetch_quorum(node(2), &key).await?, (&key, &next, uncertain), round);
+        all.push(Done { key, value: next, uncertain });
     }
     Ok(all)
 }
 
-/// Checks that a key has the value that it must have. If an attempt may have spread, others may be
+/// Checks that a key has the expected value. If an attempt may have spread, other values may be
 /// beside it.
-fn meets(seen: &Siblings, (key, value, shaky): (&str, &Option<String>, bool), round: usize) {
+fn check_value(
+    seen: &Siblings,
+    (key, value, uncertain): (&str, &Option<String>, bool),
+    round: usize,
+) {
     let expected: Vec<Bytes> = value.iter().map(|value| bytes(value)).collect();
     let found = values(seen);
-    if !shaky || expected.iter().any(|value| !found.contains(value)) {
+    if !uncertain || expected.iter().any(|value| !found.contains(value)) {
         assert_eq!(found, expected, "{key} in round {round}");
     }
 }
 
-async fn surely_fetch(node: &Node, key: &str) -> Result<Siblings> {
+async fn fetch_quorum(node: &Node, key: &str) -> Result<Siblings> {
     let options = FetchOptions { pr: Some(Quorum::Quorum), ..FetchOptions::default() };
     loop {
         let fetch = AvailableCall::Fetch { key: bytes(key), options };
         match call(node, fetch).await {
             Ok(Body::Siblings(siblings)) => return Ok(siblings),
             Ok(other) => panic!("a read gives siblings, not {other:?}"),
-            Err(error) => few(&error, key)?,
+            Err(error) => ignore_quorum_loss(&error, key)?,
         }
     }
 }
@@ -275,7 +279,7 @@ async fn surely_fetch(node: &Node, key: &str) -> Result<Siblings> {
 async fn change(node: &Node, key: &str, value: Option<&str>, context: &Context) -> Result<()> {
     let options = StoreOptions { pw: Some(Quorum::Quorum), ..StoreOptions::default() };
     let (key, context) = (bytes(key), Some(context.clone()));
-    let asked = match value {
+    let request = match value {
         None => AvailableCall::Remove { key, context, options },
         Some(value) => {
             let content = Content::plain(bytes(value));
@@ -283,12 +287,12 @@ async fn change(node: &Node, key: &str, value: Option<&str>, context: &Context) 
             AvailableCall::Store(Box::new(store))
         }
     };
-    call(node, asked).await.map(|_| ())
+    call(node, request).await.map(|_| ())
 }
 
-/// Too few owners can be had on a machine so busy that nodes are doubted, and links break: then it
-/// may have happened. Any other error fails.
-fn few(error: &Error, key: &str) -> Result<()> {
+/// Ignores errors of a machine so busy that nodes are suspected and links break: the write may have
+/// happened. Any other error fails.
+fn ignore_quorum_loss(error: &Error, key: &str) -> Result<()> {
     match error.reason {
         Reason::ReadQuorumUnmet => Ok(()),
         _ if error.kind() == Kind::Unknown => Ok(()),
@@ -296,7 +300,7 @@ fn few(error: &Error, key: &str) -> Result<()> {
     }
 }
 
-/// The rows that a node keeps itself.
+/// Returns the rows that a node stores itself.
 fn rows(node: &Node) -> Vec<(Slot, Key, Bytes)> {
     let snapshot = node.status.trees.snapshot();
     let low = Bound::Included(Bytes::copy_from_slice(&(1_u32 << 31).to_be_bytes()));
@@ -309,23 +313,23 @@ fn rows(node: &Node) -> Vec<(Slot, Key, Bytes)> {
     rows.filter_map(read).collect()
 }
 
-/// Number of rows that a node keeps, and their bytes.
-pub(super) fn held(node: &Node) -> (usize, u64) {
+/// Returns the number of rows that a node stores, and their bytes.
+pub(super) fn stored_rows(node: &Node) -> (usize, u64) {
     let rows = rows(node);
     let name = bucket().full().len() + 3;
     let bytes = rows.iter().map(|(_, key, row)| (name + key.len() + row.len()) as u64);
     (rows.len(), bytes.sum())
 }
 
-/// Number of rows that a node has received since the change began, and their bytes.
-pub(super) fn moved(node: &Node) -> (u64, u64) {
+/// Returns the number of rows that a node has received since the change began, and their bytes.
+pub(super) fn received_rows(node: &Node) -> (u64, u64) {
     let mut transfer = base::RingTransfer { node: NodeId(0), ..base::RingTransfer::default() };
-    node.router.available.moving.told(&mut transfer);
+    node.router.available.handoff_tracker.fill_transfer(&mut transfer);
     (transfer.rows, transfer.bytes)
 }
 
-/// Returns true if every node knows that no partition moves any more, and none has leftovers.
-pub(super) fn rests(cluster: &Cluster) -> bool {
+/// Returns true if no partition moves any more according to every node, and none has leftovers.
+pub(super) fn is_ring_settled(cluster: &Cluster) -> bool {
     cluster.nodes.iter().flatten().all(|node| {
         let Some(ring) = node.router.locator.catalog.available.ring() else { return false };
         let mut partitions = (0..ring.partitions()).map(Partition);
@@ -333,9 +337,9 @@ pub(super) fn rests(cluster: &Cluster) -> bool {
     })
 }
 
-/// Number of copies still to be received, as one node knows it.
-pub(super) fn to_come(cluster: &Cluster) -> usize {
+/// Returns the number of copies still to be received, according to one node.
+pub(super) fn copies_to_receive(cluster: &Cluster) -> usize {
     let first = cluster.nodes.iter().flatten().next().expect("one runs");
     let ring = first.router.locator.catalog.available.ring();
-    ring.map_or(0, |ring| ring.copying(3).len())
+    ring.map_or(0, |ring| ring.pending_copies(3).len())
 }

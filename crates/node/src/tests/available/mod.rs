@@ -36,7 +36,7 @@ async fn call(node: &Node, call: AvailableCall) -> Result<Body> {
     ask(node, &bucket(), Call::Available(call)).await.map(|reply| reply.body)
 }
 
-pub(super) fn storing(key: &str, value: &str, context: Option<&Context>) -> AvailableCall {
+pub(super) fn store_call(key: &str, value: &str, context: Option<&Context>) -> AvailableCall {
     AvailableCall::Store(Box::new(Store {
         key: bytes(key),
         content: Content::plain(bytes(value)),
@@ -45,9 +45,9 @@ pub(super) fn storing(key: &str, value: &str, context: Option<&Context>) -> Avai
     }))
 }
 
-/// Writes; gives the context of the client's own write.
+/// Writes a value. Returns the context of the client's own write.
 async fn store(node: &Node, key: &str, value: &str, context: Option<&Context>) -> Result<Context> {
-    match call(node, storing(key, value, context)).await? {
+    match call(node, store_call(key, value, context)).await? {
         Body::Stored(context) => Ok(context),
         other => panic!("a write is stored, not {other:?}"),
     }
@@ -66,15 +66,15 @@ async fn remove(node: &Node, key: &str, context: Option<&Context>) -> Result<Bod
     call(node, AvailableCall::Remove { key, context, options: StoreOptions::default() }).await
 }
 
-/// The living values, in order.
+/// Returns the live values, in order.
 fn values(siblings: &Siblings) -> Vec<Bytes> {
     let mut values: Vec<_> =
-        siblings.living().map(|sibling| sibling.content.value.clone()).collect();
+        siblings.without_tombstones().map(|sibling| sibling.content.value.clone()).collect();
     values.sort();
     values
 }
 
-async fn living(node: &Node, key: &str) -> Vec<Bytes> {
+async fn live_values(node: &Node, key: &str) -> Vec<Bytes> {
     values(&fetch(node, key).await.expect("a read"))
 }
 
@@ -95,6 +95,6 @@ async fn get(node: &Node, key: &str) -> Result<Option<Bytes>> {
     }
 }
 
-fn refused<T: std::fmt::Debug>(result: Result<T>, wanted: Reason) {
-    assert_eq!(reason(result), wanted);
+fn assert_refused<T: std::fmt::Debug>(result: Result<T>, expected: Reason) {
+    assert_eq!(reason(result), expected);
 }

@@ -2,7 +2,7 @@
 //! incomplete, nothing is lost, nothing comes back, and every node keeps exactly its partitions.
 
 use super::healing::hints;
-use super::load::{Load, held, moved, rests};
+use super::load::{Load, is_ring_settled, received_rows, stored_rows};
 use crate::tests::bytes;
 use crate::tests::many::{Cluster, ask};
 use crate::tests::test_cluster::wait;
@@ -23,7 +23,7 @@ pub(super) async fn ring(cluster: &Cluster, call: RingCall) -> Result<Body> {
 
 /// Cancels a change while all nodes run. A node that was delayed for long may be unreachable for a
 /// moment, and then the call is refused.
-pub(super) async fn call_off(cluster: &Cluster) {
+pub(super) async fn cancel_change(cluster: &Cluster) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while let Err(error) = ring(cluster, RingCall::Cancel).await {
         let passes = error.text().contains("start it") && std::time::Instant::now() < until;
@@ -32,7 +32,7 @@ pub(super) async fn call_off(cluster: &Cluster) {
     }
 }
 
-/// Lays one change down; gives the plan.
+/// Stages one change. Returns the plan.
 pub(super) async fn stage(cluster: &Cluster, change: RingChange) -> RingPlan {
     match ring(cluster, RingCall::Stage(change)).await.expect("it is safe") {
         Body::RingPlan(plan) => *plan,
@@ -40,8 +40,8 @@ pub(super) async fn stage(cluster: &Cluster, change: RingChange) -> RingPlan {
     }
 }
 
-/// Lays these changes down and begins them.
-pub(super) async fn begin(cluster: &Cluster, changes: Vec<RingChange>) {
+/// Stages these changes and commits them.
+pub(super) async fn commit_changes(cluster: &Cluster, changes: Vec<RingChange>) {
     let mut epoch = None;
     for change in changes {
         epoch = Some(stage(cluster, change).await.epoch);
@@ -57,16 +57,16 @@ pub(super) async fn transfers(cluster: &Cluster) -> RingTransfers {
 }
 
 /// Returns so many nodes with an even ring.
-pub(super) async fn evenly(nodes: usize) -> Cluster {
+pub(super) async fn even_cluster(nodes: usize) -> Cluster {
     let cluster = Cluster::new(nodes).await;
-    give_out(&cluster).await;
+    claim_ring(&cluster).await;
     cluster
 }
 
-/// Claims a ring that holds nothing yet: each node has an even part.
-pub(super) async fn give_out(cluster: &Cluster) {
+/// Claims an empty ring: each node becomes owner of an even share.
+pub(super) async fn claim_ring(cluster: &Cluster) {
     ring(cluster, RingCall::Claim).await.expect("nothing is held");
-    reached(cluster, &ids(cluster)).await;
+    wait_ring_at(cluster, &ids(cluster)).await;
 }
 
 fn ids(cluster: &Cluster) -> BTreeSet<NodeId> {
@@ -74,19 +74,19 @@ fn ids(cluster: &Cluster) -> BTreeSet<NodeId> {
 }
 
 /// Waits until all nodes reach each other, and all hints are handed back.
-pub(super) async fn linked(cluster: &Cluster) {
+pub(super) async fn wait_connected(cluster: &Cluster) {
     let linked = || {
         let all = ids(cluster);
         let mut nodes = cluster.nodes.iter().flatten();
         nodes.all(|node| all.iter().all(|other| node.router.available.reaches(*other)))
     };
     wait("the links", || linked().then_some(())).await;
-    let kept = || cluster.nodes.iter().flatten().map(hints).sum::<usize>();
-    wait("all hints at home", || (kept() == 0).then_some(())).await;
+    let retained = || cluster.nodes.iter().flatten().map(hints).sum::<usize>();
+    wait("all hints at home", || (retained() == 0).then_some(())).await;
 }
 
-/// All know that the ring is on these nodes, and reach each other.
-pub(super) async fn reached(cluster: &Cluster, nodes: &BTreeSet<NodeId>) {
+/// Waits until the ring is on these nodes according to all, and they reach each other.
+pub(super) async fn wait_ring_at(cluster: &Cluster, nodes: &BTreeSet<NodeId>) {
     let ready = || {
         cluster.nodes.iter().flatten().all(|node| {
             let ring = node.router.locator.catalog.available.ring();
@@ -98,8 +98,8 @@ pub(super) async fn reached(cluster: &Cluster, nodes: &BTreeSet<NodeId>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fifth_node_joins_four_that_are_in_use() {
-    let mut cluster = evenly(4).await;
+async fn fifth_node_joins_ring_under_load_and_gets_its_share() {
+    let mut cluster = even_cluster(4).await;
     let mut load = Load::fill(&cluster, 600).await;
     let fifth = cluster.join().await;
     let plan = stage(&cluster, join(fifth)).await;
@@ -110,10 +110,10 @@ async fn a_fifth_node_joins_four_that_are_in_use() {
     assert!(plan.bytes / plan.copies_sent > whole / 2, "a copy's bytes are known: {}", plan.bytes);
     let commit = RingCall::Commit { epoch: Some(plan.epoch) };
     ring(&cluster, commit).await.expect("it begins");
-    load.use_until(&cluster, || rests(&cluster)).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    let (rows, bytes) = moved(cluster.node(fifth));
-    let needed = held(cluster.node(fifth));
+    let (rows, bytes) = received_rows(cluster.node(fifth));
+    let needed = stored_rows(cluster.node(fifth));
     println!(
         "moved {rows} rows, {bytes} bytes; {} rows, {} bytes had to; {} answers meanwhile",
         needed.0, needed.1, load.answers
@@ -122,39 +122,39 @@ async fn a_fifth_node_joins_four_that_are_in_use() {
     let ring = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     let loads: BTreeSet<_> = ring.layout().loads().into_values().collect();
     assert_eq!(loads, [12, 13].into());
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    load.check_placement(&cluster).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_leaves_and_another_takes_its_place_and_the_first_comes_back() {
-    let mut cluster = evenly(4).await;
+async fn ring_leave_rejoin_and_replace_under_load_lose_no_row() {
+    let mut cluster = even_cluster(4).await;
     let mut load = Load::fill(&cluster, 200).await;
-    begin(&cluster, vec![RingChange::Leave { node: "n1".into() }]).await;
-    load.use_until(&cluster, || rests(&cluster)).await;
+    commit_changes(&cluster, vec![RingChange::Leave { node: "n1".into() }]).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
-    assert_eq!(held(cluster.node(1)), (0, 0), "who has left keeps nothing");
+    load.check_placement(&cluster).await;
+    assert_eq!(stored_rows(cluster.node(1)), (0, 0), "who has left keeps nothing");
 
     // It comes back: its vnodes are other actors, and no row that comes home is taken for lost.
-    begin(&cluster, vec![join(1)]).await;
-    load.use_until(&cluster, || rests(&cluster)).await;
+    commit_changes(&cluster, vec![join(1)]).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
 
     let new = cluster.join().await;
     let (node, by) = ("n2".to_string(), format!("n{new}"));
-    begin(&cluster, vec![RingChange::Replace { node, by, rack: String::new() }]).await;
-    load.use_until(&cluster, || rests(&cluster)).await;
+    commit_changes(&cluster, vec![RingChange::Replace { node, by, rack: String::new() }]).await;
+    load.use_until(&cluster, || is_ring_settled(&cluster)).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
-    assert_eq!(held(cluster.node(2)), (0, 0), "who was replaced keeps nothing");
+    load.check_placement(&cluster).await;
+    assert_eq!(stored_rows(cluster.node(2)), (0, 0), "who was replaced keeps nothing");
     let ring = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     assert!(ring.layout().nodes().contains_key(&cluster.node(new).cluster.links.node));
     assert!(!ring.layout().nodes().contains_key(&cluster.node(2).cluster.links.node));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plans_are_laid_down_shown_taken_back_and_refused_in_words() {
-    let mut cluster = evenly(3).await;
+async fn ring_plans_are_staged_described_cleared_and_refused() {
+    let mut cluster = even_cluster(3).await;
     let refused = |body: Result<Body>| match body {
         Err(error) => (error.reason, error.text()),
         Ok(body) => panic!("refused, not {body:?}"),
@@ -168,12 +168,12 @@ async fn plans_are_laid_down_shown_taken_back_and_refused_in_words() {
     let (reason, _) = refused(ring(&cluster, RingCall::Stage(leave(9))).await);
     assert_eq!(reason, Reason::NotFound);
     let (_, text) = refused(ring(&cluster, RingCall::Cancel).await);
-    assert!(text.contains("under way"), "{text}");
+    assert!(text.contains("in progress"), "{text}");
 
     let fourth = cluster.join().await;
     let plan = stage(&cluster, join(fourth)).await;
     let (_, text) = refused(ring(&cluster, RingCall::Stage(join(fourth))).await);
-    assert!(text.contains("`n3` has its place in the ring already"), "{text}");
+    assert!(text.contains("`n3` is on the ring already"), "{text}");
     ring(&cluster, RingCall::Clear).await.expect("cleared");
     match ring(&cluster, RingCall::Plan).await.expect("shown") {
         Body::RingPlan(plan) => assert!(plan.changes.is_empty() && plan.loads.is_empty()),
@@ -189,34 +189,34 @@ async fn plans_are_laid_down_shown_taken_back_and_refused_in_words() {
     super::store(cluster.node(0), "k", "v", None).await.expect("a write");
     ring(&cluster, RingCall::Commit { epoch: Some(both.epoch) }).await.expect("it begins");
     let under_way = ring(&cluster, RingCall::Stage(join(1))).await;
-    wait("the change", || rests(&cluster).then_some(())).await;
+    wait("the change", || is_ring_settled(&cluster).then_some(())).await;
     if let Err(error) = under_way {
         assert!(error.text().contains("wait for it, or cancel it"), "{}", error.text());
     }
     let told = transfers(&cluster).await;
     assert!(told.left == 0 && told.nodes.iter().all(|it| it.receiving + it.clearing == 0));
     for which in [0, 2, 3] {
-        assert_eq!(super::living(cluster.node(which), "k").await, [bytes("v")], "{which}");
+        assert_eq!(super::live_values(cluster.node(which), "k").await, [bytes("v")], "{which}");
     }
     // A node that keeps data and can be reached is not removed from the cluster.
-    let gone = base::ClusterCall::RemoveMember { name: "n2".into() };
-    let gone = Call::Directory(DirectoryCall::Cluster(gone));
+    let removed = base::ClusterCall::RemoveMember { name: "n2".into() };
+    let removed = Call::Directory(DirectoryCall::Cluster(removed));
     let master = cluster.master(0).await;
-    let answer = ask(cluster.node(master), &BucketName::default(), gone).await;
+    let answer = ask(cluster.node(master), &BucketName::default(), removed).await;
     let error = answer.expect_err("it keeps data");
     assert!(error.text().contains("ring leave n2"), "{}", error.text());
-    let gone = base::ClusterCall::RemoveMember { name: "n1".into() };
-    cluster.directory(DirectoryCall::Cluster(gone)).await;
+    let removed = base::ClusterCall::RemoveMember { name: "n1".into() };
+    cluster.directory(DirectoryCall::Cluster(removed)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_node_leaves_and_nobody_waits_for_what_it_had_left() {
-    let mut cluster = evenly(4).await;
+async fn dead_node_leaving_ring_is_not_awaited_once_removed() {
+    let mut cluster = even_cluster(4).await;
     let mut load = Load::fill(&cluster, 200).await;
-    load.look(&cluster).await;
+    load.read_contexts(&cluster).await;
     cluster.stop(3).await;
     load.write_until(&cluster, || true).await;
-    begin(&cluster, vec![RingChange::Leave { node: "n3".into() }]).await;
+    commit_changes(&cluster, vec![RingChange::Leave { node: "n3".into() }]).await;
     load.write_until(&cluster, || {
         let ring = cluster.node(0).router.locator.catalog.available.ring();
         ring.is_some_and(|ring| ring.pending().is_none())
@@ -224,14 +224,14 @@ async fn a_dead_node_leaves_and_nobody_waits_for_what_it_had_left() {
     .await;
     let clearing = |told: &RingTransfers| told.nodes.iter().map(|it| it.clearing).sum::<u64>();
     assert!(clearing(&transfers(&cluster).await) > 0, "while it is a member it may come back");
-    let gone = base::ClusterCall::RemoveMember { name: "n3".into() };
-    cluster.directory(DirectoryCall::Cluster(gone)).await;
+    let removed = base::ClusterCall::RemoveMember { name: "n3".into() };
+    cluster.directory(DirectoryCall::Cluster(removed)).await;
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while clearing(&transfers(&cluster).await) > 0 {
         assert!(std::time::Instant::now() < until, "somebody waits for a node that is none");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    linked(&cluster).await;
+    wait_connected(&cluster).await;
     load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    load.check_placement(&cluster).await;
 }

@@ -1,11 +1,13 @@
 //! One node: every value, and no other, as a model of sets of values has it.
 
-use super::{bucket, call, fetch, get, keys, living, refused, remove, store, storing, values};
+use super::{
+    assert_refused, bucket, call, fetch, get, keys, live_values, remove, store, store_call, values,
+};
 use crate::tests::many::ask;
 use crate::tests::{Place, bytes, set};
 use crate::{Node, NodeSettings};
 use base::limits::{SIBLINGS_BYTES_MAX, SIBLINGS_HARD_MAX, VALUE_BYTES_MAX};
-use base::request::{Missing, Steps};
+use base::request::{OnMissing, SequenceMode};
 use base::{
     AvailableCall, Body, BucketName, Call, Condition, Content, Context, DirectoryCall, Headers,
     Outcome, Read, Reason, RetryId, SessionCall, SessionId, Share, Shortfall, Store, StoreOptions,
@@ -19,9 +21,9 @@ use std::process::Command;
 struct Chance(u64);
 
 impl Chance {
-    fn below(&mut self, most: u64) -> u64 {
+    fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040);
-        (self.0 >> 33) % most
+        (self.0 >> 33) % limit
     }
 }
 
@@ -55,9 +57,9 @@ impl Model {
         match (self.chance.below(10), old) {
             (0..3, _) => {
                 let siblings = fetch(node, &key).await.expect("a read");
-                let mut wanted = here.clone();
-                wanted.sort();
-                assert_eq!(values(&siblings), wanted, "{key} at {}", self.number);
+                let mut expected = here.clone();
+                expected.sort();
+                assert_eq!(values(&siblings), expected, "{key} at {}", self.number);
                 reads.push((siblings.context.clone(), here.clone()));
             }
             (3..7, Some((context, seen))) => {
@@ -83,19 +85,19 @@ impl Model {
     }
 
     async fn check(&self, node: &Node) {
-        for (key, wanted) in &self.rows {
-            let mut wanted = wanted.clone();
-            wanted.sort();
-            assert_eq!(living(node, key).await, wanted, "{key}");
+        for (key, expected) in &self.rows {
+            let mut expected = expected.clone();
+            expected.sort();
+            assert_eq!(live_values(node, key).await, expected, "{key}");
         }
-        let wanted = self.rows.iter().filter(|(_, values)| !values.is_empty());
-        let wanted: Vec<_> = wanted.map(|(key, _)| bytes(key)).collect();
-        assert_eq!(keys(node, None, 100).await, (wanted, false));
+        let expected = self.rows.iter().filter(|(_, values)| !values.is_empty());
+        let expected: Vec<_> = expected.map(|(key, _)| bytes(key)).collect();
+        assert_eq!(keys(node, None, 100).await, (expected, false));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_value_is_there_until_it_was_seen_and_replaced_also_after_restarts() {
+async fn single_node_matches_sibling_model_across_restarts() {
     for seed in 0..3 {
         let place = Place::new();
         let mut model = Model::new(seed);
@@ -112,7 +114,7 @@ async fn every_value_is_there_until_it_was_seen_and_replaced_also_after_restarts
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_of_a_directory_in_use_has_what_was_acknowledged_and_mints_as_another() {
+async fn copied_data_directory_keeps_writes_and_uses_a_new_actor() {
     let place = Place::new();
     let node = place.start().await;
     let mut model = Model::new(7);
@@ -152,16 +154,16 @@ async fn a_copy_of_a_directory_in_use_has_what_was_acknowledged_and_mints_as_ano
 
 impl Model {
     async fn check_but(&self, node: &Node, key: &str) {
-        for (known, wanted) in self.rows.iter().filter(|(known, _)| *known != key) {
-            let mut wanted = wanted.clone();
-            wanted.sort();
-            assert_eq!(living(node, known).await, wanted, "{known}");
+        for (known, expected) in self.rows.iter().filter(|(known, _)| *known != key) {
+            let mut expected = expected.clone();
+            expected.sort();
+            assert_eq!(live_values(node, known).await, expected, "{known}");
         }
     }
 }
 
 #[tokio::test]
-async fn plain_words_are_understood_and_what_has_no_meaning_is_refused_in_words() {
+async fn plain_calls_are_served_and_unsupported_calls_are_refused() {
     let place = Place::new();
     let node = place.start().await;
     let name = bucket();
@@ -172,16 +174,16 @@ async fn plain_words_are_understood_and_what_has_no_meaning_is_refused_in_words(
         assert_eq!(get(&node, "k").await, Ok(Some(bytes(value))), "a set overwrites");
     }
     store(&node, "k", "3", None).await.expect("a blind write");
-    refused(get(&node, "k").await, Reason::Siblings);
+    assert_refused(get(&node, "k").await, Reason::Siblings);
     let delete = |missing| Call::Update(Update::Delete { key: bytes("k"), missing });
     let existed = |existed| Ok(Body::Updated(Outcome::Existed(existed)));
-    assert_eq!(say(delete(Missing::Skipped)).await.map(|reply| reply.body), existed(true));
+    assert_eq!(say(delete(OnMissing::Skip)).await.map(|reply| reply.body), existed(true));
     assert_eq!(get(&node, "k").await, Ok(None));
-    assert_eq!(say(delete(Missing::Skipped)).await.map(|reply| reply.body), existed(false));
-    refused(say(delete(Missing::Fails)).await, Reason::NotFound);
-    refused(remove(&node, "k", None).await, Reason::NotFound);
+    assert_eq!(say(delete(OnMissing::Skip)).await.map(|reply| reply.body), existed(false));
+    assert_refused(say(delete(OnMissing::Fail)).await, Reason::NotFound);
+    assert_refused(remove(&node, "k", None).await, Reason::NotFound);
     let nop = || Update::Nop;
-    let steps = Update::Sequence { steps: vec![nop()], mode: Steps::AllOrNothing };
+    let steps = Update::Sequence { steps: vec![nop()], mode: SequenceMode::AllOrNothing };
     for call in [
         Call::Update(nop()),
         Call::Update(steps),
@@ -189,34 +191,34 @@ async fn plain_words_are_understood_and_what_has_no_meaning_is_refused_in_words(
         Call::Session(SessionCall::Open),
         Call::Read(Read::KeyCount, base::ReadLevel::Consistent),
     ] {
-        refused(say(call).await, Reason::NotSupported);
+        assert_refused(say(call).await, Reason::NotSupported);
     }
     let retry = Some(RetryId { session: SessionId(1), number: 1 });
     let named = base::Request { bucket: bucket(), call: Call::Update(set("k", "v")), retry };
-    refused(node.handle(named).await, Reason::NotSupported);
+    assert_refused(node.handle(named).await, Reason::NotSupported);
     // A consistent bucket has one value, and nothing on the ring.
     let consistent = BucketName::default();
-    let stored = ask(&node, &consistent, Call::Available(storing("k", "v", None))).await;
+    let stored = ask(&node, &consistent, Call::Available(store_call("k", "v", None))).await;
     assert_eq!(stored.expect("one value").body, Body::Stored(Context::default()));
     let owners = Call::Available(AvailableCall::Owners { key: bytes("k") });
-    refused(ask(&node, &consistent, owners).await, Reason::NotSupported);
+    assert_refused(ask(&node, &consistent, owners).await, Reason::NotSupported);
     let unknown = BucketName::new("nosuch", "b").expect("a name");
-    refused(ask(&node, &unknown, Call::Update(set("k", "v"))).await, Reason::NoSuchBucket);
+    assert_refused(ask(&node, &unknown, Call::Update(set("k", "v"))).await, Reason::NoSuchBucket);
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_context_is_good_for_its_own_key_and_a_write_s_own_for_that_write() {
+async fn context_is_valid_for_its_key_and_covers_only_writes_seen() {
     let place = Place::new();
     let node = place.start().await;
     let first = store(&node, "k", "1", None).await.expect("a write");
     store(&node, "k", "2", None).await.expect("a write");
-    refused(store(&node, "other", "x", Some(&first)).await, Reason::Malformed);
+    assert_refused(store(&node, "other", "x", Some(&first)).await, Reason::Malformed);
     let bad = Context(Bytes::from_static(b"no context"));
-    refused(store(&node, "k", "x", Some(&bad)).await, Reason::Malformed);
+    assert_refused(store(&node, "k", "x", Some(&bad)).await, Reason::Malformed);
     // A client that wrote "1" and was shown nothing since has not seen "2".
     store(&node, "k", "3", Some(&first)).await.expect("a write");
-    assert_eq!(living(&node, "k").await, [bytes("2"), bytes("3")]);
+    assert_eq!(live_values(&node, "k").await, [bytes("2"), bytes("3")]);
     let all = fetch(&node, "k").await.expect("a read").context;
     let stored = |condition| {
         let (key, content) = (bytes("k"), Content::plain(bytes("4")));
@@ -224,8 +226,8 @@ async fn a_context_is_good_for_its_own_key_and_a_write_s_own_for_that_write() {
         let options = StoreOptions { return_body: true, ..StoreOptions::default() };
         AvailableCall::Store(Box::new(Store { key, content, context, options, condition }))
     };
-    refused(call(&node, stored(Condition::Absent)).await, Reason::Changed);
-    refused(call(&node, stored(Condition::Unchanged(first))).await, Reason::Changed);
+    assert_refused(call(&node, stored(Condition::Absent)).await, Reason::Changed);
+    assert_refused(call(&node, stored(Condition::Unchanged(first))).await, Reason::Changed);
     let done = call(&node, stored(Condition::Unchanged(all.clone()))).await.expect("a write");
     let Body::Siblings(siblings) = done else { panic!("the body was asked for: {done:?}") };
     assert_eq!(values(&siblings), [bytes("4")]);
@@ -233,7 +235,7 @@ async fn a_context_is_good_for_its_own_key_and_a_write_s_own_for_that_write() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_value_comes_back_with_it() {
+async fn value_headers_are_returned_with_the_value() {
     let place = Place::new();
     let node = place.start().await;
     let text = |text: &'static str| Bytes::from_static(text.as_bytes());
@@ -253,7 +255,7 @@ async fn what_is_said_of_a_value_comes_back_with_it() {
 }
 
 #[tokio::test]
-async fn siblings_end_at_their_number_and_at_their_bytes() {
+async fn siblings_are_bounded_by_count_and_bytes() {
     let place = Place::new();
     let node = place.start().await;
     let alter = |name: &str, text: &str| {
@@ -264,27 +266,27 @@ async fn siblings_end_at_their_number_and_at_their_bytes() {
     for number in 0..3 {
         store(&node, "k", &number.to_string(), None).await.expect("a write");
     }
-    refused(store(&node, "k", "4", None).await, Reason::TooManySiblings);
-    assert_eq!(living(&node, "k").await.len(), 3, "nothing was dropped to make room");
-    let seen = fetch(&node, "k").await.expect("a read").context;
-    store(&node, "k", "merged", Some(&seen)).await.expect("a write");
-    assert_eq!(living(&node, "k").await, [bytes("merged")]);
+    assert_refused(store(&node, "k", "4", None).await, Reason::TooManySiblings);
+    assert_eq!(live_values(&node, "k").await.len(), 3, "nothing was dropped to make room");
+    let fetched = fetch(&node, "k").await.expect("a read").context;
+    store(&node, "k", "merged", Some(&fetched)).await.expect("a write");
+    assert_eq!(live_values(&node, "k").await, [bytes("merged")]);
 
-    let most = SIBLINGS_HARD_MAX.to_string();
-    ask(&node, &bucket(), alter("siblings_max", &most)).await.expect("altered");
+    let limit = SIBLINGS_HARD_MAX.to_string();
+    ask(&node, &bucket(), alter("siblings_max", &limit)).await.expect("altered");
     let large = "x".repeat(VALUE_BYTES_MAX);
     let fit = SIBLINGS_BYTES_MAX / VALUE_BYTES_MAX - 1;
     for _ in 0..fit {
         store(&node, "large", &large, None).await.expect("a write");
     }
-    refused(store(&node, "large", &large, None).await, Reason::TooLarge);
+    assert_refused(store(&node, "large", &large, None).await, Reason::TooLarge);
     let larger = "x".repeat(VALUE_BYTES_MAX + 1);
-    refused(store(&node, "larger", &larger, None).await, Reason::TooLarge);
+    assert_refused(store(&node, "larger", &larger, None).await, Reason::TooLarge);
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn a_bucket_that_asks_for_one_value_has_the_newest() {
+async fn bucket_without_allow_mult_keeps_only_the_newest_value() {
     let place = Place::new();
     let node = place.start().await;
     let alter = |text: &str| {
@@ -296,18 +298,18 @@ async fn a_bucket_that_asks_for_one_value_has_the_newest() {
         store(&node, "k", value, None).await.expect("a write");
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
-    assert_eq!(living(&node, "k").await, [bytes("3")]);
+    assert_eq!(live_values(&node, "k").await, [bytes("3")]);
     node.stop().await.expect("it stops");
     let node = place.start().await;
     assert_eq!(get(&node, "k").await, Ok(Some(bytes("3"))));
     ask(&node, &bucket(), alter("true")).await.expect("altered");
     store(&node, "k", "4", None).await.expect("a write");
-    assert_eq!(living(&node, "k").await.len(), 2);
+    assert_eq!(live_values(&node, "k").await.len(), 2);
     node.stop().await.expect("it stops");
 }
 
 #[tokio::test]
-async fn keys_and_buckets_are_listed_page_by_page() {
+async fn keys_and_buckets_are_listed_in_pages() {
     let place = Place::new();
     let node = place.start().await;
     let key = |number: usize| format!("key{number:03}");
@@ -327,16 +329,16 @@ async fn keys_and_buckets_are_listed_page_by_page() {
             break;
         }
     }
-    let wanted: Vec<_> = (0..250).filter(|n| n % 10 != 0).map(|n| bytes(&key(n))).collect();
-    assert_eq!(seen, wanted);
+    let expected: Vec<_> = (0..250).filter(|n| n % 10 != 0).map(|n| bytes(&key(n))).collect();
+    assert_eq!(seen, expected);
     for name in ["a%2F", "much-longer-than-the-others", "c"] {
         let name = BucketName::new(BucketName::AVAILABLE, name).expect("a name");
         ask(&node, &name, Call::Update(set("k", "v"))).await.expect("a set");
     }
-    let gone = BucketName::new(BucketName::AVAILABLE, "gone").expect("a name");
-    ask(&node, &gone, Call::Update(set("k", "v"))).await.expect("a set");
-    let delete = Update::Delete { key: bytes("k"), missing: Missing::Fails };
-    ask(&node, &gone, Call::Update(delete)).await.expect("a delete");
+    let removed = BucketName::new(BucketName::AVAILABLE, "gone").expect("a name");
+    ask(&node, &removed, Call::Update(set("k", "v"))).await.expect("a set");
+    let delete = Update::Delete { key: bytes("k"), missing: OnMissing::Fail };
+    ask(&node, &removed, Call::Update(delete)).await.expect("a delete");
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let list = AvailableCall::Buckets { after: after.clone(), rows_max: 2 };
@@ -354,17 +356,17 @@ async fn keys_and_buckets_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn more_machines_than_there_are_can_not_confirm() {
+async fn node_confirms_above_node_count_fails_with_shortfall() {
     let place = Place::new();
     let node = place.start().await;
     let options = StoreOptions { node_confirms: Some(2), ..StoreOptions::default() };
     let written =
         Store { key: bytes("k"), content: Content::plain(bytes("v")), options, ..Store::default() };
     let error = call(&node, AvailableCall::Store(Box::new(written))).await.expect_err("one node");
-    let short = Shortfall::told(&error).expect("it is told in numbers");
+    let short = Shortfall::from_error(&error).expect("it is told in numbers");
     assert_eq!((short.share, short.needed), (Share::NodeConfirms, 2), "{error}");
     // It may have happened, and did.
-    while living(&node, "k").await != [bytes("v")] {
+    while live_values(&node, "k").await != [bytes("v")] {
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
     node.stop().await.expect("it stops");

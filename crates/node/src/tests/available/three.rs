@@ -1,7 +1,7 @@
 //! Three nodes: concurrent writes are kept as siblings, and requests succeed while one node is
 //! down.
 
-use super::{bucket, fetch, get, keys, living, refused, remove, store, values};
+use super::{assert_refused, bucket, fetch, get, keys, live_values, remove, store, values};
 use crate::tests::many::{Cluster, ask};
 use crate::tests::stopped::unended;
 use crate::tests::test_cluster::wait;
@@ -9,7 +9,7 @@ use crate::tests::{bytes, set};
 use base::{
     Body, BucketName, Call, ClusterCall, DirectoryCall, NodeId, Reason, RingCall, RingDescription,
 };
-use dynamo::layout::Stored;
+use dynamo::layout::StoredValue;
 use std::collections::BTreeMap;
 
 async fn ring(cluster: &Cluster, call: RingCall) -> RingDescription {
@@ -23,11 +23,11 @@ async fn ring(cluster: &Cluster, call: RingCall) -> RingDescription {
 pub(super) async fn three() -> Cluster {
     let cluster = Cluster::new(3).await;
     ring(&cluster, RingCall::Claim).await;
-    settled(&cluster).await;
+    wait_settled(&cluster).await;
     cluster
 }
 
-pub(super) async fn settled(cluster: &Cluster) {
+pub(super) async fn wait_settled(cluster: &Cluster) {
     let ids: Vec<NodeId> =
         cluster.nodes.iter().flatten().map(|node| node.cluster.links.node).collect();
     let ready = || {
@@ -41,7 +41,7 @@ pub(super) async fn settled(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_is_given_out_evenly_and_only_while_it_holds_nothing() {
+async fn ring_claim_is_even_and_refused_once_the_ring_holds_rows() {
     let mut cluster = three().await;
     let described = ring(&cluster, RingCall::Describe).await;
     let mut parts: BTreeMap<NodeId, usize> = BTreeMap::new();
@@ -53,18 +53,24 @@ async fn a_ring_is_given_out_evenly_and_only_while_it_holds_nothing() {
     cluster.join().await;
     let claim = Call::Directory(DirectoryCall::Ring(RingCall::Claim));
     let master = cluster.master(0).await;
-    refused(ask(cluster.node(master), &BucketName::default(), claim).await, Reason::NotSupported);
-    assert_eq!(living(cluster.node(1), "k").await, [bytes("v")], "and nothing is lost by it");
+    assert_refused(
+        ask(cluster.node(master), &BucketName::default(), claim).await,
+        Reason::NotSupported,
+    );
+    assert_eq!(live_values(cluster.node(1), "k").await, [bytes("v")], "and nothing is lost by it");
     store(cluster.node(2), "k", "w", None).await.expect("writes go on");
     // Nor does anyone leave with what it holds.
-    let gone = ClusterCall::RemoveMember { name: "n1".into() };
-    let gone = Call::Directory(DirectoryCall::Cluster(gone));
+    let removed = ClusterCall::RemoveMember { name: "n1".into() };
+    let removed = Call::Directory(DirectoryCall::Cluster(removed));
     let master = cluster.master(0).await;
-    refused(ask(cluster.node(master), &BucketName::default(), gone).await, Reason::NotSupported);
+    assert_refused(
+        ask(cluster.node(master), &BucketName::default(), removed).await,
+        Reason::NotSupported,
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_that_did_not_know_of_each_other_become_siblings_at_every_node() {
+async fn concurrent_writes_become_siblings_at_every_node() {
     let cluster = three().await;
     let (one, two) = tokio::join!(
         store(cluster.node(0), "k", "1", None),
@@ -72,13 +78,17 @@ async fn writes_that_did_not_know_of_each_other_become_siblings_at_every_node() 
     );
     one.and(two).expect("both are taken");
     for which in 0..3 {
-        assert_eq!(living(cluster.node(which), "k").await, [bytes("1"), bytes("2")], "{which}");
-        refused(get(cluster.node(which), "k").await, Reason::Siblings);
+        assert_eq!(
+            live_values(cluster.node(which), "k").await,
+            [bytes("1"), bytes("2")],
+            "{which}"
+        );
+        assert_refused(get(cluster.node(which), "k").await, Reason::Siblings);
     }
-    let seen = fetch(cluster.node(2), "k").await.expect("a read").context;
-    store(cluster.node(2), "k", "merged", Some(&seen)).await.expect("a write");
+    let fetched = fetch(cluster.node(2), "k").await.expect("a read").context;
+    store(cluster.node(2), "k", "merged", Some(&fetched)).await.expect("a write");
     for which in 0..3 {
-        assert_eq!(living(cluster.node(which), "k").await, [bytes("merged")], "{which}");
+        assert_eq!(live_values(cluster.node(which), "k").await, [bytes("merged")], "{which}");
         assert_eq!(get(cluster.node(which), "k").await, Ok(Some(bytes("merged"))));
     }
     remove(cluster.node(1), "k", None).await.expect("a delete");
@@ -92,7 +102,7 @@ async fn writes_that_did_not_know_of_each_other_become_siblings_at_every_node() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_missed() {
+async fn node_down_fails_no_request_and_read_repair_restores_its_rows() {
     let mut cluster = three().await;
     let key = |number: usize| format!("k{number}");
     for number in 0..20 {
@@ -110,9 +120,9 @@ async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_misse
         ask(cluster.node(1), &bucket(), update).await.expect("a set");
     }
     cluster.start(2).await;
-    settled(&cluster).await;
+    wait_settled(&cluster).await;
     for number in 0..40 {
-        let seen = living(cluster.node(2), &key(number)).await;
+        let seen = live_values(cluster.node(2), &key(number)).await;
         assert_eq!(seen, [bytes("new")], "{number}: the answer is the majority's");
     }
     // The reads repaired what the node had missed: it has everything itself.
@@ -127,7 +137,8 @@ async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_misse
             let row = node.router.available.vnode_store.read(&owners.key_ref).expect("it reads");
             row.is_some_and(|row| {
                 let row = dynamo::layout::read_row(&row).expect("it reads");
-                let value = |value: &Stored| value.sibling(None).expect("it reads").content.value;
+                let value =
+                    |value: &StoredValue| value.sibling(None).expect("it reads").content.value;
                 row.values().all(|stored| value(stored) == "new")
             })
         })
@@ -136,7 +147,7 @@ async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_misse
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_is_there_after_all_have_stopped_and_started() {
+async fn siblings_and_contexts_survive_full_cluster_restart() {
     let mut cluster = three().await;
     let mut contexts = BTreeMap::new();
     for number in 0..30 {
@@ -146,29 +157,33 @@ async fn everything_is_there_after_all_have_stopped_and_started() {
         store(node, &key, "2", None).await.expect("a write");
         contexts.insert(key.clone(), fetch(node, &key).await.expect("a read").context);
     }
-    for which in 0..3 {
-        cluster.stop(which).await;
+    for nth in 0..3 {
+        cluster.stop(nth).await;
     }
-    for which in 0..3 {
-        cluster.start(which).await;
+    for nth in 0..3 {
+        cluster.start(nth).await;
     }
-    settled(&cluster).await;
+    wait_settled(&cluster).await;
     for (key, context) in contexts {
-        assert_eq!(living(cluster.node(1), &key).await, [bytes("1"), bytes("2")], "{key}");
+        assert_eq!(live_values(cluster.node(1), &key).await, [bytes("1"), bytes("2")], "{key}");
         store(cluster.node(0), &key, "3", Some(&context)).await.expect("a write");
-        assert_eq!(living(cluster.node(2), &key).await, [bytes("3")], "a context outlives them");
+        assert_eq!(
+            live_values(cluster.node(2), &key).await,
+            [bytes("3")],
+            "a context outlives them"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_of_a_ring_that_stop_leave_no_task_behind() {
+async fn stopped_nodes_of_a_ring_leave_no_task_behind() {
     let mut cluster = three().await;
     store(cluster.node(0), "k", "v", None).await.expect("a write");
-    for which in 0..3 {
-        let node = cluster.node(which).clone();
+    for nth in 0..3 {
+        let node = cluster.node(nth).clone();
         let loops = unended(&node);
         assert!(loops.contains(&"available: hinted handoff".to_string()), "{loops:?}");
-        cluster.stop(which).await;
+        cluster.stop(nth).await;
         assert_eq!(unended(&node), Vec::<String>::new());
     }
 }

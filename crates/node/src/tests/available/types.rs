@@ -1,8 +1,8 @@
 //! Data types: what one node makes of changes, and what three that did not know of each other's
 //! agree on.
 
-use super::three::{settled, three};
-use super::{bytes, call, refused, remove, store};
+use super::three::{three, wait_settled};
+use super::{assert_refused, bytes, call, remove, store};
 use crate::Node;
 use crate::tests::Place;
 use crate::tests::many::{Cluster, ask};
@@ -43,7 +43,7 @@ async fn change(
     }
 }
 
-async fn look(node: &Node, (kind, key): (&str, &str)) -> Result<TypeFound> {
+async fn fetch_type(node: &Node, (kind, key): (&str, &str)) -> Result<TypeFound> {
     let options = FetchOptions::default();
     let call = Call::Available(AvailableCall::FetchType { key: bytes(key), options });
     match ask(node, &of(kind), call).await?.body {
@@ -65,20 +65,20 @@ fn set(elements: &[&str]) -> Option<TypeValue> {
 }
 
 #[tokio::test]
-async fn changes_are_applied_and_what_is_none_of_the_type_is_refused() {
+async fn data_type_operations_apply_and_mismatched_ones_are_refused() {
     let place = Place::new();
     let node = place.start().await;
     for kind in ["counter", "set", "map", "hll", "gset"] {
         make(&node, kind, &[("datatype", kind)]).await;
     }
-    let nothing = look(&node, ("set", "k")).await.expect("a read");
+    let nothing = fetch_type(&node, ("set", "k")).await.expect("a read");
     assert_eq!((nothing.kind, nothing.value, nothing.tombstone), (FieldKind::Set, None, false));
     let counted = change(&node, ("counter", "k"), TypeOperation::Add(5), None).await;
     assert_eq!(counted.expect("done").value, Some(TypeValue::Counter(5)));
     let counted = change(&node, ("counter", "k"), TypeOperation::Add(-7), None).await;
     assert_eq!(counted.expect("done").value, Some(TypeValue::Counter(-2)));
     change(&node, ("hll", "k"), adding(&["a", "b", "a"]), None).await.expect("done");
-    let about = look(&node, ("hll", "k")).await.expect("a read").value;
+    let about = fetch_type(&node, ("hll", "k")).await.expect("a read").value;
     assert_eq!(about, Some(TypeValue::Hll(2)));
     let field = Field { name: bytes("n"), kind: FieldKind::Counter };
     let update = FieldStep::Update(field.clone(), TypeOperation::Add(3));
@@ -86,7 +86,7 @@ async fn changes_are_applied_and_what_is_none_of_the_type_is_refused() {
     change(&node, ("map", "k"), map, None).await.expect("done");
     node.stop().await.expect("it stops");
     let node = place.start().await;
-    let found = look(&node, ("map", "k")).await.expect("a read").value;
+    let found = fetch_type(&node, ("map", "k")).await.expect("a read").value;
     assert_eq!(found, Some(TypeValue::Map(vec![(field, TypeValue::Counter(3))])));
     for (kind, operation, reason) in [
         ("counter", adding(&["x"]), Reason::Malformed),
@@ -95,44 +95,50 @@ async fn changes_are_applied_and_what_is_none_of_the_type_is_refused() {
         ("set", removing("not there"), Reason::AssertionFailed),
         ("available", adding(&["x"]), Reason::NotSupported),
     ] {
-        refused(change(&node, (kind, "k"), operation, None).await, reason);
+        assert_refused(change(&node, (kind, "k"), operation, None).await, reason);
     }
     let set = Call::Update(crate::tests::set("k", "v"));
-    refused(ask(&node, &of("set"), set).await, Reason::NotSupported);
+    assert_refused(ask(&node, &of("set"), set).await, Reason::NotSupported);
     let large = "x".repeat(1 << 10);
     let alter = |name: &str, text: &str| {
         Call::Directory(DirectoryCall::AlterType(vec![(name.into(), text.into())]))
     };
     ask(&node, &of("gset"), alter("value_bytes_max", "1024")).await.expect("altered");
-    refused(change(&node, ("gset", "k"), adding(&[&large]), None).await, Reason::TooLarge);
-    refused(ask(&node, &of("set"), alter("datatype", "map")).await, Reason::NotSupported);
-    refused(ask(&node, &of("hll"), alter("hll_precision", "15")).await, Reason::NotSupported);
+    assert_refused(change(&node, ("gset", "k"), adding(&[&large]), None).await, Reason::TooLarge);
+    assert_refused(ask(&node, &of("set"), alter("datatype", "map")).await, Reason::NotSupported);
+    assert_refused(
+        ask(&node, &of("hll"), alter("hll_precision", "15")).await,
+        Reason::NotSupported,
+    );
     ask(&node, &of("hll"), alter("hll_precision", "12")).await.expect("coarser it may be");
     node.stop().await.expect("it stops");
 }
 
 /// As clients of Riak 1.4 have them; the bucket's values are plain otherwise.
 #[tokio::test]
-async fn a_plain_bucket_that_keeps_siblings_holds_counters_too() {
+async fn plain_bucket_with_siblings_also_holds_counters() {
     let place = Place::new();
     let node = place.start().await;
     let kind = BucketName::AVAILABLE;
     change(&node, (kind, "c"), TypeOperation::Add(5), None).await.expect("done");
     let counted = change(&node, (kind, "c"), TypeOperation::Add(2), None).await.expect("done");
     assert_eq!(counted.value, Some(TypeValue::Counter(7)));
-    refused(super::get(&node, "c").await, Reason::NotSupported);
+    assert_refused(super::get(&node, "c").await, Reason::NotSupported);
     let seen = super::fetch(&node, "c").await.expect("a read");
     assert_eq!(seen.values[0].content.headers.content_type, "application/riak_counter");
     store(&node, "plain", "v", None).await.expect("a write");
-    refused(look(&node, (kind, "plain")).await, Reason::Siblings);
-    refused(change(&node, (kind, "plain"), TypeOperation::Add(1), None).await, Reason::Siblings);
+    assert_refused(fetch_type(&node, (kind, "plain")).await, Reason::Siblings);
+    assert_refused(
+        change(&node, (kind, "plain"), TypeOperation::Add(1), None).await,
+        Reason::Siblings,
+    );
     remove(&node, "c", None).await.expect("deleted");
-    let gone = look(&node, (kind, "c")).await.expect("a read");
-    assert_eq!((gone.value, gone.tombstone), (None, true));
+    let removed = fetch_type(&node, (kind, "c")).await.expect("a read");
+    assert_eq!((removed.value, removed.tombstone), (None, true));
     let alter = vec![("allow_mult".to_string(), "false".to_string())];
     ask(&node, &of(kind), Call::Directory(DirectoryCall::AlterBucket(alter))).await.expect("so");
     let one = change(&node, (kind, "d"), TypeOperation::Add(1), None).await;
-    refused(one, Reason::NotSupported);
+    assert_refused(one, Reason::NotSupported);
     // Its type's properties count again.
     ask(&node, &of(kind), Call::Directory(DirectoryCall::ResetBucket)).await.expect("reset");
     ask(&node, &of(kind), Call::Directory(DirectoryCall::ResetBucket)).await.expect("again");
@@ -149,7 +155,7 @@ async fn a_plain_bucket_that_keeps_siblings_holds_counters_too() {
 
 /// Riak's property for keys that are written once: no read before a write, and no siblings.
 #[tokio::test]
-async fn keys_written_once_have_no_siblings_and_only_a_new_type_is_so() {
+async fn write_once_keys_have_no_siblings_and_the_property_is_fixed() {
     let place = Place::new();
     let node = place.start().await;
     make(&node, "once", &[("write_once", "true")]).await;
@@ -170,12 +176,15 @@ async fn keys_written_once_have_no_siblings_and_only_a_new_type_is_so() {
         for call in
             [DirectoryCall::AlterType(change(text)), DirectoryCall::AlterBucket(change(text))]
         {
-            refused(ask(&node, &of(kind), Call::Directory(call)).await, Reason::NotSupported);
+            assert_refused(
+                ask(&node, &of(kind), Call::Directory(call)).await,
+                Reason::NotSupported,
+            );
         }
     }
     let several = vec![("allow_mult".to_string(), "true".to_string())];
     let call = Call::Directory(DirectoryCall::AlterBucket(several));
-    refused(ask(&node, &of("once"), call).await, Reason::Malformed);
+    assert_refused(ask(&node, &of("once"), call).await, Reason::Malformed);
     let same = Call::Directory(DirectoryCall::AlterBucket(change("true")));
     ask(&node, &of("once"), same).await.expect("nothing is changed");
     node.stop().await.expect("it stops");
@@ -186,14 +195,14 @@ async fn kinds(cluster: &Cluster, kind: &str) {
     cluster.surely(of(kind), call).await.expect("made");
     // The others hear of it a moment later.
     for node in cluster.nodes.iter().flatten() {
-        while look(node, (kind, "none")).await.is_err() {
+        while fetch_type(node, (kind, "none")).await.is_err() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_three_nodes_do_at_once_is_all_there_and_a_remove_takes_what_it_had_seen() {
+async fn concurrent_type_changes_merge_and_remove_affects_only_seen_adds() {
     let mut cluster = three().await;
     kinds(&cluster, "set").await;
     kinds(&cluster, "counter").await;
@@ -210,19 +219,19 @@ async fn what_three_nodes_do_at_once_is_all_there_and_a_remove_takes_what_it_had
     };
     let (one, two, three) = tokio::join!(add(0, "a"), add(1, "b"), add(2, "c"));
     one.and(two).and(three).expect("all add");
-    let seen = look(cluster.node(1), key).await.expect("a read");
+    let seen = fetch_type(cluster.node(1), key).await.expect("a read");
     assert_eq!(seen.value, set(&["a", "b", "c"]));
     // Added again after it was seen: the remove does not reach that.
     change(cluster.node(2), key, adding(&["b", "d"]), None).await.expect("added");
-    let gone = TypeOperation::Elements(vec![
+    let removed = TypeOperation::Elements(vec![
         ElementStep::Remove(bytes("a")),
         ElementStep::Remove(bytes("b")),
     ]);
-    change(cluster.node(0), key, gone, Some(&seen.context)).await.expect("removed");
+    change(cluster.node(0), key, removed, Some(&seen.context)).await.expect("removed");
     for which in 0..3 {
-        let now = look(cluster.node(which), key).await.expect("a read").value;
+        let now = fetch_type(cluster.node(which), key).await.expect("a read").value;
         assert_eq!(now, set(&["b", "c", "d"]), "{which}");
-        let sum = look(cluster.node(which), ("counter", "k")).await.expect("a read").value;
+        let sum = fetch_type(cluster.node(which), ("counter", "k")).await.expect("a read").value;
         assert_eq!(sum, Some(TypeValue::Counter(15)), "{which}");
     }
     // One misses a delete; what it has does not come back by way of it.
@@ -232,10 +241,10 @@ async fn what_three_nodes_do_at_once_is_all_there_and_a_remove_takes_what_it_had
     ask(cluster.node(0), &of("set"), Call::Available(drop)).await.expect("deleted");
     change(cluster.node(1), key, adding(&["new"]), None).await.expect("added");
     cluster.start(2).await;
-    settled(&cluster).await;
+    wait_settled(&cluster).await;
     change(cluster.node(2), key, adding(&["newer"]), None).await.expect("added");
     for which in 0..3 {
-        let now = look(cluster.node(which), key).await.expect("a read").value;
+        let now = fetch_type(cluster.node(which), key).await.expect("a read").value;
         assert_eq!(now, set(&["new", "newer"]), "{which}");
     }
 }

@@ -11,8 +11,8 @@ use base::{BucketName, BucketPlace, Call, DirectoryCall, GroupId};
 async fn apart() -> (Cluster, BucketName) {
     let cluster = Cluster::new(3).await;
     for (group, member) in [(2, "n0"), (3, "n1")] {
-        let made = cluster.create(None, &[member]).await;
-        assert_eq!(made.group, GroupId(group));
+        let created = cluster.create(None, &[member]).await;
+        assert_eq!(created.group, GroupId(group));
         cluster.master(group).await;
     }
     let bucket = name("apart");
@@ -24,7 +24,7 @@ async fn apart() -> (Cluster, BucketName) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_moves_between_groups_without_a_common_member_under_load() {
+async fn bucket_moves_under_load_between_groups_without_common_member() {
     let (cluster, bucket) = apart().await;
     let load = Load::begin(&running(&cluster), &bucket, 2);
     for to in [3, 2, 3] {
@@ -36,16 +36,16 @@ async fn a_bucket_moves_between_groups_without_a_common_member_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn either_side_may_begin_again_at_any_step_of_a_move_between_strangers() {
+async fn move_between_disjoint_groups_survives_restart_at_each_step() {
     let (mut cluster, bucket) = apart().await;
     let mut to = 3;
     for step in super::STEPS {
-        for which in [0, 1] {
+        for nth in [0, 1] {
             close_gate(&cluster, step);
             begin(&cluster, &bucket, to).await;
             at_gate(&cluster, &bucket).await;
-            cluster.stop(which).await;
-            cluster.start(which).await;
+            cluster.stop(nth).await;
+            cluster.start(nth).await;
             open_gate(&cluster);
             rests(&cluster, &bucket, to).await;
             all_rows(&cluster, &bucket).await;

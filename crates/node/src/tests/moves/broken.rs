@@ -10,10 +10,10 @@ use base::{BucketName, GroupId};
 async fn hand_over(cluster: &Cluster, group: u32) {
     let from = cluster.master(group).await;
     let to = (from + 1) % cluster.nodes.len();
-    let heir = format!("n{to}");
+    let successor = format!("n{to}");
     // It may be about to get there: then it is asked again.
     wait("another master", || {
-        let _ = cluster.node(from).hand_over(GroupId(group), &heir);
+        let _ = cluster.node(from).hand_over(GroupId(group), &successor);
         (!leads(&cluster.group(from, group))).then_some(())
     })
     .await;
@@ -38,7 +38,7 @@ async fn at_each_step(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_master_of_the_group_it_leaves_changes_at_each_step() {
+async fn bucket_move_survives_source_master_change_at_each_step() {
     let (mut cluster, bucket) = filled(3).await;
     let load = Load::begin(&running(&cluster), &bucket, 1);
     at_each_step(&mut cluster, &bucket, async |cluster, from, _| hand_over(cluster, from).await)
@@ -48,7 +48,7 @@ async fn the_master_of_the_group_it_leaves_changes_at_each_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_master_of_the_group_it_goes_to_changes_at_each_step() {
+async fn bucket_move_survives_target_master_change_at_each_step() {
     let (mut cluster, bucket) = filled(3).await;
     let load = Load::begin(&running(&cluster), &bucket, 1);
     at_each_step(&mut cluster, &bucket, async |cluster, _, to| hand_over(cluster, to).await).await;
@@ -57,16 +57,16 @@ async fn the_master_of_the_group_it_goes_to_changes_at_each_step() {
 }
 
 /// The node is out of the clients' reach while it restarts.
-async fn restart(cluster: &mut Cluster, nodes: &Nodes, which: usize) {
+async fn restart(cluster: &mut Cluster, nodes: &Nodes, nth: usize) {
     nodes.lock().expect("plain data").clear();
-    cluster.stop(which).await;
-    cluster.start(which).await;
+    cluster.stop(nth).await;
+    cluster.start(nth).await;
     let running = cluster.nodes.iter().flatten().cloned().collect();
     *nodes.lock().expect("plain data") = running;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_master_restarts_at_each_step() {
+async fn bucket_move_survives_source_master_restart_at_each_step() {
     let (mut cluster, bucket) = filled(3).await;
     let nodes = running(&cluster);
     let load = Load::begin(&nodes, &bucket, 1);
@@ -81,7 +81,7 @@ async fn the_master_restarts_at_each_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_restarts_at_each_step() {
+async fn bucket_move_on_single_node_survives_restart_at_each_step() {
     let (mut cluster, bucket) = filled(1).await;
     let nodes = running(&cluster);
     let load = Load::begin(&nodes, &bucket, 2);
@@ -95,15 +95,15 @@ async fn everything_restarts_at_each_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_mover_panics_at_each_step_and_the_move_goes_on() {
+async fn bucket_move_survives_mover_panic_at_each_step() {
     let (cluster, bucket) = filled(1).await;
     for (round, step) in STEPS.into_iter().enumerate() {
         let to = [2, 1][round % 2];
-        let breaks = &cluster.node(0).moves.transfers.breaks;
-        *breaks.lock().expect("plain data") = Some(step);
+        let panic_point = &cluster.node(0).moves.transfers.panic_point;
+        *panic_point.lock().expect("plain data") = Some(step);
         begin(&cluster, &bucket, to).await;
         rests(&cluster, &bucket, to).await;
-        assert_eq!(*breaks.lock().expect("plain data"), None, "it broke off there");
+        assert_eq!(*panic_point.lock().expect("plain data"), None, "it broke off there");
     }
     super::all_rows(&cluster, &bucket).await;
 }

@@ -37,9 +37,9 @@ impl Load {
     pub(super) fn begin(nodes: &Nodes, bucket: &BucketName, count: usize) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = Vec::new();
-        for which in 0..count {
+        for nth in 0..count {
             let (nodes, bucket, stop) = (nodes.clone(), bucket.clone(), stop.clone());
-            let client = Client { nodes, bucket, which, stop };
+            let client = Client { nodes, bucket, which: nth, stop };
             clients.push(tokio::spawn(client.clone().counts()));
             clients.push(tokio::spawn(client.clone().chains()));
             clients.push(tokio::spawn(client.writes()));
@@ -188,7 +188,7 @@ impl Client {
             let call = Call::Update(set(&key(number), &"v".repeat(number as usize % 300)));
             self.insist(number, call, None).await;
             if number % 3 == 0 {
-                let missing = base::request::Missing::Skipped;
+                let missing = base::request::OnMissing::Skip;
                 let call = Call::Update(Update::Delete { key: bytes(&key(number - 1)), missing });
                 self.insist(number, call, None).await;
             }
@@ -196,8 +196,8 @@ impl Client {
         }
         for one in 1..=number {
             let deleted = one % 3 == 2 && one < number;
-            let wanted = (!deleted).then(|| bytes(&"v".repeat(one as usize % 300)));
-            assert_eq!(self.value(one, &key(one)).await, wanted, "{}", key(one));
+            let expected = (!deleted).then(|| bytes(&"v".repeat(one as usize % 300)));
+            assert_eq!(self.value(one, &key(one)).await, expected, "{}", key(one));
         }
         number
     }

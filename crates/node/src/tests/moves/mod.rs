@@ -55,14 +55,14 @@ async fn begin(cluster: &Cluster, bucket: &BucketName, group: u32) {
 
 /// Waits until every node knows that a bucket rests in a group.
 async fn rests(cluster: &Cluster, bucket: &BucketName, group: u32) {
-    let there = |node: &Node| {
+    let is_present = |node: &Node| {
         node.router
             .locator
             .catalog
             .find(bucket)
             .is_some_and(|found| found.group == GroupId(group) && found.moving.is_none())
     };
-    let look = || cluster.nodes.iter().flatten().all(there).then_some(());
+    let look = || cluster.nodes.iter().flatten().all(is_present).then_some(());
     wait_or_tell("the end of the move", look, || stand(cluster, bucket)).await;
 }
 
@@ -72,9 +72,9 @@ fn stand(cluster: &Cluster, bucket: &BucketName) -> String {
         let found = node.router.locator.catalog.find(bucket);
         let driven = found.as_ref().and_then(|found| node.moves.transfers.get(found.id));
         let groups = node.router.locator.groups.all().into_iter().map(|group| {
-            let (standing, noted) = (*group.leadership.standing().borrow(), group.seals.all());
+            let (standing, noted) = (*group.leadership.subscribe().borrow(), group.seals.all());
             let (decided, applied) = (group.state().progress.decided, group.applied.index());
-            let failed = group.state().life.failed().cloned();
+            let failed = group.state().lifecycle.failed().cloned();
             format!(
                 "\n  group {}: {standing:?}, decided {decided}, applied {applied}, {noted:?}, \
                  failed {failed:?}",
@@ -128,7 +128,7 @@ const STEPS: [MovePoint; 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_moves_there_and_back_under_load_and_everything_holds() {
+async fn bucket_moves_there_and_back_under_load_without_loss() {
     let (cluster, bucket) = filled(1).await;
     let load = Load::begin(&running(&cluster), &bucket, 2);
     for round in 0..4 {
@@ -142,7 +142,7 @@ async fn a_bucket_moves_there_and_back_under_load_and_everything_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_nodes_move_a_bucket_under_load_and_every_node_answers() {
+async fn bucket_move_on_three_nodes_under_load_is_known_to_all() {
     let (cluster, bucket) = filled(3).await;
     let load = Load::begin(&running(&cluster), &bucket, 2);
     for to in [2, 1] {
@@ -151,9 +151,9 @@ async fn three_nodes_move_a_bucket_under_load_and_every_node_answers() {
     }
     assert!(load.end().await > 20);
     all_rows(&cluster, &bucket).await;
-    for which in 0..3 {
-        let node = cluster.node(which);
-        let movement = node.movement(&bucket).await.expect("it is known");
+    for nth in 0..3 {
+        let node = cluster.node(nth);
+        let movement = node.move_status(&bucket).await.expect("it is known");
         assert_eq!((movement.group, movement.to), (GroupId(1), None));
         let count = Call::Read(base::Read::KeyCount, base::ReadLevel::Dirty);
         ask(node, &bucket, count).await.expect("a long read of what is here");

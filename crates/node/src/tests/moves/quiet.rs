@@ -54,18 +54,18 @@ async fn tidy(cluster: &Cluster) {
     wait("tidiness", || {
         let node = cluster.node(0);
         let clean = |group: u32| {
-            let noted = cluster.group(0, group).seals.all();
-            noted.sealed.is_empty() && noted.intakes.len() <= 1
+            let marks = cluster.group(0, group).seals.all();
+            marks.sealed.is_empty() && marks.intakes.len() <= 1
         };
         node.housekeeper.signal.raise();
-        let dropped = node.router.directory.dropped().expect("readable");
+        let dropped = node.router.directory.dropped_buckets().expect("readable");
         (clean(1) && clean(2) && dropped.is_empty()).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn versions_go_on_times_to_live_go_on_and_sessions_come_along() {
+async fn bucket_move_keeps_versions_ttls_and_sessions() {
     let (cluster, bucket) = filled(1).await;
     let session = open(&cluster, &bucket).await;
     let first = attempt(&cluster, &bucket, session, 7).await.expect("added");
@@ -93,7 +93,7 @@ async fn versions_go_on_times_to_live_go_on_and_sessions_come_along() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_goes_with_its_bucket_alone_and_is_bound_to_it_there_too() {
+async fn session_moves_only_with_its_bucket_and_remains_bound() {
     let (cluster, bucket) = filled(1).await;
     let beside = name("beside");
     let place = BucketPlace::Group(GroupId(2));
@@ -124,7 +124,7 @@ async fn a_session_goes_with_its_bucket_alone_and_is_bound_to_it_there_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_expired_before_does_not_come_back() {
+async fn expired_rows_do_not_return_during_a_bucket_move() {
     let (cluster, bucket) = filled(1).await;
     for which in 0..40 {
         let (key, value) = (bytes(&format!("t{which}")), bytes("v"));
@@ -144,7 +144,7 @@ async fn what_expired_before_does_not_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_move_is_given_up_at_any_step_and_begun_again() {
+async fn bucket_move_can_be_cancelled_at_any_step_and_restarted() {
     let (cluster, bucket) = filled(1).await;
     for (round, step) in super::STEPS.into_iter().enumerate() {
         close_gate(&cluster, step);
@@ -156,7 +156,7 @@ async fn a_move_is_given_up_at_any_step_and_begun_again() {
         update(&cluster, &bucket, set("after", &round.to_string())).await;
         let found = row(&cluster, &bucket, "after").await.map(|row| row.value);
         assert_eq!(found, Some(bytes(&round.to_string())));
-        let movement = cluster.node(0).movement(&bucket).await.expect("it is known");
+        let movement = cluster.node(0).move_status(&bucket).await.expect("it is known");
         assert_eq!((movement.group, movement.to), (GroupId(1), None));
     }
     tidy(&cluster).await;
@@ -166,7 +166,7 @@ async fn a_move_is_given_up_at_any_step_and_begun_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_is_altered_cleared_and_dropped_on_its_way() {
+async fn bucket_is_altered_cleared_and_dropped_during_a_move() {
     let (cluster, bucket) = filled(1).await;
     for step in super::STEPS {
         close_gate(&cluster, step);
@@ -191,13 +191,13 @@ async fn a_bucket_is_altered_cleared_and_dropped_on_its_way() {
     at_gate(&cluster, &bucket).await;
     directory(&cluster, &bucket, DirectoryCall::DropBucket).await.expect("dropped");
     open_gate(&cluster);
-    let gone = ask(cluster.node(0), &bucket, Call::Update(set("k", "v"))).await;
-    assert_eq!(reason(gone), Reason::NoSuchBucket);
+    let removed = ask(cluster.node(0), &bucket, Call::Update(set("k", "v"))).await;
+    assert_eq!(reason(removed), Reason::NoSuchBucket);
     tidy(&cluster).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn buckets_are_made_where_they_are_wanted_and_moved_only_where_a_bucket_can_live() {
+async fn bucket_is_placed_as_requested_and_invalid_moves_are_refused() {
     let (cluster, bucket) = filled(1).await;
     let place = |place| DirectoryCall::PlaceBucket { changes: Vec::new(), place };
     let at = |group| BucketPlace::Group(GroupId(group));
@@ -224,7 +224,7 @@ async fn buckets_are_made_where_they_are_wanted_and_moved_only_where_a_bucket_ca
     begin(&cluster, &bucket, 2).await;
     assert_eq!(reason(directory(&cluster, &bucket, to(1)).await), Reason::Changed);
     at_gate(&cluster, &bucket).await;
-    let movement = cluster.node(0).movement(&bucket).await.expect("it is known");
+    let movement = cluster.node(0).move_status(&bucket).await.expect("it is known");
     assert_eq!((movement.group, movement.to), (GroupId(1), Some(GroupId(2))));
     let progress = movement.progress.expect("it is driven here");
     assert_eq!(progress.rows_total, super::ROWS as u64);

@@ -18,9 +18,9 @@ const PAUSE_US: u64 = 20_000;
 /// arrived, and no other event was due: each time, half a lease passed until the master asked.
 /// No request was served meanwhile if a majority needed the follower.
 #[test]
-fn a_log_is_sent_without_pauses_to_who_was_away() {
+fn returning_follower_receives_log_without_pauses() {
     for mut world in (0..8).map(World::calm).filter(World::has_three_voters) {
-        let (away, last) = world.falls_behind();
+        let (away, last) = world.isolate_follower();
         world.cuts.heal();
         let pause_us = world.longest_pause(away, last);
         assert!(pause_us < PAUSE_US, "none came for {pause_us} us");
@@ -31,9 +31,9 @@ fn a_log_is_sent_without_pauses_to_who_was_away() {
 /// A process without free file descriptors can't read its log for the moment. It keeps running, and
 /// the follower's catch-up continues once a descriptor is free.
 #[test]
-fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
+fn log_read_without_free_descriptors_is_retried() {
     for mut world in (0..3).map(World::calm).filter(World::has_three_voters) {
-        let (away, last) = world.falls_behind();
+        let (away, last) = world.isolate_follower();
         let master = world.master(0).expect("it leads");
         let refused = 10;
         (1..=refused).for_each(|nth| {
@@ -54,19 +54,19 @@ fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
 impl World {
     /// Isolates a follower until the others have forgotten what it lacks. Returns the follower, and
     /// the last index of the log.
-    fn falls_behind(&mut self) -> (usize, LogIndex) {
+    fn isolate_follower(&mut self) -> (usize, LogIndex) {
         self.run(3_000_000);
         let master = self.master(0).expect("nothing happens");
-        let away = (0..3).find(|which| *which != master).expect("there are three");
-        let others: Vec<_> = (0..self.nodes.len()).filter(|which| *which != away).collect();
+        let away = (0..3).find(|nth| *nth != master).expect("there are three");
+        let others: Vec<_> = (0..self.nodes.len()).filter(|nth| *nth != away).collect();
         for other in &others {
             self.cuts.cut(away, *other);
             self.cuts.cut(*other, away);
         }
         self.run(AWAY_US);
-        self.silence();
+        self.stop_clients();
         self.run(3_000_000);
-        others.iter().for_each(|other| self.forgets(*other));
+        others.iter().for_each(|other| self.drop_memory(*other));
         while self.master(0).is_none() {
             self.run(10_000);
         }
@@ -80,7 +80,7 @@ impl World {
     fn calm(seed: u64) -> World {
         let mut world = World::of(seed, Era::Whole);
         world.queue.retain(|event| !matches!(event, Event::Fault));
-        world.troubled = false;
+        world.has_faults = false;
         world
     }
 
@@ -91,30 +91,30 @@ impl World {
     }
 
     /// Stops all clients.
-    fn silence(&mut self) {
+    fn stop_clients(&mut self) {
         self.queue.retain(|event| !matches!(event, Event::Client(_)));
     }
 
     /// Restarts a node: its applied entries are in its trees and its log, but not in memory.
-    fn forgets(&mut self, which: usize) {
+    fn drop_memory(&mut self, nth: usize) {
         let all = vec![LogIndex(0); self.judges.len()];
-        while !self.nodes[which].flush(&all).expect("memory") {
+        while !self.nodes[nth].flush(&all).expect("memory") {
             self.run(1_000);
         }
-        self.loses_power(which, 0);
+        self.lose_power(nth, 0);
     }
 
     /// Returns the last index in a node's log of the first group.
-    fn last(&self, which: usize) -> LogIndex {
-        self.process(which).expect("it lives").group(0).state().replica.last()
+    fn last(&self, nth: usize) -> LogIndex {
+        self.process(nth).expect("it lives").group(0).state().replica.last()
     }
 
     /// Returns the longest time without an append to a node's log while it catches up to index
     /// `all`, in microseconds.
-    fn longest_pause(&mut self, which: usize, all: LogIndex) -> u64 {
-        let log = |world: &World| world.process(which).expect("it lives").writer.log().end();
+    fn longest_pause(&mut self, nth: usize, all: LogIndex) -> u64 {
+        let log = |world: &World| world.process(nth).expect("it lives").writer.log().end();
         let (start, mut end, mut since, mut longest) = (self.queue.now(), log(self), None, 0);
-        while self.last(which) < all {
+        while self.last(nth) < all {
             assert!(self.queue.now() < start + LEVEL_US, "it does not become level");
             self.run(1_000);
             if log(self) != end {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// Timeout of a client, in microseconds.
-const PATIENCE: u64 = 2_000_000;
+const TIMEOUT_US: u64 = 2_000_000;
 
 pub(super) struct Client {
     pub idle_until: u64,
@@ -43,12 +43,12 @@ enum Kind {
     },
     /// Read under the lease; at this time the thread reads and checks the lease again.
     Leased {
-        look: u64,
+        check_at: u64,
     },
     /// Read without a lease, which asks a majority for the read index.
-    Asks(Pin<Box<dyn Future<Output = Result<LogIndex>>>>),
+    ReadIndex(Pin<Box<dyn Future<Output = Result<LogIndex>>>>),
     /// Read that waits until this index is applied.
-    Waits(LogIndex),
+    WaitApplied(LogIndex),
 }
 
 /// Outcome of a call, for the counts.
@@ -64,7 +64,7 @@ pub(super) fn bucket(group: usize) -> Bucket {
     Bucket::new(BucketId(9), group_id(group), Properties::default())
 }
 
-fn look(process: &GroupsProcess, group: usize, key: &Bytes) -> Option<Bytes> {
+fn read_value(process: &GroupsProcess, group: usize, key: &Bytes) -> Option<Bytes> {
     let read = Read::Get(key.clone());
     match read::read(process.group(group), &bucket(group), &read).expect("a read").body {
         Body::Row(row) => row.map(|row| row.value),
@@ -130,11 +130,11 @@ pub(super) fn read(
     now: u64,
     pause: u64,
 ) -> Pending {
-    let kind = if process.group(group).leadership.readable() {
-        Kind::Leased { look: now + pause }
+    let kind = if process.group(group).leadership.can_read() {
+        Kind::Leased { check_at: now + pause }
     } else {
         let group = Arc::clone(process.group(group));
-        Kind::Asks(Box::pin(async move { group.read_index().await }))
+        Kind::ReadIndex(Box::pin(async move { group.read_index().await }))
     };
     Pending { node: place, group, process: process.number, key, began: now, kind }
 }
@@ -148,16 +148,21 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
 
 impl Client {
     /// Continues the open call, if possible. Returns its outcome once it is over.
-    pub fn go_on(&mut self, nodes: &[SimNode], now: u64, judges: &mut [Judge]) -> Option<Outcome> {
+    pub fn advance(
+        &mut self,
+        nodes: &[SimNode],
+        now: u64,
+        judges: &mut [Judge],
+    ) -> Option<Outcome> {
         let pending = self.call.as_mut()?;
         let judge = &mut judges[pending.group];
         let node = &nodes[pending.node];
         let process = node.process.as_ref().filter(|process| process.number == pending.process);
-        let in_time = now < pending.began + PATIENCE;
+        let in_time = now < pending.began + TIMEOUT_US;
         let outcome = match process {
             Some(process) if in_time && now >= node.clock.paused_until => {
                 node.clock.enter(now);
-                pending.go_on(process, now, judge)
+                pending.advance(process, now, judge)
             }
             Some(_) if in_time => None,
             // The process is gone, or too slow: the outcome of a write is unknown.
@@ -172,12 +177,12 @@ impl Client {
 }
 
 impl Pending {
-    fn go_on(&mut self, process: &GroupsProcess, now: u64, judge: &mut Judge) -> Option<Outcome> {
+    fn advance(&mut self, process: &GroupsProcess, now: u64, judge: &mut Judge) -> Option<Outcome> {
         let group = process.group(self.group);
         match &mut self.kind {
             Kind::Write { value, ticket } => {
-                let settled = poll(pin!(group.settled(*ticket)).as_mut())?;
-                match settled {
+                let applied = poll(pin!(group.wait_applied(*ticket)).as_mut())?;
+                match applied {
                     Ok(()) => {
                         judge.answered(self.key.clone(), Some(value.clone()), self.began, now);
                         Some(Outcome::Wrote)
@@ -189,34 +194,36 @@ impl Pending {
                     Err(_) => Some(Outcome::InDoubt),
                 }
             }
-            Kind::Probed { value, ticket } => match poll(pin!(group.settled(*ticket)).as_mut())? {
-                Ok(()) => {
-                    judge.answered(self.key.clone(), value.take(), self.began, now);
-                    Some(Outcome::Read)
+            Kind::Probed { value, ticket } => {
+                match poll(pin!(group.wait_applied(*ticket)).as_mut())? {
+                    Ok(()) => {
+                        judge.answered(self.key.clone(), value.take(), self.began, now);
+                        Some(Outcome::Read)
+                    }
+                    Err(_) => Some(Outcome::Refused),
                 }
-                Err(_) => Some(Outcome::Refused),
-            },
-            Kind::Leased { look: at } if now < *at => None,
+            }
+            Kind::Leased { check_at: at } if now < *at => None,
             Kind::Leased { .. } => {
-                let value = look(process, self.group, &self.key);
-                if !group.leadership.readable() {
+                let value = read_value(process, self.group, &self.key);
+                if !group.leadership.can_read() {
                     return Some(Outcome::Refused);
                 }
                 judge.answered(self.key.clone(), value, self.began, now);
                 Some(Outcome::Read)
             }
-            Kind::Asks(asks) => match poll(asks.as_mut())? {
+            Kind::ReadIndex(read_index_call) => match poll(read_index_call.as_mut())? {
                 Ok(index) => {
-                    self.kind = Kind::Waits(index);
-                    self.go_on(process, now, judge)
+                    self.kind = Kind::WaitApplied(index);
+                    self.advance(process, now, judge)
                 }
                 Err(_) => Some(Outcome::Refused),
             },
-            Kind::Waits(index) if group.applied.index() < *index => None,
-            Kind::Waits(_) => {
+            Kind::WaitApplied(index) if group.applied.index() < *index => None,
+            Kind::WaitApplied(_) => {
                 judge.answered(
                     self.key.clone(),
-                    look(process, self.group, &self.key),
+                    read_value(process, self.group, &self.key),
                     self.began,
                     now,
                 );

@@ -9,7 +9,7 @@ use super::mutants::check;
 use super::node::SimNode;
 use super::world::World;
 use base::limits::EVALUATION_ROWS_MAX;
-use base::request::{Expiry, Steps};
+use base::request::{Expiry, SequenceMode};
 use base::{Range, Read, Update};
 use bytes::Bytes;
 use runtime::mutants::Mutant;
@@ -47,12 +47,12 @@ impl World {
         let key = Bytes::from(format!("t{}", self.values));
         let expiry = Expiry::After(self.steps.between(1, TTL_MS_MAX));
         let set = Update::Set { key, value: Bytes::from_static(b"v"), expiry };
-        let ranges = if self.steps.often(50) { self.steps.between(1, RANGES_MAX) } else { 0 };
+        let ranges = if self.steps.draw_bool(50) { self.steps.between(1, RANGES_MAX) } else { 0 };
         // Only rows of other clients, none of which is removed.
         let range = Range::prefix(Bytes::from_static(b"k"));
         let reads = (0..ranges).map(|_| Update::Read(Read::Range(range.clone())));
         let steps = std::iter::once(set).chain(reads).collect();
-        let update = Update::Sequence { steps, mode: Steps::EachAlone };
+        let update = Update::Sequence { steps, mode: SequenceMode::EachAlone };
         let node = &self.nodes[which];
         let Some(process) = &node.process else { return };
         if self.queue.now() < node.clock.paused_until {
@@ -74,18 +74,18 @@ impl World {
     }
 
     /// Counts the rows of one turn of a node.
-    pub(super) fn count_rows(&self, which: usize, before: (u64, u64)) {
-        let now = rows_read(&self.nodes[which]);
+    pub(super) fn count_rows(&self, nth: usize, before: (u64, u64)) {
+        let now = rows_read(&self.nodes[nth]);
         self.journal.add("rows walked by turns", now.0 - before.0);
         self.journal.add("rows given to turns", now.1 - before.1);
     }
 
     /// Asserts that all turns together stayed within the bound.
-    pub(super) fn judge_costs(&self) {
+    pub(super) fn check_costs(&self) {
         let [walked, given] =
-            ["rows walked by turns", "rows given to turns"].map(|name| self.journal.counted(name));
-        let most = 2 * given + TURNS_ROWS_MAX;
-        assert!(walked <= most, "costs too much: turns walked over {walked} rows for {given}");
+            ["rows walked by turns", "rows given to turns"].map(|name| self.journal.count_of(name));
+        let limit = 2 * given + TURNS_ROWS_MAX;
+        assert!(walked <= limit, "costs too much: turns walked over {walked} rows for {given}");
     }
 }
 
@@ -98,17 +98,17 @@ const COSTLY: Suite = Suite {
     seeds: 40,
     seeds_long: 2_000,
     history: costly,
-    must_happen: &["wrote", "read", "expiring write", "large request", "large request refused"],
+    required_events: &["wrote", "read", "expiring write", "large request", "large request refused"],
     ..FROZEN
 };
 
 #[test]
-fn what_a_request_and_a_sweep_cost_is_bounded() {
+fn request_and_expiry_sweep_cost_is_bounded_in_histories() {
     COSTLY.run();
 }
 
 #[test]
-fn a_broken_bound_of_costs_is_noticed() {
-    let soon = [Mutant::EvaluatesWithoutBudget, Mutant::SweepsFromTheStart];
-    check(costly, MUTANT_SEEDS).assert_noticed(&soon, &[]);
+fn unbounded_cost_mutants_are_detected() {
+    let soon = [Mutant::EvaluateWithoutBudget, Mutant::RestartExpirySweep];
+    check(costly, MUTANT_SEEDS).assert_detected(&soon, &[]);
 }

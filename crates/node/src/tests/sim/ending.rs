@@ -12,8 +12,7 @@ const READS: u32 = 16;
 impl World {
     /// Returns a node that is master of this group.
     pub(super) fn master(&self, group: usize) -> Option<usize> {
-        let leads =
-            |which: &usize| self.process(*which).is_some_and(|process| process.leads(group));
+        let leads = |nth: &usize| self.process(*nth).is_some_and(|process| process.leads(group));
         (0..self.nodes.len()).find(leads)
     }
 
@@ -22,23 +21,23 @@ impl World {
         self.chance.below(self.judges.len() as u64) as usize
     }
 
-    pub(super) fn process(&self, which: usize) -> Option<&GroupsProcess> {
-        self.nodes[which].process.as_ref()
+    pub(super) fn process(&self, nth: usize) -> Option<&GroupsProcess> {
+        self.nodes[nth].process.as_ref()
     }
 
     /// Reports newly applied entries of a node to the judge.
-    pub(super) fn look_at_applied(&mut self, which: usize) {
-        let Some(process) = &self.nodes[which].process else { return };
+    pub(super) fn judge_applied(&mut self, nth: usize) {
+        let Some(process) = &self.nodes[nth].process else { return };
         for (group, judge) in self.judges.iter_mut().enumerate() {
-            let (upto, seen) = (process.applied(group), &mut self.seen[which][group]);
-            while *seen < upto {
+            let (end, seen) = (process.applied(group), &mut self.judged[nth][group]);
+            while *seen < end {
                 *seen = seen.next();
                 let group_here = process.group(group);
                 let mut held = group_here.state().entries.get(*seen).map(|(payload, _)| payload);
-                let installed = *seen <= self.installed[which][group];
+                let installed = *seen <= self.installed[nth][group];
                 // If no follower may lag, memory drops an applied entry at once.
                 if held.is_none() && !installed {
-                    held = (0..READS).find_map(|_| group_here.decided_value(*seen).ok());
+                    held = (0..READS).find_map(|_| group_here.decided_entry(*seen).ok());
                 }
                 match held {
                     Some(payload) => judge.applied(*seen, &payload),
@@ -49,29 +48,29 @@ impl World {
     }
 
     /// Waits until every group has a master and level members, then checks rows and answers.
-    pub(super) fn ends_well(mut self) -> (u64, Counts) {
-        self.becomes_level();
+    pub(super) fn finish_and_check(mut self) -> (u64, Counts) {
+        self.wait_until_level();
         for group in 0..self.judges.len() {
-            self.look_at_rows(group);
-            let last = self.seen.iter().map(|seen| seen[group].0).max();
+            self.check_rows(group);
+            let last = self.judged.iter().map(|seen| seen[group].0).max();
             self.journal.add("values", last.unwrap_or(0));
         }
         runtime::world::set_time(None);
         if self.judges.len() > 1 {
             self.journal.count("several groups");
         }
-        self.judge_costs();
+        self.check_costs();
         std::mem::take(&mut self.judges).into_iter().for_each(|judge| judge.judge());
         self.journal.outcome()
     }
 
     /// Runs until every member of every group has applied what its master has, and at least 20 more
     /// writes succeeded. Panics after a minute.
-    pub(super) fn becomes_level(&mut self) {
+    pub(super) fn wait_until_level(&mut self) {
         let groups = 0..self.judges.len();
-        let wrote = |world: &World| world.journal.counted("wrote");
+        let wrote = |world: &World| world.journal.count_of("wrote");
         let (before, begin) = (wrote(self), self.queue.now());
-        let ends = |world: &World, group| world.is_level(group) && world.all_know_their_part(group);
+        let ends = |world: &World, group| world.is_level(group) && world.all_know_membership(group);
         while !groups.clone().all(|group| ends(self, group)) || wrote(self) < before + 20 {
             assert!(
                 self.queue.now() < begin + 60_000_000,
@@ -93,7 +92,7 @@ impl World {
         leads.group(group).configuration().members().iter().all(level)
     }
 
-    fn look_at_rows(&self, group: usize) {
+    fn check_rows(&self, group: usize) {
         let with_rows = self.nodes.iter().filter(|node| !node.witness);
         let replicas = with_rows.filter_map(|node| {
             let process = node.process.as_ref()?;

@@ -20,7 +20,7 @@ const FULL_PAUSE_US: u64 = 50_000;
 /// Most calls in a row that find the disk full.
 const FULL_MAX: u64 = 20;
 /// Minimum and maximum time until an ended process restarts, in microseconds.
-const AGAIN_US: (u64, u64) = (20_000, 3_000_000);
+const RESTART_US: (u64, u64) = (20_000, 3_000_000);
 
 /// Errors of a disk call: one of its next three calls fails.
 const ERRORS: [(DiskCall, ErrorKind); 14] = [
@@ -42,29 +42,29 @@ const ERRORS: [(DiskCall, ErrorKind); 14] = [
 
 impl SimNode {
     /// Lets one of the disk's next calls fail; several of them if the disk is full.
-    fn disk_will_fail(&mut self, chance: &mut Chance) {
+    fn inject_disk_error(&mut self, chance: &mut Chance) {
         let (operation, kind) = ERRORS[chance.below(ERRORS.len() as u64) as usize];
         let waits = kind == ErrorKind::StorageFull && operation != DiskCall::Sync;
-        let (first, many) =
+        let (first, count) =
             (chance.between(1, 3), if waits { chance.between(1, FULL_MAX) } else { 1 });
-        (first..first + many).for_each(|nth| self.disk.fail_nth(operation, nth, kind));
+        (first..first + count).for_each(|nth| self.disk.fail_nth(operation, nth, kind));
     }
 
     /// Kills the process while its machine goes on: written data can be read, and is as durable as
     /// it was.
-    pub(super) fn is_killed(&mut self, chance: &mut Chance) {
+    pub(super) fn kill_process(&mut self, chance: &mut Chance) {
         let Some(mut process) = self.process.take() else { return };
-        cut_short(&mut process.writer, chance, |chance| chance.often(300));
+        cut_short(&mut process.writer, chance, |chance| chance.draw_bool(300));
         self.ends();
     }
 
     /// Finishes the disk's current work and reports completions. Error `Full`: the rest waits.
-    pub(super) fn written(&mut self) -> Result<(), StoreError> {
+    pub(super) fn finish_writes(&mut self) -> Result<(), StoreError> {
         let Some(process) = &mut self.process else { return Ok(()) };
         loop {
             match process.write()? {
                 WriterStep::Full => return Err(StoreError::Full),
-                WriterStep::Went if !process.writer.rests() => {}
+                WriterStep::Progress if !process.writer.is_between_rounds() => {}
                 _ => return Ok(()),
             }
         }
@@ -72,27 +72,27 @@ impl SimNode {
 }
 
 impl World {
-    pub(super) fn disk_will_fail(&mut self, which: usize) -> &'static str {
-        self.nodes[which].disk_will_fail(&mut self.chance);
+    pub(super) fn inject_disk_error(&mut self, nth: usize) -> &'static str {
+        self.nodes[nth].inject_disk_error(&mut self.chance);
         "faulty disk"
     }
 
     /// Handles the result of a write as the log writer does: retries when full, fails otherwise.
-    pub(super) fn keeps(&mut self, which: usize, written: Result<(), StoreError>) {
+    pub(super) fn on_write_result(&mut self, nth: usize, written: Result<(), StoreError>) {
         match written {
-            Ok(()) => self.wake(which, 0),
+            Ok(()) => self.wake(nth, 0),
             Err(StoreError::Full) => {
-                assert!(self.disk_failed(which), "a full disk that is not");
-                let process = self.nodes[which].process.as_ref().expect("it writes").number;
-                self.at(FULL_PAUSE_US, Event::Written { node: which, process });
+                assert!(self.disk_failed(nth), "a full disk that is not");
+                let process = self.nodes[nth].process.as_ref().expect("it writes").number;
+                self.at(FULL_PAUSE_US, Event::Written { node: nth, process });
             }
-            Err(error) => self.fails(which, &store_error(error)),
+            Err(error) => self.fail_node(nth, &store_error(error)),
         }
     }
 
     /// Counts the injected failures that a node's disk reported. Returns true if there was one.
-    pub(super) fn disk_failed(&mut self, which: usize) -> bool {
-        let failures = self.nodes[which].disk.take_failures();
+    pub(super) fn disk_failed(&mut self, nth: usize) -> bool {
+        let failures = self.nodes[nth].disk.take_failures();
         for (operation, kind) in &failures {
             let name = match operation {
                 DiskCall::Sync => "sync failed",
@@ -107,43 +107,43 @@ impl World {
     }
 
     /// Fails a node after a disk error: its waiting callers get the error, and its process ends.
-    pub(super) fn fails(&mut self, which: usize, error: &Error) {
-        assert!(self.disk_failed(which), "{} fails, but its disk has not: {error}", which + 1);
-        self.tell(|| format!("{} fails: {error}", which + 1));
-        self.nodes[which].clock.enter(self.queue.now());
-        if let Some(process) = &self.nodes[which].process {
+    pub(super) fn fail_node(&mut self, nth: usize, error: &Error) {
+        assert!(self.disk_failed(nth), "{} fails, but its disk has not: {error}", nth + 1);
+        self.tell(|| format!("{} fails: {error}", nth + 1));
+        self.nodes[nth].clock.enter(self.queue.now());
+        if let Some(process) = &self.nodes[nth].process {
             process.replicas.iter().for_each(|replica| replica.group.fail(error.clone()));
         }
-        self.look_at_clients(which);
-        self.nodes[which].ends();
-        self.comes_back(which, "disk error");
+        self.poll_clients(nth);
+        self.nodes[nth].ends();
+        self.restart_later(nth, "disk error");
     }
 
     /// Records that a node can't start because of a disk error.
-    pub(super) fn fails_to_start(&mut self, which: usize, error: &Error) {
-        assert!(self.disk_failed(which), "{} does not start: {error}", which + 1);
-        self.tell(|| format!("{} does not start: {error}", which + 1));
-        self.nodes[which].ends();
-        self.comes_back(which, "failed to start");
+    pub(super) fn fail_start(&mut self, nth: usize, error: &Error) {
+        assert!(self.disk_failed(nth), "{} does not start: {error}", nth + 1);
+        self.tell(|| format!("{} does not start: {error}", nth + 1));
+        self.nodes[nth].ends();
+        self.restart_later(nth, "failed to start");
     }
 
     /// Restarts a node after a disk error; its page cache may be lost by then.
-    pub(super) fn comes_back(&mut self, which: usize, failed: &'static str) {
+    pub(super) fn restart_later(&mut self, nth: usize, failed: &'static str) {
         self.journal.count(failed);
-        let kept = match self.chance.below(3) {
+        let retained = match self.chance.below(3) {
             0 => {
                 let chance = &mut self.chance;
-                self.nodes[which].disk.evict(&mut |choices| chance.below(choices as u64) as usize);
+                self.nodes[nth].disk.evict(&mut |choices| chance.below(choices as u64) as usize);
                 "then evicted"
             }
             1 => {
-                self.nodes[which].power_fails(&mut self.chance);
+                self.nodes[nth].lose_unsynced(&mut self.chance);
                 "then without power"
             }
             _ => "then the same machine",
         };
-        self.journal.count(kept);
-        let time = self.chance.between(AGAIN_US.0, AGAIN_US.1);
-        self.at(time, Event::Starts(which));
+        self.journal.count(retained);
+        let time = self.chance.between(RESTART_US.0, RESTART_US.1);
+        self.at(time, Event::Starts(nth));
     }
 }

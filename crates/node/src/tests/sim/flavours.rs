@@ -44,25 +44,25 @@ impl World {
     }
 
     /// Injects the additional fault at random. `None`: not this time.
-    pub(super) fn own_fault(&mut self, which: usize, time: u64) -> Option<&'static str> {
+    pub(super) fn flavour_fault(&mut self, nth: usize, time: u64) -> Option<&'static str> {
         match self.flavour {
             Flavour::Usual | Flavour::Costly => None,
-            Flavour::Freezes { .. } => self.chance.often(300).then(|| self.freeze(which, time)),
-            Flavour::Away => self.chance.often(300).then(|| self.take_out(time)),
+            Flavour::Freezes { .. } => self.chance.draw_bool(300).then(|| self.freeze(nth, time)),
+            Flavour::Away => self.chance.draw_bool(300).then(|| self.remove_while_down(time)),
         }
     }
 
     /// Pauses a machine together with its clocks.
-    fn freeze(&mut self, which: usize, time: u64) -> &'static str {
-        let node = &mut self.nodes[which];
+    fn freeze(&mut self, nth: usize, time: u64) -> &'static str {
+        let node = &mut self.nodes[nth];
         node.clock.paused_until = self.queue.now() + time;
         // Nobody reads its clock before it resumes.
-        node.clock.stand_still(time);
+        node.clock.suspend(time);
         "freeze"
     }
 
     /// Takes a voter down or cuts it off, and removes it from its group.
-    fn take_out(&mut self, time: u64) -> &'static str {
+    fn remove_while_down(&mut self, time: u64) -> &'static str {
         let group = self.any_group();
         let Some(master) = self.master(group) else { return "nobody leads" };
         self.nodes[master].clock.enter(self.queue.now());
@@ -71,20 +71,20 @@ impl World {
         let mut members = part.configuration().members().to_vec();
         let own = self.nodes[master].id;
         let leads = members.iter().filter(|member| member.part == Part::Voter).count();
-        let away = members.iter().position(|one| one.node != own && one.part == Part::Voter);
-        let Some(away) = away.filter(|_| leads >= 3) else { return "too few" };
-        let gone = members.remove(away).node.0 as usize - 1;
+        let position = members.iter().position(|one| one.node != own && one.part == Part::Voter);
+        let Some(position) = position.filter(|_| leads >= 3) else { return "too few" };
+        let removed = members.remove(position).node.0 as usize - 1;
         // The master's next messages may still reach the voter.
-        let late = self.chance.often(300);
+        let late = self.chance.draw_bool(300);
         if late {
             let _ = part.reconfigure(members.clone(), None);
         }
-        if self.chance.often(500) {
-            self.loses_power(gone, time);
+        if self.chance.draw_bool(500) {
+            self.lose_power(removed, time);
         } else {
-            for other in (0..self.nodes.len()).filter(|other| *other != gone) {
-                self.cut(gone, other, time);
-                self.cut(other, gone, time);
+            for other in (0..self.nodes.len()).filter(|other| *other != removed) {
+                self.cut(removed, other, time);
+                self.cut(other, removed, time);
             }
         }
         if let (false, Some(process)) = (late, &self.nodes[master].process) {
@@ -96,15 +96,15 @@ impl World {
 
     /// Returns true if every node knows whether it is a member of a group, so that every node
     /// serves the group, by itself or through its members.
-    pub(super) fn all_know_their_part(&self, group: usize) -> bool {
+    pub(super) fn all_know_membership(&self, group: usize) -> bool {
         let Some(leads) = self.master(group).and_then(|master| self.process(master)) else {
             return false;
         };
         let configuration = leads.group(group).configuration();
-        self.nodes.iter().enumerate().all(|(which, node)| {
+        self.nodes.iter().enumerate().all(|(nth, node)| {
             let is_member = configuration.part(node.id).is_some();
-            self.process(which)
-                .is_some_and(|process| process.group(group).leadership.has_part() == is_member)
+            self.process(nth)
+                .is_some_and(|process| process.group(group).leadership.is_member() == is_member)
         })
     }
 }
@@ -112,7 +112,7 @@ impl World {
 pub(super) fn lived(mut world: World) -> (u64, Counts) {
     world.run(SECONDS * 1_000_000);
     world.heal();
-    world.ends_well()
+    world.finish_and_check()
 }
 
 pub(super) const FROZEN: Suite = Suite {
@@ -121,13 +121,13 @@ pub(super) const FROZEN: Suite = Suite {
     seeds_long: 5_000,
     threads: 2,
     history: frozen,
-    must_happen: &["wrote", "read", "freeze"],
+    required_events: &["wrote", "read", "freeze"],
 };
 
 const TAKEN_OUT: Suite = Suite {
     name: "members taken out while away",
     history: taken_out,
-    must_happen: &["wrote", "read", "taken out away", "crash", "isolated"],
+    required_events: &["wrote", "read", "taken out away", "crash", "isolated"],
     ..FROZEN
 };
 
@@ -153,8 +153,8 @@ fn superseded(seed: u64) -> (u64, Counts) {
     if let Some(old) = world.master(0).filter(|_| world.nodes.len() >= 3) {
         world.freeze(old, 4_000_000);
         world.run(2_000_000);
-        let others = (0..world.nodes.len()).filter(|which| *which != old).collect::<Vec<_>>();
-        let leads = |which: &&usize| world.process(**which).is_some_and(|process| process.leads(0));
+        let others = (0..world.nodes.len()).filter(|nth| *nth != old).collect::<Vec<_>>();
+        let leads = |nth: &&usize| world.process(**nth).is_some_and(|process| process.leads(0));
         if let Some(new) = others.iter().find(leads) {
             world.nodes[*new].clock.enter(world.queue.now());
             let group = world.process(*new).expect("it leads").group(0);
@@ -162,22 +162,22 @@ fn superseded(seed: u64) -> (u64, Counts) {
             group.reconfigure(members, None).expect("it leads");
         }
         world.run(1_000_000);
-        for which in &others {
-            world.lets_go(*which);
+        for nth in &others {
+            world.drop_entries(*nth);
         }
     }
     lived(world)
 }
 
 #[test]
-fn a_snapshot_below_which_a_masters_own_values_lie_acknowledges_none_of_them() {
+fn superseded_master_acknowledges_no_write_below_its_snapshot() {
     let suite = Suite { seeds: SUPERSEDED, seeds_long: SUPERSEDED, history: superseded, ..FROZEN };
-    let must_happen = &["wrote", "snapshot", "snapshot at a master"];
-    Suite { name: "masters of before that get a snapshot", must_happen, ..suite }.run();
+    let required_events = &["wrote", "snapshot", "snapshot at a master"];
+    Suite { name: "masters of before that get a snapshot", required_events, ..suite }.run();
 }
 
 #[test]
-fn without_lease_reads_clocks_that_stand_still_make_no_read_stale() {
+fn reads_without_leases_stay_fresh_across_clock_freezes() {
     FROZEN.run();
     // Seeds that once failed: a node acknowledged a write that it had not proposed; several reads
     // in a row failed for an entry that a sole voter had just dropped.
@@ -187,7 +187,7 @@ fn without_lease_reads_clocks_that_stand_still_make_no_read_stale() {
 }
 
 #[test]
-fn under_leases_a_clock_that_stood_still_makes_a_read_stale() {
+fn reads_under_leases_can_be_stale_after_a_clock_freeze() {
     let stale = |seed: &u64| {
         forget_watched();
         let lived = catch_unwind(|| frozen_under_leases(*seed));
@@ -199,11 +199,11 @@ fn under_leases_a_clock_that_stood_still_makes_a_read_stale() {
 }
 
 #[test]
-fn members_taken_out_while_they_are_away_serve_every_group_in_the_end() {
+fn members_removed_while_away_serve_every_group_in_the_end() {
     TAKEN_OUT.run();
 }
 
 #[test]
-fn removed_members_that_keep_their_part_are_noticed() {
-    check(taken_out, MUTANT_SEEDS).assert_noticed(&[Mutant::RemovedKeepsPart], &[]);
+fn removed_member_that_keeps_its_part_is_detected() {
+    check(taken_out, MUTANT_SEEDS).assert_detected(&[Mutant::KeepRemovedMember], &[]);
 }

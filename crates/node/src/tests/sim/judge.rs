@@ -24,7 +24,7 @@ pub(super) struct Judge {
     /// Refused writes, which must not be in the log.
     refused: Vec<(Bytes, Bytes)>,
     /// Entries that members returned as decided.
-    given: Vec<(LogIndex, Bytes)>,
+    returned: Vec<(LogIndex, Bytes)>,
 }
 
 struct Answer {
@@ -64,13 +64,13 @@ impl Judge {
     }
 
     /// Records an entry that a member returned as decided.
-    pub fn given(&mut self, index: LogIndex, value: Bytes) {
-        self.given.push((index, value));
+    pub fn record_returned(&mut self, index: LogIndex, value: Bytes) {
+        self.returned.push((index, value));
     }
 
     /// Checks every answer against the order of the log.
     pub fn judge(mut self) {
-        for (index, value) in &self.given {
+        for (index, value) in &self.returned {
             assert_eq!(self.log.get(index), Some(value), "given for value {index}");
         }
         for write in &self.refused {
@@ -111,7 +111,7 @@ impl Judge {
 
 #[test]
 #[should_panic(expected = "refused, and written")]
-fn a_refused_write_that_stands_in_the_log_is_noticed() {
+fn refused_write_in_the_log_is_detected() {
     let (key, value) = (Bytes::from("k"), Bytes::from("v"));
     let mut judge = Judge::default();
     judge.places.insert((key.clone(), value.clone()), 1);

@@ -9,7 +9,7 @@
 //! Promises: one seed produces one history.
 //! Never: reads the real clock, or waits.
 //! Read next: `world.rs`, then `judge.rs`. More seeds: `CREDENZA_SEEDS=20000 cargo test -p node
-//! sim::seeds::whatever -- --nocapture`; one seed again, in all suites: `./check seed N`.
+//! sim::seeds::consistent -- --nocapture`; one seed again, in all suites: `./check seed N`.
 
 mod available;
 mod behind;

@@ -30,27 +30,27 @@ const VERDICTS: [&str; 17] = [
 /// A log that was truncated too early is noticed by the next process, which does not start. A
 /// master that stays in office with a hanging disk is noticed by the missing writes. A removed
 /// member that takes itself for a member is noticed because the history does not end.
-const OTHERWISE: [(Mutant, &str); 3] = [
-    (Mutant::RemovedKeepsPart, "no progress: "),
-    (Mutant::TruncatesUnprocessed, "the log lacks value"),
-    (Mutant::HangsInOffice, ": a disk hangs"),
+const OTHER_FAILURES: [(Mutant, &str); 3] = [
+    (Mutant::KeepRemovedMember, "no progress: "),
+    (Mutant::TruncateUnprocessedRecords, "the log lacks entry"),
+    (Mutant::StayMasterWithHungDisk, ": a disk hangs"),
 ];
 
-const FIRST: [(Mutant, u64); 2] =
-    [(Mutant::AcceptedUnsynced, 900), (Mutant::TornCountsAsWhole, 600)];
+const FIRST_SEEDS: [(Mutant, u64); 2] =
+    [(Mutant::SkipAcceptSync, 900), (Mutant::TreatTornLogAsComplete, 600)];
 
 /// Returns a mutation check with this number of histories.
-pub(super) fn check(history: History, within: u64) -> MutationCheck<'static, Mutant> {
-    let (verdicts, otherwise, first) = (&VERDICTS, &OTHERWISE, &FIRST);
-    MutationCheck { history, within, verdicts, otherwise, first }
+pub(super) fn check(history: History, seeds_max: u64) -> MutationCheck<'static, Mutant> {
+    let (verdicts, other_failures, first_seeds) = (&VERDICTS, &OTHER_FAILURES, &FIRST_SEEDS);
+    MutationCheck { history, seeds_max, verdicts, other_failures, first_seeds }
 }
 
 /// Control of the mutation checks: a panic that is no verdict is not taken for one.
 #[test]
-fn a_panic_of_the_product_is_no_verdict() {
+fn product_panic_does_not_count_as_mutant_verdict() {
     let panics: History = |_| panic!("assertion failed: applied <= decided");
     let finds: History = |_| panic!("lost: k = v");
-    let mutant = Mutant::GivesUndecided;
+    let mutant = Mutant::SendUndecidedEntries;
     let is_verdict = |history| {
         let check = check(history, 1);
         check.is_verdict(mutant, &check.failure(mutant, 0).expect("it fails"))

@@ -32,8 +32,8 @@ impl World {
     pub(super) fn send(&mut self, from: usize, to: NodeId, group: GroupId, payload: Bytes) {
         let Some(to) = self.nodes.iter().position(|node| node.id == to) else { return };
         let group = (group.0 - group_id(0).0) as usize;
-        self.journal.note((self.queue.now(), from, to, &payload[..]));
-        let profile = if self.troubled { self.profile } else { FaultProfile::calm() };
+        self.journal.record((self.queue.now(), from, to, &payload[..]));
+        let profile = if self.has_faults { self.profile } else { FaultProfile::calm() };
         self.tell(|| {
             let message = logic::consensus::Message::read(&mut base::codec::Reader::new(&payload));
             format!("{} -> {} {message:?}", from + 1, to + 1)
@@ -43,7 +43,7 @@ impl World {
             if is_stale {
                 self.journal.count("old message");
             }
-            if !self.chance.often(profile.loss) {
+            if !self.chance.draw_bool(profile.loss) {
                 self.at(delay, Event::Arrives { from, to, group, payload: payload.clone() });
             }
         }

@@ -4,14 +4,14 @@ use super::process::{NEVER, cut_short};
 use super::rot::Rot;
 use super::transport::{Outbox, outbox_peers};
 use crate::flush::{Flush, FlushStep};
-use crate::recovery::{RepairedEntries, Terms, replay, terms};
+use crate::recovery::{RepairedEntries, ReplayContext, context, replay};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use replication::comparison::Comparisons;
 use replication::group::{Group, GroupLimits, Shared};
-use replication::snapshot::{Pace, Snapshots};
+use replication::snapshot::{Snapshots, TransferTimeouts};
 use runtime::TaskScope;
 use runtime::log_writer::{
-    self, AppendSink, LogWriter, LogWriterHandle, LoggedRecord, store_error,
+    self, AppendCompletion, AppendSink, LogWriter, LogWriterHandle, store_error,
 };
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
@@ -19,7 +19,8 @@ use sim::{Chance, SimClock};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::{
-    Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Replay, StoreError, Trees,
+    Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Replay, SpareWorker, StoreError,
+    Trees,
 };
 
 /// Most groups whose members share a node's log, trees and disk.
@@ -60,14 +61,14 @@ pub(super) struct GroupsProcess {
     /// Round of maintenance in progress.
     pub flush: Option<Flush>,
     /// Time at which the log repeats the groups' statements, in microseconds.
-    pub states_at: u64,
+    pub head_due_us: u64,
 }
 
 /// Replica of one group.
 pub(super) struct GroupReplica {
     pub group: Arc<Group>,
     /// True if a snapshot is being fetched.
-    pub fetches: bool,
+    pub is_fetching: bool,
 }
 
 impl GroupsProcess {
@@ -80,26 +81,26 @@ impl GroupsProcess {
     /// still ask for entries. `None`: no entries are kept for them.
     pub fn begin_flush(&mut self, trees: Arc<dyn Trees>, keep: Option<&[LogIndex]>) {
         let end = self.log_writer.end();
-        let wanted = self.replicas.iter().zip(keep.unwrap_or_default());
-        let wanted = wanted.filter_map(|(GroupReplica { group, .. }, keep)| {
+        let expected = self.replicas.iter().zip(keep.unwrap_or_default());
+        let expected = expected.filter_map(|(GroupReplica { group, .. }, keep)| {
             group.state().entries.positions.find(keep.next())
         });
-        let spare_bytes = end.0 - wanted.min().unwrap_or(end).min(end).0;
+        let retained_bytes = end.0 - expected.min().unwrap_or(end).min(end).0;
         let groups = self.replicas.iter().map(|replica| replica.group.clone()).collect();
-        self.flush = Some(Flush::new(trees, self.log_writer.clone(), groups, None, spare_bytes));
+        self.flush = Some(Flush::new(trees, self.log_writer.clone(), groups, None, retained_bytes));
     }
 
     /// Returns its replica of a group, by the group's number from 0.
-    pub fn group(&self, which: usize) -> &Arc<Group> {
-        &self.replicas[which].group
+    pub fn group(&self, nth: usize) -> &Arc<Group> {
+        &self.replicas[nth].group
     }
 
-    pub fn leads(&self, which: usize) -> bool {
-        self.group(which).leadership.is_master()
+    pub fn leads(&self, nth: usize) -> bool {
+        self.group(nth).leadership.is_master()
     }
 
-    pub fn applied(&self, which: usize) -> LogIndex {
-        self.group(which).applied.index()
+    pub fn applied(&self, nth: usize) -> LogIndex {
+        self.group(nth).applied.index()
     }
 }
 
@@ -107,7 +108,7 @@ impl GroupsProcess {
 struct LogCompletions<'a>(&'a [GroupReplica]);
 
 impl AppendSink for LogCompletions<'_> {
-    fn done(&self, done: &[LoggedRecord]) {
+    fn on_completions(&self, done: &[AppendCompletion]) {
         for done in done {
             let replica = self.0.iter().find(|replica| replica.group.id == done.group);
             let Some(replica) = replica else { continue }; // A statement of the directory.
@@ -115,14 +116,14 @@ impl AppendSink for LogCompletions<'_> {
         }
     }
 
-    fn failed(&self, error: Error) {
+    fn on_log_failure(&self, error: Error) {
         panic!("only the log writer's thread says so: {error}");
     }
 }
 
 /// Returns the id of a group, by its number from 0.
-pub(super) fn group_id(which: usize) -> GroupId {
-    GroupId(GroupId::DEFAULT.0 + which as u32)
+pub(super) fn group_id(nth: usize) -> GroupId {
+    GroupId(GroupId::DEFAULT.0 + nth as u32)
 }
 
 impl SimNode {
@@ -147,18 +148,22 @@ impl SimNode {
     }
 
     /// Returns the settings that all its groups share, with their placements.
-    pub fn terms(&self) -> Terms {
-        let mut terms = terms(self.id, LEASE_MS, None).expect("terms");
+    pub fn context(&self) -> ReplayContext {
+        let mut context = context(self.id, LEASE_MS, None).expect("terms");
         for placement in &self.placements {
-            terms.add(placement).expect("founders");
+            context.add(placement).expect("founders");
         }
-        terms.lease.reads = self.lease_reads;
-        terms.witness = self.witness;
-        terms
+        context.lease.allows_reads = self.lease_reads;
+        context.is_witness = self.witness;
+        context
     }
 
     pub fn log_settings(&self) -> LogSettings {
-        LogSettings { segment_bytes: 16 << 10, id: self.id.0, ahead: Ahead::Inline }
+        LogSettings {
+            segment_bytes: 16 << 10,
+            log_id: self.id.0,
+            spare_worker: SpareWorker::Inline,
+        }
     }
 
     pub fn open_past_damage(&self) -> Result<(Log, Replay)> {
@@ -171,7 +176,7 @@ impl SimNode {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let (log, records) = Log::open(disk, self.log_settings()).map_err(store_error)?;
         let (found, _) =
-            replay(&log, records, &*self.trees, &self.terms(), &RepairedEntries::default())?;
+            replay(&log, records, &*self.trees, &self.context(), &RepairedEntries::default())?;
         let (log_writer, outbox, all) =
             (LogWriterHandle::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(outbox_peers(outbox.clone()));
@@ -180,7 +185,7 @@ impl SimNode {
         let writer = LogWriter::new(log, log_writer.clone(), metrics.clone(), self.interval);
         let (around, tasks) = ((metrics.clone(), Arc::default()), TaskScope::new("simulated"));
         let trees = self.trees.clone();
-        let snapshots = Snapshots::new(trees, around, Pace::default(), tasks.clone());
+        let snapshots = Snapshots::new(trees, around, TransferTimeouts::default(), tasks.clone());
         let shared = Shared {
             node: self.id,
             trees: self.trees.clone(),
@@ -199,14 +204,14 @@ impl SimNode {
                 kept_bytes_max: 1 << 20,
             },
             tasks,
-            witness: self.witness,
+            is_witness: self.witness,
             forced_master: Arc::default(),
         };
         let simulated = found.into_iter().filter(|group| group.id != GroupId::DIRECTORY);
         let replicas = simulated.map(|found| {
             let group = Group::new(found, shared.clone());
             group.begin();
-            GroupReplica { group: Arc::new(group), fetches: false }
+            GroupReplica { group: Arc::new(group), is_fetching: false }
         });
         let replicas: Vec<_> = replicas.collect();
         replicas.iter().for_each(|replica: &GroupReplica| sim::watch("a group", &replica.group));
@@ -218,7 +223,7 @@ impl SimNode {
             outbox,
             writer,
             flush: None,
-            states_at: 0,
+            head_due_us: 0,
         });
         Ok(())
     }
@@ -228,7 +233,7 @@ impl SimNode {
         let Some(mut process) = self.process.take() else { return };
         cut_short(&mut process.writer, chance, |_| false);
         drop(process);
-        self.power_fails(chance);
+        self.lose_unsynced(chance);
         self.ends();
     }
 
@@ -240,26 +245,28 @@ impl SimNode {
     }
 
     /// Loses power: unsynced writes may survive or not.
-    pub fn power_fails(&mut self, chance: &mut Chance) {
+    pub fn lose_unsynced(&mut self, chance: &mut Chance) {
         self.disk = self.disk.crash(&mut |choices| chance.below(choices as u64) as usize);
     }
 
     /// Makes the applied rows durable in one go. Returns false if a write is in progress, which
     /// prevents that.
     pub fn flush(&mut self, keep: &[LogIndex]) -> Result<bool> {
-        let Some(process) = self.process.as_mut().filter(|process| process.writer.rests()) else {
+        let Some(process) =
+            self.process.as_mut().filter(|process| process.writer.is_between_rounds())
+        else {
             return Ok(false);
         };
         process.begin_flush(self.trees.clone(), Some(keep));
         while let Some(flush) = &mut process.flush {
             match flush.step()? {
-                FlushStep::Went => {}
-                FlushStep::Waits => {
+                FlushStep::Progressed => {}
+                FlushStep::Blocked => {
                     for GroupReplica { group, .. } in &process.replicas {
                         group.turn(false)?;
                     }
                 }
-                FlushStep::Ended => process.flush = None,
+                FlushStep::Finished => process.flush = None,
             }
         }
         Ok(true)

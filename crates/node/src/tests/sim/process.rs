@@ -2,11 +2,11 @@
 //! with its network endpoint and its log writer.
 
 use super::transport::Port;
-use crate::assembly::{Parts, assemble};
+use crate::assembly::{RecoveredParts, assemble};
 use crate::cluster::OwnIncarnations;
 use crate::dispatch::Dispatcher;
 use crate::flow::Flow;
-use crate::recovery::{RepairedEntries, Terms, replay};
+use crate::recovery::{RepairedEntries, ReplayContext, replay};
 use crate::startup::LogCompletions;
 use crate::{Node, NodeSettings};
 use base::{ClusterDescription, GroupId, NodeId, Reply, Request, Result};
@@ -17,7 +17,9 @@ use sim::{Chance, Scheduler};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, RowChange, Trees};
+use store::{
+    Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, RowChange, SpareWorker, Trees,
+};
 
 /// Minimum and maximum time of a write to disk, in microseconds.
 pub(super) type WriteTime = (u64, u64);
@@ -69,30 +71,31 @@ impl Storage {
     pub(super) fn assemble(
         &mut self,
         id: NodeId,
-        terms: &Terms,
+        context: &ReplayContext,
         known: ClusterDescription,
         settings: NodeSettings,
-        wanted: fn(GroupId) -> bool,
+        expected: fn(GroupId) -> bool,
     ) -> (Node, Log) {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let log_settings = LogSettings { segment_bytes: 16 << 10, id: 1, ahead: Ahead::Inline };
+        let log_settings =
+            LogSettings { segment_bytes: 16 << 10, log_id: 1, spare_worker: SpareWorker::Inline };
         let (log, records) = Log::open(disk, log_settings).expect("a log that a crash left opens");
         let trees: Arc<dyn Trees> = self.trees.clone();
         let (mut groups, vnodes) =
-            replay(&log, records, &*trees, terms, &RepairedEntries::default())
+            replay(&log, records, &*trees, context, &RepairedEntries::default())
                 .expect("it is replayed");
-        groups.retain(|group| wanted(group.id));
+        groups.retain(|group| expected(group.id));
         self.incarnation += 1;
-        let parts = Parts {
-            began_ms: world::milliseconds(),
+        let parts = RecoveredParts {
+            started_ms: world::milliseconds(),
             node: id,
             data: None,
             incarnations: OwnIncarnations { incarnation: self.incarnation, known: Vec::new() },
-            known,
+            description: known,
             trees,
             reader: log.reader(),
             groups,
-            witness: false,
+            is_witness: false,
             vnodes,
         };
         let node = assemble(settings, parts).expect("it begins");
@@ -104,10 +107,10 @@ impl Storage {
     }
 
     /// Loses power: unsynced writes may survive or not; unflushed rows are lost.
-    pub(super) fn loses_power(&mut self, scheduler: &Scheduler) {
+    pub(super) fn lose_power(&mut self, scheduler: &Scheduler) {
         let disk = &self.disk;
-        let left = scheduler.draw(|chance| disk.crash(&mut |choices| chance.index(choices)));
-        self.disk = left;
+        let remaining = scheduler.draw(|chance| disk.crash(&mut |choices| chance.index(choices)));
+        self.disk = remaining;
         self.trees.crash().expect("memory");
     }
 }
@@ -121,8 +124,8 @@ pub(super) struct Process {
 impl Process {
     /// Connects a node to the network.
     pub(super) fn connect(node: &Node, port: &Port, process: u64) {
-        let life = (node.cluster.links.node, node.cluster.incarnations.incarnation);
-        let peers = port.connect(life, process, Arc::new(Dispatcher::new(node)));
+        let incarnation = (node.cluster.links.node, node.cluster.incarnations.incarnation);
+        let peers = port.connect(incarnation, process, Arc::new(Dispatcher::new(node)));
         let _ = node.cluster.links.peers.set(peers);
     }
 
@@ -130,7 +133,7 @@ impl Process {
     /// is synced; `None`: it is never synced alone.
     pub(super) fn begin(
         (node, log): (Node, Log),
-        which: usize,
+        nth: usize,
         takes: &Arc<Mutex<WriteTime>>,
         interval: Option<Duration>,
     ) -> Process {
@@ -138,37 +141,37 @@ impl Process {
             (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
         let writer = Arc::new(Mutex::new(LogWriter::new(log, log_writer, metrics, NEVER)));
         let writes = write(node.clone(), writer.clone(), takes.clone(), interval);
-        Scheduler::current().begin(Some(which), writes);
+        Scheduler::current().spawn(Some(nth), writes);
         Process { node, writer }
     }
 
     /// Disconnects the node, and ends its tasks.
-    pub(super) fn leaves(&self, port: &Port, scheduler: &Scheduler) {
-        port.network.ends(port.which);
+    pub(super) fn disconnect(&self, port: &Port, scheduler: &Scheduler) {
+        port.network.stop_node(port.which);
         scheduler.kill(port.which);
     }
 
     /// Crashes the node during a write, as a loss of power does.
     pub(super) fn crash(self, port: &Port, scheduler: &Scheduler, storage: &mut Storage) {
-        self.leaves(port, scheduler);
+        self.disconnect(port, scheduler);
         let mut writer = self.writer.lock().expect("one thread");
         scheduler.draw(|chance| cut_short(&mut writer, chance, |_| false));
         drop(writer);
-        storage.loses_power(scheduler);
+        storage.lose_power(scheduler);
     }
 }
 
 /// Calls a node. `None`: no answer came in time; the call may still take effect.
 pub(super) async fn ask(
     node: Node,
-    which: usize,
+    nth: usize,
     request: Request,
     timeout_ms: u64,
 ) -> Option<Result<Reply>> {
     let (sender, answer) = tokio::sync::oneshot::channel();
-    Scheduler::current().begin(Some(which), async move {
+    Scheduler::current().spawn(Some(nth), async move {
         let submitted = node.router.submit(&mut Flow::default(), request);
-        let _ = sender.send(node.router.answered(submitted).await);
+        let _ = sender.send(node.router.wait_reply(submitted).await);
     });
     world::timeout(Duration::from_millis(timeout_ms), answer).await?.ok()
 }
@@ -181,11 +184,11 @@ pub(super) fn cut_short(
     synced: impl FnOnce(&mut Chance) -> bool,
 ) {
     for job in writer.take_unwritten() {
-        if chance.often(300) || writer.log_mut().append(&record(&job)).is_err() {
+        if chance.draw_bool(300) || writer.log_mut().append(&record(&job)).is_err() {
             break;
         }
     }
-    if chance.often(500) {
+    if chance.draw_bool(500) {
         let _ = writer.log_mut().commit(synced(chance)); // The process ends in any case.
     }
 }
@@ -201,9 +204,9 @@ async fn write(
     let log_writer = &node.housekeeper.disk.log_writer;
     loop {
         match interval {
-            None => log_writer.given.notified().await,
+            None => log_writer.work_submitted.notified().await,
             Some(interval) => {
-                if world::timeout(interval, log_writer.given.notified()).await.is_none() {
+                if world::timeout(interval, log_writer.work_submitted.notified()).await.is_none() {
                     let mut writer = writer.lock().expect("one thread");
                     writer.log_mut().commit(true).expect("a disk without faults");
                 }
@@ -225,5 +228,5 @@ async fn write(
 fn step(writer: &Mutex<LogWriter>, post: &Arc<dyn AppendSink>) -> bool {
     let mut writer = writer.lock().expect("one thread");
     writer.step(&**post).expect("a disk without faults");
-    !writer.rests()
+    !writer.is_between_rounds()
 }

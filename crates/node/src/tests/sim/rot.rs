@@ -7,9 +7,9 @@
 
 use super::node::{GroupsProcess, SimNode};
 use super::world::{Event, World};
-use crate::recovery::{RepairedEntries, survey, write_anew};
+use crate::recovery::{RepairedEntries, rewrite_log, survey};
 use base::{GroupId, LogIndex, Result};
-use dynamo::batch::last_batch;
+use dynamo::batch::log_head_record;
 use replication::records::LogHead;
 use sim::Chance;
 use std::sync::Arc;
@@ -32,24 +32,24 @@ const STATES_US: u64 = 1_000_000;
 pub(super) struct Rot {
     file: String,
     offset: u64,
-    looks: u32,
+    attempts: u32,
 }
 
 impl GroupsProcess {
     /// Repeats the statements of every group, as the housekeeper does, and those of the directory
     /// and the vnodes, which write nothing here.
     pub(super) fn states_again(&mut self, now: u64) {
-        if now < self.states_at {
+        if now < self.head_due_us {
             return;
         }
-        self.states_at = now + STATES_US;
+        self.head_due_us = now + STATES_US;
         for replica in &self.replicas {
-            replica.group.state().output.statement.asked = true;
+            replica.group.state().output.head_request.is_requested = true;
         }
         let jobs = LogHead::default()
             .records(GroupId::DIRECTORY, false)
             .into_iter()
-            .chain([last_batch(0, false)]);
+            .chain([log_head_record(0, false)]);
         self.log_writer.write(jobs);
     }
 }
@@ -64,14 +64,14 @@ impl GroupsProcess {
 impl SimNode {
     /// Damages a byte of the log of a node that is down. `alone`: the logs of all others are whole.
     /// Returns the name of the damage. `None`: there is none.
-    pub(super) fn rots(&mut self, chance: &mut Chance, alone: bool) -> Option<&'static str> {
+    pub(super) fn rots(&mut self, chance: &mut Chance, sole: bool) -> Option<&'static str> {
         let names = self.disk.list().expect("memory");
         let mut logs: Vec<_> = names.into_iter().filter(|name| name.ends_with(".log")).collect();
         logs.sort();
         if logs.is_empty() || self.rot.is_some() || self.process.is_some() {
             return None;
         }
-        let at_end = alone && chance.often(500);
+        let at_end = sole && chance.draw_bool(500);
         let last = logs.len() - 1;
         let file = logs.swap_remove(match at_end {
             true => last,
@@ -85,12 +85,12 @@ impl SimNode {
         let first = if at_end { used.saturating_sub(END_BYTES) } else { 0 };
         let (offset, end) = (chance.between(first as u64, used as u64 - 1), self.end_of_log());
         self.disk.damage(&file, offset, |byte| byte ^ 1);
-        self.rot = Some(Rot { file, offset, looks: 0 });
+        self.rot = Some(Rot { file, offset, attempts: 0 });
         if self.end_of_log() == end {
             return Some("damage");
         }
         // Some damage shortens a log and does not look like a torn tail.
-        if !alone || !self.is_readable() {
+        if !sole || !self.is_readable() {
             self.is_healed();
             return None;
         }
@@ -125,8 +125,8 @@ impl SimNode {
     /// Returns the entries that the log lost and that are needed. `None`: the log can't be read.
     fn lost(&self) -> Option<Vec<(GroupId, LogIndex)>> {
         let (log, records) = self.open_past_damage().ok()?;
-        let (lost, _) = survey(&log, records, &*self.trees, &self.terms()).ok()?;
-        let each = |lost: &crate::recovery::Lost| {
+        let (lost, _) = survey(&log, records, &*self.trees, &self.context()).ok()?;
+        let each = |lost: &crate::recovery::LostEntries| {
             let (group, first, last) = (lost.group, lost.first.0, lost.last.0);
             (first..=last).map(move |index| (group, LogIndex(index)))
         };
@@ -135,7 +135,7 @@ impl SimNode {
 
     fn mended_with(&mut self, found: &RepairedEntries) -> Result<()> {
         let (mut log, records) = self.open_past_damage()?;
-        write_anew(&mut log, records, &*self.trees, &self.terms(), found)?;
+        rewrite_log(&mut log, records, &*self.trees, &self.context(), found)?;
         self.rot = None;
         Ok(())
     }
@@ -143,37 +143,37 @@ impl SimNode {
 
 impl World {
     /// Repairs a damaged log before its node starts. Returns true if the node can start now.
-    pub(super) fn mends(&mut self, which: usize) -> bool {
-        if self.nodes[which].rot.is_none() {
+    pub(super) fn mends(&mut self, nth: usize) -> bool {
+        if self.nodes[nth].rot.is_none() {
             return true;
         }
-        let Some(lost) = self.nodes[which].lost() else {
-            if self.disk_failed(which) {
-                self.comes_back(which, "failed to mend");
+        let Some(lost) = self.nodes[nth].lost() else {
+            if self.disk_failed(nth) {
+                self.restart_later(nth, "failed to mend");
                 return false;
             }
-            self.nodes[which].is_healed();
+            self.nodes[nth].is_healed();
             self.journal.count("damage refused");
             return true;
         };
         let mut found = RepairedEntries::default();
         for (group, index) in lost {
-            let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != which);
-            let mut lives = others.filter_map(|(_, node)| node.process.as_ref());
-            let given = lives.find_map(|process| {
+            let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != nth);
+            let mut is_alive = others.filter_map(|(_, node)| node.process.as_ref());
+            let given = is_alive.find_map(|process| {
                 let replica = process.replicas.iter().find(|replica| replica.group.id == group)?;
-                replica.group.decided_value(index).ok()
+                replica.group.decided_entry(index).ok()
             });
             let Some(value) = given else {
-                self.looks_again(which);
+                self.looks_again(nth);
                 return false;
             };
             found.entry(group).or_default().insert(index, value);
         }
         let name = if found.is_empty() { "damage in vain" } else { "mended" };
-        if let Err(error) = self.nodes[which].mended_with(&found) {
-            assert!(self.disk_failed(which), "what is lost was found: {error}");
-            self.comes_back(which, "failed to mend");
+        if let Err(error) = self.nodes[nth].mended_with(&found) {
+            assert!(self.disk_failed(nth), "what is lost was found: {error}");
+            self.restart_later(nth, "failed to mend");
             return false;
         }
         self.journal.count(name);
@@ -182,8 +182,8 @@ impl World {
 
     /// Asks a member for a decided entry, as a node that repairs its log does.
     pub(super) fn asks_for_one(&mut self) {
-        let (which, group) = (self.chance.below(self.nodes.len() as u64), self.any_group());
-        let (node, ahead) = (&self.nodes[which as usize], self.chance.below(4));
+        let (nth, group) = (self.chance.below(self.nodes.len() as u64), self.any_group());
+        let (node, ahead) = (&self.nodes[nth as usize], self.chance.below(4));
         let Some(process) =
             node.process.as_ref().filter(|_| self.queue.now() >= node.clock.paused_until)
         else {
@@ -191,19 +191,19 @@ impl World {
         };
         node.clock.enter(self.queue.now());
         let index = LogIndex(process.applied(group).0 + ahead);
-        if let Ok(value) = process.group(group).decided_value(index) {
-            self.judges[group].given(index, value);
+        if let Ok(value) = process.group(group).decided_entry(index) {
+            self.judges[group].record_returned(index, value);
             self.journal.count("given");
         }
     }
 
-    fn looks_again(&mut self, which: usize) {
-        let rot = self.nodes[which].rot.as_mut().expect("it waits");
-        rot.looks += 1;
-        if rot.looks == LOOKS_MAX {
-            self.nodes[which].is_healed();
+    fn looks_again(&mut self, nth: usize) {
+        let rot = self.nodes[nth].rot.as_mut().expect("it waits");
+        rot.attempts += 1;
+        if rot.attempts == LOOKS_MAX {
+            self.nodes[nth].is_healed();
             self.journal.count("damage nobody could mend");
         }
-        self.at(PAUSE_US, Event::Starts(which));
+        self.at(PAUSE_US, Event::Starts(nth));
     }
 }

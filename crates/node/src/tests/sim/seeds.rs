@@ -18,7 +18,7 @@ const SUITE: Suite = Suite {
     seeds_long: 20_000,
     threads: 2,
     history,
-    must_happen: &[
+    required_events: &[
         "wrote",
         "read",
         "in doubt",
@@ -68,17 +68,17 @@ fn lived(mut world: World) -> (u64, Counts) {
     world.run(SECONDS * 1_000_000);
     world.heal();
     world.lives_through_a_hang();
-    world.ends_well()
+    world.finish_and_check()
 }
 
 #[test]
-fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
+fn consistent_histories_lose_no_write_and_read_nothing_stale() {
     SUITE.run();
 }
 
 /// Seeds that once failed in longer runs.
 #[test]
-fn histories_that_once_failed_hold() {
+fn histories_of_past_failures_hold() {
     // Entries staged behind a stop-sign, above the promised ballot: a collapse of the log dropped
     // the first of them, and the next process found a log that contradicted itself.
     history_of(1_754, Era::Reliable);
@@ -96,25 +96,25 @@ fn histories_that_once_failed_hold() {
 }
 
 #[test]
-fn one_seed_is_one_history() {
+fn seed_determines_the_history() {
     SUITE.assert_repeatable(&[3, 4]);
 }
 
 #[test]
-fn a_broken_rule_is_noticed() {
+fn mutants_of_consistent_groups_are_detected() {
     let soon = [
-        Mutant::TicketsWithoutTerms,
-        Mutant::AcceptedUnsynced,
-        Mutant::GivesUndecided,
-        Mutant::TornCountsAsWhole,
+        Mutant::IgnoreTicketEpoch,
+        Mutant::SkipAcceptSync,
+        Mutant::SendUndecidedEntries,
+        Mutant::TreatTornLogAsComplete,
     ];
-    let rare = [Mutant::ReadWithoutLease, Mutant::OutcomeWithoutLease, Mutant::RunsWithoutEnd];
-    check(history, MUTANT_SEEDS).assert_noticed(&soon, &rare);
+    let rare = [Mutant::ReadWithoutLease, Mutant::AnswerNoOpWithoutLease, Mutant::ReadPastRunEnd];
+    check(history, MUTANT_SEEDS).assert_detected(&soon, &rare);
 }
 
 /// Checks rules that only matter where a node's threads run step by step, or disks hang.
 #[test]
-fn a_broken_rule_between_threads_is_noticed() {
-    let soon = [Mutant::TruncatesUnprocessed, Mutant::HangsInOffice];
-    check(history, STEPPED_SEEDS).assert_noticed(&soon, &[]);
+fn mutants_between_threads_are_detected() {
+    let soon = [Mutant::TruncateUnprocessedRecords, Mutant::StayMasterWithHungDisk];
+    check(history, STEPPED_SEEDS).assert_detected(&soon, &[]);
 }

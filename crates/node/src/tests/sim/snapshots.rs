@@ -17,13 +17,13 @@ pub(super) struct Fetcher {
 
 impl World {
     /// Starts to fetch snapshots that the replicas of a node were told to take, one at a time.
-    pub(super) fn look_at_wanted(&mut self, which: usize) {
+    pub(super) fn look_at_wanted(&mut self, nth: usize) {
         for group in 0..self.judges.len() {
-            let Some(process) = &mut self.nodes[which].process else { return };
+            let Some(process) = &mut self.nodes[nth].process else { return };
             let replica = &mut process.replicas[group];
-            let Some(from) = replica.group.state().snapshot.wanted.take() else { continue };
-            if !std::mem::replace(&mut replica.fetches, true) {
-                let by = Fetcher { node: which, group, process: process.number };
+            let Some(from) = replica.group.state().snapshot.fetch_source.take() else { continue };
+            if !std::mem::replace(&mut replica.is_fetching, true) {
+                let by = Fetcher { node: nth, group, process: process.number };
                 let way = self.chance.between(1_000, 100_000);
                 self.at(way, Event::Asked { from, by });
             }
@@ -41,8 +41,8 @@ impl World {
             let (from, group) = (&*self.nodes[sender].trees, group_id(by.group));
             match (self.nodes[sender].witness, self.nodes[by.node].witness) {
                 (true, _) => None,
-                (_, true) => StagedSnapshot::marked(from, trees, group, first),
-                _ => StagedSnapshot::copied(from, (trees, &Arc::default()), group, first),
+                (_, true) => StagedSnapshot::without_rows(from, trees, group, first),
+                _ => StagedSnapshot::copy_of(from, (trees, &Arc::default()), group, first),
             }
         });
         let takes = self.chance.between(1_000, 2_000_000);
@@ -57,15 +57,15 @@ impl World {
         let process = self.nodes[by.node].process.as_mut();
         let Some(process) = process.filter(|process| process.number == by.process) else { return };
         let replica = &mut process.replicas[by.group];
-        replica.fetches = false;
+        replica.is_fetching = false;
         let Some(staged) = staged else { return };
         let installed = &mut self.installed[by.node][by.group];
-        *installed = (*installed).max(staged.upto());
+        *installed = (*installed).max(staged.last_index());
         self.journal.count("snapshot");
         if replica.group.leadership.is_master() {
             self.journal.count("snapshot at a master");
         }
-        replica.group.fetched(Ok(Ok(*staged))).expect("nothing fails here");
+        replica.group.on_fetch_ended(Ok(Ok(*staged))).expect("nothing fails here");
         self.wake(by.node, 0);
     }
 }

@@ -6,7 +6,7 @@ use sim::{Inbox, Journal, NetworkEnd, Posting, Scheduler};
 use std::sync::{Arc, Mutex};
 use transport::{
     Boxed, Broken, CallKind, Credit, Incarnation, IncomingCall, IncomingMessage, Lane, Member,
-    Message, Network, PeerStatus, Peers, Receiver, Sending, Sink,
+    Message, Network, PeerStatus, Peers, Receiver, SendOutcome, Sink,
 };
 
 /// Simulated network between nodes.
@@ -59,30 +59,30 @@ impl Port {
             mailroom = Some(sink);
             Arc::new(self.clone()) as Arc<dyn Network>
         };
-        let peers = Peers::over(over, receiver, process << 32);
+        let peers = Peers::with_network(over, receiver, process << 32);
         let inbox = Arc::new(PeersInbox(mailroom.expect("the network is made with its sink")));
-        self.network.begins(self.which, NetworkEnd { node, incarnation, process, inbox });
+        self.network.start_node(self.which, NetworkEnd { node, incarnation, process, inbox });
         peers
     }
 }
 
 impl Network for Port {
-    fn send(&self, to: NodeId, message: Message) -> Sending {
-        let Some(link) = self.network.link(self.which, to) else { return Sending::NoLink };
-        if message.receipt.as_ref().is_some_and(|receipt| !receipt.leave()) {
-            return Sending::Sent;
+    fn send(&self, to: NodeId, message: Message) -> SendOutcome {
+        let Some(link) = self.network.link(self.which, to) else { return SendOutcome::NoLink };
+        if message.receipt.as_ref().is_some_and(|receipt| !receipt.mark_leaving()) {
+            return SendOutcome::Sent;
         }
         let payload = Bytes::from([message.head.bytes(), &message.body].concat());
-        self.journal.note((Scheduler::current().now(), self.which, link.to, &payload[..]));
+        self.journal.record((Scheduler::current().now(), self.which, link.to, &payload[..]));
         self.journal.add("bytes sent", payload.len() as u64);
         let may_repeat = may_come_twice(&message, &payload);
-        let posting = Posting { link, may_repeat, may_age: message.lane != Lane::Call };
+        let posting = Posting { link, may_repeat, may_be_stale: message.lane != Lane::Call };
         let Message { lane, group, .. } = message;
         self.network.send(&posting, &Envelope { lane, group, payload });
-        Sending::Sent
+        SendOutcome::Sent
     }
 
-    fn linked(&self, to: NodeId) -> bool {
+    fn is_linked(&self, to: NodeId) -> bool {
         self.network.link(self.which, to).is_some()
     }
 
@@ -90,8 +90,8 @@ impl Network for Port {
         self.network.silent_ms(self.which, to)
     }
 
-    fn bulk_room(&self, _to: NodeId) -> Boxed<'_, Sending> {
-        Box::pin(async { Sending::NoLink })
+    fn wait_bulk_space(&self, _to: NodeId) -> Boxed<'_, SendOutcome> {
+        Box::pin(async { SendOutcome::NoLink })
     }
 
     fn set_members(&self, _members: Vec<Member>) {}
@@ -119,7 +119,7 @@ fn may_come_twice(message: &Message, payload: &[u8]) -> bool {
         Some(&ENVELOPE) => payload.get(HEAD + 11),
         other => other,
     };
-    let call = payload.get(HEAD..).and_then(CallKind::of);
+    let call = payload.get(HEAD..).and_then(CallKind::from_payload);
     let is_request = matches!(call, Some(CallKind::Request | CallKind::RequestForVersion));
     kind != Some(&PASSED_ON) && !is_request
 }
@@ -131,18 +131,18 @@ pub(super) type Outbox = Arc<Mutex<Vec<(NodeId, GroupId, Bytes)>>>;
 struct OutboxNetwork(Outbox);
 
 impl Network for OutboxNetwork {
-    fn send(&self, to: NodeId, message: Message) -> Sending {
+    fn send(&self, to: NodeId, message: Message) -> SendOutcome {
         let whole = Bytes::from([message.head.bytes(), &message.body].concat());
         self.0.lock().expect("one thread").push((to, message.group, whole));
-        Sending::Sent
+        SendOutcome::Sent
     }
 
-    fn linked(&self, _to: NodeId) -> bool {
+    fn is_linked(&self, _to: NodeId) -> bool {
         true
     }
 
-    fn bulk_room(&self, _to: NodeId) -> Boxed<'_, Sending> {
-        Box::pin(async { Sending::NoLink })
+    fn wait_bulk_space(&self, _to: NodeId) -> Boxed<'_, SendOutcome> {
+        Box::pin(async { SendOutcome::NoLink })
     }
 
     fn set_members(&self, _members: Vec<Member>) {}
@@ -166,10 +166,10 @@ impl Sink for NullReceiver {
 }
 
 impl Receiver for NullReceiver {
-    fn asked(&self, _asked: IncomingCall) {}
+    fn deliver_call(&self, _asked: IncomingCall) {}
 }
 
 /// Returns peers that put all messages into this outbox.
 pub(super) fn outbox_peers(outbox: Outbox) -> Peers {
-    Peers::over(|_| Arc::new(OutboxNetwork(outbox)), Arc::new(NullReceiver), 1)
+    Peers::with_network(|_| Arc::new(OutboxNetwork(outbox)), Arc::new(NullReceiver), 1)
 }

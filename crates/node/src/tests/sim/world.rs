@@ -67,19 +67,19 @@ pub(super) struct World {
     /// Judges, one for each group.
     pub judges: Vec<Judge>,
     /// Applied index that was reported to the judge, by node and group.
-    pub seen: Vec<Vec<LogIndex>>,
+    pub judged: Vec<Vec<LogIndex>>,
     /// Highest index that a node got in a snapshot, by node and group.
     pub installed: Vec<Vec<LogIndex>>,
     processes: u64,
     pub values: u64,
-    pub troubled: bool,
+    pub has_faults: bool,
     pub journal: Journal,
 }
 
 impl World {
     /// Prints an event if tracing is on.
     pub fn tell(&self, what: impl FnOnce() -> String) {
-        self.journal.tell(self.queue.now(), what);
+        self.journal.trace(self.queue.now(), what);
     }
 
     pub fn new(seed: u64) -> World {
@@ -89,29 +89,29 @@ impl World {
     pub fn of(seed: u64, era: Era) -> World {
         let (mut chance, older) = (Chance::new(seed), era == Era::Reliable);
         let mut steps = Chance::new(seed.wrapping_add(0x57E9_57E9));
-        let alone = era == Era::Stepped && steps.often(150);
+        let sole = era == Era::Stepped && steps.draw_bool(150);
         let several = [3, 3, 4, 5][chance.below(4) as usize];
-        let count = if alone { 1 } else { several };
+        let count = if sole { 1 } else { several };
         // In some histories the last node keeps no rows; it joins when members are changed.
-        let witnessed = count != 4 && chance.often(400) && !alone;
-        let is_witness = |which: usize| witnessed && which + 1 == count;
+        let witnessed = count != 4 && chance.draw_bool(400) && !sole;
+        let is_witness = |nth: usize| witnessed && nth + 1 == count;
         let voters = if count == 4 || witnessed { count - 1 } else { count };
-        let id = |which: usize| NodeId(which as u64 + 1);
+        let id = |nth: usize| NodeId(nth as u64 + 1);
         // A single group is the most frequent case, so that it stays as well tested as ever.
         let groups = chance.between(1, GROUPS_MAX).min(chance.between(1, GROUPS_MAX)) as usize;
         let placement = |group: usize| Placement {
             group: group_id(group),
-            members: (0..count).map(|which| (id(which), Part::Learner)).collect(),
+            members: (0..count).map(|nth| (id(nth), Part::Learner)).collect(),
             replicas: voters as u32,
             founders: (0..voters).map(id).collect(),
             quorum: None,
         };
         let placements: Vec<_> = (0..groups).map(placement).collect();
-        let nodes = (0..count).map(|which| {
+        let nodes = (0..count).map(|nth| {
             // Clock rates within the drift that leases permit: 1 % between any two.
             let clock = SimClock::new(chance.below(1 << 40), 996_000 + chance.below(8_000));
-            let witness = is_witness(which);
-            let mut node = SimNode::new(id(which), placements.clone(), clock);
+            let witness = is_witness(nth);
+            let mut node = SimNode::new(id(nth), placements.clone(), clock);
             if era == Era::Stepped {
                 node.interval = INTERVAL;
             }
@@ -119,12 +119,12 @@ impl World {
         });
         let nodes: Vec<_> = nodes.collect();
         let profile = draw_profile(&mut chance, older);
-        let client = |which: usize| Client { idle_until: which as u64 * 1_000, call: None };
+        let client = |nth: usize| Client { idle_until: nth as u64 * 1_000, call: None };
         let mut world = World {
             queue: EventQueue::default(),
             chance,
             steps,
-            seen: vec![vec![LogIndex(0); groups]; count],
+            judged: vec![vec![LogIndex(0); groups]; count],
             installed: vec![vec![LogIndex(0); groups]; count],
             nodes,
             cuts: Cuts::default(),
@@ -137,11 +137,11 @@ impl World {
             judges: (0..groups).map(|_| Judge::default()).collect(),
             processes: 0,
             values: 0,
-            troubled: true,
+            has_faults: true,
             journal: Journal::default(),
         };
-        (0..count).for_each(|which| world.at(0, Event::Starts(which)));
-        (0..CLIENTS).for_each(|which| world.at(which as u64 * 1_000, Event::Client(which)));
+        (0..count).for_each(|nth| world.at(0, Event::Starts(nth)));
+        (0..CLIENTS).for_each(|nth| world.at(nth as u64 * 1_000, Event::Client(nth)));
         world.at(1_000_000, Event::Fault);
         if era == Era::Stepped {
             world.at(1_000_000, Event::Housekeeping);
@@ -151,7 +151,7 @@ impl World {
 
     /// Schedules an event after this many microseconds.
     pub fn at(&mut self, ahead: u64, event: Event) {
-        self.queue.after(ahead, event);
+        self.queue.schedule_after(ahead, event);
     }
 
     /// Runs the simulation for this many microseconds.
@@ -174,7 +174,7 @@ impl World {
             Event::Written { node, process } if self.era == Era::Stepped => {
                 self.writer_steps(node, process);
             }
-            Event::Written { node, process } => self.written(node, process),
+            Event::Written { node, process } => self.finish_writes(node, process),
             Event::Housekeeping => self.housekeeping(),
             Event::Maintains { node, process } => self.maintains(node, process),
             Event::Falls { node, process } => self.falls(node, process),
@@ -187,24 +187,24 @@ impl World {
         }
     }
 
-    fn starts(&mut self, which: usize) {
-        let returns = self.nodes[which].hangs_until;
+    fn starts(&mut self, nth: usize) {
+        let returns = self.nodes[nth].hangs_until;
         if returns > self.queue.now() {
-            return self.at(returns - self.queue.now(), Event::Starts(which));
+            return self.at(returns - self.queue.now(), Event::Starts(nth));
         }
-        if self.nodes[which].process.is_some() || !self.mends(which) {
+        if self.nodes[nth].process.is_some() || !self.mends(nth) {
             return;
         }
         self.processes += 1;
-        self.nodes[which].clock.enter(self.queue.now());
-        if let Err(error) = self.nodes[which].start(self.processes) {
-            return self.fails_to_start(which, &error);
+        self.nodes[nth].clock.enter(self.queue.now());
+        if let Err(error) = self.nodes[nth].start(self.processes) {
+            return self.fail_start(nth, &error);
         }
-        if let Some(process) = &self.nodes[which].process {
-            self.seen[which] = (0..self.judges.len()).map(|group| process.applied(group)).collect();
+        if let Some(process) = &self.nodes[nth].process {
+            self.judged[nth] = (0..self.judges.len()).map(|group| process.applied(group)).collect();
         }
-        self.tell(|| format!("{} starts, having applied {:?}", which + 1, self.seen[which]));
-        self.wake(which, 0);
+        self.tell(|| format!("{} starts, having applied {:?}", nth + 1, self.judged[nth]));
+        self.wake(nth, 0);
     }
 
     fn arrives(&mut self, (from, to): (usize, usize), group: usize, payload: Bytes) {
@@ -213,14 +213,14 @@ impl World {
         }
         let sender = self.nodes[from].id;
         if let Some(process) = &self.nodes[to].process {
-            Group::arrived(process.group(group), sender, payload);
+            Group::on_message(process.group(group), sender, payload);
             self.wake(to, 0);
         }
     }
 
-    fn written(&mut self, which: usize, number: u64) {
+    fn finish_writes(&mut self, nth: usize, number: u64) {
         if let Some(process) =
-            self.nodes[which].process.as_ref().filter(|process| process.number == number)
+            self.nodes[nth].process.as_ref().filter(|process| process.number == number)
         {
             for job in process.writer.unwritten() {
                 self.tell(|| {
@@ -228,34 +228,34 @@ impl World {
                     let digest = base::codec::checksum(&job.payload, 0) as u16;
                     format!(
                         "{} wrote {:?} {ballot} {index} ({}) {digest:x}",
-                        which + 1,
+                        nth + 1,
                         job.kind,
                         job.decided
                     )
                 });
             }
         }
-        let node = &mut self.nodes[which];
+        let node = &mut self.nodes[nth];
         if node.process.as_ref().is_some_and(|process| process.number == number) {
             node.clock.enter(self.queue.now());
-            let written = node.written();
-            self.keeps(which, written);
+            let written = node.finish_writes();
+            self.on_write_result(nth, written);
         }
     }
 
     /// Schedules a node's turn after `ahead` microseconds, or when its pause ends, unless one is
     /// due earlier.
-    pub(super) fn wake(&mut self, which: usize, ahead: u64) {
-        let node = &mut self.nodes[which];
+    pub(super) fn wake(&mut self, nth: usize, ahead: u64) {
+        let node = &mut self.nodes[nth];
         let when = (self.queue.now() + ahead).max(node.clock.paused_until);
         if when < node.next_turn || node.next_turn < self.queue.now() {
             node.next_turn = when;
-            self.at(when - self.queue.now(), Event::Turn(which));
+            self.at(when - self.queue.now(), Event::Turn(nth));
         }
     }
 
-    fn turn(&mut self, which: usize) {
-        let node = &mut self.nodes[which];
+    fn turn(&mut self, nth: usize) {
+        let node = &mut self.nodes[nth];
         node.next_turn = u64::MAX;
         let rows_before = rows_read(node);
         let Some(process) = &mut node.process else { return };
@@ -266,7 +266,7 @@ impl World {
         let sent = std::mem::take(&mut *process.outbox.lock().expect("one thread"));
         let number = process.number;
         let mut writes = None;
-        if process.writer.rests() && process.log_writer.has_work() {
+        if process.writer.is_between_rounds() && process.log_writer.has_work() {
             process.write().expect("it takes what waits");
             writes = Some(node.slow_disk);
         }
@@ -276,42 +276,42 @@ impl World {
             } else {
                 self.chance.between(100, 3_000)
             };
-            self.at(takes, Event::Written { node: which, process: number });
+            self.at(takes, Event::Written { node: nth, process: number });
         }
         for (to, group, payload) in sent {
-            self.send(which, to, group, payload);
+            self.send(nth, to, group, payload);
         }
         let sleep = match sleep {
             Ok(sleep) => sleep,
-            Err(error) => return self.fails(which, &error),
+            Err(error) => return self.fail_node(nth, &error),
         };
         if self.flavour == Flavour::Costly {
-            self.count_rows(which, rows_before);
+            self.count_rows(nth, rows_before);
         }
-        self.look_at_wanted(which);
-        self.look_at_applied(which);
-        self.look_at_clients(which);
-        self.wake(which, sleep.as_micros() as u64);
+        self.look_at_wanted(nth);
+        self.judge_applied(nth);
+        self.poll_clients(nth);
+        self.wake(nth, sleep.as_micros() as u64);
     }
 
-    pub(super) fn look_at_clients(&mut self, which: usize) {
+    pub(super) fn poll_clients(&mut self, nth: usize) {
         for client in 0..self.clients.len() {
-            if self.clients[client].call.as_ref().is_some_and(|call| call.node == which) {
-                self.goes_on(client);
+            if self.clients[client].call.as_ref().is_some_and(|call| call.node == nth) {
+                self.poll_client(client);
             }
         }
     }
 
-    fn goes_on(&mut self, which: usize) {
-        let client = &mut self.clients[which];
+    fn poll_client(&mut self, nth: usize) {
+        let client = &mut self.clients[nth];
         let group = client.call.as_ref().map(|call| call.group);
-        let Some(outcome) = client.go_on(&self.nodes, self.queue.now(), &mut self.judges) else {
+        let Some(outcome) = client.advance(&self.nodes, self.queue.now(), &mut self.judges) else {
             return;
         };
         if let (Outcome::Wrote, Some(group)) = (outcome, group) {
             self.wrote_at[group] = self.queue.now();
         }
-        self.journal.note((self.queue.now(), which, outcome));
+        self.journal.record((self.queue.now(), nth, outcome));
         let name = match outcome {
             Outcome::Wrote => "wrote",
             Outcome::Read => "read",
@@ -320,21 +320,21 @@ impl World {
         };
         self.journal.count(name);
         let rest = self.chance.between(500, 20_000);
-        self.clients[which].idle_until = self.queue.now() + rest;
+        self.clients[nth].idle_until = self.queue.now() + rest;
     }
 
-    fn client(&mut self, which: usize) {
-        self.goes_on(which);
+    fn client(&mut self, nth: usize) {
+        self.poll_client(nth);
         let pause = self.chance.between(1_000, 5_000);
-        self.at(pause, Event::Client(which));
-        if !self.older && self.chance.often(20) {
+        self.at(pause, Event::Client(nth));
+        if !self.older && self.chance.draw_bool(20) {
             self.asks_for_one();
         }
-        let client = &self.clients[which];
+        let client = &self.clients[nth];
         if client.call.is_some() || client.idle_until > self.queue.now() {
             return;
         }
-        if self.flavour == Flavour::Costly && self.steps.often(500) {
+        if self.flavour == Flavour::Costly && self.steps.draw_bool(500) {
             return self.costly_request();
         }
         // Most clients know the master; some call any node.
@@ -344,12 +344,12 @@ impl World {
         let masters: Vec<_> = (0..self.nodes.len()).filter(|at| leads(&self.nodes[*at])).collect();
         let place = match masters.len() {
             0 => self.chance.below(self.nodes.len() as u64) as usize,
-            _ if self.chance.often(100) => self.chance.below(self.nodes.len() as u64) as usize,
+            _ if self.chance.draw_bool(100) => self.chance.below(self.nodes.len() as u64) as usize,
             many => masters[self.chance.below(many as u64) as usize],
         };
         let key = Bytes::from(format!("k{}", self.chance.below(KEYS)));
-        let (writes, probes) = (self.chance.often(500), self.chance.often(300));
-        let rest = if self.chance.often(50) { self.chance.below(800_000) } else { 0 };
+        let (writes, probes) = (self.chance.draw_bool(500), self.chance.draw_bool(300));
+        let rest = if self.chance.draw_bool(50) { self.chance.below(800_000) } else { 0 };
         let node = &self.nodes[place];
         let Some(process) =
             node.process.as_ref().filter(|_| self.queue.now() >= node.clock.paused_until)
@@ -357,10 +357,10 @@ impl World {
             return;
         };
         node.clock.enter(self.queue.now());
-        self.clients[which].call = if writes {
+        self.clients[nth].call = if writes {
             self.values += 1;
             let mut value = format!("v{}", self.values);
-            if self.era == Era::Stepped && self.steps.often(300) {
+            if self.era == Era::Stepped && self.steps.draw_bool(300) {
                 let width = self.steps.below(PADDING_BYTES_MAX) as usize;
                 value = format!("{value:width$}");
             }

@@ -1,6 +1,6 @@
-//! Snapshots from node to node: whole, broken, spoilt, forgotten.
+//! Snapshot transfers between nodes: complete, interrupted, corrupted, expired.
 //!
-//! Promises: what is installed is compared with what the sender held at the offered index.
+//! Promises: the installed rows are compared with the sender's at the offered index.
 //! Never: asserts a time.
 
 #![allow(clippy::unwrap_used)]

@@ -1,7 +1,7 @@
-//! Stop of a node while a snapshot comes: the stop waits for tasks that write its files.
+//! Stop of a node while a snapshot is received: the stop waits for tasks that write its files.
 
-use super::test_node::{GROUP, ONE, TWO, TestLink, TestNode, until, value};
-use crate::snapshot::{Installing, receive};
+use super::test_node::{GROUP, ONE, TWO, TestLink, TestNode, value, wait_until};
+use crate::snapshot::{RowIngest, receive};
 use base::Reason;
 use runtime::file_tasks::FileTasks;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use store::{Ingest, MemoryTrees, StoreError, TreeRow};
 
-/// Takes long to write a part.
-struct Slow {
+/// Ingest whose `put` blocks until the sender of `may_continue` is dropped.
+struct SlowIngest {
     begins: Sender<()>,
-    goes_on: Receiver<()>,
-    gone: Arc<AtomicBool>,
+    may_continue: Receiver<()>,
+    removed: Arc<AtomicBool>,
 }
 
-impl Ingest for Slow {
+impl Ingest for SlowIngest {
     fn put(&mut self, _: Vec<TreeRow>) -> Result<(), StoreError> {
         self.begins.send(()).expect("somebody waits");
-        let _ = self.goes_on.recv(); // The other end is dropped.
+        let _ = self.may_continue.recv(); // Returns when the other end is dropped.
         Ok(())
     }
 
@@ -32,48 +32,47 @@ impl Ingest for Slow {
     }
 }
 
-impl Drop for Slow {
+impl Drop for SlowIngest {
     fn drop(&mut self) {
-        self.gone.store(true, SeqCst);
+        self.removed.store(true, SeqCst);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_part_is_written_to_its_end_before_the_node_has_stopped() {
-    let (file_tasks, gone) = (Arc::<FileTasks>::default(), Arc::<AtomicBool>::default());
-    let ((begins, has_begun), (lets_go, goes_on)) = (channel(), channel());
-    let install = Box::new(Slow { begins, goes_on, gone: gone.clone() });
-    let installing = Installing { install, _task: file_tasks.begin().unwrap() };
-    let fetching = tokio::spawn(receive::put(installing, Vec::new(), false));
-    has_begun.recv().unwrap();
-    // As the end of the group's driver does it.
+async fn aborted_snapshot_write_finishes_before_the_node_stops() {
+    let (file_tasks, removed) = (Arc::<FileTasks>::default(), Arc::<AtomicBool>::default());
+    let ((begins, started), (release, may_continue)) = (channel(), channel());
+    let ingest = Box::new(SlowIngest { begins, may_continue, removed: removed.clone() });
+    let ingest = RowIngest { ingest, _task: file_tasks.begin().unwrap() };
+    let fetching = tokio::spawn(receive::ingest_rows(ingest, Vec::new(), false));
+    started.recv().unwrap();
+    // As at the end of the group's driver.
     fetching.abort();
     assert!(fetching.await.is_err_and(|error| error.is_cancelled()));
     file_tasks.close();
-    assert!(file_tasks.any() && !gone.load(SeqCst), "it is still written");
-    drop(lets_go);
-    until("nobody is at work", || !file_tasks.any()).await;
-    assert!(gone.load(SeqCst), "its files went before");
+    assert!(file_tasks.has_running() && !removed.load(SeqCst), "it is still written");
+    drop(release);
+    wait_until("nobody is at work", || !file_tasks.has_running()).await;
+    assert!(removed.load(SeqCst), "its files went before");
 }
 
 #[tokio::test]
-async fn a_snapshot_on_its_way_is_given_up_by_a_node_that_stops_and_none_is_begun() {
-    let cable = Arc::<TestLink>::default();
-    let home = |id| TestNode::at(&cable, id, MemoryTrees::new(1 << 20));
-    let (one, two) = (home(ONE), Arc::new(home(TWO)));
+async fn stopping_node_aborts_snapshot_fetch_and_starts_no_new_one() {
+    let link = Arc::<TestLink>::default();
+    let node = |id| TestNode::new(&link, id, MemoryTrees::new(1 << 20));
+    let (one, two) = (node(ONE), Arc::new(node(TWO)));
     one.apply(90, (0..2_000).map(|number| (number, Some(value(number, 1, 2_500)))));
-    cable.fate(|number, part| if number < 3 { vec![part] } else { vec![] });
-    let other = two.clone();
-    let fetching =
-        tokio::spawn(
-            async move { other.snapshots.fetch(&other.peers, GROUP, ONE).await.map(drop) },
-        );
-    until("rows came", || two.snapshots.progress().iter().any(|one| one.rows > 0)).await;
-    assert!(two.file_tasks.any(), "a stop waits for it");
+    link.fate(|number, part| if number < 3 { vec![part] } else { vec![] });
+    let receiver = two.clone();
+    let fetching = tokio::spawn(async move {
+        receiver.snapshots.fetch(&receiver.peers, GROUP, ONE).await.map(drop)
+    });
+    wait_until("rows came", || two.snapshots.progress().iter().any(|one| one.rows > 0)).await;
+    assert!(two.file_tasks.has_running(), "a stop waits for it");
     two.file_tasks.close();
     fetching.abort();
     assert!(fetching.await.is_err_and(|error| error.is_cancelled()));
-    until("nobody is at work", || !two.file_tasks.any()).await;
+    wait_until("nobody is at work", || !two.file_tasks.has_running()).await;
     let refused = two.snapshots.fetch(&two.peers, GROUP, ONE).await.err().unwrap();
     assert_eq!(refused.reason, Reason::ShuttingDown);
 }

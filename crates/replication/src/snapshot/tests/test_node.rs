@@ -1,7 +1,7 @@
-//! Nodes in one process, joined by a cable that can lose, spoil and be cut.
+//! Nodes in one process, connected by a link that can lose and corrupt parts, and be cut.
 
 use crate::layout::{self, Mark};
-use crate::snapshot::{Pace, Snapshots};
+use crate::snapshot::{Snapshots, TransferTimeouts};
 use base::limits::PEER_BULK_WINDOW_BYTES;
 use base::{BucketId, ConfigurationId, GroupId, LogIndex, NodeId};
 use bytes::Bytes;
@@ -16,32 +16,33 @@ use std::time::Duration;
 use store::{Chunk, RowChange, TreeRow, Trees};
 use tokio::sync::Notify;
 use transport::{
-    Boxed, Broken, Credit, Creditor, Incarnation, IncomingCall, IncomingMessage, Lane, Member,
-    Message, Network, PeerStatus, Peers, Receiver, Sending, Sink,
+    Boxed, Broken, Credit, CreditSource, Incarnation, IncomingCall, IncomingMessage, Lane, Member,
+    Message, Network, PeerStatus, Peers, Receiver, SendOutcome, Sink,
 };
 
 pub(super) const GROUP: GroupId = GroupId(7);
 pub(super) const ONE: NodeId = NodeId(1);
 pub(super) const TWO: NodeId = NodeId(2);
 
-/// Delivery of a part, by its number since the cable was laid: the messages that arrive instead.
+/// Delivery of a part, by its number since the link was created: the messages that arrive in its
+/// place.
 type Fate = dyn Fn(u64, Message) -> Vec<Message> + Send + Sync;
 
-/// Joins all nodes of a test.
+/// Link that connects all nodes of a test.
 #[derive(Default)]
 pub(super) struct TestLink {
     sinks: Mutex<BTreeMap<NodeId, Arc<dyn Sink>>>,
     fate: Mutex<Option<Box<Fate>>>,
     pub parts: AtomicU64,
     cut: AtomicBool,
-    under_way: Arc<Window>,
+    in_flight: Arc<Window>,
 }
 
-/// Bytes of bulk that were not used up.
+/// Bytes of the bulk lane that were not consumed.
 #[derive(Default)]
 struct Window(AtomicU64, Notify);
 
-impl Creditor for Window {
+impl CreditSource for Window {
     fn consumed(&self, bytes: u64) {
         self.0.fetch_sub(bytes, SeqCst);
         self.1.notify_waiters();
@@ -63,7 +64,7 @@ impl TestLink {
                 sink.broken(*other, &Broken::Ended);
             });
         }
-        self.under_way.1.notify_waiters();
+        self.in_flight.1.notify_waiters();
     }
 
     pub fn heal(&self) {
@@ -73,8 +74,8 @@ impl TestLink {
     fn deliver(&self, from: NodeId, to: NodeId, message: Message) {
         let credit = match message.lane {
             Lane::Bulk => {
-                self.under_way.0.fetch_add(message.size() as u64, SeqCst);
-                Credit::of(self.under_way.clone(), message.size() as u64)
+                self.in_flight.0.fetch_add(message.size() as u64, SeqCst);
+                Credit::new(self.in_flight.clone(), message.size() as u64)
             }
             _ => Credit::none(),
         };
@@ -89,42 +90,42 @@ impl TestLink {
     }
 }
 
-/// One end of the cable.
-struct Plug(NodeId, Arc<TestLink>);
+/// One end of the link.
+struct TestNetwork(NodeId, Arc<TestLink>);
 
-impl Network for Plug {
-    fn send(&self, to: NodeId, message: Message) -> Sending {
-        let cable = &self.1;
-        if cable.cut.load(SeqCst) {
-            return Sending::NoLink;
+impl Network for TestNetwork {
+    fn send(&self, to: NodeId, message: Message) -> SendOutcome {
+        let link = &self.1;
+        if link.cut.load(SeqCst) {
+            return SendOutcome::NoLink;
         }
-        if message.receipt.as_ref().is_some_and(|receipt| !receipt.leave()) {
-            return Sending::Sent;
+        if message.receipt.as_ref().is_some_and(|receipt| !receipt.mark_leaving()) {
+            return SendOutcome::Sent;
         }
         if message.lane != Lane::Bulk {
-            cable.deliver(self.0, to, message);
-            return Sending::Sent;
+            link.deliver(self.0, to, message);
+            return SendOutcome::Sent;
         }
-        if cable.under_way.0.load(SeqCst) >= PEER_BULK_WINDOW_BYTES as u64 {
-            return Sending::Full;
+        if link.in_flight.0.load(SeqCst) >= PEER_BULK_WINDOW_BYTES as u64 {
+            return SendOutcome::Full;
         }
-        let number = cable.parts.fetch_add(1, SeqCst);
-        let fated = match &*cable.fate.lock().unwrap() {
+        let number = link.parts.fetch_add(1, SeqCst);
+        let delivered = match &*link.fate.lock().unwrap() {
             Some(fate) => fate(number, message),
             None => vec![message],
         };
-        fated.into_iter().for_each(|message| cable.deliver(self.0, to, message));
-        Sending::Sent
+        delivered.into_iter().for_each(|message| link.deliver(self.0, to, message));
+        SendOutcome::Sent
     }
 
-    fn bulk_room(&self, _: NodeId) -> Boxed<'_, Sending> {
+    fn wait_bulk_space(&self, _: NodeId) -> Boxed<'_, SendOutcome> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(1)).await;
-            if self.1.cut.load(SeqCst) { Sending::NoLink } else { Sending::Sent }
+            if self.1.cut.load(SeqCst) { SendOutcome::NoLink } else { SendOutcome::Sent }
         })
     }
 
-    fn linked(&self, _: NodeId) -> bool {
+    fn is_linked(&self, _: NodeId) -> bool {
         !self.1.cut.load(SeqCst)
     }
 
@@ -139,7 +140,7 @@ impl Network for Plug {
     }
 }
 
-/// Hands what comes to a node's snapshots.
+/// Passes received messages to a node's snapshots.
 struct SnapshotReceiver {
     snapshots: Arc<Snapshots>,
     peers: OnceLock<Peers>,
@@ -147,23 +148,23 @@ struct SnapshotReceiver {
 
 impl Sink for SnapshotReceiver {
     fn deliver(&self, message: IncomingMessage) {
-        self.snapshots.arrived(message);
+        self.snapshots.on_part(message);
     }
 
     fn connected(&self, _: NodeId, _: Incarnation) {}
 
     fn broken(&self, node: NodeId, _: &Broken) {
-        self.snapshots.broken(node);
+        self.snapshots.on_broken(node);
     }
 }
 
 impl Receiver for SnapshotReceiver {
-    fn asked(&self, asked: IncomingCall) {
-        self.snapshots.asked(self.peers.get().unwrap(), asked, Some(first()));
+    fn deliver_call(&self, call: IncomingCall) {
+        self.snapshots.on_call(self.peers.get().unwrap(), call, Some(initial()));
     }
 }
 
-/// A node as far as snapshots need one.
+/// The parts of a node that snapshots need.
 pub(super) struct TestNode<T> {
     pub trees: Arc<T>,
     pub snapshots: Arc<Snapshots>,
@@ -173,29 +174,29 @@ pub(super) struct TestNode<T> {
 }
 
 impl<T: Trees + 'static> TestNode<T> {
-    /// A node at the cable; one that was there before under this id is gone.
-    pub fn at(cable: &Arc<TestLink>, id: NodeId, trees: T) -> TestNode<T> {
+    /// Creates a node on the link. It replaces an earlier one with this id.
+    pub fn new(link: &Arc<TestLink>, id: NodeId, trees: T) -> TestNode<T> {
         let (trees, metrics) = (Arc::new(trees), Arc::<Metrics>::default());
-        let pace = Pace {
-            quiet: Duration::from_millis(300),
-            pause: Duration::from_millis(5),
+        let pace = TransferTimeouts {
+            part: Duration::from_millis(300),
+            retry: Duration::from_millis(5),
             idle: Duration::from_millis(1_500),
         };
         let file_tasks = Arc::<FileTasks>::default();
-        let around = (metrics.clone(), file_tasks.clone());
-        let snapshots = Snapshots::new(trees.clone(), around, pace, TaskScope::new("test"));
+        let handles = (metrics.clone(), file_tasks.clone());
+        let snapshots = Snapshots::new(trees.clone(), handles, pace, TaskScope::new("test"));
         let receiver =
             Arc::new(SnapshotReceiver { snapshots: snapshots.clone(), peers: OnceLock::new() });
-        let plug = |sink| {
-            cable.sinks.lock().unwrap().insert(id, sink);
-            Arc::new(Plug(id, cable.clone())) as Arc<dyn Network>
+        let network = |sink| {
+            link.sinks.lock().unwrap().insert(id, sink);
+            Arc::new(TestNetwork(id, link.clone())) as Arc<dyn Network>
         };
-        let peers = Peers::over(plug, receiver.clone(), 1);
+        let peers = Peers::with_network(network, receiver.clone(), 1);
         assert!(receiver.peers.set(peers.clone()).is_ok());
         TestNode { trees, snapshots, metrics, file_tasks, peers }
     }
 
-    /// Applies a value, as the driver does: rows and the mark in one batch.
+    /// Applies an entry, as the driver does: rows and the mark in one batch.
     pub fn apply(&self, index: u64, rows: impl IntoIterator<Item = (u32, Option<Bytes>)>) {
         let mut key = Vec::new();
         layout::mark_key(GROUP, &mut key);
@@ -207,7 +208,7 @@ impl<T: Trees + 'static> TestNode<T> {
         self.trees.apply(&mut rows.chain([mark])).unwrap();
     }
 
-    /// All of the group.
+    /// Returns all rows of the group.
     pub fn content(&self) -> Vec<TreeRow> {
         let prefix = GROUP.0.to_be_bytes();
         Chunk::read(&*self.trees.snapshot(), &prefix, None, usize::MAX).unwrap().rows
@@ -224,35 +225,35 @@ pub(super) fn row_key(number: u32) -> Bytes {
     key.into()
 }
 
-/// Returns a value that does not compress, and differs from row to row and from `life` to `life`.
-pub(super) fn value(number: u32, life: u64, bytes: usize) -> Bytes {
-    let mut state = u64::from(number) + life * 1_000_003 + 1;
-    let mut word = || {
+/// Returns a value that does not compress, and differs for each row and `seed`.
+pub(super) fn value(number: u32, seed: u64, bytes: usize) -> Bytes {
+    let mut state = u64::from(number) + seed * 1_000_003 + 1;
+    let mut next_bytes = || {
         state = (state ^ (state >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (state >> 27);
         state.to_le_bytes()
     };
-    (0..bytes.div_ceil(8)).flat_map(|_| word()).take(bytes).collect()
+    (0..bytes.div_ceil(8)).flat_map(|_| next_bytes()).take(bytes).collect()
 }
 
-/// The configuration the group began with.
-pub(super) fn first() -> Configuration {
-    Configuration::alone(ConfigurationId(0), ONE).unwrap()
+/// Returns the configuration with which the group began.
+pub(super) fn initial() -> Configuration {
+    Configuration::single_member(ConfigurationId(0), ONE).unwrap()
 }
 
-/// Another, as a stop-sign leaves it in the store.
+/// Stores another configuration, as a stop-sign does, and returns it.
 pub(super) fn second(trees: &dyn Trees, base: u64) -> Configuration {
     let mut key = Vec::new();
     layout::configuration_key(GROUP, &mut key);
-    let configuration = Configuration::alone(ConfigurationId(1), TWO).unwrap();
+    let configuration = Configuration::single_member(ConfigurationId(1), TWO).unwrap();
     let row = layout::write_configuration(LogIndex(base), &configuration);
     trees.apply(&mut [RowChange::Put(key.into(), row)].into_iter()).unwrap();
     configuration
 }
 
-/// Waits until it holds.
-pub(super) async fn until(what: &str, holds: impl Fn() -> bool) {
+/// Waits until the condition is met.
+pub(super) async fn wait_until(what: &str, is_met: impl Fn() -> bool) {
     for _ in 0..20_000 {
-        if holds() {
+        if is_met() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

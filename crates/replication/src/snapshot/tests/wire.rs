@@ -1,8 +1,8 @@
 //! Messages of a transfer: encoding and decoding, and the refusal of other bytes.
 
-use super::test_node::{first, mark};
+use super::test_node::{initial, mark};
 use crate::snapshot::message::{
-    Ends, Offer, PartHead, SnapshotAnswer, SnapshotQuestion, read_rows, write_rows,
+    Offer, PartEnd, PartHead, SnapshotAnswer, SnapshotQuestion, read_rows, write_rows,
 };
 use base::LogIndex;
 use bytes::Bytes;
@@ -23,26 +23,26 @@ fn answers() -> [SnapshotAnswer; 5] {
         id: 9,
         mark: mark(1_000),
         base: LogIndex(77),
-        configuration: first(),
+        configuration: initial(),
         rows_estimated: 10,
         bytes_estimated: 11,
     };
     [
         SnapshotAnswer::Offer(offer),
-        SnapshotAnswer::GoesOn,
-        SnapshotAnswer::Gone,
+        SnapshotAnswer::Accepted,
+        SnapshotAnswer::Expired,
         SnapshotAnswer::Busy,
-        SnapshotAnswer::Nothing,
+        SnapshotAnswer::UnknownGroup,
     ]
 }
 
 fn head() -> PartHead {
-    PartHead { id: 1, stream: 2, number: 3, ends: Ends::All, digest: 4 }
+    PartHead { id: 1, stream: 2, number: 3, end: PartEnd::Snapshot, digest: 4 }
 }
 
 #[test]
-fn what_is_written_is_read_and_nothing_shorter_or_longer() {
-    fn whole<T: PartialEq + std::fmt::Debug, E: PartialEq + std::fmt::Debug>(
+fn snapshot_messages_round_trip_and_other_lengths_are_rejected() {
+    fn assert_round_trip<T: PartialEq + std::fmt::Debug, E: PartialEq + std::fmt::Debug>(
         value: &T,
         bytes: &[u8],
         read: impl Fn(&[u8]) -> Result<T, E>,
@@ -52,34 +52,34 @@ fn what_is_written_is_read_and_nothing_shorter_or_longer() {
         assert!(read(&[bytes, &[0]].concat()).is_err());
         assert!(read(&[&[bytes[0] ^ 0x80], &bytes[1..]].concat()).is_err());
     }
-    questions().iter().for_each(|one| whole(one, &one.write(), SnapshotQuestion::read));
-    answers().iter().for_each(|one| whole(one, &one.write(), SnapshotAnswer::read));
+    questions().iter().for_each(|one| assert_round_trip(one, &one.write(), SnapshotQuestion::read));
+    answers().iter().for_each(|one| assert_round_trip(one, &one.write(), SnapshotAnswer::read));
     assert_eq!(PartHead::read(&head().write()), Ok(head()));
 }
 
 proptest! {
     #[test]
-    fn rows_are_what_they_were(rows: Vec<(Vec<u8>, Vec<u8>)>) {
+    fn snapshot_rows_round_trip(rows: Vec<(Vec<u8>, Vec<u8>)>) {
         let row = |(key, value): (Vec<u8>, Vec<u8>)| (key.into(), value.into());
         let rows: Vec<_> = rows.into_iter().map(row).collect();
         prop_assert_eq!(read_rows(&write_rows(&rows)), Ok(rows));
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes: Vec<u8>) {
+    fn arbitrary_bytes_never_panic_the_snapshot_decoder(bytes: Vec<u8>) {
         let _ = (SnapshotQuestion::read(&bytes), SnapshotAnswer::read(&bytes));
         let _ = PartHead::read(&bytes);
         let _ = read_rows(&Bytes::from(bytes));
     }
 }
 
-fn kept() -> PathBuf {
+fn golden_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/snapshots-v1.txt")
 }
 
-/// `CREDENZA_KEEP=golden cargo test -p node golden` writes the file if it is missing.
+/// `CREDENZA_KEEP=golden cargo test -p replication golden` writes the file if it is missing.
 #[test]
-fn golden_bytes_are_written_and_read_as_ever() {
+fn snapshot_messages_match_golden_bytes() {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let rows = [("key".into(), "value".into()), ("other".into(), Bytes::new())];
     let all = questions().map(|one| one.write()).into_iter();
@@ -87,9 +87,11 @@ fn golden_bytes_are_written_and_read_as_ever() {
     let all = all.chain([head().write().to_vec().into(), write_rows(&rows)]);
     let lines: Vec<_> = all.map(|bytes| hex(&bytes)).collect();
     let text = format!("# What nodes say about snapshots, version 1.\n{}\n", lines.join("\n"));
-    if std::env::var_os("CREDENZA_KEEP").is_some_and(|what| what == "golden") && !kept().exists() {
-        std::fs::write(kept(), &text).unwrap();
+    if std::env::var_os("CREDENZA_KEEP").is_some_and(|what| what == "golden")
+        && !golden_path().exists()
+    {
+        std::fs::write(golden_path(), &text).unwrap();
     }
-    let found = std::fs::read_to_string(kept()).unwrap();
+    let found = std::fs::read_to_string(golden_path()).unwrap();
     assert_eq!(found, text, "a later version appends; these bytes are never written otherwise");
 }

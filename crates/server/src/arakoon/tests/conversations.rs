@@ -1,16 +1,16 @@
-//! Replays recorded conversations: bytes that Arakoon's clients send, and the answers they get.
+//! Replays recorded conversations: bytes that Arakoon's clients send, and their answers.
 //!
-//! A line is a command and its arguments as words (see `encoding.rs`). `raw "..."` sends bytes as
+//! A line is a command and its arguments as text (see `encoding.rs`). `raw "..."` sends bytes as
 //! they are, `raw layout=s "..."` gives the layout of the answer, `closed` waits for the end of the
 //! connection. A prefix names the connection (`b: GET dirty k`), `hello NAME` opens one with the
 //! prologue of another cluster. `[sizes]` shows only an answer's return code.
 //!
-//! Lines that act on the server: `few N` starts a new one that takes N connections, `drop` drops
-//! the cluster's bucket. `stop COMMAND` closes the front-ends while the client repeats this
+//! Lines that act on the server: `few N` starts a new one with a limit of N connections, `drop`
+//! drops the cluster's bucket. `stop COMMAND` closes the front-ends while the client repeats this
 //! command, and shows the first answer that is not `ok`.
 
+use super::client::{TestClient, prologue, server};
 use super::encoding::{self, COMMANDS};
-use super::guest::{Guest, prologue, server};
 use crate::ServerSettings;
 use crate::tests::test_server::TestServer;
 use base::codec::printable;
@@ -19,46 +19,46 @@ use goldenscript::{Argument, Command, Context, Runner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-struct Player {
+struct ConversationRunner {
     server: TestServer,
-    guests: BTreeMap<String, Guest>,
+    clients: BTreeMap<String, TestClient>,
 }
 
-/// Starts a test server that takes this many connections.
-fn narrow(connections_max: usize) -> TestServer {
+/// Starts a test server with this limit on connections.
+fn server_with_limit(connections_max: usize) -> TestServer {
     let arakoon_clusters = vec!["ricky".into()];
     let settings = ServerSettings { connections_max, arakoon_clusters, ..Default::default() };
-    TestServer::named("arakoon_0", settings)
+    TestServer::with_name("arakoon_0", settings)
 }
 
-impl Player {
+impl ConversationRunner {
     /// Drops the bucket of the cluster `ricky`.
     fn drop_bucket(&self) {
         let bucket = BucketName::new("arakoon", "ricky").expect("a name");
         let call = Call::Directory(DirectoryCall::DropBucket);
-        self.server.ask(Request { bucket, call, retry: None }).expect("dropped");
+        self.server.call(Request { bucket, call, retry: None }).expect("dropped");
     }
 
-    /// Closes the server while a client repeats a command. Returns the last answer the client gets.
-    fn stop(&mut self, guest: &mut Guest, command: &str) -> String {
+    /// Closes the server while a client repeats a command. Returns the client's last answer.
+    fn stop(&mut self, client: &mut TestClient, command: &str) -> String {
         let (sent, layout) = encoding::request(command, &[]).expect("a command without words");
         let server = &mut self.server;
         let last = std::thread::scope(|threads| {
-            let closing = threads.spawn(move || server.close_doors());
+            let shutdown = threads.spawn(move || server.close_front_ends());
             let last = loop {
-                let answer = guest.ask(&sent, layout);
+                let answer = client.request(&sent, layout);
                 if answer[..4] != [0; 4] {
                     break answer;
                 }
             };
-            closing.join().expect("they close");
+            shutdown.join().expect("they close");
             last
         });
         format!("> {}\n< {}\n", printable(&sent), printable(&last))
     }
 }
 
-impl Runner for Player {
+impl Runner for ConversationRunner {
     type Command = Command;
 
     fn run(&mut self, command: &Command, context: &Context) -> Result<String, Box<dyn Error>> {
@@ -73,33 +73,34 @@ impl Runner for Player {
             })
             .collect();
         if command.name == "hello" {
-            let mut guest = Guest::silent(address);
+            let mut client = TestClient::connect(address);
             let cluster = words.first().map(String::as_str).unwrap_or_default();
-            guest.send(&prologue(cluster.as_bytes()));
-            self.guests.insert(name, guest);
+            client.send(&prologue(cluster.as_bytes()));
+            self.clients.insert(name, client);
             return Ok(String::new());
         }
         match (command.name.as_str(), words.first()) {
             ("few", Some(connections)) => {
-                self.guests.clear();
-                self.server = narrow(connections.parse()?);
+                self.clients.clear();
+                self.server = server_with_limit(connections.parse()?);
                 return Ok(String::new());
             }
             ("drop", None) => {
                 self.drop_bucket();
                 return Ok(String::new());
             }
-            ("stop", Some(asked)) => {
-                let mut guest = self.guests.remove(&name).ok_or("it says something before")?;
-                let told = self.stop(&mut guest, asked);
-                self.guests.insert(name, guest);
-                return Ok(told);
+            ("stop", Some(repeated)) => {
+                let mut client = self.clients.remove(&name).ok_or("it says something before")?;
+                let lines = self.stop(&mut client, repeated);
+                self.clients.insert(name, client);
+                return Ok(lines);
             }
             _ => {}
         }
-        let guest = self.guests.entry(name).or_insert_with(|| Guest::of(address, b"ricky"));
+        let client =
+            self.clients.entry(name).or_insert_with(|| TestClient::open(address, b"ricky"));
         if command.name == "closed" {
-            return Ok(format!("< {}(closed)\n", printable(&guest.rest())));
+            return Ok(format!("< {}(closed)\n", printable(&client.read_to_end())));
         }
         let (sent, layout) = if command.name == "raw" {
             let mut arguments = command.consume_args();
@@ -111,9 +112,9 @@ impl Runner for Player {
                 .ok_or_else(|| format!("what is `{} {words:?}`?", command.name))?;
             (sent, layout.to_string())
         };
-        guest.send(&sent);
+        client.send(&sent);
         let mut lines = format!("> {}\n", printable(&sent));
-        match guest.answer(&layout) {
+        match client.answer(&layout) {
             Some(answer) if context.tags.contains("sizes") => {
                 lines.push_str(&format!("< {}...\n", printable(&answer[..4])));
             }
@@ -127,30 +128,30 @@ impl Runner for Player {
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/arakoon/conversations");
 
 #[test]
-fn conversations_are_played_as_they_were_recorded() {
+fn recorded_conversations_replay_identically() {
     let files = std::fs::read_dir(FOLDER).expect("the folder of conversations");
     let mut paths: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
     paths.sort();
     assert!(!paths.is_empty());
     for path in paths {
-        let mut player = Player { server: server(), guests: BTreeMap::new() };
+        let mut runner = ConversationRunner { server: server(), clients: BTreeMap::new() };
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-        goldenscript::run(&mut player, &path).expect(&name);
+        goldenscript::run(&mut runner, &path).expect(&name);
     }
 }
 
 #[test]
-fn every_command_stands_in_a_conversation_and_in_the_docs() {
+fn every_command_appears_in_a_conversation_and_in_the_docs() {
     let files = std::fs::read_dir(FOLDER).expect("the folder of conversations");
     let texts = files.map(|file| std::fs::read_to_string(file.expect("a file").path()));
     let text: String = texts.map(|text| text.expect("text")).collect();
     let words = text.lines().filter(|line| !line.starts_with(['>', '<', '#']));
-    let said: BTreeSet<&str> = words.flat_map(str::split_whitespace).collect();
+    let used_words: BTreeSet<&str> = words.flat_map(str::split_whitespace).collect();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/use/arakoon.md");
     let page = std::fs::read_to_string(page).expect("the docs");
     for ((name, code, ..), command) in COMMANDS.iter().zip(&crate::arakoon::commands::COMMANDS) {
-        assert_eq!((*name, *code), (command.word, command.code), "the tables differ");
-        assert!(said.contains(name), "no conversation says {name}");
+        assert_eq!((*name, *code), (command.protocol_name, command.code), "the tables differ");
+        assert!(used_words.contains(name), "no conversation says {name}");
         assert!(page.contains(&format!("| `{name}` |")), "docs/use/arakoon.md lacks {name}");
     }
 }

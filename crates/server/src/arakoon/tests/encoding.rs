@@ -1,8 +1,8 @@
-//! Encoder from commands as words to bytes, written from the protocol's description and not from
+//! Encoder from commands as text to bytes, written from the protocol's description and not from
 //! the front-end's code.
 
-/// Layout of each command's arguments and answer (letters as in `guest.rs`; `B` is a blob of steps,
-/// `N` a list of nodes).
+/// Layout of each command's arguments and answer (letters as in `client.rs`; `B` is a blob of
+/// steps, `N` a list of nodes).
 pub const COMMANDS: [(&str, u32, &str, &str); 48] = [
     ("PING", 0x01, "ss", "s"),
     ("WHO_MASTER", 0x02, "", "o"),
@@ -56,14 +56,14 @@ pub const COMMANDS: [(&str, u32, &str, &str); 48] = [
 
 /// Encodes a command. Returns its bytes and the layout of its answer, or `None` if no such command
 /// exists.
-pub fn request(name: &str, words: &[String]) -> Option<(Vec<u8>, &'static str)> {
-    let (_, code, arguments, answer) = COMMANDS.iter().find(|row| row.0 == name)?;
+pub fn request(name: &str, arguments: &[String]) -> Option<(Vec<u8>, &'static str)> {
+    let (_, code, layout, answer) = COMMANDS.iter().find(|row| row.0 == name)?;
     let mut bytes = (0xb1ff_0000 | code).to_le_bytes().to_vec();
-    let mut words = words.iter().map(String::as_str);
-    for field in arguments.chars() {
-        put(field, &mut words, &mut bytes)?;
+    let mut arguments = arguments.iter().map(String::as_str);
+    for field in layout.chars() {
+        encode_field(field, &mut arguments, &mut bytes)?;
     }
-    words.next().is_none().then_some((bytes, answer))
+    arguments.next().is_none().then_some((bytes, answer))
 }
 
 fn number(text: &str, bytes: &mut Vec<u8>) -> Option<()> {
@@ -71,7 +71,7 @@ fn number(text: &str, bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Appends a string; `\u{80}` to `\u{ff}` stand for the bytes of the same value.
+/// Appends a string; `\u{80}` to `\u{ff}` encode the bytes of the same value.
 pub fn string(text: &str, bytes: &mut Vec<u8>) {
     let text: Vec<u8> = text.chars().map(|character| character as u8).collect();
     bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
@@ -88,18 +88,18 @@ fn option(text: &str, bytes: &mut Vec<u8>) {
     }
 }
 
-fn put<'a>(
+fn encode_field<'a>(
     field: char,
-    words: &mut impl Iterator<Item = &'a str>,
+    arguments: &mut impl Iterator<Item = &'a str>,
     bytes: &mut Vec<u8>,
 ) -> Option<()> {
     match field {
-        's' => string(words.next()?, bytes),
-        'o' => option(words.next()?, bytes),
-        'b' => bytes.push(u8::from(words.next()? == "true")),
-        'i' => number(words.next()?, bytes)?,
-        'l' => bytes.extend_from_slice(&words.next()?.parse::<i64>().ok()?.to_le_bytes()),
-        'c' => match words.next()? {
+        's' => string(arguments.next()?, bytes),
+        'o' => option(arguments.next()?, bytes),
+        'b' => bytes.push(u8::from(arguments.next()? == "true")),
+        'i' => number(arguments.next()?, bytes)?,
+        'l' => bytes.extend_from_slice(&arguments.next()?.parse::<i64>().ok()?.to_le_bytes()),
+        'c' => match arguments.next()? {
             "consistent" => bytes.push(0),
             "dirty" => bytes.push(1),
             index => {
@@ -108,27 +108,27 @@ fn put<'a>(
             }
         },
         'S' => {
-            let all: Vec<_> = words.collect();
-            bytes.extend_from_slice(&(all.len() as u32).to_le_bytes());
-            all.into_iter().for_each(|word| string(word, bytes));
+            let rest: Vec<_> = arguments.collect();
+            bytes.extend_from_slice(&(rest.len() as u32).to_le_bytes());
+            rest.into_iter().for_each(|word| string(word, bytes));
         }
         'N' => {
             bytes.extend_from_slice(&1u32.to_le_bytes());
-            string(words.next()?, bytes);
+            string(arguments.next()?, bytes);
             bytes.extend_from_slice(&1u32.to_le_bytes());
-            string(words.next()?, bytes);
-            number(words.next()?, bytes)?;
+            string(arguments.next()?, bytes);
+            number(arguments.next()?, bytes)?;
         }
         'R' => {
             let mut routing = Vec::new();
-            tree(words, &mut routing)?;
+            routing_tree(arguments, &mut routing)?;
             bytes.extend_from_slice(&(routing.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&routing);
         }
         _ => {
             let mut blob = Vec::new();
-            let all: Vec<_> = words.collect();
-            steps(&mut all.iter().copied(), usize::MAX, &mut blob)?;
+            let rest: Vec<_> = arguments.collect();
+            steps(&mut rest.iter().copied(), usize::MAX, &mut blob)?;
             bytes.extend_from_slice(&(blob.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&blob);
         }
@@ -137,82 +137,86 @@ fn put<'a>(
 }
 
 /// Appends a routing tree: `leaf a`, or `node m` followed by two trees.
-fn tree(words: &mut dyn Iterator<Item = &str>, bytes: &mut Vec<u8>) -> Option<()> {
-    if words.next()? == "leaf" {
+fn routing_tree(arguments: &mut dyn Iterator<Item = &str>, bytes: &mut Vec<u8>) -> Option<()> {
+    if arguments.next()? == "leaf" {
         bytes.push(1);
-        string(words.next()?, bytes);
+        string(arguments.next()?, bytes);
         return Some(());
     }
     bytes.push(0);
-    string(words.next()?, bytes);
-    tree(words, bytes)?;
-    tree(words, bytes)
+    string(arguments.next()?, bytes);
+    routing_tree(arguments, bytes)?;
+    routing_tree(arguments, bytes)
 }
 
-/// Appends a sequence of the next `count` steps. Each word is one step; `sequence N` encloses the
-/// next N.
-fn steps(words: &mut dyn Iterator<Item = &str>, count: usize, bytes: &mut Vec<u8>) -> Option<()> {
-    let mut inside = Vec::new();
-    let mut done = 0u32;
-    while (done as usize) < count {
-        let Some(step) = words.next() else { break };
+/// Appends a sequence of the next `count` steps. Each argument is one step; `sequence N` encloses
+/// the next N.
+fn steps(
+    arguments: &mut dyn Iterator<Item = &str>,
+    count: usize,
+    bytes: &mut Vec<u8>,
+) -> Option<()> {
+    let mut blob = Vec::new();
+    let mut encoded = 0u32;
+    while (encoded as usize) < count {
+        let Some(step) = arguments.next() else { break };
         let parts: Vec<_> = step.split(' ').collect();
-        let tag = |tag: i32, inside: &mut Vec<u8>| inside.extend_from_slice(&tag.to_le_bytes());
+        let tag = |tag: i32, blob: &mut Vec<u8>| blob.extend_from_slice(&tag.to_le_bytes());
         match parts[..] {
             ["set", key, value] => {
-                tag(1, &mut inside);
-                string(key, &mut inside);
-                string(value, &mut inside);
+                tag(1, &mut blob);
+                string(key, &mut blob);
+                string(value, &mut blob);
             }
             ["delete", key] => {
-                tag(2, &mut inside);
-                string(key, &mut inside);
+                tag(2, &mut blob);
+                string(key, &mut blob);
             }
-            ["test_and_set", key, expected, wanted] => {
-                tag(3, &mut inside);
-                string(key, &mut inside);
-                option(expected, &mut inside);
-                option(wanted, &mut inside);
+            ["test_and_set", key, expected, replacement] => {
+                tag(3, &mut blob);
+                string(key, &mut blob);
+                option(expected, &mut blob);
+                option(replacement, &mut blob);
             }
-            ["sequence", count] => steps(words, count.parse().ok()?, &mut inside)?,
-            ["nop"] => tag(6, &mut inside),
+            ["sequence", count] => steps(arguments, count.parse().ok()?, &mut blob)?,
+            ["nop"] => tag(6, &mut blob),
             ["user_function", name, argument] => {
-                tag(7, &mut inside);
-                string(name, &mut inside);
-                option(argument, &mut inside);
+                tag(7, &mut blob);
+                string(name, &mut blob);
+                option(argument, &mut blob);
             }
             ["assert", key, expected] => {
-                tag(8, &mut inside);
-                string(key, &mut inside);
-                option(expected, &mut inside);
+                tag(8, &mut blob);
+                string(key, &mut blob);
+                option(expected, &mut blob);
             }
             ["delete_prefix", prefix] => {
-                tag(14, &mut inside);
-                string(prefix, &mut inside);
+                tag(14, &mut blob);
+                string(prefix, &mut blob);
             }
             ["assert_exists", key] => {
-                tag(15, &mut inside);
-                string(key, &mut inside);
+                tag(15, &mut blob);
+                string(key, &mut blob);
             }
-            ["replace", key, wanted] => {
-                tag(16, &mut inside);
-                string(key, &mut inside);
-                option(wanted, &mut inside);
+            ["replace", key, replacement] => {
+                tag(16, &mut blob);
+                string(key, &mut blob);
+                option(replacement, &mut blob);
             }
             ["assert_range", prefix, ref keys @ ..] => {
-                tag(17, &mut inside);
-                string(prefix, &mut inside);
-                tag(1, &mut inside);
-                inside.extend_from_slice(&(keys.len() as u32).to_le_bytes());
-                keys.iter().for_each(|key| string(key, &mut inside));
+                tag(17, &mut blob);
+                string(prefix, &mut blob);
+                tag(1, &mut blob);
+                blob.extend_from_slice(&(keys.len() as u32).to_le_bytes());
+                keys.iter().for_each(|key| string(key, &mut blob));
             }
-            ["tag", number] => tag(number.parse().ok()?, &mut inside),
+            ["tag", number] => tag(number.parse().ok()?, &mut blob),
             _ => return None,
         }
-        done += 1;
+        encoded += 1;
     }
     bytes.extend_from_slice(&5i32.to_le_bytes());
-    bytes.extend_from_slice(&done.to_le_bytes());
-    bytes.extend_from_slice(&inside);
+    bytes.extend_from_slice(&encoded.to_le_bytes());
+    bytes.extend_from_slice(&blob);
     Some(())
 }

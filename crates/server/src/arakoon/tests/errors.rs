@@ -1,26 +1,26 @@
-//! Tests of the answer to every error reason, and of the connection's fate after it.
+//! Tests of the answer to every error reason, and of the connection's state after it.
 
-use crate::arakoon::errors::{AfterAnswer, ArakoonRefusal, too_many};
+use crate::arakoon::errors::{AfterAnswer, ArakoonRefusal, too_many_clients_answer};
 use crate::arakoon::frame::FrameFault;
 use base::codec::printable;
 use base::{Error, Reason};
 use std::collections::BTreeMap;
 
-/// Formats the code, the message and the connection's fate as one line.
-fn told(refusal: &ArakoonRefusal) -> String {
+/// Formats the code, the message and the connection's state as one line.
+fn describe(refusal: &ArakoonRefusal) -> String {
     let mut bytes = Vec::new();
     refusal.write(&mut bytes);
     let code = u32::from_le_bytes(*bytes.first_chunk().expect("a code"));
     let text = bytes.get(8..).map(printable).unwrap_or_default();
     let length = bytes.get(4..8).map(|length| length[0] as usize);
     assert!(length.is_none_or(|length| length == bytes.len() - 8), "a short message is whole");
-    let then = if refusal.then == AfterAnswer::Ends { "ends" } else { "stays" };
+    let then = if refusal.after == AfterAnswer::Close { "ends" } else { "stays" };
     format!("{code:02x} {text} | {then}")
 }
 
 #[test]
-fn every_reason_has_its_code_its_message_and_its_fate() {
-    let wanted: BTreeMap<Reason, &str> = [
+fn error_reason_maps_to_code_message_and_connection_state() {
+    let expected: BTreeMap<Reason, &str> = [
         (Reason::Malformed, "ff malformed: k | stays"),
         (Reason::TooLarge, "26 k | stays"),
         (Reason::NotANumber, "ff not_a_number: k | stays"),
@@ -61,12 +61,12 @@ fn every_reason_has_its_code_its_message_and_its_fate() {
     .into();
     for reason in Reason::ALL {
         let refusal = ArakoonRefusal::from(&Error::new(reason, "k"));
-        assert_eq!(told(&refusal), wanted[&reason], "{reason:?}");
+        assert_eq!(describe(&refusal), expected[&reason], "{reason:?}");
     }
 }
 
 #[test]
-fn a_function_s_name_is_quoted_as_arakoon_quotes() {
+fn unknown_function_name_is_escaped_as_in_arakoon() {
     let refusal = ArakoonRefusal::no_such_function(b"a\"b\\c\n\xff");
     let mut bytes = Vec::new();
     refusal.write(&mut bytes);
@@ -75,19 +75,22 @@ fn a_function_s_name_is_quoted_as_arakoon_quotes() {
 }
 
 #[test]
-fn what_is_no_request_has_its_code_and_ends_the_connection() {
+fn frame_fault_maps_to_error_code_and_ends_the_connection() {
     let cases = [
         (FrameFault::NoMagic, "01  | ends"),
         (FrameFault::Unknown(0x47), "05 47: command not found | ends"),
         (FrameFault::Malformed, "ff unknown failure | ends"),
     ];
     for (fault, wanted) in cases {
-        assert_eq!(told(&fault.into()), wanted);
+        assert_eq!(describe(&fault.into()), wanted);
     }
-    let large = told(&FrameFault::TooLarge("frame_bytes_max", 7).into());
+    let large = describe(&FrameFault::TooLarge("frame_bytes_max", 7).into());
     assert!(large.starts_with("26 ") && large.contains("7 (frame_bytes_max) | ends"), "{large}");
     let mut bytes = Vec::new();
     ArakoonRefusal::from(FrameFault::NoMagic).write(&mut bytes);
     assert_eq!(bytes, [1, 0, 0, 0], "no message at all");
-    assert_eq!(printable(&too_many()), "\\xfe\\x00\\x00\\x00\\x10\\x00\\x00\\x00too many clients");
+    assert_eq!(
+        printable(&too_many_clients_answer()),
+        "\\xfe\\x00\\x00\\x00\\x10\\x00\\x00\\x00too many clients"
+    );
 }

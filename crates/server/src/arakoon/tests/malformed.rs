@@ -1,8 +1,8 @@
 //! F-37: malformed bytes never cause a panic, never size a buffer, and end the connection.
 
+use super::client::{TestClient, prologue, server};
 use super::encoding::{COMMANDS, request};
-use super::guest::{Guest, prologue, server};
-use crate::arakoon::frame::{FrameFault, Hello, ParseProgress, Parser, hello};
+use crate::arakoon::frame::{FrameFault, ParseProgress, Parser, Prologue, parse_prologue};
 use crate::arakoon::translate::translate;
 use base::codec::printable;
 use base::limits::{FRAME_BYTES_MAX, KEYS_PER_READ_MAX};
@@ -11,19 +11,19 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Feeds bytes in pieces as a network could. Returns the number of requests found, or the fault.
-fn feed(bytes: &[u8], cut: usize) -> Result<usize, FrameFault> {
+/// Feeds bytes in two parts as a network could. Returns the number of requests found, or the fault.
+fn feed(bytes: &[u8], split: usize) -> Result<usize, FrameFault> {
     let mut parser = Parser::default();
     let (mut begin, mut requests) = (0, 0);
-    for end in [cut.min(bytes.len()), bytes.len()] {
+    for end in [split.min(bytes.len()), bytes.len()] {
         loop {
             match parser.parse(&bytes[begin..end])? {
-                ParseProgress::More(needed) => {
+                ParseProgress::Incomplete(needed) => {
                     assert!(needed > end - begin, "it asks for more than there is");
                     assert!(needed <= FRAME_BYTES_MAX, "it asks for more than may be");
                     break;
                 }
-                ParseProgress::Frame(command, length) => {
+                ParseProgress::Complete(command, length) => {
                     assert!(length >= 4 && length <= end - begin, "a frame is what arrived");
                     let body = Bytes::copy_from_slice(&bytes[begin + 4..begin + length]);
                     // Any command that parses must translate without a panic.
@@ -76,12 +76,12 @@ const CLAIMS: [i32; 10] =
     [0, -1, i32::MIN, i32::MAX, 1, 0x00ff_ffff, 0x0300_0000, 131_072, 131_073, 5];
 
 #[test]
-fn a_hundred_thousand_malformed_frames_harm_nobody() {
+fn malformed_frames_never_panic_the_parser() {
     let mut random = StdRng::seed_from_u64(39);
     let (mut frames, mut faults) = (0u64, 0u64);
-    let mut try_one = |bytes: &[u8], cut: usize| {
+    let mut try_one = |bytes: &[u8], split: usize| {
         frames += 1;
-        faults += u64::from(feed(bytes, cut).is_err());
+        faults += u64::from(feed(bytes, split).is_err());
         frames
     };
     let samples = samples();
@@ -94,10 +94,10 @@ fn a_hundred_thousand_malformed_frames_harm_nobody() {
                 try_one(&flipped, random.random_range(0..=sample.len()));
             }
             for claim in CLAIMS {
-                let mut claimed = sample.clone();
-                let end = (at + 4).min(claimed.len());
-                claimed.splice(at..end, claim.to_le_bytes());
-                try_one(&claimed, at);
+                let mut with_claim = sample.clone();
+                let end = (at + 4).min(with_claim.len());
+                with_claim.splice(at..end, claim.to_le_bytes());
+                try_one(&with_claim, at);
             }
             try_one(&sample[..at], at / 2);
             let mut trailing = sample.clone();
@@ -111,8 +111,8 @@ fn a_hundred_thousand_malformed_frames_harm_nobody() {
             let at = random.random_range(0..bytes.len());
             bytes[at] = random.random();
         }
-        let cut = random.random_range(0..=bytes.len());
-        if try_one(&bytes, cut) >= 120_000 {
+        let split = random.random_range(0..=bytes.len());
+        if try_one(&bytes, split) >= 120_000 {
             break;
         }
     }
@@ -121,8 +121,10 @@ fn a_hundred_thousand_malformed_frames_harm_nobody() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_prologue_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        if let Hello::Cluster(id, length) = hello(&bytes) {
+    fn arbitrary_bytes_never_yield_an_invalid_prologue(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
+        if let Prologue::Cluster(id, length) = parse_prologue(&bytes) {
             prop_assert!(length <= bytes.len() && id.len() < length);
         }
         let _ = feed(&bytes, bytes.len() / 2);
@@ -130,7 +132,7 @@ proptest! {
 }
 
 #[test]
-fn a_list_is_counted_before_it_is_made_room_for() {
+fn list_count_is_checked_before_its_elements_arrive() {
     let claim = |count: i32| {
         let word = 0xb1ff_0011u32.to_le_bytes();
         [&word[..], &[0], &count.to_le_bytes()].concat()
@@ -141,44 +143,44 @@ fn a_list_is_counted_before_it_is_made_room_for() {
 }
 
 #[test]
-fn spoilt_requests_over_the_door_are_answered_or_closed_and_hurt_nobody_else() {
+fn corrupted_requests_do_not_affect_another_connection() {
     let server = server();
-    let mut bystander = Guest::of(server.address, b"ricky");
+    let mut bystander = TestClient::open(server.address, b"ricky");
     let (set, _) = request("SET", &["bystander".into(), "unhurt".into()]).expect("a request");
-    assert_eq!(bystander.ask(&set, ""), [0; 4]);
+    assert_eq!(bystander.request(&set, ""), [0; 4]);
     let (get, _) = request("GET", &["consistent".into(), "bystander".into()]).expect("a request");
     for sample in samples() {
         for at in 0..sample.len().min(24) {
             let mut flipped = sample.clone();
             flipped[at] ^= 0x81;
-            let mut guest = Guest::of(server.address, b"ricky");
-            guest.send(&flipped);
-            guest.farewell();
+            let mut client = TestClient::open(server.address, b"ricky");
+            client.send(&flipped);
+            client.close();
         }
-        assert_eq!(printable(&bystander.ask(&get, "s")[8..]), "unhurt");
+        assert_eq!(printable(&bystander.request(&get, "s")[8..]), "unhurt");
     }
     // The prologue is damaged, too.
-    let whole = prologue(b"ricky");
-    for at in 0..whole.len() {
-        let mut flipped = whole.clone();
+    let complete = prologue(b"ricky");
+    for at in 0..complete.len() {
+        let mut flipped = complete.clone();
         flipped[at] ^= 0x81;
-        let mut guest = Guest::silent(server.address);
-        guest.send(&flipped);
-        guest.farewell();
+        let mut client = TestClient::connect(server.address);
+        client.send(&flipped);
+        client.close();
     }
-    assert_eq!(printable(&bystander.ask(&get, "s")[8..]), "unhurt");
+    assert_eq!(printable(&bystander.request(&get, "s")[8..]), "unhurt");
 }
 
 #[test]
-fn what_follows_a_fault_is_never_run() {
+fn request_after_a_frame_fault_is_not_executed() {
     let server = server();
     let (set, _) = request("SET", &["k".into(), "1".into()]).expect("a request");
     let (exists, _) = request("EXISTS", &["consistent".into(), "k".into()]).expect("a request");
     for fault in [&b"\0\0\0\0"[..], b"\x47\0\xff\xb1", b"\x08\0\xff\xb1\x07"] {
-        let mut guest = Guest::of(server.address, b"ricky");
-        guest.send(&[fault, &set].concat());
-        assert!(!guest.rest().is_empty(), "it is told");
-        let mut other = Guest::of(server.address, b"ricky");
-        assert_eq!(other.ask(&exists, "b"), [0, 0, 0, 0, 0], "{}", printable(fault));
+        let mut client = TestClient::open(server.address, b"ricky");
+        client.send(&[fault, &set].concat());
+        assert!(!client.read_to_end().is_empty(), "it is told");
+        let mut other = TestClient::open(server.address, b"ricky");
+        assert_eq!(other.request(&exists, "b"), [0, 0, 0, 0, 0], "{}", printable(fault));
     }
 }

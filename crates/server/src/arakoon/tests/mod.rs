@@ -1,10 +1,10 @@
-//! Tests of this front-end as a whole: worked examples, conversations, errors and malformed bytes.
+//! Tests of this front-end: worked examples, conversations, errors and malformed bytes.
 
+mod client;
 mod conversations;
 mod encoding;
 mod errors;
 mod examples;
-mod guest;
 mod limits;
 mod malformed;
 mod parts;

@@ -1,21 +1,23 @@
-//! Tests of the pure parts: cluster ids, the parser's memory, late verdicts, statistics.
+//! Tests of the pure parts: cluster ids, the incremental parser, pending answers, statistics.
 
 use crate::arakoon::bucket_of;
 use crate::arakoon::commands::{COMMANDS, find};
 use crate::arakoon::errors::ArakoonRefusal;
-use crate::arakoon::frame::{CLUSTER_ID_BYTES_MAX, Hello, ParseProgress, Parser, hello};
+use crate::arakoon::frame::{
+    CLUSTER_ID_BYTES_MAX, ParseProgress, Parser, Prologue, parse_prologue,
+};
 use crate::arakoon::nursery::{self, ClientAddress, ROUTING_DEPTH_MAX};
 use crate::arakoon::output::Output;
-use crate::arakoon::statistics::{Class, NumberSeries, Statistics, Surroundings};
+use crate::arakoon::statistics::{Class, NodeFigures, NumberSeries, Statistics};
+use crate::arakoon::tests::client::prologue;
 use crate::arakoon::tests::encoding;
-use crate::arakoon::tests::guest::prologue;
-use crate::arakoon::words::{Malformed, Wire};
+use crate::arakoon::values::{Malformed, Wire};
 use base::{Error, GroupId, LogIndex, Reason};
 use node::{BucketPlacement, Ticket};
 use std::collections::BTreeSet;
 
 #[test]
-fn each_cluster_id_has_a_bucket_of_its_own() {
+fn cluster_id_maps_to_a_distinct_bucket() {
     let name = |id: &[u8]| bucket_of(id).map(|bucket| bucket.full().to_string());
     assert_eq!(name(b"ricky"), Some("arakoon/ricky".into()));
     assert_eq!(name(b"my-nsm_0"), Some("arakoon/my-nsm_0".into()));
@@ -31,63 +33,67 @@ fn each_cluster_id_has_a_bucket_of_its_own() {
 }
 
 #[test]
-fn the_prologue_is_told_however_it_arrives() {
-    let whole = prologue(b"ricky");
-    for end in 0..whole.len() {
-        assert_eq!(hello(&whole[..end]), Hello::More, "{end}");
+fn prologue_is_parsed_only_when_complete_and_valid() {
+    let complete = prologue(b"ricky");
+    for end in 0..complete.len() {
+        assert_eq!(parse_prologue(&complete[..end]), Prologue::Incomplete, "{end}");
     }
-    let told = Hello::Cluster(b"ricky".to_vec(), whole.len());
-    assert_eq!(hello(&[&whole[..], b"rest"].concat()), told);
+    let expected = Prologue::Cluster(b"ricky".to_vec(), complete.len());
+    assert_eq!(parse_prologue(&[&complete[..], b"rest"].concat()), expected);
     for (at, byte) in [(0, 1), (3, 0xb0), (4, 2), (7, 1), (11, 0x80), (10, 1)] {
-        let mut other = whole.clone();
+        let mut other = complete.clone();
         other[at] = byte;
-        assert_eq!(hello(&other), Hello::Foreign, "{at}");
+        assert_eq!(parse_prologue(&other), Prologue::Invalid, "{at}");
     }
     let longest = vec![b'a'; CLUSTER_ID_BYTES_MAX];
-    assert!(matches!(hello(&prologue(&longest)), Hello::Cluster(..)));
+    assert!(matches!(parse_prologue(&prologue(&longest)), Prologue::Cluster(..)));
     let longer = vec![b'a'; CLUSTER_ID_BYTES_MAX + 1];
-    assert_eq!(hello(&prologue(&longer)), Hello::Foreign);
+    assert_eq!(parse_prologue(&prologue(&longer)), Prologue::Invalid);
 }
 
 #[test]
-fn routing_trees_are_looked_at_to_their_depth() {
+fn routing_tree_beyond_depth_limit_is_malformed() {
     let tree = |depth: usize| {
         let mut bytes = Vec::new();
         for _ in 0..depth {
             bytes.flag(false);
             bytes.text(b"m");
-            bytes.extend(nursery::leaf(b"ricky"));
+            bytes.extend(nursery::leaf_routing(b"ricky"));
         }
-        bytes.extend(nursery::leaf(b"ricky"));
+        bytes.extend(nursery::leaf_routing(b"ricky"));
         bytes.into()
     };
     for depth in [0, 1, ROUTING_DEPTH_MAX] {
-        assert_eq!(nursery::routes_to(tree(depth), b"ricky"), Ok(true), "{depth}");
+        assert_eq!(nursery::routes_only_to(tree(depth), b"ricky"), Ok(true), "{depth}");
     }
-    assert_eq!(nursery::routes_to(tree(ROUTING_DEPTH_MAX + 1), b"ricky"), Err(Malformed));
-    assert_eq!(nursery::routes_to(vec![1, 0, 0, 0, 0, 7].into(), b""), Err(Malformed), "a rest");
+    assert_eq!(nursery::routes_only_to(tree(ROUTING_DEPTH_MAX + 1), b"ricky"), Err(Malformed));
+    assert_eq!(
+        nursery::routes_only_to(vec![1, 0, 0, 0, 0, 7].into(), b""),
+        Err(Malformed),
+        "a rest"
+    );
 }
 
 #[test]
-fn a_node_is_reached_at_its_host_and_port() {
-    let reached =
-        |address: &str| ClientAddress::at("n", address).map(|node| (node.host, node.port));
+fn client_address_splits_into_host_and_port() {
+    let parsed =
+        |address: &str| ClientAddress::parse("n", address).map(|node| (node.host, node.port));
     for (address, host) in
         [("127.0.0.1:1", "127.0.0.1"), ("db.example:1", "db.example"), ("[::1]:1", "::1")]
     {
-        assert_eq!(reached(address), Some((host.into(), 1)), "{address}");
+        assert_eq!(parsed(address), Some((host.into(), 1)), "{address}");
     }
     for address in ["", "db.example", "db.example:", "db.example:65536"] {
-        assert_eq!(reached(address), None, "{address}");
+        assert_eq!(parsed(address), None, "{address}");
     }
 }
 
-fn words(text: &str) -> Vec<String> {
-    text.split('|').filter(|word| !word.is_empty()).map(String::from).collect()
+fn arguments_of(text: &str) -> Vec<String> {
+    text.split('|').filter(|argument| !argument.is_empty()).map(String::from).collect()
 }
 
 #[test]
-fn requests_are_found_whole_however_they_arrive() {
+fn frame_is_parsed_only_when_complete() {
     let requests = [
         ("WHO_MASTER", ""),
         ("SET", "key|value"),
@@ -97,17 +103,19 @@ fn requests_are_found_whole_however_they_arrive() {
         ("SET_NURSERY_CFG", "other|node|127.0.0.1|4000"),
     ];
     for (name, arguments) in requests {
-        let (bytes, _) = encoding::request(name, &words(arguments)).expect("a request");
+        let (bytes, _) = encoding::request(name, &arguments_of(arguments)).expect("a request");
         let mut parser = Parser::default();
         for end in 0..bytes.len() {
             match parser.parse(&bytes[..end]) {
-                Ok(ParseProgress::More(needed)) => assert!(needed > end && needed <= bytes.len()),
+                Ok(ParseProgress::Incomplete(needed)) => {
+                    assert!(needed > end && needed <= bytes.len())
+                }
                 other => panic!("{name} at {end}: {other:?}"),
             }
         }
         match parser.parse(&[&bytes[..], b"more"].concat()) {
-            Ok(ParseProgress::Frame(command, length)) => {
-                assert_eq!((command.word, length), (name, bytes.len()));
+            Ok(ParseProgress::Complete(command, length)) => {
+                assert_eq!((command.protocol_name, length), (name, bytes.len()));
             }
             other => panic!("{name}: {other:?}"),
         }
@@ -115,9 +123,9 @@ fn requests_are_found_whole_however_they_arrive() {
 }
 
 #[test]
-fn the_table_of_commands_is_sorted_and_has_each_code_once() {
+fn command_table_is_sorted_by_unique_code() {
     for pair in COMMANDS.windows(2) {
-        assert!(pair[0].code < pair[1].code, "{}", pair[1].word);
+        assert!(pair[0].code < pair[1].code, "{}", pair[1].protocol_name);
     }
     for command in &COMMANDS {
         assert_eq!(find(command.code).map(|found| found.name), Some(command.name));
@@ -126,43 +134,43 @@ fn the_table_of_commands_is_sorted_and_has_each_code_once() {
 }
 
 #[test]
-fn an_answer_whose_update_is_not_decided_becomes_its_error() {
+fn reply_of_undecided_update_is_replaced_by_its_error() {
     let ticket = Ticket { group: GroupId(1), index: LogIndex(1), epoch: 0 };
     let mut out = Output::default();
-    out.say(b"before");
+    out.push_ok(b"before");
     for body in [b"one", b"two"] {
         let from = out.bytes.len();
-        out.say(body);
-        out.wait_for(from, ticket);
+        out.push_ok(body);
+        out.mark_pending(from, ticket);
     }
-    out.say(b"after");
-    let lost = ArakoonRefusal::from(&Error::new(Reason::NoLongerMaster, "n2"));
-    let mut unknown = Vec::new();
-    lost.write(&mut unknown);
-    let mut judged = Output::default();
-    std::mem::swap(&mut judged, &mut out);
-    judged.judge(&[None, Some(lost)]);
-    let whole = [&b"\0\0\0\0before\0\0\0\0one"[..], &unknown, b"\0\0\0\0after"].concat();
-    assert_eq!(judged.bytes, whole);
-    assert!(!judged.ends);
+    out.push_ok(b"after");
+    let unknown_outcome = ArakoonRefusal::from(&Error::new(Reason::NoLongerMaster, "n2"));
+    let mut unknown_bytes = Vec::new();
+    unknown_outcome.write(&mut unknown_bytes);
+    let mut output = Output::default();
+    std::mem::swap(&mut output, &mut out);
+    output.replace_failed(&[None, Some(unknown_outcome)]);
+    let expected = [&b"\0\0\0\0before\0\0\0\0one"[..], &unknown_bytes, b"\0\0\0\0after"].concat();
+    assert_eq!(output.bytes, expected);
+    assert!(!output.is_last);
     // An error that ends the connection is the last answer.
     let mut out = Output::default();
     for body in [b"one", b"two"] {
         let from = out.bytes.len();
-        out.say(body);
-        out.wait_for(from, ticket);
+        out.push_ok(body);
+        out.mark_pending(from, ticket);
     }
-    let gone = ArakoonRefusal::from(&Error::new(Reason::NotMaster, "n2"));
-    let mut moved = Vec::new();
-    gone.write(&mut moved);
-    out.judge(&[Some(gone), None]);
-    assert_eq!((out.bytes, out.ends), (moved, true));
+    let not_master = ArakoonRefusal::from(&Error::new(Reason::NotMaster, "n2"));
+    let mut not_master_bytes = Vec::new();
+    not_master.write(&mut not_master_bytes);
+    out.replace_failed(&[Some(not_master), None]);
+    assert_eq!((out.bytes, out.is_last), (not_master_bytes, true));
 }
 
 #[test]
-fn statistics_have_every_child_in_its_place() {
-    let place = BucketPlacement {
-        me: "a".into(),
+fn statistics_contain_every_arakoon_field_in_order() {
+    let placement = BucketPlacement {
+        node_name: "a".into(),
         master: Some("a".into()),
         role: "master",
         applied: LogIndex(3),
@@ -173,9 +181,9 @@ fn statistics_have_every_child_in_its_place() {
     for (seconds, size) in [(1.0, 10), (3.0, 20)] {
         statistics.add(100.0, Some(Class::Get), seconds, size);
     }
-    let harvest = NumberSeries::of_average(4, 2.5);
-    let around = Surroundings { now: 200.0, harvest, memory_kib: (7.0, 8), place: &place };
-    let bytes = statistics.write(&around);
+    let harvest = NumberSeries::from_average(4, 2.5);
+    let figures = NodeFigures { now: 200.0, harvest, memory_kib: (7.0, 8), placement: &placement };
+    let bytes = statistics.write(&figures);
     let names = [
         "arakoon_stats",
         "start",
@@ -209,7 +217,7 @@ fn statistics_have_every_child_in_its_place() {
         "mem_compactions",
         "node_is",
     ];
-    let (fields, rest) = decoded(&bytes);
+    let (fields, rest) = decode(&bytes);
     assert!(rest.is_empty());
     let found: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
     let found: Vec<&str> = found
@@ -220,30 +228,30 @@ fn statistics_have_every_child_in_its_place() {
     let at = fields.iter().position(|(name, _)| name == "get_info").expect("it is there");
     let series: Vec<f64> = fields[at + 1..at + 7].iter().map(|(_, number)| *number).collect();
     assert_eq!(series, [2.0, 1.0, 3.0, 2.0, 2.0, 2.0], "n, min, max, m2, avg, var");
-    let sized = fields.iter().find(|(name, _)| name == "avg_get_size");
-    assert_eq!(sized.map(|(_, number)| *number), Some(15.0));
+    let size_field = fields.iter().find(|(name, _)| name == "avg_get_size");
+    assert_eq!(size_field.map(|(_, number)| *number), Some(15.0));
 }
 
 /// Decodes named fields in their order, lists before their children.
-fn decoded(mut bytes: &[u8]) -> (Vec<(String, f64)>, &[u8]) {
+fn decode(mut bytes: &[u8]) -> (Vec<(String, f64)>, &[u8]) {
     let mut fields = Vec::new();
-    let mut left = 1;
-    while left > 0 {
-        left -= 1;
+    let mut remaining = 1;
+    while remaining > 0 {
+        remaining -= 1;
         let int = |bytes: &[u8]| i32::from_le_bytes(*bytes.first_chunk().expect("four bytes"));
         let (kind, length) = (int(bytes), int(&bytes[4..]) as usize);
         let name = String::from_utf8_lossy(&bytes[8..8 + length]).into_owned();
         bytes = &bytes[8 + length..];
-        let (value, taken) = match kind {
+        let (value, size) = match kind {
             1 => (f64::from(int(bytes)), 4),
             3 => (f64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")), 8),
             5 => {
-                left += int(bytes);
+                remaining += int(bytes);
                 (0.0, 4)
             }
             other => panic!("a field of kind {other}"),
         };
-        bytes = &bytes[taken..];
+        bytes = &bytes[size..];
         fields.push((name, value));
     }
     (fields, bytes)

@@ -1,4 +1,4 @@
-//! Translation of frames into requests. Pure: it knows commands, not the state of the node.
+//! Translation of frames into requests. Pure: independent of the state of the node.
 //!
 //! Promises: every command of the table becomes a request, an answer or a refusal.
 //! Never: waits; calls the node.
@@ -12,23 +12,24 @@ pub use shape::ArakoonShape;
 use super::commands::{ArakoonCommand, CommandName};
 use super::errors::ArakoonRefusal;
 use super::nursery;
-use super::words::{Malformed, ValueReader, Wire};
+use super::values::{Malformed, ValueReader, Wire};
 use base::range::{Direction, Extent};
-use base::request::{Expiry, Missing, Steps};
-use base::{Bound, Call, LogIndex, Range, Read, ReadLevel, Update, Want, limits};
+use base::request::{Expiry, OnMissing, SequenceMode};
+use base::{Bound, Call, LogIndex, Range, Read, ReadLevel, RowContent, Update, limits};
 use bytes::Bytes;
 
-/// Arakoon version whose protocol this server speaks, and which it reports.
+/// Arakoon version of the protocol, as reported to clients.
 pub const VERSION: (i32, i32, i32) = (1, 9, 25);
 /// Approximate maximum of keys and values in one fringe, in bytes.
 const FRINGE_BYTES: usize = 1024 * 1024;
 
-const PLACED: &str = "keys are not spread over clusters by a nursery here: buckets are placed by \
-                      the directory";
-const NO_LOG_STREAM: &str = "the log is not given to Arakoon nodes: take a checkpoint, or export";
-const NO_DB: &str = "there is no database file to copy: take a checkpoint";
-/// Arakoon's message on a master for commands that only a slave carries out.
-const ON_MASTER: &str = "Operation cannot be performed on master node";
+const NURSERY_UNSUPPORTED: &str =
+    "nurseries are not supported: the directory places buckets in groups";
+const NO_LOG_STREAM: &str = "log streaming to Arakoon nodes is not supported: take a checkpoint, \
+                             or export";
+const NO_DB_COPY: &str = "copying a database file is not supported: take a checkpoint";
+/// Arakoon's message of a master for commands that only a slave executes.
+const REFUSED_BY_MASTER: &str = "Operation cannot be performed on master node";
 
 /// Query that only the node's view of its cluster can answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,22 +48,22 @@ pub enum ClusterQuery {
     NurseryConfiguration,
     /// Drop of the mastership; a node that is no master succeeds without effect.
     DropMaster,
-    /// Command for a slave alone. On a slave it succeeds (`None`) or is refused with this answer; a
-    /// master always refuses it.
-    OnSlave(Option<ArakoonRefusal>),
+    /// Command that only slaves execute. On a slave it succeeds (`None`) or is refused with this
+    /// answer; a master always refuses it.
+    SlaveCommand(Option<ArakoonRefusal>),
 }
 
 /// Way in which a command is carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CommandPlan {
     /// The answer's body is known without the node.
-    Say(Vec<u8>),
+    Answer(Vec<u8>),
     /// Call to the node, and the layout of its answer.
-    Ask(Call, ArakoonShape),
-    /// Range of any length: first a page, then the whole range if the page was not all.
+    Submit(Call, ArakoonShape),
+    /// Range of any length: first a page, then the complete range if there is more.
     Range(Range, ReadLevel, ArakoonShape),
     /// Query of the node's view of the cluster.
-    Look(ClusterQuery),
+    Query(ClusterQuery),
 }
 
 /// Translates a request's arguments into a plan. Fails with the refusal to send.
@@ -76,19 +77,21 @@ pub fn translate(
         CommandName::Exists
         | CommandName::Get
         | CommandName::Assert
-        | CommandName::AssertExists => key(command, &mut reader)?,
-        CommandName::MultiGet | CommandName::MultiGetOption => many(command.name, &mut reader)?,
+        | CommandName::AssertExists => key_read(command, &mut reader)?,
+        CommandName::MultiGet | CommandName::MultiGetOption => {
+            multi_get(command.name, &mut reader)?
+        }
         CommandName::Range | CommandName::RangeEntries | CommandName::RevRangeEntries => {
             range(command.name, &mut reader)?
         }
         CommandName::PrefixKeys => {
             let level = read_level(&mut reader)?;
-            let range = Range { want: Want::Keys, ..Range::prefix(reader.text()?) };
+            let range = Range { want: RowContent::Keys, ..Range::prefix(reader.text()?) };
             let rows_max = rows_max(reader.int()?);
             CommandPlan::Range(Range { rows_max, ..range }, level, ArakoonShape::Keys)
         }
         CommandName::GetFringe => fringe(&mut reader)?,
-        CommandName::GetKeyCount => CommandPlan::Ask(
+        CommandName::GetKeyCount => CommandPlan::Submit(
             Call::Read(Read::KeyCount, ReadLevel::Consistent),
             ArakoonShape::LongCount,
         ),
@@ -102,13 +105,13 @@ pub fn translate(
         | CommandName::Sequence
         | CommandName::SyncedSequence => update(command.name, &mut reader)?,
         CommandName::UserFunction => {
-            let (name, _) = (reader.text()?, reader.maybe()?);
-            on_master(ArakoonShape::Refused(ArakoonRefusal::no_such_function(&name)))
+            let (name, _) = (reader.text()?, reader.option()?);
+            answer_if_master(ArakoonShape::Refused(ArakoonRefusal::no_such_function(&name)))
         }
         CommandName::UserHook => {
             let level = read_level(&mut reader)?;
             let refusal = ArakoonRefusal::no_such_hook(reader.text()?);
-            asked_at(level, ArakoonShape::Refused(refusal))
+            answer_if_readable(level, ArakoonShape::Refused(refusal))
         }
         CommandName::SetInterval
         | CommandName::GetInterval
@@ -123,23 +126,26 @@ pub fn translate(
     Ok(plan)
 }
 
-fn key(command: &ArakoonCommand, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
+fn key_read(
+    command: &ArakoonCommand,
+    reader: &mut ValueReader,
+) -> Result<CommandPlan, ArakoonRefusal> {
     let level = read_level(reader)?;
     let key = reader.text()?;
     let (read, shape) = match command.name {
         CommandName::Exists => (Read::Exists(vec![key]), ArakoonShape::Exists),
         CommandName::Get => (Read::Get(key), ArakoonShape::Value),
         CommandName::Assert => {
-            (Read::Assert { key, expected: reader.maybe()? }, ArakoonShape::Nothing)
+            (Read::Assert { key, expected: reader.option()? }, ArakoonShape::Nothing)
         }
         _ => (Read::AssertExists(key), ArakoonShape::Nothing),
     };
-    Ok(CommandPlan::Ask(Call::Read(read, level), shape))
+    Ok(CommandPlan::Submit(Call::Read(read, level), shape))
 }
 
 /// Translates a read of several keys. `MULTI_GET` returns values in reverse order of the wire, and
 /// reports the first missing key in that order; `MULTI_GET_OPTION` keeps the wire's order.
-fn many(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
+fn multi_get(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     let level = read_level(reader)?;
     let mut keys = reader.texts()?;
     let (read, shape) = match name {
@@ -149,31 +155,31 @@ fn many(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, Arak
         }
         _ => (Read::MultiGet(keys), ArakoonShape::MaybeValues),
     };
-    Ok(CommandPlan::Ask(Call::Read(read, level), shape))
+    Ok(CommandPlan::Submit(Call::Read(read, level), shape))
 }
 
 fn range(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     let level = read_level(reader)?;
-    let (first, first_in) = (reader.maybe()?, reader.flag()?);
-    let (last, last_in) = (reader.maybe()?, reader.flag()?);
+    let (first, is_first_included) = (reader.option()?, reader.flag()?);
+    let (last, is_last_included) = (reader.option()?, reader.flag()?);
     let rows_max = rows_max(reader.int()?);
-    let (first, last) = (bound(first, first_in), bound(last, last_in));
+    let (first, last) = (bound(first, is_first_included), bound(last, is_last_included));
     let (low, high, direction) = match name {
         CommandName::RevRangeEntries => (last, first, Direction::Descending),
         _ => (first, last, Direction::Ascending),
     };
     let (want, shape) = match name {
-        CommandName::Range => (Want::Keys, ArakoonShape::Keys),
-        _ => (Want::Entries, ArakoonShape::Entries),
+        CommandName::Range => (RowContent::Keys, ArakoonShape::Keys),
+        _ => (RowContent::Entries, ArakoonShape::Entries),
     };
     let range = Range { low, high, direction, rows_max, want, ..Range::default() };
     Ok(CommandPlan::Range(range, level, shape))
 }
 
-fn bound(key: Option<Bytes>, included: bool) -> Bound {
+fn bound(key: Option<Bytes>, is_included: bool) -> Bound {
     match key {
         None => Bound::Open,
-        Some(key) if included => Bound::Included(key),
+        Some(key) if is_included => Bound::Included(key),
         Some(key) => Bound::Excluded(key),
     }
 }
@@ -187,7 +193,7 @@ fn rows_max(max: i32) -> Option<usize> {
 /// these to another cluster.
 fn fringe(reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     const UPPER: i32 = 0;
-    let boundary = reader.maybe()?;
+    let boundary = reader.option()?;
     let mut range = Range {
         rows_max: Some(limits::PAGE_ROWS_MAX),
         bytes_max: Some(FRINGE_BYTES),
@@ -199,7 +205,7 @@ fn fringe(reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
         range.low = bound(boundary, true);
         range.direction = Direction::Descending;
     }
-    Ok(CommandPlan::Ask(Call::Read(Read::Range(range), ReadLevel::Dirty), ArakoonShape::Entries))
+    Ok(CommandPlan::Submit(Call::Read(Read::Range(range), ReadLevel::Dirty), ArakoonShape::Entries))
 }
 
 fn read_level(reader: &mut ValueReader) -> Result<ReadLevel, Malformed> {
@@ -215,10 +221,10 @@ fn update(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, Ar
     let (update, shape) = match name {
         CommandName::Nop => (Update::Nop, ArakoonShape::Nothing),
         CommandName::Sequence => {
-            (updates::sequence(reader.text()?, Steps::AllOrNothing)?, ArakoonShape::Nothing)
+            (updates::sequence(reader.text()?, SequenceMode::AllOrNothing)?, ArakoonShape::Nothing)
         }
         CommandName::SyncedSequence => {
-            (updates::sequence(reader.text()?, Steps::Synced)?, ArakoonShape::Nothing)
+            (updates::sequence(reader.text()?, SequenceMode::Synced)?, ArakoonShape::Nothing)
         }
         _ => {
             let key = reader.text()?;
@@ -231,31 +237,31 @@ fn update(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, Ar
                     (Update::Confirm { key, value: reader.text()? }, ArakoonShape::Nothing)
                 }
                 CommandName::Delete => {
-                    (Update::Delete { key, missing: Missing::Fails }, ArakoonShape::Nothing)
+                    (Update::Delete { key, missing: OnMissing::Fail }, ArakoonShape::Nothing)
                 }
                 CommandName::TestAndSet => {
-                    let (expected, wanted) = (reader.maybe()?, reader.maybe()?);
+                    let (expected, wanted) = (reader.option()?, reader.option()?);
                     (Update::TestAndSet { key, expected, wanted }, ArakoonShape::Old)
                 }
                 CommandName::Replace => {
-                    (Update::Replace { key, wanted: reader.maybe()? }, ArakoonShape::Old)
+                    (Update::Replace { key, wanted: reader.option()? }, ArakoonShape::Old)
                 }
                 _ => (Update::DeletePrefix { prefix: key }, ArakoonShape::Count),
             }
         }
     };
-    Ok(CommandPlan::Ask(Call::Update(update), shape))
+    Ok(CommandPlan::Submit(Call::Update(update), shape))
 }
 
 /// Returns a plan that sends `shape` if this node may serve reads at this level. The read itself
 /// names no key.
-fn asked_at(level: ReadLevel, shape: ArakoonShape) -> CommandPlan {
-    CommandPlan::Ask(Call::Read(Read::Exists(Vec::new()), level), shape)
+fn answer_if_readable(level: ReadLevel, shape: ArakoonShape) -> CommandPlan {
+    CommandPlan::Submit(Call::Read(Read::Exists(Vec::new()), level), shape)
 }
 
 /// Returns a plan that sends `shape` if this node is the master.
-fn on_master(shape: ArakoonShape) -> CommandPlan {
-    asked_at(ReadLevel::Consistent, shape)
+fn answer_if_master(shape: ArakoonShape) -> CommandPlan {
+    answer_if_readable(ReadLevel::Consistent, shape)
 }
 
 fn nursery_plan(
@@ -264,30 +270,30 @@ fn nursery_plan(
     cluster: &[u8],
 ) -> Result<CommandPlan, ArakoonRefusal> {
     let mut routing = Vec::new();
-    routing.text(&nursery::leaf(cluster));
-    let as_it_is = match name {
+    routing.text(&nursery::leaf_routing(cluster));
+    let is_unchanged = match name {
         CommandName::GetInterval => {
-            return Ok(on_master(ArakoonShape::Said(nursery::open_interval())));
+            return Ok(answer_if_master(ArakoonShape::Fixed(nursery::open_interval())));
         }
-        CommandName::GetRouting => return Ok(on_master(ArakoonShape::Said(routing))),
+        CommandName::GetRouting => return Ok(answer_if_master(ArakoonShape::Fixed(routing))),
         CommandName::GetNurseryCfg => {
-            return Ok(on_master(ArakoonShape::View(ClusterQuery::NurseryConfiguration)));
+            return Ok(answer_if_master(ArakoonShape::View(ClusterQuery::NurseryConfiguration)));
         }
-        CommandName::SetInterval => nursery::read_interval(reader)?,
-        CommandName::SetRouting => nursery::routes_to(reader.text()?, cluster)?,
+        CommandName::SetInterval => nursery::parse_is_open_interval(reader)?,
+        CommandName::SetRouting => nursery::routes_only_to(reader.text()?, cluster)?,
         CommandName::SetRoutingDelta => {
             let (left, _, right) = (reader.text()?, reader.text()?, reader.text()?);
             left == cluster && right == cluster
         }
-        CommandName::MigrateRange if nursery::read_interval(reader)? => {
-            let update = updates::sequence(reader.text()?, Steps::AllOrNothing)?;
-            return Ok(CommandPlan::Ask(Call::Update(update), ArakoonShape::Nothing));
+        CommandName::MigrateRange if nursery::parse_is_open_interval(reader)? => {
+            let update = updates::sequence(reader.text()?, SequenceMode::AllOrNothing)?;
+            return Ok(CommandPlan::Submit(Call::Update(update), ArakoonShape::Nothing));
         }
         _ => false,
     };
-    Ok(on_master(match as_it_is {
+    Ok(answer_if_master(match is_unchanged {
         true => ArakoonShape::Nothing,
-        false => ArakoonShape::Refused(ArakoonRefusal::not_supported(PLACED)),
+        false => ArakoonShape::Refused(ArakoonRefusal::not_supported(NURSERY_UNSUPPORTED)),
     }))
 }
 
@@ -296,42 +302,42 @@ fn administration(
     reader: &mut ValueReader,
     cluster: &[u8],
 ) -> Result<CommandPlan, ArakoonRefusal> {
-    let slave = |refusal| Ok(CommandPlan::Look(ClusterQuery::OnSlave(refusal)));
+    let slave_command = |refusal| Ok(CommandPlan::Query(ClusterQuery::SlaveCommand(refusal)));
     match name {
         CommandName::Ping => {
-            let (_, named) = (reader.text()?, reader.text()?);
-            if named != cluster {
-                return Err(ArakoonRefusal::failure("unknown failure"));
+            let (_, requested_cluster) = (reader.text()?, reader.text()?);
+            if requested_cluster != cluster {
+                return Err(ArakoonRefusal::fatal("unknown failure"));
             }
             let (major, minor, patch) = VERSION;
             let mut body = Vec::new();
             body.text(format!("Arakoon {major}.{minor}.{patch}").as_bytes());
-            Ok(CommandPlan::Say(body))
+            Ok(CommandPlan::Answer(body))
         }
-        CommandName::Version => Ok(CommandPlan::Say(version())),
-        CommandName::WhoMaster => Ok(CommandPlan::Look(ClusterQuery::WhoMaster)),
-        CommandName::CurrentState => Ok(CommandPlan::Look(ClusterQuery::State)),
-        CommandName::GetTxid => Ok(CommandPlan::Look(ClusterQuery::Txid)),
-        CommandName::ExpectProgressPossible => Ok(CommandPlan::Look(ClusterQuery::Progress)),
-        CommandName::Statistics => Ok(CommandPlan::Look(ClusterQuery::Statistics)),
-        CommandName::DropMaster => Ok(CommandPlan::Look(ClusterQuery::DropMaster)),
+        CommandName::Version => Ok(CommandPlan::Answer(version())),
+        CommandName::WhoMaster => Ok(CommandPlan::Query(ClusterQuery::WhoMaster)),
+        CommandName::CurrentState => Ok(CommandPlan::Query(ClusterQuery::State)),
+        CommandName::GetTxid => Ok(CommandPlan::Query(ClusterQuery::Txid)),
+        CommandName::ExpectProgressPossible => Ok(CommandPlan::Query(ClusterQuery::Progress)),
+        CommandName::Statistics => Ok(CommandPlan::Query(ClusterQuery::Statistics)),
+        CommandName::DropMaster => Ok(CommandPlan::Query(ClusterQuery::DropMaster)),
         // Acknowledged updates are in the store already.
-        CommandName::FlushStore => Ok(CommandPlan::Say(Vec::new())),
+        CommandName::FlushStore => Ok(CommandPlan::Answer(Vec::new())),
         // The node truncates its log by itself, so the command has no effect: 0 files to report on.
         CommandName::CollapseTlogs => match reader.int()? {
             files if files < 1 => {
-                Err(ArakoonRefusal::complaint(format!("{files} is not acceptable")))
+                Err(ArakoonRefusal::unknown_failure(format!("{files} is not acceptable")))
             }
-            _ => Ok(CommandPlan::Say(vec![0; 4])),
+            _ => Ok(CommandPlan::Answer(vec![0; 4])),
         },
         CommandName::CopyDbToHead => match reader.int()? {
-            files if files < 1 => {
-                Err(ArakoonRefusal::complaint(format!("tlogs_to_keep={files} is not acceptable")))
-            }
-            _ => slave(None),
+            files if files < 1 => Err(ArakoonRefusal::unknown_failure(format!(
+                "tlogs_to_keep={files} is not acceptable"
+            ))),
+            _ => slave_command(None),
         },
-        CommandName::OptDb | CommandName::DefragDb => slave(None),
-        CommandName::GetDb => slave(Some(ArakoonRefusal::not_supported(NO_DB))),
+        CommandName::OptDb | CommandName::DefragDb => slave_command(None),
+        CommandName::GetDb => slave_command(Some(ArakoonRefusal::not_supported(NO_DB_COPY))),
         _ => Err(ArakoonRefusal::not_supported(NO_LOG_STREAM)),
     }
 }
@@ -347,12 +353,12 @@ fn version() -> Vec<u8> {
     body
 }
 
-/// Returns a master's refusal of a command for slaves alone.
+/// Returns a master's refusal of a command that only slaves execute.
 pub fn on_master_refusal() -> ArakoonRefusal {
-    ArakoonRefusal::not_supported(ON_MASTER)
+    ArakoonRefusal::not_supported(REFUSED_BY_MASTER)
 }
 
 /// Returns the same range without a limit to one page.
-pub fn whole(range: Range) -> Range {
+pub fn without_page_limit(range: Range) -> Range {
     Range { extent: Extent::Whole, ..range }
 }

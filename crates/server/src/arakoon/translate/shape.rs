@@ -1,11 +1,11 @@
-//! Encoding of answers: the body that a command's answer has. Pure.
+//! Encoding of the body of a command's answer. Pure.
 
 use super::ClusterQuery;
 use crate::arakoon::errors::{ArakoonRefusal, OK};
-use crate::arakoon::words::Wire;
+use crate::arakoon::values::Wire;
 use base::{Body, Outcome, Value};
 
-/// Layout of a command's answer, with what it needs to encode it.
+/// Layout of a command's answer, with the values that its encoding needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArakoonShape {
     /// Only the return code.
@@ -32,7 +32,7 @@ pub enum ArakoonShape {
     Refused(ArakoonRefusal),
     /// Bytes known beforehand, sent only after the node has confirmed that it may serve the
     /// request.
-    Said(Vec<u8>),
+    Fixed(Vec<u8>),
     /// Answer of a [`ClusterQuery`], sent only after the node has confirmed that it may serve the
     /// request.
     View(ClusterQuery),
@@ -41,17 +41,17 @@ pub enum ArakoonShape {
 impl ArakoonShape {
     /// Encodes the answer. Returns its size as Arakoon's statistics count it (bytes of a value,
     /// number of rows or keys). On an error `out` is unchanged.
-    pub fn speak(&self, body: &Body, out: &mut Vec<u8>) -> Result<u64, ArakoonRefusal> {
+    pub fn encode(&self, body: &Body, out: &mut Vec<u8>) -> Result<u64, ArakoonRefusal> {
         let begin = out.len();
         out.int(OK);
-        let size = self.body(body, out);
+        let size = self.encode_body(body, out);
         if size.is_err() {
             out.truncate(begin);
         }
         size
     }
 
-    fn body(&self, body: &Body, out: &mut Vec<u8>) -> Result<u64, ArakoonRefusal> {
+    fn encode_body(&self, body: &Body, out: &mut Vec<u8>) -> Result<u64, ArakoonRefusal> {
         match (self, body) {
             (ArakoonShape::Nothing, _) => Ok(0),
             (ArakoonShape::Exists, Body::Count(count)) => {
@@ -69,13 +69,13 @@ impl ArakoonShape {
                     let value = row.as_ref().map(|row| &row.value[..]);
                     match self {
                         ArakoonShape::Values => out.text(value.unwrap_or_default()),
-                        _ => out.maybe(value),
+                        _ => out.option(value),
                     }
                 }
                 Ok(rows.len() as u64)
             }
             (ArakoonShape::Old, Body::Updated(Outcome::Old(old))) => {
-                out.maybe(old.as_ref().map(|old: &Value| &old[..]));
+                out.option(old.as_ref().map(|old: &Value| &old[..]));
                 Ok(0)
             }
             (ArakoonShape::Count, Body::Updated(Outcome::Count(count))) => {
@@ -97,7 +97,7 @@ impl ArakoonShape {
                 Ok(page.entries.len() as u64)
             }
             (ArakoonShape::Refused(refusal), _) => Err(refusal.clone()),
-            (ArakoonShape::Said(bytes), _) => {
+            (ArakoonShape::Fixed(bytes), _) => {
                 out.extend_from_slice(bytes);
                 Ok(0)
             }
@@ -109,5 +109,7 @@ impl ArakoonShape {
 /// Returns the error for a reply that does not fit the command. Only a defect of the server can
 /// cause it.
 fn mismatch(shape: &ArakoonShape) -> ArakoonRefusal {
-    ArakoonRefusal::complaint(format!("{shape:?}: the node's answer does not fit the question"))
+    ArakoonRefusal::unknown_failure(format!(
+        "{shape:?}: the node's answer does not match the request"
+    ))
 }

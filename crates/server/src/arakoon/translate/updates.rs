@@ -1,9 +1,9 @@
 //! Decoder of a sequence's blob: updates with Arakoon's tags. Pure.
 
 use crate::arakoon::errors::ArakoonRefusal;
-use crate::arakoon::words::{Malformed, ValueReader};
+use crate::arakoon::values::{Malformed, ValueReader};
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
-use base::request::{Expiry, Missing, Steps};
+use base::request::{Expiry, OnMissing, SequenceMode};
 use base::{Update, Value};
 use bytes::Bytes;
 
@@ -28,40 +28,40 @@ const ASSERT_RANGE: i32 = 17;
 /// The only kind of range assertion: the range holds exactly these keys.
 const CONTAINS_EXACTLY: i32 = 1;
 
-/// Decodes a whole blob, which must be a sequence.
-pub fn sequence(blob: Bytes, mode: Steps) -> Result<Update, ArakoonRefusal> {
+/// Decodes a complete blob, which must be a sequence.
+pub fn sequence(blob: Bytes, mode: SequenceMode) -> Result<Update, ArakoonRefusal> {
     let mut reader = ValueReader::new(blob);
     if reader.int()? != SEQUENCE {
-        return Err(ArakoonRefusal::failure("should have been a sequence"));
+        return Err(ArakoonRefusal::fatal("should have been a sequence"));
     }
-    let mut left = SEQUENCE_STEPS_MAX;
-    let steps = steps(&mut reader, 1, &mut left)?;
+    let mut remaining = SEQUENCE_STEPS_MAX;
+    let steps = steps(&mut reader, 1, &mut remaining)?;
     reader.end()?;
     Ok(Update::Sequence { steps, mode })
 }
 
-/// Decodes the steps of a sequence at nesting depth `depth`. `left` is the number of steps that the
-/// whole blob may still have.
+/// Decodes the steps of a sequence at nesting depth `depth`. `remaining` is the number of steps
+/// that the rest of the blob may have.
 fn steps(
     reader: &mut ValueReader,
     depth: usize,
-    left: &mut usize,
+    remaining: &mut usize,
 ) -> Result<Vec<Update>, ArakoonRefusal> {
     let count = reader.count()?;
     if depth > SEQUENCE_DEPTH_MAX {
         let text = format!("sequences nest at most {SEQUENCE_DEPTH_MAX} deep (sequence_depth_max)");
         return Err(ArakoonRefusal::bad_input(text));
     }
-    *left = left.checked_sub(count).ok_or_else(|| {
+    *remaining = remaining.checked_sub(count).ok_or_else(|| {
         let max = SEQUENCE_STEPS_MAX;
         ArakoonRefusal::bad_input(format!(
             "a sequence has at most {max} steps (sequence_steps_max)"
         ))
     })?;
-    // The vector grows with the steps that are there, whatever the count claims.
+    // The vector grows with the decoded steps, not with the claimed count.
     let mut steps = Vec::new();
     for _ in 0..count {
-        steps.push(step(reader, depth, left)?);
+        steps.push(step(reader, depth, remaining)?);
     }
     Ok(steps)
 }
@@ -69,28 +69,28 @@ fn steps(
 fn step(
     reader: &mut ValueReader,
     depth: usize,
-    left: &mut usize,
+    remaining: &mut usize,
 ) -> Result<Update, ArakoonRefusal> {
     Ok(match reader.int()? {
         SET => Update::Set { key: reader.text()?, value: reader.text()?, expiry: Expiry::Default },
-        DELETE => Update::Delete { key: reader.text()?, missing: Missing::Fails },
+        DELETE => Update::Delete { key: reader.text()?, missing: OnMissing::Fail },
         TEST_AND_SET => {
-            let (key, expected) = (reader.text()?, reader.maybe()?);
-            Update::TestAndSet { key, expected, wanted: reader.maybe()? }
+            let (key, expected) = (reader.text()?, reader.option()?);
+            Update::TestAndSet { key, expected, wanted: reader.option()? }
         }
         SEQUENCE => {
-            let steps = steps(reader, depth + 1, left)?;
-            Update::Sequence { steps, mode: Steps::AllOrNothing }
+            let steps = steps(reader, depth + 1, remaining)?;
+            Update::Sequence { steps, mode: SequenceMode::AllOrNothing }
         }
         NOP => Update::Nop,
         USER_FUNCTION => {
-            let (name, _): (Bytes, Option<Value>) = (reader.text()?, reader.maybe()?);
+            let (name, _): (Bytes, Option<Value>) = (reader.text()?, reader.option()?);
             return Err(ArakoonRefusal::no_such_function(&name));
         }
-        ASSERT => Update::Assert { key: reader.text()?, expected: reader.maybe()? },
+        ASSERT => Update::Assert { key: reader.text()?, expected: reader.option()? },
         DELETE_PREFIX => Update::DeletePrefix { prefix: reader.text()? },
         ASSERT_EXISTS => Update::AssertExists { key: reader.text()? },
-        REPLACE => Update::Replace { key: reader.text()?, wanted: reader.maybe()? },
+        REPLACE => Update::Replace { key: reader.text()?, wanted: reader.option()? },
         ASSERT_RANGE => {
             let prefix = reader.text()?;
             if reader.int()? != CONTAINS_EXACTLY {
@@ -98,7 +98,7 @@ fn step(
             }
             Update::AssertRange { prefix, keys: reader.texts()? }
         }
-        // Arakoon accepts these from any client and stores them apart, as its own state.
+        // Arakoon accepts these from any client and stores them as internal state.
         tag @ (MASTER_SET | ADMIN_SET | SET_INTERVAL | SET_ROUTING | SET_ROUTING_DELTA
         | SYNCED_SEQUENCE) => {
             let text = format!("update {tag} is internal: clients can't send it");

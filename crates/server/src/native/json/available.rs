@@ -1,44 +1,44 @@
 //! JSON of replies about available buckets.
 
-use super::write::{bytes_onto, list_onto, number_onto, text_onto};
+use super::write::{append_bytes, append_list, append_number, append_text};
 use crate::contexts;
 use crate::typed;
 use base::available::TypeFound;
 use base::{BucketNames, Context, Headers, Keys, Owner, Sibling, Siblings};
 
 /// Appends a key's values and their context as JSON fields, without the outer braces.
-pub fn siblings_onto(out: &mut Vec<u8>, siblings: &Siblings) {
-    context_onto(out, &siblings.context);
+pub fn append_siblings(out: &mut Vec<u8>, siblings: &Siblings) {
+    append_context(out, &siblings.context);
     out.extend_from_slice(b",\"siblings\":");
-    list_onto(out, &siblings.values, |out, sibling| {
+    append_list(out, &siblings.values, |out, sibling| {
         out.push(b'{');
-        sibling_onto(out, sibling);
+        append_sibling(out, sibling);
         out.push(b'}');
     });
 }
 
 /// Appends a context as a JSON field.
-pub fn context_onto(out: &mut Vec<u8>, context: &Context) {
+pub fn append_context(out: &mut Vec<u8>, context: &Context) {
     out.extend_from_slice(b"\"context\":\"");
-    out.extend_from_slice(contexts::text_of(context).as_bytes());
+    out.extend_from_slice(contexts::encode(context).as_bytes());
     out.push(b'"');
 }
 
-fn sibling_onto(out: &mut Vec<u8>, sibling: &Sibling) {
+fn append_sibling(out: &mut Vec<u8>, sibling: &Sibling) {
     out.extend_from_slice(b"\"value\":");
     if sibling.tombstone {
         out.extend_from_slice(b"null");
     } else {
-        bytes_onto(out, &sibling.content.value);
+        append_bytes(out, &sibling.content.value);
     }
     out.extend_from_slice(b",\"vtag\":\"");
-    number_onto(out, sibling.vtag);
+    append_number(out, sibling.vtag);
     out.extend_from_slice(b"\",\"written_ms\":");
-    number_onto(out, sibling.written_ms);
-    headers_onto(out, &sibling.content.headers);
+    append_number(out, sibling.written_ms);
+    append_headers(out, &sibling.content.headers);
 }
 
-fn headers_onto(out: &mut Vec<u8>, headers: &Headers) {
+fn append_headers(out: &mut Vec<u8>, headers: &Headers) {
     let Headers { content_type, charset, encoding, meta, links, indexes } = headers;
     for (name, text) in
         [("content_type", content_type), ("charset", charset), ("encoding", encoding)]
@@ -47,7 +47,7 @@ fn headers_onto(out: &mut Vec<u8>, headers: &Headers) {
             out.extend_from_slice(b",\"");
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");
-            bytes_onto(out, text);
+            append_bytes(out, text);
         }
     }
     for (name, pairs) in [("meta", meta), ("indexes", indexes)] {
@@ -55,66 +55,66 @@ fn headers_onto(out: &mut Vec<u8>, headers: &Headers) {
             out.extend_from_slice(b",\"");
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");
-            list_onto(out, pairs, |out, (name, text)| {
-                list_onto(out, &[name, text], |out, part| bytes_onto(out, part));
+            append_list(out, pairs, |out, (name, text)| {
+                append_list(out, &[name, text], |out, part| append_bytes(out, part));
             });
         }
     }
     if !links.is_empty() {
         out.extend_from_slice(b",\"links\":");
-        list_onto(out, links, |out, link| {
-            list_onto(out, &[&link.bucket, &link.key, &link.tag], |out, part| {
-                bytes_onto(out, part);
+        append_list(out, links, |out, link| {
+            append_list(out, &[&link.bucket, &link.key, &link.tag], |out, part| {
+                append_bytes(out, part);
             });
         });
     }
 }
 
 /// Appends a page of keys as JSON fields, without the outer braces.
-pub fn keys_onto(out: &mut Vec<u8>, keys: &Keys) {
+pub fn append_keys(out: &mut Vec<u8>, keys: &Keys) {
     out.extend_from_slice(b"\"keys\":");
-    list_onto(out, &keys.keys, |out, key| bytes_onto(out, key));
-    more_onto(out, keys.more);
+    append_list(out, &keys.keys, |out, key| append_bytes(out, key));
+    append_more(out, keys.more);
 }
 
 /// Appends a page of bucket names as JSON fields, without the outer braces.
-pub fn names_onto(out: &mut Vec<u8>, names: &BucketNames) {
+pub fn append_names(out: &mut Vec<u8>, names: &BucketNames) {
     out.extend_from_slice(b"\"names\":");
-    list_onto(out, &names.names, |out, name| text_onto(out, name.full()));
-    more_onto(out, names.more);
+    append_list(out, &names.names, |out, name| append_text(out, name.full()));
+    append_more(out, names.more);
 }
 
-fn more_onto(out: &mut Vec<u8>, more: bool) {
+fn append_more(out: &mut Vec<u8>, more: bool) {
     out.extend_from_slice(b",\"more\":");
-    number_onto(out, more);
+    append_number(out, more);
 }
 
 /// Appends a data type as JSON fields, without the outer braces.
-pub fn typed_onto(out: &mut Vec<u8>, found: &TypeFound) {
-    context_onto(out, &found.context);
+pub fn append_typed(out: &mut Vec<u8>, found: &TypeFound) {
+    append_context(out, &found.context);
     out.extend_from_slice(b",\"type\":\"");
-    out.extend_from_slice(found.kind.word().as_bytes());
+    out.extend_from_slice(found.kind.name().as_bytes());
     out.extend_from_slice(b"\",\"value\":");
     let mut text = String::new();
     match &found.value {
-        Some(value) => typed::value_onto(&mut text, value),
+        Some(value) => typed::append_value(&mut text, value),
         None => text.push_str("null"),
     }
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Appends the owners of a key as JSON fields, without the outer braces.
-pub fn owners_onto(out: &mut Vec<u8>, owners: &[Owner]) {
+pub fn append_owners(out: &mut Vec<u8>, owners: &[Owner]) {
     out.extend_from_slice(b"\"owners\":");
-    list_onto(out, owners, |out, owner| {
+    append_list(out, owners, |out, owner| {
         out.extend_from_slice(b"{\"node\":");
-        text_onto(out, &owner.node);
+        append_text(out, &owner.node);
         out.extend_from_slice(b",\"address\":");
-        text_onto(out, &owner.address);
+        append_text(out, &owner.address);
         out.extend_from_slice(b",\"partition\":");
-        number_onto(out, owner.partition.0);
+        append_number(out, owner.partition.0);
         out.extend_from_slice(b",\"primary\":");
-        number_onto(out, owner.primary);
+        append_number(out, owner.primary);
         out.push(b'}');
     });
 }

@@ -4,7 +4,7 @@ use super::keys::{KeysSeed, TOO_MANY_KEYS};
 use super::scan;
 use super::steps::{self, StepSeed, StepsSeed, TOO_MANY_STEPS};
 use crate::native::errors::malformed;
-use api::{Blob, Whole};
+use api::{Blob, Integer};
 use base::limits::CHANGES_MAX;
 use base::properties::Changes;
 use base::{BucketPlace, DirectoryCall, Error, GroupId, Key, Read, Reason, Update};
@@ -19,14 +19,14 @@ use std::fmt;
 pub fn update(json: &[u8]) -> Result<Update, Error> {
     let (count, keys) = (Cell::new(0), Cell::new(0));
     let fields = read(json, StepSeed { count: &count, keys: &keys, depth: 0 })?;
-    fields.into_update().map_err(|words| Error::new(Reason::Malformed, words))
+    fields.into_update().map_err(|text| Error::new(Reason::Malformed, text))
 }
 
 /// Parses a read.
 pub fn read_operation(json: &[u8]) -> Result<Read, Error> {
     let (count, keys) = (Cell::new(0), Cell::new(0));
     let fields = read(json, StepSeed { count: &count, keys: &keys, depth: 0 })?;
-    fields.into_read().map_err(|words| Error::new(Reason::Malformed, words))
+    fields.into_read().map_err(|text| Error::new(Reason::Malformed, text))
 }
 
 /// Parses a sequence: a list of steps, or an object with `steps` and `mode`.
@@ -66,8 +66,8 @@ impl<'de> Visitor<'de> for MultiGetSeed {
                 "keys" if keys.is_none() => keys = Some(map.next_value_seed(KeysSeed(&count))?),
                 "require_all" if require_all.is_none() => require_all = Some(map.next_value()?),
                 _ => {
-                    let words = "a multi_get has `keys` and `require_all`, each once";
-                    return Err(de::Error::custom(words));
+                    let text = "a multi_get takes only `keys` and `require_all`, each once";
+                    return Err(de::Error::custom(text));
                 }
             }
         }
@@ -106,10 +106,10 @@ pub fn new_bucket(json: &[u8]) -> Result<DirectoryCall, Error> {
     let (mut properties, mut place) = (Changes::new(), None);
     for (name, text) in changes(json)? {
         let number = || {
-            let wrong = || malformed("`group` and `replicas` are whole numbers");
+            let wrong = || malformed("`group` and `replicas` must be integers");
             text.parse::<u32>().map_err(|_| wrong())
         };
-        let named = match name.as_str() {
+        let location = match name.as_str() {
             "group" => BucketPlace::Group(GroupId(number()?)),
             "replicas" => BucketPlace::Replicas(number()?),
             _ => {
@@ -117,10 +117,8 @@ pub fn new_bucket(json: &[u8]) -> Result<DirectoryCall, Error> {
                 continue;
             }
         };
-        if place.replace(named).is_some() {
-            return Err(malformed(
-                "a bucket is made in a `group`, or in one of so many `replicas`",
-            ));
+        if place.replace(location).is_some() {
+            return Err(malformed("`group` and `replicas` exclude each other: give one of them"));
         }
     }
     Ok(match place {
@@ -129,17 +127,17 @@ pub fn new_bucket(json: &[u8]) -> Result<DirectoryCall, Error> {
     })
 }
 
-/// Reads the target of a bucket's move.
+/// Parses the target of a bucket's move.
 pub fn move_to(json: &[u8]) -> Result<DirectoryCall, Error> {
-    let group = read_plain::<api::MoveTo>(json)?.group.0;
-    let group = u32::try_from(group).map_err(|_| malformed("a group is a number"))?;
+    let group = read_plain::<api::MoveRequest>(json)?.group.0;
+    let group = u32::try_from(group).map_err(|_| malformed("a group must be a number"))?;
     Ok(DirectoryCall::MoveBucket { group: GroupId(group) })
 }
 
 pub fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     // serde would accept a list of the fields' values in place of an object.
     if json.trim_ascii_start().first() == Some(&b'[') {
-        return Err(Error::new(Reason::Malformed, "the body is an object, not a list"));
+        return Err(Error::new(Reason::Malformed, "the body must be an object, not a list"));
     }
     read(json, std::marker::PhantomData::<T>)
 }
@@ -147,45 +145,45 @@ pub fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
 /// Parses one JSON text. Fails if bytes follow it.
 fn read<'de, S: DeserializeSeed<'de>>(json: &'de [u8], seed: S) -> Result<S::Value, Error> {
     if !scan::is_shallow(json) {
-        let words = format!("JSON nests deeper than {}", scan::DEPTH_MAX);
-        return Err(Error::new(Reason::Malformed, words));
+        let text = format!("the JSON is nested deeper than {} levels", scan::DEPTH_MAX);
+        return Err(Error::new(Reason::Malformed, text));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    // `is_shallow` has bounded the depth; the library's own bound is lower than that of sequences.
+    // `is_shallow` has checked the depth; the limit of serde_json is lower than that of sequences.
     deserializer.disable_recursion_limit();
-    let value = seed.deserialize(&mut deserializer).map_err(|error| unreadable(&error))?;
-    deserializer.end().map_err(|error| unreadable(&error))?;
+    let value = seed.deserialize(&mut deserializer).map_err(|error| json_error(&error))?;
+    deserializer.end().map_err(|error| json_error(&error))?;
     Ok(value)
 }
 
-fn unreadable(error: &serde_json::Error) -> Error {
+fn json_error(error: &serde_json::Error) -> Error {
     use serde_json::error::Category;
     // A type error contains the value that was found, and errors must not reveal values.
     let words = match error.classify() {
         Category::Data => {
-            let words = error.to_string();
+            let text = error.to_string();
             for limit in [TOO_MANY_STEPS, TOO_MANY_KEYS] {
-                if words.starts_with(limit) {
+                if text.starts_with(limit) {
                     return Error::new(Reason::TooLarge, limit);
                 }
             }
-            without_values(&words)
+            without_values(&text)
         }
         Category::Syntax | Category::Eof | Category::Io => error.to_string(),
     };
-    Error::new(Reason::Malformed, format!("the body is not the JSON expected: {words}"))
+    Error::new(Reason::Malformed, format!("the body is not the expected JSON: {words}"))
 }
 
 /// Removes a client's bytes from an error text such as `invalid type: string "secret", expected a
 /// number at ..`.
-fn without_values(words: &str) -> String {
+fn without_values(text: &str) -> String {
     for kind in ["invalid type", "invalid value", "unknown field", "unknown variant"] {
-        if words.starts_with(kind) {
-            let rest = words.rfind(", expected").map_or("", |place| &words[place..]);
+        if text.starts_with(kind) {
+            let rest = text.rfind(", expected").map_or("", |start| &text[start..]);
             return format!("{kind}{rest}");
         }
     }
-    words.to_string()
+    text.to_string()
 }
 
 struct SequenceSeed<'a>(StepSeed<'a>);
@@ -207,7 +205,7 @@ impl<'de> Visitor<'de> for SequenceSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Update, A::Error> {
         let steps = StepsSeed(self.0).visit_seq(list)?;
-        Ok(Update::Sequence { steps, mode: base::request::Steps::AllOrNothing })
+        Ok(Update::Sequence { steps, mode: base::request::SequenceMode::AllOrNothing })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Update, A::Error> {
@@ -216,18 +214,25 @@ impl<'de> Visitor<'de> for SequenceSeed<'_> {
             match &*name {
                 "steps" if steps.is_none() => steps = Some(map.next_value_seed(StepsSeed(self.0))?),
                 "mode" if mode.is_none() => {
-                    let word = map.next_value::<Box<str>>()?;
-                    mode = Some(steps::mode(Some(&word)).map_err(de::Error::custom)?);
+                    let name = map.next_value::<Box<str>>()?;
+                    mode = Some(steps::parse_mode(Some(&name)).map_err(de::Error::custom)?);
                 }
-                _ => return Err(de::Error::custom("a sequence has `steps` and `mode`, each once")),
+                _ => {
+                    return Err(de::Error::custom(
+                        "a sequence takes only `steps` and `mode`, each once",
+                    ));
+                }
             }
         }
         let steps = steps.ok_or_else(|| de::Error::custom("a sequence needs `steps`"))?;
-        Ok(Update::Sequence { steps, mode: mode.unwrap_or(base::request::Steps::AllOrNothing) })
+        Ok(Update::Sequence {
+            steps,
+            mode: mode.unwrap_or(base::request::SequenceMode::AllOrNothing),
+        })
     }
 }
 
-/// Object of names and texts, whole numbers or booleans. Each name occurs once.
+/// Object of names and texts, integers or booleans. Each name occurs once.
 struct ChangesBody(Changes);
 
 impl<'de> Deserialize<'de> for ChangesBody {
@@ -248,8 +253,10 @@ impl<'de> Visitor<'de> for ChangesVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ChangesBody, A::Error> {
         let mut changes = Changes::new();
         while let Some(name) = map.next_key::<String>()? {
-            if changes.len() >= CHANGES_MAX || changes.iter().any(|(known, _)| *known == name) {
-                return Err(de::Error::custom("a name stands twice, or there are more than 64"));
+            if changes.len() >= CHANGES_MAX || changes.iter().any(|(earlier, _)| *earlier == name) {
+                return Err(de::Error::custom(
+                    "a name is repeated, or there are more than 64 names",
+                ));
             }
             let text = map.next_value::<Text>()?.0;
             changes.push((name, text));
@@ -278,8 +285,8 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(Text(flag.to_string()))
             }
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<Text, E> {
-                let whole = Whole::of_float(number);
-                let whole = whole.ok_or_else(|| E::custom("a number is not whole"))?;
+                let whole = Integer::from_float(number);
+                let whole = whole.ok_or_else(|| E::custom("a number is not an integer"))?;
                 Ok(Text(whole.0.to_string()))
             }
         }

@@ -2,21 +2,21 @@
 
 use super::bodies::read_plain;
 use crate::native::errors::malformed;
-use api::Whole;
+use api::Integer;
 use base::{ClusterCall, Error, GroupId, MemberDescription, Membership, NodeId, Part};
 
-fn read_id(text: &str) -> Result<NodeId, Error> {
+fn parse_id(text: &str) -> Result<NodeId, Error> {
     let id = Some(text).filter(|text| text.len() == 16);
     let id = id.and_then(|text| u64::from_str_radix(text, 16).ok()).filter(|id| *id != 0);
-    id.map(NodeId).ok_or_else(|| malformed("a node's id is 16 hexadecimal digits, not all 0"))
+    id.map(NodeId).ok_or_else(|| malformed("a node id must be 16 hexadecimal digits, not all 0"))
 }
 
 /// Parses a joining node.
 pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
     let body = read_plain::<api::NewMember>(json)?;
     let api::NewMember { node, name, peer, client, part, lease_ms } = body;
-    let part = part.map_or(Ok(Part::Voter), |word| Part::parse(&word))?;
-    let node = read_id(&node)?;
+    let part = part.map_or(Ok(Part::Voter), |name| Part::parse(&name))?;
+    let node = parse_id(&node)?;
     let (incarnation, membership) = (0, Membership::Member);
     let member = MemberDescription { node, name, peer, client, incarnation, membership };
     Ok(ClusterCall::AddMember { member, part, lease_ms: lease_ms.0 })
@@ -24,8 +24,8 @@ pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
 
 /// Parses a member's new name and addresses.
 pub fn update_member(json: &[u8]) -> Result<ClusterCall, Error> {
-    let api::ChangedMember { node, name, peer, client } = read_plain(json)?;
-    Ok(ClusterCall::UpdateMember { node: read_id(&node)?, name, peer, client })
+    let api::MemberUpdate { node, name, peer, client } = read_plain(json)?;
+    Ok(ClusterCall::UpdateMember { node: parse_id(&node)?, name, peer, client })
 }
 
 /// Parses a member's replacement. An empty body means the next new node with the member's name.
@@ -38,15 +38,15 @@ pub fn replace_member(json: &[u8], name: String) -> Result<ClusterCall, Error> {
 pub fn set_part(json: &[u8], name: String) -> Result<ClusterCall, Error> {
     let api::PartChange { part, group } = read_plain(json)?;
     let group = group.map(|group| u32::try_from(group.0)).transpose();
-    let group = group.map_err(|_| malformed("a group's number is below 2^32"))?;
+    let group = group.map_err(|_| malformed("a group number must be below 2^32"))?;
     let part = if part == "none" { None } else { Some(Part::parse(&part)?) };
     Ok(ClusterCall::SetPart { name, part, group: group.map(GroupId) })
 }
 
 /// Parses the desired members of a group.
 pub fn place_group(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
-    let wanted = read_plain::<api::DesiredMembers>(json)?.members.into_iter();
-    let members = wanted.map(|placed| Ok((placed.name, Part::parse(&placed.part)?)));
+    let desired = read_plain::<api::DesiredMembers>(json)?.members.into_iter();
+    let members = desired.map(|member| Ok((member.name, Part::parse(&member.part)?)));
     Ok(ClusterCall::PlaceGroup { group, members: members.collect::<Result<_, Error>>()? })
 }
 
@@ -54,8 +54,8 @@ pub fn place_group(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
 pub fn set_quorum(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
     let quorum = match read_plain::<api::DesiredQuorum>(json)?.quorum {
         None => None,
-        Some(Whole(quorum @ 1..=255)) => Some(quorum as u8),
-        Some(_) => return Err(malformed("`quorum` is a number of voters, or null")),
+        Some(Integer(quorum @ 1..=255)) => Some(quorum as u8),
+        Some(_) => return Err(malformed("`quorum` must be a number of voters, or null")),
     };
     Ok(ClusterCall::SetQuorum { group, quorum })
 }
@@ -64,7 +64,7 @@ pub fn set_quorum(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
 pub fn create_group(json: &[u8]) -> Result<ClusterCall, Error> {
     let body = if json.is_empty() { api::NewGroup::default() } else { read_plain(json)? };
     let replicas = body.replicas.map(|replicas| u32::try_from(replicas.0)).transpose();
-    let replicas = replicas.map_err(|_| malformed("`replicas` is below 2^32"))?;
+    let replicas = replicas.map_err(|_| malformed("`replicas` must be below 2^32"))?;
     Ok(ClusterCall::CreateGroup { replicas, members: body.members.unwrap_or_default() })
 }
 

@@ -84,9 +84,9 @@ impl<'de> Deserialize<'de> for StepField {
                 f.write_str("a field of a step")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<StepField, E> {
-                let known = StepField::ALL.iter().find(|(_, name)| *name == text);
-                known.map(|(field, _)| *field).ok_or_else(|| {
-                    E::custom("a field is not known; docs/use/http.md lists them by operation")
+                let found = StepField::ALL.iter().find(|(_, name)| *name == text);
+                found.map(|(field, _)| *field).ok_or_else(|| {
+                    E::custom("unknown field; docs/use/http.md lists the fields of each operation")
                 })
             }
         }

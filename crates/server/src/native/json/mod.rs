@@ -5,7 +5,7 @@
 //!
 //! Promises: an unknown or repeated field is refused; nesting and counts are limited during
 //! parsing.
-//! Never: keeps a tree of a client's JSON; steps become updates while they are parsed.
+//! Never: builds a tree of a client's JSON; steps become updates while they are parsed.
 //! Read next: `operations.rs` (the table of operations), `steps.rs`, `write.rs`.
 
 pub mod available;

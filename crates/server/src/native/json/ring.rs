@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_says_what_it_needs_and_nothing_else() {
+    fn ring_change_with_missing_or_extra_field_is_refused() {
         for good in [
             r#"{"change":"join","node":"n5"}"#,
             r#"{"change":"rack","node":"n5","rack":""}"#,

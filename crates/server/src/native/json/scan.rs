@@ -3,8 +3,8 @@
 //! The parser recurses once per level, so this check bounds the depth first, without a stack of its
 //! own.
 
-/// Levels of JSON that one level of sequences takes (an object, a list), and a few for what stands
-/// in a step.
+/// Maximum depth of JSON: two levels (an object, a list) for each level of sequences, and a few for
+/// the fields of a step.
 pub const DEPTH_MAX: usize = 2 * base::limits::SEQUENCE_DEPTH_MAX + 4;
 
 /// Returns true if brackets never nest deeper than [`DEPTH_MAX`]. Does not check the rest of the

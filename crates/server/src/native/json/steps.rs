@@ -1,15 +1,15 @@
 //! Parser of steps: a JSON object becomes an update or a read while it is parsed.
 //!
-//! All operations share one set of field names; the table of operations says which of them each
-//! requires and allows.
+//! All operations share one set of field names; the table of operations lists the fields that each
+//! one requires and allows.
 
 use super::fields::StepField;
 use super::keys::KeysSeed;
 use super::operations::{self, AllowedIn, JsonOperation, OperationName};
 use crate::native::ranges::{self, Bounds};
-use api::{Blob, Whole};
+use api::{Blob, Integer};
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
-use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
+use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
 use base::{Key, Read, Update, Value, Version};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::cell::Cell;
@@ -23,23 +23,23 @@ pub struct StepFields {
     key: Option<Key>,
     value: Option<Value>,
     ttl: Expiry,
-    when: Option<ShortWord>,
+    when: Option<EnumName>,
     version: Option<u64>,
-    missing: Option<ShortWord>,
+    missing: Option<EnumName>,
     expected: Option<Value>,
     wanted: Option<Value>,
     keys: Vec<Key>,
     delta: Option<serde_json::Number>,
     offset: usize,
-    only_when: Option<ShortWord>,
+    only_when: Option<EnumName>,
     steps: Vec<Update>,
-    mode: Option<ShortWord>,
+    mode: Option<EnumName>,
     require_all: bool,
     bounds: Bounds,
 }
 
-/// Word out of a short list that depends on the operation.
-type ShortWord = Box<str>;
+/// Name out of a short list that depends on the operation.
+type EnumName = Box<str>;
 
 /// Parser of one step. It counts the steps, keys and levels of the whole body.
 #[derive(Clone, Copy)]
@@ -71,10 +71,10 @@ impl<'de> Visitor<'de> for StepSeed<'_> {
         let mut fields = StepFields::default();
         while let Some(field) = map.next_key::<StepField>()? {
             if fields.seen & field.bit() != 0 {
-                return Err(de::Error::custom(format_args!("`{}` stands twice", field.name())));
+                return Err(de::Error::custom(format_args!("`{}` is repeated", field.name())));
             }
             fields.seen |= field.bit();
-            fields.take(field, self, &mut map)?;
+            fields.read_field(field, self, &mut map)?;
         }
         fields.check().map_err(de::Error::custom)?;
         Ok(fields)
@@ -82,54 +82,57 @@ impl<'de> Visitor<'de> for StepSeed<'_> {
 }
 
 impl StepFields {
-    fn take<'de, A: MapAccess<'de>>(
+    fn read_field<'de, A: MapAccess<'de>>(
         &mut self,
         field: StepField,
         seed: StepSeed<'_>,
         map: &mut A,
     ) -> Result<(), A::Error> {
         let blob = |map: &mut A| map.next_value::<Blob>().map(|blob| Some(blob.0));
-        let maybe =
+        let optional_blob =
             |map: &mut A| map.next_value::<Option<Blob>>().map(|blob| blob.map(|blob| blob.0));
-        let word = |map: &mut A| map.next_value::<ShortWord>().map(Some);
+        let enum_name = |map: &mut A| map.next_value::<EnumName>().map(Some);
         match field {
             StepField::Op => {
-                let word = map.next_value::<ShortWord>()?;
-                let known = operations::find(&word);
+                let name = map.next_value::<EnumName>()?;
+                let found = operations::find(&name);
                 let unknown = || {
-                    let names = operations::words().join(", ");
-                    de::Error::custom(format!("`op` names no operation; there are {names}"))
+                    let names = operations::names().join(", ");
+                    de::Error::custom(format!(
+                        "unknown operation in `op`; the operations are {names}"
+                    ))
                 };
-                self.operation = Some(known.ok_or_else(unknown)?);
+                self.operation = Some(found.ok_or_else(unknown)?);
             }
             StepField::Key => self.key = blob(map)?,
             StepField::Value => self.value = blob(map)?,
             StepField::Ttl => self.ttl = map.next_value::<Ttl>()?.0,
-            StepField::When => self.when = word(map)?,
+            StepField::When => self.when = enum_name(map)?,
             StepField::Version => {
-                self.version = map.next_value::<Option<Whole>>()?.map(|version| version.0);
+                self.version = map.next_value::<Option<Integer>>()?.map(|version| version.0);
             }
-            StepField::Missing => self.missing = word(map)?,
-            StepField::Expected => self.expected = maybe(map)?,
-            StepField::Wanted => self.wanted = maybe(map)?,
+            StepField::Missing => self.missing = enum_name(map)?,
+            StepField::Expected => self.expected = optional_blob(map)?,
+            StepField::Wanted => self.wanted = optional_blob(map)?,
             StepField::Prefix => self.bounds.prefix = blob(map)?,
             StepField::Keys => self.keys = map.next_value_seed(KeysSeed(seed.keys))?,
             StepField::Delta => self.delta = Some(map.next_value()?),
-            StepField::Offset => self.offset = map.next_value::<Whole>()?.size(),
+            StepField::Offset => self.offset = map.next_value::<Integer>()?.size(),
             StepField::From => self.bounds.from = blob(map)?,
             StepField::To => self.bounds.to = blob(map)?,
-            StepField::OnlyWhen => self.only_when = word(map)?,
+            StepField::OnlyWhen => self.only_when = enum_name(map)?,
             StepField::Steps => self.steps = map.next_value_seed(StepsSeed(seed))?,
-            StepField::Mode => self.mode = word(map)?,
+            StepField::Mode => self.mode = enum_name(map)?,
             StepField::RequireAll => self.require_all = map.next_value()?,
             StepField::FromExclusive => self.bounds.from_exclusive = map.next_value()?,
             StepField::ToInclusive => self.bounds.to_inclusive = map.next_value()?,
             StepField::Reverse => self.bounds.reverse = map.next_value()?,
-            StepField::Limit => self.bounds.limit = Some(map.next_value::<Whole>()?.size()),
+            StepField::Limit => self.bounds.limit = Some(map.next_value::<Integer>()?.size()),
             StepField::After => self.bounds.after = blob(map)?,
             StepField::Want => {
-                let word = map.next_value::<ShortWord>()?;
-                self.bounds.want = ranges::want(&word).map_err(|e| de::Error::custom(e.text()))?;
+                let name = map.next_value::<EnumName>()?;
+                self.bounds.want =
+                    ranges::parse_want(&name).map_err(|e| de::Error::custom(e.text()))?;
             }
         }
         Ok(())
@@ -138,18 +141,18 @@ impl StepFields {
     fn check(&self) -> Result<(), String> {
         let Some(operation) = self.operation else { return Err("a step needs `op`".into()) };
         let mut allowed = StepField::Op.bit();
-        for field in operation.needs {
+        for field in operation.required {
             if self.seen & field.bit() == 0 {
-                return Err(format!("`{}` needs `{}`", operation.word, field.name()));
+                return Err(format!("`{}` needs `{}`", operation.op, field.name()));
             }
             allowed |= field.bit();
         }
-        for field in operation.may {
+        for field in operation.optional {
             allowed |= field.bit();
         }
         for (field, name) in StepField::ALL {
             if self.seen & field.bit() & !allowed != 0 {
-                return Err(format!("`{}` takes no `{name}`", operation.word));
+                return Err(format!("`{}` does not take `{name}`", operation.op));
             }
         }
         Ok(())
@@ -158,8 +161,8 @@ impl StepFields {
     /// Converts the operation into an update.
     pub fn into_update(mut self) -> Result<Update, String> {
         let operation = self.operation.ok_or("a step needs `op`")?;
-        if operation.place == AllowedIn::Reads {
-            return Err(format!("`{}` can't stand among updates", operation.word));
+        if operation.allowed_in == AllowedIn::Reads {
+            return Err(format!("`{}` is not allowed among updates", operation.op));
         }
         let key = self.key.take().unwrap_or_default();
         let value = self.value.take().unwrap_or_default();
@@ -168,7 +171,8 @@ impl StepFields {
             OperationName::Set => Update::Set { key, value, expiry },
             OperationName::SetIf => Update::SetIf { key, value, expiry, when: self.when()? },
             OperationName::SetIfVersion => {
-                let version = self.version.ok_or("`version` is a number here")?;
+                let version =
+                    self.version.ok_or("`version` must be a number for this operation")?;
                 Update::SetIf { key, value, expiry, when: When::Unchanged(Version(version)) }
             }
             OperationName::Delete => Update::Delete { key, missing: self.missing()? },
@@ -201,7 +205,7 @@ impl StepFields {
             OperationName::Expire => Update::Expire { key, expiry, when: self.only_when()? },
             OperationName::Nop => Update::Nop,
             OperationName::Sequence => {
-                let mode = mode(self.mode.as_deref())?;
+                let mode = parse_mode(self.mode.as_deref())?;
                 Update::Sequence { steps: self.steps, mode }
             }
             OperationName::Get
@@ -230,7 +234,7 @@ impl StepFields {
             OperationName::KeyCount => Read::KeyCount,
             OperationName::Assert => Read::Assert { key, expected: self.expected },
             OperationName::AssertExists => Read::AssertExists(key),
-            _ => return Err(format!("`{}` is no read", operation.word)),
+            _ => return Err(format!("`{}` is not a read", operation.op)),
         })
     }
 
@@ -251,7 +255,7 @@ impl StepFields {
             Some("always") => Ok(When::Always),
             Some("absent") => Ok(When::Absent),
             Some("present") => Ok(When::Present),
-            _ => Err("`when` is always, absent or present".into()),
+            _ => Err("`when` must be always, absent or present".into()),
         }
     }
 
@@ -259,7 +263,7 @@ impl StepFields {
         match self.when.as_deref() {
             None | Some("always") => Ok(When::Always),
             Some("absent") => Ok(When::Absent),
-            Some(_) => Err("`when` is always or absent here".into()),
+            Some(_) => Err("`when` must be always or absent for this operation".into()),
         }
     }
 
@@ -272,43 +276,43 @@ impl StepFields {
             Some("sooner") => Ok(ExpireWhen::Sooner),
             Some("has_later") => Ok(ExpireWhen::HasLater),
             Some(_) => {
-                Err("`only_when` is always, has_none, has_one, later, sooner or has_later".into())
+                Err("`only_when`: always, has_none, has_one, later, sooner or has_later".into())
             }
         }
     }
 
-    fn missing(&self) -> Result<Missing, String> {
+    fn missing(&self) -> Result<OnMissing, String> {
         match self.missing.as_deref() {
-            None | Some("skipped") => Ok(Missing::Skipped),
-            Some("fails") => Ok(Missing::Fails),
-            Some(_) => Err("`missing` is skipped or fails".into()),
+            None | Some("skipped") => Ok(OnMissing::Skip),
+            Some("fails") => Ok(OnMissing::Fail),
+            Some(_) => Err("`missing` must be skipped or fails".into()),
         }
     }
 
     fn delta(&self) -> Result<i64, String> {
         let whole = |number: &serde_json::Number| {
             let float = number.as_f64().filter(|_| number.is_f64())?;
-            let whole = Whole::of_float(float.abs())?.0 as i64;
+            let whole = Integer::from_float(float.abs())?.0 as i64;
             Some(if float < 0.0 { -whole } else { whole })
         };
         let number = self.delta.as_ref().and_then(|n| n.as_i64().or_else(|| whole(n)));
-        number.ok_or_else(|| "`delta` is a whole number of 64 bits".into())
+        number.ok_or_else(|| "`delta` must be a 64-bit integer".into())
     }
 
     fn delta_float(&self) -> Result<f64, String> {
         let number = self.delta.as_ref().and_then(serde_json::Number::as_f64);
-        number.filter(|number| number.is_finite()).ok_or_else(|| "`delta` is a number".into())
+        number.filter(|number| number.is_finite()).ok_or_else(|| "`delta` must be a number".into())
     }
 }
 
-/// Parses the word for the effect of a failing step on its sequence.
-pub fn mode(word: Option<&str>) -> Result<Steps, String> {
-    match word {
-        None | Some("all_or_nothing") => Ok(Steps::AllOrNothing),
-        Some("synced") => Ok(Steps::Synced),
-        Some("each_alone") => Ok(Steps::EachAlone),
-        Some("batch") => Ok(Steps::Batch),
-        Some(_) => Err("`mode` is all_or_nothing, synced, each_alone or batch".into()),
+/// Parses the name of a sequence's mode: the effect of a failing step on the sequence.
+pub fn parse_mode(name: Option<&str>) -> Result<SequenceMode, String> {
+    match name {
+        None | Some("all_or_nothing") => Ok(SequenceMode::AllOrNothing),
+        Some("synced") => Ok(SequenceMode::Synced),
+        Some("each_alone") => Ok(SequenceMode::EachAlone),
+        Some("batch") => Ok(SequenceMode::Batch),
+        Some(_) => Err("`mode` must be all_or_nothing, synced, each_alone or batch".into()),
     }
 }
 
@@ -333,7 +337,7 @@ impl<'de> Visitor<'de> for StepsSeed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Update>, A::Error> {
         let StepsSeed(StepSeed { count, keys, depth }) = self;
         if depth >= SEQUENCE_DEPTH_MAX {
-            return Err(de::Error::custom("sequences nest deeper than 64"));
+            return Err(de::Error::custom("sequences are nested deeper than 64 levels"));
         }
         let seed = StepSeed { count, keys, depth: depth + 1 };
         let mut steps = Vec::new();
@@ -363,8 +367,8 @@ impl<'de> Deserialize<'de> for Ttl {
                 f.write_str("milliseconds up to 2^53, or one of `keep`, `never`, `default`")
             }
             fn visit_f64<E: de::Error>(self, ms: f64) -> Result<Ttl, E> {
-                let whole = Whole::of_float(ms);
-                self.visit_u64(whole.ok_or_else(|| E::custom("a number is not whole"))?.0)
+                let whole = Integer::from_float(ms);
+                self.visit_u64(whole.ok_or_else(|| E::custom("a number is not an integer"))?.0)
             }
             fn visit_u64<E: de::Error>(self, ms: u64) -> Result<Ttl, E> {
                 if ms > TTL_MS_MAX {
@@ -372,17 +376,17 @@ impl<'de> Deserialize<'de> for Ttl {
                 }
                 Ok(Ttl(Expiry::After(ms)))
             }
-            fn visit_str<E: de::Error>(self, word: &str) -> Result<Ttl, E> {
-                expiry_word(word).map(Ttl).ok_or_else(|| E::custom("no such time to live"))
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Ttl, E> {
+                parse_expiry_name(name).map(Ttl).ok_or_else(|| E::custom("unknown time to live"))
             }
         }
         deserializer.deserialize_any(TtlVisitor)
     }
 }
 
-/// Parses the word of an expiry.
-pub fn expiry_word(word: &str) -> Option<Expiry> {
-    match word {
+/// Parses the name of an expiry.
+pub fn parse_expiry_name(name: &str) -> Option<Expiry> {
+    match name {
         "keep" => Some(Expiry::Keep),
         "never" => Some(Expiry::Never),
         "default" => Some(Expiry::Default),

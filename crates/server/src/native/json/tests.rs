@@ -3,9 +3,9 @@
 use super::bodies;
 use super::fields::StepField;
 use super::operations::OPERATIONS;
-use super::write::{body_onto, bytes_onto, outcome_onto};
+use super::write::{append_body, append_bytes, append_outcome};
 use base::limits::{KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
-use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
+use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
 use base::{Body, Error, Kind, Outcome, Page, Read, Reason, Row, Update, Version};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn update(json: &str) -> Result<Update, Reason> {
 }
 
 #[test]
-fn each_update_is_read_from_its_fields() {
+fn update_is_parsed_from_its_json_fields() {
     let (key, value) = (bytes("k"), bytes("v"));
     let set = |expiry| Update::Set { key: key.clone(), value: value.clone(), expiry };
     let set_if = |when| Update::SetIf {
@@ -40,7 +40,7 @@ fn each_update_is_read_from_its_fields() {
         ),
         (
             r#"{"op":"delete","key":"k"}"#,
-            Update::Delete { key: key.clone(), missing: Missing::Skipped },
+            Update::Delete { key: key.clone(), missing: OnMissing::Skip },
         ),
         (
             r#"{"op":"test_and_set","key":"k","expected":null,"wanted":"v"}"#,
@@ -77,16 +77,16 @@ fn each_update_is_read_from_its_fields() {
         (r#"{"op":"get","key":"k"}"#, Update::Read(Read::Get(key.clone()))),
         (
             r#"{"op":"sequence","mode":"each_alone","steps":[{"op":"nop"}]}"#,
-            Update::Sequence { steps: vec![Update::Nop], mode: Steps::EachAlone },
+            Update::Sequence { steps: vec![Update::Nop], mode: SequenceMode::EachAlone },
         ),
     ];
-    for (json, meant) in cases {
-        assert_eq!(update(json), Ok(meant), "{json}");
+    for (json, expected) in cases {
+        assert_eq!(update(json), Ok(expected), "{json}");
     }
 }
 
 #[test]
-fn each_operation_needs_its_fields_and_takes_no_others() {
+fn operation_with_missing_or_extra_field_is_refused() {
     let text = |field: StepField| match field {
         StepField::Op => panic!("every operation has it"),
         StepField::Ttl
@@ -108,37 +108,38 @@ fn each_operation_needs_its_fields_and_takes_no_others() {
     };
     for operation in &OPERATIONS {
         let read = |fields: &[StepField]| {
-            let mut json = format!(r#"{{"op":"{}""#, operation.word);
+            let mut json = format!(r#"{{"op":"{}""#, operation.op);
             for field in fields {
                 json.push_str(&format!(r#","{}":{}"#, field.name(), text(*field)));
             }
             json.push('}');
-            match operation.place {
+            match operation.allowed_in {
                 super::operations::AllowedIn::Reads => {
                     bodies::read_operation(json.as_bytes()).map(|_| ())
                 }
                 _ => bodies::update(json.as_bytes()).map(|_| ()),
             }
         };
-        let all: Vec<StepField> = operation.needs.iter().chain(operation.may).copied().collect();
-        assert_eq!(read(operation.needs), Ok(()), "{}", operation.word);
-        assert_eq!(read(&all), Ok(()), "{}", operation.word);
-        for place in 0..operation.needs.len() {
-            let mut fields = operation.needs.to_vec();
+        let all: Vec<StepField> =
+            operation.required.iter().chain(operation.optional).copied().collect();
+        assert_eq!(read(operation.required), Ok(()), "{}", operation.op);
+        assert_eq!(read(&all), Ok(()), "{}", operation.op);
+        for place in 0..operation.required.len() {
+            let mut fields = operation.required.to_vec();
             fields.remove(place);
-            assert!(read(&fields).is_err(), "{} without {place}", operation.word);
+            assert!(read(&fields).is_err(), "{} without {place}", operation.op);
         }
         for (field, name) in StepField::ALL {
             let mut fields = all.clone();
             fields.push(field);
             // A field of the operation itself then occurs twice; any other is not allowed in it.
-            assert!(field == StepField::Op || read(&fields).is_err(), "{} {name}", operation.word);
+            assert!(field == StepField::Op || read(&fields).is_err(), "{} {name}", operation.op);
         }
     }
 }
 
 #[test]
-fn what_two_readers_could_understand_differently_is_refused() {
+fn ambiguous_or_malformed_json_is_refused() {
     for json in [
         r#"{"op":"set","key":"k","key":"l","value":"v"}"#,
         r#"{"op":"set","op":"delete","key":"k","value":"v"}"#,
@@ -188,7 +189,7 @@ fn what_two_readers_could_understand_differently_is_refused() {
 }
 
 #[test]
-fn an_error_never_tells_the_bytes_that_were_sent() {
+fn json_error_text_never_contains_request_bytes() {
     for json in [
         r#"{"op":"add","key":"k","delta":"canary"}"#,
         r#"{"op":"canary"}"#,
@@ -208,7 +209,7 @@ fn an_error_never_tells_the_bytes_that_were_sent() {
 }
 
 #[test]
-fn sequences_are_bounded_in_steps_keys_and_depth() {
+fn sequence_or_multi_get_beyond_its_limits_is_refused() {
     let steps = |count: usize| format!("[{}]", vec![r#"{"op":"nop"}"#; count].join(","));
     let read = |json: &str| bodies::sequence(json.as_bytes()).map_err(|error| error.reason);
     assert!(read(&steps(SEQUENCE_STEPS_MAX)).is_ok());
@@ -236,7 +237,7 @@ fn sequences_are_bounded_in_steps_keys_and_depth() {
 }
 
 #[test]
-fn the_deepest_nesting_costs_no_stack() {
+fn deeply_nested_json_is_refused_without_stack_overflow() {
     for depth in [1_000, 100_000] {
         for (open, close) in
             [("[", "]"), (r#"{"a":"#, "}"), (r#"{"op":"sequence","steps":["#, "]}")]
@@ -252,13 +253,13 @@ fn the_deepest_nesting_costs_no_stack() {
 
 fn written(body: &Body) -> String {
     let mut out = vec![b'{'];
-    body_onto(&mut out, body);
+    append_body(&mut out, body);
     out.push(b'}');
     String::from_utf8(out).expect("JSON is text")
 }
 
 #[test]
-fn replies_are_written_plainly() {
+fn reply_bodies_and_outcomes_are_encoded_as_json() {
     let row = Row { value: bytes("v\n"), version: Version(3), expires_in_ms: Some(9) };
     let entry = base::Entry { key: Bytes::from_static(b"\xff"), row: Some(row.clone()) };
     let key_alone = base::Entry { key: bytes("k"), row: None };
@@ -289,7 +290,7 @@ fn replies_are_written_plainly() {
         Err(Error::key(Reason::NotFound, &bytes("k"))),
     ]);
     let mut out = Vec::new();
-    outcome_onto(&mut out, &steps);
+    append_outcome(&mut out, &steps);
     assert_eq!(
         String::from_utf8_lossy(&out),
         concat!(
@@ -302,16 +303,16 @@ fn replies_are_written_plainly() {
 
 proptest! {
     #[test]
-    fn any_bytes_survive_json(key: Vec<u8>) {
+    fn key_bytes_round_trip_through_json(key: Vec<u8>) {
         let mut json = br#"{"op":"get","key":"#.to_vec();
-        bytes_onto(&mut json, &key);
+        append_bytes(&mut json, &key);
         json.push(b'}');
         let read = bodies::read_operation(&json);
         prop_assert_eq!(read, Ok(Read::Get(key.into())));
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+    fn arbitrary_bytes_never_panic_the_json_reader(bytes: Vec<u8>) {
         let _ = bodies::update(&bytes);
         let _ = bodies::sequence(&bytes);
         let _ = bodies::multi_get(&bytes);
@@ -320,7 +321,7 @@ proptest! {
 }
 
 #[test]
-fn whole_numbers_may_be_written_with_a_point() {
+fn integer_with_zero_fraction_is_accepted() {
     let set = |number: &str| {
         let body = format!(r#"{{"op":"set","key":"k","value":"v","ttl_ms":{number}}}"#);
         bodies::update(body.as_bytes())
@@ -340,18 +341,18 @@ fn whole_numbers_may_be_written_with_a_point() {
 }
 
 #[test]
-fn changes_of_properties_end_exactly_at_their_limit() {
-    for (count, taken) in [(63, true), (64, true), (65, false)] {
+fn property_changes_beyond_64_are_refused() {
+    for (count, is_accepted) in [(63, true), (64, true), (65, false)] {
         let names: Vec<_> = (0..count).map(|n| format!("\"p{n}\":{n}")).collect();
         let body = format!("{{{}}}", names.join(","));
         let read = bodies::changes(body.as_bytes());
-        assert_eq!(read.map(|changes| changes.len()).ok(), taken.then_some(count), "{count}");
+        assert_eq!(read.map(|changes| changes.len()).ok(), is_accepted.then_some(count), "{count}");
     }
 }
 
 /// Found by schema fuzzing: `[null, null]` created a group.
 #[test]
-fn a_list_of_an_objects_values_is_no_object() {
+fn json_array_in_place_of_an_object_is_refused() {
     for body in [&b"[null, null]"[..], b" [3]", b"\n[]"] {
         let error = super::cluster::create_group(body).expect_err("it is a list");
         assert_eq!(error.reason, base::Reason::Malformed);

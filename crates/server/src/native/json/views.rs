@@ -12,7 +12,7 @@ pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::Cluste
         changes: view.changes,
         name: view.name.clone(),
         members: view.members.iter().map(member).collect(),
-        groups: view.groups.iter().map(place).collect(),
+        groups: view.groups.iter().map(placement).collect(),
         warnings,
     }
 }
@@ -39,48 +39,48 @@ fn member(view: &node::MemberStatus) -> api::MemberStatus {
 }
 
 fn parts(members: &[PartStatus]) -> Vec<api::GroupMember> {
-    let one = |member: &PartStatus| api::GroupMember {
+    let to_api = |member: &PartStatus| api::GroupMember {
         node: member.node.into(),
         name: member.name.clone(),
         part: member.part,
         match_index: member.match_index.map(|LogIndex(index)| index),
     };
-    members.iter().map(one).collect()
+    members.iter().map(to_api).collect()
 }
 
-fn place(place: &node::PlaceStatus) -> api::PlaceStatus {
-    let (save, elect) = place.quorums;
+fn placement(placement: &node::PlaceStatus) -> api::PlaceStatus {
+    let (save, elect) = placement.quorums;
     api::PlaceStatus {
-        group: place.group.0,
-        local: place.local,
-        master: place.master.clone(),
-        desired: parts(&place.desired),
-        members: parts(&place.members),
+        group: placement.group.0,
+        local: placement.local,
+        master: placement.master.clone(),
+        desired: parts(&placement.desired),
+        members: parts(&placement.members),
         quorum: (save > 0).then_some(save as u64),
         quorum_elects: (elect > 0).then_some(elect as u64),
-        plan: place.plan.clone(),
-        waits_for: place.waits_for.clone(),
-        expect_progress_possible: place.expect_progress_possible,
-        comparison: place.comparison.as_ref().map(comparison),
+        plan: placement.plan.clone(),
+        waits_for: placement.waits_for.clone(),
+        expect_progress_possible: placement.expect_progress_possible,
+        comparison: placement.comparison.as_ref().map(comparison),
     }
 }
 
-fn comparison(found: &node::ComparisonStatus) -> api::Comparison {
+fn comparison(view: &node::ComparisonStatus) -> api::Comparison {
     let compared =
         |(name, rows): &(String, u64)| api::ComparedReplica { name: name.clone(), rows: *rows };
-    let difference = |it: &DifferenceStatus| {
-        let DifferenceStatus { bucket, from, upto, agreeing, text } = it.clone();
+    let difference = |status: &DifferenceStatus| {
+        let DifferenceStatus { bucket, from, upto, agreeing, text } = status.clone();
         api::Difference { bucket, from, upto, agreeing, text }
     };
     api::Comparison {
-        running: found.running,
-        passes: found.passes,
-        error: found.error.clone(),
-        ended_ms_ago: found.ended_ms_ago,
-        rows: found.rows,
-        bytes: found.bytes,
-        replicas: found.replicas.iter().map(compared).collect(),
-        differences: found.differences.iter().map(difference).collect(),
+        running: view.running,
+        passes: view.passes,
+        error: view.error.clone(),
+        ended_ms_ago: view.ended_ms_ago,
+        rows: view.rows,
+        bytes: view.bytes,
+        replicas: view.replicas.iter().map(compared).collect(),
+        differences: view.differences.iter().map(difference).collect(),
     }
 }
 
@@ -165,10 +165,10 @@ fn log(log: &node::LogStatus) -> api::LogStatus {
 }
 
 fn available(view: &node::AvailableStatus) -> api::AvailableStatus {
-    let hints = |it: &node::HintsStatus| api::HintsStatus {
-        node: it.node.clone(),
-        rows: it.rows,
-        age_ms: it.age_ms,
+    let hints = |status: &node::HintsStatus| api::HintsStatus {
+        node: status.node.clone(),
+        rows: status.rows,
+        age_ms: status.age_ms,
     };
     api::AvailableStatus {
         ring_epoch: view.ring_epoch,

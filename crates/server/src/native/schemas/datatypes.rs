@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) fn all(schemas: &mut Map<String, Value>) {
     let context = json!({ "type": "string", "pattern": CONTEXT_PATTERN });
-    let kinds = FieldKind::ALL.map(FieldKind::word);
+    let kinds = FieldKind::ALL.map(FieldKind::name);
     let typed = object(json!({ "context": context, "type": { "enum": kinds }, "value": {} }));
     schemas.insert("Typed".into(), typed);
     let operation = json!({ "oneOf": [

@@ -2,8 +2,7 @@
 //! those of steps from the table of operations; this folder has those of rows.
 //!
 //! Promises: every schema that a route names exists.
-//! Never: allows more than the front-end reads or writes: `additionalProperties` is false
-//! throughout.
+//! Never: allows more than the front-end reads or writes: `additionalProperties` is always false.
 //! Read next: `outcomes.rs`.
 
 mod datatypes;
@@ -34,9 +33,9 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// Returns a schema that also allows null. A list of types would mean the same, but generators of
-/// clients make no model of an object then.
-fn maybe(schema: Value) -> Value {
+/// Returns a schema that also allows null. A list of types would mean the same, but client
+/// generators create no model of an object for it.
+fn nullable(schema: Value) -> Value {
     json!({ "oneOf": [schema, { "type": "null" }] })
 }
 
@@ -62,7 +61,7 @@ pub fn all(sections: &[String]) -> Value {
 }
 
 fn requests(schemas: &mut Map<String, Value>) {
-    schemas.insert("MaybeBytes".into(), maybe(reference("Bytes")));
+    schemas.insert("MaybeBytes".into(), nullable(reference("Bytes")));
     let steps = json!({
         "type": "array", "items": reference("Update"), "maxItems": SEQUENCE_STEPS_MAX,
     });
@@ -92,7 +91,7 @@ fn requests(schemas: &mut Map<String, Value>) {
     schemas.insert("Prefix".into(), object(json!({ "prefix": reference("Bytes") })));
 }
 
-/// Returns the schema of log levels by section; in a change, `all` stands for every section.
+/// Returns the schema of log levels by section; in a change, `all` means every section.
 fn log_levels(sections: &[String]) -> Value {
     let mut properties = Map::new();
     for section in sections.iter().map(String::as_str).chain(["all"]) {
@@ -103,17 +102,17 @@ fn log_levels(sections: &[String]) -> Value {
 }
 
 /// Adds a schema for each operation allowed in this list, and one for all of them.
-fn steps(schemas: &mut Map<String, Value>, family: &str, but: AllowedIn) {
+fn steps(schemas: &mut Map<String, Value>, family: &str, excluded: AllowedIn) {
     let mut all = Vec::new();
     let mut mapping = Map::new();
     for operation in &OPERATIONS {
-        let is_read = operation.place != AllowedIn::Updates;
-        if operation.place == but || (family == "Read" && !is_read) {
+        let is_read = operation.allowed_in != AllowedIn::Updates;
+        if operation.allowed_in == excluded || (family == "Read" && !is_read) {
             continue;
         }
-        let name = format!("{family}_{}", operation.word);
+        let name = format!("{family}_{}", operation.op);
         schemas.insert(name.clone(), step(operation));
-        mapping.insert(operation.word.into(), format!("#/components/schemas/{name}").into());
+        mapping.insert(operation.op.into(), format!("#/components/schemas/{name}").into());
         all.push(reference(&name));
     }
     let discriminator = json!({ "propertyName": "op", "mapping": mapping });
@@ -123,13 +122,13 @@ fn steps(schemas: &mut Map<String, Value>, family: &str, but: AllowedIn) {
 fn step(operation: &JsonOperation) -> Value {
     let mut properties = Map::new();
     let mut required = vec![json!("op")];
-    properties.insert("op".into(), json!({ "const": operation.word }));
-    for field in operation.needs {
-        properties.insert(field.name().into(), field_schema(operation.word, *field));
+    properties.insert("op".into(), json!({ "const": operation.op }));
+    for field in operation.required {
+        properties.insert(field.name().into(), field_schema(operation.op, *field));
         required.push(field.name().into());
     }
-    for field in operation.may {
-        properties.insert(field.name().into(), field_schema(operation.word, *field));
+    for field in operation.optional {
+        properties.insert(field.name().into(), field_schema(operation.op, *field));
     }
     json!({ "type": "object", "description": operation.doc, "required": required,
         "properties": properties, "additionalProperties": false })
@@ -186,7 +185,7 @@ fn replies(schemas: &mut Map<String, Value>) {
     schemas.insert(
         "ReadReply".into(),
         json!({ "oneOf": [
-        object(json!({ "row": maybe(reference("Row")) })),
+        object(json!({ "row": nullable(reference("Row")) })),
         reference("Rows"), reference("Page"), reference("Count"),
         object(json!({ "done": { "const": true } })),
     ] }),

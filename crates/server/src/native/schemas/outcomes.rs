@@ -3,7 +3,7 @@
 use super::{object, reference};
 use serde_json::{Map, Value, json};
 
-/// Schemas of one kind of reply: references, and the word of `outcome` that names each.
+/// Schemas of one kind of reply: references, and the value of `outcome` that selects each.
 #[derive(Default)]
 struct Family {
     all: Vec<Value>,
@@ -11,7 +11,7 @@ struct Family {
 }
 
 impl Family {
-    /// Adds the outcome with this word and these fields.
+    /// Adds the outcome with this name and these fields.
     fn add(&mut self, schemas: &mut Map<String, Value>, word: &str, fields: Value) {
         let mut properties = json!({ "outcome": { "const": word } });
         for (name, schema) in fields.as_object().into_iter().flatten() {
@@ -30,7 +30,7 @@ impl Family {
 }
 
 /// Adds all schemas. Each outcome has a name of its own: the outcome of a sequence, whose steps may
-/// be sequences, refers to itself, and generators of clients follow only references between models.
+/// be sequences, refers to itself, and client generators follow only references between models.
 pub(super) fn all(schemas: &mut Map<String, Value>) {
     let count = json!({ "type": "integer", "minimum": 0 });
     let flag = json!({ "type": "boolean" });

@@ -14,13 +14,15 @@ pub fn id() -> Value {
     json!({ "type": "string", "pattern": pattern(), "examples": ["12077340203563245581"] })
 }
 
-/// Returns a pattern for every number up to `u64::MAX` and no larger one: fewer digits than that
-/// has, or as many, of which the first that differs is smaller.
+/// Returns a pattern that matches exactly the numbers up to `u64::MAX`: those with fewer digits
+/// than the maximum, and those with as many whose first differing digit is smaller.
 fn pattern() -> String {
     let largest = u64::MAX.to_string();
     let mut choices = vec![format!("[0-9]{{1,{}}}", largest.len() - 1)];
-    for (at, digit) in largest.bytes().enumerate().filter(|(at, digit)| *at > 0 && *digit > b'0') {
-        let (same, rest) = (&largest[..at], largest.len() - at - 1);
+    for (position, digit) in
+        largest.bytes().enumerate().filter(|(position, digit)| *position > 0 && *digit > b'0')
+    {
+        let (same, rest) = (&largest[..position], largest.len() - position - 1);
         choices.push(format!("{same}[0-{}][0-9]{{{rest}}}", digit - b'1'));
     }
     format!("^({}|{largest})$", choices.join("|"))
@@ -33,13 +35,13 @@ mod tests {
 
     fn digits() -> impl Strategy<Value = String> {
         let pattern = pattern();
-        let inner = pattern.trim_start_matches('^').trim_end_matches('$');
-        proptest::string::string_regex(inner).expect("it is a pattern")
+        let pattern_body = pattern.trim_start_matches('^').trim_end_matches('$');
+        proptest::string::string_regex(pattern_body).expect("it is a pattern")
     }
 
     proptest! {
         #[test]
-        fn what_the_pattern_takes_is_a_number_of_64_bits(digits in digits()) {
+        fn session_id_pattern_matches_only_64_bit_numbers(digits in digits()) {
             prop_assert!(digits.parse::<u64>().is_ok(), "{}", digits);
         }
     }

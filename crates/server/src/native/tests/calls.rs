@@ -1,7 +1,7 @@
 //! Tests that the front-end decodes what a client encodes.
 
 use super::requests;
-use super::steps::{read_onto, update_onto};
+use super::steps::{append_read, append_update};
 use crate::access_control::AccessControl;
 use crate::connection::ListenerKind;
 use crate::http::{Parsed, head};
@@ -9,10 +9,13 @@ use crate::native::json::{bodies, write};
 use crate::native::target;
 use crate::native::translate::{self, NativePlan};
 use base::range::Direction;
-use base::request::{BucketPlace, Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
+use base::request::{
+    BucketPlace, Call, ExpireWhen, Expiry, OnMissing, SequenceMode, SessionCall, When,
+};
 use base::{
     Bound, BucketName, ClusterCall, DirectoryCall, GroupId, LogIndex, MemberDescription,
-    Membership, NodeId, Part, Range, Read, ReadLevel, Request, SessionId, Update, Version, Want,
+    Membership, NodeId, Part, Range, Read, ReadLevel, Request, RowContent, SessionId, Update,
+    Version,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -24,7 +27,7 @@ fn bytes() -> impl Strategy<Value = Bytes> {
     ]
 }
 
-fn maybe() -> impl Strategy<Value = Option<Bytes>> {
+fn optional_bytes() -> impl Strategy<Value = Option<Bytes>> {
     proptest::option::of(bytes())
 }
 
@@ -72,13 +75,13 @@ fn bound() -> impl Strategy<Value = Bound> {
 fn range() -> impl Strategy<Value = Range> {
     let rows_max = proptest::option::of(1..=base::limits::PAGE_ROWS_MAX);
     (bound(), bound(), any::<bool>(), rows_max, any::<bool>()).prop_map(
-        |(low, high, down, rows_max, keys)| Range {
+        |(low, high, descending, rows_max, keys)| Range {
             low,
             high,
-            direction: if down { Direction::Descending } else { Direction::Ascending },
+            direction: if descending { Direction::Descending } else { Direction::Ascending },
             rows_max,
             bytes_max: None,
-            want: if keys { Want::Keys } else { Want::Entries },
+            want: if keys { RowContent::Keys } else { RowContent::Entries },
             ..Range::default()
         },
     )
@@ -98,10 +101,10 @@ fn read() -> impl Strategy<Value = Read> {
 
 fn update() -> impl Strategy<Value = Update> {
     let key = bytes;
-    let missing = prop_oneof![Just(Missing::Fails), Just(Missing::Skipped)];
+    let missing = prop_oneof![Just(OnMissing::Fail), Just(OnMissing::Skip)];
     let keys = proptest::collection::vec(bytes(), 0..4);
     let version = proptest::option::of(any::<u64>());
-    let one = prop_oneof![
+    let single = prop_oneof![
         (key(), bytes(), expiry()).prop_map(|(key, value, expiry)| Update::Set {
             key,
             value,
@@ -114,14 +117,11 @@ fn update() -> impl Strategy<Value = Update> {
             when
         }),
         (key(), missing).prop_map(|(key, missing)| Update::Delete { key, missing }),
-        (key(), maybe(), maybe()).prop_map(|(key, expected, wanted)| Update::TestAndSet {
-            key,
-            expected,
-            wanted
-        }),
-        (key(), maybe()).prop_map(|(key, wanted)| Update::Replace { key, wanted }),
+        (key(), optional_bytes(), optional_bytes())
+            .prop_map(|(key, expected, wanted)| Update::TestAndSet { key, expected, wanted }),
+        (key(), optional_bytes()).prop_map(|(key, wanted)| Update::Replace { key, wanted }),
         (key(), bytes()).prop_map(|(key, value)| Update::Confirm { key, value }),
-        (key(), maybe()).prop_map(|(key, expected)| Update::Assert { key, expected }),
+        (key(), optional_bytes()).prop_map(|(key, expected)| Update::Assert { key, expected }),
         key().prop_map(|key| Update::AssertExists { key }),
         (key(), keys).prop_map(|(prefix, keys)| Update::AssertRange { prefix, keys }),
         (key(), version)
@@ -149,13 +149,13 @@ fn update() -> impl Strategy<Value = Update> {
     ];
     let mode = || {
         prop_oneof![
-            Just(Steps::AllOrNothing),
-            Just(Steps::Synced),
-            Just(Steps::EachAlone),
-            Just(Steps::Batch)
+            Just(SequenceMode::AllOrNothing),
+            Just(SequenceMode::Synced),
+            Just(SequenceMode::EachAlone),
+            Just(SequenceMode::Batch)
         ]
     };
-    one.prop_recursive(3, 12, 4, move |inner| {
+    single.prop_recursive(3, 12, 4, move |inner| {
         (proptest::collection::vec(inner, 0..4), mode())
             .prop_map(|(steps, mode)| Update::Sequence { steps, mode })
     })
@@ -215,7 +215,8 @@ fn call() -> impl Strategy<Value = Call> {
         Just(ReadLevel::Dirty),
         any::<u64>().prop_map(|index| ReadLevel::AtLeast(LogIndex(index))),
     ];
-    let assertion = (bytes(), maybe()).prop_map(|(key, expected)| Read::Assert { key, expected });
+    let assertion =
+        (bytes(), optional_bytes()).prop_map(|(key, expected)| Read::Assert { key, expected });
     let any_read =
         prop_oneof![read(), Just(Read::KeyCount), assertion, bytes().prop_map(Read::AssertExists),];
     let changes = || Just(vec![("ttl_ms".to_string(), "5".to_string())]);
@@ -239,7 +240,7 @@ fn call() -> impl Strategy<Value = Call> {
     ];
     let close = any::<u64>().prop_map(|id| SessionCall::Close(SessionId(id)));
     prop_oneof![
-        (any_read, level).prop_map(|(read, how)| Call::Read(read, how)),
+        (any_read, level).prop_map(|(read, read_level)| Call::Read(read, read_level)),
         update().prop_map(Call::Update),
         directory.prop_map(Call::Directory),
         prop_oneof![Just(SessionCall::Open), close].prop_map(Call::Session),
@@ -248,26 +249,26 @@ fn call() -> impl Strategy<Value = Call> {
 
 proptest! {
     #[test]
-    fn every_update_is_read_as_it_was_meant(meant in update()) {
+    fn client_encoded_update_decodes_to_the_same_update(expected in update()) {
         let mut json = Vec::new();
-        update_onto(&mut json, &meant);
+        append_update(&mut json, &expected);
         let text = String::from_utf8_lossy(&json).into_owned();
-        prop_assert_eq!(bodies::update(&json), Ok(meant), "{}", text);
+        prop_assert_eq!(bodies::update(&json), Ok(expected), "{}", text);
     }
 
     #[test]
-    fn every_read_is_read_as_it_was_meant(meant in read()) {
+    fn client_encoded_read_decodes_to_the_same_read(expected in read()) {
         let mut json = Vec::new();
-        read_onto(&mut json, &meant);
+        append_read(&mut json, &expected);
         let text = String::from_utf8_lossy(&json).into_owned();
-        prop_assert_eq!(bodies::read_operation(&json), Ok(meant), "{}", text);
+        prop_assert_eq!(bodies::read_operation(&json), Ok(expected), "{}", text);
     }
 
     #[test]
-    fn every_call_reaches_the_node_as_it_was_asked(call in call()) {
+    fn client_http_request_decodes_to_the_same_call(call in call()) {
         let bucket = BucketName::parse("logs/web").expect("a name");
         let request = Request { bucket, call, retry: None };
-        let sent = requests::sent(&request);
+        let sent = requests::encode(&request);
         let mut text = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n", sent.method, sent.path);
         for (name, value) in &sent.headers {
             text.push_str(&format!("{name}: {value}\r\n"));
@@ -277,17 +278,17 @@ proptest! {
         }
         text.push_str("\r\n");
         let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
-        let guard = AccessControl::new(&[]);
-        let target = target::read(&head, &guard, ListenerKind::Both, &mut BucketName::default());
+        let access = AccessControl::new(&[]);
+        let target = target::parse(&head, &access, ListenerKind::Both, &mut BucketName::default());
         let target = target.unwrap_or_else(|refusal| panic!("{text:?}: {refusal:?}"));
         match translate::plan(target, sent.body.unwrap_or_default()) {
-            Ok(NativePlan::Ask(asked, _)) => {
-                prop_assert_eq!(&asked.call, &request.call);
-                // A list of buckets belongs to no bucket, nor does the cluster.
-                let of_all = ["/v1/buckets?", "/v1/cluster"];
-                let of_all = of_all.iter().any(|start| sent.path.starts_with(start));
-                if !of_all && sent.path != "/v1/types" {
-                    prop_assert_eq!(asked.bucket, request.bucket);
+            Ok(NativePlan::Submit(decoded, _)) => {
+                prop_assert_eq!(&decoded.call, &request.call);
+                // Requests for the list of buckets and for the cluster have no bucket.
+                let prefixes = ["/v1/buckets?", "/v1/cluster"];
+                let is_cluster_wide = prefixes.iter().any(|start| sent.path.starts_with(start));
+                if !is_cluster_wide && sent.path != "/v1/types" {
+                    prop_assert_eq!(decoded.bucket, request.bucket);
                 }
             }
             other => panic!("{text:?}: {other:?}"),
@@ -296,10 +297,10 @@ proptest! {
 }
 
 #[test]
-fn a_session_s_id_is_text_to_its_last_digit() {
+fn session_id_is_encoded_as_decimal_text() {
     for id in [0, 8, 1 << 53, (1 << 53) + 1, u64::MAX] {
         let mut text = vec![b'{'];
-        write::body_onto(&mut text, &base::Body::Session(SessionId(id)));
+        write::append_body(&mut text, &base::Body::Session(SessionId(id)));
         text.push(b'}');
         assert_eq!(text, format!("{{\"session\":\"{id}\"}}").as_bytes());
     }

@@ -1,5 +1,5 @@
-//! Tests that the OpenAPI document avoids forms at which generators of clients drop an operation or
-//! its result type. An end-to-end test lets one of them generate a client.
+//! Tests that the OpenAPI document avoids forms at which client generators drop an operation or its
+//! result type. An end-to-end test runs one of these generators.
 
 use super::document;
 use serde_json::Value;
@@ -8,9 +8,9 @@ use serde_json::Value;
 fn references(schema: &Value) -> Vec<String> {
     match schema {
         Value::Object(fields) => {
-            let own = fields.get("$ref").and_then(Value::as_str);
-            let own = own.and_then(|text| text.rsplit('/').next()).map(String::from);
-            own.into_iter().chain(fields.values().flat_map(references)).collect()
+            let reference = fields.get("$ref").and_then(Value::as_str);
+            let reference = reference.and_then(|text| text.rsplit('/').next()).map(String::from);
+            reference.into_iter().chain(fields.values().flat_map(references)).collect()
         }
         Value::Array(items) => items.iter().flat_map(references).collect(),
         _ => Vec::new(),
@@ -18,15 +18,15 @@ fn references(schema: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_document_has_no_form_that_generators_of_clients_drop() {
+fn openapi_document_avoids_forms_that_client_generators_drop() {
     /// Fails on a cycle of references without an object in it.
-    fn must_end(name: &str, schemas: &Value, way: &mut Vec<String>) {
+    fn assert_acyclic(name: &str, schemas: &Value, way: &mut Vec<String>) {
         assert!(!way.iter().any(|known| known == name), "{way:?} leads back to {name}");
         if schemas[name]["type"] == "object" {
             return;
         }
         way.push(name.into());
-        references(&schemas[name]).iter().for_each(|next| must_end(next, schemas, way));
+        references(&schemas[name]).iter().for_each(|next| assert_acyclic(next, schemas, way));
         way.pop();
     }
     fn walk(schema: &Value) {
@@ -43,7 +43,7 @@ fn the_document_has_no_form_that_generators_of_clients_drop() {
     let document = document();
     let schemas = &document["components"]["schemas"];
     for name in schemas.as_object().expect("schemas").keys() {
-        must_end(name, schemas, &mut Vec::new());
+        assert_acyclic(name, schemas, &mut Vec::new());
     }
     walk(&document);
     for operation in document["paths"].as_object().expect("paths").values() {

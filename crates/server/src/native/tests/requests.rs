@@ -1,13 +1,13 @@
 //! Encoder of requests of `base` as a client writes them, for the tests of their decoding.
 
-use super::steps::{read_onto, update_onto};
-use crate::http::percent::encode_onto;
+use super::steps::{append_read, append_update};
+use crate::http::percent::append_encoded;
 use base::properties::Changes;
 use base::range::Direction;
 use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
 use base::{
     Bound, BucketName, ClusterCall, Key, MemberDescription, Part, Range, Read, ReadLevel, Request,
-    RingCall, Update, Want,
+    RingCall, RowContent, Update,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -42,23 +42,23 @@ impl SentRequest {
 }
 
 /// Returns the request as it is sent, without the headers of a retry.
-pub fn sent(request: &Request) -> SentRequest {
+pub fn encode(request: &Request) -> SentRequest {
     let bucket = &request.bucket;
     match &request.call {
-        Call::Read(Read::Get(key), freshness) => {
-            SentRequest::new("GET", key_path(bucket, key) + "?" + &read_level(*freshness))
+        Call::Read(Read::Get(key), level) => {
+            SentRequest::new("GET", key_path(bucket, key) + "?" + &read_level(*level))
         }
-        Call::Read(Read::KeyCount, freshness) => {
-            SentRequest::new("GET", path(bucket, "/count?") + &read_level(*freshness))
+        Call::Read(Read::KeyCount, level) => {
+            SentRequest::new("GET", path(bucket, "/count?") + &read_level(*level))
         }
-        Call::Read(Read::Range(range), freshness) => {
-            let path = path(bucket, "/range?") + &read_level(*freshness);
+        Call::Read(Read::Range(range), level) => {
+            let path = path(bucket, "/range?") + &read_level(*level);
             SentRequest::new("GET", path + &range_query(range))
         }
-        Call::Read(read, freshness) => {
-            let path = path(bucket, "/read?") + &read_level(*freshness);
+        Call::Read(read, level) => {
+            let path = path(bucket, "/read?") + &read_level(*level);
             let mut body = Vec::new();
-            read_onto(&mut body, read);
+            append_read(&mut body, read);
             SentRequest::json("POST", path, body)
         }
         Call::Update(Update::Set { key, value, expiry }) => {
@@ -68,10 +68,10 @@ pub fn sent(request: &Request) -> SentRequest {
         }
         Call::Update(update) => {
             let mut body = Vec::new();
-            update_onto(&mut body, update);
+            append_update(&mut body, update);
             SentRequest::json("POST", path(bucket, "/update"), body)
         }
-        Call::Directory(call) => directory(bucket, call),
+        Call::Directory(call) => directory_request(bucket, call),
         Call::Session(call) => {
             let path = format!("/v1/sessions/{}/{}", bucket.kind(), bucket.name());
             match call {
@@ -105,7 +105,7 @@ fn range_query(range: &Range) -> String {
     let mut query = String::new();
     let mut key = |name: &str, key: &Key| {
         let _ = write!(query, "&{name}=");
-        encode_onto(&mut query, key);
+        append_encoded(&mut query, key);
     };
     match &range.low {
         Bound::Open => {}
@@ -127,25 +127,25 @@ fn range_query(range: &Range) -> String {
     if let Some(limit) = range.rows_max {
         let _ = write!(query, "&limit={limit}");
     }
-    if range.want == Want::Keys {
+    if range.want == RowContent::Keys {
         query.push_str("&want=keys");
     }
     query
 }
 
-fn directory(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
-    let of_bucket = path(bucket, "");
-    let of_type = format!("/v1/types/{}", bucket.kind());
+fn directory_request(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
+    let bucket_path = path(bucket, "");
+    let type_path = format!("/v1/types/{}", bucket.kind());
     match call {
         DirectoryCall::CreateBucket(changes) => {
-            SentRequest::json("PUT", of_bucket, properties(changes))
+            SentRequest::json("PUT", bucket_path, properties(changes))
         }
         DirectoryCall::AlterBucket(changes) => {
-            SentRequest::json("PATCH", of_bucket, properties(changes))
+            SentRequest::json("PATCH", bucket_path, properties(changes))
         }
-        DirectoryCall::DropBucket => SentRequest::new("DELETE", of_bucket),
-        DirectoryCall::ClearBucket => SentRequest::new("POST", of_bucket + "/clear"),
-        DirectoryCall::DescribeBucket => SentRequest::new("GET", of_bucket),
+        DirectoryCall::DropBucket => SentRequest::new("DELETE", bucket_path),
+        DirectoryCall::ClearBucket => SentRequest::new("POST", bucket_path + "/clear"),
+        DirectoryCall::DescribeBucket => SentRequest::new("GET", bucket_path),
         DirectoryCall::ListBuckets { after, rows_max } => {
             let mut path = format!("/v1/buckets?limit={rows_max}");
             if let Some(after) = after {
@@ -154,48 +154,48 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
             SentRequest::new("GET", path)
         }
         DirectoryCall::CreateType(changes) => {
-            SentRequest::json("PUT", of_type, properties(changes))
+            SentRequest::json("PUT", type_path, properties(changes))
         }
         DirectoryCall::AlterType(changes) => {
-            SentRequest::json("PATCH", of_type, properties(changes))
+            SentRequest::json("PATCH", type_path, properties(changes))
         }
-        DirectoryCall::DropType => SentRequest::new("DELETE", of_type),
+        DirectoryCall::DropType => SentRequest::new("DELETE", type_path),
         DirectoryCall::ListTypes => SentRequest::new("GET", "/v1/types"),
-        DirectoryCall::Cluster(call) => members(call),
-        DirectoryCall::Ring(call) => of_ring(call),
+        DirectoryCall::Cluster(call) => member_request(call),
+        DirectoryCall::Ring(call) => ring_request(call),
         DirectoryCall::PlaceBucket { changes, place } => {
             let mut changes = changes.clone();
             changes.push(match place {
                 BucketPlace::Group(group) => ("group".into(), group.to_string()),
                 BucketPlace::Replicas(voters) => ("replicas".into(), voters.to_string()),
             });
-            SentRequest::json("PUT", of_bucket, properties(&changes))
+            SentRequest::json("PUT", bucket_path, properties(&changes))
         }
         DirectoryCall::MoveBucket { group } => {
             let body = json!({ "group": group.0 }).to_string();
-            SentRequest::json("POST", of_bucket + "/move", body.into_bytes())
+            SentRequest::json("POST", bucket_path + "/move", body.into_bytes())
         }
-        DirectoryCall::CancelMove => SentRequest::new("DELETE", of_bucket + "/move"),
-        DirectoryCall::ResetBucket => SentRequest::new("DELETE", of_bucket + "/properties"),
+        DirectoryCall::CancelMove => SentRequest::new("DELETE", bucket_path + "/move"),
+        DirectoryCall::ResetBucket => SentRequest::new("DELETE", bucket_path + "/properties"),
         // Only nodes make this call; clients have no route for it.
-        DirectoryCall::StepMove { .. } => SentRequest::new("POST", of_bucket + "/move/step"),
+        DirectoryCall::StepMove { .. } => SentRequest::new("POST", bucket_path + "/move/step"),
     }
 }
 
-fn members(call: &ClusterCall) -> SentRequest {
+fn member_request(call: &ClusterCall) -> SentRequest {
     const MEMBERS: &str = "/v1/cluster/members";
     const TOKENS: &str = "/v1/cluster/tokens";
     const SECRET: &str = "/v1/cluster/secret";
     let json = |method: &'static str, path: String, body: serde_json::Value| {
         SentRequest::json(method, path, body.to_string().into_bytes())
     };
-    let of = |name: &String, rest: &str| format!("{MEMBERS}/{name}{rest}");
+    let member_path = |name: &String, rest: &str| format!("{MEMBERS}/{name}{rest}");
     match call {
         ClusterCall::Describe => SentRequest::new("GET", MEMBERS),
         ClusterCall::AddMember { member, part, lease_ms } => {
             let MemberDescription { node, name, peer, client, .. } = member;
             let body = json!({ "node": node.to_string(), "name": name, "peer": peer,
-                "client": client, "part": part.word(), "lease_ms": lease_ms });
+                "client": client, "part": part.name(), "lease_ms": lease_ms });
             json("POST", MEMBERS.into(), body)
         }
         ClusterCall::UpdateMember { node, name, peer, client } => {
@@ -203,18 +203,18 @@ fn members(call: &ClusterCall) -> SentRequest {
             let body = json!({ "node": node, "name": name, "peer": peer, "client": client });
             json("PATCH", MEMBERS.into(), body)
         }
-        ClusterCall::RemoveMember { name } => SentRequest::new("DELETE", of(name, "")),
+        ClusterCall::RemoveMember { name } => SentRequest::new("DELETE", member_path(name, "")),
         ClusterCall::ReplaceMember { name, by } => {
-            json("POST", of(name, "/replace"), json!({ "by": by }))
+            json("POST", member_path(name, "/replace"), json!({ "by": by }))
         }
         ClusterCall::SetPart { name, part, group } => {
-            let part = part.map_or("none", Part::word);
+            let part = part.map_or("none", Part::name);
             let group = group.map(|group| group.0);
-            json("PUT", of(name, "/part"), json!({ "part": part, "group": group }))
+            json("PUT", member_path(name, "/part"), json!({ "part": part, "group": group }))
         }
         ClusterCall::PlaceGroup { group, members } => {
             let member =
-                |(name, part): &(String, Part)| json!({ "name": name, "part": part.word() });
+                |(name, part): &(String, Part)| json!({ "name": name, "part": part.name() });
             let members: Vec<_> = members.iter().map(member).collect();
             let path = format!("/v1/cluster/groups/{group}");
             json("PUT", path, json!({ "members": members }))
@@ -231,7 +231,7 @@ fn members(call: &ClusterCall) -> SentRequest {
             SentRequest::new("DELETE", format!("/v1/cluster/groups/{group}"))
         }
         // The header carries the token itself; the digest is for calls between nodes.
-        ClusterCall::Shown { call, .. } => members(call),
+        ClusterCall::WithToken { call, .. } => member_request(call),
         ClusterCall::AddToken { lifetime_ms, .. } => {
             let standing = lifetime_ms.is_none();
             json("POST", TOKENS.into(), json!({ "lifetime_ms": lifetime_ms, "standing": standing }))
@@ -247,7 +247,7 @@ fn properties(changes: &Changes) -> Vec<u8> {
     serde_json::Value::Object(object).to_string().into_bytes()
 }
 
-fn of_ring(call: &RingCall) -> SentRequest {
+fn ring_request(call: &RingCall) -> SentRequest {
     const PLAN: &str = "/v1/cluster/ring/plan";
     match call {
         RingCall::Describe => SentRequest::new("GET", "/v1/cluster/ring"),
@@ -274,18 +274,18 @@ fn of_ring(call: &RingCall) -> SentRequest {
 /// Returns the path of a resource in a bucket.
 fn path(bucket: &BucketName, rest: &str) -> String {
     let mut path = format!("/v1/buckets/{}/", bucket.kind());
-    encode_onto(&mut path, bucket.name().as_bytes());
+    append_encoded(&mut path, bucket.name().as_bytes());
     path + rest
 }
 
 /// Returns the path of a key.
 fn key_path(bucket: &BucketName, key: &[u8]) -> String {
     let mut path = path(bucket, "/keys/");
-    // Encode dots: intermediaries would resolve a segment of dots alone as a step up the path.
+    // Encode dots: intermediaries would resolve a segment that is only dots as a step up the path.
     match key {
         b"." => path.push_str("%2E"),
         b".." => path.push_str("%2E%2E"),
-        key => encode_onto(&mut path, key),
+        key => append_encoded(&mut path, key),
     }
     path
 }

@@ -1,12 +1,12 @@
 //! Encoding of updates and reads as the JSON that the front-end reads.
 
-use crate::native::json::write::bytes_onto;
+use crate::native::json::write::append_bytes;
 use base::range::Direction;
-use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
-use base::{Bound, Key, Range, Read, Update, Value, Want};
+use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
+use base::{Bound, Key, Range, Read, RowContent, Update, Value};
 
 /// Appends an update as a step.
-pub fn update_onto(out: &mut Vec<u8>, update: &Update) {
+pub fn append_update(out: &mut Vec<u8>, update: &Update) {
     match update {
         Update::Set { key, value, expiry } => {
             ObjectFields::begin(out, "set")
@@ -15,26 +15,34 @@ pub fn update_onto(out: &mut Vec<u8>, update: &Update) {
                 .expiry(*expiry)
                 .end();
         }
-        Update::SetIf { key, value, expiry, when } => set_if_onto(out, key, value, *expiry, *when),
+        Update::SetIf { key, value, expiry, when } => {
+            append_set_if(out, key, value, *expiry, *when)
+        }
         Update::Delete { key, missing } => {
             let fields = ObjectFields::begin(out, "delete").bytes("key", key);
             match missing {
-                Missing::Fails => fields.plain("missing", "\"fails\"").end(),
-                Missing::Skipped => fields.end(),
+                OnMissing::Fail => fields.raw("missing", "\"fails\"").end(),
+                OnMissing::Skip => fields.end(),
             }
         }
         Update::TestAndSet { key, expected, wanted } => {
             let fields = ObjectFields::begin(out, "test_and_set").bytes("key", key);
-            fields.maybe("expected", expected).maybe("wanted", wanted).end();
+            fields.optional_bytes("expected", expected).optional_bytes("wanted", wanted).end();
         }
         Update::Replace { key, wanted } => {
-            ObjectFields::begin(out, "replace").bytes("key", key).maybe("wanted", wanted).end();
+            ObjectFields::begin(out, "replace")
+                .bytes("key", key)
+                .optional_bytes("wanted", wanted)
+                .end();
         }
         Update::Confirm { key, value } => {
             ObjectFields::begin(out, "confirm").bytes("key", key).bytes("value", value).end();
         }
         Update::Assert { key, expected } => {
-            ObjectFields::begin(out, "assert").bytes("key", key).maybe("expected", expected).end();
+            ObjectFields::begin(out, "assert")
+                .bytes("key", key)
+                .optional_bytes("expected", expected)
+                .end();
         }
         Update::AssertExists { key } => {
             ObjectFields::begin(out, "assert_exists").bytes("key", key).end()
@@ -48,36 +56,36 @@ pub fn update_onto(out: &mut Vec<u8>, update: &Update) {
         Update::AssertVersion { key, version } => {
             let fields = ObjectFields::begin(out, "assert_version").bytes("key", key);
             match version {
-                Some(version) => fields.plain("version", version).end(),
-                None => fields.plain("version", "null").end(),
+                Some(version) => fields.raw("version", version).end(),
+                None => fields.raw("version", "null").end(),
             }
         }
         Update::DeletePrefix { prefix } => {
             ObjectFields::begin(out, "delete_prefix").bytes("prefix", prefix).end();
         }
-        Update::Read(read) => read_onto(out, read),
+        Update::Read(read) => append_read(out, read),
         Update::Nop => ObjectFields::begin(out, "nop").end(),
-        Update::Sequence { steps, mode } => sequence_onto(out, steps, *mode),
-        other => change_onto(out, other),
+        Update::Sequence { steps, mode } => append_sequence(out, steps, *mode),
+        other => append_change(out, other),
     }
 }
 
 /// Appends an update that depends on the current value.
-fn change_onto(out: &mut Vec<u8>, update: &Update) {
+fn append_change(out: &mut Vec<u8>, update: &Update) {
     match update {
         Update::Add { key, delta } => {
-            ObjectFields::begin(out, "add").bytes("key", key).plain("delta", delta).end();
+            ObjectFields::begin(out, "add").bytes("key", key).raw("delta", delta).end();
         }
         Update::AddFloat { key, delta } => {
             let delta = format!("{delta:?}");
-            ObjectFields::begin(out, "add_float").bytes("key", key).plain("delta", delta).end();
+            ObjectFields::begin(out, "add_float").bytes("key", key).raw("delta", delta).end();
         }
         Update::Append { key, value } => {
             ObjectFields::begin(out, "append").bytes("key", key).bytes("value", value).end();
         }
         Update::SetRange { key, offset, value } => {
             let fields = ObjectFields::begin(out, "set_range").bytes("key", key);
-            fields.plain("offset", offset).bytes("value", value).end();
+            fields.raw("offset", offset).bytes("value", value).end();
         }
         Update::Rename { from, to, when } => {
             let fields = ObjectFields::begin(out, "rename").bytes("from", from).bytes("to", to);
@@ -100,20 +108,20 @@ fn change_onto(out: &mut Vec<u8>, update: &Update) {
             let fields = match expiry {
                 Expiry::Default => ObjectFields::begin(out, "expire")
                     .bytes("key", key)
-                    .plain("ttl_ms", "\"default\""),
+                    .raw("ttl_ms", "\"default\""),
                 expiry => ObjectFields::begin(out, "expire").bytes("key", key).expiry(*expiry),
             };
-            fields.plain("only_when", when).end();
+            fields.raw("only_when", when).end();
         }
         other => unreachable!("{other:?} is written by its caller"),
     }
 }
 
-fn set_if_onto(out: &mut Vec<u8>, key: &Key, value: &Value, expiry: Expiry, when: When) {
-    let word = match when {
+fn append_set_if(out: &mut Vec<u8>, key: &Key, value: &Value, expiry: Expiry, when: When) {
+    let name_json = match when {
         When::Unchanged(version) => {
             let fields = ObjectFields::begin(out, "set_if_version").bytes("key", key);
-            fields.bytes("value", value).plain("version", version).expiry(expiry).end();
+            fields.bytes("value", value).raw("version", version).expiry(expiry).end();
             return;
         }
         When::Always => "\"always\"",
@@ -121,43 +129,46 @@ fn set_if_onto(out: &mut Vec<u8>, key: &Key, value: &Value, expiry: Expiry, when
         When::Present => "\"present\"",
     };
     let fields = ObjectFields::begin(out, "set_if").bytes("key", key).bytes("value", value);
-    fields.plain("when", word).expiry(expiry).end();
+    fields.raw("when", name_json).expiry(expiry).end();
 }
 
-fn sequence_onto(out: &mut Vec<u8>, steps: &[Update], mode: Steps) {
-    let word = match mode {
-        Steps::AllOrNothing => "\"all_or_nothing\"",
-        Steps::Synced => "\"synced\"",
-        Steps::EachAlone => "\"each_alone\"",
-        Steps::Batch => "\"batch\"",
+fn append_sequence(out: &mut Vec<u8>, steps: &[Update], mode: SequenceMode) {
+    let name_json = match mode {
+        SequenceMode::AllOrNothing => "\"all_or_nothing\"",
+        SequenceMode::Synced => "\"synced\"",
+        SequenceMode::EachAlone => "\"each_alone\"",
+        SequenceMode::Batch => "\"batch\"",
     };
-    let mut fields = ObjectFields::begin(out, "sequence").plain("mode", word);
+    let mut fields = ObjectFields::begin(out, "sequence").raw("mode", name_json);
     fields.name("steps");
     fields.0.push(b'[');
-    for (place, step) in steps.iter().enumerate() {
-        if place > 0 {
+    for (index, step) in steps.iter().enumerate() {
+        if index > 0 {
             fields.0.push(b',');
         }
-        update_onto(fields.0, step);
+        append_update(fields.0, step);
     }
     fields.0.push(b']');
     fields.end();
 }
 
 /// Appends a read as a step.
-pub fn read_onto(out: &mut Vec<u8>, read: &Read) {
+pub fn append_read(out: &mut Vec<u8>, read: &Read) {
     match read {
         Read::Get(key) => ObjectFields::begin(out, "get").bytes("key", key).end(),
         Read::Exists(keys) => ObjectFields::begin(out, "exists").keys("keys", keys).end(),
         Read::MultiGet(keys) => ObjectFields::begin(out, "multi_get").keys("keys", keys).end(),
         Read::MultiGetAll(keys) => {
             let fields = ObjectFields::begin(out, "multi_get").keys("keys", keys);
-            fields.plain("require_all", true).end();
+            fields.raw("require_all", true).end();
         }
-        Read::Range(range) => range_onto(out, range),
+        Read::Range(range) => append_range(out, range),
         Read::KeyCount => ObjectFields::begin(out, "key_count").end(),
         Read::Assert { key, expected } => {
-            ObjectFields::begin(out, "assert").bytes("key", key).maybe("expected", expected).end();
+            ObjectFields::begin(out, "assert")
+                .bytes("key", key)
+                .optional_bytes("expected", expected)
+                .end();
         }
         Read::AssertExists(key) => {
             ObjectFields::begin(out, "assert_exists").bytes("key", key).end()
@@ -165,26 +176,26 @@ pub fn read_onto(out: &mut Vec<u8>, read: &Read) {
     }
 }
 
-fn range_onto(out: &mut Vec<u8>, range: &Range) {
+fn append_range(out: &mut Vec<u8>, range: &Range) {
     let mut fields = ObjectFields::begin(out, "range");
     match &range.low {
         Bound::Open => {}
         Bound::Included(low) => fields = fields.bytes("from", low),
-        Bound::Excluded(low) => fields = fields.bytes("from", low).plain("from_exclusive", true),
+        Bound::Excluded(low) => fields = fields.bytes("from", low).raw("from_exclusive", true),
     }
     match &range.high {
         Bound::Open => {}
-        Bound::Included(high) => fields = fields.bytes("to", high).plain("to_inclusive", true),
+        Bound::Included(high) => fields = fields.bytes("to", high).raw("to_inclusive", true),
         Bound::Excluded(high) => fields = fields.bytes("to", high),
     }
     if range.direction == Direction::Descending {
-        fields = fields.plain("reverse", true);
+        fields = fields.raw("reverse", true);
     }
     if let Some(limit) = range.rows_max {
-        fields = fields.plain("limit", limit);
+        fields = fields.raw("limit", limit);
     }
-    if range.want == Want::Keys {
-        fields = fields.plain("want", "\"keys\"");
+    if range.want == RowContent::Keys {
+        fields = fields.raw("want", "\"keys\"");
     }
     fields.end();
 }
@@ -208,11 +219,11 @@ impl<'a> ObjectFields<'a> {
 
     fn bytes(mut self, name: &str, bytes: &[u8]) -> Self {
         self.name(name);
-        bytes_onto(self.0, bytes);
+        append_bytes(self.0, bytes);
         self
     }
 
-    fn maybe(mut self, name: &str, bytes: &Option<Value>) -> Self {
+    fn optional_bytes(mut self, name: &str, bytes: &Option<Value>) -> Self {
         match bytes {
             Some(bytes) => self.bytes(name, bytes),
             None => {
@@ -223,8 +234,8 @@ impl<'a> ObjectFields<'a> {
         }
     }
 
-    /// Appends a number, `true`, or a word that is quoted already.
-    fn plain(mut self, name: &str, text: impl std::fmt::Display) -> Self {
+    /// Appends a number, `true`, or a string that is quoted already.
+    fn raw(mut self, name: &str, text: impl std::fmt::Display) -> Self {
         self.name(name);
         self.0.extend_from_slice(text.to_string().as_bytes());
         self
@@ -233,11 +244,11 @@ impl<'a> ObjectFields<'a> {
     fn keys(mut self, name: &str, keys: &[Key]) -> Self {
         self.name(name);
         self.0.push(b'[');
-        for (place, key) in keys.iter().enumerate() {
-            if place > 0 {
+        for (index, key) in keys.iter().enumerate() {
+            if index > 0 {
                 self.0.push(b',');
             }
-            bytes_onto(self.0, key);
+            append_bytes(self.0, key);
         }
         self.0.push(b']');
         self
@@ -246,14 +257,14 @@ impl<'a> ObjectFields<'a> {
     fn expiry(self, expiry: Expiry) -> Self {
         match expiry {
             Expiry::Default => self,
-            Expiry::Keep => self.plain("ttl_ms", "\"keep\""),
-            Expiry::Never => self.plain("ttl_ms", "\"never\""),
-            Expiry::After(ms) => self.plain("ttl_ms", ms),
+            Expiry::Keep => self.raw("ttl_ms", "\"keep\""),
+            Expiry::Never => self.raw("ttl_ms", "\"never\""),
+            Expiry::After(ms) => self.raw("ttl_ms", ms),
         }
     }
 
     fn when_absent(self, when: When) -> Self {
-        if when == When::Absent { self.plain("when", "\"absent\"") } else { self }
+        if when == When::Absent { self.raw("when", "\"absent\"") } else { self }
     }
 
     fn end(self) {

@@ -1,14 +1,14 @@
 //! Tests of the parser: requests whole, in pieces, and at the limits.
 
-use crate::resp::frame::{FrameFault, INLINE_BYTES_MAX, ParseProgress, Parser, WORDS_MAX};
+use crate::resp::frame::{ARGS_MAX, FrameFault, INLINE_BYTES_MAX, ParseProgress, Parser};
 use base::limits::{FRAME_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use proptest::prelude::*;
 
 /// Encodes a request as clients do.
-pub fn request(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
+pub fn request(args: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+    for word in args {
         bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
         bytes.extend_from_slice(word);
         bytes.extend_from_slice(b"\r\n");
@@ -24,8 +24,8 @@ fn parse_all(mut input: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<usize, FrameFault>)
     loop {
         match parser.parse(input) {
             Ok(ParseProgress::Frame(bytes)) => {
-                let words = parser.words(Bytes::copy_from_slice(&input[..bytes]));
-                requests.push((0..words.len()).map(|at| words.get(at).to_vec()).collect());
+                let args = parser.args(Bytes::copy_from_slice(&input[..bytes]));
+                requests.push((0..args.len()).map(|at| args.get(at).to_vec()).collect());
                 parser.reset();
                 input = &input[bytes..];
             }
@@ -39,47 +39,41 @@ fn fault(input: &[u8]) -> FrameFault {
     parse_all(input).1.expect_err("no request")
 }
 
-fn words(text: &[&str]) -> Vec<Vec<u8>> {
+fn args(text: &[&str]) -> Vec<Vec<u8>> {
     text.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
 #[test]
-fn arrays_of_bulk_strings_are_requests() {
+fn arrays_of_bulk_strings_parse_as_requests() {
     let input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*0\r\n*-10\r\n*1\r\n$0\r\n\r\n*1\r\n$4\r\nPI";
     let (requests, rest) = parse_all(input);
     let empty: Vec<Vec<u8>> = vec![];
-    assert_eq!(requests, vec![words(&["GET", "k"]), empty.clone(), empty, words(&[""])]);
+    assert_eq!(requests, vec![args(&["GET", "k"]), empty.clone(), empty, args(&[""])]);
     assert_eq!(rest, Ok(10), "the last one is not all there");
 }
 
 #[test]
-fn inline_lines_are_requests_and_quotes_hold_blanks() {
+fn inline_commands_parse_with_quoted_arguments() {
     let input =
         b"PING\r\n  SET  a\t1 \n\r\nset k \"a b\\x00\\n\\\"\" 'it\\'s \\n'\r\n\"\"\r\nx\"y\"\r\n";
     let (requests, rest) = parse_all(input);
     assert_eq!(rest, Ok(0));
     let quoted = vec![b"set".to_vec(), b"k".to_vec(), b"a b\0\n\"".to_vec(), b"it's \\n".to_vec()];
-    let expected = vec![
-        words(&["PING"]),
-        words(&["SET", "a", "1"]),
-        vec![],
-        quoted,
-        words(&[""]),
-        words(&["xy"]),
-    ];
+    let expected =
+        vec![args(&["PING"]), args(&["SET", "a", "1"]), vec![], quoted, args(&[""]), args(&["xy"])];
     assert_eq!(requests, expected);
 }
 
 #[test]
-fn what_is_no_request_is_told_in_redis_words() {
+fn malformed_frame_yields_a_redis_protocol_error() {
     for (input, wrong) in [
-        (&b"*x\r\n"[..], FrameFault::Words),
-        (b"*+2\r\n", FrameFault::Words),
-        (b"*01\r\n", FrameFault::Words),
-        (b"*18446744073709551615\r\n", FrameFault::Words),
-        (b"*2147483648\r\n", FrameFault::Words),
+        (&b"*x\r\n"[..], FrameFault::ArgCount),
+        (b"*+2\r\n", FrameFault::ArgCount),
+        (b"*01\r\n", FrameFault::ArgCount),
+        (b"*18446744073709551615\r\n", FrameFault::ArgCount),
+        (b"*2147483648\r\n", FrameFault::ArgCount),
         (b"*111111111111111111111111\r\n", FrameFault::Number),
-        (b"*1\rx", FrameFault::Words),
+        (b"*1\rx", FrameFault::ArgCount),
         (b"*1\r\n+PING\r\n", FrameFault::Dollar(b'+')),
         (b"*1\r\n$-1\r\n", FrameFault::Length),
         (b"*1\r\n$18446744073709551615\r\n", FrameFault::Length),
@@ -96,10 +90,10 @@ fn what_is_no_request_is_told_in_redis_words() {
 }
 
 #[test]
-fn limits_hold_to_the_byte_and_before_anything_arrives() {
+fn frame_limits_are_exact_and_enforced_before_payload_arrives() {
     let claim = |words: usize, length: usize| format!("*{words}\r\n${length}\r\n").into_bytes();
-    assert_eq!(parse_all(&claim(WORDS_MAX, 1)).1, Ok(claim(WORDS_MAX, 1).len()));
-    assert_eq!(fault(&claim(WORDS_MAX + 1, 1)), FrameFault::Words);
+    assert_eq!(parse_all(&claim(ARGS_MAX, 1)).1, Ok(claim(ARGS_MAX, 1).len()));
+    assert_eq!(fault(&claim(ARGS_MAX + 1, 1)), FrameFault::ArgCount);
     let head = "*1\r\n$50331648\r\n".len();
     let largest = FRAME_BYTES_MAX - head - 2;
     let mut parser = Parser::default();
@@ -116,7 +110,7 @@ fn limits_hold_to_the_byte_and_before_anything_arrives() {
 }
 
 #[test]
-fn a_value_at_its_limit_and_one_beyond_are_framed_alike() {
+fn value_beyond_its_limit_is_still_framed_by_the_parser() {
     for length in [VALUE_BYTES_MAX - 1, VALUE_BYTES_MAX, VALUE_BYTES_MAX + 1] {
         let value = vec![7; length];
         let (requests, rest) = parse_all(&request(&[b"SET", b"k", &value]));
@@ -126,7 +120,7 @@ fn a_value_at_its_limit_and_one_beyond_are_framed_alike() {
 }
 
 #[test]
-fn a_request_in_pieces_is_taken_apart_once() {
+fn request_arriving_byte_by_byte_is_parsed_incrementally() {
     let count = 20_000;
     let all: Vec<&[u8]> = (0..count).map(|_| &b"a"[..]).collect();
     let bytes = request(&all);
@@ -136,19 +130,19 @@ fn a_request_in_pieces_is_taken_apart_once() {
         assert!(matches!(parser.parse(&bytes[..end]), Ok(ParseProgress::More(more)) if more > end));
     }
     assert_eq!(parser.parse(&bytes), Ok(ParseProgress::Frame(bytes.len())));
-    assert_eq!(parser.words(bytes.into()).len(), count);
+    assert_eq!(parser.args(bytes.into()).len(), count);
 }
 
 proptest! {
     #[test]
-    fn requests_cut_anywhere_are_the_same_requests(
+    fn requests_split_at_any_byte_parse_identically(
         requests in proptest::collection::vec(
             proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..20), 1..5), 1..4),
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
         let bytes: Vec<u8> = requests
             .iter()
-            .flat_map(|words| request(&words.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+            .flat_map(|args| request(&args.iter().map(Vec::as_slice).collect::<Vec<_>>()))
             .collect();
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
         cuts.push(bytes.len());
@@ -157,8 +151,8 @@ proptest! {
         let (mut begin, mut found) = (0, Vec::new());
         for end in cuts {
             while let Ok(ParseProgress::Frame(length)) = parser.parse(&bytes[begin..end]) {
-                let words = parser.words(Bytes::copy_from_slice(&bytes[begin..begin + length]));
-                found.push((0..words.len()).map(|at| words.get(at).to_vec()).collect::<Vec<_>>());
+                let args = parser.args(Bytes::copy_from_slice(&bytes[begin..begin + length]));
+                found.push((0..args.len()).map(|at| args.get(at).to_vec()).collect::<Vec<_>>());
                 parser.reset();
                 begin += length;
             }

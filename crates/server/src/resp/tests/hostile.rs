@@ -4,7 +4,7 @@
 //! check each one: the answer is complete, and the connection ends.
 
 use super::malformed::{NUMBERS, samples};
-use super::test_client::{Guest, TestServer, shown};
+use super::test_client::{TestClient, TestServer, show};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn answer_to(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     match stream.read_to_end(&mut answer) {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
-        Err(error) => panic!("neither answered nor closed: {error}: {}", shown(bytes)),
+        Err(error) => panic!("neither answered nor closed: {error}: {}", show(bytes)),
     }
     answer
 }
@@ -33,10 +33,10 @@ fn resident_bytes() -> u64 {
 }
 
 #[test]
-fn each_byte_of_valid_frames_flipped_is_answered_or_closed() {
+fn bit_flipped_frames_are_answered_or_closed() {
     let server = TestServer::build();
-    let mut bystander = Guest::new(server.address);
-    assert_eq!(bystander.ask(&["SET", "bystander", "unhurt"]), "+OK|");
+    let mut bystander = TestClient::new(server.address);
+    assert_eq!(bystander.call(&["SET", "bystander", "unhurt"]), "+OK|");
     let mut frames = 0;
     for sample in samples() {
         for at in 0..sample.len() {
@@ -51,36 +51,36 @@ fn each_byte_of_valid_frames_flipped_is_answered_or_closed() {
             answer_to(server.address, &[&sample[..], &sample[..at]].concat());
             frames += 2;
         }
-        assert_eq!(bystander.ask(&["GET", "bystander"]), "$6|unhurt|");
+        assert_eq!(bystander.call(&["GET", "bystander"]), "$6|unhurt|");
     }
     assert!(frames > 2_000, "{frames}");
 }
 
 #[test]
-fn claimed_lengths_are_refused_with_words_or_waited_for_without_memory() {
+fn claimed_lengths_reserve_no_memory_before_data_arrives() {
     let server = TestServer::build();
     let before = resident_bytes();
     let mut waiting = Vec::new();
     for words in NUMBERS {
         for length in NUMBERS {
             let frame = format!("*{words}\r\n${length}\r\n");
-            let answer = shown(&answer_to(server.address, frame.as_bytes()));
-            let told = answer.is_empty() || answer.starts_with("-ERR ");
-            assert!(told, "{frame:?}: {answer}");
+            let answer = show(&answer_to(server.address, frame.as_bytes()));
+            let is_refused = answer.is_empty() || answer.starts_with("-ERR ");
+            assert!(is_refused, "{frame:?}: {answer}");
             // The same from a client that has shut down its sending side.
-            let mut guest = Guest::new(server.address);
-            guest.send(frame.as_bytes());
-            waiting.push(guest);
+            let mut client = TestClient::new(server.address);
+            client.send(frame.as_bytes());
+            waiting.push(client);
         }
     }
     for claim in ["*1048576\r\n", "*1\r\n$50331000\r\n", "*3\r\n$3\r\nSET\r\n$50000000\r\n"] {
         for _ in 0..20 {
-            let mut guest = Guest::new(server.address);
-            guest.send(claim.as_bytes());
-            waiting.push(guest);
+            let mut client = TestClient::new(server.address);
+            client.send(claim.as_bytes());
+            waiting.push(client);
         }
     }
-    assert_eq!(Guest::new(server.address).ask(&["PING"]), "+PONG|");
+    assert_eq!(TestClient::new(server.address).call(&["PING"]), "+PONG|");
     let grown = resident_bytes().saturating_sub(before);
     // Sixty of them claim up to 48 MiB each; other tests run in the same process.
     assert!(grown < 512 << 20, "{grown} bytes more for claims alone");
@@ -88,13 +88,13 @@ fn claimed_lengths_are_refused_with_words_or_waited_for_without_memory() {
 }
 
 #[test]
-fn what_follows_a_fault_is_never_run() {
+fn request_after_a_frame_fault_is_not_executed() {
     let server = TestServer::build();
     for fault in ["*1\r\n+PING\r\n", "*x\r\n", "*1\r\n$-1\r\n", "SET \"a\r\n"] {
         let bytes = format!("*1\r\n$4\r\nPING\r\n{fault}*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n1\r\n");
-        let answer = shown(&answer_to(server.address, bytes.as_bytes()));
+        let answer = show(&answer_to(server.address, bytes.as_bytes()));
         assert!(answer.starts_with("+PONG|-ERR Protocol error: "), "{fault:?}: {answer}");
         assert_eq!(answer.matches('|').count(), 2, "{answer}");
     }
-    assert_eq!(Guest::new(server.address).ask(&["EXISTS", "k"]), ":0|");
+    assert_eq!(TestClient::new(server.address).call(&["EXISTS", "k"]), ":0|");
 }

@@ -2,7 +2,7 @@
 //! the log. `crates/systest` compares keys and values at their limits with HTTP's.
 
 use super::frames::request;
-use super::test_client::{Guest, TestServer, shown};
+use super::test_client::{TestClient, TestServer, show};
 use crate::ServerSettings;
 use base::limits::{
     EVALUATION_ROWS_MAX, FRAME_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, PIPELINE_DEPTH_MAX,
@@ -10,31 +10,31 @@ use base::limits::{
 };
 
 /// Sends a request of any size and returns its answer.
-fn ask(guest: &mut Guest, words: &[&[u8]]) -> String {
-    guest.send(&request(words));
-    shown(&guest.answer().expect("an answer"))
+fn call(client: &mut TestClient, args: &[&[u8]]) -> String {
+    client.send(&request(args));
+    show(&client.answer().expect("an answer"))
 }
 
 /// Encodes a command whose tail is repeated `count` times.
-fn repeated(head: &[&'static [u8]], tail: &[&'static [u8]], count: usize) -> Vec<u8> {
+fn repeat_tail(head: &[&'static [u8]], tail: &[&'static [u8]], count: usize) -> Vec<u8> {
     let tails = std::iter::repeat_n(tail, count).flatten().copied();
     request(&head.iter().copied().chain(tails).collect::<Vec<&[u8]>>())
 }
 
-/// Returns a client of a node whose data group has a longer log than its directory: [`decided`]
+/// Returns a client of a node whose data group has a longer log than its directory: [`last_index`]
 /// sees only the longest log.
-fn warm(server: &TestServer) -> Guest {
-    let mut guest = Guest::new(server.address);
+fn connect_warm(server: &TestServer) -> TestClient {
+    let mut client = TestClient::new(server.address);
     for _ in 0..16 {
-        assert_eq!(guest.ask(&["SET", "warm", "x"]), "+OK|");
+        assert_eq!(client.call(&["SET", "warm", "x"]), "+OK|");
     }
-    assert_eq!(guest.ask(&["DEL", "warm"]), ":1|");
-    let before = decided(&mut guest);
-    assert_eq!(guest.ask(&["DEL", "warm"]), ":0|");
-    assert_eq!(guest.ask(&["INCR", "warm"]), ":1|");
-    assert_ne!(decided(&mut guest), before, "a write would not be seen");
-    assert_eq!(guest.ask(&["DEL", "warm"]), ":1|");
-    guest
+    assert_eq!(client.call(&["DEL", "warm"]), ":1|");
+    let before = last_index(&mut client);
+    assert_eq!(client.call(&["DEL", "warm"]), ":0|");
+    assert_eq!(client.call(&["INCR", "warm"]), ":1|");
+    assert_ne!(last_index(&mut client), before, "a write would not be seen");
+    assert_eq!(client.call(&["DEL", "warm"]), ":1|");
+    client
 }
 
 /// Returns counts around a limit, each with true if it must be accepted.
@@ -43,25 +43,25 @@ fn around(limit: usize) -> [(usize, bool); 3] {
 }
 
 /// Returns the beginning of an answer, for error messages.
-fn begin(answer: &str) -> String {
+fn excerpt(answer: &str) -> String {
     answer.chars().take(100).collect()
 }
 
 /// Returns the last log index that a client can see.
-fn decided(guest: &mut Guest) -> String {
-    guest.ask(&["ROLE"])
+fn last_index(client: &mut TestClient) -> String {
+    client.call(&["ROLE"])
 }
 
 #[test]
-fn keys_and_values_end_at_their_limits_in_every_command() {
+fn key_or_value_beyond_its_limit_is_refused_and_not_logged() {
     let server = TestServer::build();
-    let mut guest = warm(&server);
-    for (length, taken) in
+    let mut client = connect_warm(&server);
+    for (length, accepted) in
         [(KEY_BYTES_MAX - 1, true), (KEY_BYTES_MAX, true), (KEY_BYTES_MAX + 1, false)]
     {
         let key = vec![b'k'; length];
-        let before = decided(&mut guest);
-        let words: [&[&[u8]]; 8] = [
+        let before = last_index(&mut client);
+        let args: [&[&[u8]]; 8] = [
             &[b"SET", &key, b"v"],
             &[b"GET", &key],
             &[b"MSET", b"a", b"1", &key, b"2"],
@@ -71,273 +71,282 @@ fn keys_and_values_end_at_their_limits_in_every_command() {
             &[b"CREDENZA.PREFIX", &key],
             &[b"DEL", &key],
         ];
-        for words in words {
-            let answer = ask(&mut guest, words);
-            let name = String::from_utf8_lossy(words[0]);
-            assert_eq!(!answer.starts_with('-'), taken, "{length} bytes: {name}: {answer}");
-            assert!(taken || answer.contains("at most 32768 bytes"), "{name}: {answer}");
+        for args in args {
+            let answer = call(&mut client, args);
+            let name = String::from_utf8_lossy(args[0]);
+            assert_eq!(!answer.starts_with('-'), accepted, "{length} bytes: {name}: {answer}");
+            assert!(accepted || answer.contains("at most 32768 bytes"), "{name}: {answer}");
         }
-        assert_eq!(decided(&mut guest) == before, !taken, "what is refused is not logged");
+        assert_eq!(last_index(&mut client) == before, !accepted, "what is refused is not logged");
     }
-    for (length, taken) in
+    for (length, accepted) in
         [(VALUE_BYTES_MAX - 1, true), (VALUE_BYTES_MAX, true), (VALUE_BYTES_MAX + 1, false)]
     {
         let value = vec![b'v'; length];
         for command in [&b"SET"[..], b"GETSET", b"APPEND"] {
-            ask(&mut guest, &[b"DEL", b"k"]);
-            let before = decided(&mut guest);
-            let answer = ask(&mut guest, &[command, b"k", &value]);
-            assert_eq!(!answer.starts_with('-'), taken, "{length} bytes: {}", begin(&answer));
-            assert_eq!(decided(&mut guest) == before, !taken, "what is refused is not logged");
+            call(&mut client, &[b"DEL", b"k"]);
+            let before = last_index(&mut client);
+            let answer = call(&mut client, &[command, b"k", &value]);
+            assert_eq!(!answer.starts_with('-'), accepted, "{length} bytes: {}", excerpt(&answer));
+            assert_eq!(
+                last_index(&mut client) == before,
+                !accepted,
+                "what is refused is not logged"
+            );
         }
     }
 }
 
 #[test]
-fn sequences_end_at_their_steps_however_they_are_written() {
+fn multi_key_command_beyond_step_row_or_key_limit_is_refused() {
     let server = TestServer::build();
-    let mut guest = warm(&server);
-    let own: (&[&[u8]], &[&[u8]]) = (&[b"CREDENZA.SEQUENCE"], &[b"2", b"GET", b"a"]);
+    let mut client = connect_warm(&server);
+    let sequence: (&[&[u8]], &[&[u8]]) = (&[b"CREDENZA.SEQUENCE"], &[b"2", b"GET", b"a"]);
     let pairs: (&[&[u8]], &[&[u8]]) = (&[b"MSET"], &[b"a", b"1"]);
     let keys: (&[&[u8]], &[&[u8]]) = (&[b"DEL"], &[b"a"]);
-    for (head, tail) in [own, pairs] {
-        for (count, taken) in around(SEQUENCE_STEPS_MAX) {
-            refused_by_name(&mut guest, &repeated(head, tail, count), taken);
+    for (head, tail) in [sequence, pairs] {
+        for (count, accepted) in around(SEQUENCE_STEPS_MAX) {
+            check_default_limit(&mut client, &repeat_tail(head, tail, count), accepted);
         }
     }
     // Each key is looked up while other clients wait.
-    for (count, taken) in around(EVALUATION_ROWS_MAX) {
-        refused_with(&mut guest, &repeated(keys.0, keys.1, count), taken, "25000 rows");
+    for (count, accepted) in around(EVALUATION_ROWS_MAX) {
+        check_limit(&mut client, &repeat_tail(keys.0, keys.1, count), accepted, "25000 rows");
         // An existing key would end the command at the first look-up.
-        let absent: &[&[u8]] = if taken { &[b"b", b"1"] } else { &[b"c", b"1"] };
-        refused_with(&mut guest, &repeated(&[b"MSETNX"], absent, count), taken, "25000 rows");
+        let absent: &[&[u8]] = if accepted { &[b"b", b"1"] } else { &[b"c", b"1"] };
+        check_limit(&mut client, &repeat_tail(&[b"MSETNX"], absent, count), accepted, "25000 rows");
     }
     let keys: (&[&[u8]], &[&[u8]]) = (&[b"EXISTS"], &[b"a"]);
-    for (count, taken) in around(KEYS_PER_READ_MAX) {
-        refused_by_name(&mut guest, &repeated(keys.0, keys.1, count), taken);
+    for (count, accepted) in around(KEYS_PER_READ_MAX) {
+        check_default_limit(&mut client, &repeat_tail(keys.0, keys.1, count), accepted);
     }
     // A hundred thousand keys in one sequence are within the limit; three times as many exceed it.
-    refused_by_name(&mut guest, &repeated(pairs.0, pairs.1, 100_000), true);
-    refused_by_name(&mut guest, &repeated(pairs.0, pairs.1, 300_000), false);
+    check_default_limit(&mut client, &repeat_tail(pairs.0, pairs.1, 100_000), true);
+    check_default_limit(&mut client, &repeat_tail(pairs.0, pairs.1, 300_000), false);
 }
 
-fn refused_by_name(guest: &mut Guest, frame: &[u8], taken: bool) {
-    refused_with(guest, frame, taken, "131072");
+fn check_default_limit(client: &mut TestClient, frame: &[u8], accepted: bool) {
+    check_limit(client, frame, accepted, "131072");
 }
 
-fn refused_with(guest: &mut Guest, frame: &[u8], taken: bool, words: &str) {
-    let name = shown(&frame[..frame.len().min(60)]);
-    let before = decided(guest);
-    guest.send(frame);
-    let answer = shown(&guest.answer().expect("an answer"));
-    assert_eq!(!answer.starts_with('-'), taken, "{name}: {}", begin(&answer));
-    assert!(taken || answer.contains(words), "{name}: {}", begin(&answer));
-    assert!(taken || decided(guest) == before, "{name} is refused and yet logged");
+fn check_limit(client: &mut TestClient, frame: &[u8], accepted: bool, text: &str) {
+    let name = show(&frame[..frame.len().min(60)]);
+    let before = last_index(client);
+    client.send(frame);
+    let answer = show(&client.answer().expect("an answer"));
+    assert_eq!(!answer.starts_with('-'), accepted, "{name}: {}", excerpt(&answer));
+    assert!(accepted || answer.contains(text), "{name}: {}", excerpt(&answer));
+    assert!(accepted || last_index(client) == before, "{name} is refused and yet logged");
 }
 
 #[test]
-fn an_update_ends_at_its_bytes() {
+fn update_beyond_update_bytes_max_is_refused_and_not_logged() {
     let server = TestServer::build();
-    let mut guest = warm(&server);
-    for (bytes, taken) in around(UPDATE_BYTES_MAX) {
+    let mut client = connect_warm(&server);
+    for (bytes, accepted) in around(UPDATE_BYTES_MAX) {
         // Keys of one byte and their values count; a value has at most 8 MiB.
         let value = vec![b'v'; bytes / 5];
         let last = vec![b'v'; bytes / 5 + bytes % 5 - 5];
-        let words: [&[u8]; 11] =
+        let args: [&[u8]; 11] =
             [b"MSET", b"a", &value, b"b", &value, b"c", &value, b"d", &value, b"e", &last];
-        let before = decided(&mut guest);
-        let answer = ask(&mut guest, &words);
-        assert_eq!(answer == "+OK|", taken, "{bytes} bytes: {answer}");
-        assert!(taken || answer.contains("33554432"), "{answer}");
-        assert_eq!(decided(&mut guest) == before, !taken, "what is refused is not logged");
+        let before = last_index(&mut client);
+        let answer = call(&mut client, &args);
+        assert_eq!(answer == "+OK|", accepted, "{bytes} bytes: {answer}");
+        assert!(accepted || answer.contains("33554432"), "{answer}");
+        assert_eq!(last_index(&mut client) == before, !accepted, "what is refused is not logged");
     }
 }
 
 #[test]
-fn a_connection_watches_as_many_keys_as_the_limit_says() {
+fn watch_beyond_1024_keys_is_refused() {
     let server = TestServer::build();
-    for (count, taken) in around(1_024) {
-        let mut guest = Guest::new(server.address);
+    for (count, accepted) in around(1_024) {
+        let mut client = TestClient::new(server.address);
         let keys: Vec<String> = (0..count).map(|n| format!("k{n}")).collect();
-        let words = keys[1..].iter().map(String::as_bytes);
-        let most: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(words).collect();
-        assert_eq!(ask(&mut guest, &most), "+OK|");
-        let answer = guest.ask(&["WATCH", "k0"]);
-        assert_eq!(answer == "+OK|", taken, "{count}: {answer}");
-        assert!(taken || answer.contains("at most 1024 keys"), "{answer}");
+        let args = keys[1..].iter().map(String::as_bytes);
+        let frame_args: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(args).collect();
+        assert_eq!(call(&mut client, &frame_args), "+OK|");
+        let answer = client.call(&["WATCH", "k0"]);
+        assert_eq!(answer == "+OK|", accepted, "{count}: {answer}");
+        assert!(accepted || answer.contains("at most 1024 keys"), "{answer}");
     }
 }
 
 #[test]
-fn reads_of_many_keys_are_whole_around_the_size_of_one_request() {
+fn mget_of_about_1024_keys_returns_every_value() {
     let server = TestServer::build();
-    let mut guest = warm(&server);
-    assert_eq!(guest.ask(&["SET", "a", "1"]), "+OK|");
+    let mut client = connect_warm(&server);
+    assert_eq!(client.call(&["SET", "a", "1"]), "+OK|");
     for (count, _) in around(1_024) {
-        guest.send(&repeated(&[b"MGET"], &[b"a"], count));
-        let answer = shown(&guest.answer().expect("an answer"));
+        client.send(&repeat_tail(&[b"MGET"], &[b"a"], count));
+        let answer = show(&client.answer().expect("an answer"));
         assert_eq!(answer, format!("*{count}|{}", "$1|1|".repeat(count)));
     }
 }
 
 #[test]
-fn times_to_live_end_at_their_limit() {
+fn ttl_beyond_ttl_ms_max_is_refused_and_not_logged() {
     let server = TestServer::build();
-    let mut guest = warm(&server);
-    for (ms, taken) in around(TTL_MS_MAX as usize) {
-        let before = decided(&mut guest);
-        let answer = guest.ask(&["SET", "k", "v", "PX", &ms.to_string()]);
-        assert_eq!(answer == "+OK|", taken, "{ms}: {answer}");
-        assert_eq!(decided(&mut guest) == before, !taken, "what is refused is not logged");
+    let mut client = connect_warm(&server);
+    for (ms, accepted) in around(TTL_MS_MAX as usize) {
+        let before = last_index(&mut client);
+        let answer = client.call(&["SET", "k", "v", "PX", &ms.to_string()]);
+        assert_eq!(answer == "+OK|", accepted, "{ms}: {answer}");
+        assert_eq!(last_index(&mut client) == before, !accepted, "what is refused is not logged");
     }
 }
 
 #[test]
-fn transactions_end_at_their_commands() {
+fn transaction_beyond_sequence_steps_max_is_aborted() {
     let server = TestServer::build();
-    for (count, taken) in around(SEQUENCE_STEPS_MAX) {
-        let mut guest = Guest::new(server.address);
-        assert_eq!(guest.ask(&["MULTI"]), "+OK|");
+    for (count, accepted) in around(SEQUENCE_STEPS_MAX) {
+        let mut client = TestClient::new(server.address);
+        assert_eq!(client.call(&["MULTI"]), "+OK|");
         let batch = 16_384;
         for done in (0..count).step_by(batch) {
             let now = batch.min(count - done);
-            guest.send(&request(&[b"TTL", b"a"]).repeat(now));
+            client.send(&request(&[b"TTL", b"a"]).repeat(now));
             for at in done..done + now {
-                let answer = shown(&guest.answer().expect("an answer"));
+                let answer = show(&client.answer().expect("an answer"));
                 let fits = at < SEQUENCE_STEPS_MAX;
                 assert_eq!(answer == "+QUEUED|", fits, "command {at}: {answer}");
             }
         }
-        let answer = guest.ask(&["EXEC"]);
-        assert_eq!(answer.starts_with(&format!("*{count}|:-2|")), taken, "{}", begin(&answer));
-        assert_eq!(answer.starts_with("-EXECABORT"), !taken);
+        let answer = client.call(&["EXEC"]);
+        assert_eq!(answer.starts_with(&format!("*{count}|:-2|")), accepted, "{}", excerpt(&answer));
+        assert_eq!(answer.starts_with("-EXECABORT"), !accepted);
     }
 }
 
 #[test]
-fn sequences_nest_to_their_depth() {
+fn sequence_beyond_sequence_depth_max_is_refused() {
     let server = TestServer::build();
-    let mut guest = warm(&server);
-    for (depth, taken) in around(SEQUENCE_DEPTH_MAX) {
-        let mut words: Vec<String> = vec!["CREDENZA.SEQUENCE".into(), "2".into()];
-        words.extend(["INCR".into(), "deep".into()]);
+    let mut client = connect_warm(&server);
+    for (depth, accepted) in around(SEQUENCE_DEPTH_MAX) {
+        let mut args: Vec<String> = vec!["CREDENZA.SEQUENCE".into(), "2".into()];
+        args.extend(["INCR".into(), "deep".into()]);
         for _ in 1..depth {
-            let mut outer = vec!["CREDENZA.SEQUENCE".to_string(), words.len().to_string()];
-            outer.append(&mut words);
-            words = outer;
+            let mut outer = vec!["CREDENZA.SEQUENCE".to_string(), args.len().to_string()];
+            outer.append(&mut args);
+            args = outer;
         }
-        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        let answer = ask(&mut guest, &words);
-        assert_eq!(!answer.starts_with('-'), taken, "depth {depth}: {answer}");
-        assert!(taken || answer.contains("at most 64 deep"), "{answer}");
+        let args: Vec<&[u8]> = args.iter().map(|word| word.as_bytes()).collect();
+        let answer = call(&mut client, &args);
+        assert_eq!(!answer.starts_with('-'), accepted, "depth {depth}: {answer}");
+        assert!(accepted || answer.contains("at most 64 deep"), "{answer}");
     }
 }
 
 #[test]
-fn frames_end_at_their_size() {
+fn frame_beyond_frame_bytes_max_is_refused_from_its_header() {
     let server = TestServer::build();
     let head = "*2\r\n$4\r\nECHO\r\n$50331000\r\n".len();
     let most = FRAME_BYTES_MAX - head - 2;
-    for (length, taken) in around(most) {
-        let mut guest = Guest::new(server.address);
+    for (length, accepted) in around(most) {
+        let mut client = TestClient::new(server.address);
         let frame = request(&[b"ECHO", &vec![b'x'; length]]);
-        if taken {
+        if accepted {
             assert_eq!(frame.len(), FRAME_BYTES_MAX + length - most);
-            guest.send(&frame);
-            assert!(guest.answer().is_some_and(|answer| answer.len() > length));
+            client.send(&frame);
+            assert!(client.answer().is_some_and(|answer| answer.len() > length));
         } else {
-            guest.send(&frame[..head]);
-            let answer = shown(&guest.rest());
+            client.send(&frame[..head]);
+            let answer = show(&client.read_to_end());
             assert!(answer.contains("at most 50331648 bytes"), "{answer}");
         }
     }
 }
 
 #[test]
-fn pipelines_of_any_depth_are_answered_in_order() {
+fn pipeline_around_pipeline_depth_max_is_answered_in_order() {
     let server = TestServer::build();
-    let mut guest = warm(&server);
+    let mut client = connect_warm(&server);
     let mut wanted = 0;
     for depth in [PIPELINE_DEPTH_MAX - 1, PIPELINE_DEPTH_MAX, PIPELINE_DEPTH_MAX + 1] {
-        guest.send(&request(&[b"INCR", b"n"]).repeat(depth));
+        client.send(&request(&[b"INCR", b"n"]).repeat(depth));
         for _ in 0..depth {
             wanted += 1;
-            assert_eq!(shown(&guest.answer().expect("an answer")), format!(":{wanted}|"));
+            assert_eq!(show(&client.answer().expect("an answer")), format!(":{wanted}|"));
         }
     }
 }
 
 #[test]
-fn one_connection_too_many_is_told_so_and_the_next_one_served() {
-    let server = TestServer::of(ServerSettings { connections_max: 3, ..ServerSettings::default() });
-    let mut guests: Vec<Guest> = (0..3).map(|_| Guest::new(server.address)).collect();
-    for guest in &mut guests {
-        assert_eq!(guest.ask(&["PING"]), "+PONG|");
+fn connection_beyond_limit_is_refused_until_a_client_leaves() {
+    let server = TestServer::with_settings(ServerSettings {
+        connections_max: 3,
+        ..ServerSettings::default()
+    });
+    let mut clients: Vec<TestClient> = (0..3).map(|_| TestClient::new(server.address)).collect();
+    for client in &mut clients {
+        assert_eq!(client.call(&["PING"]), "+PONG|");
     }
-    let mut late = Guest::new(server.address);
+    let mut late = TestClient::new(server.address);
     late.send(b"*1\r\n$4\r\nPING\r\n");
-    assert_eq!(shown(&late.rest()), "-ERR max number of clients reached (3)|");
-    guests.pop();
+    assert_eq!(show(&late.read_to_end()), "-ERR max number of clients reached (3)|");
+    clients.pop();
     // The place is free once the server has noticed the end.
     let served = (0..1_000).any(|_| {
-        let mut guest = Guest::new(server.address);
-        guest.send(b"*1\r\n$4\r\nPING\r\n");
+        let mut client = TestClient::new(server.address);
+        client.send(b"*1\r\n$4\r\nPING\r\n");
         std::thread::sleep(std::time::Duration::from_millis(5));
-        guest.answer().is_some_and(|answer| answer == b"+PONG\r\n")
+        client.answer().is_some_and(|answer| answer == b"+PONG\r\n")
     });
     assert!(served);
-    assert_eq!(guests[0].ask(&["PING"]), "+PONG|");
+    assert_eq!(clients[0].call(&["PING"]), "+PONG|");
 }
 
 #[test]
-fn every_byte_is_a_key_and_a_value_in_its_order() {
+fn every_byte_is_valid_in_keys_and_values_and_sorts_bytewise() {
     let server = TestServer::build();
-    let mut guest = warm(&server);
-    assert_eq!(ask(&mut guest, &[b"SET", b"", b"the empty key"]), "+OK|");
+    let mut client = connect_warm(&server);
+    assert_eq!(call(&mut client, &[b"SET", b"", b"the empty key"]), "+OK|");
     for byte in 0..=255u8 {
-        assert_eq!(ask(&mut guest, &[b"SET", &[byte], &[byte, byte]]), "+OK|");
+        assert_eq!(call(&mut client, &[b"SET", &[byte], &[byte, byte]]), "+OK|");
     }
     let all: Vec<u8> = (0..=255).collect();
-    assert_eq!(ask(&mut guest, &[b"SET", &all, &all]), "+OK|");
+    assert_eq!(call(&mut client, &[b"SET", &all, &all]), "+OK|");
     for byte in 0..=255u8 {
-        guest.send(&request(&[b"GET", &[byte]]));
-        assert_eq!(guest.answer(), Some([b"$2\r\n", &[byte, byte][..], b"\r\n"].concat()));
+        client.send(&request(&[b"GET", &[byte]]));
+        assert_eq!(client.answer(), Some([b"$2\r\n", &[byte, byte][..], b"\r\n"].concat()));
     }
-    guest.send(&request(&[b"GET", &all]));
-    assert_eq!(guest.answer(), Some([b"$256\r\n", &all[..], b"\r\n"].concat()));
-    assert_eq!(guest.ask(&["GET", ""]), "$13|the empty key|");
+    client.send(&request(&[b"GET", &all]));
+    assert_eq!(client.answer(), Some([b"$256\r\n", &all[..], b"\r\n"].concat()));
+    assert_eq!(client.call(&["GET", ""]), "$13|the empty key|");
     let mut keys: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     keys.extend([vec![], all]);
     keys.sort();
-    let mut wanted = format!("*2\r\n$-1\r\n*{}\r\n", keys.len()).into_bytes();
+    let mut expected = format!("*2\r\n$-1\r\n*{}\r\n", keys.len()).into_bytes();
     for key in keys {
-        wanted.extend_from_slice(format!("${}\r\n", key.len()).as_bytes());
-        wanted.extend_from_slice(&[&key[..], b"\r\n"].concat());
+        expected.extend_from_slice(format!("${}\r\n", key.len()).as_bytes());
+        expected.extend_from_slice(&[&key[..], b"\r\n"].concat());
     }
-    guest.send(&request(&[b"CREDENZA.RANGE", b"-", b"+", b"KEYS"]));
-    assert_eq!(guest.answer(), Some(wanted));
+    client.send(&request(&[b"CREDENZA.RANGE", b"-", b"+", b"KEYS"]));
+    assert_eq!(client.answer(), Some(expected));
 }
 
 #[test]
-fn what_transactions_queue_counts_against_the_memory_of_all_connections() {
-    let server =
-        TestServer::of(ServerSettings { buffer_bytes_max: 4 << 20, ..ServerSettings::default() });
+fn queued_transaction_commands_count_against_shared_memory() {
+    let server = TestServer::with_settings(ServerSettings {
+        buffer_bytes_max: 4 << 20,
+        ..ServerSettings::default()
+    });
     let value = "x".repeat(60_000);
-    let queue = |guest: &mut Guest, most: usize| {
-        assert_eq!(guest.ask(&["MULTI"]), "+OK|");
-        let answers = (0..most).map(|_| guest.ask(&["SET", "k", &value]));
+    let queue = |client: &mut TestClient, most: usize| {
+        assert_eq!(client.call(&["MULTI"]), "+OK|");
+        let answers = (0..most).map(|_| client.call(&["SET", "k", &value]));
         answers.take_while(|answer| answer == "+QUEUED|").count()
     };
-    let mut first = Guest::new(server.address);
+    let mut first = TestClient::new(server.address);
     assert_eq!(queue(&mut first, 40), 40);
-    let mut second = Guest::new(server.address);
+    let mut second = TestClient::new(server.address);
     let taken = queue(&mut second, 70);
     assert!((10..40).contains(&taken), "{taken}");
-    assert!(second.ask(&["EXEC"]).starts_with("-EXECABORT"));
+    assert!(second.call(&["EXEC"]).starts_with("-EXECABORT"));
     // A client that queues little needs no share, and a released share is free for others.
-    let mut third = Guest::new(server.address);
+    let mut third = TestClient::new(server.address);
     assert_eq!(queue(&mut third, taken), taken);
-    assert_eq!(third.ask(&["DISCARD"]), "+OK|");
-    assert!(first.ask(&["EXEC"]).starts_with("*40|+OK|"));
+    assert_eq!(third.call(&["DISCARD"]), "+OK|");
+    assert!(first.call(&["EXEC"]).starts_with("*40|+OK|"));
     assert_eq!(queue(&mut second, 60), 60, "a transaction that is over gives all back");
 }

@@ -5,16 +5,17 @@ use base::{GroupId, LogIndex};
 use bytes::Bytes;
 use node::Ticket;
 
-fn said(protocol: Protocol, say: impl Fn(&mut Output)) -> String {
+fn encoded(protocol: Protocol, write: impl Fn(&mut Output)) -> String {
     let mut out = Output::new(protocol);
-    say(&mut out);
+    write(&mut out);
     assert_eq!(out.len(), out.to_bytes().len());
     base::codec::printable(&out.to_bytes()).replace("\\x0d\\x0a", "|")
 }
 
 #[test]
-fn each_type_has_its_form_in_both_versions() {
-    let both = |say: fn(&mut Output)| (said(Protocol::Two, say), said(Protocol::Three, say));
+fn reply_types_are_encoded_in_resp2_and_resp3() {
+    let both =
+        |write: fn(&mut Output)| (encoded(Protocol::Two, write), encoded(Protocol::Three, write));
     let same = |text: &str| (text.to_string(), text.to_string());
     let differ = |two: &str, three: &str| (two.to_string(), three.to_string());
     assert_eq!(both(|out| out.ok()), same("+OK|"));
@@ -32,7 +33,7 @@ fn each_type_has_its_form_in_both_versions() {
 }
 
 #[test]
-fn large_values_are_sent_from_where_they_are() {
+fn large_value_is_sent_without_copying() {
     let large = Bytes::from(vec![b'x'; 20_000]);
     let mut out = Output::new(Protocol::Two);
     out.bulk(b"a");
@@ -46,28 +47,28 @@ fn large_values_are_sent_from_where_they_are() {
 }
 
 #[test]
-fn answers_behind_an_undecided_ticket_become_errors_in_order() {
+fn replies_of_undecided_tickets_become_errors_in_order() {
     let ticket = |index| Ticket { group: GroupId(1), index: LogIndex(index), epoch: 0 };
     let large = Bytes::from(vec![b'x'; 20_000]);
     let mut out = Output::new(Protocol::Two);
     out.simple("ready");
-    let from = out.place();
+    let from = out.position();
     out.ok();
-    out.wait_for(from, ticket(1));
-    let from = out.place();
+    out.attach_ticket(from, ticket(1));
+    let from = out.position();
     out.value(&large);
-    out.wait_for(from, ticket(2));
+    out.attach_ticket(from, ticket(2));
     out.simple("between");
-    let from = out.place();
+    let from = out.position();
     out.array(2);
     out.value(&large);
     out.integer(7);
-    out.wait_for(from, ticket(3));
+    out.attach_ticket(from, ticket(3));
     let unknown = Some("UNKNOWN it may have been applied".to_string());
     let mut failed = out.pending().len();
     failed -= 1;
     assert_eq!(failed, 2);
-    out.judge(&[None, unknown.clone(), unknown]);
+    out.replace_failed(&[None, unknown.clone(), unknown]);
     let expected = "+ready|+OK|-UNKNOWN it may have been applied|+between|\
                     -UNKNOWN it may have been applied|";
     assert_eq!(base::codec::printable(&out.to_bytes()).replace("\\x0d\\x0a", "|"), expected);
@@ -75,38 +76,38 @@ fn answers_behind_an_undecided_ticket_become_errors_in_order() {
 }
 
 #[test]
-fn an_answer_can_be_taken_back() {
+fn truncated_output_drops_reply_and_its_ticket() {
     let mut out = Output::new(Protocol::Two);
     out.simple("kept");
-    let from = out.place();
+    let from = out.position();
     out.value(&Bytes::from(vec![0; 20_000]));
-    out.wait_for(from, Ticket { group: GroupId(1), index: LogIndex(1), epoch: 0 });
+    out.attach_ticket(from, Ticket { group: GroupId(1), index: LogIndex(1), epoch: 0 });
     out.truncate(from);
     assert_eq!(out.to_bytes(), b"+kept\r\n");
     assert_eq!((out.len(), out.pending().len()), (7, 0));
 }
 
 #[test]
-fn more_large_values_than_one_system_call_takes_arrive_in_order() {
-    use super::test_client::{Guest, TestServer, shown};
+fn mget_of_200_large_values_returns_them_in_order() {
+    use super::test_client::{TestClient, TestServer, show};
     let server = TestServer::build();
-    let mut guest = Guest::new(server.address);
+    let mut client = TestClient::new(server.address);
     let keys: Vec<String> = (0..200).map(|n| format!("large-{n}")).collect();
     let value = |n: usize| vec![b'a' + (n % 26) as u8; 20_000 + n];
     for (n, key) in keys.iter().enumerate() {
-        guest.send(&super::frames::request(&[b"SET", key.as_bytes(), &value(n)]));
-        assert_eq!(shown(&guest.answer().expect("an answer")), "+OK|");
+        client.send(&super::frames::request(&[b"SET", key.as_bytes(), &value(n)]));
+        assert_eq!(show(&client.answer().expect("an answer")), "+OK|");
     }
-    let words: Vec<&[u8]> =
+    let args: Vec<&[u8]> =
         [&b"MGET"[..]].into_iter().chain(keys.iter().map(|key| key.as_bytes())).collect();
     for _ in 0..2 {
-        guest.send(&super::frames::request(&words));
-        let mut wanted = b"*200\r\n".to_vec();
+        client.send(&super::frames::request(&args));
+        let mut expected = b"*200\r\n".to_vec();
         for n in 0..200 {
-            wanted.extend(format!("${}\r\n", 20_000 + n).bytes());
-            wanted.extend(value(n));
-            wanted.extend(b"\r\n");
+            expected.extend(format!("${}\r\n", 20_000 + n).bytes());
+            expected.extend(value(n));
+            expected.extend(b"\r\n");
         }
-        assert!(guest.answer().expect("an answer") == wanted, "other bytes than were written");
+        assert!(client.answer().expect("an answer") == expected, "other bytes than were written");
     }
 }

@@ -1,28 +1,28 @@
 //! Tests of patterns: they match as Redis' do, and none is slow.
 
-use super::test_client::{Guest, TestServer};
+use super::test_client::{TestClient, TestServer};
 use crate::resp::glob::Glob;
 use base::limits::{PATTERN_BYTES_MAX, PATTERNS_MAX};
 use proptest::prelude::*;
 
-fn fits(pattern: &str, text: &str) -> bool {
-    Glob::new(pattern.as_bytes()).fits(text.as_bytes())
+fn matches(pattern: &str, text: &str) -> bool {
+    Glob::new(pattern.as_bytes()).matches(text.as_bytes())
 }
 
 /// Matches a pattern by trying everything. Only for tests, because it can take exponential time.
-fn naive(pattern: &[u8], text: &[u8]) -> bool {
+fn reference_matches(pattern: &[u8], text: &[u8]) -> bool {
     match pattern {
         [] => text.is_empty(),
-        [b'*', rest @ ..] => (0..=text.len()).any(|skip| naive(rest, &text[skip..])),
-        [b'?', rest @ ..] => !text.is_empty() && naive(rest, &text[1..]),
+        [b'*', rest @ ..] => (0..=text.len()).any(|skip| reference_matches(rest, &text[skip..])),
+        [b'?', rest @ ..] => !text.is_empty() && reference_matches(rest, &text[1..]),
         [b'\\', byte, rest @ ..] | [byte, rest @ ..] => {
-            text.first() == Some(byte) && naive(rest, &text[1..])
+            text.first() == Some(byte) && reference_matches(rest, &text[1..])
         }
     }
 }
 
 #[test]
-fn patterns_fit_as_in_redis() {
+fn glob_matches_as_in_redis() {
     for (pattern, text) in [
         ("*", ""),
         ("*", "abc"),
@@ -46,7 +46,7 @@ fn patterns_fit_as_in_redis() {
         ("a[^]b", "axb"),
     ] {
         let expected = pattern != "a[";
-        assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
     }
     for (pattern, text) in [
         ("", "a"),
@@ -60,12 +60,12 @@ fn patterns_fit_as_in_redis() {
         ("a\\*", "ab"),
         ("*a*b", "ba"),
     ] {
-        assert!(!fits(pattern, text), "{pattern} {text}");
+        assert!(!matches(pattern, text), "{pattern} {text}");
     }
 }
 
 #[test]
-fn what_a_pattern_begins_with_bounds_the_walk() {
+fn glob_prefix_is_its_literal_beginning() {
     for (pattern, prefix, plain) in [
         ("user:*", "user:", false),
         ("*x", "", false),
@@ -75,48 +75,51 @@ fn what_a_pattern_begins_with_bounds_the_walk() {
         ("", "", true),
     ] {
         let glob = Glob::new(pattern.as_bytes());
-        assert_eq!((glob.prefix(), glob.is_plain()), (prefix.as_bytes(), plain), "{pattern}");
+        assert_eq!((glob.prefix(), glob.is_literal()), (prefix.as_bytes(), plain), "{pattern}");
     }
 }
 
 #[test]
-fn patterns_made_to_be_slow_are_not() {
+fn adversarial_glob_matches_without_backtracking() {
     // Backtracking at every star would take practically forever for the first text, and minutes for
     // the others.
     let text = "a".repeat(10 * 1024);
-    assert!(!fits(&format!("{}b", "a*".repeat(5 * 1024)), &text));
-    assert!(!fits(&format!("{}b", "*?a".repeat(3 * 1024)), &text));
-    assert!(!fits(&format!("*{}b*", "[ab]".repeat(5 * 1024)), &text));
-    assert!(!fits(&format!("*{}b*", "a".repeat(5 * 1024)), &text));
-    assert!(fits(&format!("{}*", "a*".repeat(5 * 1024)), &text));
+    assert!(!matches(&format!("{}b", "a*".repeat(5 * 1024)), &text));
+    assert!(!matches(&format!("{}b", "*?a".repeat(3 * 1024)), &text));
+    assert!(!matches(&format!("*{}b*", "[ab]".repeat(5 * 1024)), &text));
+    assert!(!matches(&format!("*{}b*", "a".repeat(5 * 1024)), &text));
+    assert!(matches(&format!("{}*", "a*".repeat(5 * 1024)), &text));
 }
 
 proptest! {
     #[test]
-    fn patterns_fit_what_the_naive_twin_fits(pattern in "[ab?*\\\\]{0,8}", text in "[ab*]{0,10}") {
+    fn glob_agrees_with_reference_implementation(
+        pattern in "[ab?*\\\\]{0,8}",
+        text in "[ab*]{0,10}",
+    ) {
         prop_assert_eq!(
-            Glob::new(pattern.as_bytes()).fits(text.as_bytes()),
-            naive(pattern.as_bytes(), text.as_bytes())
+            Glob::new(pattern.as_bytes()).matches(text.as_bytes()),
+            reference_matches(pattern.as_bytes(), text.as_bytes())
         );
     }
 }
 
 #[test]
-fn patterns_end_exactly_at_their_limits() {
+fn pattern_beyond_length_or_count_limit_is_refused() {
     let server = TestServer::build();
-    let mut guest = Guest::new(server.address);
+    let mut client = TestClient::new(server.address);
     let longest = "[x]".repeat(PATTERN_BYTES_MAX / 3) + "*";
     let longer = longest.clone() + "*";
     for before in [&["KEYS"][..], &["CONFIG", "GET"], &["COMMAND", "LIST", "FILTERBY", "PATTERN"]] {
-        let ask = |pattern| [before, &[pattern]].concat();
-        assert!(["*0|", "%0|"].contains(&guest.ask(&ask(&longest)).as_str()));
-        let answer = guest.ask(&ask(&longer));
+        let command = |pattern| [before, &[pattern]].concat();
+        assert!(["*0|", "%0|"].contains(&client.call(&command(&longest)).as_str()));
+        let answer = client.call(&command(&longer));
         assert!(answer.starts_with("-ERR a pattern has at most"), "{answer}");
     }
-    let scan = guest.ask(&["SCAN", "0", "MATCH", &longer]);
+    let scan = client.call(&["SCAN", "0", "MATCH", &longer]);
     assert!(scan.starts_with("-ERR a pattern has at most"), "{scan}");
     let many = |count| [vec!["CONFIG", "GET"], vec!["nothing"; count]].concat();
-    assert_eq!(guest.ask(&many(PATTERNS_MAX)), "*0|");
-    let answer = guest.ask(&many(PATTERNS_MAX + 1));
+    assert_eq!(client.call(&many(PATTERNS_MAX)), "*0|");
+    let answer = client.call(&many(PATTERNS_MAX + 1));
     assert!(answer.starts_with("-ERR at most"), "{answer}");
 }

@@ -2,7 +2,7 @@
 //! as sequential ones.
 
 use super::frames::request;
-use super::test_client::{Guest, TestServer, shown};
+use super::test_client::{TestClient, TestServer, show};
 use crate::counters::OperationKind;
 use crate::resp::output::{Output, Protocol};
 use crate::resp::registry::Registry;
@@ -17,32 +17,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
 /// Returns a client in an available bucket of a node.
-fn guest(server: &TestServer) -> Guest {
-    let mut guest = Guest::new(server.address);
-    assert_eq!(guest.ask(&["CREDENZA.BUCKET", "available/b"]), "+OK|");
-    assert_eq!(guest.ask(&["SET", "warm", "x"]), "+OK|");
-    guest
+fn connect(server: &TestServer) -> TestClient {
+    let mut client = TestClient::new(server.address);
+    assert_eq!(client.call(&["CREDENZA.BUCKET", "available/b"]), "+OK|");
+    assert_eq!(client.call(&["SET", "warm", "x"]), "+OK|");
+    client
 }
 
 /// Sends all lines at once and returns all answers.
-fn play(guest: &mut Guest, lines: &[&str]) -> Vec<String> {
-    send(guest, lines);
-    lines.iter().map(|_| shown(&guest.answer().expect("an answer"))).collect()
+fn call_all(client: &mut TestClient, lines: &[&str]) -> Vec<String> {
+    send(client, lines);
+    lines.iter().map(|_| show(&client.answer().expect("an answer"))).collect()
 }
 
-fn send(guest: &mut Guest, lines: &[&str]) {
+fn send(client: &mut TestClient, lines: &[&str]) {
     let frame = |line: &&str| {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        request(&words)
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        request(&args)
     };
-    guest.send(&lines.iter().flat_map(frame).collect::<Vec<u8>>());
+    client.send(&lines.iter().flat_map(frame).collect::<Vec<u8>>());
 }
 
 #[test]
-fn answers_come_in_the_order_of_requests_and_of_each_key() {
+fn pipelined_requests_run_in_order_per_key_and_reply_in_order() {
     let server = TestServer::build();
-    let mut guest = guest(&server);
-    let (mut lines, mut wanted) = (Vec::new(), Vec::new());
+    let mut client = connect(&server);
+    let (mut lines, mut expected) = (Vec::new(), Vec::new());
     for round in 0..40 {
         for key in 0..9 {
             // Some keys have one request in flight at a time, others have several.
@@ -51,39 +51,39 @@ fn answers_come_in_the_order_of_requests_and_of_each_key() {
             lines.push(format!("GET {key}"));
             lines.push(format!("EXISTS {key}"));
             let value = format!("{round}.{key}");
-            wanted.push("+OK|".to_string());
-            wanted.push(format!("${}|{value}|", value.len()));
-            wanted.push(":1|".into());
+            expected.push("+OK|".to_string());
+            expected.push(format!("${}|{value}|", value.len()));
+            expected.push(":1|".into());
             if (round + key.len()) % 2 == 0 {
                 lines.push(format!("DEL {key}"));
                 lines.push(format!("GET {key}"));
                 lines.push(format!("DEL {key}"));
-                wanted.extend([":1|", "$-1|", ":0|"].map(String::from));
+                expected.extend([":1|", "$-1|", ":0|"].map(String::from));
             }
         }
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     for _ in 0..3 {
-        assert_eq!(play(&mut guest, &lines), wanted);
+        assert_eq!(call_all(&mut client, &lines), expected);
     }
     // The same bytes in pieces that end anywhere.
-    let frames: Vec<u8> = lines.iter().flat_map(|line| words_of(line)).collect();
+    let frames: Vec<u8> = lines.iter().flat_map(|line| frame_of(line)).collect();
     for piece in frames.chunks(997) {
-        guest.send(piece);
+        client.send(piece);
     }
-    for wanted in wanted {
-        assert_eq!(shown(&guest.answer().expect("an answer")), wanted);
+    for expected in expected {
+        assert_eq!(show(&client.answer().expect("an answer")), expected);
     }
 }
 
-fn words_of(line: &str) -> Vec<u8> {
+fn frame_of(line: &str) -> Vec<u8> {
     request(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
 }
 
 #[test]
-fn an_error_in_the_middle_takes_its_place_and_no_other() {
+fn error_in_a_pipeline_replaces_only_its_own_reply() {
     let server = TestServer::build();
-    let mut guest = guest(&server);
+    let mut client = connect(&server);
     let lines = [
         "SET a 1",
         "SET b 2",
@@ -101,8 +101,7 @@ fn an_error_in_the_middle_takes_its_place_and_no_other() {
         "MGET a b",
         "GET e",
     ];
-    let unsupported = "-ERR in an available bucket nothing is changed under a condition, or \
-                       together";
+    let unsupported = "-ERR available bucket: conditional and atomic updates are not supported";
     let wanted = [
         "+OK|",
         "+OK|",
@@ -121,16 +120,16 @@ fn an_error_in_the_middle_takes_its_place_and_no_other() {
         "$1|5|",
     ];
     for _ in 0..20 {
-        for (answer, wanted) in play(&mut guest, &lines).iter().zip(wanted) {
+        for (answer, wanted) in call_all(&mut client, &lines).iter().zip(wanted) {
             assert!(answer.starts_with(wanted), "{answer} and not {wanted}");
         }
     }
 }
 
 #[test]
-fn what_changes_the_connection_stands_between_what_is_before_and_behind() {
+fn connection_state_commands_take_effect_in_pipeline_order() {
     let server = TestServer::build();
-    let mut guest = guest(&server);
+    let mut client = connect(&server);
     let lines = [
         "SET a 1",
         "GET none",
@@ -160,17 +159,17 @@ fn what_changes_the_connection_stands_between_what_is_before_and_behind() {
         "SELECT 0",
         "GET a",
     ];
-    send(&mut guest, &lines);
+    send(&mut client, &lines);
     let hello = |line: &str| line.starts_with("HELLO");
     let skipped = |line: &&&str| !matches!(**line, "CLIENT REPLY SKIP" | "SET b 3");
     let answers: Vec<(&str, String)> = lines
         .iter()
         .filter(skipped)
-        .map(|line| (*line, shown(&guest.answer().expect("an answer"))))
+        .map(|line| (*line, show(&client.answer().expect("an answer"))))
         .collect();
-    let told: Vec<&str> =
-        answers.iter().filter(|(line, _)| !hello(line)).map(|(_, told)| &told[..]).collect();
-    let wanted = [
+    let replies: Vec<&str> =
+        answers.iter().filter(|(line, _)| !hello(line)).map(|(_, replies)| &replies[..]).collect();
+    let expected = [
         "+OK|",
         "$-1|",
         "_|",
@@ -195,27 +194,27 @@ fn what_changes_the_connection_stands_between_what_is_before_and_behind() {
         "+OK|",
         "$5|other|",
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(replies, expected);
 }
 
 #[test]
-fn who_wants_no_answers_is_served_as_well() {
+fn client_reply_off_suppresses_replies_and_executes_requests() {
     let server = TestServer::build();
-    let mut guest = guest(&server);
-    send(&mut guest, &["CLIENT REPLY OFF", "SET a 7", "SET b 8", "GET a", "CLIENT REPLY ON"]);
-    assert_eq!(shown(&guest.answer().expect("an answer")), "+OK|");
-    assert_eq!(play(&mut guest, &["GET a", "GET b"]), ["$1|7|", "$1|8|"]);
+    let mut client = connect(&server);
+    send(&mut client, &["CLIENT REPLY OFF", "SET a 7", "SET b 8", "GET a", "CLIENT REPLY ON"]);
+    assert_eq!(show(&client.answer().expect("an answer")), "+OK|");
+    assert_eq!(call_all(&mut client, &["GET a", "GET b"]), ["$1|7|", "$1|8|"]);
 }
 
 #[test]
-fn keys_of_their_own_share_a_sync_and_one_key_has_one_for_each_write() {
+fn pipelined_writes_share_syncs_only_across_distinct_keys() {
     let server = TestServer::build();
-    let mut guest = guest(&server);
+    let mut client = connect(&server);
     let mut syncs = |key: fn(usize) -> String| {
         let before = server.sample("credenza_log_syncs_total");
         let lines: Vec<String> = (0..320).map(|n| format!("SET {} v", key(n))).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        assert!(play(&mut guest, &lines).iter().all(|answer| answer == "+OK|"));
+        assert!(call_all(&mut client, &lines).iter().all(|answer| answer == "+OK|"));
         server.sample("credenza_log_syncs_total") - before
     };
     let (apart, same) = (syncs(|n| format!("k{n}")), syncs(|_| "k".into()));
@@ -224,51 +223,51 @@ fn keys_of_their_own_share_a_sync_and_one_key_has_one_for_each_write() {
 }
 
 #[test]
-fn who_stops_asking_is_answered_and_who_is_gone_leaves_nothing_behind() {
+fn half_closed_client_is_answered_and_lost_client_frees_memory() {
     let server = TestServer::build();
-    let mut asking = guest(&server);
+    let mut half_closed = connect(&server);
     let lines: Vec<String> = (0..200).map(|n| format!("SET k{n} v")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    send(&mut asking, &lines);
-    asking.stop_asking();
-    assert_eq!(shown(&asking.rest()), "+OK|".repeat(200));
+    send(&mut half_closed, &lines);
+    half_closed.shutdown_write();
+    assert_eq!(show(&half_closed.read_to_end()), "+OK|".repeat(200));
 
     for _ in 0..20 {
-        let mut gone = guest(&server);
-        send(&mut gone, &lines);
-        drop(gone);
+        let mut lost = connect(&server);
+        send(&mut lost, &lines);
+        drop(lost);
     }
-    let mut guest = guest(&server);
-    let alone = || guest.ask(&["INFO", "clients"]).contains("connected_clients:1|");
-    let mut alone = std::iter::repeat_with(alone).take(1_000);
-    assert!(alone.any(|alone| {
+    let mut client = connect(&server);
+    let is_alone = || client.call(&["INFO", "clients"]).contains("connected_clients:1|");
+    let mut is_alone = std::iter::repeat_with(is_alone).take(1_000);
+    assert!(is_alone.any(|is_alone| {
         std::thread::sleep(std::time::Duration::from_millis(5));
-        alone
+        is_alone
     }));
-    // All memory was given back: otherwise these requests would be refused and run alone.
-    assert_eq!(server.beside_free(), Registry::new(crate::clock::Clock::Wall).beside_free());
+    // All memory was released: otherwise these requests would be refused and run alone.
+    assert_eq!(server.window_free(), Registry::new(crate::clock::Clock::Wall).window_free());
 }
 
 #[test]
-fn a_large_request_goes_alone_in_its_place() {
+fn pipelined_request_around_window_byte_limit_stays_in_order() {
     let server = TestServer::build();
-    let mut guest = guest(&server);
+    let mut client = connect(&server);
     for round in 0..5 {
-        let mut wanted = Vec::new();
+        let mut expected = Vec::new();
         for (at, bytes) in around(WINDOW_REQUEST_BYTES_MAX).into_iter().enumerate() {
             let (key, value) = (format!("l{at}"), vec![b'a' + round; bytes]);
             // Request sizes of exactly the limit, one byte less, and one byte more.
             let head = request(&[b"SET", key.as_bytes(), &value]).len() - bytes;
             let value = &value[head..];
-            guest.send(&words_of(&format!("SET s{at} {round}")));
-            guest.send(&request(&[b"SET", key.as_bytes(), value]));
-            guest.send(&words_of(&format!("GET s{at}")));
-            guest.send(&words_of(&format!("STRLEN l{at}")));
+            client.send(&frame_of(&format!("SET s{at} {round}")));
+            client.send(&request(&[b"SET", key.as_bytes(), value]));
+            client.send(&frame_of(&format!("GET s{at}")));
+            client.send(&frame_of(&format!("STRLEN l{at}")));
             let length = format!(":{}|", value.len());
-            wanted.extend(["+OK|".into(), "+OK|".into(), format!("$1|{round}|"), length]);
+            expected.extend(["+OK|".into(), "+OK|".into(), format!("$1|{round}|"), length]);
         }
-        for wanted in wanted {
-            assert_eq!(shown(&guest.answer().expect("an answer")), wanted);
+        for expected in expected {
+            assert_eq!(show(&client.answer().expect("an answer")), expected);
         }
     }
 }
@@ -278,23 +277,23 @@ fn around(limit: usize) -> [usize; 4] {
 }
 
 #[test]
-fn doors_that_close_answer_what_is_under_way() {
+fn pipelined_requests_are_answered_when_front_ends_close() {
     let mut server = TestServer::build();
-    let mut guest = guest(&server);
+    let mut client = connect(&server);
     let lines: Vec<String> = (0..64).map(|n| format!("SET k{n} v")).collect();
-    send(&mut guest, &lines.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(shown(&guest.answer().expect("an answer")), "+OK|");
-    server.close_doors();
-    let rest = shown(&guest.rest());
+    send(&mut client, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(show(&client.answer().expect("an answer")), "+OK|");
+    server.close_front_ends();
+    let rest = show(&client.read_to_end());
     assert_eq!(rest, "+OK|".repeat(63), "what was read is answered");
 }
 
-/// Returns a request of this key that is answered with its number once that many are released.
-fn held(number: usize, running: &Arc<AtomicUsize>, go: &watch::Receiver<usize>) -> ParallelCall {
-    let (running, mut go) = (running.clone(), go.clone());
+/// Returns a request of this key that is answered with its number once the gate's count exceeds it.
+fn gated(number: usize, running: &Arc<AtomicUsize>, gate: &watch::Receiver<usize>) -> ParallelCall {
+    let (running, mut gate) = (running.clone(), gate.clone());
     let answer = Box::pin(async move {
         running.fetch_add(1, Ordering::SeqCst);
-        let _ = go.wait_for(|upto| *upto > number).await;
+        let _ = gate.wait_for(|released_count| *released_count > number).await;
         running.fetch_sub(1, Ordering::SeqCst);
         Ok(Reply::new(LogIndex(number as u64), Body::Done))
     });
@@ -303,29 +302,29 @@ fn held(number: usize, running: &Arc<AtomicUsize>, go: &watch::Receiver<usize>) 
 }
 
 #[tokio::test]
-async fn the_window_ends_at_its_requests_and_at_its_bytes() {
+async fn pipeline_window_is_bounded_in_requests_and_bytes() {
     let registry = Registry::new(crate::clock::Clock::Wall);
     let running = Arc::new(AtomicUsize::new(0));
-    let (let_go, go) = watch::channel(0);
+    let (release, gate) = watch::channel(0);
     let mut window = Window::default();
-    let seat = || registry.seat_beside(100).expect("there is room");
+    let permit = || registry.reserve_window(100).expect("there is room");
     let mut begun = 0;
-    while window.has_room(OperationKind::Put, 100) {
-        window.begin(held(begun, &running, &go), 100, seat());
+    while window.admits(OperationKind::Put, 100) {
+        window.start(gated(begun, &running, &gate), 100, permit());
         begun += 1;
     }
     assert_eq!(begun, WINDOW_REQUESTS_MAX);
-    assert!(window.has(&Key::from("k63")) && !window.has(&Key::from("k64")));
-    assert!(window.done().await.is_none(), "none is done");
+    assert!(window.contains_key(&Key::from("k63")) && !window.contains_key(&Key::from("k64")));
+    assert!(window.try_first_answer().await.is_none(), "none is done");
     // The last request is done first, and its answer waits for its turn.
     while running.load(Ordering::SeqCst) < begun {
         tokio::task::yield_now().await;
     }
-    let_go.send(3).expect("they wait");
+    release.send(3).expect("they wait");
     for number in 0..3 {
-        assert_eq!(window.first().await.reply.expect("it goes").index, LogIndex(number));
+        assert_eq!(window.first_answer().await.reply.expect("it goes").index, LogIndex(number));
     }
-    assert!(window.has_room(OperationKind::Put, 100) && !window.has(&Key::from("k2")));
+    assert!(window.admits(OperationKind::Put, 100) && !window.contains_key(&Key::from("k2")));
     drop(window);
     tokio::task::yield_now().await;
     assert_eq!(Arc::strong_count(&running), 1, "what is under way ends with its connection");
@@ -333,68 +332,69 @@ async fn the_window_ends_at_its_requests_and_at_its_bytes() {
     let mut window = Window::default();
     let bytes = WINDOW_REQUEST_BYTES_MAX;
     for number in 0..WINDOW_BYTES_MAX / bytes {
-        assert!(window.has_room(OperationKind::Put, bytes));
-        window.begin(
-            held(number, &running, &go),
+        assert!(window.admits(OperationKind::Put, bytes));
+        window.start(
+            gated(number, &running, &gate),
             bytes,
-            registry.seat_beside(bytes).expect("room"),
+            registry.reserve_window(bytes).expect("room"),
         );
     }
-    assert!(!window.has_room(OperationKind::Put, 1));
+    assert!(!window.admits(OperationKind::Put, 1));
 }
 
 #[tokio::test]
-async fn reads_are_reckoned_with_what_the_last_ones_brought() {
+async fn read_window_shrinks_with_the_size_of_recent_replies() {
     let registry = Registry::new(crate::clock::Clock::Wall);
     let running = Arc::new(AtomicUsize::new(0));
-    let (_let_go, go) = watch::channel(0);
+    let (_release, gate) = watch::channel(0);
     let width = |window: &mut Window| {
         let mut begun = 0;
-        while window.has_room(OperationKind::Get, 0) {
-            let call = ParallelCall { operation: OperationKind::Get, ..held(begun, &running, &go) };
-            window.begin(call, 0, registry.seat_beside(0).expect("room"));
+        while window.admits(OperationKind::Get, 0) {
+            let call =
+                ParallelCall { operation: OperationKind::Get, ..gated(begun, &running, &gate) };
+            window.start(call, 0, registry.reserve_window(0).expect("room"));
             begun += 1;
         }
         begun
     };
-    let brought = |bytes: &[usize]| {
+    let window_after = |bytes: &[usize]| {
         let mut window = Window::default();
-        bytes.iter().for_each(|bytes| window.brought(*bytes));
+        bytes.iter().for_each(|bytes| window.record_read_bytes(*bytes));
         width(&mut window)
     };
-    assert_eq!(brought(&[]), 16, "nothing is known of them");
-    assert_eq!(brought(&[100; 40]), WINDOW_REQUESTS_MAX);
-    assert_eq!(brought(&[100, 100, WINDOW_BYTES_MAX / 4]), 4);
-    assert_eq!(brought(&[4 * WINDOW_BYTES_MAX]), 1, "one may always");
+    assert_eq!(window_after(&[]), 16, "nothing is known of them");
+    assert_eq!(window_after(&[100; 40]), WINDOW_REQUESTS_MAX);
+    assert_eq!(window_after(&[100, 100, WINDOW_BYTES_MAX / 4]), 4);
+    assert_eq!(window_after(&[4 * WINDOW_BYTES_MAX]), 1, "one may always");
 }
 
 #[test]
-fn all_connections_together_have_so_much_under_way() {
+fn concurrent_requests_are_bounded_across_all_connections() {
     let registry = Registry::new(crate::clock::Clock::Wall);
-    let small: Vec<_> = std::iter::from_fn(|| registry.seat_beside(10)).collect();
+    let small: Vec<_> = std::iter::from_fn(|| registry.reserve_window(10)).collect();
     assert_eq!(small.len(), 1_024);
     drop(small);
-    let large = std::iter::from_fn(|| registry.seat_beside(WINDOW_REQUEST_BYTES_MAX));
+    let large = std::iter::from_fn(|| registry.reserve_window(WINDOW_REQUEST_BYTES_MAX));
     assert_eq!(large.collect::<Vec<_>>().len(), 256);
 }
 
 #[test]
-fn what_was_said_apart_is_appended_with_what_it_waits_for() {
+fn appended_output_carries_its_tickets() {
     let ticket = |index| Ticket { group: GroupId(1), index: LogIndex(index), epoch: 0 };
     let large = bytes::Bytes::from(vec![b'x'; 20_000]);
     let mut out = Output::new(Protocol::Two);
     out.value(&large);
-    out.wait_for(Default::default(), ticket(1));
-    let mut apart = Output::new(Protocol::Two);
-    apart.simple("first");
-    let from = apart.place();
-    apart.value(&large);
-    apart.ok();
-    apart.wait_for(from, ticket(2));
-    let whole = [out.to_bytes(), apart.to_bytes()].concat();
-    out.append(apart);
+    out.attach_ticket(Default::default(), ticket(1));
+    let mut other = Output::new(Protocol::Two);
+    other.simple("first");
+    let from = other.position();
+    other.value(&large);
+    other.ok();
+    other.attach_ticket(from, ticket(2));
+    let whole = [out.to_bytes(), other.to_bytes()].concat();
+    out.append(other);
     assert_eq!((out.len(), out.to_bytes()), (whole.len(), whole));
-    out.judge(&[None, Some("UNKNOWN".into())]);
+    out.replace_failed(&[None, Some("UNKNOWN".into())]);
     let end = out.to_bytes();
     assert!(end.ends_with(b"+first\r\n-UNKNOWN\r\n") && end.len() == 20_000 + 10 + 18);
 }

@@ -6,18 +6,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Client connection.
-pub struct Guest {
+pub struct TestClient {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
 }
 
-impl Guest {
+impl TestClient {
     /// Connects to an address.
-    pub fn new(address: SocketAddr) -> Guest {
+    pub fn new(address: SocketAddr) -> TestClient {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
         let reader = BufReader::new(stream.try_clone().expect("a second handle"));
-        Guest { stream, reader }
+        TestClient { stream, reader }
     }
 
     /// Sends bytes as they are.
@@ -26,15 +26,15 @@ impl Guest {
     }
 
     /// Sends a request.
-    pub fn say(&mut self, words: &[&str]) {
-        let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
-        self.send(&super::frames::request(&words));
+    pub fn send_command(&mut self, args: &[&str]) {
+        let args: Vec<_> = args.iter().map(|word| word.as_bytes()).collect();
+        self.send(&super::frames::request(&args));
     }
 
     /// Sends a request and returns its answer, with line ends shown as `|`.
-    pub fn ask(&mut self, words: &[&str]) -> String {
-        self.say(words);
-        shown(&self.answer().expect("an answer"))
+    pub fn call(&mut self, args: &[&str]) -> String {
+        self.send_command(args);
+        show(&self.answer().expect("an answer"))
     }
 
     /// Reads one answer. Returns `None` if the connection has ended.
@@ -44,7 +44,7 @@ impl Guest {
     }
 
     /// Returns all bytes until the connection ends.
-    pub fn rest(&mut self) -> Vec<u8> {
+    pub fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         // A reset ends the connection, too.
         let _ = self.reader.read_to_end(&mut bytes);
@@ -52,7 +52,7 @@ impl Guest {
     }
 
     /// Shuts down the sending side; answers can still be read.
-    pub fn stop_asking(&mut self) {
+    pub fn shutdown_write(&mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).expect("it is connected");
     }
 
@@ -78,7 +78,7 @@ impl Guest {
 }
 
 /// Formats bytes as one line of text, with line ends shown as `|`.
-pub fn shown(bytes: &[u8]) -> String {
+pub fn show(bytes: &[u8]) -> String {
     let text: String = bytes
         .split_inclusive(|&byte| byte == b'\n')
         .map(|line| match line.strip_suffix(b"\r\n") {

@@ -2,48 +2,48 @@
 
 use super::keys::pattern;
 use super::table::{self, Command};
-use super::{CommandContext, RespPlan, Translated};
+use super::{CommandContext, RespPlan, TranslateResult};
 use crate::resp::errors::{self, RespRefusal};
-use crate::resp::frame::Words;
+use crate::resp::frame::Args;
 
-pub fn all(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    let shown: Vec<_> = table::all().filter(|command| !command.is_hidden()).collect();
-    talk.out.array(shown.len());
-    shown.into_iter().for_each(|command| describe(command, talk));
-    Ok(RespPlan::Said)
+pub fn all(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let visible: Vec<_> = table::all().filter(|command| !command.is_hidden()).collect();
+    ctx.out.array(visible.len());
+    visible.into_iter().for_each(|command| write_command(command, ctx));
+    Ok(RespPlan::Answered)
 }
 
-pub fn count(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    talk.out.integer(table::all().filter(|command| !command.is_hidden()).count() as i64);
-    Ok(RespPlan::Said)
+pub fn count(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    ctx.out.integer(table::all().filter(|command| !command.is_hidden()).count() as i64);
+    Ok(RespPlan::Answered)
 }
 
 /// Finds a command by its name, or a subcommand by `parent|child`.
-fn named(name: &[u8]) -> Option<&'static Command> {
+fn find_by_name(name: &[u8]) -> Option<&'static Command> {
     let mut parts = name.splitn(2, |&byte| byte == b'|');
     let command = table::find(parts.next().unwrap_or_default()).filter(|c| !c.is_hidden())?;
     match parts.next() {
-        Some(child) => command.under(child),
+        Some(child) => command.find_subcommand(child),
         None => Some(command),
     }
 }
 
-pub fn info(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    if words.len() == 2 {
-        return all(words, talk);
+pub fn info(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    if args.len() == 2 {
+        return all(args, ctx);
     }
-    talk.out.array(words.len() - 2);
-    for at in 2..words.len() {
-        match named(words.get(at)) {
-            Some(command) => describe(command, talk),
-            None => talk.out.null(),
+    ctx.out.array(args.len() - 2);
+    for at in 2..args.len() {
+        match find_by_name(args.get(at)) {
+            Some(command) => write_command(command, ctx),
+            None => ctx.out.null(),
         }
     }
-    Ok(RespPlan::Said)
+    Ok(RespPlan::Answered)
 }
 
-fn describe(command: &Command, talk: &mut CommandContext<'_>) {
-    let out = &mut *talk.out;
+fn write_command(command: &Command, ctx: &mut CommandContext<'_>) {
+    let out = &mut *ctx.out;
     out.array(10);
     out.text(command.full_name);
     out.integer(i64::from(command.arity));
@@ -57,50 +57,50 @@ fn describe(command: &Command, talk: &mut CommandContext<'_>) {
     categories.iter().for_each(|category| out.simple(category));
     out.array(0);
     out.array(0);
-    out.array(command.under.len());
-    command.under.iter().for_each(|under| describe(under, talk));
+    out.array(command.subcommands.len());
+    command.subcommands.iter().for_each(|subcommand| write_command(subcommand, ctx));
 }
 
-pub fn list(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
+pub fn list(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     let mut names: Vec<_> =
         table::all().filter(|command| !command.is_hidden()).map(|c| c.full_name).collect();
-    match (words.len(), words.upper(3).as_str()) {
+    match (args.len(), args.upper(3).as_str()) {
         (2, _) => {}
-        (5, "MODULE") if words.is(2, "FILTERBY") => names.clear(),
-        (5, "ACLCAT") if words.is(2, "FILTERBY") => {
-            let category = format!("@{}", words.upper(4).as_str().to_ascii_lowercase());
+        (5, "MODULE") if args.is(2, "FILTERBY") => names.clear(),
+        (5, "ACLCAT") if args.is(2, "FILTERBY") => {
+            let category = format!("@{}", args.upper(4).as_str().to_ascii_lowercase());
             names.retain(|name| {
                 let found = table::find(name.as_bytes());
                 found.is_some_and(|command| command.categories().contains(&category))
             });
         }
-        (5, "PATTERN") if words.is(2, "FILTERBY") => {
-            let glob = pattern(&words.get(4).to_ascii_lowercase())?;
-            names.retain(|name| glob.fits(name.as_bytes()));
+        (5, "PATTERN") if args.is(2, "FILTERBY") => {
+            let glob = pattern(&args.get(4).to_ascii_lowercase())?;
+            names.retain(|name| glob.matches(name.as_bytes()));
         }
         _ => return Err(errors::SYNTAX),
     }
-    talk.out.array(names.len());
-    names.iter().for_each(|name| talk.out.text(name));
-    Ok(RespPlan::Said)
+    ctx.out.array(names.len());
+    names.iter().for_each(|name| ctx.out.text(name));
+    Ok(RespPlan::Answered)
 }
 
-pub fn docs(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    let wanted: Vec<_> = match words.len() {
+pub fn docs(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let selected: Vec<_> = match args.len() {
         2 => table::all().filter(|command| !command.is_hidden()).collect(),
-        _ => (2..words.len()).filter_map(|at| named(words.get(at))).collect(),
+        _ => (2..args.len()).filter_map(|at| find_by_name(args.get(at))).collect(),
     };
-    talk.out.map(wanted.len());
-    wanted.into_iter().for_each(|command| document(command, talk));
-    Ok(RespPlan::Said)
+    ctx.out.map(selected.len());
+    selected.into_iter().for_each(|command| write_docs(command, ctx));
+    Ok(RespPlan::Answered)
 }
 
-fn document(command: &Command, talk: &mut CommandContext<'_>) {
+fn write_docs(command: &Command, ctx: &mut CommandContext<'_>) {
     let docs = command.docs();
-    let out = &mut *talk.out;
+    let out = &mut *ctx.out;
     out.text(command.full_name);
     let syntax = usize::from(!docs.syntax.is_empty());
-    out.map(3 + syntax + usize::from(!command.under.is_empty()));
+    out.map(3 + syntax + usize::from(!command.subcommands.is_empty()));
     for (name, text) in [("summary", docs.summary), ("since", docs.since), ("group", docs.group)] {
         out.text(name);
         out.text(text);
@@ -117,35 +117,35 @@ fn document(command: &Command, talk: &mut CommandContext<'_>) {
             out.text(text);
         }
     }
-    if !command.under.is_empty() {
+    if !command.subcommands.is_empty() {
         out.text("subcommands");
-        out.map(command.under.len());
-        command.under.iter().for_each(|under| document(under, talk));
+        out.map(command.subcommands.len());
+        command.subcommands.iter().for_each(|subcommand| write_docs(subcommand, ctx));
     }
 }
 
-pub fn getkeys(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    let inner = words.part(2, words.len());
+pub fn getkeys(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let inner = args.subrange(2, args.len());
     let command = super::find(&inner).map_err(|_| match table::find(inner.get(0)) {
         None => RespRefusal::new("ERR Invalid command specified"),
         Some(_) => RespRefusal::new("ERR Invalid number of arguments specified for command"),
     })?;
-    let places = command.key_places(inner.len());
-    if places.is_empty() {
+    let positions = command.key_positions(inner.len());
+    if positions.is_empty() {
         return Err(RespRefusal::new("ERR The command has no key arguments"));
     }
-    talk.out.array(places.len());
-    places.into_iter().for_each(|at| talk.out.value(&inner.keep(at)));
-    Ok(RespPlan::Said)
+    ctx.out.array(positions.len());
+    positions.into_iter().for_each(|at| ctx.out.value(&inner.get_bytes(at)));
+    Ok(RespPlan::Answered)
 }
 
-pub fn help(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    talk.help(&[
+pub fn help(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    ctx.help(&[
         "COMMAND <subcommand> [<arg> ...]. Subcommands are:",
-        "(no subcommand), INFO [<name> ...]: details of commands.",
-        "COUNT: how many there are.",
-        "DOCS [<name> ...]: what they do.",
-        "GETKEYS <command>: which of its words are keys.",
-        "LIST [FILTERBY MODULE|ACLCAT|PATTERN <filter>]: their names.",
+        "(no subcommand), INFO [<name> ...]: describes commands.",
+        "COUNT: number of commands.",
+        "DOCS [<name> ...]: documentation of commands.",
+        "GETKEYS <command>: keys among the arguments of a command.",
+        "LIST [FILTERBY MODULE|ACLCAT|PATTERN <filter>]: names of commands.",
     ])
 }

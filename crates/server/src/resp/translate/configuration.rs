@@ -1,9 +1,9 @@
 //! `CONFIG`: parameters that Redis' tools read. Commands can't change settings.
 
 use super::keys::pattern;
-use super::{CommandContext, MultiStep, RespPlan, Translated};
+use super::{CommandContext, MultiStep, RespPlan, TranslateResult};
 use crate::resp::errors::RespRefusal;
-use crate::resp::frame::Words;
+use crate::resp::frame::Args;
 use base::SyncPolicy;
 use base::limits::{self, PATTERNS_MAX};
 
@@ -34,21 +34,23 @@ pub fn parameters(sync: SyncPolicy, idle_ms_max: Option<u64>) -> [(&'static str,
     ]
 }
 
-pub fn get(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
-    let lower = |at| words.get(at).to_ascii_lowercase();
-    if words.len() - 2 > PATTERNS_MAX {
-        return Err(RespRefusal::made(format!("ERR at most {PATTERNS_MAX} patterns at a time")));
+pub fn get(args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let lower = |at| args.get(at).to_ascii_lowercase();
+    if args.len() - 2 > PATTERNS_MAX {
+        return Err(RespRefusal::from_text(format!(
+            "ERR at most {PATTERNS_MAX} patterns at a time"
+        )));
     }
-    let globs: Result<_, RespRefusal> = (2..words.len()).map(|at| pattern(&lower(at))).collect();
-    Ok(RespPlan::Run(MultiStep::Configuration(globs?)))
+    let globs: Result<_, RespRefusal> = (2..args.len()).map(|at| pattern(&lower(at))).collect();
+    Ok(RespPlan::MultiStep(MultiStep::Configuration(globs?)))
 }
 
-pub fn set(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
-    let name = base::codec::printable(words.get(2));
+pub fn set(args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let name = base::codec::printable(args.get(2));
     let known = parameters(SyncPolicy::Sync, None)
         .iter()
         .any(|(known, _)| name.eq_ignore_ascii_case(known));
-    Err(RespRefusal::made(match known {
+    Err(RespRefusal::from_text(match known {
         true => format!(
             "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable \
              config"
@@ -57,19 +59,19 @@ pub fn set(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
     }))
 }
 
-pub fn resetstat(_words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
-    Ok(RespPlan::Run(MultiStep::ResetCounts))
+pub fn resetstat(_args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
+    Ok(RespPlan::MultiStep(MultiStep::ResetCounts))
 }
 
-pub fn rewrite(_words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
+pub fn rewrite(_args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
     Err(RespRefusal::new("ERR The server is running without a config file"))
 }
 
-pub fn help(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    talk.help(&[
+pub fn help(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    ctx.help(&[
         "CONFIG <subcommand> [<arg> ...]. Subcommands are:",
-        "GET <pattern> ...: parameters that Redis' tools ask for, as they are here.",
-        "SET <parameter> <value>: refused: settings are the program's own.",
-        "RESETSTAT: counts begin anew.",
+        "GET <pattern> ...: values of the parameters that Redis' tools need.",
+        "SET <parameter> <value>: refused: parameters are read-only.",
+        "RESETSTAT: resets the counters.",
     ])
 }

@@ -1,16 +1,16 @@
 //! Expiry of keys: durations and absolute times, in seconds and milliseconds.
 
-use super::{CommandContext, RespShape, Translated, update};
+use super::{CommandContext, RespShape, TranslateResult, update};
 use crate::clock::Clock;
 use crate::resp::errors::RespRefusal;
-use crate::resp::frame::Words;
+use crate::resp::frame::Args;
 use base::limits::TTL_MS_MAX;
 use base::request::{ExpireWhen, Expiry};
 use base::{Read, Update};
 
 /// Unit of a time, relative or absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum TimeUnit {
     /// Seconds from now.
     Seconds,
     /// Milliseconds from now.
@@ -21,75 +21,75 @@ pub enum Unit {
     MillisecondsSince1970,
 }
 
-impl Unit {
+impl TimeUnit {
     /// Returns the unit of the option `EX`, `PX`, `EXAT` or `PXAT`.
-    pub fn of_option(option: &str) -> Option<Unit> {
+    pub fn from_option(option: &str) -> Option<TimeUnit> {
         match option {
-            "EX" => Some(Unit::Seconds),
-            "PX" => Some(Unit::Milliseconds),
-            "EXAT" => Some(Unit::SecondsSince1970),
-            "PXAT" => Some(Unit::MillisecondsSince1970),
+            "EX" => Some(TimeUnit::Seconds),
+            "PX" => Some(TimeUnit::Milliseconds),
+            "EXAT" => Some(TimeUnit::SecondsSince1970),
+            "PXAT" => Some(TimeUnit::MillisecondsSince1970),
             _ => None,
         }
     }
 
     /// Converts a time in this unit into milliseconds from now; 0 if it has passed. `None`: it
     /// exceeds the longest time to live.
-    fn span_ms(self, time: i64, clock: Clock) -> Option<u64> {
+    fn to_ttl_ms(self, time: i64, clock: Clock) -> Option<u64> {
         let ms = match self {
-            Unit::Seconds | Unit::SecondsSince1970 => time.checked_mul(1_000)?,
-            Unit::Milliseconds | Unit::MillisecondsSince1970 => time,
+            TimeUnit::Seconds | TimeUnit::SecondsSince1970 => time.checked_mul(1_000)?,
+            TimeUnit::Milliseconds | TimeUnit::MillisecondsSince1970 => time,
         };
-        let span = match self {
-            Unit::Seconds | Unit::Milliseconds => ms,
+        let ttl_ms = match self {
+            TimeUnit::Seconds | TimeUnit::Milliseconds => ms,
             _ => ms.saturating_sub(i64::try_from(clock.unix_ms()).ok()?),
         };
-        u64::try_from(span.max(0)).ok().filter(|&span| span <= TTL_MS_MAX)
+        u64::try_from(ttl_ms.max(0)).ok().filter(|&ttl_ms| ttl_ms <= TTL_MS_MAX)
     }
 }
 
-fn invalid(command: &str) -> RespRefusal {
-    RespRefusal::made(format!("ERR invalid expire time in '{command}' command"))
+fn invalid_expiry(command: &str) -> RespRefusal {
+    RespRefusal::from_text(format!("ERR invalid expire time in '{command}' command"))
 }
 
 /// Returns the expiry that a write names. Refuses a time that is not positive.
-pub fn of_write(
-    words: &Words<'_>,
+pub fn parse_expiry(
+    args: &Args<'_>,
     at: usize,
-    unit: Unit,
+    unit: TimeUnit,
     command: &str,
     clock: Clock,
 ) -> Result<Expiry, RespRefusal> {
-    let time = words.integer(at)?;
-    let span = if time > 0 { unit.span_ms(time, clock) } else { None };
-    span.map(Expiry::After).ok_or_else(|| invalid(command))
+    let time = args.integer(at)?;
+    let ttl_ms = if time > 0 { unit.to_ttl_ms(time, clock) } else { None };
+    ttl_ms.map(Expiry::After).ok_or_else(|| invalid_expiry(command))
 }
 
-fn expire_by(
-    words: &Words<'_>,
-    talk: &mut CommandContext<'_>,
-    unit: Unit,
+fn set_expiry(
+    args: &Args<'_>,
+    ctx: &mut CommandContext<'_>,
+    unit: TimeUnit,
     name: &str,
-) -> Translated {
-    let key = words.key(1)?;
-    let when = condition(words)?;
-    let span = unit.span_ms(words.integer(2)?, talk.clock).ok_or_else(|| invalid(name))?;
-    update(Update::Expire { key, expiry: Expiry::After(span), when }, RespShape::Truth)
+) -> TranslateResult {
+    let key = args.key(1)?;
+    let when = condition(args)?;
+    let ttl_ms = unit.to_ttl_ms(args.integer(2)?, ctx.clock).ok_or_else(|| invalid_expiry(name))?;
+    update(Update::Expire { key, expiry: Expiry::After(ttl_ms), when }, RespShape::Boolean)
 }
 
 /// Returns the condition of `EXPIRE`. `GT` fails on a row without expiry by itself, so `XX GT` is
 /// `GT`.
-fn condition(words: &Words<'_>) -> Result<ExpireWhen, RespRefusal> {
+fn condition(args: &Args<'_>) -> Result<ExpireWhen, RespRefusal> {
     let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
-    for at in 3..words.len() {
-        match words.upper(at).as_str() {
+    for at in 3..args.len() {
+        match args.upper(at).as_str() {
             "NX" => nx = true,
             "XX" => xx = true,
             "GT" => gt = true,
             "LT" => lt = true,
             _ => {
-                let option = base::codec::printable(words.get(at));
-                return Err(RespRefusal::made(format!("ERR Unsupported option {option}")));
+                let option = base::codec::printable(args.get(at));
+                return Err(RespRefusal::from_text(format!("ERR Unsupported option {option}")));
             }
         }
     }
@@ -109,43 +109,43 @@ fn condition(words: &Words<'_>) -> Result<ExpireWhen, RespRefusal> {
     }
 }
 
-pub fn expire(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    expire_by(words, talk, Unit::Seconds, "expire")
+pub fn expire(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    set_expiry(args, ctx, TimeUnit::Seconds, "expire")
 }
 
-pub fn pexpire(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    expire_by(words, talk, Unit::Milliseconds, "pexpire")
+pub fn pexpire(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    set_expiry(args, ctx, TimeUnit::Milliseconds, "pexpire")
 }
 
-pub fn expireat(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    expire_by(words, talk, Unit::SecondsSince1970, "expireat")
+pub fn expireat(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    set_expiry(args, ctx, TimeUnit::SecondsSince1970, "expireat")
 }
 
-pub fn pexpireat(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    expire_by(words, talk, Unit::MillisecondsSince1970, "pexpireat")
+pub fn pexpireat(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    set_expiry(args, ctx, TimeUnit::MillisecondsSince1970, "pexpireat")
 }
 
-fn left(words: &Words<'_>, talk: &mut CommandContext<'_>, unit: Unit) -> Translated {
-    talk.read(Read::Get(words.key(1)?), RespShape::TimeLeft(unit))
+fn read_ttl(args: &Args<'_>, ctx: &mut CommandContext<'_>, unit: TimeUnit) -> TranslateResult {
+    ctx.read(Read::Get(args.key(1)?), RespShape::TimeLeft(unit))
 }
 
-pub fn ttl(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    left(words, talk, Unit::Seconds)
+pub fn ttl(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    read_ttl(args, ctx, TimeUnit::Seconds)
 }
 
-pub fn pttl(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    left(words, talk, Unit::Milliseconds)
+pub fn pttl(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    read_ttl(args, ctx, TimeUnit::Milliseconds)
 }
 
-pub fn expiretime(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    left(words, talk, Unit::SecondsSince1970)
+pub fn expiretime(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    read_ttl(args, ctx, TimeUnit::SecondsSince1970)
 }
 
-pub fn pexpiretime(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    left(words, talk, Unit::MillisecondsSince1970)
+pub fn pexpiretime(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    read_ttl(args, ctx, TimeUnit::MillisecondsSince1970)
 }
 
-pub fn persist(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
-    let (key, when) = (words.key(1)?, ExpireWhen::HasOne);
-    update(Update::Expire { key, expiry: Expiry::Never, when }, RespShape::Truth)
+pub fn persist(args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let (key, when) = (args.key(1)?, ExpireWhen::HasOne);
+    update(Update::Expire { key, expiry: Expiry::Never, when }, RespShape::Boolean)
 }

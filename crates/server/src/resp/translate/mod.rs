@@ -1,24 +1,25 @@
 //! Translation of commands into requests, and of replies into frames.
 //!
-//! A table holds the commands, each with its arity and its function. The function reads the words
-//! and returns a [`RespPlan`]: the answer is written already; or the node must be asked, and a
-//! [`RespShape`] encodes its reply; or an errand of several requests must run. No function here
-//! waits, so tests of all but the errands need only bytes.
+//! A table holds the commands, each with its arity and its function. The function parses the
+//! arguments and returns a [`RespPlan`]: the answer is written already; or a call must be
+//! submitted, and a [`RespShape`] encodes its reply; or a multi-step command must run. No function
+//! here waits, so tests of all but the multi-step commands need only bytes.
 //!
-//! Promises: every command is answered exactly once; arity and options are checked before the node
-//! is asked; errors that Redis has are given in Redis' words.
-//! Never: waits, keeps a word's bytes beyond its request (except for transactions and names).
+//! Promises: every command is answered exactly once; arity and options are checked before the
+//! call is submitted; errors that Redis has have Redis' text.
+//! Never: waits, holds an argument's bytes beyond its request (except for transactions and names).
 //! Read next: `table.rs`, then `strings.rs` and `shape.rs`.
 
+mod args;
 mod buckets;
 mod clients;
 mod commands;
 mod configuration;
 mod connection;
 mod expiry;
+mod extensions;
 mod keys;
 mod numbers;
-mod own;
 mod range;
 mod recent;
 mod sequence;
@@ -29,12 +30,11 @@ mod strings;
 pub mod table;
 mod transaction;
 mod unserved;
-mod words;
 
-pub use clients::{Kill, Listed, line_of_list};
+pub use clients::{ClientSelection, KillFilter, client_list_line};
 pub use configuration::parameters;
 pub use connection::REDIS_VERSION;
-pub use keys::{Scan, range_of};
+pub use keys::{Scan, scan_range};
 pub use recent::RecentCommand;
 pub use server::InfoSection;
 pub use shape::{RespShape, TransactionSlot};
@@ -42,7 +42,7 @@ pub use table::{Command, Flags};
 
 use super::client::Client;
 use super::errors::{self, RespRefusal};
-use super::frame::Words;
+use super::frame::Args;
 use super::glob::Glob;
 use super::output::Output;
 use crate::Shared;
@@ -53,13 +53,13 @@ use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
 #[derive(Debug)]
 pub enum RespPlan {
     /// The answer is written already.
-    Said,
+    Answered,
     /// Call on the connection's bucket, and the shape of its answer.
-    Ask(Call, RespShape),
+    Call(Call, RespShape),
     /// Call to the directory about this bucket, and the shape of its answer.
     Directory(BucketName, DirectoryCall, RespShape),
-    /// Errand of several requests, or about more than one connection.
-    Run(MultiStep),
+    /// Command that takes several requests, or that concerns more than one connection.
+    MultiStep(MultiStep),
 }
 
 /// Command that takes several requests, or that concerns more than one connection.
@@ -78,9 +78,9 @@ pub enum MultiStep {
     /// `CONFIG GET`: the parameters that match any of these patterns.
     Configuration(Vec<Glob>),
     /// `CLIENT LIST`: these connections.
-    List(Listed),
+    List(ClientSelection),
     /// `CLIENT KILL`: ends the connections that match.
-    Kill(Kill),
+    Kill(KillFilter),
     /// `ROLE`: the role of this node in the bucket's group.
     Role,
     /// `CONFIG RESETSTAT`: resets the counts.
@@ -88,7 +88,7 @@ pub enum MultiStep {
 }
 
 /// Plan of a command, or its refusal.
-pub type Translated = Result<RespPlan, RespRefusal>;
+pub type TranslateResult = Result<RespPlan, RespRefusal>;
 
 /// Context of a command's translation: what it may read, and where it writes.
 pub struct CommandContext<'a> {
@@ -100,8 +100,8 @@ pub struct CommandContext<'a> {
     pub clock: Clock,
     /// State that all connections share.
     pub shared: &'a Shared,
-    /// True in a step of a transaction or sequence: it must be one request, no errand.
-    pub as_step: bool,
+    /// True in a step of a transaction or sequence: it must be exactly one request.
+    pub is_step: bool,
     /// Depth of nesting in sequences; 0 outside of one.
     pub depth: usize,
 }
@@ -109,58 +109,58 @@ pub struct CommandContext<'a> {
 impl CommandContext<'_> {
     /// Writes an error of the front-end.
     pub fn refuse(&mut self, refusal: &RespRefusal) {
-        self.client.tally.errors += 1;
+        self.client.counts.errors += 1;
         self.out.error(&refusal.0);
     }
 
     /// Writes an error of the node.
     pub fn fail(&mut self, error: &base::Error) {
-        self.client.tally.errors += 1;
+        self.client.counts.errors += 1;
         self.out.error(&errors::text(error));
     }
 
     /// Writes lines of help.
-    pub fn help(&mut self, lines: &[&str]) -> Translated {
+    pub fn help(&mut self, lines: &[&str]) -> TranslateResult {
         self.out.array(lines.len());
         for line in lines {
             self.out.simple(line);
         }
-        Ok(RespPlan::Said)
+        Ok(RespPlan::Answered)
     }
 
     /// Returns the plan of a read at the connection's read level.
     #[inline]
-    pub fn read(&self, read: Read, shape: RespShape) -> Translated {
-        Ok(RespPlan::Ask(Call::Read(read, self.client.read_level), shape))
+    pub fn read(&self, read: Read, shape: RespShape) -> TranslateResult {
+        Ok(RespPlan::Call(Call::Read(read, self.client.read_level), shape))
     }
 }
 
 /// Returns the plan of an update.
 #[inline]
-pub fn update(update: Update, shape: RespShape) -> Translated {
-    Ok(RespPlan::Ask(Call::Update(update), shape))
+pub fn update(update: Update, shape: RespShape) -> TranslateResult {
+    Ok(RespPlan::Call(Call::Update(update), shape))
 }
 
-/// Translates one command; `first` is the command that its first word names. A refusal is written
-/// at once.
+/// Translates one command; `first` is the command that its first argument names. A refusal is
+/// written at once.
 #[inline]
 pub fn translate(
     first: Option<&'static Command>,
-    words: &Words<'_>,
-    talk: &mut CommandContext<'_>,
+    args: &Args<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> RespPlan {
-    talk.client.tally.commands += 1;
-    let command = named(first, words);
+    ctx.client.counts.commands += 1;
+    let command = resolve(first, args);
     // A refused command makes the transaction fail, unless it is one that is never queued.
-    let queued = !command.as_ref().is_ok_and(|command| command.flags.has(Flags::AT_ONCE));
-    match command.and_then(|command| run_or_queue(command, words, talk)) {
+    let queued = !command.as_ref().is_ok_and(|command| command.flags.has(Flags::IMMEDIATE));
+    match command.and_then(|command| run_or_queue(command, args, ctx)) {
         Ok(plan) => plan,
         Err(refusal) => {
-            if let Some(transaction) = talk.client.transaction.as_mut().filter(|_| queued) {
+            if let Some(transaction) = ctx.client.transaction.as_mut().filter(|_| queued) {
                 transaction.failed = true;
             }
-            talk.refuse(&refusal);
-            RespPlan::Said
+            ctx.refuse(&refusal);
+            RespPlan::Answered
         }
     }
 }
@@ -168,88 +168,89 @@ pub fn translate(
 #[inline]
 fn run_or_queue(
     command: &'static Command,
-    words: &Words<'_>,
-    talk: &mut CommandContext<'_>,
-) -> Translated {
-    if talk.client.transaction.is_some() && !command.flags.has(Flags::AT_ONCE) {
-        return transaction::queue(command, words, talk);
+    args: &Args<'_>,
+    ctx: &mut CommandContext<'_>,
+) -> TranslateResult {
+    if ctx.client.transaction.is_some() && !command.flags.has(Flags::IMMEDIATE) {
+        return transaction::queue(command, args, ctx);
     }
-    talk.client.last_command = command.full_name;
-    (command.run)(words, talk)
+    ctx.client.last_command = command.full_name;
+    (command.run)(args, ctx)
 }
 
-/// Finds the command that these words name, and checks its arity.
+/// Finds the command that these arguments name, and checks its arity.
 #[inline]
-pub fn find(words: &Words<'_>) -> Result<&'static Command, RespRefusal> {
-    named(table::find(words.get(0)), words)
+pub fn find(args: &Args<'_>) -> Result<&'static Command, RespRefusal> {
+    resolve(table::find(args.get(0)), args)
 }
 
-/// Finds the command that these words name: `first`, or a subcommand of it. Checks its arity.
+/// Finds the command that these arguments name: `first`, or a subcommand of it. Checks its arity.
 #[inline]
-fn named(
+fn resolve(
     first: Option<&'static Command>,
-    words: &Words<'_>,
+    args: &Args<'_>,
 ) -> Result<&'static Command, RespRefusal> {
     let Some(mut command) = first else {
-        return Err(unknown(words));
+        return Err(unknown_command(args));
     };
-    if !command.under.is_empty() && words.len() > 1 {
-        command = command.under(words.get(1)).ok_or_else(|| {
-            let shown = shown(words.get(1), 128);
+    if !command.subcommands.is_empty() && args.len() > 1 {
+        command = command.find_subcommand(args.get(1)).ok_or_else(|| {
+            let shown = printable_arg(args.get(1), 128);
             let parent = command.full_name.to_ascii_uppercase();
-            RespRefusal::made(format!("ERR unknown subcommand '{shown}'. Try {parent} HELP."))
+            RespRefusal::from_text(format!("ERR unknown subcommand '{shown}'. Try {parent} HELP."))
         })?;
     }
-    if !command.takes(words.len()) {
+    if !command.accepts_arg_count(args.len()) {
         return Err(errors::arity(command.full_name));
     }
     Ok(command)
 }
 
-fn unknown(words: &Words<'_>) -> RespRefusal {
+fn unknown_command(args: &Args<'_>) -> RespRefusal {
     let mut arguments = String::new();
-    for at in 1..words.len() {
+    for at in 1..args.len() {
         if arguments.len() >= 128 {
             break;
         }
-        arguments.push_str(&format!("'{}' ", shown(words.get(at), 128 - arguments.len())));
+        arguments.push_str(&format!("'{}' ", printable_arg(args.get(at), 128 - arguments.len())));
     }
-    let name = shown(words.get(0), 128);
+    let name = printable_arg(args.get(0), 128);
     // Append the hint, because clients recognize the error by the beginning of Redis' text.
-    let hint = unserved::family(words.get(0)).map_or(String::new(), |family| {
-        format!("(not served: {family}; `COMMAND LIST` says what is)")
+    let hint = unserved::family(args.get(0)).map_or(String::new(), |family| {
+        format!("(not supported: {family}; `COMMAND LIST` lists the supported commands)")
     });
-    let said = format!("ERR unknown command '{name}', with args beginning with: {arguments}{hint}");
-    RespRefusal::made(said)
+    let text = format!("ERR unknown command '{name}', with args beginning with: {arguments}{hint}");
+    RespRefusal::from_text(text)
 }
 
-/// Returns a client's own word in printable form, cut to a length, for an answer to that client.
-fn shown(word: &[u8], bytes_max: usize) -> String {
-    base::codec::printable(&word[..word.len().min(bytes_max)])
+/// Returns a client's argument in printable form, cut to a length, for an answer to that client.
+fn printable_arg(arg: &[u8], bytes_max: usize) -> String {
+    base::codec::printable(&arg[..arg.len().min(bytes_max)])
 }
 
 /// Translates a command into one step of a sequence. Refuses one that takes more than one request.
 pub fn step(
-    words: &Words<'_>,
-    talk: &mut CommandContext<'_>,
+    args: &Args<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(Update, RespShape), RespRefusal> {
-    let command = find(words)?;
-    let refused = || {
+    let command = find(args)?;
+    let refusal = || {
         let name = command.full_name;
-        RespRefusal::made(format!("ERR '{name}' can't be a step of a transaction or sequence"))
+        RespRefusal::from_text(format!("ERR '{name}' is not allowed in a transaction or sequence"))
     };
     if !command.is_data() {
-        return Err(refused());
+        return Err(refusal());
     }
-    let before = std::mem::replace(&mut talk.as_step, true);
-    let plan = (command.run)(words, talk);
-    talk.as_step = before;
+    let outer = std::mem::replace(&mut ctx.is_step, true);
+    let plan = (command.run)(args, ctx);
+    ctx.is_step = outer;
     match plan? {
-        RespPlan::Ask(Call::Update(update), shape) => Ok((update, shape)),
-        RespPlan::Ask(Call::Read(read, _), shape) => Ok((Update::Read(read), shape)),
-        RespPlan::Said | RespPlan::Ask(..) | RespPlan::Directory(..) | RespPlan::Run(_) => {
-            Err(refused())
-        }
+        RespPlan::Call(Call::Update(update), shape) => Ok((update, shape)),
+        RespPlan::Call(Call::Read(read, _), shape) => Ok((Update::Read(read), shape)),
+        RespPlan::Answered
+        | RespPlan::Call(..)
+        | RespPlan::Directory(..)
+        | RespPlan::MultiStep(_) => Err(refusal()),
     }
 }
 

@@ -1,43 +1,43 @@
 //! `CREDENZA.SEQUENCE`: commands that take effect together or not at all.
 //!
-//! Each step is the number of its words, then its words: `2 DEL a 3 SET b 1`. A step may be a
-//! sequence itself.
+//! Each step is the number of its arguments, then the arguments: `2 DEL a 3 SET b 1`. A step may be
+//! a sequence itself.
 
-use super::{CommandContext, RespShape, Translated, step, update};
+use super::{CommandContext, RespShape, TranslateResult, step, update};
 use crate::resp::errors::RespRefusal;
-use crate::resp::frame::Words;
+use crate::resp::frame::Args;
 use base::Update;
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
-use base::request::Steps;
+use base::request::SequenceMode;
 
-pub fn sequence(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    if talk.depth >= SEQUENCE_DEPTH_MAX {
+pub fn sequence(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    if ctx.depth >= SEQUENCE_DEPTH_MAX {
         let text = format!("ERR sequences nest at most {SEQUENCE_DEPTH_MAX} deep");
-        return Err(RespRefusal::made(text));
+        return Err(RespRefusal::from_text(text));
     }
     let (mut steps, mut shapes) = (Vec::new(), Vec::new());
     let mut at = 1;
-    while at < words.len() {
-        let count = words.natural(at)?;
-        let left = (words.len() - at - 1) as u64;
+    while at < args.len() {
+        let count = args.natural(at)?;
+        let left = (args.len() - at - 1) as u64;
         if count == 0 || count > left {
-            return Err(RespRefusal::made(format!(
-                "ERR word {at} says that a step of {count} words follows, but there are {left}"
+            return Err(RespRefusal::from_text(format!(
+                "ERR argument {at} announces a step of {count} words, but {left} follow"
             )));
         }
         if steps.len() == SEQUENCE_STEPS_MAX {
             let text = format!("ERR a sequence has at most {SEQUENCE_STEPS_MAX} steps");
-            return Err(RespRefusal::made(text));
+            return Err(RespRefusal::from_text(text));
         }
         let end = at + 1 + count as usize;
-        talk.depth += 1;
-        let translated = step(&words.part(at + 1, end), talk);
-        talk.depth -= 1;
+        ctx.depth += 1;
+        let translated = step(&args.subrange(at + 1, end), ctx);
+        ctx.depth -= 1;
         let (update, shape) = translated?;
         steps.push(update);
         shapes.push(shape);
         at = end;
     }
     let shape = RespShape::Steps(shapes.into());
-    update(Update::Sequence { steps, mode: Steps::AllOrNothing }, shape)
+    update(Update::Sequence { steps, mode: SequenceMode::AllOrNothing }, shape)
 }

@@ -1,8 +1,8 @@
 //! Commands on the bucket as a whole and on the node.
 
-use super::{CommandContext, MultiStep, RespPlan, RespShape, Translated, update};
+use super::{CommandContext, MultiStep, RespPlan, RespShape, TranslateResult, update};
 use crate::resp::errors;
-use crate::resp::frame::Words;
+use crate::resp::frame::Args;
 use base::{DirectoryCall, Key, Read, Update};
 
 /// Section of `INFO`.
@@ -44,76 +44,76 @@ pub const SECTIONS: [(&str, InfoSection); 10] = [
     ("credenza", InfoSection::Credenza),
 ];
 
-pub fn info(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
-    let named = |name: &str| (1..words.len()).any(|at| words.is(at, name));
-    let everything =
-        words.len() == 1 || ["all", "default", "everything"].iter().any(|name| named(name));
-    let wanted = SECTIONS.iter().filter(|(name, _)| everything || named(name));
-    Ok(RespPlan::Run(MultiStep::Info(wanted.map(|(_, section)| *section).collect())))
+pub fn info(args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let is_named = |name: &str| (1..args.len()).any(|at| args.is(at, name));
+    let is_unfiltered =
+        args.len() == 1 || ["all", "default", "everything"].iter().any(|name| is_named(name));
+    let selected = SECTIONS.iter().filter(|(name, _)| is_unfiltered || is_named(name));
+    Ok(RespPlan::MultiStep(MultiStep::Info(selected.map(|(_, section)| *section).collect())))
 }
 
-pub fn dbsize(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    talk.read(Read::KeyCount, RespShape::Number)
+pub fn dbsize(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    ctx.read(Read::KeyCount, RespShape::Number)
 }
 
 /// Empties the connection's bucket: one metadata operation, whatever its size. In a transaction the
 /// keys are deleted one by one, because this must be atomic with the other steps.
-pub fn flush(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    if words.len() > 2 || (words.len() == 2 && !words.is(1, "ASYNC") && !words.is(1, "SYNC")) {
+pub fn flush(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    if args.len() > 2 || (args.len() == 2 && !args.is(1, "ASYNC") && !args.is(1, "SYNC")) {
         return Err(errors::SYNTAX);
     }
-    if talk.as_step {
+    if ctx.is_step {
         return update(Update::DeletePrefix { prefix: Key::new() }, RespShape::Ok);
     }
-    Ok(RespPlan::Directory(talk.client.bucket.clone(), DirectoryCall::ClearBucket, RespShape::Ok))
+    Ok(RespPlan::Directory(ctx.client.bucket.clone(), DirectoryCall::ClearBucket, RespShape::Ok))
 }
 
-pub fn time(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    let now = talk.clock.since_1970();
-    talk.out.array(2);
-    talk.out.text(now.as_secs().to_string());
-    talk.out.text(now.subsec_micros().to_string());
-    Ok(RespPlan::Said)
+pub fn time(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let now = ctx.clock.unix_time();
+    ctx.out.array(2);
+    ctx.out.text(now.as_secs().to_string());
+    ctx.out.text(now.subsec_micros().to_string());
+    Ok(RespPlan::Answered)
 }
 
 /// Answers `SAVE`: acknowledged writes are on disk already. In a bucket with sync=interval they may
 /// not be, and the answer is an error.
-fn saved(talk: &CommandContext<'_>, text: &'static str) -> Translated {
-    let bucket = talk.client.bucket.clone();
-    Ok(RespPlan::Directory(bucket, DirectoryCall::DescribeBucket, RespShape::Saved(text)))
+fn sync_status(ctx: &CommandContext<'_>, text: &'static str) -> TranslateResult {
+    let bucket = ctx.client.bucket.clone();
+    Ok(RespPlan::Directory(bucket, DirectoryCall::DescribeBucket, RespShape::SyncStatus(text)))
 }
 
-pub fn save(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    saved(talk, "OK")
+pub fn save(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    sync_status(ctx, "OK")
 }
 
-pub fn bgsave(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    if words.len() > 2 || (words.len() == 2 && !words.is(1, "SCHEDULE")) {
+pub fn bgsave(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    if args.len() > 2 || (args.len() == 2 && !args.is(1, "SCHEDULE")) {
         return Err(errors::SYNTAX);
     }
-    saved(talk, "Everything acknowledged is on disk already")
+    sync_status(ctx, "All acknowledged writes are on disk")
 }
 
-pub fn lastsave(_words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    talk.out.count(talk.clock.since_1970().as_secs());
-    Ok(RespPlan::Said)
+pub fn lastsave(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    ctx.out.count(ctx.clock.unix_time().as_secs());
+    Ok(RespPlan::Answered)
 }
 
-pub fn role(_words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
-    Ok(RespPlan::Run(MultiStep::Role))
+pub fn role(_args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
+    Ok(RespPlan::MultiStep(MultiStep::Role))
 }
 
 /// Answers `WAIT`, the number of replicas that confirmed the connection's writes, with 0 at once.
-pub fn wait(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    words.integer(1)?;
-    let timeout = base::codec::decimal(words.get(2));
+pub fn wait(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    args.integer(1)?;
+    let timeout = base::codec::decimal(args.get(2));
     match timeout
         .ok_or(errors::RespRefusal::new("ERR timeout is not an integer or out of range"))?
     {
         ..0 => Err(errors::RespRefusal::new("ERR timeout is negative")),
         _ => {
-            talk.out.integer(0);
-            Ok(RespPlan::Said)
+            ctx.out.integer(0);
+            Ok(RespPlan::Answered)
         }
     }
 }

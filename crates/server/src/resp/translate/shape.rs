@@ -1,8 +1,8 @@
 //! Encoding of replies as frames: the form that a command's answer has in Redis.
 
 use super::CommandContext;
-use super::expiry::Unit;
-use crate::resp::client::Watched;
+use super::expiry::TimeUnit;
+use crate::resp::client::WatchedKey;
 use crate::resp::glob::Glob;
 use base::{Body, BucketName, Entry, Error, Key, Outcome, Page, Reason, Row, SyncPolicy, Value};
 use bytes::Bytes;
@@ -19,20 +19,20 @@ pub enum RespShape {
     Values,
     /// A number.
     Number,
-    /// 1 or 0: whether the update applied, or the key existed or was written.
-    Truth,
+    /// 1 if the update applied, the key existed or it was written; else 0.
+    Boolean,
     /// Number of steps whose key existed.
-    Sum,
+    ExistedCount,
     /// A number as text.
     Text,
     /// `OK` if written, else null.
-    Written,
+    OkIfWritten,
     /// The value of the first step.
-    First,
+    FirstStep,
     /// 1, or 0 if an assertion failed.
     AllOrNone,
     /// The length of a value in bytes.
-    Measure,
+    Length,
     /// A part of a value. Negative positions count from its end.
     Slice {
         /// Position of the first byte.
@@ -41,16 +41,16 @@ pub enum RespShape {
         last: i64,
     },
     /// Time until a row expires: -1 without expiry, -2 without a row.
-    TimeLeft(Unit),
+    TimeLeft(TimeUnit),
     /// `string` or `none`.
-    Kind,
+    TypeName,
     /// A property of a value.
-    Inspected(Inspection),
+    Property(ValueProperty),
     /// The keys of a page that match.
     Keys(Box<Glob>),
     /// The key to continue after (or null), and keys with or without values.
     Page,
-    /// `OK`; the connection remembers the keys' versions.
+    /// `OK`; the connection records the keys' versions.
     Watch(Box<[Key]>),
     /// The answers of the steps, in an array.
     Steps(Box<[RespShape]>),
@@ -62,19 +62,19 @@ pub enum RespShape {
         slots: Box<[TransactionSlot]>,
     },
     /// `OK`; the connection uses this bucket from now on.
-    Selected(BucketName),
+    BucketSelected(BucketName),
     /// Buckets, each with its name and properties.
     Buckets,
     /// The id of a session; the connection uses it from now on.
-    Opened,
+    SessionOpened,
     /// A context, and the values that it covers.
     Siblings,
     /// The context of a write.
     Context,
     /// The context of a delete, or null if there was nothing to delete.
-    Removed,
+    RemovedContext,
     /// The given text if the bucket syncs every write, else an error.
-    Saved(&'static str),
+    SyncStatus(&'static str),
 }
 
 /// Command of a transaction.
@@ -88,7 +88,7 @@ pub enum TransactionSlot {
 
 /// Property of a value that a command shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inspection {
+pub enum ValueProperty {
     /// Redis' encoding of the value.
     Encoding,
     /// Number of references to the value.
@@ -109,256 +109,265 @@ const EMBEDDED_BYTES_MAX: usize = 44;
 impl RespShape {
     /// Writes the node's reply.
     #[inline]
-    pub fn speak(&self, answer: Result<Body, Error>, talk: &mut CommandContext<'_>) {
+    pub fn encode(&self, answer: Result<Body, Error>, ctx: &mut CommandContext<'_>) {
         match (self, answer) {
             // Nearly every answer is one of these two.
-            (RespShape::Ok, Ok(Body::Updated(Outcome::Done))) => talk.out.ok(),
-            (RespShape::Value, Ok(Body::Row(row))) => speak_row(row, talk),
-            (_, Ok(body)) => self.speak_body(body, talk),
+            (RespShape::Ok, Ok(Body::Updated(Outcome::Done))) => ctx.out.ok(),
+            (RespShape::Value, Ok(Body::Row(row))) => write_row_value(row, ctx),
+            (_, Ok(body)) => self.encode_body(body, ctx),
             (RespShape::AllOrNone, Err(error)) if error.reason == Reason::AssertionFailed => {
-                talk.out.integer(0);
+                ctx.out.integer(0);
             }
             (RespShape::Exec { .. }, Err(error)) if error.reason == Reason::Changed => {
-                talk.out.null_array();
+                ctx.out.null_array();
             }
-            (RespShape::Removed, Err(error)) if error.reason == Reason::NotFound => talk.out.null(),
-            (_, Err(error)) => talk.fail(&error),
+            (RespShape::RemovedContext, Err(error)) if error.reason == Reason::NotFound => {
+                ctx.out.null()
+            }
+            (_, Err(error)) => ctx.fail(&error),
         }
     }
 
-    fn speak_body(&self, body: Body, talk: &mut CommandContext<'_>) {
+    fn encode_body(&self, body: Body, ctx: &mut CommandContext<'_>) {
         match (self, body) {
             (_, Body::Updated(Outcome::AppliedAt(index))) => {
-                talk.out.error(&format!(
+                ctx.out.error(&format!(
                     "APPLIED an earlier attempt was applied at index {index}; its answer is no \
                      longer kept"
                 ));
             }
-            (_, Body::Updated(Outcome::Read(body))) => self.speak(Ok(*body), talk),
-            (RespShape::Ok, _) => talk.out.ok(),
-            (RespShape::AllOrNone, _) => talk.out.integer(1),
-            (RespShape::Page, Body::Page(page)) => speak_page(&page, talk),
-            (RespShape::Keys(glob), Body::Page(page)) => speak_keys(glob, &page, talk),
-            (RespShape::Watch(keys), Body::Rows(rows)) => watch(keys, &rows, talk),
-            (RespShape::Buckets, Body::Buckets(buckets)) => super::buckets::speak(&buckets, talk),
-            (RespShape::Selected(bucket), Body::Buckets(_)) => super::buckets::select(bucket, talk),
-            (RespShape::Saved(text), Body::Buckets(buckets)) => {
-                let lazy = buckets.iter().any(|b| b.properties.sync == SyncPolicy::Interval);
-                match lazy {
-                    true => talk.out.error(
-                        "ERR the bucket has sync=interval: by itself, it is \
-                                            written to disk within that interval",
+            (_, Body::Updated(Outcome::Read(body))) => self.encode(Ok(*body), ctx),
+            (RespShape::Ok, _) => ctx.out.ok(),
+            (RespShape::AllOrNone, _) => ctx.out.integer(1),
+            (RespShape::Page, Body::Page(page)) => write_page(&page, ctx),
+            (RespShape::Keys(glob), Body::Page(page)) => write_keys(glob, &page, ctx),
+            (RespShape::Watch(keys), Body::Rows(rows)) => watch(keys, &rows, ctx),
+            (RespShape::Buckets, Body::Buckets(buckets)) => {
+                super::buckets::write_buckets(&buckets, ctx)
+            }
+            (RespShape::BucketSelected(bucket), Body::Buckets(_)) => {
+                super::buckets::select(bucket, ctx)
+            }
+            (RespShape::SyncStatus(text), Body::Buckets(buckets)) => {
+                let syncs_by_interval =
+                    buckets.iter().any(|b| b.properties.sync == SyncPolicy::Interval);
+                match syncs_by_interval {
+                    true => ctx.out.error(
+                        "ERR the bucket has sync=interval: the server syncs its writes within that \
+                         interval",
                     ),
-                    false => talk.out.simple(text),
+                    false => ctx.out.simple(text),
                 }
             }
-            (RespShape::Opened, Body::Session(session)) => {
-                talk.client.session = Some(session);
-                talk.out.text(session.to_string());
+            (RespShape::SessionOpened, Body::Session(session)) => {
+                ctx.client.session = Some(session);
+                ctx.out.text(session.to_string());
             }
-            (RespShape::Siblings, Body::Siblings(found)) => super::siblings::speak(&found, talk),
-            (RespShape::Context | RespShape::Removed, Body::Stored(context)) => {
-                talk.out.value(&context.0)
+            (RespShape::Siblings, Body::Siblings(siblings)) => {
+                super::siblings::write_siblings(&siblings, ctx)
             }
-            (_, Body::Row(row)) => self.speak_about_row(row, talk),
+            (RespShape::Context | RespShape::RemovedContext, Body::Stored(context)) => {
+                ctx.out.value(&context.0)
+            }
+            (_, Body::Row(row)) => self.encode_from_row(row, ctx),
             (RespShape::Values, Body::Rows(rows)) => {
-                talk.out.array(rows.len());
-                rows.into_iter().for_each(|row| speak_row(row, talk));
+                ctx.out.array(rows.len());
+                rows.into_iter().for_each(|row| write_row_value(row, ctx));
             }
-            (RespShape::Number, Body::Count(count)) => talk.out.count(count),
-            (RespShape::Kind, Body::Count(0)) => talk.out.simple("none"),
-            (RespShape::Kind, Body::Count(_)) => talk.out.simple("string"),
-            (_, Body::Updated(outcome)) => self.speak_outcome(outcome, talk),
-            _ => unexpected(talk),
+            (RespShape::Number, Body::Count(count)) => ctx.out.count(count),
+            (RespShape::TypeName, Body::Count(0)) => ctx.out.simple("none"),
+            (RespShape::TypeName, Body::Count(_)) => ctx.out.simple("string"),
+            (_, Body::Updated(outcome)) => self.encode_outcome(outcome, ctx),
+            _ => unexpected(ctx),
         }
     }
 
-    fn speak_outcome(&self, outcome: Outcome, talk: &mut CommandContext<'_>) {
+    fn encode_outcome(&self, outcome: Outcome, ctx: &mut CommandContext<'_>) {
         match (self, outcome) {
             (RespShape::Value, Outcome::Old(old) | Outcome::Swapped { old, .. }) => {
-                speak_value(old.as_ref(), talk);
+                write_value(old.as_ref(), ctx);
             }
-            (RespShape::Written, Outcome::Swapped { written: true, .. }) => talk.out.ok(),
-            (RespShape::Written, Outcome::Swapped { written: false, .. }) => talk.out.null(),
+            (RespShape::OkIfWritten, Outcome::Swapped { written: true, .. }) => ctx.out.ok(),
+            (RespShape::OkIfWritten, Outcome::Swapped { written: false, .. }) => ctx.out.null(),
             (
-                RespShape::Truth,
-                Outcome::Applied(truth)
-                | Outcome::Existed(truth)
-                | Outcome::Swapped { written: truth, .. },
-            ) => talk.out.integer(i64::from(truth)),
-            (RespShape::Number, Outcome::Number(number)) => talk.out.integer(number),
+                RespShape::Boolean,
+                Outcome::Applied(is_true)
+                | Outcome::Existed(is_true)
+                | Outcome::Swapped { written: is_true, .. },
+            ) => ctx.out.integer(i64::from(is_true)),
+            (RespShape::Number, Outcome::Number(number)) => ctx.out.integer(number),
             (RespShape::Number, Outcome::Count(count) | Outcome::Length(count)) => {
-                talk.out.count(count);
+                ctx.out.count(count);
             }
-            (RespShape::Text, Outcome::Text(text)) => talk.out.value(&text),
-            (RespShape::Sum, Outcome::Steps(steps)) => {
+            (RespShape::Text, Outcome::Text(text)) => ctx.out.value(&text),
+            (RespShape::ExistedCount, Outcome::Steps(steps)) => {
                 let existed = |step: &&Result<Outcome, Error>| **step == Ok(Outcome::Existed(true));
-                talk.out.integer(steps.iter().filter(existed).count() as i64);
+                ctx.out.integer(steps.iter().filter(existed).count() as i64);
             }
-            (RespShape::First, Outcome::Steps(steps)) => match steps.into_iter().next() {
-                Some(first) => RespShape::Value.speak(first.map(Body::Updated), talk),
-                None => unexpected(talk),
+            (RespShape::FirstStep, Outcome::Steps(steps)) => match steps.into_iter().next() {
+                Some(first) => RespShape::Value.encode(first.map(Body::Updated), ctx),
+                None => unexpected(ctx),
             },
             (RespShape::Steps(shapes), Outcome::Steps(steps)) => {
-                talk.out.array(shapes.len());
+                ctx.out.array(shapes.len());
                 let mut steps = steps.into_iter();
-                shapes.iter().for_each(|shape| shape.speak_step(steps.next(), talk));
+                shapes.iter().for_each(|shape| shape.encode_step(steps.next(), ctx));
             }
             (RespShape::Exec { watched, .. }, Outcome::Steps(steps)) => {
-                self.speak_slots(&mut steps.into_iter().skip(*watched), talk);
+                self.encode_slots(&mut steps.into_iter().skip(*watched), ctx);
             }
-            _ => unexpected(talk),
+            _ => unexpected(ctx),
         }
     }
 
-    fn speak_step(&self, step: Option<Result<Outcome, Error>>, talk: &mut CommandContext<'_>) {
+    fn encode_step(&self, step: Option<Result<Outcome, Error>>, ctx: &mut CommandContext<'_>) {
         match step {
-            Some(step) => self.speak(step.map(Body::Updated), talk),
-            None => unexpected(talk),
+            Some(step) => self.encode(step.map(Body::Updated), ctx),
+            None => unexpected(ctx),
         }
     }
 
     /// Writes the answers of a transaction in which no command needs the node.
-    pub fn speak_alone(&self, talk: &mut CommandContext<'_>) {
-        self.speak_slots(&mut std::iter::empty(), talk);
+    pub fn encode_without_steps(&self, ctx: &mut CommandContext<'_>) {
+        self.encode_slots(&mut std::iter::empty(), ctx);
     }
 
-    fn speak_slots(
+    fn encode_slots(
         &self,
         steps: &mut dyn Iterator<Item = Result<Outcome, Error>>,
-        talk: &mut CommandContext<'_>,
+        ctx: &mut CommandContext<'_>,
     ) {
-        let RespShape::Exec { slots, .. } = self else { return unexpected(talk) };
-        talk.out.array(slots.len());
+        let RespShape::Exec { slots, .. } = self else { return unexpected(ctx) };
+        ctx.out.array(slots.len());
         for slot in slots {
             match slot {
-                TransactionSlot::Step(shape) => shape.speak_step(steps.next(), talk),
-                TransactionSlot::Answer(said) => talk.out.raw(said),
+                TransactionSlot::Step(shape) => shape.encode_step(steps.next(), ctx),
+                TransactionSlot::Answer(frames) => ctx.out.raw(frames),
             }
         }
     }
 
-    fn speak_about_row(&self, row: Option<Row>, talk: &mut CommandContext<'_>) {
+    fn encode_from_row(&self, row: Option<Row>, ctx: &mut CommandContext<'_>) {
         match self {
-            RespShape::Value => speak_row(row, talk),
-            RespShape::Measure => talk.out.count(row.map_or(0, |row| row.value.len() as u64)),
+            RespShape::Value => write_row_value(row, ctx),
+            RespShape::Length => ctx.out.count(row.map_or(0, |row| row.value.len() as u64)),
             RespShape::Slice { first, last } => {
                 let value = row.map(|row| row.value).unwrap_or_default();
-                talk.out.value(&slice(&value, *first, *last));
+                ctx.out.value(&slice(&value, *first, *last));
             }
             RespShape::TimeLeft(unit) => {
                 let time = match row {
                     None => -2,
                     Some(Row { expires_in_ms: None, .. }) => -1,
-                    Some(Row { expires_in_ms: Some(ms), .. }) => time_left(*unit, ms, talk),
+                    Some(Row { expires_in_ms: Some(ms), .. }) => time_left(*unit, ms, ctx),
                 };
-                talk.out.integer(time);
+                ctx.out.integer(time);
             }
-            RespShape::Inspected(what) => match row {
-                None => talk.out.null(),
-                Some(row) => inspect(*what, &row.value, talk),
+            RespShape::Property(property) => match row {
+                None => ctx.out.null(),
+                Some(row) => inspect(*property, &row.value, ctx),
             },
-            _ => unexpected(talk),
+            _ => unexpected(ctx),
         }
     }
 }
 
-/// Reports a reply that does not fit the command, a defect of the server. The connection goes on,
-/// because later answers are still right.
-fn unexpected(talk: &mut CommandContext<'_>) {
+/// Reports a reply that does not fit the command, a defect of the server. The connection stays
+/// open, because later answers are still correct.
+fn unexpected(ctx: &mut CommandContext<'_>) {
     tracing::error!("an answer does not have the shape that its command expects");
-    talk.out.error("ERR the answer does not have the expected shape");
+    ctx.out.error("ERR the answer does not have the expected shape");
 }
 
-fn speak_row(row: Option<Row>, talk: &mut CommandContext<'_>) {
-    speak_value(row.as_ref().map(|row| &row.value), talk);
+fn write_row_value(row: Option<Row>, ctx: &mut CommandContext<'_>) {
+    write_value(row.as_ref().map(|row| &row.value), ctx);
 }
 
-fn speak_value(value: Option<&Value>, talk: &mut CommandContext<'_>) {
+fn write_value(value: Option<&Value>, ctx: &mut CommandContext<'_>) {
     match value {
         Some(value) => {
-            talk.client.tally.hits += 1;
-            talk.out.value(value);
+            ctx.client.counts.hits += 1;
+            ctx.out.value(value);
         }
         None => {
-            talk.client.tally.misses += 1;
-            talk.out.null();
+            ctx.client.counts.misses += 1;
+            ctx.out.null();
         }
     }
 }
 
 /// Cuts a value as Redis does: both ends inclusive, negative ones from the end, positions outside
-/// give nothing.
+/// yield no bytes.
 fn slice(value: &Value, first: i64, last: i64) -> Value {
     let length = value.len() as i64;
     if first < 0 && last < 0 && first > last {
         return Value::new();
     }
-    let place = |at: i64| if at < 0 { at.saturating_add(length).max(0) } else { at };
-    let (first, last) = (place(first), place(last).min(length - 1));
+    let offset = |at: i64| if at < 0 { at.saturating_add(length).max(0) } else { at };
+    let (first, last) = (offset(first), offset(last).min(length - 1));
     if first > last {
         return Value::new();
     }
     value.slice(first as usize..last as usize + 1)
 }
 
-fn time_left(unit: Unit, ms: u64, talk: &CommandContext<'_>) -> i64 {
-    let at = || talk.clock.unix_ms().saturating_add(ms);
+fn time_left(unit: TimeUnit, ms: u64, ctx: &CommandContext<'_>) -> i64 {
+    let at = || ctx.clock.unix_ms().saturating_add(ms);
     let time = match unit {
-        Unit::Seconds => ms.saturating_add(500) / 1_000,
-        Unit::Milliseconds => ms,
-        Unit::SecondsSince1970 => at().saturating_add(500) / 1_000,
-        Unit::MillisecondsSince1970 => at(),
+        TimeUnit::Seconds => ms.saturating_add(500) / 1_000,
+        TimeUnit::Milliseconds => ms,
+        TimeUnit::SecondsSince1970 => at().saturating_add(500) / 1_000,
+        TimeUnit::MillisecondsSince1970 => at(),
     };
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
-fn inspect(what: Inspection, value: &Value, talk: &mut CommandContext<'_>) {
-    match what {
-        Inspection::Encoding if base::codec::decimal(value).is_some() => talk.out.text("int"),
-        Inspection::Encoding if value.len() <= EMBEDDED_BYTES_MAX => talk.out.text("embstr"),
-        Inspection::Encoding => talk.out.text("raw"),
-        Inspection::References => talk.out.integer(1),
-        Inspection::Memory { key_bytes } => {
+fn inspect(property: ValueProperty, value: &Value, ctx: &mut CommandContext<'_>) {
+    match property {
+        ValueProperty::Encoding if base::codec::decimal(value).is_some() => ctx.out.text("int"),
+        ValueProperty::Encoding if value.len() <= EMBEDDED_BYTES_MAX => ctx.out.text("embstr"),
+        ValueProperty::Encoding => ctx.out.text("raw"),
+        ValueProperty::References => ctx.out.integer(1),
+        ValueProperty::Memory { key_bytes } => {
             let bytes = key_bytes + value.len() + ROW_OVERHEAD_BYTES;
-            talk.out.count(bytes as u64);
+            ctx.out.count(bytes as u64);
         }
     }
 }
 
-fn speak_page(page: &Page, talk: &mut CommandContext<'_>) {
-    talk.out.array(2);
+fn write_page(page: &Page, ctx: &mut CommandContext<'_>) {
+    ctx.out.array(2);
     match page.entries.last().filter(|_| page.more) {
-        Some(last) => talk.out.value(&last.key),
-        None => talk.out.null(),
+        Some(last) => ctx.out.value(&last.key),
+        None => ctx.out.null(),
     }
     let frames = |entry: &Entry| 1 + usize::from(entry.row.is_some());
-    talk.out.array(page.entries.iter().map(frames).sum());
+    ctx.out.array(page.entries.iter().map(frames).sum());
     for entry in &page.entries {
-        talk.out.value(&entry.key);
+        ctx.out.value(&entry.key);
         if let Some(row) = &entry.row {
-            talk.out.value(&row.value);
+            ctx.out.value(&row.value);
         }
     }
 }
 
-fn speak_keys(glob: &Glob, page: &Page, talk: &mut CommandContext<'_>) {
+fn write_keys(glob: &Glob, page: &Page, ctx: &mut CommandContext<'_>) {
     if page.more {
-        return talk.out.error(crate::resp::errors::TOO_MANY_KEYS);
+        return ctx.out.error(crate::resp::errors::TOO_MANY_KEYS);
     }
-    let fits = |entry: &&Entry| glob.fits(&entry.key);
-    talk.out.array(page.entries.iter().filter(fits).count());
-    page.entries.iter().filter(fits).for_each(|entry| talk.out.value(&entry.key));
+    let is_match = |entry: &&Entry| glob.matches(&entry.key);
+    ctx.out.array(page.entries.iter().filter(is_match).count());
+    page.entries.iter().filter(is_match).for_each(|entry| ctx.out.value(&entry.key));
 }
 
-fn watch(keys: &[Key], rows: &[Option<Row>], talk: &mut CommandContext<'_>) {
+fn watch(keys: &[Key], rows: &[Option<Row>], ctx: &mut CommandContext<'_>) {
     for (key, row) in keys.iter().zip(rows) {
         // A key that is watched twice keeps its first version.
-        if !talk.client.watched.iter().any(|watched| watched.key == *key) {
+        if !ctx.client.watched.iter().any(|watched| watched.key == *key) {
             let version = row.as_ref().map(|row| row.version);
-            talk.client.watched.push(Watched { key: key.clone(), version });
+            ctx.client.watched.push(WatchedKey { key: key.clone(), version });
         }
     }
-    talk.client.card.watched.store(talk.client.watched.len() as u64, Relaxed);
-    talk.out.ok();
+    ctx.client.info.watched.store(ctx.client.watched.len() as u64, Relaxed);
+    ctx.out.ok();
 }

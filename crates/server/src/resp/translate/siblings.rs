@@ -2,146 +2,150 @@
 //! a context. Options set how many replicas must answer or take part; their defaults are the
 //! bucket's properties.
 
-use super::{CommandContext, RespPlan, RespShape, Translated};
+use super::{CommandContext, RespPlan, RespShape, TranslateResult};
 use crate::resp::errors::{self, RespRefusal};
-use crate::resp::frame::Words;
+use crate::resp::frame::Args;
 use base::limits::CONTEXT_BYTES_MAX;
 use base::{
     AvailableCall, Call, Content, Context, FetchOptions, Quorum, ReadLevel, Siblings, Store,
     StoreOptions,
 };
 
-pub fn fetch(words: &Words<'_>, talk: &mut CommandContext<'_>) -> Translated {
-    let key = words.key(1)?;
+pub fn fetch(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let key = args.key(1)?;
     let mut options = FetchOptions::default();
-    for at in options_from(words, 2)? {
-        match words.upper(at).as_str() {
-            "R" => once(&mut options.r, quorum(words, at)?)?,
-            "PR" => once(&mut options.pr, quorum(words, at)?)?,
-            "NODE_CONFIRMS" => once(&mut options.node_confirms, nodes(words, at)?)?,
-            "BASIC_QUORUM" => once(&mut options.basic_quorum, truth(words, at)?)?,
-            "NOTFOUND_OK" => once(&mut options.notfound_ok, truth(words, at)?)?,
-            "TIMEOUT" => once(&mut options.timeout_ms, words.natural(at + 1)?)?,
+    for at in options_from(args, 2)? {
+        match args.upper(at).as_str() {
+            "R" => set_once(&mut options.r, quorum(args, at)?)?,
+            "PR" => set_once(&mut options.pr, quorum(args, at)?)?,
+            "NODE_CONFIRMS" => set_once(&mut options.node_confirms, node_count(args, at)?)?,
+            "BASIC_QUORUM" => set_once(&mut options.basic_quorum, yes_or_no(args, at)?)?,
+            "NOTFOUND_OK" => set_once(&mut options.notfound_ok, yes_or_no(args, at)?)?,
+            "TIMEOUT" => set_once(&mut options.timeout_ms, args.natural(at + 1)?)?,
             _ => return Err(errors::SYNTAX),
         }
     }
-    match talk.client.read_level {
+    match ctx.client.read_level {
         ReadLevel::Consistent => {}
         ReadLevel::Dirty => options.r = options.r.or(Some(Quorum::One)),
         ReadLevel::AtLeast(_) => {
             return Err(RespRefusal::new(
-                "ERR in an available bucket there is no log to wait for: CREDENZA.CONSISTENCY \
-                 CONSISTENT or DIRTY comes first",
+                "ERR an available bucket has no log index to wait for: send CREDENZA.CONSISTENCY \
+                 CONSISTENT or DIRTY first",
             ));
         }
     }
-    ask(AvailableCall::Fetch { key, options }, RespShape::Siblings)
+    plan(AvailableCall::Fetch { key, options }, RespShape::Siblings)
 }
 
-pub fn store(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
-    let (key, content) = (words.key(1)?, Content::plain(words.value(2)?));
-    let (context, options) = seen_and_options(words, 3)?;
+pub fn store(args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let (key, content) = (args.key(1)?, Content::plain(args.value(2)?));
+    let (context, options) = context_and_options(args, 3)?;
     let store = Store { key, content, context, options, condition: None };
-    ask(AvailableCall::Store(Box::new(store)), RespShape::Context)
+    plan(AvailableCall::Store(Box::new(store)), RespShape::Context)
 }
 
-pub fn remove(words: &Words<'_>, _talk: &mut CommandContext<'_>) -> Translated {
-    let key = words.key(1)?;
-    let (context, options) = seen_and_options(words, 2)?;
-    ask(AvailableCall::Remove { key, context, options }, RespShape::Removed)
+pub fn remove(args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let key = args.key(1)?;
+    let (context, options) = context_and_options(args, 2)?;
+    plan(AvailableCall::Remove { key, context, options }, RespShape::RemovedContext)
 }
 
-fn ask(call: AvailableCall, shape: RespShape) -> Translated {
-    Ok(RespPlan::Ask(Call::Available(call), shape))
+fn plan(call: AvailableCall, shape: RespShape) -> TranslateResult {
+    Ok(RespPlan::Call(Call::Available(call), shape))
 }
 
-/// Returns the positions of the options from word `from` on. Each must have a word behind it.
+/// Returns the positions of the options from argument `from` on. Each must be followed by a value.
 fn options_from(
-    words: &Words<'_>,
+    args: &Args<'_>,
     from: usize,
 ) -> Result<impl Iterator<Item = usize> + use<>, RespRefusal> {
-    match (words.len() - from).is_multiple_of(2) {
-        true => Ok((from..words.len()).step_by(2)),
+    match (args.len() - from).is_multiple_of(2) {
+        true => Ok((from..args.len()).step_by(2)),
         false => Err(errors::SYNTAX),
     }
 }
 
 /// Parses the context of a write, and its quorums.
-fn seen_and_options(
-    words: &Words<'_>,
+fn context_and_options(
+    args: &Args<'_>,
     from: usize,
 ) -> Result<(Option<Context>, StoreOptions), RespRefusal> {
-    let (mut seen, mut options) = (None, StoreOptions::default());
-    for at in options_from(words, from)? {
-        match words.upper(at).as_str() {
-            "CONTEXT" => once(&mut seen, context(words, at)?)?,
-            "W" => once(&mut options.w, quorum(words, at)?)?,
-            "DW" => once(&mut options.dw, quorum(words, at)?)?,
-            "PW" => once(&mut options.pw, quorum(words, at)?)?,
-            "NODE_CONFIRMS" => once(&mut options.node_confirms, nodes(words, at)?)?,
-            "TIMEOUT" => once(&mut options.timeout_ms, words.natural(at + 1)?)?,
+    let (mut write_context, mut options) = (None, StoreOptions::default());
+    for at in options_from(args, from)? {
+        match args.upper(at).as_str() {
+            "CONTEXT" => set_once(&mut write_context, context(args, at)?)?,
+            "W" => set_once(&mut options.w, quorum(args, at)?)?,
+            "DW" => set_once(&mut options.dw, quorum(args, at)?)?,
+            "PW" => set_once(&mut options.pw, quorum(args, at)?)?,
+            "NODE_CONFIRMS" => set_once(&mut options.node_confirms, node_count(args, at)?)?,
+            "TIMEOUT" => set_once(&mut options.timeout_ms, args.natural(at + 1)?)?,
             _ => return Err(errors::SYNTAX),
         }
     }
-    Ok((seen, options))
+    Ok((write_context, options))
 }
 
-/// Sets an option. Refuses one that is given twice, because either could be meant.
-fn once<T>(place: &mut Option<T>, said: T) -> Result<(), RespRefusal> {
-    match place.replace(said) {
+/// Sets an option. Refuses a repeated option, because either value could be meant.
+fn set_once<T>(option: &mut Option<T>, value: T) -> Result<(), RespRefusal> {
+    match option.replace(value) {
         None => Ok(()),
         Some(_) => Err(errors::SYNTAX),
     }
 }
 
-fn context(words: &Words<'_>, at: usize) -> Result<Context, RespRefusal> {
-    let context = words.keep(at + 1);
+fn context(args: &Args<'_>, at: usize) -> Result<Context, RespRefusal> {
+    let context = args.get_bytes(at + 1);
     match context.len() {
-        0 => Err(RespRefusal::new(
-            "ERR an empty context has seen nothing: leave CONTEXT out to say that",
-        )),
+        0 => Err(RespRefusal::new("ERR the context is empty: leave CONTEXT out if you have none")),
         1..=CONTEXT_BYTES_MAX => Ok(Context(context)),
-        _ => Err(RespRefusal::made(format!(
-            "ERR a context has at most {CONTEXT_BYTES_MAX} bytes: send one as it was given for \
-             this very key"
+        _ => Err(RespRefusal::from_text(format!(
+            "ERR a context has at most {CONTEXT_BYTES_MAX} bytes: send one unchanged, as it was \
+             returned for this key"
         ))),
     }
 }
 
-fn quorum(words: &Words<'_>, at: usize) -> Result<Quorum, RespRefusal> {
-    let text = words.text(at + 1)?.to_ascii_lowercase();
+fn quorum(args: &Args<'_>, at: usize) -> Result<Quorum, RespRefusal> {
+    let text = args.text(at + 1)?.to_ascii_lowercase();
     Quorum::parse(&text).ok_or_else(|| {
-        let name = words.upper(at);
-        RespRefusal::made(format!("ERR {} is ONE, QUORUM, ALL or a number", name.as_str()))
+        let name = args.upper(at);
+        RespRefusal::from_text(format!(
+            "ERR {} must be ONE, QUORUM, ALL or a number",
+            name.as_str()
+        ))
     })
 }
 
-fn nodes(words: &Words<'_>, at: usize) -> Result<u8, RespRefusal> {
-    let refused = RespRefusal::new("ERR NODE_CONFIRMS is a number from 0 to 255");
-    words.natural(at + 1).ok().and_then(|number| number.try_into().ok()).ok_or(refused)
+fn node_count(args: &Args<'_>, at: usize) -> Result<u8, RespRefusal> {
+    let refusal = RespRefusal::new("ERR NODE_CONFIRMS must be a number from 0 to 255");
+    args.natural(at + 1).ok().and_then(|number| number.try_into().ok()).ok_or(refusal)
 }
 
-fn truth(words: &Words<'_>, at: usize) -> Result<bool, RespRefusal> {
-    match words.upper(at + 1).as_str() {
+fn yes_or_no(args: &Args<'_>, at: usize) -> Result<bool, RespRefusal> {
+    match args.upper(at + 1).as_str() {
         "YES" => Ok(true),
         "NO" => Ok(false),
-        _ => Err(RespRefusal::made(format!("ERR {} is YES or NO", words.upper(at).as_str()))),
+        _ => Err(RespRefusal::from_text(format!(
+            "ERR {} must be YES or NO",
+            args.upper(at).as_str()
+        ))),
     }
 }
 
 /// Writes the context, then the values, the newest first; null stands for a delete.
-pub fn speak(siblings: &Siblings, talk: &mut CommandContext<'_>) {
-    match siblings.living().next() {
-        Some(_) => talk.client.tally.hits += 1,
-        None => talk.client.tally.misses += 1,
+pub fn write_siblings(siblings: &Siblings, ctx: &mut CommandContext<'_>) {
+    match siblings.without_tombstones().next() {
+        Some(_) => ctx.client.counts.hits += 1,
+        None => ctx.client.counts.misses += 1,
     }
-    talk.out.array(2);
-    talk.out.value(&siblings.context.0);
-    talk.out.array(siblings.values.len());
+    ctx.out.array(2);
+    ctx.out.value(&siblings.context.0);
+    ctx.out.array(siblings.values.len());
     for sibling in &siblings.values {
         match sibling.tombstone {
-            true => talk.out.null(),
-            false => talk.out.value(&sibling.content.value),
+            true => ctx.out.null(),
+            false => ctx.out.value(&sibling.content.value),
         }
     }
 }

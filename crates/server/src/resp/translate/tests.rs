@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 /// Returns the names of all commands that clients may use, including subcommands.
 fn commands() -> Vec<&'static Command> {
     let shown = table::all().filter(|command| !command.is_hidden());
-    shown.flat_map(|command| [command].into_iter().chain(command.under)).collect()
+    shown.flat_map(|command| [command].into_iter().chain(command.subcommands)).collect()
 }
 
 #[test]
-fn every_command_is_documented_and_nothing_else_is() {
+fn documented_commands_equal_served_commands() {
     let documented: BTreeSet<&str> = table::documented().collect();
     let served: BTreeSet<&str> = commands().iter().map(|command| command.full_name).collect();
     assert_eq!(documented, served);
@@ -21,14 +21,17 @@ fn every_command_is_documented_and_nothing_else_is() {
         let docs = command.docs();
         let name = command.full_name;
         assert!(docs.summary.ends_with('.') && !docs.since.is_empty(), "{name}: {docs:?}");
-        let takes_more = command.arity.unsigned_abs() as usize > name.split('|').count();
-        let is_tree = !command.under.is_empty();
-        assert!(is_tree || !takes_more || !docs.syntax.is_empty(), "{name} takes words: which?");
+        let takes_arguments = command.arity.unsigned_abs() as usize > name.split('|').count();
+        let is_container = !command.subcommands.is_empty();
+        assert!(
+            is_container || !takes_arguments || !docs.syntax.is_empty(),
+            "{name} takes words: which?"
+        );
     }
 }
 
 #[test]
-fn every_command_is_found_in_any_case_and_no_other() {
+fn command_lookup_is_exact_and_case_insensitive() {
     let mut recent = RecentCommand::default();
     for command in commands() {
         let mut parts = command.full_name.split('|');
@@ -37,24 +40,28 @@ fn every_command_is_found_in_any_case_and_no_other() {
         let found = table::find(upper.as_bytes()).expect("it is in the table");
         assert_eq!(found.full_name, name);
         for word in [name, &upper, &upper, name] {
-            let again = recent.find(word.as_bytes());
-            assert!(again.is_some_and(|again| std::ptr::eq(again, found)), "{word}");
+            let cached = recent.find(word.as_bytes());
+            assert!(cached.is_some_and(|cached| std::ptr::eq(cached, found)), "{word}");
         }
         assert!(
             recent
                 .find(command.full_name.as_bytes())
-                .is_none_or(|it| it.full_name == command.full_name)
+                .is_none_or(|entry| entry.full_name == command.full_name)
         );
         if let Some(child) = parts.next() {
             let child = child.to_ascii_uppercase();
-            let under = found.under(child.as_bytes()).expect("it is under it");
-            assert_eq!(under.full_name, command.full_name);
+            let subcommand = found.find_subcommand(child.as_bytes()).expect("it is under it");
+            assert_eq!(subcommand.full_name, command.full_name);
         }
         for other in [format!("{name}x"), name[1..].to_string(), format!(" {name}")] {
             let found = table::find(other.as_bytes());
             assert!(found.is_none_or(|found| found.full_name == other), "{other}");
-            let again = recent.find(other.as_bytes());
-            assert_eq!(again.map(|it| it.full_name), found.map(|it| it.full_name), "{other}");
+            let cached = recent.find(other.as_bytes());
+            assert_eq!(
+                cached.map(|entry| entry.full_name),
+                found.map(|entry| entry.full_name),
+                "{other}"
+            );
         }
     }
     assert!(table::find(b"").is_none());
@@ -63,7 +70,7 @@ fn every_command_is_found_in_any_case_and_no_other() {
 /// Returns the table of commands in `docs/use/resp.md`.
 fn table_of_commands() -> String {
     let mut text = String::from("\n| command | since | what it does |\n|---|---|---|\n");
-    for command in commands().into_iter().filter(|command| command.under.is_empty()) {
+    for command in commands().into_iter().filter(|command| command.subcommands.is_empty()) {
         let docs = command.docs();
         let name = command.full_name.replace('|', " ").to_ascii_uppercase();
         let syntax = docs.syntax.replace('|', "\\|");
@@ -86,27 +93,27 @@ fn table_of_errors() -> String {
     };
     let mut text = String::from("\n| word | reason | what to do |\n|---|---|---|\n");
     for reason in Reason::ALL {
-        let (code, word, advice) = (errors::code(reason), reason.word(), advice(reason.kind()));
+        let (code, word, advice) = (errors::code(reason), reason.name(), advice(reason.kind()));
         text.push_str(&format!("| `{code}` | {word} | {advice} |\n"));
     }
     text
 }
 
 #[test]
-fn who_lost_its_master_is_told_that_nothing_happened_and_where_it_is() {
-    let told = |master: &str| errors::text(&base::Error::new(Reason::NotMaster, master));
+fn not_master_error_names_the_master_and_states_no_effect() {
+    let error_text = |master: &str| errors::text(&base::Error::new(Reason::NotMaster, master));
     for (master, named) in [("None", false), ("n2", true)] {
-        let text = told(master);
+        let text = error_text(master);
         assert!(text.starts_with("READONLY ") && text.contains("nothing happened"), "{text}");
         assert_eq!(text.contains(master), named, "{text}");
     }
 }
 
 #[test]
-fn the_documented_commands_and_errors_are_those_served() {
+fn documented_tables_match_served_commands_and_errors() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/use/resp.md");
     let mut page = std::fs::read_to_string(path).expect("the page is there");
-    let kept = page.clone();
+    let committed = page.clone();
     for (mark, table) in
         [("<!-- errors:", table_of_errors()), ("<!-- commands:", table_of_commands())]
     {
@@ -120,7 +127,7 @@ fn the_documented_commands_and_errors_are_those_served() {
         return;
     }
     assert!(
-        kept == page,
+        committed == page,
         "docs/use/resp.md is stale: UPDATE_DOCS=1 cargo test -p server documented"
     );
 }

@@ -54,9 +54,9 @@ const FAMILIES: [(&str, &str); 11] = [
 /// Returns the type or feature of a Redis command that is not served. `None`: the command is
 /// served, or Redis does not have it.
 pub fn family(name: &[u8]) -> Option<&'static str> {
-    let has =
-        |names: &str| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
-    FAMILIES.iter().find(|(_, names)| has(names)).map(|(family, _)| *family)
+    let contains =
+        |names: &str| names.split(' ').any(|listed| listed.as_bytes().eq_ignore_ascii_case(name));
+    FAMILIES.iter().find(|(_, names)| contains(names)).map(|(family, _)| *family)
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
     use crate::resp::translate::table;
 
     #[test]
-    fn a_family_holds_no_command_that_is_served() {
+    fn unserved_command_family_contains_no_served_command() {
         for name in FAMILIES.iter().flat_map(|(_, names)| names.split(' ')) {
             assert!(table::find(name.as_bytes()).is_none(), "{name} is served");
             assert!(family(name.to_ascii_lowercase().as_bytes()).is_some(), "{name}");

@@ -1,7 +1,10 @@
 //! Tests of reads: requests, and the bytes of their answers.
 
 use super::super::negotiate;
-use super::{asked, asks, bytes, render, reply, says, sibling, siblings, told};
+use super::{
+    build_request, bytes, planned_answer, planned_request, render, rendered, reply, sibling,
+    siblings,
+};
 use base::{
     AvailableCall, Body, BucketName, BucketNames, Call, Error, FetchOptions, Keys, Link, Quorum,
     Reason, Share, Shortfall,
@@ -11,25 +14,26 @@ use bytes::Bytes;
 const FIG: &str = "GET /buckets/fruit/keys/fig";
 
 #[test]
-fn three_generations_of_paths_name_one_object() {
+fn url_forms_of_three_generations_address_the_same_object() {
     for path in [
         "/buckets/fruit/keys/a%2Fb+c",
         "/riak/fruit/a%2Fb+c",
         "/types/default/buckets/fruit/keys/a%2Fb%20c",
         "//buckets//fruit/keys/a%2fb+c/",
     ] {
-        let (request, _) = asks(&asked(&format!("GET {path}"), &[], ""));
+        let (request, _) = planned_request(&build_request(&format!("GET {path}"), &[], ""));
         assert_eq!(request.bucket.full(), "available/fruit", "{path}");
         let Call::Available(AvailableCall::Fetch { key, .. }) = request.call else { panic!() };
         assert_eq!(key, "a/b c");
     }
-    let typed = asks(&asked("GET /types/plain/buckets/b%C3%A4r/keys/k", &[], "")).0;
+    let typed =
+        planned_request(&build_request("GET /types/plain/buckets/b%C3%A4r/keys/k", &[], "")).0;
     assert_eq!(typed.bucket.full(), "plain/b%C3%A4r");
-    let dots = asks(&asked("GET /buckets/%2E%2E/keys/k", &[], "")).0;
+    let dots = planned_request(&build_request("GET /buckets/%2E%2E/keys/k", &[], "")).0;
     assert_eq!(dots.bucket.full(), "available/%2E.");
-    assert_eq!(says(&asked("GET /buckets/b/keys/a%2", &[], "")).status, 400);
-    assert_eq!(says(&asked("GET /nowhere", &[], "")).status, 404);
-    let other = says(&asked("PATCH /buckets/b/keys/a", &[], ""));
+    assert_eq!(planned_answer(&build_request("GET /buckets/b/keys/a%2", &[], "")).status, 400);
+    assert_eq!(planned_answer(&build_request("GET /nowhere", &[], "")).status, 404);
+    let other = planned_answer(&build_request("PATCH /buckets/b/keys/a", &[], ""));
     assert_eq!(
         (other.status, &other.headers[1].1[..]),
         (405, &b"GET, HEAD, POST, PUT, DELETE"[..])
@@ -37,9 +41,9 @@ fn three_generations_of_paths_name_one_object() {
 }
 
 #[test]
-fn options_are_read_and_wrong_ones_named_each_on_a_line() {
+fn fetch_options_are_parsed_and_each_invalid_option_is_reported() {
     let line = "?r=2&pr=ONE&basic_quorum=TRUE&notfound_ok=false&timeout=500&node_confirms=2&x=y";
-    let (request, _) = asks(&asked(&format!("{FIG}{line}"), &[], ""));
+    let (request, _) = planned_request(&build_request(&format!("{FIG}{line}"), &[], ""));
     let options = FetchOptions {
         r: Some(Quorum::Number(2)),
         pr: Some(Quorum::One),
@@ -50,34 +54,38 @@ fn options_are_read_and_wrong_ones_named_each_on_a_line() {
     };
     let call = AvailableCall::Fetch { key: "fig".into(), options };
     assert_eq!(request.call, Call::Available(call));
-    let default = asks(&asked(&format!("{FIG}?r=default&timeout=0"), &[], "")).0;
+    let default = planned_request(&build_request(&format!("{FIG}?r=default&timeout=0"), &[], "")).0;
     let call = AvailableCall::Fetch { key: "fig".into(), options: FetchOptions::default() };
     assert_eq!(default.call, Call::Available(call));
-    let refused = says(&asked(&format!("{FIG}?r=abc&basic_quorum=maybe&timeout=abc"), &[], ""));
-    let words = "r query parameter must be an integer or one of the following words: 'one', \
+    let refused = planned_answer(&build_request(
+        &format!("{FIG}?r=abc&basic_quorum=maybe&timeout=abc"),
+        &[],
+        "",
+    ));
+    let text = "r query parameter must be an integer or one of the following words: 'one', \
                  'quorum' or 'all'\nbasic_quorum query parameter must be true or false\n\
                  Bad timeout value \"abc\"\n";
-    assert_eq!((refused.status, &refused.body[..]), (400, words.as_bytes()));
+    assert_eq!((refused.status, &refused.body[..]), (400, text.as_bytes()));
 }
 
 #[test]
-fn one_value_comes_with_all_that_is_said_about_it() {
+fn object_response_carries_all_metadata_headers() {
     let mut value = sibling("{\"kg\":3}", 7);
-    let said = &mut value.content.headers;
-    said.content_type = "application/json".into();
-    said.charset = "utf-8".into();
-    said.encoding = "identity".into();
-    said.meta = vec![("Farm".into(), "west\r\nSet-Cookie: x".into())];
-    said.links = vec![
+    let headers = &mut value.content.headers;
+    headers.content_type = "application/json".into();
+    headers.charset = "utf-8".into();
+    headers.encoding = "identity".into();
+    headers.meta = vec![("Farm".into(), "west\r\nSet-Cookie: x".into())];
+    headers.links = vec![
         Link { bucket: "tree".into(), key: "t,1".into(), tag: "grew_on".into() },
         Link { bucket: "old trees".into(), key: "a+b c".into(), tag: "other tag".into() },
     ];
-    said.indexes = vec![
+    headers.indexes = vec![
         ("colour_bin".into(), "green".into()),
         ("colour_bin".into(), "yellow".into()),
         ("ripeness_int".into(), "7".into()),
     ];
-    let answer = told(&asked(FIG, &[], ""), Body::Siblings(siblings(vec![value])));
+    let answer = rendered(&build_request(FIG, &[], ""), Body::Siblings(siblings(vec![value])));
     let expected = "HTTP/1.1 200 OK\r\n\
         X-Riak-Vclock: c2Vlbg==\r\n\
         Vary: Accept-Encoding\r\n\
@@ -100,12 +108,12 @@ fn one_value_comes_with_all_that_is_said_about_it() {
 }
 
 #[test]
-fn siblings_are_parts_to_the_byte() {
-    let mut gone = sibling("", 9);
-    gone.tombstone = true;
-    let found = siblings(vec![sibling("a", 7), sibling("b", 8), gone]);
+fn siblings_are_encoded_as_multipart_mixed() {
+    let mut tombstone = sibling("", 9);
+    tombstone.tombstone = true;
+    let found = siblings(vec![sibling("a", 7), sibling("b", 8), tombstone]);
     let accept = [("Accept", "multipart/mixed, application/json, */*;q=0.5")];
-    let answer = told(&asked(FIG, &accept, ""), Body::Siblings(found));
+    let answer = rendered(&build_request(FIG, &accept, ""), Body::Siblings(found));
     let text = bytes(&answer);
     let boundary = text.split("boundary=").nth(1).and_then(|rest| rest.lines().next());
     let boundary = boundary.expect("a boundary");
@@ -127,11 +135,11 @@ fn siblings_are_parts_to_the_byte() {
 }
 
 #[test]
-fn no_value_holds_the_boundary_of_its_parts() {
+fn multipart_boundary_does_not_occur_in_a_value() {
     let first = siblings(vec![sibling("a", 7), sibling("b", 8)]);
     let accept = [("Accept", "multipart/mixed")];
     let boundary = |values| {
-        let answer = told(&asked(FIG, &accept, ""), Body::Siblings(values));
+        let answer = rendered(&build_request(FIG, &accept, ""), Body::Siblings(values));
         let (_, kind) = answer.headers.last().expect("a type").clone();
         String::from_utf8_lossy(&kind).split_once("boundary=").expect("named").1.to_string()
     };
@@ -142,32 +150,32 @@ fn no_value_holds_the_boundary_of_its_parts() {
 }
 
 #[test]
-fn siblings_are_tags_for_who_does_not_ask_for_parts_and_one_can_be_chosen() {
+fn siblings_are_listed_as_vtags_and_vtag_selects_a_sibling() {
     let found = || Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
     for accept in [&[][..], &[("Accept", "*/*")], &[("Accept", "text/plain")]] {
-        let answer = told(&asked(FIG, accept, ""), found());
+        let answer = rendered(&build_request(FIG, accept, ""), found());
         assert_eq!(answer.status, 300);
         let body = "Siblings:\n0000000000000000000007\n0000000000000000000008\n";
         assert_eq!(answer.body, body);
     }
-    let neither = told(&asked(FIG, &[("Accept", "image/png")], ""), found());
+    let neither = rendered(&build_request(FIG, &[("Accept", "image/png")], ""), found());
     assert_eq!(neither.status, 406);
-    let chosen = asked(&format!("{FIG}?vtag=0000000000000000000008"), &[], "");
-    let answer = told(&chosen, found());
+    let chosen = build_request(&format!("{FIG}?vtag=0000000000000000000008"), &[], "");
+    let answer = rendered(&chosen, found());
     assert_eq!((answer.status, &answer.body[..]), (200, &b"b"[..]));
-    let absent = asked(&format!("{FIG}?vtag=8"), &[], "");
-    assert_eq!(told(&absent, found()).status, 404);
-    let json = told(
-        &asked(FIG, &[("Accept", "text/html")], ""),
+    let absent = build_request(&format!("{FIG}?vtag=8"), &[], "");
+    assert_eq!(rendered(&absent, found()).status, 404);
+    let json = rendered(
+        &build_request(FIG, &[("Accept", "text/html")], ""),
         Body::Siblings(siblings(vec![sibling("a", 7)])),
     );
     assert_eq!(json.status, 406);
 }
 
-/// Webmachine's rule, as Riak's clients know it. The Java client sends `*/*, multipart/mixed` with
-/// every read.
+/// Webmachine's rule, on which Riak's clients rely. The Java client sends `*/*, multipart/mixed`
+/// with every read.
 #[test]
-fn of_ranges_with_equal_weight_the_last_one_decides_how_siblings_are_shown() {
+fn last_of_equally_weighted_accept_ranges_selects_sibling_format() {
     let (tags, parts) = ("text/plain", "multipart/mixed");
     for (accept, read, written) in [
         ("*/*, multipart/mixed", parts, parts),
@@ -189,31 +197,31 @@ fn of_ranges_with_equal_weight_the_last_one_decides_how_siblings_are_shown() {
             ("HEAD /buckets/fruit/keys/fig", &store[..1], read),
             ("PUT /buckets/fruit/keys/fig?returnbody=true", &store[..], written),
         ] {
-            let answer = told(&asked(line, headers, ""), found());
-            let (_, told) = answer.headers.last().expect("a type");
-            assert!(told.starts_with(kind.as_bytes()), "{line}, {accept}: {answer:?}");
+            let answer = rendered(&build_request(line, headers, ""), found());
+            let (_, media_type) = answer.headers.last().expect("a type");
+            assert!(media_type.starts_with(kind.as_bytes()), "{line}, {accept}: {answer:?}");
             assert_eq!(answer.status, 300);
         }
     }
     // Two headers are one list.
     let lines = [("Accept", "*/*"), ("Accept", "multipart/mixed")];
     let found = Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
-    let answer = told(&asked(FIG, &lines, ""), found);
+    let answer = rendered(&build_request(FIG, &lines, ""), found);
     assert!(answer.headers.last().is_some_and(|(_, kind)| kind.starts_with(b"multipart/mixed")));
     let refused = [("Accept", "text/plain;q=0, multipart/mixed;q=0")];
     let found = Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
-    assert_eq!(told(&asked(FIG, &refused, ""), found).status, 406);
+    assert_eq!(rendered(&build_request(FIG, &refused, ""), found).status, 406);
 }
 
 #[test]
-fn what_is_not_there_is_told_and_a_tombstone_says_so() {
-    let none = told(&asked(FIG, &[], ""), Body::Siblings(siblings(vec![])));
+fn missing_key_is_404_and_tombstone_adds_deleted_header() {
+    let none = rendered(&build_request(FIG, &[], ""), Body::Siblings(siblings(vec![])));
     let expected = "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\
                     Content-Length: 10\r\n\r\nnot found\n";
     assert_eq!(bytes(&none), expected);
-    let mut gone = sibling("", 9);
-    gone.tombstone = true;
-    let answer = told(&asked(FIG, &[], ""), Body::Siblings(siblings(vec![gone])));
+    let mut tombstone = sibling("", 9);
+    tombstone.tombstone = true;
+    let answer = rendered(&build_request(FIG, &[], ""), Body::Siblings(siblings(vec![tombstone])));
     assert_eq!(answer.status, 404);
     let deleted = (Bytes::from_static(b"X-Riak-Deleted"), Bytes::from_static(b"true"));
     let context = (Bytes::from_static(b"X-Riak-Vclock"), Bytes::from_static(b"c2Vlbg=="));
@@ -221,7 +229,7 @@ fn what_is_not_there_is_told_and_a_tombstone_says_so() {
 }
 
 #[test]
-fn conditions_of_reads() {
+fn read_preconditions_yield_200_304_or_412() {
     let tag = "\"0000000000000000000007\"";
     let (old, new) = ("Sat, 21 Nov 2026 09:08:21 GMT", "Sat, 21 Nov 2026 09:08:22 GMT");
     for (name, value, status) in [
@@ -238,19 +246,19 @@ fn conditions_of_reads() {
     ] {
         let found = Body::Siblings(siblings(vec![sibling("a", 7)]));
         assert_eq!(
-            told(&asked(FIG, &[(name, value)], ""), found).status,
+            rendered(&build_request(FIG, &[(name, value)], ""), found).status,
             status,
             "{name}: {value}"
         );
     }
     let none = Body::Siblings(siblings(vec![]));
-    assert_eq!(told(&asked(FIG, &[("If-Match", "*")], ""), none).status, 412);
+    assert_eq!(rendered(&build_request(FIG, &[("If-Match", "*")], ""), none).status, 412);
 }
 
 #[test]
-fn errors_are_told_in_riaks_words() {
-    let (_, shape) = asks(&asked(FIG, &[], ""));
-    let quorum = |share| Shortfall { share, got: 1, needed: 2 }.unanswered("wait");
+fn errors_map_to_riak_status_and_text() {
+    let (_, shape) = planned_request(&build_request(FIG, &[], ""));
+    let quorum = |share| Shortfall { share, got: 1, needed: 2 }.read_error("wait");
     for (error, status, body) in [
         (quorum(Share::R), 503, "R-value unsatisfied: 1/2\n"),
         (quorum(Share::Pr), 503, "PR-value unsatisfied: 1/2\n"),
@@ -273,40 +281,41 @@ fn errors_are_told_in_riaks_words() {
 }
 
 #[test]
-fn keys_and_buckets_are_listed_page_by_page() {
-    let list = asked("GET /buckets/people/keys?keys=true", &[], "");
+fn key_and_bucket_lists_are_assembled_from_pages() {
+    let list = build_request("GET /buckets/people/keys?keys=true", &[], "");
     let page = |keys: &[&'static [u8]], more| {
         let keys = keys.iter().map(|key| Bytes::from_static(key)).collect();
         Body::Keys(Keys { keys, more })
     };
-    let answer = told(&list, page(&[b"ann", b"b\xff"], false));
+    let answer = rendered(&list, page(&[b"ann", b"b\xff"], false));
     assert_eq!(answer.body, "{\"keys\":[\"ann\",\"b%FF\"]}");
-    let (request, shape) = asks(&asked("GET /buckets/people/keys?keys=stream", &[], ""));
-    assert!(shape.streams());
+    let (request, shape) =
+        planned_request(&build_request("GET /buckets/people/keys?keys=stream", &[], ""));
+    assert!(shape.is_streamed());
     let next = super::super::next_page(&request, &page(&[b"ann"], true)).expect("more");
     let Call::Available(AvailableCall::Keys { after, .. }) = next.call else { panic!() };
     assert_eq!(after, Some("ann".into()));
     assert!(super::super::next_page(&request, &page(&[b"ann"], false)).is_none());
     let mut first = page(&[b"ann"], true);
-    super::super::gather(&mut first, page(&[b"bob"], false));
+    super::super::append_page(&mut first, page(&[b"bob"], false));
     assert_eq!(first, page(&[b"ann", b"bob"], false));
     let names = |text| BucketName::new("available", text).expect("a name");
     let found = BucketNames { names: vec![names("a%20b"), names("c")], more: false };
-    let (request, shape) = asks(&asked("GET /riak?buckets=true", &[], ""));
+    let (request, shape) = planned_request(&build_request("GET /riak?buckets=true", &[], ""));
     assert_eq!(request.bucket.kind(), "available");
     let answer = render(&shape, &Ok(reply(Body::BucketNames(found))));
     assert_eq!(answer.body, "{\"buckets\":[\"a b\",\"c\"]}");
-    assert_eq!(says(&asked("GET /buckets", &[], "")).body, "{\"buckets\":[]}");
-    assert_eq!(says(&asked("GET /buckets/b/keys", &[], "")).body, "{}");
-    assert_eq!(says(&asked("GET /ping", &[], "")).body, "OK");
+    assert_eq!(planned_answer(&build_request("GET /buckets", &[], "")).body, "{\"buckets\":[]}");
+    assert_eq!(planned_answer(&build_request("GET /buckets/b/keys", &[], "")).body, "{}");
+    assert_eq!(planned_answer(&build_request("GET /ping", &[], "")).body, "OK");
 }
 
 #[test]
-fn what_a_client_accepts_is_weighed() {
+fn accept_weight_follows_the_most_specific_media_range() {
     let accept = Some("text/*;q=0.3, text/html;q=0.7, */*;q=0.5");
     for (kind, weight) in [("text/html", 700), ("text/plain", 300), ("image/png", 500)] {
-        assert_eq!(negotiate::welcome(accept, kind), weight, "{kind}");
+        assert_eq!(negotiate::accept_weight(accept, kind), weight, "{kind}");
     }
-    assert_eq!(negotiate::welcome(Some("text/html"), "text/plain"), 0);
-    assert_eq!(negotiate::welcome(None, "text/plain"), 1_000);
+    assert_eq!(negotiate::accept_weight(Some("text/html"), "text/plain"), 0);
+    assert_eq!(negotiate::accept_weight(None, "text/plain"), 1_000);
 }

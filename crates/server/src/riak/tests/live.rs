@@ -10,61 +10,61 @@ use std::time::Duration;
 pub(super) struct Client(TcpStream);
 
 impl Client {
-    pub(super) fn of(server: &TestServer) -> Client {
+    pub(super) fn connect(server: &TestServer) -> Client {
         let stream = TcpStream::connect(server.address).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         Client(stream)
     }
 
     /// Sends a request. Returns the status, head and body of the answer.
-    pub(super) fn ask(&mut self, request: &str) -> (u16, String, String) {
+    pub(super) fn send(&mut self, request: &str) -> (u16, String, String) {
         self.0.write_all(request.as_bytes()).expect("sent");
         self.answer()
     }
 
     fn answer(&mut self) -> (u16, String, String) {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let head = loop {
-            if let Some(end) = memchr::memmem::find(&heard, b"\r\n\r\n") {
-                break String::from_utf8_lossy(&heard[..end + 2]).into_owned();
+            if let Some(end) = memchr::memmem::find(&received, b"\r\n\r\n") {
+                break String::from_utf8_lossy(&received[..end + 2]).into_owned();
             }
-            self.more(&mut heard);
+            self.receive(&mut received);
         };
         let status = head[9..12].parse().expect("a status");
         let lower = head.to_ascii_lowercase();
-        let length = lower.split("content-length: ").nth(1).and_then(|it| it.lines().next());
+        let length = lower.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
         let start = head.len() + 2;
         match length {
             Some(length) => {
                 let length: usize = length.parse().expect("a length");
-                while heard.len() < start + length {
-                    self.more(&mut heard);
+                while received.len() < start + length {
+                    self.receive(&mut received);
                 }
             }
             None if head.contains("chunked") => {
-                while !heard.ends_with(b"\r\n0\r\n\r\n") {
-                    self.more(&mut heard);
+                while !received.ends_with(b"\r\n0\r\n\r\n") {
+                    self.receive(&mut received);
                 }
             }
             None => {}
         }
-        (status, head, String::from_utf8_lossy(&heard[start..]).into_owned())
+        (status, head, String::from_utf8_lossy(&received[start..]).into_owned())
     }
 
-    fn more(&mut self, heard: &mut Vec<u8>) {
-        let mut piece = [0; 4096];
-        let read = self.0.read(&mut piece).expect("an answer");
-        assert!(read > 0, "the connection ended: {}", String::from_utf8_lossy(heard));
-        heard.extend_from_slice(&piece[..read]);
+    fn receive(&mut self, received: &mut Vec<u8>) {
+        let mut buffer = [0; 4096];
+        let read = self.0.read(&mut buffer).expect("an answer");
+        assert!(read > 0, "the connection ended: {}", String::from_utf8_lossy(received));
+        received.extend_from_slice(&buffer[..read]);
     }
 
     pub(super) fn get(&mut self, path: &str) -> (u16, String, String) {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     }
 
     pub(super) fn put(&mut self, path: &str, headers: &str, value: &str) -> (u16, String, String) {
         let length = value.len();
-        self.ask(&format!(
+        self.send(&format!(
             "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
              Content-Length: {length}\r\n{headers}\r\n{value}"
         ))
@@ -75,13 +75,13 @@ pub(super) fn header<'a>(head: &'a str, name: &str) -> &'a str {
     head.split(&format!("{name}: ")).nth(1).and_then(|rest| rest.lines().next()).expect("there")
 }
 
-/// A single node has one replica of each key, so its clients ask for one.
+/// Path with quorums of one, because a single node has one replica of each key.
 const KEY: &str = "/buckets/fruit/keys/fig?w=1&dw=1&r=1&pr=0&pw=0";
 
 #[test]
-fn a_client_writes_reads_settles_siblings_and_deletes() {
+fn client_writes_reads_resolves_siblings_and_deletes() {
     let server = TestServer::build();
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     assert_eq!(client.get("/ping").2, "OK");
     assert!(client.get("/stats").2.contains("\"riak_kv_version\":\"2."));
     assert!(client.get("/").2.contains("riak_kv_wm_object"));
@@ -98,25 +98,25 @@ fn a_client_writes_reads_settles_siblings_and_deletes() {
     assert_eq!(client.put(KEY, &seen, "ripe").0, 204);
     assert_eq!(client.get(KEY).2, "ripe");
     let delete = |key: &str| format!("DELETE {key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_eq!(client.ask(&delete(KEY)).0, 204);
-    let (status, head, _) = client.ask(&delete(KEY));
+    assert_eq!(client.send(&delete(KEY)).0, 204);
+    let (status, head, _) = client.send(&delete(KEY));
     assert_eq!((status, head.contains("X-Riak-Deleted: true")), (404, true));
     assert_eq!(client.get(KEY).0, 404);
 }
 
-/// Request of Riak's Java client (`riak-client` 1.4.4). It takes siblings only as parts, and fails
-/// on anything else.
+/// Request of Riak's Java client (`riak-client` 1.4.4). It accepts siblings only as parts, and
+/// fails on anything else.
 #[test]
-fn the_java_client_s_request_for_siblings_is_answered_with_parts() {
+fn java_client_fetch_of_siblings_is_answered_as_multipart() {
     let server = TestServer::build();
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     for value in ["green", "blue"] {
         assert_eq!(client.put("/riak/fruit/fig?w=1&dw=1", "", value).0, 204);
     }
     let read = "/riak/fruit/fig HTTP/1.1\r\nAccept: */*, multipart/mixed\r\n\
                 Host: localhost\r\nConnection: Keep-Alive\r\n\
                 User-Agent: Apache-HttpClient/4.2.2 (java 1.5)\r\n\r\n";
-    let (status, head, body) = client.ask(&format!("GET {read}"));
+    let (status, head, body) = client.send(&format!("GET {read}"));
     assert_eq!(status, 300, "{head}");
     let boundary = header(&head, "Content-Type").strip_prefix("multipart/mixed; boundary=");
     let boundary = boundary.unwrap_or_else(|| panic!("no parts: {head}"));
@@ -128,14 +128,14 @@ fn the_java_client_s_request_for_siblings_is_answered_with_parts() {
     let seen = format!("X-Riak-Vclock: {}\r\n", header(&head, "X-Riak-Vclock"));
     let stored = format!("{seen}Accept: */*, multipart/mixed\r\n");
     assert_eq!(client.put("/riak/fruit/fig?w=1&dw=1", &stored, "ripe").0, 204);
-    assert_eq!(client.ask(&format!("GET {read}")).2, "ripe");
+    assert_eq!(client.send(&format!("GET {read}")).2, "ripe");
 }
 
 /// A `HEAD` has the headers of the `GET`, and no body.
 #[test]
-fn a_head_of_siblings_has_the_type_that_its_get_has() {
+fn head_of_siblings_negotiates_its_content_type() {
     let server = TestServer::build();
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     for value in ["green", "blue"] {
         assert_eq!(client.put(KEY, "", value).0, 204);
     }
@@ -144,11 +144,11 @@ fn a_head_of_siblings_has_the_type_that_its_get_has() {
     {
         let request = format!("HEAD {KEY} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
         client.0.write_all(request.as_bytes()).expect("sent");
-        let mut heard = Vec::new();
-        while !heard.ends_with(b"\r\n\r\n") {
-            client.more(&mut heard);
+        let mut received = Vec::new();
+        while !received.ends_with(b"\r\n\r\n") {
+            client.receive(&mut received);
         }
-        let head = String::from_utf8_lossy(&heard).into_owned();
+        let head = String::from_utf8_lossy(&received).into_owned();
         assert!(head.starts_with("HTTP/1.1 300 "), "{head}");
         assert!(header(&head, "Content-Type").starts_with(kind), "{accept}: {head}");
     }
@@ -157,7 +157,7 @@ fn a_head_of_siblings_has_the_type_that_its_get_has() {
 #[test]
 fn keys_and_buckets_are_listed_and_streamed() {
     let server = TestServer::build();
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     for key in ["a", "b%2Fc"] {
         let path = format!("/buckets/b%C3%A4r/keys/{key}?w=1&dw=1");
         assert_eq!(client.put(&path, "", "x").0, 204);
@@ -171,7 +171,7 @@ fn keys_and_buckets_are_listed_and_streamed() {
 }
 
 #[test]
-fn what_is_no_request_is_told_and_ends_the_connection() {
+fn invalid_request_is_refused_and_ends_the_connection() {
     let server = TestServer::build();
     for (request, status) in [
         ("PUT /buckets/b/keys/k HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
@@ -179,57 +179,57 @@ fn what_is_no_request_is_told_and_ends_the_connection() {
         ("PUT /buckets/b/keys/k HTTP/1.1\r\n\r\n", 400),
         ("PUT /riak/b/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413),
     ] {
-        let mut client = Client::of(&server);
-        let (told, head, _) = client.ask(request);
-        assert_eq!((told, header(&head, "Connection")), (status, "close"), "{request}");
+        let mut client = Client::connect(&server);
+        let (answer_status, head, _) = client.send(request);
+        assert_eq!((answer_status, header(&head, "Connection")), (status, "close"), "{request}");
     }
 }
 
-/// Client that sends a header per link, as Riak's own does, and its value in chunks.
+/// Client that sends a header per link, like Riak's own, and its value in chunks.
 #[test]
-fn three_hundred_links_and_chunks_are_read() {
+fn put_with_300_link_headers_and_chunked_body_is_stored() {
     let server = TestServer::build();
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     let links: String =
         (0..300).map(|at| format!("Link: </buckets/b/keys/{at}>; riaktag=\"t\"\r\n")).collect();
     let request = format!(
         "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n{links}\
          Transfer-Encoding: chunked\r\n\r\n3\r\nfig\r\n0\r\n\r\n"
     );
-    assert_eq!(client.ask(&request).0, 204);
+    assert_eq!(client.send(&request).0, 204);
     let (_, head, body) = client.get(KEY);
     assert_eq!((header(&head, "Link").matches("riaktag").count(), &body[..]), (300, "fig"));
 }
 
-/// A client that asked for a stream gives up its connection on any status but 200. So a timeout of
-/// the list is reported inside the stream, and the connection goes on.
+/// A client that requested a stream closes its connection on any status but 200. So a timeout of
+/// the list is reported inside the stream, and the connection stays open.
 #[test]
-fn a_stream_that_may_be_late_is_a_stream_all_the_same() {
+fn key_stream_timeout_is_reported_inside_the_stream() {
     let server = TestServer::build();
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     assert_eq!(client.put("/buckets/b/keys/k?w=1&dw=1", "", "x").0, 204);
     for timeout in ["1", "60000"] {
         let stream = format!("/buckets/b/keys?keys=stream&timeout={timeout}");
         let (status, head, body) = client.get(&stream);
         assert_eq!(status, 200, "{head}{body}");
-        let whole = body.contains("{\"keys\":[\"k\"]}") && body.contains("{\"keys\":[]}");
-        let late = body.contains("{\"error\":\"timeout\"}");
-        assert!(whole || (late && timeout == "1"), "{body}");
+        let complete = body.contains("{\"keys\":[\"k\"]}") && body.contains("{\"keys\":[]}");
+        let is_late = body.contains("{\"error\":\"timeout\"}");
+        assert!(complete || (is_late && timeout == "1"), "{body}");
     }
 }
 
-/// A consistent bucket has one value per key, and checks conditions where it writes.
+/// A consistent bucket has one value per key, and checks conditions when it writes.
 #[test]
-fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
+fn consistent_bucket_evaluates_riak_preconditions_on_write() {
     let server = TestServer::build();
     let name = base::BucketName::new("strict", "b").expect("a name");
     for call in
         [base::DirectoryCall::CreateType(Vec::new()), base::DirectoryCall::CreateBucket(Vec::new())]
     {
         let call = base::Call::Directory(call);
-        server.ask(base::Request { bucket: name.clone(), call, retry: None }).expect("made");
+        server.call(base::Request { bucket: name.clone(), call, retry: None }).expect("made");
     }
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     let key = "/types/strict/buckets/b/keys/k";
     assert_eq!(client.get(key).0, 404);
     assert_eq!(client.put(key, "If-None-Match: *\r\n", "one").0, 204);
@@ -246,41 +246,41 @@ fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
     let (_, _, keys) = client.get("/types/strict/buckets/b/keys?keys=true");
     assert_eq!(keys, "{\"keys\":[\"k\"]}");
     let delete = format!("DELETE {key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_eq!(client.ask(&delete).0, 204);
+    assert_eq!(client.send(&delete).0, 204);
     assert_eq!(client.get(key).0, 404);
 }
 
 /// Connection that several clients share, as behind a balancer: it carries paths of Riak and of the
 /// native front-end.
 #[test]
-fn a_shared_port_finds_the_door_of_each_path() {
+fn shared_port_routes_each_path_to_its_front_end() {
     let server = TestServer::build();
-    let mut client = Client::of(&server);
-    let own = "/v1/buckets/default/default/keys/fig";
+    let mut client = Client::connect(&server);
+    let native_path = "/v1/buckets/default/default/keys/fig";
     for value in ["green", "ripe"] {
         assert!(client.get("/").2.contains("riak_kv_wm_object"));
-        assert_eq!(client.put(own, "", value).0, 204);
+        assert_eq!(client.put(native_path, "", value).0, 204);
         assert_eq!(client.get("/ping").2, "OK");
-        let (status, head, body) = client.get(own);
+        let (status, head, body) = client.get(native_path);
         assert_eq!((status, &body[..]), (200, value), "{head}");
         assert_eq!(client.get("/live").0, 200);
     }
     // All requests at once: each is answered by its own front-end, in order.
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let all = ["/ping", own, "/ping"].map(request).concat();
+    let all = ["/ping", native_path, "/ping"].map(request).concat();
     client.0.write_all(all.as_bytes()).expect("sent");
     let mut heard = Vec::new();
     while String::from_utf8_lossy(&heard).matches("\r\n\r\nOK").count() < 2 {
-        client.more(&mut heard);
+        client.receive(&mut heard);
     }
     let heard = String::from_utf8_lossy(&heard).into_owned();
     assert!(heard.contains("\r\n\r\nripe"), "{heard}");
 }
 
 #[test]
-fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
+fn content_length_claim_reserves_no_memory_and_received_body_does() {
     let settings = ServerSettings { buffer_bytes_max: 12 << 20, ..ServerSettings::default() };
-    let server = TestServer::of(settings);
+    let server = TestServer::with_settings(settings);
     let head = |length: usize| {
         format!(
             "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
@@ -288,20 +288,20 @@ fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
         )
     };
     let claims = (0..20).map(|_| {
-        let mut claims = Client::of(&server);
+        let mut claims = Client::connect(&server);
         claims.0.write_all(head(8 << 20).as_bytes()).expect("sent");
         claims
     });
     let claims: Vec<_> = claims.collect();
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     assert_eq!(client.put(KEY, "", &"x".repeat(6 << 20)).0, 204);
     // These requests hold all of the memory.
     let part = vec![b'x'; 3 << 20];
     let mut holding: Vec<_> = claims.into_iter().take(5).collect();
-    let sent = holding.iter_mut().map(|one| one.0.write_all(&part).is_ok());
+    let sent = holding.iter_mut().map(|client| client.0.write_all(&part).is_ok());
     assert!(sent.filter(|sent| *sent).count() > 0);
     let refused = || {
-        let mut client = Client::of(&server);
+        let mut client = Client::connect(&server);
         client.0.write_all(head(6 << 20).as_bytes()).expect("sent");
         // The server may refuse the request before it has read all of it.
         let _ = client.0.write_all(&vec![b'x'; 6 << 20]);
@@ -309,15 +309,15 @@ fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
     };
     assert!((0..100).any(|_| refused()), "nothing is counted");
     drop(holding);
-    let taken = |client: &mut Client| client.put(KEY, "", "small").0 == 204;
-    assert!(taken(&mut Client::of(&server)));
+    let is_stored = |client: &mut Client| client.put(KEY, "", "small").0 == 204;
+    assert!(is_stored(&mut Client::connect(&server)));
 }
 
 #[test]
-fn a_list_for_which_there_is_no_room_is_refused_and_a_stream_is_not() {
+fn key_list_beyond_memory_is_refused_and_key_stream_is_served() {
     let settings = ServerSettings { buffer_bytes_max: 1 << 20, ..ServerSettings::default() };
-    let server = TestServer::of(settings);
-    let mut client = Client::of(&server);
+    let server = TestServer::with_settings(settings);
+    let mut client = Client::connect(&server);
     for key in 0..30 {
         let path = format!("/buckets/b/keys/{key}{}?w=1&dw=1", "k".repeat(30_000));
         assert_eq!(client.put(&path, "", "x").0, 204);
@@ -329,12 +329,12 @@ fn a_list_for_which_there_is_no_room_is_refused_and_a_stream_is_not() {
 }
 
 #[test]
-fn data_types_and_counters_are_changed_and_read() {
+fn counter_and_bucket_properties_are_updated_and_read() {
     let server = TestServer::build();
-    let mut client = Client::of(&server);
+    let mut client = Client::connect(&server);
     let post = |client: &mut Client, path: &str, body: &str| {
         let length = body.len();
-        client.ask(&format!(
+        client.send(&format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
              Content-Length: {length}\r\n\r\n{body}"
         ))
@@ -345,7 +345,7 @@ fn data_types_and_counters_are_changed_and_read() {
     assert_eq!(client.get(counter).2, "5");
     let put = |client: &mut Client, path: &str, body: &str| {
         let length = body.len();
-        client.ask(&format!(
+        client.send(&format!(
             "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
              Content-Length: {length}\r\n\r\n{body}"
         ))
@@ -355,7 +355,7 @@ fn data_types_and_counters_are_changed_and_read() {
     assert!(client.get(props).2.contains("\"allow_mult\":false"));
     assert_eq!(post(&mut client, counter, "5").0, 409);
     let reset = format!("DELETE {props} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_eq!(client.ask(&reset).0, 204);
+    assert_eq!(client.send(&reset).0, 204);
     assert_eq!(post(&mut client, counter, "5").0, 204);
     let (_, head, stats) = client.get("/stats");
     assert!(head.contains("Date: ") && stats.contains("\"node_puts_total\":"), "{head}{stats}");

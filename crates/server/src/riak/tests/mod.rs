@@ -2,13 +2,13 @@
 
 mod conversations;
 mod live;
-mod numbers;
-mod room;
+mod memory;
+mod refusals;
+mod statistics;
 mod types;
-mod words;
 mod writing;
 
-use super::{RiakPlan, RiakRequest, RiakResponse, RiakShape, go_on, plan, render};
+use super::{RiakPlan, RiakRequest, RiakResponse, RiakShape, plan, plan_after_read, render};
 use crate::http::Method;
 use base::{
     AvailableCall, Body, Call, Content, Context, Headers, LogIndex, Reply, Request, Sibling,
@@ -17,39 +17,42 @@ use base::{
 use bytes::Bytes;
 
 /// Returns a request: method and path with query, headers, body.
-fn asked(line: &str, headers: &[(&str, &str)], body: &'static str) -> RiakRequest {
+fn build_request(line: &str, headers: &[(&str, &str)], body: &'static str) -> RiakRequest {
     let (method, target) = line.split_once(' ').expect("a method and a path");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     use Method::{Delete, Get, Head, Patch, Post, Put};
     let methods = [Get, Head, Put, Post, Patch, Delete];
     let header = |(name, value): &(&str, &str)| (name.to_string(), value.to_string().into());
     RiakRequest {
-        method: methods.into_iter().find(|known| known.word() == method).unwrap_or(Method::Other),
+        method: methods
+            .into_iter()
+            .find(|candidate| candidate.name() == method)
+            .unwrap_or(Method::Other),
         path: path.into(),
         query: query.into(),
         headers: headers.iter().map(header).collect(),
         body: Bytes::from_static(body.as_bytes()),
-        chance: 12_345,
+        random_key: 12_345,
     }
 }
 
-fn asks(asked: &RiakRequest) -> (Request, RiakShape) {
-    match plan(asked) {
-        RiakPlan::Ask(request, shape) => (*request, shape),
+fn planned_request(request: &RiakRequest) -> (Request, RiakShape) {
+    match plan(request) {
+        RiakPlan::Submit(request, shape) => (*request, shape),
         other => panic!("{other:?}"),
     }
 }
 
-fn says(asked: &RiakRequest) -> RiakResponse {
-    match plan(asked) {
-        RiakPlan::Say(answer) => answer,
+fn planned_answer(request: &RiakRequest) -> RiakResponse {
+    match plan(request) {
+        RiakPlan::Answer(answer) => answer,
         other => panic!("{other:?}"),
     }
 }
 
-/// Returns the answer to a request if the node's reply has this body.
-fn told(asked: &RiakRequest, body: Body) -> RiakResponse {
-    let (_, shape) = asks(asked);
+/// Returns the answer to a request for a node's reply with this body.
+fn rendered(request: &RiakRequest, body: Body) -> RiakResponse {
+    let (_, shape) = planned_request(request);
     render(&shape, &Ok(reply(body)))
 }
 

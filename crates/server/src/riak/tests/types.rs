@@ -1,6 +1,9 @@
 //! Tests of data types, legacy counters, properties, and owners of a key.
 
-use super::{RiakPlan, asked, asks, bytes, go_on, plan, render, reply, says, told};
+use super::{
+    RiakPlan, build_request, bytes, plan, plan_after_read, planned_answer, planned_request, render,
+    rendered, reply,
+};
 use base::available::TypeFound;
 use base::datatype::{ElementStep, FieldKind, TypeOperation, TypeValue};
 use base::{
@@ -34,21 +37,21 @@ fn document(answer: &super::RiakResponse) -> Value {
 }
 
 #[test]
-fn a_data_type_is_told_with_the_context_that_removes_need() {
-    let get = asked(&format!("GET {SET}/k%2F1?r=2"), &[], "");
-    let (request, _) = asks(&get);
+fn data_type_fetch_returns_value_and_context() {
+    let get = build_request(&format!("GET {SET}/k%2F1?r=2"), &[], "");
+    let (request, _) = planned_request(&get);
     let Call::Available(AvailableCall::FetchType { key, .. }) = &request.call else { panic!() };
     assert_eq!((request.bucket.full(), &key[..]), ("sets/b", &b"k/1"[..]));
-    let answer = told(&get, found(FieldKind::Set, set(), false));
+    let answer = rendered(&get, found(FieldKind::Set, set(), false));
     let body = r#"{"type":"set","value":["x","y"],"context":"c2Vlbg=="}"#;
     assert_eq!((answer.status, &answer.body[..]), (200, body.as_bytes()));
-    let bare = asked(&format!("GET {SET}/k?include_context=false"), &[], "");
-    let answer = told(&bare, found(FieldKind::Set, set(), false));
+    let without_context = build_request(&format!("GET {SET}/k?include_context=false"), &[], "");
+    let answer = rendered(&without_context, found(FieldKind::Set, set(), false));
     assert_eq!(answer.body, r#"{"type":"set","value":["x","y"]}"#);
-    let counter = told(&get, found(FieldKind::Counter, Some(TypeValue::Counter(5)), false));
+    let counter = rendered(&get, found(FieldKind::Counter, Some(TypeValue::Counter(5)), false));
     assert_eq!(counter.body, r#"{"type":"counter","value":5}"#);
     for (tombstone, headers) in [(false, 1), (true, 2)] {
-        let none = told(&get, found(FieldKind::Set, None, tombstone));
+        let none = rendered(&get, found(FieldKind::Set, None, tombstone));
         let body = r#"{"type":"set","error":"notfound"}"#;
         assert_eq!((none.status, &none.body[..]), (404, body.as_bytes()));
         assert_eq!(none.headers.len(), headers);
@@ -56,10 +59,10 @@ fn a_data_type_is_told_with_the_context_that_removes_need() {
 }
 
 #[test]
-fn a_data_type_is_changed_and_what_is_no_change_is_refused() {
+fn data_type_update_is_parsed_and_invalid_update_refused() {
     let body = r#"{"add":"x","remove":"y","context":"c2Vlbg=="}"#;
-    let post = asked(&format!("POST {SET}/k?returnbody=true"), JSON, body);
-    let (request, _) = asks(&post);
+    let post = build_request(&format!("POST {SET}/k?returnbody=true"), JSON, body);
+    let (request, _) = planned_request(&post);
     let change = changes(&request);
     let steps = vec![
         ElementStep::Remove(Bytes::from_static(b"y")),
@@ -68,15 +71,15 @@ fn a_data_type_is_changed_and_what_is_no_change_is_refused() {
     assert_eq!(change.operation, TypeOperation::Elements(steps));
     assert_eq!(change.context, Some(Context(Bytes::from_static(b"seen"))));
     assert!(change.options.return_body);
-    assert_eq!(told(&post, found(FieldKind::Set, set(), false)).status, 200);
-    let plain = asked(&format!("POST {SET}/k"), JSON, r#"{"add":"x"}"#);
-    assert_eq!(told(&plain, Body::Stored(Context::default())).status, 204);
-    let fresh = asked(&format!("POST {SET}"), JSON, r#"{"add":"x"}"#);
-    let answer = told(&fresh, Body::Stored(Context::default()));
+    assert_eq!(rendered(&post, found(FieldKind::Set, set(), false)).status, 200);
+    let without_body = build_request(&format!("POST {SET}/k"), JSON, r#"{"add":"x"}"#);
+    assert_eq!(rendered(&without_body, Body::Stored(Context::default())).status, 204);
+    let without_key = build_request(&format!("POST {SET}"), JSON, r#"{"add":"x"}"#);
+    let answer = rendered(&without_key, Body::Stored(Context::default()));
     let location =
         (Bytes::from_static(b"Location"), format!("{SET}/00000000000000000003D7").into());
     assert_eq!((answer.status, answer.headers.last()), (201, Some(&location)));
-    let (_, shape) = asks(&plain);
+    let (_, shape) = planned_request(&without_body);
     for (reason, status) in [
         (Reason::NotSupported, 403),
         (Reason::Malformed, 400),
@@ -90,28 +93,33 @@ fn a_data_type_is_changed_and_what_is_no_change_is_refused() {
         (format!("POST {SET}/k"), JSON, r#"{"colour":"x"}"#, 400),
         (format!("PUT {SET}/k"), JSON, r#"{"add":"x"}"#, 405),
     ] {
-        assert_eq!(says(&asked(&line, headers, body)).status, status, "{line} {body}");
+        assert_eq!(
+            planned_answer(&build_request(&line, headers, body)).status,
+            status,
+            "{line} {body}"
+        );
     }
-    let old = says(&asked("GET /types/default/buckets/b/datatypes/k%2F1", &[], ""));
-    let there = (Bytes::from_static(b"Location"), "/buckets/b/counters/k%2F1".into());
-    assert_eq!((old.status, old.headers.last()), (301, Some(&there)));
+    let redirect =
+        planned_answer(&build_request("GET /types/default/buckets/b/datatypes/k%2F1", &[], ""));
+    let location = (Bytes::from_static(b"Location"), "/buckets/b/counters/k%2F1".into());
+    assert_eq!((redirect.status, redirect.headers.last()), (301, Some(&location)));
 }
 
 #[test]
-fn a_counter_of_old_is_a_number() {
+fn legacy_counter_is_updated_and_read_as_a_number() {
     let line = "/buckets/b/counters/k";
-    let post = asked(&format!("POST {line}?returnvalue=true"), &[], "-5");
-    let (request, shape) = asks(&post);
+    let post = build_request(&format!("POST {line}?returnvalue=true"), &[], "-5");
+    let (request, shape) = planned_request(&post);
     assert_eq!(changes(&request).operation, TypeOperation::Add(-5));
-    let sum = told(&post, found(FieldKind::Counter, Some(TypeValue::Counter(7)), false));
+    let sum = rendered(&post, found(FieldKind::Counter, Some(TypeValue::Counter(7)), false));
     assert_eq!((sum.status, &sum.body[..]), (200, &b"7"[..]));
-    let get = asked(&format!("GET {line}"), &[], "");
-    let none = told(&get, found(FieldKind::Counter, None, false));
+    let get = build_request(&format!("GET {line}"), &[], "");
+    let none = rendered(&get, found(FieldKind::Counter, None, false));
     assert_eq!((none.status, &none.body[..]), (404, &b"not found\n"[..]));
-    assert_eq!(says(&asked(&format!("POST {line}"), &[], "many")).status, 400);
+    assert_eq!(planned_answer(&build_request(&format!("POST {line}"), &[], "many")).status, 400);
     let refused = render(&shape, &Err(Error::new(Reason::NotSupported, "words")));
-    let words = "Counters require bucket property 'allow_mult=true'";
-    assert_eq!((refused.status, &refused.body[..]), (409, words.as_bytes()));
+    let text = "Counters require bucket property 'allow_mult=true'";
+    assert_eq!((refused.status, &refused.body[..]), (409, text.as_bytes()));
 }
 
 fn described(name: &str) -> Body {
@@ -122,9 +130,9 @@ fn described(name: &str) -> Body {
 }
 
 #[test]
-fn properties_are_shown_changed_and_reset() {
-    let get = asked("GET /buckets/b%C3%A4r/props", &[], "");
-    let answer = document(&told(&get, described("b%C3%A4r")));
+fn bucket_properties_are_read_altered_and_reset() {
+    let get = build_request("GET /buckets/b%C3%A4r/props", &[], "");
+    let answer = document(&rendered(&get, described("b%C3%A4r")));
     let props = &answer["props"];
     for (name, value) in [
         ("name", "bär".into()),
@@ -137,16 +145,17 @@ fn properties_are_shown_changed_and_reset() {
     {
         assert_eq!(props[name], value, "{name}");
     }
-    // The client may send the document back as it was shown.
+    // The client may send the returned document back unchanged.
     let text: &'static str = Box::leak(answer.to_string().into_boxed_str());
-    let (request, shape) = asks(&asked("PUT /buckets/b%C3%A4r/props", JSON, text));
+    let (request, shape) =
+        planned_request(&build_request("PUT /buckets/b%C3%A4r/props", JSON, text));
     let Call::Directory(DirectoryCall::AlterBucket(changes)) = &request.call else { panic!() };
     let properties = Properties::available().with(changes).expect("sound");
     assert_eq!(properties, Properties::available());
     assert_eq!(render(&shape, &Ok(reply(Body::Done))).status, 204);
     let refused = Err(Error::new(Reason::NotSupported, "fixed"));
     assert_eq!(document(&render(&shape, &refused))["error"], "fixed");
-    for (body, wrong) in [
+    for (body, expected) in [
         (r#"{"props":{"n_val":"x"}}"#, r#"{"n_val":"not_integer"}"#),
         (r#"{"props":{"allow_mult":1}}"#, r#"{"allow_mult":"not_boolean"}"#),
         (r#"{"props":{"pw":"most"}}"#, r#"{"pw":"not_valid_quorum"}"#),
@@ -154,73 +163,79 @@ fn properties_are_shown_changed_and_reset() {
         (r#"{"props":{"consistency":"available"}}"#, r#"{"consistency":"unknown_property"}"#),
         (r#"{"props":{"promise":"available"}}"#, r#"{"promise":"unknown_property"}"#),
     ] {
-        let answer = says(&asked("PUT /types/plain/buckets/b/props", JSON, body));
-        assert_eq!((answer.status, &answer.body[..]), (400, wrong.as_bytes()));
+        let answer = planned_answer(&build_request("PUT /types/plain/buckets/b/props", JSON, body));
+        assert_eq!((answer.status, &answer.body[..]), (400, expected.as_bytes()));
     }
-    assert_eq!(says(&asked("PUT /buckets/b/props", JSON, "[]")).status, 400);
-    assert_eq!(says(&asked("PUT /buckets/b/props", &[], "{}")).status, 415);
-    let (request, _) = asks(&asked("DELETE /buckets/b/props", &[], ""));
+    assert_eq!(planned_answer(&build_request("PUT /buckets/b/props", JSON, "[]")).status, 400);
+    assert_eq!(planned_answer(&build_request("PUT /buckets/b/props", &[], "{}")).status, 415);
+    let (request, _) = planned_request(&build_request("DELETE /buckets/b/props", &[], ""));
     assert_eq!(request.call, Call::Directory(DirectoryCall::ResetBucket));
-    assert_eq!(says(&asked("DELETE /riak/b", &[], "")).status, 405);
+    assert_eq!(planned_answer(&build_request("DELETE /riak/b", &[], "")).status, 405);
 }
 
 #[test]
-fn a_type_s_properties_are_those_of_its_template() {
-    let get = asked("GET /types/plain/props", &[], "");
+fn type_properties_are_read_and_altered() {
+    let get = build_request("GET /types/plain/props", &[], "");
     let types = vec![("plain".to_string(), Properties::available())];
-    let answer = told(&get, Body::Types(types.clone()));
+    let answer = rendered(&get, Body::Types(types.clone()));
     assert_eq!(document(&answer)["props"]["active"], true);
-    // The client may send the document back as it was shown, whichever node showed it.
-    let (_, mut shape) = asks(&get);
-    shape.claimed_by(|| "riak@10.0.0.3".into());
+    // The client may send the returned document back unchanged, whichever node returned it.
+    let (_, mut shape) = planned_request(&get);
+    shape.set_claimant(|| "riak@10.0.0.3".into());
     let answer = document(&render(&shape, &Ok(reply(Body::Types(types.clone())))));
     assert_eq!(answer["props"]["claimant"], "riak@10.0.0.3");
     let text: &'static str = Box::leak(answer.to_string().into_boxed_str());
-    let (request, _) = asks(&asked("PUT /types/plain/props", JSON, text));
+    let (request, _) = planned_request(&build_request("PUT /types/plain/props", JSON, text));
     let Call::Directory(DirectoryCall::AlterType(changes)) = &request.call else { panic!() };
     assert_eq!(Properties::available().with(changes), Ok(Properties::available()));
-    let other = asked("GET /types/other/props", &[], "");
-    assert_eq!(told(&other, Body::Types(types)).status, 404);
-    let put = asked("PUT /types/plain/props", JSON, r#"{"props":{"n_val":2}}"#);
-    let (request, _) = asks(&put);
+    let other = build_request("GET /types/other/props", &[], "");
+    assert_eq!(rendered(&other, Body::Types(types)).status, 404);
+    let put = build_request("PUT /types/plain/props", JSON, r#"{"props":{"n_val":2}}"#);
+    let (request, _) = planned_request(&put);
     let change = vec![("n_val".to_string(), "2".to_string())];
     assert_eq!(request.call, Call::Directory(DirectoryCall::AlterType(change)));
 }
 
 #[test]
-fn the_old_path_of_a_bucket_shows_properties_and_keys() {
+fn legacy_bucket_path_returns_properties_and_keys() {
     let keys = |more| Body::Keys(base::Keys { keys: vec![Bytes::from_static(b"ann")], more });
-    let both = |query: &str| {
-        let RiakPlan::Look(_, look) = plan(&asked(&format!("GET /riak/b?{query}"), &[], "")) else {
+    let shape_after_read = |query: &str| {
+        let RiakPlan::ReadFirst(_, pending) =
+            plan(&build_request(&format!("GET /riak/b?{query}"), &[], ""))
+        else {
             panic!("{query}")
         };
-        match go_on(look, &Ok(reply(described("b")))) {
-            RiakPlan::Ask(_, shape) => shape,
+        match plan_after_read(pending, &Ok(reply(described("b")))) {
+            RiakPlan::Submit(_, shape) => shape,
             other => panic!("{other:?}"),
         }
     };
-    let whole = document(&render(&both("keys=true"), &Ok(reply(keys(false)))));
-    assert_eq!((&whole["keys"][0], &whole["props"]["n_val"]), (&"ann".into(), &3.into()));
-    let mut stream = both("keys=stream");
-    assert!(stream.streams() && stream.first_page().is_some_and(|page| page.contains("n_val")));
+    let document_of_all =
+        document(&render(&shape_after_read("keys=true"), &Ok(reply(keys(false)))));
+    assert_eq!(
+        (&document_of_all["keys"][0], &document_of_all["props"]["n_val"]),
+        (&"ann".into(), &3.into())
+    );
+    let mut stream = shape_after_read("keys=stream");
+    assert!(stream.is_streamed() && stream.first_page().is_some_and(|page| page.contains("n_val")));
     let page = render(&stream, &Ok(reply(keys(false))));
     assert_eq!(page.body, r#"{"keys":["ann"]}"#, "only the first document has them");
-    let only = asked("GET /riak/b?props=false&keys=true", &[], "");
-    assert_eq!(told(&only, keys(false)).body, r#"{"keys":["ann"]}"#);
-    let (request, _) = asks(&asked("GET /riak/b", &[], ""));
+    let keys_only = build_request("GET /riak/b?props=false&keys=true", &[], "");
+    assert_eq!(rendered(&keys_only, keys(false)).body, r#"{"keys":["ann"]}"#);
+    let (request, _) = planned_request(&build_request("GET /riak/b", &[], ""));
     assert_eq!(request.call, Call::Directory(DirectoryCall::DescribeBucket));
 }
 
 #[test]
-fn who_keeps_a_key_is_named_by_its_machine() {
-    let get = asked("GET /buckets/b/keys/k/preflist", &[], "");
+fn preflist_names_each_owner_by_its_host() {
+    let get = build_request("GET /buckets/b/keys/k/preflist", &[], "");
     let owner = Owner {
         partition: Partition(52),
         node: "n1".into(),
         address: "10.0.0.3:7711".into(),
         primary: true,
     };
-    let answer = told(&get, Body::Owners(vec![owner]));
+    let answer = rendered(&get, Body::Owners(vec![owner]));
     let body = r#"{"preflist":[{"partition":52,"node":"riak@10.0.0.3","primary":true}]}"#;
     assert_eq!(answer.body, body);
     assert!(bytes(&answer).starts_with("HTTP/1.1 200 OK\r\n"));

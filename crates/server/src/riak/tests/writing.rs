@@ -1,7 +1,8 @@
 //! Tests of writes and deletes: requests, and their answers.
 
 use super::{
-    RiakPlan, asked, asks, bytes, go_on, plan, render, reply, says, sibling, siblings, stored, told,
+    RiakPlan, build_request, bytes, plan, plan_after_read, planned_answer, planned_request, render,
+    rendered, reply, sibling, siblings, stored,
 };
 use base::{
     AvailableCall, Body, Call, Condition, Context, Error, Link, Quorum, Reason, StoreOptions,
@@ -11,12 +12,12 @@ use bytes::Bytes;
 const PEAR: &str = "PUT /buckets/fruit/keys/pear";
 const TEXT: (&str, &str) = ("Content-Type", "text/plain; charset=utf-8");
 
-fn done() -> Body {
+fn stored_reply() -> Body {
     Body::Stored(Context::default())
 }
 
 #[test]
-fn a_put_brings_all_that_is_said_about_the_value() {
+fn put_headers_become_value_metadata_and_write_options() {
     let headers = [
         TEXT,
         ("content-encoding", "gzip"),
@@ -30,7 +31,7 @@ fn a_put_brings_all_that_is_said_about_the_value() {
         ("X-Riak-ClientId", "py_b'...'"),
     ];
     let line = format!("{PEAR}?w=all&dw=1&pw=one&returnbody=false");
-    let (request, _) = asks(&asked(&line, &headers, "pear"));
+    let (request, _) = planned_request(&build_request(&line, &headers, "pear"));
     let store = stored(&request);
     assert_eq!((&store.key[..], &store.content.value[..]), (&b"pear"[..], &b"pear"[..]));
     assert_eq!(store.context, Some(Context(Bytes::from_static(b"seen"))));
@@ -41,24 +42,30 @@ fn a_put_brings_all_that_is_said_about_the_value() {
         ..StoreOptions::default()
     };
     assert_eq!(store.options, options);
-    let said = &store.content.headers;
-    assert_eq!((&said.content_type[..], &said.charset[..]), (&b"text/plain"[..], &b"utf-8"[..]));
-    assert_eq!(said.encoding, "gzip");
-    assert_eq!(said.meta, [("Farm".into(), "west, north".into())]);
+    let stored_headers = &store.content.headers;
+    assert_eq!(
+        (&stored_headers.content_type[..], &stored_headers.charset[..]),
+        (&b"text/plain"[..], &b"utf-8"[..])
+    );
+    assert_eq!(stored_headers.encoding, "gzip");
+    assert_eq!(stored_headers.meta, [("Farm".into(), "west, north".into())]);
     let link = |key, tag| Link { bucket: "tree".into(), key, tag };
-    assert_eq!(said.links, [link("t,1".into(), "grew on".into()), link("t2".into(), "x".into())]);
+    assert_eq!(
+        stored_headers.links,
+        [link("t,1".into(), "grew on".into()), link("t2".into(), "x".into())]
+    );
     let index = |field: &'static str, value: &'static str| (field.into(), value.into());
     let expected =
         [index("color_bin", "green"), index("color_bin", "yellow"), index("weight_int", "-5")];
-    assert_eq!(said.indexes, expected);
+    assert_eq!(stored_headers.indexes, expected);
     assert_eq!(
-        bytes(&told(&asked(PEAR, &headers, "pear"), done())),
+        bytes(&rendered(&build_request(PEAR, &headers, "pear"), stored_reply())),
         "HTTP/1.1 204 No Content\r\nContent-Type: text/plain\r\n\r\n"
     );
 }
 
 #[test]
-fn what_a_put_can_not_bring_is_refused_in_riaks_words() {
+fn put_with_invalid_header_is_refused_with_riak_error_text() {
     let link = "Invalid Link header. Links must be of the form\n\
                 </buckets/BUCKET/keys/KEY>; riaktag=\"TAG\"\n";
     for (headers, status, body) in [
@@ -76,29 +83,33 @@ fn what_a_put_can_not_bring_is_refused_in_riaks_words() {
             400,
             "Unknown field type for field: 'x'.\nCould not parse field 'y_int', value 'abc'.\n",
         ),
-        (vec![TEXT, ("X-Riak-Vclock", "?")], 400, "X-Riak-Vclock is not what was given out\n"),
+        (
+            vec![TEXT, ("X-Riak-Vclock", "?")],
+            400,
+            "X-Riak-Vclock is not a context that this server returned\n",
+        ),
     ] {
-        let answer = says(&asked(PEAR, &headers, "pear"));
+        let answer = planned_answer(&build_request(PEAR, &headers, "pear"));
         assert_eq!((answer.status, &answer.body[..]), (status, body.as_bytes()));
     }
 }
 
 #[test]
-fn a_body_may_be_returned_with_its_siblings() {
-    let put = asked(&format!("{PEAR}?returnbody=true"), &[TEXT], "pear");
-    assert!(stored(&asks(&put).0).options.return_body);
-    let one = told(&put, Body::Siblings(siblings(vec![sibling("pear", 7)])));
+fn returnbody_put_returns_the_value_or_siblings() {
+    let put = build_request(&format!("{PEAR}?returnbody=true"), &[TEXT], "pear");
+    assert!(stored(&planned_request(&put).0).options.return_body);
+    let one = rendered(&put, Body::Siblings(siblings(vec![sibling("pear", 7)])));
     assert_eq!((one.status, &one.body[..]), (200, &b"pear"[..]));
-    let empty = told(&put, Body::Siblings(siblings(vec![sibling("", 7)])));
+    let empty = rendered(&put, Body::Siblings(siblings(vec![sibling("", 7)])));
     assert_eq!((empty.status, empty.headers.len()), (204, one.headers.len()));
     let both = || Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
-    let parts = told(&put, both());
+    let parts = rendered(&put, both());
     assert!(parts.body.starts_with(b"\r\n--"), "parts where both are as welcome");
     assert_eq!(parts.status, 300);
 }
 
 #[test]
-fn a_post_without_a_key_is_given_one() {
+fn post_without_key_generates_a_key_and_its_location() {
     for (path, location) in [
         ("/buckets/fruit/keys", "/buckets/fruit/keys/00000000000000000003D7"),
         ("/riak/fruit", "/riak/fruit/00000000000000000003D7"),
@@ -107,25 +118,25 @@ fn a_post_without_a_key_is_given_one() {
             "/types/plain/buckets/f%2Fg/keys/00000000000000000003D7",
         ),
     ] {
-        let post = asked(&format!("POST {path}"), &[TEXT], "pear");
-        assert_eq!(stored(&asks(&post).0).key, "00000000000000000003D7");
-        let answer = told(&post, done());
+        let post = build_request(&format!("POST {path}"), &[TEXT], "pear");
+        assert_eq!(stored(&planned_request(&post).0).key, "00000000000000000003D7");
+        let answer = rendered(&post, stored_reply());
         let header = (Bytes::from_static(b"Location"), Bytes::from(location));
         assert_eq!((answer.status, answer.headers.last()), (201, Some(&header)));
-        let with_body = told(&post, Body::Siblings(siblings(vec![sibling("pear", 7)])));
+        let with_body = rendered(&post, Body::Siblings(siblings(vec![sibling("pear", 7)])));
         assert_eq!((with_body.status, &with_body.body[..]), (201, &b"pear"[..]));
     }
 }
 
 #[test]
-fn a_write_on_condition_is_judged_where_it_is_written() {
-    let absent = asked(PEAR, &[TEXT, ("If-None-Match", "*")], "pear");
-    let (request, shape) = asks(&absent);
+fn put_precondition_is_sent_with_the_store_request() {
+    let absent = build_request(PEAR, &[TEXT, ("If-None-Match", "*")], "pear");
+    let (request, shape) = planned_request(&absent);
     assert_eq!(stored(&request).condition, Some(Condition::Absent));
     let error = Error::new(Reason::AssertionFailed, "it is there");
     assert_eq!(render(&shape, &Err(error)).status, 412);
-    let unchanged = asked(PEAR, &[TEXT, ("X-Riak-If-Not-Modified", "c2Vlbg==")], "pear");
-    let (request, shape) = asks(&unchanged);
+    let unchanged = build_request(PEAR, &[TEXT, ("X-Riak-If-Not-Modified", "c2Vlbg==")], "pear");
+    let (request, shape) = planned_request(&unchanged);
     let seen = Context(Bytes::from_static(b"seen"));
     assert_eq!(stored(&request).condition, Some(Condition::Unchanged(seen)));
     let error = Error::new(Reason::Changed, "it is another");
@@ -133,54 +144,61 @@ fn a_write_on_condition_is_judged_where_it_is_written() {
 }
 
 #[test]
-fn a_write_to_a_named_state_looks_first_and_writes_only_over_what_it_saw() {
+fn put_with_if_match_fetches_first_and_overwrites_only_that_version() {
     let tag = "\"0000000000000000000007\"";
-    let put = asked(PEAR, &[TEXT, ("If-Match", tag)], "pear");
-    let look = || match plan(&put) {
-        RiakPlan::Look(request, look) => {
+    let put = build_request(PEAR, &[TEXT, ("If-Match", tag)], "pear");
+    let pending = || match plan(&put) {
+        RiakPlan::ReadFirst(request, pending) => {
             let fetch = matches!(request.call, Call::Available(AvailableCall::Fetch { .. }));
             assert!(fetch);
-            look
+            pending
         }
         other => panic!("{other:?}"),
     };
     let found = |values| Ok(reply(Body::Siblings(siblings(values))));
-    let RiakPlan::Ask(request, _) = go_on(look(), &found(vec![sibling("a", 7)])) else { panic!() };
+    let RiakPlan::Submit(request, _) = plan_after_read(pending(), &found(vec![sibling("a", 7)]))
+    else {
+        panic!()
+    };
     let seen = Context(Bytes::from_static(b"seen"));
     assert_eq!(stored(&request).condition, Some(Condition::Unchanged(seen)));
     for values in [vec![], vec![sibling("a", 8)]] {
-        let RiakPlan::Say(answer) = go_on(look(), &found(values)) else { panic!() };
+        let RiakPlan::Answer(answer) = plan_after_read(pending(), &found(values)) else { panic!() };
         assert_eq!(answer.status, 412);
     }
     let failed = Err(Error::new(Reason::DeadlinePassed, "late"));
-    let RiakPlan::Say(answer) = go_on(look(), &failed) else { panic!() };
+    let RiakPlan::Answer(answer) = plan_after_read(pending(), &failed) else { panic!() };
     assert_eq!(answer.status, 503);
 }
 
 #[test]
-fn a_delete_tells_what_is_not_there_and_removes_what_it_saw() {
+fn delete_is_404_if_absent_and_removes_only_the_seen_context() {
     let delete = |headers: &[(&str, &str)]| {
         let line = "DELETE /buckets/fruit/keys/pear?rw=all&w=1";
-        let RiakPlan::Look(request, look) = plan(&asked(line, headers, "")) else { panic!() };
+        let RiakPlan::ReadFirst(request, pending) = plan(&build_request(line, headers, "")) else {
+            panic!()
+        };
         let Call::Available(AvailableCall::Fetch { options, .. }) = request.call else { panic!() };
         assert_eq!(options.r, Some(Quorum::All));
-        look
+        pending
     };
     let found = |values| Ok(reply(Body::Siblings(siblings(values))));
-    let mut gone = sibling("", 9);
-    gone.tombstone = true;
-    for values in [vec![], vec![gone]] {
-        let RiakPlan::Say(answer) = go_on(delete(&[]), &found(values)) else { panic!() };
+    let mut tombstone = sibling("", 9);
+    tombstone.tombstone = true;
+    for values in [vec![], vec![tombstone]] {
+        let RiakPlan::Answer(answer) = plan_after_read(delete(&[]), &found(values)) else {
+            panic!()
+        };
         assert_eq!((answer.status, &answer.body[..]), (404, &b"not found\n"[..]));
     }
     for (headers, seen) in [(&[][..], "seen"), (&[("X-Riak-Vclock", "b2xk")], "old")] {
-        let plan = go_on(delete(headers), &found(vec![sibling("a", 7)]));
-        let RiakPlan::Ask(request, shape) = plan else { panic!() };
+        let plan = plan_after_read(delete(headers), &found(vec![sibling("a", 7)]));
+        let RiakPlan::Submit(request, shape) = plan else { panic!() };
         let Call::Available(AvailableCall::Remove { context, options, .. }) = request.call else {
             panic!()
         };
         assert_eq!(context, Some(Context(seen.into())));
         assert_eq!(options.w, Some(Quorum::Number(1)));
-        assert_eq!(render(&shape, &Ok(reply(done()))).status, 204);
+        assert_eq!(render(&shape, &Ok(reply(stored_reply()))).status, 204);
     }
 }

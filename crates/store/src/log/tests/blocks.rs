@@ -1,9 +1,9 @@
-//! Boundaries: frames where blocks meet, and units where one run of the log ends and the next
-//! begins.
+//! Boundaries: frames at the ends of blocks, and units at the transition from one run of the log to
+//! the next.
 
 use super::super::frame::{self, BLOCK_BYTES, COMMIT, FrameShape};
 use super::super::segment::{HEADER_BYTES, Segment};
-use super::super::walk::{Bad, FrameWalk, WalkStep};
+use super::super::walk::{BadUnit, FrameWalk, WalkStep};
 use super::*;
 use crate::disk::{Access, crash_states};
 
@@ -12,7 +12,7 @@ const WIDE: LogSettings = LogSettings { segment_bytes: 4 * BLOCK_BYTES, ..SMALL 
 const FILE: &str = "0000000000000001.log";
 
 /// Returns a log whose first block ends with `left` bytes that are too few for a frame.
-fn with_rest(left: u64) -> MemoryDisk {
+fn log_with_padding(left: u64) -> MemoryDisk {
     let disk = memory();
     let (mut log, ..) = open(&disk, WIDE).expect("begins");
     let room = (BLOCK_BYTES - HEADER_BYTES - left) as usize;
@@ -27,9 +27,9 @@ fn with_rest(left: u64) -> MemoryDisk {
 }
 
 #[test]
-fn the_rest_of_a_block_is_zero_and_a_flip_in_it_is_found() {
+fn bit_flip_in_block_padding_is_detected() {
     for left in [8, 16, 24, 32] {
-        let disk = with_rest(left);
+        let disk = log_with_padding(left);
         assert_eq!(open(&disk, WIDE).expect("sound").1.len(), 3);
         for offset in BLOCK_BYTES - left - 16..BLOCK_BYTES + 16 {
             let damaged = disk.copy(Honesty::Honest);
@@ -41,7 +41,7 @@ fn the_rest_of_a_block_is_zero_and_a_flip_in_it_is_found() {
 }
 
 #[test]
-fn a_hole_of_more_than_a_block_is_still_a_hole() {
+fn zeroed_hole_longer_than_a_block_is_still_corruption() {
     let disk = memory();
     let (mut log, ..) = open(&disk, WIDE).expect("begins");
     let mut ends = Vec::new();
@@ -65,7 +65,7 @@ fn a_hole_of_more_than_a_block_is_still_a_hole() {
 }
 
 #[test]
-fn a_damaged_opening_is_damage_even_if_nothing_behind_it_was_committed() {
+fn damaged_opening_frame_is_corruption_even_without_later_commit() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     log.append(&record(1, 100).as_record()).expect("appends");
@@ -105,11 +105,11 @@ fn wide_footer() -> (MemoryDisk, usize) {
 }
 
 #[test]
-fn a_torn_footer_that_began_a_life_is_a_torn_tail_and_no_damage() {
-    let (ground, records) = wide_footer();
+fn torn_footer_at_the_start_of_a_run_is_a_torn_tail() {
+    let (initial, records) = wide_footer();
     let (mut states, mut torn) = (0, 0);
     for calls in 0.. {
-        let disk = ground.copy(Honesty::Honest);
+        let disk = initial.copy(Honesty::Honest);
         let opened = Log::open(Arc::new(disk.clone()), WIDE).expect("opens");
         let (mut log, _) = opened;
         disk.power_off_after(calls);
@@ -132,19 +132,19 @@ fn a_torn_footer_that_began_a_life_is_a_torn_tail_and_no_damage() {
     assert!(states > 100 && torn > 10, "{states} states, {torn} torn");
 }
 
-/// One forged frame: generation, shape, kind, and length of the body.
+/// A forged frame: generation, shape, kind, and length of the body.
 type Forged = (u32, FrameShape, u8, usize);
 
-/// A valid segment with these frames in it, one behind the other.
+/// Returns a walk through a valid segment with these frames, one behind the other.
 fn forge(frames: &[Forged]) -> FrameWalk {
     let disk = memory();
     drop(open(&disk, WIDE).expect("begins"));
     let mut bytes = Vec::new();
     for (generation, shape, kind, length) in frames {
-        let begun = bytes.len();
+        let start = bytes.len();
         frame::begin(&mut bytes, *generation, *length, *shape, *kind);
         bytes.resize(bytes.len() + length, 0);
-        frame::end(&mut bytes, begun, frame::salt(WIDE.id, HEADER_BYTES + begun as u64));
+        frame::end(&mut bytes, start, frame::salt(WIDE.log_id, HEADER_BYTES + start as u64));
     }
     let segment = Segment::open(&disk, 1, Access::Write).expect("opens");
     segment.file.write_at(&bytes, HEADER_BYTES).expect("writes");
@@ -152,7 +152,7 @@ fn forge(frames: &[Forged]) -> FrameWalk {
 }
 
 #[test]
-fn valid_frames_in_an_order_that_is_never_written_are_not_put_together() {
+fn valid_frames_in_an_impossible_order_are_rejected() {
     use FrameShape::{First, Last, Middle, Whole};
     let rest = (BLOCK_BYTES - HEADER_BYTES) as usize - 16;
     let cases: [(&[Forged], u64, &str); 9] = [
@@ -162,17 +162,17 @@ fn valid_frames_in_an_order_that_is_never_written_are_not_put_together() {
         (&[(1, First, 1, rest), (1, Whole, 1, 60)], 28_672, "a piece is missing"),
         (&[(1, First, 1, rest), (1, Last, 2, 60)], 28_672, "a piece is missing"),
         (&[(1, First, 1, rest), (2, Last, 1, 60)], 28_672, "a piece is missing"),
-        (&[(2, Whole, 1, 60)], 0, "a frame of another life of the log"),
-        (&[(1, Whole, frame::OPENING, 16)], 0, "a frame of another life of the log"),
+        (&[(2, Whole, 1, 60)], 0, "a frame of another generation of the log"),
+        (&[(1, Whole, frame::OPENING, 16)], 0, "a frame of another generation of the log"),
         (&[(1, Whole, 1, 47)], 0, "decided index"),
     ];
-    for (frames, behind, why) in cases {
+    for (frames, distance, reason) in cases {
         let Ok(WalkStep::Bad(bad)) = forge(frames).next() else { panic!("{frames:?}") };
-        let found = (bad.start, bad.why);
-        assert_eq!(found, (HEADER_BYTES, why), "{frames:?}");
-        let place = Bad { start: HEADER_BYTES, offset: bad.offset, why };
+        let found = (bad.start, bad.reason);
+        assert_eq!(found, (HEADER_BYTES, reason), "{frames:?}");
+        let place = BadUnit { start: HEADER_BYTES, offset: bad.offset, reason };
         assert_eq!(bad, place);
-        assert!(bad.offset <= HEADER_BYTES + behind, "{frames:?}: {}", bad.offset);
+        assert!(bad.offset <= HEADER_BYTES + distance, "{frames:?}: {}", bad.offset);
     }
     assert!(matches!(forge(&[(1, Whole, COMMIT, 16)]).next(), Ok(WalkStep::Unit(..))));
 }

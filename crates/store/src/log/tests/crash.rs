@@ -1,5 +1,5 @@
-//! Every state a power cut may leave of short histories: what is recovered is a prefix that
-//! contains everything that was durable, and nothing that was cut comes back.
+//! Recovery from every state in which a power cut may leave short histories: the recovered records
+//! are a prefix that contains all durable ones, and a record that was cut never reappears.
 
 use super::*;
 use crate::disk::{Access, DiskCall, crash_states};
@@ -30,7 +30,7 @@ const STEPS: [Step; 8] = {
     [Small, Batch, Large, Roll, Commit, Write, Collapse, Snapshot]
 };
 
-/// Calls made so far, and how far their records are reported durable.
+/// Records appended so far, and how many of them are reported durable.
 #[derive(Clone, Default)]
 struct History {
     records: Vec<(Position, OwnedRecord)>,
@@ -42,7 +42,7 @@ struct History {
 
 impl History {
     fn append(&mut self, log: &mut Log, bytes: usize) -> Result<(), StoreError> {
-        let number = self.records.last().map_or(0, |it| it.1.index) + 1;
+        let number = self.records.last().map_or(0, |entry| entry.1.index) + 1;
         self.put(log, record(number, bytes))
     }
 
@@ -52,10 +52,10 @@ impl History {
     }
 
     fn collapse(&mut self, log: &mut Log) -> Result<(), StoreError> {
-        let needed = self.records.last().map_or(Position(0), |it| it.0);
-        // Whatever becomes of the call, these may be gone.
-        self.collapsed = self.records.iter().take_while(|it| it.0 < needed).count();
-        log.collapse(needed).map(drop)
+        let needed_position = self.records.last().map_or(Position(0), |entry| entry.0);
+        // Also if the call fails, these records may be removed.
+        self.collapsed = self.records.iter().take_while(|entry| entry.0 < needed_position).count();
+        log.collapse(needed_position).map(drop)
     }
 
     fn step(&mut self, log: &mut Log, step: Step) -> Result<(), StoreError> {
@@ -77,7 +77,7 @@ impl History {
             Step::Write => drop(log.commit(false)?),
             Step::Collapse => self.collapse(log)?,
             Step::Snapshot => {
-                let number = self.records.last().map_or(0, |it| it.1.index) + 1;
+                let number = self.records.last().map_or(0, |entry| entry.1.index) + 1;
                 self.put(
                     log,
                     OwnedRecord { kind: RecordKind::Checkpoint, ..record(number, 2500) },
@@ -93,9 +93,10 @@ impl History {
     fn run(&mut self, log: &mut Log, steps: &[Step]) {
         for step in steps {
             let result = self.step(log, *step);
-            self.durable = self.records.iter().take_while(|it| it.0 <= log.durable()).count();
+            self.durable = self.records.iter().take_while(|entry| entry.0 <= log.durable()).count();
             if result.is_err() {
-                // A record whose append failed is not in the list; the log takes nothing more.
+                // A record whose append failed is not in the list; the log accepts no further
+                // record.
                 return;
             }
         }
@@ -103,8 +104,8 @@ impl History {
 
     /// Checks that the recovered records are consecutive: from before the first needed one to
     /// behind the last durable one.
-    fn judge(&self, found: &[OwnedRecord]) -> Result<(), String> {
-        let all: Vec<&OwnedRecord> = self.records.iter().map(|it| &it.1).collect();
+    fn check_found(&self, found: &[OwnedRecord]) -> Result<(), String> {
+        let all: Vec<&OwnedRecord> = self.records.iter().map(|entry| &entry.1).collect();
         let begin = match found.first() {
             Some(first) => all.iter().position(|it| *it == first).ok_or("a record from nowhere")?,
             None if self.durable <= self.collapsed => return Ok(()),
@@ -122,8 +123,8 @@ impl History {
     }
 }
 
-/// Numbers below `n`, always the same ones for a seed.
-fn dice(seed: u64) -> impl FnMut(usize) -> usize {
+/// Returns a generator of numbers below `n`, the same ones for each seed.
+fn rng(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
     move |n| {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -133,21 +134,21 @@ fn dice(seed: u64) -> impl FnMut(usize) -> usize {
     }
 }
 
-/// Opens what a power cut left, appends, lets power go again, and opens once more. Gives how many
-/// states were tried.
-fn judge_state(state: &MemoryDisk, history: &History, seed: u64) -> Result<usize, String> {
+/// Opens the state after a power cut, appends, cuts power again, and opens once more. Returns the
+/// number of states tried.
+fn check_state(state: &MemoryDisk, history: &History, seed: u64) -> Result<usize, String> {
     let sound = |error: StoreError| format!("does not open: {error}");
     let mut states = 1;
-    // Power may go while it is opened, too.
-    let again = state.copy(Honesty::Honest);
-    again.power_off_after(dice(seed)(25) as u64);
-    drop(open(&again, SMALL));
-    for state in crash_states(&again, 2, &mut dice(seed)) {
+    // Also cut power while it is opened.
+    let interrupted = state.copy(Honesty::Honest);
+    interrupted.power_off_after(rng(seed)(25) as u64);
+    drop(open(&interrupted, SMALL));
+    for state in crash_states(&interrupted, 2, &mut rng(seed)) {
         states += 1;
-        history.judge(&open(&state, SMALL).map_err(sound)?.1)?;
+        history.check_found(&open(&state, SMALL).map_err(sound)?.1)?;
     }
     let (mut log, found, _) = open(state, SMALL).map_err(sound)?;
-    history.judge(&found)?;
+    history.check_found(&found)?;
     let mut all = found;
     for (number, bytes) in [(900, 30), (901, 600), (902, 2500)] {
         let record = record(number, bytes);
@@ -155,36 +156,36 @@ fn judge_state(state: &MemoryDisk, history: &History, seed: u64) -> Result<usize
         all.push(record);
     }
     log.commit(true).map_err(|error| error.to_string())?;
-    // What comes behind is torn or lost; nothing older may show up in its place.
+    // The next record is torn or lost; no older record may appear in its place.
     let torn = record(903, 1200);
     log.append(&torn.as_record()).map_err(|error| error.to_string())?;
     log.commit(false).map_err(|error| error.to_string())?;
     drop(log);
-    for state in crash_states(state, 3, &mut dice(seed + 1)) {
+    for state in crash_states(state, 3, &mut rng(seed + 1)) {
         states += 1;
         let found = open(&state, SMALL).map_err(sound)?.1;
-        let whole = found.len() == all.len() + 1 && found.last() == Some(&torn);
-        let kept = if whole { &found[..all.len()] } else { &found[..] };
-        if kept != all {
+        let has_torn = found.len() == all.len() + 1 && found.last() == Some(&torn);
+        let durable = if has_torn { &found[..all.len()] } else { &found[..] };
+        if durable != all {
             return Err(format!("{} of {} records after the second cut", found.len(), all.len()));
         }
     }
     Ok(states)
 }
 
-/// A disk and its history before the steps begin.
-struct Ground {
+/// A disk and its history before the steps.
+struct InitialLog {
     disk: MemoryDisk,
     history: History,
 }
 
 /// An empty log.
-fn fresh_ground() -> Ground {
-    Ground { disk: memory(), history: History::default() }
+fn fresh_log() -> InitialLog {
+    InitialLog { disk: memory(), history: History::default() }
 }
 
 /// A log in its second run whose tail lies in a recycled file, full of frames of an earlier run.
-fn recycled_ground() -> Ground {
+fn recycled_log() -> InitialLog {
     let disk = memory();
     let mut history = History::default();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
@@ -192,16 +193,16 @@ fn recycled_ground() -> Ground {
     history.run(&mut log, &[Roll, Commit, Roll, Commit, Collapse, Roll, Small, Commit]);
     drop(log);
     let (mut log, found, _) = open(&disk, SMALL).expect("opens");
-    history.judge(&found).expect("sound");
+    history.check_found(&found).expect("sound");
     history.run(&mut log, &[Small, Commit]);
     assert_eq!(history.durable, history.records.len());
     assert!(names(&disk).iter().any(|name| name.ends_with(".log")));
-    Ground { disk, history }
+    InitialLog { disk, history }
 }
 
-/// A log whose tail has space for its footer and not for an opening. The next run begins by sealing
+/// A log whose tail has space for its footer but not for an opening. The next run begins by sealing
 /// it.
-fn full_ground() -> Ground {
+fn full_log() -> InitialLog {
     let disk = memory();
     let mut history = History::default();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
@@ -217,31 +218,31 @@ fn full_ground() -> Ground {
             assert_eq!(log.segments(), 2);
             let header = segment::Segment::open(&probe, 2, Access::Read).expect("opens").header;
             assert_eq!(header.generation, 3, "the footer has the second generation");
-            return Ground { disk, history };
+            return InitialLog { disk, history };
         }
     }
 }
 
-/// Tries a history with the power going after each of its calls, each time with up to `max` states
-/// of the disk, which `spoil` may have given a fault.
+/// Tries a history with a power cut after each of its calls, each time with up to `max` states of
+/// the disk. `inject_fault` may add a fault to the disk.
 fn try_history(
-    ground: &Ground,
+    initial: &InitialLog,
     steps: &[Step],
     max: usize,
-    spoil: &dyn Fn(&MemoryDisk),
+    inject_fault: &dyn Fn(&MemoryDisk),
 ) -> Result<usize, String> {
     let mut states = 0;
     for calls in 1.. {
-        let disk = ground.disk.copy(Honesty::Honest);
+        let disk = initial.disk.copy(Honesty::Honest);
         disk.power_off_after(calls);
-        spoil(&disk);
-        let mut history = ground.history.clone();
+        inject_fault(&disk);
+        let mut history = initial.history.clone();
         if let Ok((mut log, ..)) = open(&disk, SMALL) {
             history.run(&mut log, steps);
         }
-        for (number, state) in crash_states(&disk, max, &mut dice(calls)).iter().enumerate() {
+        for (number, state) in crash_states(&disk, max, &mut rng(calls)).iter().enumerate() {
             states +=
-                judge_state(state, &history, calls * 100 + number as u64).map_err(|error| {
+                check_state(state, &history, calls * 100 + number as u64).map_err(|error| {
                     format!("{steps:?}, power off after call {calls}, state {number}: {error}")
                 })?;
         }
@@ -252,7 +253,7 @@ fn try_history(
     Ok(states)
 }
 
-/// All histories of up to two steps, and every `nth` of three, each ended by a commit.
+/// Returns all histories of up to two steps, and every `nth` of three, each with a final commit.
 fn histories(nth: usize) -> Vec<Vec<Step>> {
     let mut all: Vec<Vec<Step>> = vec![vec![]];
     let mut longest = all.clone();
@@ -271,14 +272,14 @@ fn histories(nth: usize) -> Vec<Vec<Step>> {
 }
 
 #[test]
-fn after_every_power_cut_a_prefix_with_everything_durable_is_found() {
+fn recovery_after_power_cut_finds_a_prefix_with_all_durable_records() {
     let mut states = 0;
-    for (name, ground) in
-        [("fresh", fresh_ground()), ("recycled", recycled_ground()), ("full", full_ground())]
+    for (name, initial) in
+        [("fresh", fresh_log()), ("recycled", recycled_log()), ("full", full_log())]
     {
         let before = states;
         for steps in histories(9) {
-            states += try_history(&ground, &steps, 6, &|_| {}).expect("sound");
+            states += try_history(&initial, &steps, 6, &|_| {}).expect("sound");
         }
         println!("{} crash states of a {name} log", states - before);
     }
@@ -286,33 +287,33 @@ fn after_every_power_cut_a_prefix_with_everything_durable_is_found() {
     assert!(states >= 10_000, "{states}");
 }
 
-/// Returns which of the first `count` syncs must not be skipped, as `judge` finds.
-fn needed(ground: &Ground, steps: &[Step], sync: DiskCall, count: u64) -> Vec<u64> {
-    let forgets = |nth: &u64| {
-        let verdict = try_history(ground, steps, 12, &|disk| disk.skip_nth(sync, *nth));
+/// Returns the syncs among the first `count` that must not be skipped, according to `check_found`.
+fn needed_syncs(initial: &InitialLog, steps: &[Step], sync: DiskCall, count: u64) -> Vec<u64> {
+    let is_needed = |nth: &u64| {
+        let verdict = try_history(initial, steps, 12, &|disk| disk.skip_nth(sync, *nth));
         let Err(error) = verdict else { return false };
-        let words = ["lost", "needed", "damaged"];
-        assert!(words.iter().any(|word| error.contains(word)), "{error}");
+        let texts = ["lost", "needed", "damaged"];
+        assert!(texts.iter().any(|text| error.contains(text)), "{error}");
         true
     };
-    (1..=count).filter(forgets).collect()
+    (1..=count).filter(is_needed).collect()
 }
 
-/// The positive control: the same judge, and a log that forgets one of its syncs. Not needed are
-/// those of a spare's zeros (the header's sync covers them), that of what was durable before it was
-/// opened, and that of a name which the next one covers.
+/// The positive control: the same check, and a log that skips one of its syncs. These are not
+/// needed: the syncs of a spare's zeros (the header's sync covers them), the sync of bytes that
+/// were durable before the log was opened, and the sync of a name which the next one covers.
 #[test]
-fn each_sync_that_is_left_out_is_found_out() {
-    let (fresh, recycled) = (fresh_ground(), recycled_ground());
+fn crash_checker_detects_each_needed_sync_that_is_omitted() {
+    let (fresh, recycled) = (fresh_log(), recycled_log());
     use DiskCall::{Sync, SyncDirectory};
     use Step::{Batch, Collapse, Commit, Roll, Small, Write};
     let short = [Small, Commit, Batch, Commit];
-    assert_eq!(needed(&fresh, &short, Sync, 4), [2, 3, 4], "its header, two commits");
-    assert_eq!(needed(&fresh, &short, SyncDirectory, 1), [1], "its name");
+    assert_eq!(needed_syncs(&fresh, &short, Sync, 4), [2, 3, 4], "its header, two commits");
+    assert_eq!(needed_syncs(&fresh, &short, SyncDirectory, 1), [1], "its name");
     let long = [Collapse, Roll, Commit, Roll, Write, Collapse, Roll, Commit];
-    assert_eq!(needed(&fresh, &long, Sync, 12), [2, 4, 5, 6, 8, 9, 10, 11, 12]);
-    assert_eq!(needed(&fresh, &long, SyncDirectory, 6), [1, 2, 4, 6]);
-    assert_eq!(needed(&recycled, &long, Sync, 10), [3, 4, 5, 6, 7, 8, 9, 10]);
-    assert_eq!(needed(&recycled, &long, SyncDirectory, 7), [3, 5, 7]);
-    assert_eq!(needed(&recycled, &[Batch, Write], Sync, 2), [2], "the new life's opening");
+    assert_eq!(needed_syncs(&fresh, &long, Sync, 12), [2, 4, 5, 6, 8, 9, 10, 11, 12]);
+    assert_eq!(needed_syncs(&fresh, &long, SyncDirectory, 6), [1, 2, 4, 6]);
+    assert_eq!(needed_syncs(&recycled, &long, Sync, 10), [3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(needed_syncs(&recycled, &long, SyncDirectory, 7), [3, 5, 7]);
+    assert_eq!(needed_syncs(&recycled, &[Batch, Write], Sync, 2), [2], "the new life's opening");
 }

@@ -1,4 +1,4 @@
-//! Damage: it is distinguished from a torn tail, named, and never read as a record.
+//! Damage: it is distinguished from a torn tail, reported, and never read as a record.
 
 use super::*;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Bytes of a segment's header page.
 const SEGMENT_HEADER: u64 = 4096;
 
-/// A log of several segments, closed: its disk and its records.
+/// Returns the disk and the records of a closed log with several segments.
 fn closed_log(segments: u32) -> (MemoryDisk, Vec<OwnedRecord>) {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
@@ -24,8 +24,8 @@ fn closed_log(segments: u32) -> (MemoryDisk, Vec<OwnedRecord>) {
     (disk, records)
 }
 
-/// The bytes of a segment that mean something: the header page, and the frames.
-fn used(disk: &MemoryDisk, file: &str) -> Range<u64> {
+/// Returns the range of a segment that has content: the header page and the frames.
+fn used_range(disk: &MemoryDisk, file: &str) -> Range<u64> {
     let report = verify(disk, &mut |_| {}).expect("reads");
     let segment = report.segments.iter().find(|segment| segment.file == file).expect("there");
     0..segment.used_bytes
@@ -36,11 +36,11 @@ fn segment_names(disk: &MemoryDisk) -> Vec<String> {
 }
 
 #[test]
-fn past_damage_everything_else_is_read_and_nothing_that_never_stood_there() {
+fn open_past_damage_skips_only_damaged_records() {
     let (disk, records) = closed_log(3);
     let mut passed = 0;
     for file in segment_names(&disk) {
-        let used = used(&disk, &file);
+        let used = used_range(&disk, &file);
         for offset in (SEGMENT_HEADER..used.end - 32).step_by(13) {
             for bytes in [1, 600, 4096] {
                 let damaged = disk.copy(Honesty::Honest);
@@ -58,15 +58,15 @@ fn past_damage_everything_else_is_read_and_nothing_that_never_stood_there() {
                 let holes = replay.holes().to_vec();
                 assert!(!holes.is_empty(), "{file} {offset} {bytes}: nobody is told");
                 assert!(holes.iter().all(|hole| hole.file == file), "{holes:?}");
-                // What is left out is one stretch of what was written, in its order.
+                // The skipped records are consecutive.
                 let before = found.iter().zip(&records).take_while(|(a, b)| a == b).count();
                 let left_out = records.len() - found.len();
                 assert_eq!(found[before..], records[before + left_out..], "{file} {offset}");
                 assert!(left_out <= 2 + bytes as usize / 100, "{left_out} for {bytes} bytes");
                 passed += u32::from(left_out > 0);
                 drop((log, replay));
-                let again = open(&damaged, SMALL);
-                assert!(again.is_err(), "damage stays damage for everyone else");
+                let reopened = open(&damaged, SMALL);
+                assert!(reopened.is_err(), "damage stays damage for everyone else");
             }
         }
     }
@@ -74,12 +74,12 @@ fn past_damage_everything_else_is_read_and_nothing_that_never_stood_there() {
 }
 
 #[test]
-fn a_flipped_bit_in_any_byte_of_a_closed_log_is_found_and_never_read() {
+fn bit_flip_in_any_byte_of_a_closed_log_is_detected() {
     let (disk, records) = closed_log(3);
     let mut flips = 0;
     let files = segment_names(&disk);
     for (number, file) in files.iter().enumerate() {
-        let used = used(&disk, file);
+        let used = used_range(&disk, file);
         for offset in 0..SMALL.segment_bytes {
             let damaged = disk.copy(Honesty::Honest);
             damaged.damage(file, offset, |byte| byte ^ (1 << (offset % 8)));
@@ -87,8 +87,7 @@ fn a_flipped_bit_in_any_byte_of_a_closed_log_is_found_and_never_read() {
             let before: Vec<_> = names(&damaged).iter().map(|name| damaged.bytes(name)).collect();
             match read(&damaged) {
                 Ok(found) if used.contains(&offset) => {
-                    // Only the closing statement itself, the last frame, may look torn: nothing
-                    // hangs on it.
+                    // Only the closing frame, the last one, may look torn: nothing depends on it.
                     let closing = used.end - 32..used.end;
                     let last = number + 1 == files.len();
                     assert!(last && closing.contains(&offset), "{file} {offset} unnoticed");
@@ -104,7 +103,7 @@ fn a_flipped_bit_in_any_byte_of_a_closed_log_is_found_and_never_read() {
                     assert!(at <= offset, "named {at}, damaged {offset}");
                     assert!(!report.is_sound(), "the check sees it too");
                     assert_eq!(
-                        report.segments[number].first_bad.as_ref().map(|it| it.offset),
+                        report.segments[number].first_bad_frame.as_ref().map(|frame| frame.offset),
                         Some(at)
                     );
                     let last = number + 1 == files.len();
@@ -113,7 +112,7 @@ fn a_flipped_bit_in_any_byte_of_a_closed_log_is_found_and_never_read() {
                     assert!(!last || before == after, "nothing was changed");
                     flips += 1;
                 }
-                // The version is read once the checksum holds, so a flip there is damage as well.
+                // The version is read after the checksum, so a flip there is damage as well.
                 Err(other) => panic!("{file} {offset}: {other}"),
             }
         }
@@ -123,7 +122,7 @@ fn a_flipped_bit_in_any_byte_of_a_closed_log_is_found_and_never_read() {
 }
 
 #[test]
-fn the_check_goes_on_behind_damage_and_names_whom_it_hit() {
+fn verify_continues_past_damage_and_names_the_affected_owner() {
     let (disk, records) = closed_log(3);
     let file = &segment_names(&disk)[1];
     let sound = verify(&disk, &mut |_| {}).expect("reads");
@@ -133,9 +132,9 @@ fn the_check_goes_on_behind_damage_and_names_whom_it_hit() {
     assert_eq!(report.records + 1, sound.records, "one record was hit, all others are good");
     assert_eq!(report.segments[0], sound.segments[0]);
     assert_eq!(report.segments[2], sound.segments[2]);
-    let hit = &report.segments[1].hit;
-    assert_eq!(hit.len(), 1, "{hit:?}");
-    let (owner, lost) = hit[0];
+    let damaged_owners = &report.segments[1].damaged_owners;
+    assert_eq!(damaged_owners.len(), 1, "{damaged_owners:?}");
+    let (owner, lost) = damaged_owners[0];
     assert_eq!(lost, 1);
     let text = read(&disk).expect_err("damaged").to_string();
     assert!(text.contains(file) && text.contains(&owner.to_string()), "{text}");
@@ -145,7 +144,7 @@ fn the_check_goes_on_behind_damage_and_names_whom_it_hit() {
 }
 
 /// Returns a log that was cut off after a commit: no frame states that its last batch is durable.
-fn unsettled() -> MemoryDisk {
+fn unmarked_log() -> MemoryDisk {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     for number in 1..=8 {
@@ -159,9 +158,9 @@ fn unsettled() -> MemoryDisk {
 const BATCH_BYTES: u64 = 16 + 48 + 304 + 32;
 
 #[test]
-fn a_torn_tail_is_cut_and_a_hole_is_not() {
+fn torn_tail_is_truncated_and_a_hole_is_corruption() {
     for batch in 0..8 {
-        let disk = unsettled();
+        let disk = unmarked_log();
         let at = 4096 + batch * BATCH_BYTES + 100;
         disk.damage("0000000000000001.log", at, |byte| !byte);
         match read(&disk) {
@@ -180,28 +179,28 @@ fn a_torn_tail_is_cut_and_a_hole_is_not() {
 }
 
 #[test]
-fn a_zeroed_page_in_the_middle_is_a_hole_and_at_the_end_a_torn_tail() {
-    let disk = unsettled();
+fn zeroed_page_mid_log_is_corruption_and_at_the_end_a_torn_tail() {
+    let disk = unmarked_log();
     for at in 4096 + BATCH_BYTES..4096 + 2 * BATCH_BYTES {
         disk.damage("0000000000000001.log", at, |_| 0);
     }
     assert!(matches!(read(&disk), Err(StoreError::Corrupt { .. })));
-    let disk = unsettled();
+    let disk = unmarked_log();
     for at in 4096 + 7 * BATCH_BYTES..SMALL.segment_bytes {
         disk.damage("0000000000000001.log", at, |_| 0);
     }
     let (_, found, recovered) = open(&disk, SMALL).expect("opens");
-    assert_eq!((found.len(), recovered.unclean), (7, true));
+    assert_eq!((found.len(), recovered.unclean_shutdown), (7, true));
 }
 
 #[test]
-fn once_settled_the_last_batch_is_not_taken_for_a_torn_tail() {
-    let disk = unsettled();
+fn damage_to_the_last_record_of_a_settled_log_is_corruption() {
+    let disk = unmarked_log();
     let (mut log, ..) = open(&disk, SMALL).expect("opens");
     log.append(&record(9, 300).as_record()).expect("appends");
-    log.settle().expect("settles");
+    log.mark_durable().expect("settles");
     let calls = disk.calls();
-    log.settle().expect("settles");
+    log.mark_durable().expect("settles");
     assert_eq!(disk.calls(), calls, "once is enough");
     drop(log);
     disk.damage("0000000000000001.log", 4096 + 8 * BATCH_BYTES + 32 + 100, |byte| !byte);
@@ -209,30 +208,30 @@ fn once_settled_the_last_batch_is_not_taken_for_a_torn_tail() {
 }
 
 /// Returns the positions at which earlier runs cut a torn tail, and the log's end.
-fn tears(disk: &MemoryDisk) -> (Vec<Position>, Position) {
+fn torn_tails(disk: &MemoryDisk) -> (Vec<Position>, Position) {
     let (log, mut replay) = Log::open(Arc::new(disk.clone()), SMALL).expect("opens");
     replay.by_ref().for_each(|record| drop(record.expect("sound")));
-    (replay.tears().to_vec(), log.end())
+    (replay.torn_tails().to_vec(), log.end())
 }
 
 #[test]
-fn where_a_tail_was_cut_is_told_to_every_later_life() {
-    let disk = unsettled();
+fn torn_tail_position_is_reported_by_every_later_open() {
+    let disk = unmarked_log();
     disk.damage("0000000000000001.log", 4096 + 7 * BATCH_BYTES + 100, |byte| !byte);
-    let (before, cut) = tears(&disk);
+    let (before, cut) = torn_tails(&disk);
     assert_eq!(before, []);
-    for life in 0..3 {
+    for run in 0..3 {
         let (mut log, _, found) = open(&disk, SMALL).expect("opens");
-        assert_eq!(found.torn_bytes > 0, life == 0);
-        log.append(&record(20 + life, 100).as_record()).expect("appends");
+        assert_eq!(found.torn_bytes > 0, run == 0);
+        log.append(&record(20 + run, 100).as_record()).expect("appends");
         log.commit(true).expect("syncs");
         drop(log);
-        assert_eq!(tears(&disk).0, [cut]);
+        assert_eq!(torn_tails(&disk).0, [cut]);
     }
 }
 
 #[test]
-fn where_a_tail_was_cut_is_told_also_where_nothing_more_had_room() {
+fn torn_tail_position_is_reported_even_if_its_segment_is_full() {
     let mut rolled = 0;
     for bytes in (0..1_500).step_by(8) {
         let disk = memory();
@@ -246,11 +245,11 @@ fn where_a_tail_was_cut_is_told_also_where_nothing_more_had_room() {
         if log.segments() > 1 {
             break;
         }
-        // The frame that says what is durable.
+        // The frame that states the durable position.
         let last = log.end().0 - 8;
         drop(log);
         disk.damage("0000000000000001.log", last, |byte| !byte);
-        let (before, cut) = tears(&disk);
+        let (before, cut) = torn_tails(&disk);
         assert_eq!(before, []);
         let (mut log, found, _) = open(&disk, SMALL).expect("opens");
         assert_eq!(found.len(), 11);
@@ -258,13 +257,13 @@ fn where_a_tail_was_cut_is_told_also_where_nothing_more_had_room() {
         log.commit(true).expect("syncs");
         rolled += u32::from(log.segments() > 1);
         drop(log);
-        assert_eq!(tears(&disk).0, [cut], "{bytes}");
+        assert_eq!(torn_tails(&disk).0, [cut], "{bytes}");
     }
     assert!(rolled > 0, "an opening always had room");
 }
 
 #[test]
-fn what_was_cut_does_not_come_back_behind_a_record_that_ends_where_it_begins() {
+fn truncated_record_does_not_reappear_behind_an_adjacent_new_record() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     for number in 1..=3 {
@@ -285,8 +284,8 @@ fn what_was_cut_does_not_come_back_behind_a_record_that_ends_where_it_begins() {
 }
 
 #[test]
-fn a_frame_in_the_wrong_place_is_no_frame() {
-    let disk = unsettled();
+fn frame_at_a_wrong_offset_is_corruption() {
+    let disk = unmarked_log();
     let file = "0000000000000001.log";
     let bytes = disk.bytes(file).expect("there");
     let second = (4096 + BATCH_BYTES) as usize;
@@ -297,43 +296,43 @@ fn a_frame_in_the_wrong_place_is_no_frame() {
 }
 
 #[test]
-fn segments_that_do_not_belong_together_are_refused_in_words() {
+fn inconsistent_segments_are_rejected_with_a_specific_error() {
     let (disk, _) = closed_log(4);
     let files = segment_names(&disk);
-    let words =
+    let error_text =
         |disk: &MemoryDisk, settings| open(disk, settings).err().expect("refused").to_string();
 
-    let other = words(&disk.copy(Honesty::Honest), LogSettings { id: 5, ..SMALL });
+    let other = error_text(&disk.copy(Honesty::Honest), LogSettings { log_id: 5, ..SMALL });
     assert!(other.contains("belongs to log 000000000000001d"), "{other}");
 
     let gap = disk.copy(Honesty::Honest);
     gap.remove(&files[1]).expect("removes");
-    assert!(words(&gap, SMALL).contains("are missing"));
+    assert!(error_text(&gap, SMALL).contains("are missing"));
     assert!(!verify(&gap, &mut |_| {}).expect("reads").is_sound());
 
     let swapped = disk.copy(Honesty::Honest);
     swapped.rename(&files[1], "x").expect("renames");
     swapped.rename(&files[2], &files[1]).expect("renames");
     swapped.rename("x", &files[2]).expect("renames");
-    assert!(words(&swapped, SMALL).contains("its header says that it is segment 3"));
+    assert!(error_text(&swapped, SMALL).contains("its header says that it is segment 3"));
 
     let short = disk.copy(Honesty::Honest);
     let bytes = short.bytes(&files[1]).expect("there");
     short.remove(&files[1]).expect("removes");
-    short.plant(&files[1], bytes[..9000].to_vec());
-    assert!(words(&short, SMALL).contains("has 9000 bytes and should have 16384"));
+    short.create_durable(&files[1], bytes[..9000].to_vec());
+    assert!(error_text(&short, SMALL).contains("has 9000 bytes and should have 16384"));
 
     let foreign = with_header(&disk, &files[0], |page| page[8] = 3);
     let refused = open(&foreign, SMALL).err().expect("refused");
     assert!(matches!(refused, StoreError::Version { found: 3, known: 2 }), "{refused}");
 
     let older = with_header(&disk, &files[1], |page| page[12] = 1);
-    assert!(words(&older, SMALL).contains("its generation is not above that of"));
+    assert!(error_text(&older, SMALL).contains("its generation is not above that of"));
     let newer = with_header(&disk, &files[3], |page| page[12] += 1);
-    assert!(words(&newer, SMALL).ends_with("does not follow that of the segment before"));
+    assert!(error_text(&newer, SMALL).ends_with("does not follow that of the segment before"));
     let later = with_header(&disk, &files[2], |page| page[12] += 1);
     let later = with_header(&later, &files[3], |page| page[12] += 2);
-    assert!(words(&later, SMALL).contains(&format!("{} is damaged at byte 12", files[2])));
+    assert!(error_text(&later, SMALL).contains(&format!("{} is damaged at byte 12", files[2])));
     assert!(!verify(&later, &mut |_| {}).expect("reads").is_sound());
 }
 
@@ -345,6 +344,6 @@ fn with_header(disk: &MemoryDisk, file: &str, change: impl Fn(&mut [u8])) -> Mem
     let sum = base::codec::checksum(&bytes[..4088], 0).to_le_bytes();
     bytes[4088..4096].copy_from_slice(&sum);
     changed.remove(file).expect("removes");
-    changed.plant(file, bytes);
+    changed.create_durable(file, bytes);
     changed
 }

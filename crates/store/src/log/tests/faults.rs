@@ -1,4 +1,4 @@
-//! Failing calls: the log's errors, the data that it keeps, and the calls that it never repeats.
+//! Failing calls: errors of the log, data that it keeps, and calls that it never repeats.
 
 use super::super::segment::LogNames;
 use super::*;
@@ -13,14 +13,14 @@ fn numbers(records: &[OwnedRecord]) -> Vec<u64> {
     records.iter().map(|record| record.index).collect()
 }
 
-/// All numbers that may be found after a power cut.
+/// Returns the numbers found in each state after a power cut.
 fn after_power_cut(disk: &MemoryDisk) -> Vec<Vec<u64>> {
     let states = crash_states(disk, 64, &mut |n| n / 2);
     states.iter().map(|state| numbers(&read(state).expect("sound"))).collect()
 }
 
 #[test]
-fn the_first_failed_sync_closes_the_log_and_no_sync_is_tried_again() {
+fn first_failed_sync_closes_the_log_and_is_never_retried() {
     for nth in 1..6 {
         let disk = memory();
         let (mut log, ..) = open(&disk, SMALL).expect("begins");
@@ -43,7 +43,7 @@ fn the_first_failed_sync_closes_the_log_and_no_sync_is_tried_again() {
         assert!(matches!(log.commit(false), Err(StoreError::Closed)));
         assert!(matches!(append(&mut log, 99, 1), Err(StoreError::Closed)));
         assert!(matches!(log.collapse(log.end()), Err(StoreError::Closed)));
-        assert!(matches!(log.settle(), Err(StoreError::Closed)));
+        assert!(matches!(log.mark_durable(), Err(StoreError::Closed)));
         assert!(matches!(log.close(), Err(StoreError::Closed)));
         assert_eq!(disk.calls(), calls, "the disk is left alone");
         for found in after_power_cut(&disk) {
@@ -53,7 +53,7 @@ fn the_first_failed_sync_closes_the_log_and_no_sync_is_tried_again() {
 }
 
 #[test]
-fn what_a_failed_sync_left_readable_is_durable_before_it_is_given_to_anyone() {
+fn records_of_a_failed_sync_are_durable_once_the_log_is_reopened() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     append(&mut log, 1, 2000).expect("appends");
@@ -71,19 +71,19 @@ fn what_a_failed_sync_left_readable_is_durable_before_it_is_given_to_anyone() {
 }
 
 #[test]
-fn what_a_killed_process_left_unsynced_is_durable_once_it_is_opened() {
+fn unsynced_records_of_a_killed_process_are_durable_once_reopened() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     append(&mut log, 1, 3000).expect("appends");
     log.commit(false).expect("writes");
     drop(log);
     let (_log, found, recovered) = open(&disk, SMALL).expect("opens");
-    assert_eq!((numbers(&found), recovered.unclean), (vec![1], true));
+    assert_eq!((numbers(&found), recovered.unclean_shutdown), (vec![1], true));
     assert!(after_power_cut(&disk).iter().all(|found| *found == [1]));
 }
 
 #[test]
-fn a_failed_write_closes_the_log() {
+fn failed_write_closes_the_log() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     append(&mut log, 1, 10).expect("appends");
@@ -94,7 +94,7 @@ fn a_failed_write_closes_the_log() {
 }
 
 #[test]
-fn a_write_without_space_keeps_the_records_for_the_next_try() {
+fn write_on_a_full_disk_keeps_the_records_for_a_retry() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     for number in 1..4 {
@@ -111,8 +111,8 @@ fn a_write_without_space_keeps_the_records_for_the_next_try() {
     assert!(after_power_cut(&disk).iter().all(|found| *found == [1, 2, 3]));
 }
 
-/// Appends until the tail is full, and gives the number of the record that did not go in.
-fn until_refused(log: &mut Log, mut number: u64) -> (u64, StoreError) {
+/// Appends until an append fails. Returns the number of that record, and the error.
+fn append_until_error(log: &mut Log, mut number: u64) -> (u64, StoreError) {
     loop {
         match append(log, number, 500) {
             Ok(_) => number += 1,
@@ -122,7 +122,7 @@ fn until_refused(log: &mut Log, mut number: u64) -> (u64, StoreError) {
 }
 
 #[test]
-fn a_full_disk_refuses_the_record_that_needs_a_new_segment_and_nothing_else() {
+fn full_disk_rejects_only_the_record_that_needs_a_new_segment() {
     let refusals: [(DiskCall, u64, ErrorKind); 5] = [
         (DiskCall::Create, 1, ErrorKind::StorageFull),
         (DiskCall::Write, 1, ErrorKind::StorageFull),
@@ -134,7 +134,7 @@ fn a_full_disk_refuses_the_record_that_needs_a_new_segment_and_nothing_else() {
         let disk = memory();
         let (mut log, ..) = open(&disk, SMALL).expect("begins");
         disk.fail_nth(operation, nth, kind);
-        let (refused, error) = until_refused(&mut log, 1);
+        let (refused, error) = append_until_error(&mut log, 1);
         assert!(matches!(error, StoreError::Full), "{operation:?} {nth}: {error}");
         log.commit(true).expect("what was taken is committed");
         append(&mut log, refused, 500).expect("space is back");
@@ -148,31 +148,34 @@ fn a_full_disk_refuses_the_record_that_needs_a_new_segment_and_nothing_else() {
 }
 
 #[test]
-fn no_room_for_a_segments_name_is_a_full_disk_and_no_failed_log() {
+fn full_disk_on_segment_rename_is_retryable_and_keeps_the_log_open() {
     for restarted in [false, true] {
         let disk = memory();
         let (mut log, ..) = open(&disk, SMALL).expect("begins");
-        // The first rename makes the spare, the others give it its name.
+        // The first rename creates the spare, the others name the segment.
         for nth in 2..4 + u64::from(restarted) {
             disk.fail_nth(DiskCall::Rename, nth, ErrorKind::StorageFull);
         }
-        let (refused, error) = until_refused(&mut log, 1);
+        let (refused, error) = append_until_error(&mut log, 1);
         assert!(matches!(error, StoreError::Full), "{error}");
         let before: Vec<u64> = (1..refused).collect();
         for found in after_power_cut(&disk) {
             assert_eq!(found, before, "what was taken was sealed, and nothing else is there");
         }
         let (end, segments) = (log.end(), log.segments());
-        assert!(log.room() >= SMALL.segment_bytes, "the next segment is ready but for its name");
+        assert!(
+            log.free_bytes() >= SMALL.segment_bytes,
+            "the next segment is ready but for its name"
+        );
         log.commit(true).expect("all of it is durable");
-        log.settle().expect("and said to be");
+        log.mark_durable().expect("and said to be");
         assert_eq!(log.collapse(Position(0)).expect("usable"), 0);
         assert!(matches!(append(&mut log, refused, 500), Err(StoreError::Full)), "not yet");
         assert_eq!((log.end(), log.durable(), log.segments()), (end, end, segments));
         if restarted {
             log.close().expect("all is durable; there was no room to say that it was closed");
             let (next, found, recovered) = open(&disk, SMALL).expect("space is back");
-            assert_eq!((numbers(&found), recovered.unclean), (before, true));
+            assert_eq!((numbers(&found), recovered.unclean_shutdown), (before, true));
             log = next;
         }
         append(&mut log, refused, 500).expect("space is back");
@@ -188,7 +191,7 @@ fn no_room_for_a_segments_name_is_a_full_disk_and_no_failed_log() {
 }
 
 #[test]
-fn no_room_for_a_name_at_the_beginning_of_a_life_is_tried_again_too() {
+fn full_disk_on_segment_rename_after_reopen_is_retryable() {
     let disk = memory();
     let segments = |disk: &MemoryDisk| LogNames::list(disk).expect("lists").segments.len();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
@@ -197,7 +200,7 @@ fn no_room_for_a_name_at_the_beginning_of_a_life_is_tried_again_too() {
     }
     log.close().expect("closes");
     assert_eq!(segments(&disk), 1);
-    // Lives that only open and close, until an opening needs a new segment.
+    // Runs that only open and close, until an opening needs a new segment.
     let last = loop {
         let before = disk.copy(Honesty::Honest);
         open(&disk, SMALL).expect("opens").0.close().expect("closes");
@@ -222,7 +225,7 @@ fn no_room_for_a_name_at_the_beginning_of_a_life_is_tried_again_too() {
 }
 
 #[test]
-fn another_failure_to_name_a_segment_closes_the_log() {
+fn failed_segment_rename_or_directory_sync_closes_the_log() {
     let faults = [
         (DiskCall::Rename, 2, ErrorKind::Other),
         (DiskCall::SyncDirectory, 1, ErrorKind::StorageFull),
@@ -231,7 +234,7 @@ fn another_failure_to_name_a_segment_closes_the_log() {
         let disk = memory();
         let (mut log, ..) = open(&disk, SMALL).expect("begins");
         disk.fail_nth(operation, nth, kind);
-        let (refused, error) = until_refused(&mut log, 1);
+        let (refused, error) = append_until_error(&mut log, 1);
         assert!(matches!(error, StoreError::Io { .. }), "{operation:?}: {error}");
         assert!(matches!(append(&mut log, refused, 500), Err(StoreError::Closed)));
         drop(log);
@@ -241,7 +244,7 @@ fn another_failure_to_name_a_segment_closes_the_log() {
 }
 
 #[test]
-fn without_descriptors_the_present_segment_and_a_recycled_one_still_work() {
+fn log_without_descriptors_still_uses_open_and_recycled_segments() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     let mut number = 1;
@@ -250,12 +253,12 @@ fn without_descriptors_the_present_segment_and_a_recycled_one_still_work() {
         number += 1;
     }
     log.collapse(log.end()).expect("collapses");
-    let (segments, room) = (log.segments(), log.room());
+    let (segments, room) = (log.segments(), log.free_bytes());
     assert!(segments == 1 && room > 2 * SMALL.segment_bytes, "two spares are ready");
     let no_descriptors = ErrorKind::Other;
     disk.fail_nth(DiskCall::Create, 1, no_descriptors);
     disk.fail_nth(DiskCall::Open, 1, no_descriptors);
-    let (refused, error) = until_refused(&mut log, number);
+    let (refused, error) = append_until_error(&mut log, number);
     assert_eq!(log.segments(), 3, "rolled twice with what was open");
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
     append(&mut log, refused, 500).expect("a file could be made again");
@@ -263,7 +266,7 @@ fn without_descriptors_the_present_segment_and_a_recycled_one_still_work() {
 }
 
 #[test]
-fn a_failure_while_clearing_away_is_told_once_and_closes_the_log() {
+fn failed_collapse_closes_the_log_and_leaves_no_gap() {
     for operation in [DiskCall::Rename, DiskCall::SyncDirectory] {
         let disk = memory();
         let (mut log, ..) = open(&disk, SMALL).expect("begins");
@@ -285,7 +288,7 @@ fn a_failure_while_clearing_away_is_told_once_and_closes_the_log() {
 }
 
 #[test]
-fn every_failing_call_while_opening_is_an_error_and_harms_nothing() {
+fn power_off_at_any_call_while_opening_loses_no_record() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     for number in 1..80 {
@@ -309,19 +312,19 @@ fn every_failing_call_while_opening_is_an_error_and_harms_nothing() {
 }
 
 #[test]
-fn a_log_that_was_closed_says_so_and_one_that_was_not_does_not() {
+fn recovery_reports_unclean_unless_the_log_was_closed() {
     let disk = memory();
     let (log, _, found) = open(&disk, SMALL).expect("begins");
-    assert!(!found.unclean, "a new log");
+    assert!(!found.unclean_shutdown, "a new log");
     log.close().expect("closes");
     let (mut log, _, found) = open(&disk, SMALL).expect("opens");
-    assert!(!found.unclean);
+    assert!(!found.unclean_shutdown);
     append(&mut log, 1, 10).expect("appends");
     log.commit(true).expect("commits");
     drop(log);
     let (log, _, found) = open(&disk, SMALL).expect("opens");
-    assert!(found.unclean && found.torn_bytes == 0);
+    assert!(found.unclean_shutdown && found.torn_bytes == 0);
     log.close().expect("closes");
     let report = verify(&disk, &mut |_| {}).expect("reads");
-    assert!(report.closed && report.is_sound(), "{report:?}");
+    assert!(report.is_closed && report.is_sound(), "{report:?}");
 }

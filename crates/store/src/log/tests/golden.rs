@@ -1,11 +1,11 @@
-//! Bytes that were written by the first version of the format are read today, and written the
-//! same today. `UPDATE_GOLDENFILES=1` makes the examples; a kept one never changes.
+//! Golden bytes of earlier format versions, which are still read and still written identically.
+//! `UPDATE_GOLDENFILES=1` creates the files; an existing one never changes.
 
 use super::*;
 use crate::DataDir;
 use std::path::{Path, PathBuf};
 
-fn kept() -> PathBuf {
+fn golden_log() -> PathBuf {
     golden("log-v1")
 }
 
@@ -13,8 +13,11 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden").join(name)
 }
 
-const GOLDEN: LogSettings =
-    LogSettings { segment_bytes: SEGMENT_BYTES_MIN, id: 0x00C0_FFEE, ahead: Ahead::Inline };
+const GOLDEN: LogSettings = LogSettings {
+    segment_bytes: SEGMENT_BYTES_MIN,
+    log_id: 0x00C0_FFEE,
+    spare_worker: SpareWorker::Inline,
+};
 
 fn golden_records() -> Vec<OwnedRecord> {
     use RecordKind::*;
@@ -23,7 +26,7 @@ fn golden_records() -> Vec<OwnedRecord> {
     small.chain([record(8, 1700), record(9, 40_000), record(10, 0), record(11, 3000)]).collect()
 }
 
-/// Every kind and shape of frame: two runs, a record in pieces, footers, an orderly end.
+/// Writes every kind and shape of frame: two runs, a record in pieces, footers, a clean close.
 fn write_golden() -> MemoryDisk {
     let disk = memory();
     let records = golden_records();
@@ -42,37 +45,37 @@ fn write_golden() -> MemoryDisk {
     disk
 }
 
-/// The kept segments, which are written the same today.
-fn read_golden(written: &MemoryDisk, kept: &Path, segments: usize) -> MemoryDisk {
+/// Returns a disk with the golden segments, after a comparison with the bytes written now.
+fn read_golden(written: &MemoryDisk, folder: &Path, segments: usize) -> MemoryDisk {
     let files: Vec<String> =
         names(written).into_iter().filter(|name| name.ends_with(".log")).collect();
     assert_eq!(files.len(), segments);
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-        std::fs::create_dir_all(kept).expect("makes");
+        std::fs::create_dir_all(folder).expect("makes");
         for name in &files {
             let bytes = written.bytes(name).expect("there");
-            std::fs::write(kept.join(name), bytes).expect("writes");
+            std::fs::write(folder.join(name), bytes).expect("writes");
         }
     }
     let disk = memory();
     for name in &files {
-        let bytes = std::fs::read(kept.join(name)).expect("kept in the repository");
+        let bytes = std::fs::read(folder.join(name)).expect("kept in the repository");
         assert!(written.bytes(name).as_ref() == Some(&bytes), "{name} is written otherwise today");
-        disk.plant(name, bytes);
+        disk.create_durable(name, bytes);
     }
     assert!(verify(&disk, &mut |_| {}).expect("reads").is_sound());
     disk
 }
 
 #[test]
-fn the_log_of_format_1_is_read_and_written_as_it_always_was() {
-    let disk = read_golden(&write_golden(), &kept(), 3);
+fn log_of_format_1_matches_golden_bytes() {
+    let disk = read_golden(&write_golden(), &golden_log(), 3);
     let (_, found, recovered) = open(&disk, GOLDEN).expect("opens");
     assert_eq!(found, golden_records());
-    assert_eq!(recovered, Recovered { torn_bytes: 0, records: 11, unclean: false });
+    assert_eq!(recovered, RecoverySummary { torn_bytes: 0, records: 11, unclean_shutdown: false });
 }
 
-/// A segment of version 1, then the one of version 2 that a staged value began.
+/// Records of a segment of version 1, and of one of version 2 that a staged value began.
 fn staged_records() -> [OwnedRecord; 4] {
     let kinds = [RecordKind::Accept, RecordKind::Stage, RecordKind::Stage, RecordKind::Truncate];
     let mut number = 0;
@@ -93,17 +96,17 @@ fn write_staged() -> MemoryDisk {
 }
 
 #[test]
-fn the_log_of_format_2_is_read_and_written_as_it_always_was() {
+fn log_of_format_2_matches_golden_bytes() {
     let disk = read_golden(&write_staged(), &golden("log-v2"), 2);
     let (_, found, recovered) = open(&disk, GOLDEN).expect("opens");
     assert_eq!(found, staged_records());
-    assert_eq!(recovered, Recovered { torn_bytes: 0, records: 4, unclean: false });
+    assert_eq!(recovered, RecoverySummary { torn_bytes: 0, records: 4, unclean_shutdown: false });
 }
 
 /// Every version refuses a segment of a later version before it reads a record: frames of unknown
 /// kinds would look like a torn tail.
 #[test]
-fn a_segment_of_a_later_version_is_refused_in_words_and_left_as_it_is() {
+fn segment_of_a_newer_version_is_rejected_and_left_unchanged() {
     let version_of = |disk: &MemoryDisk, name: &str| disk.bytes(name).expect("there")[8];
     let first = "0000000000000001.log";
     let second = "0000000000000002.log";
@@ -114,16 +117,16 @@ fn a_segment_of_a_later_version_is_refused_in_words_and_left_as_it_is() {
     let sum = base::codec::checksum(&page[..4088], 0);
     page[4088..4096].copy_from_slice(&sum.to_le_bytes());
     let later = memory();
-    later.plant(first, disk.bytes(first).expect("there"));
-    later.plant(second, page.clone());
+    later.create_durable(first, disk.bytes(first).expect("there"));
+    later.create_durable(second, page.clone());
     let refused = open(&later, GOLDEN).err().expect("it is of a later version");
-    let words = "the data is in format 3, this program knows format 2";
-    assert_eq!(refused.to_string(), words);
+    let expected = "the data is in format 3, this program knows format 2";
+    assert_eq!(refused.to_string(), expected);
     assert_eq!(later.bytes(second), Some(page));
 }
 
 #[test]
-fn a_log_that_never_staged_stays_of_the_first_version_and_one_that_did_of_the_second() {
+fn segments_are_version_1_until_a_record_is_staged() {
     let version_of = |disk: &MemoryDisk, name: &String| disk.bytes(name).expect("there")[8];
     let versions = |disk: &MemoryDisk| -> Vec<u8> {
         let logs = names(disk).into_iter().filter(|name| name.ends_with(".log"));
@@ -142,16 +145,16 @@ fn a_log_that_never_staged_stays_of_the_first_version_and_one_that_did_of_the_se
 }
 
 #[test]
-fn identities_are_read_as_they_always_were_and_become_those_of_today() {
+fn golden_identity_files_are_read_and_upgraded_to_format_2() {
     let identity = |format| {
         let text = format!("credenza {format}\ncluster 0f3c5a7711d2e9b4\nnode 93b1c2d3e4f50617\n");
         let sum = base::codec::checksum(text.as_bytes(), 0);
         format!("{text}checksum {sum:016x}\n")
     };
     for (name, format) in [("IDENTITY", 1), ("IDENTITY-2", 2)] {
-        let file = kept().join(name);
+        let file = golden_log().join(name);
         if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-            std::fs::create_dir_all(kept()).expect("makes");
+            std::fs::create_dir_all(golden_log()).expect("makes");
             std::fs::write(&file, identity(format)).expect("writes");
         }
         let written = std::fs::read_to_string(&file).expect("kept in the repository");
@@ -160,7 +163,7 @@ fn identities_are_read_as_they_always_were_and_become_those_of_today() {
         let copy = directory.path().join("IDENTITY");
         std::fs::copy(&file, &copy).expect("copies");
         let data = DataDir::open(directory.path()).expect("opens");
-        assert!(!data.fresh);
+        assert!(!data.is_fresh);
         assert_eq!((data.cluster, data.node), (0x0f3c_5a77_11d2_e9b4, 0x93b1_c2d3_e4f5_0617));
         assert_eq!(std::fs::read_to_string(&copy).expect("reads"), identity(2));
     }

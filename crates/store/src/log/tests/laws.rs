@@ -1,5 +1,5 @@
-//! Laws of the format: every record reads back, nothing takes more space than computed, and bytes
-//! of any kind are read without harm.
+//! Laws of the format: every record reads back, no unit takes more space than computed, and
+//! arbitrary bytes are read without harm.
 
 use super::super::frame::{BLOCK_BYTES, unit_bytes_max};
 use super::super::record::Owners;
@@ -10,21 +10,21 @@ use crate::disk::Access;
 use base::limits::LOG_RECORD_BYTES_MAX;
 use proptest::prelude::*;
 
-/// Payloads around every place where pieces begin and end.
+/// Lengths of payloads around each boundary of pieces.
 fn payload_bytes() -> impl Strategy<Value = usize> {
     let block = BLOCK_BYTES as usize;
     prop_oneof![0..200_usize, block - 200..block + 100, 2 * block - 200..2 * block + 100]
 }
 
 /// Counts the records that end at or below a position.
-fn ends(
+fn count_ended(
     written: &[OwnedRecord],
     disk: &MemoryDisk,
     settings: LogSettings,
     position: Position,
 ) -> usize {
     let (_, replay) = Log::open(Arc::new(disk.copy(Honesty::Honest)), settings).expect("opens");
-    let below = replay.map(|step| step.expect("sound")).take_while(|it| it.0 <= position);
+    let below = replay.map(|step| step.expect("sound")).take_while(|entry| entry.0 <= position);
     below.zip(written).filter(|(found, written)| found.1 == **written).count()
 }
 
@@ -32,7 +32,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn records_read_back_wherever_they_fall(
+    fn records_round_trip_at_any_block_offset(
         before in 0..33_000_usize,
         sizes in proptest::collection::vec(payload_bytes(), 1..4),
     ) {
@@ -42,10 +42,10 @@ proptest! {
         let sizes = std::iter::once(before).chain(sizes);
         let written: Vec<_> = (1..).zip(sizes).map(|(number, size)| record(number, size)).collect();
         for record in &written {
-            let begun = log.end().0;
+            let start = log.end().0;
             log.append(&record.as_record()).expect("appends");
-            let taken = log.end().0 - begun;
-            prop_assert!(taken <= unit_bytes_max(48 + record.payload.len()));
+            let used_bytes = log.end().0 - start;
+            prop_assert!(used_bytes <= unit_bytes_max(48 + record.payload.len()));
         }
         log.commit(true).expect("commits");
         drop(log);
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_is_found_and_nothing_is_cut_that_something_durable_follows(
+    fn bit_flip_is_an_error_or_loses_no_record_stated_durable(
         steps in proptest::collection::vec((payload_bytes(), 0..3_u8), 1..12),
         place in any::<prop::sample::Index>(),
         bit in 0..8_u8,
@@ -62,7 +62,7 @@ proptest! {
         let settings = LogSettings { segment_bytes: 128 * 1024, ..SMALL };
         let disk = memory();
         let (mut log, ..) = open(&disk, settings).expect("begins");
-        // Stated: durable before the last sync, whose commit frame says so.
+        // `stated`: number of records durable before the last sync, according to its commit frame.
         let (mut written, mut stated) = (Vec::new(), 0);
         for (number, (size, commit)) in (1..).zip(steps) {
             let record = record(number, size);
@@ -72,7 +72,7 @@ proptest! {
                 let durable = log.durable();
                 log.commit(commit == 2).expect("commits");
                 if log.durable() > durable {
-                    stated = ends(&written, &disk, settings, durable);
+                    stated = count_ended(&written, &disk, settings, durable);
                 }
             }
         }
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn footers_read_back_and_nothing_else_does(
+    fn segment_footers_round_trip_and_truncated_ones_are_rejected(
         records in proptest::collection::vec((0..5_u32, 0..3_u32, any::<u64>()), 0..40),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_behind_a_header_are_read_without_harm(
+    fn arbitrary_bytes_behind_a_segment_header_are_a_torn_tail(
         noise in proptest::collection::vec(any::<u8>(), 4096..12_288),
         plausible in any::<bool>(),
     ) {
@@ -123,7 +123,7 @@ proptest! {
         drop(open(&disk, SMALL).expect("begins"));
         let name = "0000000000000001.log";
         for (at, byte) in noise.iter().enumerate() {
-            // Half of the time headers are possible ones, so that more than the first check is met.
+            // Half of the time headers are plausible, so that they pass the first checks.
             let shaped = match at % 16 {
                 8 => 1,
                 9..=11 | 13 => 0,
@@ -136,14 +136,14 @@ proptest! {
         }
         let segment = Segment::open(&disk, 1, Access::Read).expect("its header is whole");
         let mut walk = FrameWalk::new(segment);
-        prop_assert!(walk.find(0).expect("reads").is_none());
+        prop_assert!(walk.find_frame(0).expect("reads").is_none());
         let (_, found, _) = open(&disk, SMALL).expect("no frame is valid: a torn tail");
         prop_assert!(found.is_empty());
     }
 }
 
 #[test]
-fn the_largest_record_has_a_segment_of_its_own_and_reads_back() {
+fn largest_record_gets_its_own_segment_and_reads_back() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     let largest = record(2, LOG_RECORD_BYTES_MAX);
@@ -158,7 +158,7 @@ fn the_largest_record_has_a_segment_of_its_own_and_reads_back() {
 }
 
 #[test]
-fn a_young_log_is_small_and_grows() {
+fn new_log_segments_double_from_small_to_full_size() {
     let disk = memory();
     let settings = LogSettings { segment_bytes: 16 << 20, ..SMALL };
     let (mut log, ..) = open(&disk, settings).expect("begins");

@@ -1,8 +1,8 @@
-//! The log's promises, each held by a test that can fail.
+//! Tests of the log's promises.
 //!
-//! Promises: every byte of the format, every call that can fail, every state a power cut may leave
-//! is tried.
-//! Never: waits for time; uses chance without a seed.
+//! Promises: the tests cover every byte of the format, every call that can fail, and every state
+//! that a power cut may leave.
+//! Never: waits for time; draws random numbers without a seed.
 
 mod blocks;
 mod crash;
@@ -20,15 +20,15 @@ use crate::disk::{Disk, Honesty, MemoryDisk};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A small log whose every step happens in the caller.
+/// Settings of a small log without a thread of its own.
 pub(super) const SMALL: LogSettings =
-    LogSettings { segment_bytes: 16 * 1024, id: 0x1D, ahead: Ahead::Inline };
+    LogSettings { segment_bytes: 16 * 1024, log_id: 0x1D, spare_worker: SpareWorker::Inline };
 
 pub(super) fn memory() -> MemoryDisk {
     MemoryDisk::new(Honesty::Honest)
 }
 
-/// A record that no other looks like: `number` decides everything, the payload has `bytes` bytes.
+/// Returns a unique record: `number` determines its content, the payload has `bytes` bytes.
 pub(super) fn record(number: u64, bytes: usize) -> OwnedRecord {
     let kinds = [
         RecordKind::Accept,
@@ -39,8 +39,8 @@ pub(super) fn record(number: u64, bytes: usize) -> OwnedRecord {
     ];
     let mut payload: Vec<u8> = Vec::with_capacity(bytes + 8);
     while payload.len() < bytes {
-        let word = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ payload.len() as u64;
-        payload.extend_from_slice(&word.to_le_bytes());
+        let filler = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ payload.len() as u64;
+        payload.extend_from_slice(&filler.to_le_bytes());
     }
     payload.truncate(bytes);
     OwnedRecord {
@@ -54,11 +54,11 @@ pub(super) fn record(number: u64, bytes: usize) -> OwnedRecord {
     }
 }
 
-/// Opens and replays.
+/// Opens the log and replays it.
 pub(super) fn open(
     disk: &MemoryDisk,
     settings: LogSettings,
-) -> Result<(Log, Vec<OwnedRecord>, Recovered), StoreError> {
+) -> Result<(Log, Vec<OwnedRecord>, RecoverySummary), StoreError> {
     let (log, mut replay) = Log::open(Arc::new(disk.clone()), settings)?;
     let mut records = Vec::new();
     let mut before = log.start();

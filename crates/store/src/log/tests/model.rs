@@ -1,4 +1,5 @@
-//! A log equals a list: random appends, commits, collapses, closes and reopenings against a `Vec`.
+//! Model test: random appends, commits, collapses, closes and reopenings of a log, compared with a
+//! `Vec`.
 
 use super::*;
 use crate::disk::FileDisk;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 enum Act {
     Append(usize),
     Commit(bool),
-    Settle,
+    MarkDurable,
     Collapse(usize),
     Reopen,
     Close,
@@ -22,7 +23,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         12 => small,
         3 => large,
         5 => any::<bool>().prop_map(Act::Commit),
-        1 => Just(Act::Settle),
+        1 => Just(Act::MarkDurable),
         2 => collapse,
         1 => Just(Act::Reopen),
         1 => Just(Act::Close),
@@ -30,7 +31,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 1..120)
 }
 
-/// The log and what it should hold: each record with the position behind it.
+/// The log and its expected records, each with the position behind it.
 struct Model {
     disk: Arc<dyn Disk>,
     settings: LogSettings,
@@ -63,16 +64,17 @@ impl Model {
                 assert!(durable <= self.log().end());
                 assert!(!sync || durable == self.log().end());
             }
-            Act::Settle => self.log().settle().expect("settles"),
+            Act::MarkDurable => self.log().mark_durable().expect("settles"),
             Act::Collapse(back) => {
-                let needed = self.records.iter().rev().nth(back).map_or(Position(0), |it| it.0);
+                let needed =
+                    self.records.iter().rev().nth(back).map_or(Position(0), |entry| entry.0);
                 let before = self.log().segments();
                 let freed = self.log().collapse(needed).expect("collapses");
                 assert_eq!(self.log().segments() + freed, before);
                 let start = self.log().start();
-                let gone = self.records.iter().take_while(|it| it.0 < start).count();
-                let gone = self.records.drain(..gone);
-                assert!(gone.into_iter().all(|it| it.0 < needed), "what is needed stays");
+                let removed = self.records.iter().take_while(|entry| entry.0 < start).count();
+                let removed = self.records.drain(..removed);
+                assert!(removed.into_iter().all(|entry| entry.0 < needed), "what is needed stays");
             }
             Act::Reopen => {
                 self.log().commit(false).expect("commits");
@@ -92,7 +94,7 @@ impl Model {
         assert_eq!(found, self.records);
         let recovered = replay.finish().expect("sound");
         assert_eq!(recovered.torn_bytes, 0);
-        assert!(!recovered.unclean || unclean);
+        assert!(!recovered.unclean_shutdown || unclean);
         assert_eq!(log.durable(), log.end());
         self.log = Some(log);
         let report = verify(&*self.disk, &mut |_| {}).expect("reads");
@@ -114,7 +116,7 @@ proptest! {
     #![proptest_config(cases(48))]
 
     #[test]
-    fn a_log_equals_a_list(acts in acts(), segment_bytes in segments()) {
+    fn log_matches_a_list_model(acts in acts(), segment_bytes in segments()) {
         let settings = LogSettings { segment_bytes, ..SMALL };
         let mut model = Model::new(Arc::new(memory()), settings);
         for act in &acts {
@@ -128,10 +130,11 @@ proptest! {
     #![proptest_config(cases(6))]
 
     #[test]
-    fn so_it_does_on_a_real_disk_with_its_thread(acts in acts()) {
+    fn log_on_a_real_disk_with_its_thread_matches_a_list_model(acts in acts()) {
         let directory = tempfile::tempdir().expect("a directory");
         let disk = FileDisk::open(directory.path()).expect("opens");
-        let settings = LogSettings { segment_bytes: 40_960, id: 9, ahead: Ahead::Thread };
+        let spare_worker = SpareWorker::Thread;
+        let settings = LogSettings { segment_bytes: 40_960, log_id: 9, spare_worker };
         let mut model = Model::new(Arc::new(disk), settings);
         for act in &acts {
             model.act(act);

@@ -1,5 +1,5 @@
-//! Reading back while the log is written: the list of what was appended, or an error that says why
-//! not.
+//! Readers of a log that is being written: they return the appended records, or an error with the
+//! reason.
 
 use super::*;
 use crate::disk::DiskCall;
@@ -24,8 +24,8 @@ fn all(reader: &LogReader, from: Position) -> Result<Vec<(Position, OwnedRecord)
 /// committed.
 fn expected(written: &Written, from: Position, committed: usize) -> Vec<(Position, OwnedRecord)> {
     let committed = written[..committed].iter();
-    let behind = committed.filter(|(_, after, _)| *after > from);
-    behind.map(|(_, after, record)| (*after, record.clone())).collect()
+    let later_records = committed.filter(|(_, after, _)| *after > from);
+    later_records.map(|(_, after, record)| (*after, record.clone())).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ enum Step {
     Collapse(usize),
     Read(usize),
     Open(usize),
-    Settle,
+    MarkDurable,
     Reopen,
 }
 
@@ -47,30 +47,30 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<usize>().prop_map(Step::Collapse),
         4 => any::<usize>().prop_map(Step::Read),
         2 => any::<usize>().prop_map(Step::Open),
-        1 => Just(Step::Settle),
+        1 => Just(Step::MarkDurable),
         1 => Just(Step::Reopen),
     ]
 }
 
-/// A reader that stays open while the log goes on. It must return all that was committed, each
-/// record once, or `Collapsed` if it came too late.
-struct Staying {
+/// A reader that stays open while the log grows. It must return all committed records, each once,
+/// or `Collapsed` if it is too late.
+struct OpenReader {
     records: LogRecords,
     next: usize,
 }
 
-impl Staying {
-    /// False: its log is gone, or its place is.
-    fn goes_on(&mut self, written: &Written, committed: usize, start: Position) -> bool {
+impl OpenReader {
+    /// Reads and checks the new records. Returns false after `Collapsed`.
+    fn check_new(&mut self, written: &Written, committed: usize, start: Position) -> bool {
         for found in self.records.by_ref() {
             match found {
                 Ok((position, record)) => {
-                    let (_, after, wanted) = &written[self.next];
-                    assert_eq!((position, &record), (*after, wanted));
+                    let (_, after, expected_record) = &written[self.next];
+                    assert_eq!((position, &record), (*after, expected_record));
                     self.next += 1;
                 }
-                Err(ReadError::Collapsed { start: told }) => {
-                    assert_eq!(told, start);
+                Err(ReadError::Collapsed { start: reported }) => {
+                    assert_eq!(reported, start);
                     assert!(written.get(self.next).is_none_or(|next| next.0 < start));
                     return false;
                 }
@@ -86,7 +86,7 @@ fn run(steps: Vec<Step>) {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     let (mut written, mut committed) = (Written::new(), 0);
-    let mut staying: Vec<Staying> = Vec::new();
+    let mut open_readers: Vec<OpenReader> = Vec::new();
     for step in steps {
         match step {
             Step::Append(bytes) => append(&mut log, &mut written, bytes),
@@ -94,16 +94,16 @@ fn run(steps: Vec<Step>) {
                 log.commit(sync).expect("commits");
                 committed = written.len();
             }
-            Step::Settle => {
-                log.settle().expect("settles");
+            Step::MarkDurable => {
+                log.mark_durable().expect("settles");
                 committed = written.len();
             }
-            Step::Collapse(which) if committed > 0 => {
-                log.collapse(written[which % committed].0).expect("collapses");
+            Step::Collapse(choice) if committed > 0 => {
+                log.collapse(written[choice % committed].0).expect("collapses");
             }
             Step::Collapse(_) => {}
-            Step::Read(which) => {
-                let place = written.get(which % (written.len() + 1));
+            Step::Read(choice) => {
+                let place = written.get(choice % (written.len() + 1));
                 let from = place.map_or(log.end(), |place| place.0);
                 match all(&log.reader(), from) {
                     Ok(found) => assert_eq!(found, expected(&written, from, committed)),
@@ -113,23 +113,23 @@ fn run(steps: Vec<Step>) {
                     Err(error) => panic!("{error}"),
                 }
             }
-            Step::Open(which) if !written.is_empty() => {
-                let next = which % written.len();
+            Step::Open(choice) if !written.is_empty() => {
+                let next = choice % written.len();
                 let records = log.reader().read_from(written[next].0);
                 if written[next].0 >= log.start() && next <= committed {
-                    staying.push(Staying { records, next });
+                    open_readers.push(OpenReader { records, next });
                 }
             }
             Step::Open(_) => {}
             Step::Reopen => {
                 log.close().expect("closes");
                 committed = written.len();
-                staying.clear();
+                open_readers.clear();
                 log = open(&disk, SMALL).expect("opens").0;
             }
         }
         let start = log.start();
-        staying.retain_mut(|reader| reader.goes_on(&written, committed, start));
+        open_readers.retain_mut(|reader| reader.check_new(&written, committed, start));
     }
 }
 
@@ -137,7 +137,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn readers_find_what_was_committed_while_the_log_goes_on(
+    fn readers_find_all_committed_records_while_the_log_grows(
         steps in proptest::collection::vec(step(), 1..80),
     ) {
         run(steps);
@@ -145,10 +145,10 @@ proptest! {
 }
 
 #[test]
-fn a_reader_on_another_thread_finds_everything_or_hears_of_the_collapse() {
+fn reader_on_another_thread_finds_every_record_or_a_collapse_error() {
     const RECORDS: u64 = 6_000;
     let disk = memory();
-    let settings = LogSettings { ahead: Ahead::Thread, ..SMALL };
+    let settings = LogSettings { spare_worker: SpareWorker::Thread, ..SMALL };
     let (mut log, ..) = open(&disk, settings).expect("begins");
     let done = AtomicBool::new(false);
     let readers: Vec<LogReader> = (0..2).map(|_| log.reader()).collect();
@@ -192,8 +192,8 @@ fn a_reader_on_another_thread_finds_everything_or_hears_of_the_collapse() {
     });
 }
 
-/// Three segments and more of small records, committed.
-fn many() -> (MemoryDisk, Log, Written) {
+/// Returns a log of four segments with small records, all committed.
+fn log_of_segments() -> (MemoryDisk, Log, Written) {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     let mut written = Written::new();
@@ -205,8 +205,8 @@ fn many() -> (MemoryDisk, Log, Written) {
 }
 
 #[test]
-fn damage_in_the_middle_is_an_error_that_names_file_and_offset() {
-    let (disk, log, written) = many();
+fn reader_error_names_file_and_offset_of_damage() {
+    let (disk, log, written) = log_of_segments();
     for (number, (before, after, _)) in written.iter().enumerate().step_by(5) {
         let segment = before.0 / SMALL.segment_bytes;
         if before.0 % SMALL.segment_bytes < 4096 || after.0 / SMALL.segment_bytes != segment {
@@ -217,8 +217,8 @@ fn damage_in_the_middle_is_an_error_that_names_file_and_offset() {
         for from in [Position(0), written[number.saturating_sub(1)].0, *before] {
             let found: Vec<_> = log.reader().read_from(from).collect();
             let (last, good) = found.split_last().expect("an error at least");
-            let wanted = expected(&written, from, number);
-            assert!(good.iter().map(|it| it.as_ref().expect("good")).eq(&wanted));
+            let expected_records = expected(&written, from, number);
+            assert!(good.iter().map(|result| result.as_ref().expect("good")).eq(&expected_records));
             match last.as_ref().expect_err("damage") {
                 ReadError::Store(StoreError::Corrupt { file, offset, .. }) => {
                     assert_eq!((file, *offset), (&name, at), "from {from:?}");
@@ -232,8 +232,8 @@ fn damage_in_the_middle_is_an_error_that_names_file_and_offset() {
 }
 
 #[test]
-fn without_descriptors_it_says_so_and_gives_the_same_once_there_are_some() {
-    let (disk, log, written) = many();
+fn reader_without_descriptors_fails_and_succeeds_on_retry() {
+    let (disk, log, written) = log_of_segments();
     // Before the first segment, and between two.
     for (nth, before) in [(1, false), (2, true)] {
         disk.fail_nth(DiskCall::Open, nth, ErrorKind::WouldBlock);
@@ -241,8 +241,8 @@ fn without_descriptors_it_says_so_and_gives_the_same_once_there_are_some() {
         let (last, good) = found.split_last().expect("an error at least");
         assert!(matches!(last, Err(ReadError::NoDescriptors)), "{last:?}");
         assert_eq!(!good.is_empty(), before);
-        let wanted = expected(&written, Position(0), good.len());
-        assert!(good.iter().map(|it| it.as_ref().expect("good")).eq(&wanted));
+        let expected_records = expected(&written, Position(0), good.len());
+        assert!(good.iter().map(|result| result.as_ref().expect("good")).eq(&expected_records));
         assert_eq!(all(&log.reader(), Position(0)).expect("reads").len(), written.len());
     }
     disk.fail_nth(DiskCall::Open, 1, ErrorKind::Other);
@@ -251,8 +251,8 @@ fn without_descriptors_it_says_so_and_gives_the_same_once_there_are_some() {
 }
 
 #[test]
-fn a_collapse_under_a_reader_is_told_and_its_reused_file_is_never_read() {
-    let (_, mut log, mut written) = many();
+fn reader_of_a_collapsed_log_fails_and_reads_no_recycled_file() {
+    let (_, mut log, mut written) = log_of_segments();
     let mut at_start = log.reader().read_from(Position(0));
     let mut midway = log.reader().read_from(Position(0));
     assert_eq!(midway.next().expect("a record").expect("good").1, written[0].2);
@@ -264,7 +264,7 @@ fn a_collapse_under_a_reader_is_told_and_its_reused_file_is_never_read() {
     log.commit(true).expect("commits");
     for reader in [&mut at_start, &mut midway] {
         match reader.next() {
-            Some(Err(ReadError::Collapsed { start: told })) => assert_eq!(told, start),
+            Some(Err(ReadError::Collapsed { start: reported })) => assert_eq!(reported, start),
             other => panic!("{other:?}"),
         }
         assert!(reader.next().is_none(), "it has ended");
@@ -274,8 +274,8 @@ fn a_collapse_under_a_reader_is_told_and_its_reused_file_is_never_read() {
 }
 
 #[test]
-fn a_position_behind_a_footer_is_where_the_next_segment_begins() {
-    let (disk, mut log, _) = many();
+fn position_behind_a_footer_reads_from_the_next_segment() {
+    let (disk, mut log, _) = log_of_segments();
     let mut records = log.reader().read_from(log.end());
     disk.fail_nth(DiskCall::Rename, 1, ErrorKind::StorageFull);
     let full = loop {
@@ -285,20 +285,20 @@ fn a_position_behind_a_footer_is_where_the_next_segment_begins() {
         }
     };
     assert!(matches!(full, StoreError::Full), "{full}");
-    let behind = log.end();
+    let footer_end = log.end();
     log.commit(true).expect("all of it is durable");
     assert!(records.by_ref().all(|found| found.is_ok()));
-    assert!(all(&log.reader(), behind).expect("nothing yet").is_empty());
+    assert!(all(&log.reader(), footer_end).expect("nothing yet").is_empty());
     log.append(&record(10, 700).as_record()).expect("there is room again");
     log.commit(true).expect("commits");
-    let found = all(&log.reader(), behind).expect("reads");
-    assert_eq!(found.into_iter().map(|(_, it)| it.index).collect::<Vec<_>>(), [10]);
+    let found = all(&log.reader(), footer_end).expect("reads");
+    assert_eq!(found.into_iter().map(|(_, result)| result.index).collect::<Vec<_>>(), [10]);
     assert_eq!(records.next().expect("goes on").expect("good").1.index, 10);
 }
 
 #[test]
-fn a_position_in_the_midst_of_a_record_is_the_next_ones() {
-    let (_, log, written) = many();
+fn position_inside_a_record_reads_from_the_next_record() {
+    let (_, log, written) = log_of_segments();
     for (number, (before, after, _)) in written.iter().enumerate().take(60) {
         if before.0 / SMALL.segment_bytes < after.0 / SMALL.segment_bytes {
             continue;
@@ -311,7 +311,7 @@ fn a_position_in_the_midst_of_a_record_is_the_next_ones() {
 }
 
 #[test]
-fn what_was_not_committed_and_what_a_closed_log_held_is_not_read() {
+fn uncommitted_records_and_a_dropped_log_are_unreadable() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     let mut written = Written::new();

@@ -1,40 +1,43 @@
-//! The file of spans: it is read, and written byte for byte; for another list of tables it holds
-//! nothing.
+//! The file of spans: golden bytes are read and written identically; a file of another list of
+//! tables is ignored.
 
 use super::*;
 
 const LIST: u64 = 7;
 
-fn kept() -> std::path::PathBuf {
+fn golden() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/spans-v1")
 }
 
-fn known() -> Vec<DeadStretch> {
+fn expected() -> Vec<DeadStretch> {
     let of = |key: &'static str| Bytes::from_static(key.as_bytes());
-    let found = |[start, end, first, last]: [&'static str; 4], dead| DeadStretch {
+    let stretch = |[start, end, first, last]: [&'static str; 4], dead| DeadStretch {
         start: of(start),
         end: of(end),
         first: of(first),
         last: of(last),
         dead,
     };
-    vec![found(["a", "c", "a1", "b9"], 40), found(["queue", "queue5", "queue1", "queue4"], 1_000)]
+    vec![
+        stretch(["a", "c", "a1", "b9"], 40),
+        stretch(["queue", "queue5", "queue1", "queue4"], 1_000),
+    ]
 }
 
 #[test]
-fn the_kept_spans_are_read_and_written_to_the_byte() {
+fn span_file_matches_golden_bytes() {
     let folder = tempfile::tempdir().expect("a scratch folder can be made");
-    write(folder.path(), LIST, &known());
+    write(folder.path(), LIST, &expected());
     let written = fs::read(folder.path().join(FILE)).expect("it was written");
-    assert_eq!(fs::read(kept().join(FILE)).expect("it is kept"), written);
-    assert_eq!(read(&kept(), LIST), known());
+    assert_eq!(fs::read(golden().join(FILE)).expect("it is kept"), written);
+    assert_eq!(read(&golden(), LIST), expected());
 }
 
 #[test]
-fn spans_of_another_list_of_tables_or_a_damaged_file_are_not_believed() {
-    assert!(read(&kept(), LIST + 1).is_empty());
+fn span_file_that_is_stale_or_damaged_is_ignored() {
+    assert!(read(&golden(), LIST + 1).is_empty());
     assert!(read(Path::new("nowhere"), LIST).is_empty(), "no file");
-    let bytes = fs::read(kept().join(FILE)).expect("it is kept");
+    let bytes = fs::read(golden().join(FILE)).expect("it is kept");
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;

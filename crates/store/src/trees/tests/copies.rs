@@ -15,7 +15,7 @@ fn read_all(trees: &LsmTrees) -> Vec<TreeRow> {
 }
 
 #[test]
-fn a_checkpoint_opens_by_itself_while_the_original_goes_on() {
+fn checkpoint_is_consistent_and_independent_of_the_original() {
     let scratch = Scratch::new();
     let trees = &open(&scratch);
     let stop = &AtomicBool::new(false);
@@ -53,7 +53,7 @@ fn a_checkpoint_opens_by_itself_while_the_original_goes_on() {
 }
 
 #[test]
-fn a_checkpoint_into_a_place_that_is_taken_is_refused() {
+fn checkpoint_into_an_existing_directory_is_rejected() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     let target = scratch.path().join("taken");
@@ -64,7 +64,7 @@ fn a_checkpoint_into_a_place_that_is_taken_is_refused() {
 }
 
 #[test]
-fn a_checkpoint_that_broke_off_is_refused() {
+fn incomplete_checkpoint_is_rejected_on_open() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     apply(&trees, [put("a", "1")]);
@@ -76,10 +76,10 @@ fn a_checkpoint_that_broke_off_is_refused() {
     assert!(matches!(open_at(&target), Err(StoreError::Corrupt { .. })));
 }
 
-/// The store under `golden/store-v1` was written by the first version. It is renewed only when the
-/// format changes, and then under another name: `UPDATE_GOLDENFILES=1 cargo test -p store golden`.
+/// The first version wrote the store under `golden/store-v1`. A new one is written only when the
+/// format changes, under another name: `UPDATE_GOLDENFILES=1 cargo test -p store golden`.
 #[test]
-fn a_golden_store_is_read() {
+fn golden_store_of_version_1_is_read() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/store-v1");
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
         write_golden(&golden);

@@ -1,4 +1,4 @@
-//! Damage: whatever byte of whatever file changes, no wrong row is read.
+//! Damage: no change of any byte of any file makes a read return a wrong row.
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use super::growth::to_disk;
 use super::{Scratch, apply, open, open_at, put, remove};
 use crate::{StoreError, check_trees};
 
-/// A small store with a table on each of two levels, an older row below a newer one, a tombstone.
-fn make(scratch: &Scratch) -> Vec<TreeRow> {
+/// Creates a small store with a table on each of two levels, an older row below a newer one, and a
+/// tombstone.
+fn make_store(scratch: &Scratch) -> Vec<TreeRow> {
     let trees = open(scratch);
     apply(&trees, (0..120).map(|n| put(format!("key {n:03}"), format!("value {n}").repeat(9))));
     trees.rotate().unwrap();
@@ -47,43 +48,43 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Opens and reads all, by range and by key. True: somebody noticed. Every row that is served must
-/// be right, and none may be missing unless there was an error.
-fn noticed(path: &Path, truth: &[TreeRow], place: &str) -> bool {
+/// Opens the store and reads all rows, by range and by key. Returns true if an error was reported.
+/// Every row returned must be correct, and none may be missing without an error.
+fn detects_damage(path: &Path, expected: &[TreeRow], place: &str) -> bool {
     let trees = match open_at(path) {
         Ok(trees) => trees,
         Err(StoreError::Corrupt { .. } | StoreError::Version { .. }) => return true,
         Err(other) => panic!("{place}: {other}"),
     };
-    let mut noticed = match read_all(&trees) {
+    let mut detected = match read_all(&trees) {
         Ok(rows) => {
-            assert_eq!(rows, truth, "{place}");
+            assert_eq!(rows, expected, "{place}");
             false
         }
         Err(StoreError::Corrupt { .. }) => true,
         Err(other) => panic!("{place}: {other}"),
     };
-    for (key, value) in truth.iter().step_by(7).chain(truth.last()) {
+    for (key, value) in expected.iter().step_by(7).chain(expected.last()) {
         match trees.get(key) {
             Ok(found) => assert_eq!(found.as_ref(), Some(value), "{place}"),
             Err(StoreError::Corrupt { file, .. }) => {
                 assert!(Path::new(&file).starts_with(path), "{place}: {file}");
-                noticed = true;
+                detected = true;
             }
             Err(other) => panic!("{place}: {other}"),
         }
     }
-    assert!(trees.get(b"key 050").is_ok_and(|found| found.is_none()) || noticed, "{place}");
-    noticed
+    assert!(trees.get(b"key 050").is_ok_and(|found| found.is_none()) || detected, "{place}");
+    detected
 }
 
-/// The file of dead spans holds no rows: if it can't be trusted, no span is known.
-const HINT: &str = "spans";
+/// The file of dead spans, a hint without rows: if it is damaged, no span is loaded.
+const SPAN_FILE: &str = "spans";
 
 #[test]
-fn every_flipped_bit_is_found_by_the_check_and_served_by_nobody() {
+fn bit_flips_are_found_by_check_trees_and_never_served() {
     let scratch = Scratch::new();
-    let truth = make(&scratch);
+    let expected = make_store(&scratch);
     let (sound, broken) = (scratch.path().join("store"), scratch.path().join("broken"));
     let report = check_trees(&sound, &mut |_, _| {}).unwrap();
     assert_eq!(report.damage, []);
@@ -99,24 +100,24 @@ fn every_flipped_bit_is_found_by_the_check_and_served_by_nobody() {
             flipped[at] ^= 1 << (at % 8);
             std::fs::write(broken.join(name), flipped).unwrap();
             let found = check_trees(&broken, &mut |_, _| {}).unwrap().damage;
-            if name == Path::new(HINT) {
+            if name == Path::new(SPAN_FILE) {
                 assert_eq!(found, [], "{place}");
-                assert!(!noticed(&broken, &truth, &place), "{place}");
+                assert!(!detects_damage(&broken, &expected, &place), "{place}");
                 continue;
             }
             assert!(!found.is_empty(), "the check did not see {place}");
             assert!(found.iter().all(|place| place.offset <= at as u64), "{place}: {found:?}");
-            unseen += u32::from(!noticed(&broken, &truth, &place));
+            unseen += u32::from(!detects_damage(&broken, &expected, &place));
         }
     }
-    // A flip in bytes that no read needs is the check's alone.
+    // A flip in bytes that no read needs is detected only by the check.
     assert!(unseen < 20, "{unseen} flips were not noticed by readers");
 }
 
 #[test]
-fn a_missing_or_cut_file_is_refused() {
+fn missing_or_truncated_file_is_detected_and_store_left_unchanged() {
     let scratch = Scratch::new();
-    let truth = make(&scratch);
+    let expected = make_store(&scratch);
     let (sound, broken) = (scratch.path().join("store"), scratch.path().join("broken"));
     for file in files(&sound) {
         let name = file.strip_prefix(&sound).unwrap();
@@ -129,40 +130,40 @@ fn a_missing_or_cut_file_is_refused() {
                 Some(keep) => std::fs::write(broken.join(name), &bytes[..keep]).unwrap(),
             }
             let before = files(&broken);
-            if name == Path::new(HINT) {
-                assert!(!noticed(&broken, &truth, &place), "{place}");
+            if name == Path::new(SPAN_FILE) {
+                assert!(!detects_damage(&broken, &expected, &place), "{place}");
                 continue;
             }
             assert!(!check_trees(&broken, &mut |_, _| {}).unwrap().damage.is_empty(), "{place}");
-            assert!(noticed(&broken, &truth, &place), "{place}");
+            assert!(detects_damage(&broken, &expected, &place), "{place}");
             assert_eq!(files(&broken), before, "{place}: a refused store is left as it was");
         }
     }
 }
 
 #[test]
-fn a_damaged_block_is_named_by_file_and_offset() {
+fn damaged_block_error_names_file_and_offset() {
     let scratch = Scratch::new();
-    let truth = make(&scratch);
+    let expected = make_store(&scratch);
     let store = scratch.path().join("store");
     let table = files(&store.join("tables")).remove(0);
     let mut bytes = std::fs::read(&table).unwrap();
     bytes[40] ^= 1; // in the first block, behind its header
     std::fs::write(&table, bytes).unwrap();
     let trees = open_at(&store).unwrap();
-    let Err(StoreError::Corrupt { file, offset, what }) = trees.get(&truth[0].0) else {
+    let Err(StoreError::Corrupt { file, offset, description }) = trees.get(&expected[0].0) else {
         panic!("a damaged row was served")
     };
     assert_eq!((Path::new(&file), offset), (table.as_path(), 0));
-    assert!(what.contains("checksum"), "{what}");
+    assert!(description.contains("checksum"), "{description}");
     assert!(trees.apply(&mut std::iter::empty()).is_ok(), "a damaged read closes nothing");
     assert_eq!(trees.get(b"key 119x").unwrap(), Some(Bytes::from("last")));
 }
 
-/// A look for dead spans in the background that can't read on in a table notes none: rows removed
-/// in memory are all that it sees there, and the table's live rows lie between them.
+/// A background scan for dead spans that fails to read a table records none: it sees only the rows
+/// removed in memory, and the table's live rows lie between them.
 #[test]
-fn a_look_for_dead_spans_that_could_not_read_a_table_hides_none_of_its_rows() {
+fn dead_span_scan_that_fails_to_read_a_table_hides_no_rows() {
     let scratch = Scratch::new();
     let key = |n: u32| format!("key {n:04}");
     let trees = open(&scratch);
@@ -178,20 +179,20 @@ fn a_look_for_dead_spans_that_could_not_read_a_table_hides_none_of_its_rows() {
     apply(&trees, (0..300).map(|n| remove(key(n))));
     apply(&trees, [put("last", "")]);
     assert!(matches!(read_all(&trees), Err(StoreError::Corrupt { .. })));
-    trees.study(&trees.view().active);
+    trees.scan_dead_spans(&trees.view().active);
     std::fs::write(&table, sound).unwrap();
-    let wanted: Vec<_> = (300..1_000).map(key).chain(["last".into()]).collect();
+    let expected: Vec<_> = (300..1_000).map(key).chain(["last".into()]).collect();
     let keys = |trees: &LsmTrees| -> Vec<_> {
         read_all(trees).unwrap().into_iter().map(|(key, _)| key).collect()
     };
-    assert_eq!(keys(&trees), wanted);
+    assert_eq!(keys(&trees), expected);
     to_disk(&trees);
     drop(trees);
-    assert_eq!(keys(&open(&scratch)), wanted, "in the next run, too");
+    assert_eq!(keys(&open(&scratch)), expected, "in the next run, too");
 }
 
 #[test]
-fn a_failed_flush_closes_the_trees() {
+fn failed_flush_closes_the_trees_for_writes() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     apply(&trees, [put("a", "1")]);

@@ -1,5 +1,4 @@
-//! Replacement of a prefix's content: readers see the old one or the new one, and nothing in
-//! between.
+//! Installations: readers see the old content of a prefix or the new one, and no mixture.
 
 use super::super::{Chunk, Ingest, MemoryTrees, Snapshot, TreeRow, Trees};
 use super::{Scratch, apply, open, open_narrow, put, remove};
@@ -15,11 +14,11 @@ fn key(number: u32) -> Bytes {
     [PREFIX, &number.to_be_bytes()].concat().into()
 }
 
-fn value(number: u32, life: u8) -> Bytes {
-    vec![life; 100 + (number as usize * 37) % 400].into()
+fn value(number: u32, version: u8) -> Bytes {
+    vec![version; 100 + (number as usize * 37) % 400].into()
 }
 
-/// Rows under the prefix.
+/// Returns the rows under the prefix.
 fn content(snapshot: &dyn Snapshot) -> Vec<TreeRow> {
     Chunk::read(snapshot, PREFIX, None, usize::MAX).unwrap().rows
 }
@@ -28,7 +27,8 @@ fn neighbours() -> [(&'static [u8], &'static str); 3] {
     [(&[7, 0xFE, 0xFF], "before"), (&[8], "behind"), (&[7], "above")]
 }
 
-/// Old rows on disk, in a kept table, in the row cache and in memory; some removed.
+/// Writes old rows to disk, to a resident table, to the row cache and to memory; removes some.
+/// Returns them.
 fn old(trees: &dyn Trees) -> Vec<TreeRow> {
     for part in 0..4 {
         let rows = (0..400).filter(|number| number % 4 == part);
@@ -44,14 +44,15 @@ fn old(trees: &dyn Trees) -> Vec<TreeRow> {
     content(&*trees.snapshot())
 }
 
-/// Rows that come: some are there today, some are not, some stay away.
+/// Returns the new rows: some replace an old row, some are new, and some old rows are not among
+/// them.
 fn new(large: bool) -> Vec<TreeRow> {
-    let some = (200..700).filter(|number| number % 5 != 0);
+    let numbers = (200..700).filter(|number| number % 5 != 0);
     let value = |number: u32| match large {
         true => Bytes::from(vec![number as u8; 5 * LARGE]),
         false => value(number, 2),
     };
-    some.map(|number| (key(number), value(number))).collect()
+    numbers.map(|number| (key(number), value(number))).collect()
 }
 
 fn begin(trees: &Arc<impl Trees + 'static>, rows: &[TreeRow]) -> Box<dyn Ingest> {
@@ -63,34 +64,34 @@ fn begin(trees: &Arc<impl Trees + 'static>, rows: &[TreeRow]) -> Box<dyn Ingest>
     install
 }
 
-/// Points and ranges tell the same story.
-fn holds(trees: &dyn Trees, rows: &[TreeRow], what: &str) {
+/// Checks that point reads and range reads return these rows.
+fn check_content(trees: &dyn Trees, rows: &[TreeRow], what: &str) {
     assert!(content(&*trees.snapshot()) == rows, "{what}: a range differs");
     for number in 0..700 {
-        let wanted = rows.binary_search_by(|(at, _)| at.cmp(&key(number)));
-        let wanted = wanted.ok().map(|at| rows[at].1.clone());
-        assert!(trees.get(&key(number)).unwrap() == wanted, "{what}: row {number}");
+        let expected = rows.binary_search_by(|(at, _)| at.cmp(&key(number)));
+        let expected = expected.ok().map(|at| rows[at].1.clone());
+        assert!(trees.get(&key(number)).unwrap() == expected, "{what}: row {number}");
     }
     for (key, value) in neighbours() {
         assert_eq!(trees.get(key).unwrap().as_deref(), Some(value.as_bytes()), "{what}");
     }
 }
 
-fn takes_its_place<T: Trees + 'static>(trees: T, large: bool) {
+fn check_install<T: Trees + 'static>(trees: T, large: bool) {
     let trees = Arc::new(trees);
     let (old, new) = (old(&*trees), new(large));
     let before = trees.snapshot();
     let mut install = begin(&trees, &new);
-    holds(&*trees, &old, "rows came");
+    check_content(&*trees, &old, "rows came");
     install.complete().unwrap();
-    holds(&*trees, &old, "all came");
+    check_content(&*trees, &old, "all came");
     apply(&*trees, [put("elsewhere", "x")]);
     assert!(install.switch().unwrap());
-    holds(&*trees, &new, "switched");
+    check_content(&*trees, &new, "switched");
     drop(install);
-    holds(&*trees, &new, "after");
+    check_content(&*trees, &new, "after");
     assert!(content(&*before) == old, "who looked before sees what was");
-    // Life goes on above it, and merging does not bring the old rows back.
+    // Later writes work, and merging does not restore the old rows.
     apply(&*trees, [put(key(1), "later"), remove(key(201))]);
     trees.rotate().unwrap();
     trees.flush().unwrap();
@@ -98,36 +99,36 @@ fn takes_its_place<T: Trees + 'static>(trees: T, large: bool) {
     let mut later = new;
     later.retain(|(at, _)| *at != key(201));
     later.insert(0, (key(1), "later".into()));
-    holds(&*trees, &later, "later");
+    check_content(&*trees, &later, "later");
 }
 
 #[test]
-fn the_new_content_takes_the_place_of_the_old() {
+fn prefix_install_replaces_the_old_content() {
     let scratch = Scratch::new();
-    takes_its_place(open(&scratch), false);
-    takes_its_place(open_narrow(&Scratch::new()), false);
-    takes_its_place(open_narrow(&Scratch::new()), true);
-    takes_its_place(MemoryTrees::new(1 << 20), false);
+    check_install(open(&scratch), false);
+    check_install(open_narrow(&Scratch::new()), false);
+    check_install(open_narrow(&Scratch::new()), true);
+    check_install(MemoryTrees::new(1 << 20), false);
 }
 
 #[test]
-fn nothing_is_a_content_too_and_so_is_something_where_nothing_was() {
+fn prefix_install_fills_an_empty_prefix_and_empties_a_full_one() {
     fn empties<T: Trees + 'static>(trees: T) {
         let trees = Arc::new(trees);
         assert!(begin(&trees, &[]).switch().unwrap());
         apply(&*trees, neighbours().map(|(key, value)| put(key, value)));
         let rows = new(false);
         assert!(begin(&trees, &rows).switch().unwrap());
-        holds(&*trees, &rows, "from nothing");
+        check_content(&*trees, &rows, "from nothing");
         assert!(begin(&trees, &[]).switch().unwrap());
-        holds(&*trees, &[], "to nothing");
+        check_content(&*trees, &[], "to nothing");
     }
     empties(open(&Scratch::new()));
     empties(MemoryTrees::new(1 << 20));
 }
 
 #[test]
-fn who_writes_under_the_prefix_meanwhile_prevents_the_switch() {
+fn concurrent_write_under_the_prefix_prevents_the_install_switch() {
     fn refused<T: Trees + 'static>(trees: T) {
         let trees = Arc::new(trees);
         let mut old = old(&*trees);
@@ -138,9 +139,9 @@ fn who_writes_under_the_prefix_meanwhile_prevents_the_switch() {
         drop(install);
         let at = old.binary_search_by(|(at, _)| at.cmp(&key(3))).unwrap();
         old[at].1 = "written meanwhile".into();
-        holds(&*trees, &old, "refused");
+        check_content(&*trees, &old, "refused");
         assert!(begin(&trees, &old).switch().unwrap(), "the next one begins anew");
-        holds(&*trees, &old, "the same again");
+        check_content(&*trees, &old, "the same again");
     }
     refused(open(&Scratch::new()));
     refused(MemoryTrees::new(1 << 20));
@@ -151,7 +152,7 @@ fn files(scratch: &Scratch) -> usize {
 }
 
 #[test]
-fn one_that_is_given_up_leaves_no_file_and_no_change() {
+fn dropped_install_leaves_no_file_and_no_change() {
     let scratch = Scratch::new();
     let trees = Arc::new(open_narrow(&scratch));
     let old = old(&*trees);
@@ -160,11 +161,11 @@ fn one_that_is_given_up_leaves_no_file_and_no_change() {
     assert!(files(&scratch) > before, "a table was written");
     drop(install);
     assert_eq!(files(&scratch), before);
-    holds(&*trees, &old, "given up");
+    check_content(&*trees, &old, "given up");
 }
 
 #[test]
-fn the_sweeper_leaves_alone_what_is_coming() {
+fn sweep_keeps_files_of_an_unfinished_install() {
     let scratch = Scratch::new();
     let trees = Arc::new(open_narrow(&scratch));
     old(&*trees);
@@ -173,11 +174,11 @@ fn the_sweeper_leaves_alone_what_is_coming() {
     trees.sweep().unwrap();
     assert!(install.switch().unwrap());
     trees.sweep().unwrap();
-    holds(&*trees, &rows, "swept");
+    check_content(&*trees, &rows, "swept");
 }
 
 #[test]
-fn the_end_of_the_process_leaves_the_old_or_the_new() {
+fn process_death_during_install_leaves_old_or_new_content() {
     for switched in [false, true] {
         let scratch = Scratch::new();
         let trees = Arc::new(open_narrow(&scratch));
@@ -190,27 +191,27 @@ fn the_end_of_the_process_leaves_the_old_or_the_new() {
         if switched {
             assert!(install.switch().unwrap());
         }
-        // As a killed process leaves it: nothing is tidied up.
+        // As after a kill of the process: nothing is cleaned up.
         std::mem::forget(install);
-        let again = open_narrow(&scratch);
-        holds(&again, if switched { &new } else { &old }, "opened again");
+        let reopened = open_narrow(&scratch);
+        check_content(&reopened, if switched { &new } else { &old }, "opened again");
         assert!(switched || files(&scratch) < unfinished, "what no list names is gone");
     }
     let trees = Arc::new(MemoryTrees::new(1 << 20));
     let (_, new) = (old(&*trees), new(false));
-    let mut late = begin(&trees, &new);
+    let mut late_install = begin(&trees, &new);
     assert!(begin(&trees, &new).switch().unwrap());
     trees.crash().unwrap();
-    holds(&*trees, &new, "the switch is durable");
-    assert!(!late.switch().unwrap(), "one that began before a crash ends with it");
+    check_content(&*trees, &new, "the switch is durable");
+    assert!(!late_install.switch().unwrap(), "one that began before a crash ends with it");
 }
 
 #[test]
-fn who_has_seen_the_new_content_never_sees_the_old_again() {
+fn reader_of_installed_content_never_sees_the_old_again() {
     let scratch = Scratch::new();
     let trees = Arc::new(open_narrow(&scratch));
-    let life = |number: u32, life: u8| (key(number), Bytes::from(vec![life; 60]));
-    apply(&*trees, (0..50).map(|number| put(key(number), life(number, 0).1)));
+    let version = |number: u32, version: u8| (key(number), Bytes::from(vec![version; 60]));
+    apply(&*trees, (0..50).map(|number| put(key(number), version(number, 0).1)));
     let done = Arc::new(AtomicBool::new(false));
     let readers = (0..3u32).map(|reader| {
         let (trees, done) = (Arc::clone(&trees), Arc::clone(&done));
@@ -226,7 +227,7 @@ fn who_has_seen_the_new_content_never_sees_the_old_again() {
     });
     let readers: Vec<_> = readers.collect();
     for round in 1..30 {
-        let rows: Vec<TreeRow> = (0..50).map(|number| life(number, round)).collect();
+        let rows: Vec<TreeRow> = (0..50).map(|number| version(number, round)).collect();
         assert!(begin(&trees, &rows).switch().unwrap());
     }
     done.store(true, SeqCst);

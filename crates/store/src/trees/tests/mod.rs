@@ -1,6 +1,6 @@
 //! The trees against a simple model, under threads, and with damage.
 //!
-//! Promises: what `trees/mod.rs` promises is tried here, on real files.
+//! Promises: each promise of `trees/mod.rs` is tested here, on real files.
 //! Never: asserts a time.
 
 #![allow(clippy::unwrap_used)]
@@ -26,7 +26,7 @@ use bytes::Bytes;
 use super::{LsmTrees, RowChange, TreeSettings, Trees};
 use crate::StoreError;
 
-/// A directory of its own, removed at the end.
+/// A temporary directory, removed when it is dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -49,7 +49,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Trees in a scratch directory, with little memory so that caches are under pressure too.
+/// Opens trees in a scratch directory, with little memory so that the caches are full.
 pub(crate) fn open(scratch: &Scratch) -> LsmTrees {
     open_at(&scratch.path().join("store")).unwrap()
 }
@@ -59,12 +59,13 @@ pub(crate) fn open_at(path: &Path) -> Result<LsmTrees, StoreError> {
     open_with(path, 8 * 1024 * 1024)
 }
 
-/// Next to no memory: flushed tables are not kept, and most rows are read from the disk.
+/// Opens trees with almost no memory: no flushed table stays resident, and most rows are read from
+/// disk.
 pub(crate) fn open_narrow(scratch: &Scratch) -> LsmTrees {
     open_with(&scratch.path().join("store"), 8 * 1024).unwrap()
 }
 
-/// The memory of a node as it is installed, so that tables are as large as there.
+/// Opens trees with the default memory of a node, so that tables have the same size.
 pub(crate) fn open_large(scratch: &Scratch) -> LsmTrees {
     open_with(&scratch.path().join("store"), 640 * 1024 * 1024).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Random work on the real trees and the ones in memory, compared with a `BTreeMap` after every
-//! step.
+//! Model test: random operations on the real trees and on those in memory, compared with a
+//! `BTreeMap` after every step.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -31,7 +31,7 @@ enum Step {
 /// Trees under test, on disk or in memory.
 trait Subject {
     fn trees(&self) -> &dyn Trees;
-    /// Falls back to the durable point.
+    /// Restores the durable point.
     fn crash(&mut self);
 }
 
@@ -58,7 +58,7 @@ impl Subject for MemoryTrees {
     }
 }
 
-/// Few keys, so that they meet; some are prefixes of others, some hold the extreme bytes.
+/// Few keys, so that they repeat; some are prefixes of others, some have the extreme bytes.
 fn key() -> impl Strategy<Value = Bytes> {
     vec(prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(254), Just(255)], 1..4)
         .prop_map(Bytes::from)
@@ -131,7 +131,7 @@ fn read(snapshot: &dyn Snapshot, (low, high): &Bounds, reverse: bool) -> Vec<(By
 }
 
 fn run(subject: &mut dyn Subject, steps: &[Step]) {
-    let mut now = Model::new();
+    let mut current = Model::new();
     let (mut sealed, mut durable) = (Model::new(), Model::new());
     let mut snapshots: Vec<(Box<dyn Snapshot>, Model)> = Vec::new();
     let mut last = 0;
@@ -142,25 +142,25 @@ fn run(subject: &mut dyn Subject, steps: &[Step]) {
                 let sequence = trees.apply(&mut changes.iter().cloned()).unwrap();
                 assert!(sequence > last, "numbers go up");
                 last = sequence;
-                changes.iter().for_each(|change| write(&mut now, change));
+                changes.iter().for_each(|change| write(&mut current, change));
             }
             Step::Get(key) => {
-                assert_eq!(trees.get(key).unwrap().as_ref(), now.get(key));
-                for (snapshot, then) in &snapshots {
-                    assert_eq!(snapshot.get(key).unwrap().as_ref(), then.get(key));
+                assert_eq!(trees.get(key).unwrap().as_ref(), current.get(key));
+                for (snapshot, model) in &snapshots {
+                    assert_eq!(snapshot.get(key).unwrap().as_ref(), model.get(key));
                 }
             }
             Step::Range(bounds, reverse) => {
                 let rows = read(&*trees.snapshot(), bounds, *reverse);
-                assert_eq!(rows, expected(&now, bounds, *reverse));
-                for (snapshot, then) in &snapshots {
+                assert_eq!(rows, expected(&current, bounds, *reverse));
+                for (snapshot, model) in &snapshots {
                     let rows = read(&**snapshot, bounds, *reverse);
-                    assert_eq!(rows, expected(then, bounds, *reverse));
+                    assert_eq!(rows, expected(model, bounds, *reverse));
                 }
             }
             Step::Rotate => {
                 trees.rotate().unwrap();
-                sealed = now.clone();
+                sealed = current.clone();
             }
             Step::Flush => {
                 trees.flush().unwrap();
@@ -169,18 +169,18 @@ fn run(subject: &mut dyn Subject, steps: &[Step]) {
             Step::Compact => drop(trees.compact().unwrap()),
             Step::DropPrefix(prefix) => {
                 trees.drop_prefix(prefix).unwrap();
-                now.retain(|key, _| !key.starts_with(prefix));
-                (sealed, durable) = (now.clone(), now.clone());
+                current.retain(|key, _| !key.starts_with(prefix));
+                (sealed, durable) = (current.clone(), current.clone());
             }
-            Step::TakeSnapshot => snapshots.push((trees.snapshot(), now.clone())),
-            Step::ReleaseSnapshot(which) if !snapshots.is_empty() => {
-                snapshots.swap_remove(which % snapshots.len());
+            Step::TakeSnapshot => snapshots.push((trees.snapshot(), current.clone())),
+            Step::ReleaseSnapshot(index) if !snapshots.is_empty() => {
+                snapshots.swap_remove(index % snapshots.len());
             }
             Step::ReleaseSnapshot(_) => {}
             Step::Reopen => {
                 snapshots.clear();
                 subject.crash();
-                now = durable.clone();
+                current = durable.clone();
                 sealed = durable.clone();
                 last = subject.trees().statistics().sequence;
             }
@@ -189,7 +189,7 @@ fn run(subject: &mut dyn Subject, steps: &[Step]) {
     let everything = (Bound::Unbounded, Bound::Unbounded);
     assert_eq!(
         read(&*subject.trees().snapshot(), &everything, false),
-        expected(&now, &everything, false)
+        expected(&current, &everything, false)
     );
 }
 
@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_trees_on_disk_are_a_map(steps in vec(step(), 1..60), narrow in any::<bool>()) {
+    fn lsm_trees_match_a_map_model(steps in vec(step(), 1..60), narrow in any::<bool>()) {
         let scratch = Scratch::new();
         let open = if narrow { open_narrow } else { open };
         let mut subject = OnDisk(Some(open(&scratch)), scratch, open);
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn the_trees_in_memory_are_a_map(steps in vec(step(), 1..80)) {
+    fn memory_trees_match_a_map_model(steps in vec(step(), 1..80)) {
         run(&mut MemoryTrees::new(1024), &steps);
     }
 }

@@ -1,4 +1,4 @@
-//! Space: it is freed without a request, and a reader keeps only what it sees.
+//! Space: it is freed automatically, and a reader keeps only the tables that it reads.
 
 use bytes::Bytes;
 use lsm_tree::AbstractTree;
@@ -13,11 +13,11 @@ const ROWS: u64 = 12_000;
 /// Incompressible, and different for every key.
 fn value(n: u64) -> Vec<u8> {
     let mut state = n + 1;
-    let mut word = || {
+    let mut next_bytes = || {
         state = (state ^ (state >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (state >> 27);
         state.to_le_bytes()
     };
-    (0..30).flat_map(|_| word()).collect()
+    (0..30).flat_map(|_| next_bytes()).collect()
 }
 
 fn key(bucket: &str, n: u64) -> String {
@@ -27,7 +27,7 @@ fn key(bucket: &str, n: u64) -> String {
 fn fill(trees: &LsmTrees, bucket: &str) {
     for from in (0..ROWS).step_by(500) {
         apply(trees, (from..from + 500).map(|n| put(key(bucket, n), value(n))));
-        if trees.pressure().rotate_is_due() {
+        if trees.pressure().is_rotation_due() {
             to_disk(trees);
         }
     }
@@ -40,7 +40,7 @@ fn to_disk(trees: &LsmTrees) {
     while trees.compact().unwrap() {}
 }
 
-/// Bytes of the files that exist, whoever holds them.
+/// Returns the bytes of all existing files.
 fn bytes_on_disk(scratch: &Scratch) -> u64 {
     let tables = std::fs::read_dir(scratch.path().join("store/tables")).unwrap();
     tables.map(|file| file.unwrap().metadata().unwrap().len()).sum()
@@ -52,7 +52,7 @@ fn count(snapshot: &dyn Snapshot) -> u64 {
 }
 
 #[test]
-fn deletes_give_their_space_back_by_themselves() {
+fn deleted_rows_free_their_disk_space_automatically() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     fill(&trees, "a");
@@ -69,7 +69,7 @@ fn deletes_give_their_space_back_by_themselves() {
 }
 
 #[test]
-fn what_never_was_on_disk_leaves_no_tombstone_there() {
+fn rows_never_flushed_leave_no_tombstones_on_disk() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     let flush = |trees: &LsmTrees| {
@@ -95,7 +95,7 @@ fn what_never_was_on_disk_leaves_no_tombstone_there() {
 }
 
 #[test]
-fn overwritten_rows_give_their_space_back_by_themselves() {
+fn overwritten_rows_free_their_disk_space_automatically() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     fill(&trees, "a");
@@ -106,14 +106,14 @@ fn overwritten_rows_give_their_space_back_by_themselves() {
 }
 
 #[test]
-fn a_dropped_prefix_gives_its_space_back_and_nothing_else_is_missing() {
+fn dropped_prefix_frees_its_space_and_keeps_other_rows() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     for bucket in ["a", "b", "c"] {
         fill(&trees, bucket);
     }
     let full = bytes_on_disk(&scratch);
-    // Rows in memory go too, and so does what the row cache holds.
+    // Rows in memory and in the row cache are removed too.
     apply(&trees, [put("b:in memory", "x"), put("c:in memory", "x")]);
     for n in 0..50 {
         assert!(trees.get(key("b", n).as_bytes()).unwrap().is_some());
@@ -140,7 +140,7 @@ fn a_dropped_prefix_gives_its_space_back_and_nothing_else_is_missing() {
 }
 
 #[test]
-fn dropping_all_there_is_leaves_no_file() {
+fn drop_of_the_only_prefix_leaves_no_table_file() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     fill(&trees, "a");
@@ -149,10 +149,10 @@ fn dropping_all_there_is_leaves_no_file() {
     assert_eq!(trees.statistics().rows_estimated, 0);
 }
 
-/// A dropped table file may hold the tombstone of a row in a file that stays: the row must not come
-/// to light again.
+/// A dropped table file may hold the tombstone of a row in a file that stays: the row must not
+/// reappear.
 #[test]
-fn a_dropped_prefix_does_not_bring_deleted_rows_back() {
+fn dropped_prefix_does_not_resurrect_deleted_rows() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     // The file below spans the prefix and more; the file above lies wholly under it.
@@ -168,11 +168,11 @@ fn a_dropped_prefix_does_not_bring_deleted_rows_back() {
 }
 
 #[test]
-fn a_long_read_keeps_nothing_that_was_written_later() {
+fn long_lived_snapshot_pins_no_later_memtable() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     apply(&trees, [put("a", "1")]);
-    let long_read = trees.snapshot();
+    let snapshot = trees.snapshot();
     let mut later = Vec::new();
     for n in 0..8u64 {
         trees.rotate().unwrap();
@@ -182,10 +182,10 @@ fn a_long_read_keeps_nothing_that_was_written_later() {
         later.push(Arc::downgrade(&trees.view().active));
     }
     to_disk(&trees);
-    trees.kept.shrink_to(0);
+    trees.resident_tables.shrink_to(0);
     assert!(later.iter().all(|table| table.upgrade().is_none()), "flushed tables are freed");
-    assert_eq!(long_read.get(b"a").unwrap().unwrap(), "1");
-    drop(long_read);
+    assert_eq!(snapshot.get(b"a").unwrap().unwrap(), "1");
+    drop(snapshot);
     trees.compact().unwrap();
     let files = std::fs::read_dir(scratch.path().join("store/tables")).unwrap().count();
     assert_eq!(files, 1);
@@ -193,7 +193,7 @@ fn a_long_read_keeps_nothing_that_was_written_later() {
 }
 
 #[test]
-fn what_was_flushed_is_read_from_memory_while_there_is_room() {
+fn flushed_rows_are_read_from_memory_while_the_limit_allows() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     let flush = |n: u64| {
@@ -207,38 +207,38 @@ fn what_was_flushed_is_read_from_memory_while_there_is_room() {
     for n in 0..12 {
         flush(n);
         assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), (n + 7).to_le_bytes()[..]);
-        assert!((1..=room).contains(&trees.kept.bytes()));
+        assert!((1..=room).contains(&trees.resident_tables.bytes()));
     }
     assert_eq!(misses(), 0);
-    let many = trees.kept.bytes();
+    let resident_bytes = trees.resident_tables.bytes();
     flush(12);
-    assert_eq!(trees.kept.bytes(), many, "as many as it may");
-    trees.kept.shrink_to(many - 1);
-    assert!(trees.kept.bytes() < many);
+    assert_eq!(trees.resident_tables.bytes(), resident_bytes, "as many as it may");
+    trees.resident_tables.shrink_to(resident_bytes - 1);
+    assert!(trees.resident_tables.bytes() < resident_bytes);
     assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), 19u64.to_le_bytes()[..]);
     assert_eq!(misses(), 0);
-    trees.kept.shrink_to(0);
+    trees.resident_tables.shrink_to(0);
     assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), 19u64.to_le_bytes()[..]);
     assert_eq!(misses(), 1);
     flush(13);
-    let same = (0..100u64).map(|n| put(7u64.to_be_bytes(), n.to_le_bytes()));
-    apply(&trees, same);
+    let updates = (0..100u64).map(|n| put(7u64.to_be_bytes(), n.to_le_bytes()));
+    apply(&trees, updates);
     trees.rotate().unwrap();
     trees.flush().unwrap();
-    assert_eq!(trees.kept.bytes(), 0, "a hundred rows of one key are not worth it");
+    assert_eq!(trees.resident_tables.bytes(), 0, "a hundred rows of one key are not worth it");
     assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), 99u64.to_le_bytes()[..]);
 }
 
-/// A flush offers its rows to a cache that has few rows in another way than to one with many.
+/// A flush replaces the rows of a cache with few rows in another way than of one with many.
 #[test]
-fn a_flush_replaces_what_is_cached() {
+fn flush_replaces_rows_in_the_row_cache() {
     for rows in [10u64, 2_000] {
         let scratch = Scratch::new();
         let trees = open(&scratch);
         for n in 0..3u64 {
             apply(&trees, (0..rows).map(|row| put(row.to_be_bytes(), (n + row).to_le_bytes())));
             to_disk(&trees);
-            trees.kept.shrink_to(0);
+            trees.resident_tables.shrink_to(0);
             for row in 0..rows {
                 let value = trees.get(&row.to_be_bytes()).unwrap().unwrap();
                 assert_eq!(value, (n + row).to_le_bytes()[..]);
@@ -251,7 +251,7 @@ fn a_flush_replaces_what_is_cached() {
 }
 
 #[test]
-fn many_flushes_without_a_merge_stay_countable() {
+fn level_0_runs_stay_below_200_over_many_flushes() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     for n in 0..300u64 {
@@ -267,7 +267,7 @@ fn many_flushes_without_a_merge_stay_countable() {
 }
 
 #[test]
-fn what_a_failed_flush_left_is_swept_and_nothing_else() {
+fn sweep_removes_only_leftovers_of_a_failed_flush() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     apply(&trees, [put("a", "old")]);
@@ -288,10 +288,10 @@ fn what_a_failed_flush_left_is_swept_and_nothing_else() {
     assert_eq!(trees.get(b"a").unwrap().unwrap(), "new");
 }
 
-/// An assertion of the crate, in builds with debug settings only, says that no level below another
-/// is ever empty, and its code behind the assertion copes with one (`Cargo.toml` turns it off).
+/// A debug assertion of the library requires that no level below another is empty, but its code
+/// handles one (`Cargo.toml` turns the assertion off).
 #[test]
-fn a_bottom_that_was_dropped_whole_is_filled_again_from_above() {
+fn emptied_bottom_level_is_refilled_from_upper_levels() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     let tables = || {
@@ -313,10 +313,10 @@ fn a_bottom_that_was_dropped_whole_is_filled_again_from_above() {
     assert_eq!(count(&*trees.snapshot()), ROWS);
 }
 
-/// While it writes a table the crate keeps rows that fill a block as they lie in the block: no more
-/// than twice the table's bytes.
+/// While it writes a table, the library keeps rows that fill a block in the form of the block: at
+/// most twice the table's bytes.
 #[test]
-fn rows_that_compress_well_take_no_more_in_a_merge_than_about_their_table() {
+fn compressible_rows_in_a_table_are_at_most_twice_its_file_size() {
     const ROWS: usize = 40;
     let scratch = Scratch::new();
     let trees = Arc::new(open(&scratch));
@@ -332,8 +332,8 @@ fn rows_that_compress_well_take_no_more_in_a_merge_than_about_their_table() {
         trees.rotate().unwrap();
         trees.flush().unwrap();
     }
-    let whole: Arc<dyn Trees> = Arc::clone(&trees) as _;
-    let mut install = whole.begin_install(b"k").unwrap();
+    let shared_trees: Arc<dyn Trees> = Arc::clone(&trees) as _;
+    let mut install = shared_trees.begin_install(b"k").unwrap();
     (0..ROWS).for_each(|number| install.put(vec![row(number)]).unwrap());
     assert!(install.switch().unwrap());
     drop(install);
@@ -344,7 +344,7 @@ fn rows_that_compress_well_take_no_more_in_a_merge_than_about_their_table() {
         let large: usize = rows.filter(|length| *length >= 4_096).sum();
         assert!(large as u64 <= 2 * table.metadata.file_size, "{large} bytes");
     }
-    let same = |trees: &LsmTrees| {
+    let check_rows = |trees: &LsmTrees| {
         let snapshot = trees.snapshot();
         let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, true).map(|row| row.unwrap());
         assert!(all.eq((0..ROWS).rev().map(row)));
@@ -353,7 +353,7 @@ fn rows_that_compress_well_take_no_more_in_a_merge_than_about_their_table() {
             assert_eq!(snapshot.get(&key).unwrap(), Some(value));
         });
     };
-    same(&trees);
+    check_rows(&trees);
     drop((tables, trees));
-    same(&open(&scratch));
+    check_rows(&open(&scratch));
 }

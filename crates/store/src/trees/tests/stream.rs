@@ -1,4 +1,4 @@
-//! Chunks of a prefix: the rows of one moment, whatever is written meanwhile.
+//! Chunks of a prefix: the rows at one moment, despite concurrent writes.
 
 use super::super::{Chunk, MemoryTrees, Snapshot, TreeRow, Trees};
 use super::{Scratch, apply, open_narrow, put, remove};
@@ -14,7 +14,8 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; (number * 37 % 400) as usize]
 }
 
-/// Rows under the prefix in memory and on disk, some written over, some removed, and neighbours.
+/// Writes rows under the prefix to memory and disk, overwrites some, removes some, and writes
+/// neighbours. Returns the rows.
 fn fill(trees: &dyn Trees) -> Vec<TreeRow> {
     for part in 0..4 {
         let rows = (0..200).filter(|number| number % 4 == part);
@@ -33,7 +34,7 @@ fn fill(trees: &dyn Trees) -> Vec<TreeRow> {
     std::iter::once(first).chain(rows).collect()
 }
 
-/// The whole stream; `between` happens between chunks. Every chunk is read twice.
+/// Reads the whole stream, every chunk twice; `between` runs between the two.
 fn stream(
     snapshot: &dyn Snapshot,
     bytes_max: usize,
@@ -43,8 +44,8 @@ fn stream(
     loop {
         let chunk = Chunk::read(snapshot, PREFIX, after.as_ref(), bytes_max).unwrap();
         between(chunks);
-        let again = Chunk::read(snapshot, PREFIX, after.as_ref(), bytes_max).unwrap();
-        assert_eq!(chunk, again, "whoever lost a chunk gets the same one");
+        let repeated = Chunk::read(snapshot, PREFIX, after.as_ref(), bytes_max).unwrap();
+        assert_eq!(chunk, repeated, "whoever lost a chunk gets the same one");
         let bytes: usize = chunk.rows.iter().map(|(key, value)| key.len() + value.len()).sum();
         assert!(bytes <= bytes_max || chunk.rows.len() == 1, "{bytes} of {bytes_max}");
         let last = chunk.rows.last().map(|(key, _)| key);
@@ -58,27 +59,27 @@ fn stream(
     }
 }
 
-fn every_size(trees: &dyn Trees) {
-    let wanted = fill(trees);
+fn check_all_sizes(trees: &dyn Trees) {
+    let expected = fill(trees);
     for bytes_max in [1, 100, 500, 4_000, 1 << 20] {
-        assert_eq!(stream(&*trees.snapshot(), bytes_max, |_| {}), wanted, "{bytes_max}");
+        assert_eq!(stream(&*trees.snapshot(), bytes_max, |_| {}), expected, "{bytes_max}");
     }
-    let nothing = Chunk::read(&*trees.snapshot(), &[9], None, 100).unwrap();
-    assert_eq!(nothing, Chunk::default());
+    let chunk = Chunk::read(&*trees.snapshot(), &[9], None, 100).unwrap();
+    assert_eq!(chunk, Chunk::default());
 }
 
 #[test]
-fn a_prefix_in_chunks_of_any_size_is_the_prefix() {
+fn prefix_read_in_chunks_of_any_size_is_complete() {
     let scratch = Scratch::new();
-    every_size(&open_narrow(&scratch));
-    every_size(&MemoryTrees::new(1 << 20));
+    check_all_sizes(&open_narrow(&scratch));
+    check_all_sizes(&MemoryTrees::new(1 << 20));
 }
 
 #[test]
-fn what_is_written_merged_and_dropped_meanwhile_is_not_in_the_stream() {
+fn chunked_prefix_read_ignores_later_writes_merges_and_drops() {
     let scratch = Scratch::new();
     let trees = open_narrow(&scratch);
-    let wanted = fill(&trees);
+    let expected = fill(&trees);
     let snapshot = trees.snapshot();
     let found = stream(&*snapshot, 900, |chunk| {
         let number = chunk as u32;
@@ -91,6 +92,6 @@ fn what_is_written_merged_and_dropped_meanwhile_is_not_in_the_stream() {
             trees.drop_prefix(PREFIX).unwrap();
         }
     });
-    assert_eq!(found, wanted);
-    assert_ne!(stream(&*trees.snapshot(), 900, |_| {}), wanted, "a new one sees what changed");
+    assert_eq!(found, expected);
+    assert_ne!(stream(&*trees.snapshot(), 900, |_| {}), expected, "a new one sees what changed");
 }

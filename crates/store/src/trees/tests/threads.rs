@@ -1,5 +1,5 @@
-//! Readers, the writer, flush and compaction at once: a reader never sees half a batch, nor time go
-//! backwards.
+//! Concurrent readers, writer, flush and compaction: a reader never sees half a batch, nor an older
+//! batch after a newer one.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,7 +45,7 @@ fn write_all(trees: &dyn Trees, written: &AtomicU64) {
     }
 }
 
-/// Two keys read one after the other never go backwards, and what was written before is seen.
+/// Checks that later reads never return older batches, and that earlier writes are visible.
 fn read_points(trees: &dyn Trees, written: &AtomicU64, done: &AtomicBool, salt: u64) {
     let mut last = 0;
     let mut step = salt;
@@ -64,7 +64,7 @@ fn read_points(trees: &dyn Trees, written: &AtomicU64, done: &AtomicBool, salt: 
     }
 }
 
-/// A snapshot holds one batch's value under every key, and still does after more was written.
+/// Checks that a snapshot has one batch's value under every key, also after later writes.
 fn read_snapshots(trees: &dyn Trees, written: &AtomicU64, done: &AtomicBool) {
     let mut reverse = false;
     while !done.load(Ordering::Acquire) {
@@ -105,27 +105,27 @@ fn all_at_once(trees: &dyn Trees) {
 }
 
 #[test]
-fn a_batch_on_disk_is_seen_whole_or_not() {
+fn batch_is_visible_atomically_in_lsm_trees() {
     let scratch = Scratch::new();
     all_at_once(&open(&scratch));
 }
 
 #[test]
-fn a_batch_that_is_nowhere_but_on_disk_is_seen_whole_or_not() {
+fn batch_is_visible_atomically_in_lsm_trees_with_little_memory() {
     let scratch = Scratch::new();
     all_at_once(&open_narrow(&scratch));
 }
 
 #[test]
-fn a_batch_in_memory_is_seen_whole_or_not() {
+fn batch_is_visible_atomically_in_memory_trees() {
     all_at_once(&MemoryTrees::new(1 << 20));
 }
 
-/// Few keys, each batch changes one of them, readers only get: a stale row that settled in the
-/// cache would be found by the next read. Every third value is too large for the cache, so that
-/// there are many rows to bring in.
+/// Few keys, of which each batch changes one, and readers with point reads: the next read would
+/// return a stale row in the cache. Every third value is too large for the cache, so that many rows
+/// are added to it.
 #[test]
-fn the_row_cache_never_keeps_an_old_row() {
+fn row_cache_never_serves_a_stale_row() {
     const FEW: u64 = 4;
     let scratch = Scratch::new();
     let trees = &open_narrow(&scratch);
@@ -136,12 +136,12 @@ fn the_row_cache_never_keeps_an_old_row() {
         let mut step = salt;
         while !done.load(Ordering::Acquire) {
             step += 1;
-            let which = step % FEW;
-            let before = written[which as usize].load(Ordering::Acquire);
-            let found = number(trees.get(&key(which)).unwrap());
-            let after = written[which as usize].load(Ordering::Acquire) + FEW;
+            let index = step % FEW;
+            let before = written[index as usize].load(Ordering::Acquire);
+            let found = number(trees.get(&key(index)).unwrap());
+            let after = written[index as usize].load(Ordering::Acquire) + FEW;
             if found == 0 {
-                let large = |n: u64| n == 0 || (n.is_multiple_of(3) && n % FEW == which);
+                let large = |n: u64| n == 0 || (n.is_multiple_of(3) && n % FEW == index);
                 assert!((before..=after).any(large), "large between {before} and {after}");
             } else {
                 assert!(found >= before, "read {found} after {before} was written");

@@ -8,20 +8,20 @@
 //! - no refused write is in the log, nor an effect that no client requested; a write of unknown
 //!   outcome is there once or never, and not before it was requested;
 //! - keys that were written together have one index;
-//! - every read shows the keys as they were after one decided value; and all calls have places such
-//!   that none is before one that had ended when it began.
+//! - every read shows the keys as they were after one decided value; and all calls have positions
+//!   such that none is before one that had ended when it began.
 //!
-//! The least places that keep that order are found by one sweep in the order of beginnings: each
-//! call only forbids places to others that are too small. Two deletes of a key look alike; a delete
-//! gets its removal by what ended before it and began after it.
+//! The least positions that keep that order are found by one sweep in the order of beginnings: each
+//! call only forbids positions to others that are too small. Two deletes of a key look alike; a
+//! delete gets its removal by what ended before it and began after it.
 //!
 //! Promises: a violation can't be explained by this log; where a delete was matched with one of
 //! several removals, and the match fails, the verdict is "undecided".
 //! Never: searches for an order; accepts a history in which two calls write the same value.
-//! Read next: `log.rs`, `places.rs`, then `removals.rs`.
+//! Read next: `log.rs`, `placement.rs`, then `removals.rs`.
 
 mod log;
-mod places;
+mod placement;
 mod removals;
 
 pub use log::Decided;
@@ -31,11 +31,11 @@ use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use crate::workload::registers::{RegisterAction, RegisterCall};
 use log::{LogPosition, ReplayLog};
-use places::Allowed;
+use placement::AllowedPositions;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of violations that are reported.
-const TOLD_MAX: usize = 12;
+const REPORTED_MAX: usize = 12;
 
 /// Verdict of the checker. Every key is absent before the first decided value, and every value was
 /// written by one call.
@@ -69,8 +69,8 @@ impl ReplayReport {
     pub fn must_explain(&self) {
         match &self.verdict {
             ReplayVerdict::Explained => {}
-            ReplayVerdict::Violated(found) => {
-                panic!("the log tells otherwise:\n{}", found.join("\n"))
+            ReplayVerdict::Violated(violations) => {
+                panic!("the log tells otherwise:\n{}", violations.join("\n"))
             }
             other => panic!("not judged: {other:?}"),
         }
@@ -88,154 +88,167 @@ pub fn replay(history: &[RegisterCall], decided: &[Decided]) -> ReplayReport {
     };
     report.verdict = match ReplayLog::new(decided).and_then(|log| judge(history, &log, &mut report))
     {
-        Err(why) => ReplayVerdict::Unusable(why),
-        Ok(found) if found.is_empty() => ReplayVerdict::Explained,
-        Ok(found) if report.guessed > 0 && found.iter().all(|one| one.hangs_on_guess) => {
-            ReplayVerdict::Undecided(found[0].words.clone())
+        Err(reason) => ReplayVerdict::Unusable(reason),
+        Ok(unexplained) if unexplained.is_empty() => ReplayVerdict::Explained,
+        Ok(unexplained)
+            if report.guessed > 0 && unexplained.iter().all(|event| event.depends_on_guess) =>
+        {
+            ReplayVerdict::Undecided(unexplained[0].message.clone())
         }
-        Ok(found) => {
-            ReplayVerdict::Violated(found.into_iter().take(TOLD_MAX).map(|one| one.words).collect())
-        }
+        Ok(unexplained) => ReplayVerdict::Violated(
+            unexplained.into_iter().take(REPORTED_MAX).map(|event| event.message).collect(),
+        ),
     };
     report
 }
 
 /// An answer or effect that the log does not explain.
-struct Unexplained {
-    words: String,
-    /// True if another match of deletes with removals might explain it.
-    hangs_on_guess: bool,
+struct UnexplainedEvent {
+    message: String,
+    /// True if another matching of deletes with removals might explain it.
+    depends_on_guess: bool,
 }
 
-fn surely(words: String) -> Unexplained {
-    Unexplained { words, hangs_on_guess: false }
+fn certain(message: String) -> UnexplainedEvent {
+    UnexplainedEvent { message, depends_on_guess: false }
 }
 
 fn judge(
     history: &[RegisterCall],
     log: &ReplayLog,
     report: &mut ReplayReport,
-) -> Result<Vec<Unexplained>, String> {
+) -> Result<Vec<UnexplainedEvent>, String> {
     report.effects = log.effects();
-    usable(history)?;
-    let mut found = Vec::new();
-    let mut claimed = Claimed::default();
+    validate(history)?;
+    let mut unexplained = Vec::new();
+    let mut claimed = ClaimedEffects::default();
     let mut allowed = Vec::with_capacity(history.len());
     for call in history {
-        match content(call, log, &mut claimed) {
-            Ok(one) => allowed.push(one),
-            Err(words) => {
-                found.push(surely(format!("{words}: {call}")));
-                allowed.push(Allowed::Anywhere);
+        match allowed_positions(call, log, &mut claimed) {
+            Ok(positions) => allowed.push(positions),
+            Err(message) => {
+                unexplained.push(certain(format!("{message}: {call}")));
+                allowed.push(AllowedPositions::Anywhere);
             }
         }
     }
-    strangers(history, log, &claimed, &mut found);
-    if !found.is_empty() {
-        return Ok(found);
+    check_unclaimed_effects(history, log, &claimed, &mut unexplained);
+    if !unexplained.is_empty() {
+        return Ok(unexplained);
     }
-    report.guessed = removals::ascribe(history, log, &claimed, &mut allowed, &mut found);
-    let misplaced = places::misplaced(history, log, &allowed);
-    found.extend(misplaced.into_iter().map(|words| Unexplained { words, hangs_on_guess: true }));
-    Ok(found)
+    report.guessed =
+        removals::match_deletes(history, log, &claimed, &mut allowed, &mut unexplained);
+    let unplaceable = placement::unplaceable_calls(history, log, &allowed);
+    unexplained.extend(
+        unplaceable.into_iter().map(|message| UnexplainedEvent { message, depends_on_guess: true }),
+    );
+    Ok(unexplained)
 }
 
 /// Effects that belong to a known call.
 #[derive(Default)]
-struct Claimed {
+struct ClaimedEffects {
     writes: BTreeSet<LogPosition>,
     removals: BTreeSet<LogPosition>,
 }
 
-/// Returns the places at which a call may have been done, by the log's contents. Fails if there are
-/// none.
-fn content(call: &RegisterCall, log: &ReplayLog, claimed: &mut Claimed) -> Result<Allowed, String> {
-    let line = log.line(&call.op.key);
+/// Returns the positions at which a call may have been done, by the log's contents. Fails if there
+/// are none.
+fn allowed_positions(
+    call: &RegisterCall,
+    log: &ReplayLog,
+    claimed: &mut ClaimedEffects,
+) -> Result<AllowedPositions, String> {
+    let timeline = log.timeline(&call.op.key);
     let known = call.is_known();
     match (&call.op.action, &call.outcome) {
         (RegisterAction::Get, Acknowledged(Found(value))) => {
-            Ok(Allowed::Seen(log.spans(&call.op.key, value)))
+            Ok(AllowedPositions::VisibleWithin(log.spans(&call.op.key, value)))
         }
         (RegisterAction::TestAndSet { expect, .. }, Acknowledged(Found(value)))
             if value != expect =>
         {
-            Ok(Allowed::Held(log.spans(&call.op.key, value)))
+            Ok(AllowedPositions::Within(log.spans(&call.op.key, value)))
         }
-        (RegisterAction::Delete, Acknowledged(Existed(false))) => Ok(Allowed::Held(line.absent())),
-        (RegisterAction::Delete, Acknowledged(Existed(true))) => Ok(Allowed::Removal),
+        (RegisterAction::Delete, Acknowledged(Existed(false))) => {
+            Ok(AllowedPositions::Within(timeline.absent()))
+        }
+        (RegisterAction::Delete, Acknowledged(Existed(true))) => Ok(AllowedPositions::Removal),
         (RegisterAction::Put(value), outcome)
         | (RegisterAction::TestAndSet { wanted: Some(value), .. }, outcome) => {
-            match (log.places(&call.op.key, value), outcome) {
-                ([], CallOutcome::Refused | CallOutcome::Unknown) => Ok(Allowed::Anywhere),
+            match (log.positions(&call.op.key, value), outcome) {
+                ([], CallOutcome::Refused | CallOutcome::Unknown) => Ok(AllowedPositions::Anywhere),
                 ([], _) => Err("acknowledged, and not in the log".into()),
                 (_, CallOutcome::Refused) => Err("refused, and in the log".into()),
-                ([place], _) => {
-                    claimed.writes.insert(*place);
-                    let before = line.before(*place);
+                ([position], _) => {
+                    claimed.writes.insert(*position);
+                    let previous = timeline.before(*position);
                     match &call.op.action {
-                        RegisterAction::TestAndSet { expect, .. } if expect != before => {
-                            Err(format!("done where something else was, at {}", log.index(*place)))
-                        }
-                        _ if known => Ok(Allowed::At(*place)),
-                        _ => Ok(Allowed::NotBefore(*place)),
+                        RegisterAction::TestAndSet { expect, .. } if expect != previous => Err(
+                            format!("done where something else was, at {}", log.index(*position)),
+                        ),
+                        _ if known => Ok(AllowedPositions::At(*position)),
+                        _ => Ok(AllowedPositions::NotBefore(*position)),
                     }
                 }
-                (places, _) => Err(format!("{} times in the log", places.len())),
+                (positions, _) => Err(format!("{} times in the log", positions.len())),
             }
         }
         (RegisterAction::TestAndSet { expect: None, wanted: None }, Acknowledged(Found(_))) => {
-            Ok(Allowed::Held(line.absent()))
+            Ok(AllowedPositions::Within(timeline.absent()))
         }
         (
             RegisterAction::TestAndSet { expect: Some(value), wanted: None },
             Acknowledged(Found(_)),
         ) => {
-            let written = log.places(&call.op.key, value).first();
-            match written.and_then(|place| line.next(*place)) {
-                Some((place, None)) if claimed.removals.insert(*place) => Ok(Allowed::At(*place)),
+            let written = log.positions(&call.op.key, value).first();
+            match written.and_then(|position| timeline.next(*position)) {
+                Some((position, None)) if claimed.removals.insert(*position) => {
+                    Ok(AllowedPositions::At(*position))
+                }
                 _ => Err("took away what the log does not take away".into()),
             }
         }
-        _ => Ok(Allowed::Anywhere),
+        _ => Ok(AllowedPositions::Anywhere),
     }
 }
 
 /// Reports effects that no client requested, and values that were written together but have several
 /// indexes.
-fn strangers(
+fn check_unclaimed_effects(
     history: &[RegisterCall],
     log: &ReplayLog,
-    claimed: &Claimed,
-    found: &mut Vec<Unexplained>,
+    claimed: &ClaimedEffects,
+    unexplained: &mut Vec<UnexplainedEvent>,
 ) {
     let keys: BTreeSet<&str> = history.iter().map(|call| call.op.key.as_str()).collect();
-    let mut together: BTreeMap<&[u8], u64> = BTreeMap::new();
-    for ((key, value), places) in log.written() {
-        for place in places {
-            let (index, shown) = (log.index(*place), String::from_utf8_lossy(value));
-            if keys.contains(key.as_str()) && !claimed.writes.contains(place) {
-                found.push(surely(format!("nobody wrote {shown} to {key}, at {index}")));
+    let mut index_by_value: BTreeMap<&[u8], u64> = BTreeMap::new();
+    for ((key, value), positions) in log.written() {
+        for position in positions {
+            let (index, text) = (log.index(*position), String::from_utf8_lossy(value));
+            if keys.contains(key.as_str()) && !claimed.writes.contains(position) {
+                unexplained.push(certain(format!("nobody wrote {text} to {key}, at {index}")));
             }
-            let first = *together.entry(value).or_insert(index);
+            let first = *index_by_value.entry(value).or_insert(index);
             if first != index {
-                let words = format!("{shown} was written once, and stands at {first} and {index}");
-                found.push(surely(words));
+                let message = format!("{text} was written once, and stands at {first} and {index}");
+                unexplained.push(certain(message));
             }
         }
     }
 }
 
-/// Checks that no value of a key was written by two calls, that every delete says what it found,
-/// and that no call ends before it begins.
-fn usable(history: &[RegisterCall]) -> Result<(), String> {
+/// Checks that no value of a key was written by two calls, that every delete reports the value it
+/// found, and that no call ends before it begins.
+fn validate(history: &[RegisterCall]) -> Result<(), String> {
     let mut writers: BTreeMap<(&str, &[u8]), &RegisterCall> = BTreeMap::new();
     for call in history {
-        let written = match &call.op.action {
+        let value_written = match &call.op.action {
             RegisterAction::Put(value) => Some(value),
             RegisterAction::TestAndSet { wanted, .. } => wanted.as_ref(),
             RegisterAction::Get | RegisterAction::Delete => None,
         };
-        let other = written.and_then(|value| writers.insert((&call.op.key, value), call));
+        let other = value_written.and_then(|value| writers.insert((&call.op.key, value), call));
         if let Some(other) = other {
             return Err(format!("two calls write the same: {other} and {call}"));
         }

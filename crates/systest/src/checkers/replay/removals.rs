@@ -1,87 +1,88 @@
 //! Matching of deletes with removals in the log: deletes of one key look alike there.
 
 use super::log::{LogPosition, ReplayLog};
-use super::places::{Allowed, ceilings, floors};
-use super::{Claimed, Unexplained};
+use super::placement::{AllowedPositions, ceilings, floors};
+use super::{ClaimedEffects, UnexplainedEvent};
 use crate::workload::CallOutcome;
 use crate::workload::registers::{RegisterAction, RegisterCall};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Assigns a removal to each delete that found a value, and reports removals that no call of
 /// unknown outcome explains. Returns the number of deletes that could have been several removals.
-pub(super) fn ascribe(
+pub(super) fn match_deletes(
     history: &[RegisterCall],
     log: &ReplayLog,
-    claimed: &Claimed,
-    allowed: &mut [Allowed],
-    found: &mut Vec<Unexplained>,
+    claimed: &ClaimedEffects,
+    allowed: &mut [AllowedPositions],
+    unexplained: &mut Vec<UnexplainedEvent>,
 ) -> usize {
     let mut free: BTreeMap<&str, BTreeSet<LogPosition>> = BTreeMap::new();
     let keys: BTreeSet<&str> = history.iter().map(|call| call.op.key.as_str()).collect();
-    for (key, line) in log.lines().filter(|(key, _)| keys.contains(key.as_str())) {
-        let nobodys = line.removals().filter(|place| !claimed.removals.contains(place));
-        free.insert(key, nobodys.collect());
+    for (key, timeline) in log.timelines().filter(|(key, _)| keys.contains(key.as_str())) {
+        let unclaimed = timeline.removals().filter(|position| !claimed.removals.contains(position));
+        free.insert(key, unclaimed.collect());
     }
     let mut open: Vec<usize> =
-        (0..history.len()).filter(|at| allowed[*at] == Allowed::Removal).collect();
+        (0..history.len()).filter(|at| allowed[*at] == AllowedPositions::Removal).collect();
     let mut guessed = 0;
     while !open.is_empty() {
         for at in &open {
-            let places = free.get(history[*at].op.key.as_str());
-            allowed[*at] = Allowed::OneOf(places.into_iter().flatten().copied().collect());
+            let positions = free.get(history[*at].op.key.as_str());
+            allowed[*at] =
+                AllowedPositions::OneOf(positions.into_iter().flatten().copied().collect());
         }
         let (floors, ceilings) = (floors(history, log, allowed), ceilings(history, log, allowed));
         let window = |at: &usize| {
-            let places = free.get(history[*at].op.key.as_str()).into_iter();
-            let behind = places.flat_map(|all| all.range(floors[*at] + 1..));
-            let mut within = behind.take_while(|place| **place <= ceilings[*at]);
+            let positions = free.get(history[*at].op.key.as_str()).into_iter();
+            let after_floor = positions.flat_map(|all| all.range(floors[*at] + 1..));
+            let mut within = after_floor.take_while(|position| **position <= ceilings[*at]);
             (within.next().copied(), within.next().is_some())
         };
         let windows: Vec<_> = open.iter().map(|at| (*at, window(at))).collect();
-        let sure: Vec<_> = windows.iter().filter(|(_, (_, several))| !several).collect();
-        let chosen: Vec<(usize, Option<LogPosition>)> = match sure.is_empty() {
-            false => sure.into_iter().map(|(at, (place, _))| (*at, *place)).collect(),
+        let unambiguous: Vec<_> = windows.iter().filter(|(_, (_, several))| !several).collect();
+        let assigned: Vec<(usize, Option<LogPosition>)> = match unambiguous.is_empty() {
+            false => unambiguous.into_iter().map(|(at, (position, _))| (*at, *position)).collect(),
             // Of the deletes of one key that could be several, the one with the earliest ceiling
             // gets the first.
             true => {
                 let mut first: BTreeMap<&str, usize> = BTreeMap::new();
                 for at in &open {
-                    let soonest = first.entry(&history[*at].op.key).or_insert(*at);
-                    if (ceilings[*at], floors[*at]) < (ceilings[*soonest], floors[*soonest]) {
-                        *soonest = *at;
+                    let earliest = first.entry(&history[*at].op.key).or_insert(*at);
+                    if (ceilings[*at], floors[*at]) < (ceilings[*earliest], floors[*earliest]) {
+                        *earliest = *at;
                     }
                 }
                 guessed += first.len();
                 first.into_values().map(|at| (at, window(&at).0)).collect()
             }
         };
-        for (at, place) in chosen {
+        for (at, position) in assigned {
             let call = &history[at];
-            let taken = place.filter(|place| {
-                free.get_mut(call.op.key.as_str()).is_some_and(|free| free.remove(place))
+            let claimed_position = position.filter(|position| {
+                free.get_mut(call.op.key.as_str()).is_some_and(|free| free.remove(position))
             });
-            allowed[at] = taken.map_or(Allowed::Anywhere, Allowed::At);
+            allowed[at] = claimed_position.map_or(AllowedPositions::Anywhere, AllowedPositions::At);
             open.retain(|one| *one != at);
-            if taken.is_none() {
-                let words = format!("the log takes nothing away for it: {call}");
-                found.push(Unexplained { words, hangs_on_guess: guessed > 0 });
+            if claimed_position.is_none() {
+                let message = format!("the log takes nothing away for it: {call}");
+                unexplained.push(UnexplainedEvent { message, depends_on_guess: guessed > 0 });
             }
         }
     }
-    left_over(history, log, allowed, &free, |words| {
-        found.push(Unexplained { words, hangs_on_guess: guessed > 0 });
+    report_unexplained_removals(history, log, allowed, &free, |message| {
+        unexplained.push(UnexplainedEvent { message, depends_on_guess: guessed > 0 });
     });
     guessed
 }
 
 /// Reports removals that no acknowledged call and no call of unknown outcome made; each of the
 /// latter explains one.
-fn left_over(
+fn report_unexplained_removals(
     history: &[RegisterCall],
     log: &ReplayLog,
-    allowed: &[Allowed],
+    allowed: &[AllowedPositions],
     free: &BTreeMap<&str, BTreeSet<LogPosition>>,
-    mut say: impl FnMut(String),
+    mut report: impl FnMut(String),
 ) {
     let floors = floors(history, log, allowed);
     let mut deletes: BTreeMap<&str, Vec<LogPosition>> = BTreeMap::new();
@@ -100,19 +101,19 @@ fn left_over(
             _ => {}
         }
     }
-    let take = |floors: Option<&mut Vec<LogPosition>>, place: LogPosition| {
+    let claim = |floors: Option<&mut Vec<LogPosition>>, position: LogPosition| {
         let floors = floors?;
-        let at = floors.iter().position(|floor| *floor < place)?;
+        let at = floors.iter().position(|floor| *floor < position)?;
         Some(floors.swap_remove(at))
     };
-    for (key, places) in free {
-        let line = log.line(key);
-        for place in places {
-            let before = line.before(*place).as_deref().unwrap_or_default();
-            let explained = take(tests.get_mut(&(*key, before)), *place)
-                .or_else(|| take(deletes.get_mut(key), *place));
+    for (key, positions) in free {
+        let timeline = log.timeline(key);
+        for position in positions {
+            let previous = timeline.before(*position).as_deref().unwrap_or_default();
+            let explained = claim(tests.get_mut(&(*key, previous)), *position)
+                .or_else(|| claim(deletes.get_mut(key), *position));
             if explained.is_none() {
-                say(format!("nobody took {key} away at {}", log.index(*place)));
+                report(format!("nobody took {key} away at {}", log.index(*position)));
             }
         }
     }

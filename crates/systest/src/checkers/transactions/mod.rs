@@ -18,7 +18,7 @@
 //!   own index;
 //! - a row with a time to live is not gone before its time, and never shown after it was gone.
 //!
-//! Reads have no place of their own in the log: each gets the least one that its answer and the
+//! Reads have no position of their own in the log: each gets the least one that its answer and the
 //! transactions before it allow, which leaves most choice to those after it.
 //!
 //! Promises: a violation can't be explained by this log.
@@ -72,7 +72,7 @@ pub struct TransactionReport {
     /// Number of reads, of every level.
     pub reads: usize,
     /// Number of reads at the levels dirty and at-least.
-    pub loose: usize,
+    pub weak_reads: usize,
     /// Number of reads that found a row expired.
     pub expired: usize,
 }
@@ -80,7 +80,7 @@ pub struct TransactionReport {
 impl TransactionReport {
     /// Fails the test unless the log explains the whole history.
     pub fn must_explain(&self) {
-        let told: Vec<_> = self.violations.iter().take(8).map(String::as_str).collect();
-        assert!(told.is_empty(), "the log tells otherwise:\n{}", told.join("\n"));
+        let violations: Vec<_> = self.violations.iter().take(8).map(String::as_str).collect();
+        assert!(violations.is_empty(), "the log tells otherwise:\n{}", violations.join("\n"));
     }
 }

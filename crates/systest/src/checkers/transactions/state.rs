@@ -1,8 +1,8 @@
-//! State at every place of a log, and the evaluation of a transaction on it.
+//! State at every position of a log, and the evaluation of a transaction on it.
 //!
-//! A place is a number of effects: 0 is before the first. Readers see only the places between two
-//! decided values. An update, an assertion that fails, and a read after an update of its own
-//! pipeline may have been evaluated at any place.
+//! A position is a number of effects: 0 is before the first. Readers see only the positions between
+//! two decided values. An update, an assertion that fails, and a read after an update of its own
+//! pipeline may have been evaluated at any position.
 
 use super::{Committed, ValueEffect};
 use crate::workload::KeyValue;
@@ -23,11 +23,11 @@ pub(super) struct Failed;
 pub(super) struct TransactionLog {
     /// All effects, each with the index and the group time of its value.
     pub effects: Vec<(u64, u64, ValueEffect)>,
-    /// Places at which each key changes.
-    lines: BTreeMap<String, Vec<StatePosition>>,
-    /// Places at which each value is written.
+    /// Positions at which each key changes.
+    timelines: BTreeMap<String, Vec<StatePosition>>,
+    /// Positions at which each value is written.
     written: BTreeMap<(String, Vec<u8>), Vec<StatePosition>>,
-    /// Index of each decided value, with the place after its last effect.
+    /// Index of each decided value, with the position after its last effect.
     boundaries: Vec<(u64, StatePosition)>,
 }
 
@@ -40,11 +40,11 @@ impl TransactionLog {
             }
             for effect in effects {
                 log.effects.push((*index, *time_ms, effect.clone()));
-                let place = log.effects.len();
-                log.lines.entry(effect.key.clone()).or_default().push(place);
+                let position = log.effects.len();
+                log.timelines.entry(effect.key.clone()).or_default().push(position);
                 if let Some((value, _)) = &effect.row {
-                    let name = (effect.key.clone(), value.clone());
-                    log.written.entry(name).or_default().push(place);
+                    let key_and_value = (effect.key.clone(), value.clone());
+                    log.written.entry(key_and_value).or_default().push(position);
                 }
             }
             log.boundaries.push((*index, log.effects.len()));
@@ -52,63 +52,68 @@ impl TransactionLog {
         Ok(log)
     }
 
-    /// Returns the places at which this value was written to the key.
+    /// Returns the positions at which this value was written to the key.
     pub fn written(&self, key: &str, value: &[u8]) -> &[StatePosition] {
         self.written.get(&(key.into(), value.to_vec())).map_or(&[], Vec::as_slice)
     }
 
-    pub fn effect(&self, place: StatePosition) -> &(u64, u64, ValueEffect) {
-        &self.effects[place - 1]
+    pub fn effect(&self, position: StatePosition) -> &(u64, u64, ValueEffect) {
+        &self.effects[position - 1]
     }
 
-    /// Returns the places that readers may see, from this one on.
+    /// Returns the positions that readers may see, from this one on.
     pub fn boundaries(&self, from: StatePosition) -> impl Iterator<Item = StatePosition> + '_ {
-        let at = self.boundaries.partition_point(|(_, place)| *place < from);
-        self.boundaries[at..].iter().map(|(_, place)| *place)
+        let at = self.boundaries.partition_point(|(_, position)| *position < from);
+        self.boundaries[at..].iter().map(|(_, position)| *position)
     }
 
-    /// Returns the least place of a reader that has seen this index.
+    /// Returns the least position of a reader that has seen this index.
     pub fn at_index(&self, index: u64) -> StatePosition {
-        let at = self.boundaries.partition_point(|(known, _)| *known <= index);
+        let at = self.boundaries.partition_point(|(boundary, _)| *boundary <= index);
         self.boundaries[at - 1].1
     }
 
-    /// Returns the place of the effect that made a key's value at a place. `None`: the key was
-    /// never written.
-    pub fn maker(&self, key: &str, place: StatePosition) -> Option<StatePosition> {
-        let line = self.lines.get(key)?;
-        line.partition_point(|changed| *changed <= place).checked_sub(1).map(|at| line[at])
+    /// Returns the position of the effect that made a key's value at a position. `None`: the key
+    /// was never written.
+    pub fn maker(&self, key: &str, position: StatePosition) -> Option<StatePosition> {
+        let timeline = self.timelines.get(key)?;
+        timeline
+            .partition_point(|changed| *changed <= position)
+            .checked_sub(1)
+            .map(|at| timeline[at])
     }
 
-    /// Returns the key's value at a place, without regard to its time to live.
-    pub fn value(&self, key: &str, place: StatePosition) -> KeyValue {
-        let maker = self.maker(key, place)?;
+    /// Returns the key's value at a position, without regard to its time to live.
+    pub fn value(&self, key: &str, position: StatePosition) -> KeyValue {
+        let maker = self.maker(key, position)?;
         self.effect(maker).2.row.as_ref().map(|(value, _)| value.clone())
     }
 
     fn keys(&self, prefix: &str) -> impl Iterator<Item = &String> {
-        let from = self.lines.range(prefix.to_string()..);
+        let from = self.timelines.range(prefix.to_string()..);
         from.map(|(key, _)| key).take_while(move |key| key.starts_with(prefix))
     }
 
-    /// Evaluates a transaction at a place; returns its answers and its changes. Fails if an
+    /// Evaluates a transaction at a position; returns its answers and its changes. Fails if an
     /// assertion does.
-    pub fn run(
+    pub fn evaluate(
         &self,
         steps: &[TransactionStep],
-        place: StatePosition,
+        position: StatePosition,
     ) -> Result<(Vec<StepAnswer>, Vec<Changed>), Failed> {
         let mut changed: Vec<Changed> = Vec::new();
-        let mut said = Vec::with_capacity(steps.len());
+        let mut answers = Vec::with_capacity(steps.len());
         for step in steps {
             let get = |key: &str| match changed.iter().rev().find(|(other, _)| other == key) {
                 Some((_, value)) => value.clone(),
-                None => self.value(key, place),
+                None => self.value(key, position),
             };
             let rows = |prefix: &str| {
-                let fresh = changed.iter().map(|(key, _)| key);
-                let mut keys: Vec<&String> =
-                    self.keys(prefix).chain(fresh.filter(|key| key.starts_with(prefix))).collect();
+                let changed_keys = changed.iter().map(|(key, _)| key);
+                let mut keys: Vec<&String> = self
+                    .keys(prefix)
+                    .chain(changed_keys.filter(|key| key.starts_with(prefix)))
+                    .collect();
                 keys.sort();
                 keys.dedup();
                 let row = |key: &String| Some((key.clone(), get(key)?));
@@ -132,8 +137,8 @@ impl TransactionLog {
                     (StepAnswer::Done, None)
                 }
                 TransactionStep::AssertRange(prefix, keys) => {
-                    let there: Vec<_> = rows(prefix).into_iter().map(|(key, _)| key).collect();
-                    if there != *keys {
+                    let found_keys: Vec<_> = rows(prefix).into_iter().map(|(key, _)| key).collect();
+                    if found_keys != *keys {
                         return Err(Failed);
                     }
                     (StepAnswer::Done, None)
@@ -150,10 +155,10 @@ impl TransactionLog {
                     (StepAnswer::Number(sum.clone()), Some((key.clone(), Some(sum))))
                 }
             };
-            said.push(answer);
+            answers.push(answer);
             changed.extend(change);
         }
-        Ok((said, changed))
+        Ok((answers, changed))
     }
 }
 

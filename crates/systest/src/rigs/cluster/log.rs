@@ -1,7 +1,7 @@
 //! Log of the group that decided a history, read value by value from its members.
 
 use super::Cluster;
-use super::ask::DATA;
+use super::status::DATA;
 use crate::checkers::replay::Decided;
 use crate::checkers::transactions::{Committed, ValueEffect};
 use crate::client::Http;
@@ -23,41 +23,42 @@ const ROW: u8 = 1;
 const HAS_EXPIRY: u8 = 1;
 
 impl Cluster {
-    /// Returns the effects of the data group's log, after `after` and up to `upto`, on these keys
+    /// Returns the effects of the data group's log, after `after` and up to `last`, on these keys
     /// of the default bucket. Fails if no member has the values any more, or they can't be read.
     pub fn decided(
         &self,
         after: u64,
-        upto: u64,
+        last: u64,
         keys: &BTreeSet<&str>,
     ) -> Result<Vec<Decided>, String> {
-        let committed = self.committed(after, upto, &|key| keys.contains(key))?;
-        let held = |effect: ValueEffect| (effect.key, effect.row.map(|(value, _)| value));
+        let committed = self.committed(after, last, &|key| keys.contains(key))?;
+        let without_expiry = |effect: ValueEffect| (effect.key, effect.row.map(|(value, _)| value));
         let decided = |Committed { index, effects, .. }: Committed| Decided {
             index,
-            effects: effects.into_iter().map(held).collect(),
+            effects: effects.into_iter().map(without_expiry).collect(),
         };
         Ok(committed.into_iter().map(decided).collect())
     }
 
-    /// Returns the same values with their group times, for all keys that are wanted.
+    /// Returns the decided values with their group times; `is_wanted` selects the keys.
     pub fn committed(
         &self,
         after: u64,
-        upto: u64,
-        wanted: &dyn Fn(&str) -> bool,
+        last: u64,
+        is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<Committed>, String> {
-        let mut missing: BTreeSet<u64> = (after + 1..=upto).collect();
+        let mut missing: BTreeSet<u64> = (after + 1..=last).collect();
         let mut values = BTreeMap::new();
         for node in self.nodes() {
-            let address = self.operators(node);
-            let lacking: Vec<u64> = missing.iter().copied().collect();
-            let told = self.on(node, || payloads(Http::connect(address)?, &lacking));
-            for (index, payload) in told.map_err(|error| format!("node {node}: {error}"))? {
+            let address = self.admin_address(node);
+            let missing_indexes: Vec<u64> = missing.iter().copied().collect();
+            let found =
+                self.run_on_node(node, || payloads(Http::connect(address)?, &missing_indexes));
+            for (index, payload) in found.map_err(|error| format!("node {node}: {error}"))? {
                 missing.remove(&index);
-                let read = committed(index, &payload, wanted);
-                let read = read.map_err(|Malformed(what)| format!("{index}: {what}"))?;
-                values.insert(index, read);
+                let value = decode_committed(index, &payload, is_wanted);
+                let value = value.map_err(|Malformed(what)| format!("{index}: {what}"))?;
+                values.insert(index, value);
             }
         }
         match missing.first() {
@@ -67,22 +68,22 @@ impl Cluster {
     }
 
     /// Returns the decided index of the data's group, as its master reports it.
-    pub fn decided_upto(&self) -> u64 {
-        self.said(self.master(), DATA).map_or(0, |said| said.applied)
+    pub fn decided_index(&self) -> u64 {
+        self.group_status(self.master(), DATA).map_or(0, |status| status.applied)
     }
 }
 
-/// Returns those of the wanted values that one node has.
-fn payloads(mut web: Http, wanted: &[u64]) -> io::Result<Vec<(u64, Vec<u8>)>> {
+/// Returns the values at these indexes that one node has.
+fn payloads(mut web: Http, indexes: &[u64]) -> io::Result<Vec<(u64, Vec<u8>)>> {
     let mut found = Vec::new();
-    for some in wanted.chunks(PIPELINE) {
+    for batch in indexes.chunks(PIPELINE) {
         let mut requests = String::new();
-        for index in some {
+        for index in batch {
             let path = format!("/v1/cluster/groups/{DATA}/values/{index}");
             requests.push_str(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", web.host()));
         }
         web.send(requests.as_bytes())?;
-        for index in some {
+        for index in batch {
             let answer = web.receive(false)?;
             match (answer.status, answer.reason().as_str()) {
                 (200, _) => found.push((*index, answer.body)),
@@ -94,11 +95,11 @@ fn payloads(mut web: Http, wanted: &[u64]) -> io::Result<Vec<(u64, Vec<u8>)>> {
     Ok(found)
 }
 
-/// Returns a value's effects on rows with wanted names.
-fn committed(
+/// Decodes a value, with its effects on the selected rows.
+fn decode_committed(
     index: u64,
     payload: &[u8],
-    wanted: &dyn Fn(&str) -> bool,
+    is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Committed, Malformed> {
     let mut reader = Reader::new(payload);
     let format = reader.u8("value format")?;
@@ -119,9 +120,9 @@ fn committed(
         // The key consists of group, kind, bucket, then the row's name.
         let name = key.get(9..).filter(|_| key[4] == ROW);
         let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else { continue };
-        if wanted(name) {
+        if is_wanted(name) {
             let row = match tag {
-                PUT => Some(held(row)?),
+                PUT => Some(decode_row(row)?),
                 REMOVE => None,
                 _ => return Err(Malformed("effect tag")),
             };
@@ -132,7 +133,7 @@ fn committed(
 }
 
 /// Returns the value of a row, and its expiry time.
-fn held(row: &[u8]) -> Result<(Vec<u8>, Option<u64>), Malformed> {
+fn decode_row(row: &[u8]) -> Result<(Vec<u8>, Option<u64>), Malformed> {
     let mut reader = Reader::new(row);
     let flags = reader.u8("row flags")?;
     reader.u64("row version")?;

@@ -6,22 +6,22 @@
 //!
 //! Promises: a node is only ever signalled by its own process id, and none outlives the cluster.
 //! Never: takes the report of one node for the state of the cluster.
-//! Read next: `member.rs`, then `ask.rs` (status of the nodes).
+//! Read next: `member.rs`, then `status.rs` (status of the nodes).
 
-mod ask;
+mod bench_load;
 mod copies;
 mod log;
-mod measure;
 mod member;
-mod quiet;
+mod repair;
+mod status;
 mod transfers;
 
-pub use ask::{GroupAnswer, wait};
+pub use bench_load::Bench;
 pub use copies::Copies;
-pub use measure::Bench;
-pub use quiet::Mended;
+pub use repair::RepairCounts;
+pub use status::{NodeGroupStatus, wait_until};
 
-use super::{Cable, Mount, Network, Scratch, System};
+use super::{Cable, FileSystem, Mount, Network, Scratch};
 use crate::server::{Server, Setup, StartRefusal};
 use crate::workload::registers::{RegisterPlan, RegisterWorkload};
 use member::MemberProcess;
@@ -37,7 +37,7 @@ const NODES_MAX: usize = 16;
 
 /// Kind of network between the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wires {
+pub enum NetworkKind {
     /// All on this machine's loopback, each with its own address.
     Loopback,
     /// Each on its own host behind the switch.
@@ -50,13 +50,13 @@ pub struct Options {
     /// Number of nodes at the start.
     pub nodes: usize,
     /// Kind of network.
-    pub wires: Wires,
+    pub network: NetworkKind,
     /// File system of each node, with its size in MiB. `None`: a plain folder.
-    pub disk: Option<(System, usize)>,
+    pub disk: Option<(FileSystem, usize)>,
     /// The length of a lease.
     pub lease: Duration,
     /// Further flags of every node, each with its value.
-    pub words: Vec<String>,
+    pub args: Vec<String>,
     /// Command that runs each node; empty: none.
     pub wrapper: Vec<String>,
 }
@@ -64,21 +64,21 @@ pub struct Options {
 impl Options {
     /// Returns the options of this many nodes on loopback, in plain folders, with the lease of the
     /// experiments.
-    pub fn of(nodes: usize) -> Options {
-        let words = ["--memory-bytes-max", "16MiB", "--segment-bytes", "4MiB"];
+    pub fn new(nodes: usize) -> Options {
+        let args = ["--memory-bytes-max", "16MiB", "--segment-bytes", "4MiB"];
         Options {
             nodes,
-            wires: Wires::Loopback,
+            network: NetworkKind::Loopback,
             disk: None,
             lease: Duration::from_secs(2),
-            words: words.map(String::from).to_vec(),
+            args: args.map(String::from).to_vec(),
             wrapper: Vec::new(),
         }
     }
 
     /// Returns the same options with the network behind the switch.
-    pub fn behind_the_switch(self) -> Options {
-        Options { wires: Wires::Switch, ..self }
+    pub fn with_switch(self) -> Options {
+        Options { network: NetworkKind::Switch, ..self }
     }
 }
 
@@ -93,20 +93,20 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes and waits until all are voters and know one master.
+    /// Starts the nodes and waits until all are voters and report one master.
     pub fn start(scratch: &Scratch, options: Options) -> Cluster {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = scratch.join(&format!("cluster{number}"));
         std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
-        let network = (options.wires == Wires::Switch)
+        let network = (options.network == NetworkKind::Switch)
             .then(|| Network::new(scratch.path(), options.nodes + 1, u64::from(number)));
         let nodes = options.nodes;
         let mut cluster = Cluster { members: Vec::new(), network, folder, number, options };
         for _ in 0..nodes {
             cluster.add();
         }
-        cluster.must_settle();
+        cluster.must_converge();
         cluster
     }
 
@@ -118,15 +118,15 @@ impl Cluster {
         let folder = self.folder.join(format!("n{node}"));
         std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let disk = self.options.disk.map(|(system, mib)| Mount::new(&folder, system, mib));
-        let home = disk.as_ref().map_or(folder.as_path(), Mount::point).to_path_buf();
-        let setup = self.setup(node, &home);
+        let node_dir = disk.as_ref().map_or(folder.as_path(), Mount::point).to_path_buf();
+        let setup = self.setup(node, &node_dir);
         self.members.push(MemberProcess::new(format!("n{node}"), setup, disk));
-        self.members[node - 1].begin();
+        self.members[node - 1].start();
         node
     }
 
     /// Ends the process of the last node, which has left the cluster, and removes it from the list.
-    pub fn forget_last(&mut self) {
+    pub fn remove_last(&mut self) {
         let last = self.members.len();
         if self.members[last - 1].server.is_some() {
             self.kill(last);
@@ -134,25 +134,25 @@ impl Cluster {
         self.members.pop();
     }
 
-    fn setup(&self, node: usize, home: &Path) -> Setup {
+    fn setup(&self, node: usize, node_dir: &Path) -> Setup {
         let address = self.address(node);
         let [listen, peers, admin] = PORTS.map(|port| SocketAddr::from((address, port)));
-        let mut words: Vec<String> = vec!["--name".into(), format!("n{node}")];
-        words.extend(["--peer-listen".into(), peers.to_string()]);
-        words.extend(["--lease-ms".into(), self.options.lease.as_millis().to_string()]);
+        let mut args: Vec<String> = vec!["--name".into(), format!("n{node}")];
+        args.extend(["--peer-listen".into(), peers.to_string()]);
+        args.extend(["--lease-ms".into(), self.options.lease.as_millis().to_string()]);
         if node > 1 {
-            words.extend(["--join".into(), self.operators(1).to_string()]);
+            args.extend(["--join".into(), self.admin_address(1).to_string()]);
         }
         let mut wrapper = Vec::new();
         if let Some(network) = &self.network {
             let admin = admin.to_string();
-            words.extend(["--insecure".into(), "on".into(), "--admin-listen".into(), admin]);
+            args.extend(["--insecure".into(), "on".into(), "--admin-listen".into(), admin]);
             wrapper = network.wrapper(node);
         }
         wrapper.extend(self.options.wrapper.clone());
-        words.extend(self.options.words.clone());
-        let (data, listen) = (home.join("data"), listen.to_string());
-        Setup { data, listen, words, wrapper, ..Setup::default() }
+        args.extend(self.options.args.clone());
+        let (data, listen) = (node_dir.join("data"), listen.to_string());
+        Setup { data, listen, args, wrapper, ..Setup::default() }
     }
 
     /// Returns a node's address. Each cluster has loopback addresses of its own, so that no other
@@ -177,12 +177,12 @@ impl Cluster {
     }
 
     /// Returns the address of each node for clients, in order.
-    pub fn clients(&self) -> Vec<SocketAddr> {
-        self.nodes().map(|node| self.client(node)).collect()
+    pub fn client_addresses(&self) -> Vec<SocketAddr> {
+        self.nodes().map(|node| self.client_address(node)).collect()
     }
 
     /// Returns the address of a node for clients.
-    pub fn client(&self, node: usize) -> SocketAddr {
+    pub fn client_address(&self, node: usize) -> SocketAddr {
         (self.address(node), PORTS[0]).into()
     }
 
@@ -192,24 +192,24 @@ impl Cluster {
     }
 
     /// Runs a function on the clients' host.
-    pub fn from_clients<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+    pub fn on_client_host<T: Send>(&self, task: impl FnOnce() -> T + Send) -> T {
         match &self.network {
-            Some(network) => network.on(self.options.nodes + 1, what),
-            None => what(),
+            Some(network) => network.run_on_host(self.options.nodes + 1, task),
+            None => task(),
         }
     }
 
     /// Runs a function on a node's host.
-    fn on<T: Send>(&self, node: usize, what: impl FnOnce() -> T + Send) -> T {
+    fn run_on_node<T: Send>(&self, node: usize, task: impl FnOnce() -> T + Send) -> T {
         match &self.network {
-            Some(network) => network.on(node, what),
-            None => what(),
+            Some(network) => network.run_on_host(node, task),
+            None => task(),
         }
     }
 
     /// Starts clients that write a history, spread over all nodes.
     pub fn record(&self, plan: RegisterPlan) -> RegisterWorkload {
-        self.from_clients(|| RegisterWorkload::start(&self.clients(), plan))
+        self.on_client_host(|| RegisterWorkload::start(&self.client_addresses(), plan))
     }
 
     fn member(&mut self, node: usize) -> &mut MemberProcess {
@@ -227,7 +227,7 @@ impl Cluster {
     }
 
     /// Returns a node's setup, which its next start uses.
-    pub fn how(&mut self, node: usize) -> &mut Setup {
+    pub fn setup_mut(&mut self, node: usize) -> &mut Setup {
         &mut self.member(node).setup
     }
 
@@ -237,83 +237,85 @@ impl Cluster {
     }
 
     /// Starts a node that is down, on the present contents of its directory.
-    pub fn begin(&mut self, node: usize) {
-        self.member(node).begin();
+    pub fn start_node(&mut self, node: usize) {
+        self.member(node).start();
     }
 
     /// Starts all nodes that are down at once: they may need each other.
-    pub fn begin_all(&mut self) {
+    pub fn start_all(&mut self) {
         std::thread::scope(|threads| {
             for member in self.members.iter_mut().filter(|member| member.server.is_none()) {
-                threads.spawn(|| member.begin());
+                threads.spawn(|| member.start());
             }
         });
     }
 
     /// Restarts the nodes that ended by themselves; returns their number.
-    pub fn begin_ended(&mut self) -> usize {
-        let ended = |member: &mut MemberProcess| !member.server.as_mut().is_none_or(Server::alive);
-        let gone = self.nodes().filter(|node| ended(&mut self.members[node - 1]));
-        let gone: Vec<_> = gone.collect();
-        gone.iter().for_each(|node| self.kill(*node));
-        self.begin_all();
-        gone.len()
+    pub fn restart_ended(&mut self) -> usize {
+        let has_ended =
+            |member: &mut MemberProcess| !member.server.as_mut().is_none_or(Server::is_alive);
+        let ended_nodes = self.nodes().filter(|node| has_ended(&mut self.members[node - 1]));
+        let ended_nodes: Vec<_> = ended_nodes.collect();
+        ended_nodes.iter().for_each(|node| self.kill(*node));
+        self.start_all();
+        ended_nodes.len()
     }
 
     /// Starts a node. Fails with its output if it does not become ready.
-    pub fn try_to_begin(&mut self, node: usize) -> Result<(), StartRefusal> {
-        self.member(node).try_to_begin()
+    pub fn try_start(&mut self, node: usize) -> Result<(), StartRefusal> {
+        self.member(node).try_start()
     }
 
     /// Tries to start these nodes at once; returns the refusals of those that did not start.
-    pub fn try_to_begin_all(&mut self, nodes: &[usize]) -> Vec<(usize, StartRefusal)> {
+    pub fn try_start_all(&mut self, nodes: &[usize]) -> Vec<(usize, StartRefusal)> {
         let chosen = (1..).zip(&mut self.members).filter(|(node, _)| nodes.contains(node));
         std::thread::scope(|threads| {
-            let tries =
-                chosen.map(|(node, member)| (node, threads.spawn(|| member.try_to_begin())));
-            let tries: Vec<_> = tries.collect();
-            let ended = |(node, one): (usize, std::thread::ScopedJoinHandle<'_, _>)| {
-                let begun: Result<(), StartRefusal> = one.join().expect("a start does not panic");
-                Some((node, begun.err()?))
+            let attempts =
+                chosen.map(|(node, member)| (node, threads.spawn(|| member.try_start())));
+            let attempts: Vec<_> = attempts.collect();
+            let refusal = |(node, attempt): (usize, std::thread::ScopedJoinHandle<'_, _>)| {
+                let result: Result<(), StartRefusal> =
+                    attempt.join().expect("a start does not panic");
+                Some((node, result.err()?))
             };
-            tries.into_iter().filter_map(ended).collect()
+            attempts.into_iter().filter_map(refusal).collect()
         })
     }
 
     /// Deletes a node's data, as a new disk would, and lets the node join again under its name.
     pub fn replace(&mut self, node: usize) {
         assert_ne!(node, 1, "the others join by asking node 1");
-        let data = self.how(node).data.clone();
+        let data = self.setup_mut(node).data.clone();
         std::fs::remove_dir_all(&data).expect("it is ours");
-        self.operate(&["cluster", "replace", &format!("n{node}")]);
-        self.begin(node);
+        self.run_tool(&["cluster", "replace", &format!("n{node}")]);
+        self.start_node(node);
     }
 
     /// Runs a command of the tool at node 1; retries while there is no master.
-    pub fn operate(&self, words: &[&str]) {
-        if let Err(said) = self.try_to_operate(words) {
-            panic!("{}: {said}", words.join(" "));
+    pub fn run_tool(&self, args: &[&str]) {
+        if let Err(stderr) = self.try_run_tool(args) {
+            panic!("{}: {stderr}", args.join(" "));
         }
     }
 
     /// Runs a command of the tool at node 1; retries while there is no master. Fails with the
     /// tool's output if the cluster's state does not permit the command.
-    pub fn try_to_operate(&self, words: &[&str]) -> Result<(), String> {
-        let mut refused = None;
-        wait("what operators asked for", || {
-            let output = self.tool(1, words);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    pub fn try_run_tool(&self, args: &[&str]) -> Result<(), String> {
+        let mut refusal = None;
+        wait_until("what operators asked for", || {
+            let output = self.tool(1, args);
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
             match output.status.code() {
                 Some(0) => Ok(()),
-                Some(5) => Err(format!("{said}\n{}", self.last_words())),
+                Some(5) => Err(format!("{stderr}\n{}", self.last_output())),
                 Some(4) => {
-                    refused = Some(said);
+                    refusal = Some(stderr);
                     Ok(())
                 }
-                _ => panic!("{}: {said}", words.join(" ")),
+                _ => panic!("{}: {stderr}", args.join(" ")),
             }
         });
-        refused.map_or(Ok(()), Err)
+        refusal.map_or(Ok(()), Err)
     }
 
     /// Stops a node and waits; returns its exit code. `None`: a signal ended it.
@@ -327,13 +329,13 @@ impl Cluster {
     }
 
     /// Resumes a node with SIGCONT.
-    pub fn wake(&mut self, node: usize) {
-        self.member(node).wake();
+    pub fn resume(&mut self, node: usize) {
+        self.member(node).resume();
     }
 
     /// Runs the command line tool on a node's host, with that node's address for operators.
-    pub fn tool(&self, node: usize, words: &[&str]) -> std::process::Output {
-        let url = format!("http://{}", self.operators(node));
+    pub fn tool(&self, node: usize, args: &[&str]) -> std::process::Output {
+        let url = format!("http://{}", self.admin_address(node));
         let mut command = match &self.network {
             Some(network) => {
                 let wrapper = network.wrapper(node);
@@ -343,15 +345,15 @@ impl Cluster {
             }
             None => std::process::Command::new(crate::server::binary()),
         };
-        command.args(words).args(["--url", &url]).stdin(std::process::Stdio::null());
+        command.args(args).args(["--url", &url]).stdin(std::process::Stdio::null());
         command.output().expect("the tool runs")
     }
 
     /// Returns the address of a node for operators and for nodes that join.
-    fn operators(&self, node: usize) -> SocketAddr {
+    fn admin_address(&self, node: usize) -> SocketAddr {
         match &self.network {
             Some(_) => (self.address(node), PORTS[2]).into(),
-            None => self.client(node),
+            None => self.client_address(node),
         }
     }
 
@@ -361,15 +363,15 @@ impl Cluster {
     }
 
     /// Returns the bytes that a node and the others have sent each other, with frame headers.
-    pub fn carried(&self, node: usize) -> u64 {
+    pub fn exchanged_bytes(&self, node: usize) -> u64 {
         let others = self.nodes().filter(|other| *other != node);
-        let both = others.flat_map(|other| [(node, other), (other, node)]);
-        both.map(|(from, to)| self.network().counts(from, to).bytes).sum()
+        let directions = others.flat_map(|other| [(node, other), (other, node)]);
+        directions.map(|(from, to)| self.network().counts(from, to).bytes).sum()
     }
 
     /// Cuts the connection between two nodes in both directions.
     pub fn cut(&self, one: usize, other: usize) {
-        self.network().both(one, other, Cable::CUT);
+        self.network().link_both_ways(one, other, Cable::CUT);
     }
 
     /// Cuts a node off from the other nodes; clients still reach it.

@@ -1,7 +1,7 @@
 //! Register client: draws calls, sends them, and records the answers.
 
+use super::Failover;
 use super::RegisterAnswer::{Done, Existed, Found};
-use super::Turns;
 use super::{RegisterAction, RegisterAnswer, RegisterHistory, RegisterOp, RegisterPlan};
 use crate::client::{CallOutcome, Resp, RespReply};
 use crate::workload::CallOutcome::Acknowledged;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Pause of a client before it connects again.
-const REST: Duration = Duration::from_millis(5);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct RegisterClient {
     context: Arc<WorkloadContext>,
@@ -24,7 +24,7 @@ pub(super) struct RegisterClient {
     at: usize,
     number: u32,
     /// Number under which the second call of a pair is recorded.
-    second: u32,
+    pair_number: u32,
     written: u32,
     /// Last known value of each key: the expected value of a test-and-set.
     known: BTreeMap<String, KeyValue>,
@@ -39,56 +39,67 @@ impl RegisterClient {
     ) -> RegisterClient {
         let dice = StdRng::seed_from_u64(plan.seed.wrapping_mul(1009) ^ at as u64);
         let (known, history) = (BTreeMap::new(), RegisterHistory::default());
-        let (number, second, written) = (0, 0, 0);
-        let mut client =
-            RegisterClient { context, plan, dice, at, number, second, written, known, history };
-        client.arrive(at);
+        let (number, pair_number, written) = (0, 0, 0);
+        let mut client = RegisterClient {
+            context,
+            plan,
+            dice,
+            at,
+            number,
+            pair_number,
+            written,
+            known,
+            history,
+        };
+        client.switch_node(at);
         client
     }
 
     /// Continues at a node, under new client numbers.
-    pub(super) fn arrive(&mut self, at: usize) {
-        (self.at, self.number, self.second) = (at, self.context.number(), self.context.number());
+    pub(super) fn switch_node(&mut self, at: usize) {
+        (self.at, self.number, self.pair_number) =
+            (at, self.context.next_client_number(), self.context.next_client_number());
     }
 
-    fn stopped(&self) -> bool {
-        self.context.stopped()
+    fn is_stopped(&self) -> bool {
+        self.context.is_stopped()
     }
 
     /// Calls until stopped; reconnects whenever the connection breaks.
-    pub(super) fn work(&mut self) {
-        while !self.stopped() {
+    pub(super) fn run(&mut self) {
+        while !self.is_stopped() {
             let (_, address) = self.context.node(self.at);
-            if let Ok(mut connection) = Resp::with_patience(address, self.plan.patience) {
-                while !self.stopped() && self.choose(&mut connection).is_ok() {
+            if let Ok(mut connection) = Resp::with_timeout(address, self.plan.timeout) {
+                while !self.is_stopped() && self.call_random(&mut connection).is_ok() {
                     std::thread::sleep(self.plan.pause);
                 }
             }
-            if self.plan.turns == Turns::On {
-                self.arrive(self.at + 1);
+            if self.plan.failover == Failover::NextNode {
+                self.switch_node(self.at + 1);
             }
-            std::thread::sleep(REST);
+            std::thread::sleep(RECONNECT_PAUSE);
         }
     }
 
     /// Makes one call. Fails if the client is not served here.
-    fn choose(&mut self, connection: &mut Resp) -> io::Result<()> {
-        let known = self.history.calls.len();
+    fn call_random(&mut self, connection: &mut Resp) -> io::Result<()> {
+        let calls_before = self.history.calls.len();
         if self.plan.pairs > 0 && self.dice.random_bool(0.2) {
             let keys = self.plan.pair(self.dice.random_range(0..self.plan.pairs));
-            let what = match self.dice.random_bool(0.5) {
+            let action = match self.dice.random_bool(0.5) {
                 true => RegisterAction::Put(self.value()),
                 false => RegisterAction::Get,
             };
-            self.call_pair(connection, keys, what)?;
+            self.call_pair(connection, keys, action)?;
         } else {
             let key = self.plan.key(self.dice.random_range(0..self.plan.keys));
             let operation = self.operation(&key);
             self.call(connection, key, operation)?;
         }
-        let refused =
-            self.history.calls[known..].iter().any(|call| call.outcome == CallOutcome::Refused);
-        if refused && self.plan.turns == Turns::On {
+        let refused = self.history.calls[calls_before..]
+            .iter()
+            .any(|call| call.outcome == CallOutcome::Refused);
+        if refused && self.plan.failover == Failover::NextNode {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         Ok(())
@@ -118,31 +129,33 @@ impl RegisterClient {
         &mut self,
         connection: &mut Resp,
         key: String,
-        what: RegisterAction,
+        action: RegisterAction,
     ) -> io::Result<()> {
-        let words = words(&key, &what);
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let args = command_args(&key, &action);
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let began = self.context.now();
-        let answer = connection.call(&words);
+        let answer = connection.call(&args);
         let ended = self.context.now();
-        let (outcome, broken) = match answer {
-            Ok(word) => match outcome(&what, &word) {
+        let (outcome, result) = match answer {
+            Ok(reply) => match outcome(&action, &reply) {
                 Some(outcome) => (outcome, Ok(())),
                 None => {
-                    self.history.strange.push(format!("{key}: {what:?} was answered {word:?}"));
+                    self.history
+                        .unexpected
+                        .push(format!("{key}: {action:?} was answered {reply:?}"));
                     (CallOutcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
                 }
             },
             Err(error) => (CallOutcome::Unknown, Err(error)),
         };
-        self.learn(&key, &what, &outcome);
+        self.update_known(&key, &action, &outcome);
         let (client, unknown) = (self.number, outcome == CallOutcome::Unknown);
-        let (node, op) = (self.context.node(self.at).0, RegisterOp { key, action: what });
+        let (node, op) = (self.context.node(self.at).0, RegisterOp { key, action });
         self.history.calls.push(WorkloadCall { client, node, op, outcome, began, ended });
         if unknown {
-            self.arrive(self.at);
+            self.switch_node(self.at);
         }
-        broken
+        result
     }
 
     /// Reads or writes a pair of keys, which must hold equal values at any time. Records one call
@@ -151,40 +164,45 @@ impl RegisterClient {
         &mut self,
         connection: &mut Resp,
         keys: [String; 2],
-        what: RegisterAction,
+        action: RegisterAction,
     ) -> io::Result<()> {
         let [left, right] = [keys[0].as_bytes(), keys[1].as_bytes()];
         let began = self.context.now();
-        let answer = match &what {
+        let answer = match &action {
             RegisterAction::Put(value) => connection.call(&[b"MSET", left, value, right, value]),
             _ => connection.call(&[b"MGET", left, right]),
         };
         let ended = self.context.now();
-        let (outcome, broken) = match answer {
-            Ok(word) => match pair_outcome(&what, &word) {
+        let (outcome, result) = match answer {
+            Ok(reply) => match pair_outcome(&action, &reply) {
                 Some(outcome) => (outcome, Ok(())),
                 None => {
-                    self.history.strange.push(format!("{keys:?}: {what:?} got {word:?}"));
+                    self.history.unexpected.push(format!("{keys:?}: {action:?} got {reply:?}"));
                     (CallOutcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
                 }
             },
             Err(error) => (CallOutcome::Unknown, Err(error)),
         };
         let node = self.context.node(self.at).0;
-        for (client, key) in [self.number, self.second].into_iter().zip(keys) {
-            let (op, outcome) = (RegisterOp { key, action: what.clone() }, outcome.clone());
+        for (client, key) in [self.number, self.pair_number].into_iter().zip(keys) {
+            let (op, outcome) = (RegisterOp { key, action: action.clone() }, outcome.clone());
             self.history.calls.push(WorkloadCall { client, node, op, outcome, began, ended });
         }
         if outcome == CallOutcome::Unknown {
-            self.arrive(self.at);
+            self.switch_node(self.at);
         }
-        broken
+        result
     }
 
-    fn learn(&mut self, key: &str, what: &RegisterAction, outcome: &CallOutcome<RegisterAnswer>) {
-        let value = match (what, outcome) {
-            (RegisterAction::TestAndSet { expect, wanted }, Acknowledged(Found(found))) => {
-                if found == expect { wanted.clone() } else { found.clone() }
+    fn update_known(
+        &mut self,
+        key: &str,
+        action: &RegisterAction,
+        outcome: &CallOutcome<RegisterAnswer>,
+    ) {
+        let value = match (action, outcome) {
+            (RegisterAction::TestAndSet { expect, wanted }, Acknowledged(Found(old))) => {
+                if old == expect { wanted.clone() } else { old.clone() }
             }
             (_, Acknowledged(Found(value))) => value.clone(),
             (RegisterAction::Put(value), Acknowledged(Done)) => Some(value.clone()),
@@ -196,26 +214,26 @@ impl RegisterClient {
 }
 
 /// Returns the command of a call.
-fn words(key: &str, what: &RegisterAction) -> Vec<Vec<u8>> {
-    let said = |word: &str| word.as_bytes().to_vec();
+fn command_args(key: &str, action: &RegisterAction) -> Vec<Vec<u8>> {
+    let bytes = |text: &str| text.as_bytes().to_vec();
     let value = |value: &KeyValue| match value {
-        Some(value) => vec![said("VALUE"), value.clone()],
-        None => vec![said("ABSENT")],
+        Some(value) => vec![bytes("VALUE"), value.clone()],
+        None => vec![bytes("ABSENT")],
     };
-    match what {
-        RegisterAction::Get => vec![said("GET"), said(key)],
-        RegisterAction::Put(value) => vec![said("SET"), said(key), value.clone()],
-        RegisterAction::Delete => vec![said("DEL"), said(key)],
+    match action {
+        RegisterAction::Get => vec![bytes("GET"), bytes(key)],
+        RegisterAction::Put(value) => vec![bytes("SET"), bytes(key), value.clone()],
+        RegisterAction::Delete => vec![bytes("DEL"), bytes(key)],
         RegisterAction::TestAndSet { expect, wanted } => {
-            [vec![said("CREDENZA.TAS"), said(key)], value(expect), value(wanted)].concat()
+            [vec![bytes("CREDENZA.TAS"), bytes(key)], value(expect), value(wanted)].concat()
         }
     }
 }
 
 /// Returns the outcome of a call of a pair, for each key. `None`: the values differ, or the reply
 /// does not fit the call.
-fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<CallOutcome<RegisterAnswer>> {
-    match (word.outcome(), what, word.list()) {
+fn pair_outcome(action: &RegisterAction, reply: &RespReply) -> Option<CallOutcome<RegisterAnswer>> {
+    match (reply.outcome(), action, reply.list()) {
         (CallOutcome::Unknown, ..) => Some(CallOutcome::Unknown),
         (CallOutcome::Refused, ..) => Some(CallOutcome::Refused),
         (_, RegisterAction::Get, [RespReply::Bulk(left), RespReply::Bulk(right)])
@@ -223,7 +241,7 @@ fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<CallOutcome<R
         {
             Some(Acknowledged(Found(left.clone())))
         }
-        (_, RegisterAction::Put(_), []) if *word == RespReply::Simple("OK".into()) => {
+        (_, RegisterAction::Put(_), []) if *reply == RespReply::Simple("OK".into()) => {
             Some(Acknowledged(Done))
         }
         _ => None,
@@ -231,14 +249,14 @@ fn pair_outcome(what: &RegisterAction, word: &RespReply) -> Option<CallOutcome<R
 }
 
 /// Returns the outcome of a call. `None`: the reply does not fit the call.
-fn outcome(what: &RegisterAction, word: &RespReply) -> Option<CallOutcome<RegisterAnswer>> {
-    match (word.outcome(), what, word) {
+fn outcome(action: &RegisterAction, reply: &RespReply) -> Option<CallOutcome<RegisterAnswer>> {
+    match (reply.outcome(), action, reply) {
         (CallOutcome::Unknown, ..) => Some(CallOutcome::Unknown),
         (CallOutcome::Refused, ..) => Some(CallOutcome::Refused),
         (_, RegisterAction::Get | RegisterAction::TestAndSet { .. }, RespReply::Bulk(found)) => {
             Some(Acknowledged(Found(found.clone())))
         }
-        (_, RegisterAction::Put(_), RespReply::Simple(said)) if said == "OK" => {
+        (_, RegisterAction::Put(_), RespReply::Simple(text)) if text == "OK" => {
             Some(Acknowledged(Done))
         }
         (_, RegisterAction::Delete, RespReply::Number(count @ 0..=1)) => {

@@ -33,20 +33,20 @@ pub struct RegisterPlan {
     /// Pause of a client between two calls.
     pub pause: Duration,
     /// Timeout of a call.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Number of pairs of keys that are always written together and read together.
     pub pairs: usize,
     /// Node of a client that is not served.
-    pub turns: Turns,
+    pub failover: Failover,
 }
 
 /// Choice of the node after a refused call or a broken connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
+pub enum Failover {
     /// Stays at the node. A refused client keeps its connection.
-    Back,
+    Stay,
     /// Goes to the next node.
-    On,
+    NextNode,
 }
 
 impl RegisterPlan {
@@ -70,15 +70,15 @@ impl RegisterWorkload {
     pub fn start(nodes: &[SocketAddr], plan: RegisterPlan) -> RegisterWorkload {
         let clients = Workload::spawn(nodes, plan.clients, move |at, context| {
             let mut client = RegisterClient::new(context, plan, at);
-            client.work();
+            client.run();
             client.history
         });
         RegisterWorkload { clients, plan }
     }
 
     /// Records that a node, counted from 0, listens at another address now.
-    pub fn moved(&self, at: usize, address: SocketAddr) {
-        self.clients.moved(at, address);
+    pub fn set_address(&self, at: usize, address: SocketAddr) {
+        self.clients.set_address(at, address);
     }
 
     /// Returns the time on the clock of the history.
@@ -90,23 +90,23 @@ impl RegisterWorkload {
     /// if a node can't be read.
     pub fn stop(self) -> io::Result<RegisterHistory> {
         let (context, plan) = (self.clients.context.clone(), self.plan);
-        let mut all = self.clients.stop();
-        let mut last = RegisterClient::new(context.clone(), plan, plan.clients);
+        let mut history = self.clients.stop();
+        let mut reader = RegisterClient::new(context.clone(), plan, plan.clients);
         for at in 0..context.nodes() {
-            last.arrive(at);
+            reader.switch_node(at);
             let mut connection = Resp::connect(context.node(at).1)?;
             for key in 0..plan.keys {
-                last.call(&mut connection, plan.key(key), RegisterAction::Get)?;
+                reader.call(&mut connection, plan.key(key), RegisterAction::Get)?;
             }
             for pair in 0..plan.pairs {
-                last.call_pair(&mut connection, plan.pair(pair), RegisterAction::Get)?;
+                reader.call_pair(&mut connection, plan.pair(pair), RegisterAction::Get)?;
             }
         }
-        let failed = |call: &&RegisterCall| !call.outcome.is_acknowledged();
-        if let Some(call) = last.history.calls.iter().find(failed) {
+        let is_unacknowledged = |call: &&RegisterCall| !call.outcome.is_acknowledged();
+        if let Some(call) = reader.history.calls.iter().find(is_unacknowledged) {
             return Err(io::Error::other(format!("the last read of all: {call}")));
         }
-        all.join(last.history);
-        Ok(all)
+        history.join(reader.history);
+        Ok(history)
     }
 }

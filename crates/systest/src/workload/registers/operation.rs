@@ -53,12 +53,17 @@ pub type RegisterHistory = History<RegisterOp, RegisterAnswer>;
 impl RegisterHistory {
     /// Returns the times at which updates were acknowledged, on the workload's clock, in order.
     pub fn updates(&self) -> Vec<Duration> {
-        let done = |call: &&RegisterCall| match (&call.op.action, call.outcome.answer()) {
-            (_, None) | (RegisterAction::Get, _) => false,
-            (RegisterAction::TestAndSet { expect, .. }, Some(Found(found))) => expect == found,
-            _ => true,
-        };
-        let ends = self.calls.iter().filter(done).map(|call| Duration::from_nanos(call.ended));
+        let is_applied_update =
+            |call: &&RegisterCall| match (&call.op.action, call.outcome.answer()) {
+                (_, None) | (RegisterAction::Get, _) => false,
+                (RegisterAction::TestAndSet { expect, .. }, Some(Found(found))) => expect == found,
+                _ => true,
+            };
+        let ends = self
+            .calls
+            .iter()
+            .filter(is_applied_update)
+            .map(|call| Duration::from_nanos(call.ended));
         let mut ends: Vec<_> = ends.collect();
         ends.sort_unstable();
         ends
@@ -66,8 +71,8 @@ impl RegisterHistory {
 
     /// Returns the longest time in a span without an acknowledged update.
     pub fn gap(&self, from: Duration, to: Duration) -> Duration {
-        let within = self.updates().into_iter().filter(|at| (from..to).contains(at));
-        let moments: Vec<_> = [from].into_iter().chain(within).chain([to]).collect();
+        let acknowledgements = self.updates().into_iter().filter(|at| (from..to).contains(at));
+        let moments: Vec<_> = [from].into_iter().chain(acknowledgements).chain([to]).collect();
         moments.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
     }
 }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Pause of a client before it connects again.
-const REST: Duration = Duration::from_millis(10);
+const FAILOVER_PAUSE: Duration = Duration::from_millis(10);
 /// Time between a client's read and the write that follows from it.
-const THINKING: Duration = Duration::from_millis(3);
+const READ_TO_WRITE_PAUSE: Duration = Duration::from_millis(3);
 
 /// Context, and the values with which the server returned it.
 #[derive(Clone, Debug, Default)]
-struct GivenContext {
+struct ReadContext {
     context: Option<String>,
     values: BTreeSet<String>,
 }
@@ -31,7 +31,7 @@ pub(super) struct SiblingClient {
     number: u32,
     written: u32,
     /// Context and values that it last read of each key.
-    known: BTreeMap<String, GivenContext>,
+    known: BTreeMap<String, ReadContext>,
     pub(super) history: SiblingHistory,
 }
 
@@ -42,48 +42,52 @@ impl SiblingClient {
         at: usize,
     ) -> SiblingClient {
         let dice = StdRng::seed_from_u64(plan.seed.wrapping_mul(1009) ^ at as u64);
-        let number = context.number();
+        let number = context.next_client_number();
         let (known, history) = (BTreeMap::new(), SiblingHistory::default());
         SiblingClient { context, plan, dice, at, number, written: 0, known, history }
     }
 
-    fn stopped(&self) -> bool {
-        self.context.stopped()
+    fn is_stopped(&self) -> bool {
+        self.context.is_stopped()
     }
 
     /// Calls until stopped; goes to the next node whenever one does not serve it.
-    pub(super) fn work(&mut self) {
-        let (home, after, context) = (self.at, self.plan.returns, self.context.clone());
-        let returns = |left: Option<Duration>| match (left, after) {
-            (Some(left), Some(after)) => context.elapsed() >= left + after,
+    pub(super) fn run(&mut self) {
+        let (own_node, return_delay, context) =
+            (self.at, self.plan.return_delay, self.context.clone());
+        let must_return = |left_at: Option<Duration>| match (left_at, return_delay) {
+            (Some(left_at), Some(return_delay)) => context.elapsed() >= left_at + return_delay,
             _ => false,
         };
         // Time at which the client left its own node. `None`: it is there.
-        let mut left = None;
-        while !self.stopped() {
-            if returns(left) {
-                (self.at, left) = (home, None);
+        let mut left_at = None;
+        while !self.is_stopped() {
+            if must_return(left_at) {
+                (self.at, left_at) = (own_node, None);
             }
             let (_, address) = self.context.node(self.at);
-            if let Ok(mut client) = Riak::with_patience(address, self.plan.patience) {
-                while !self.stopped() && !returns(left) && self.choose(&mut client).is_ok() {
+            if let Ok(mut client) = Riak::with_timeout(address, self.plan.timeout) {
+                while !self.is_stopped()
+                    && !must_return(left_at)
+                    && self.call_random(&mut client).is_ok()
+                {
                     std::thread::sleep(self.plan.pause);
                 }
             }
             self.at += 1;
-            left = left.or(Some(context.elapsed()));
-            std::thread::sleep(REST);
+            left_at = left_at.or(Some(context.elapsed()));
+            std::thread::sleep(FAILOVER_PAUSE);
         }
     }
 
     /// Makes one draw of calls. Fails if the client is not served here.
-    fn choose(&mut self, client: &mut Riak) -> io::Result<()> {
+    fn call_random(&mut self, client: &mut Riak) -> io::Result<()> {
         let key = self.plan.key(self.dice.random_range(0..self.plan.keys));
         match self.dice.random_range(0..20) {
             0..5 => self.read(client, &key),
             5..14 => {
                 self.read(client, &key)?;
-                std::thread::sleep(THINKING);
+                std::thread::sleep(READ_TO_WRITE_PAUSE);
                 self.write(client, &key)
             }
             14..16 => {
@@ -91,22 +95,22 @@ impl SiblingClient {
                 self.write(client, &key)
             }
             16..18 if self.plan.deletes => self.delete(client, &key),
-            // Writes with the last context that it knows, which may be long outdated.
+            // Writes with the context of the last read, which may be long outdated.
             _ => self.write(client, &key),
         }
     }
 
     fn read(&mut self, client: &mut Riak, key: &str) -> io::Result<()> {
         let began = self.context.now();
-        let (outcome, end) = match client.fetch(&self.plan.place, key, "") {
-            Ok(RiakOutcome::Done(shown) | RiakOutcome::Absent(shown)) => {
-                (CallOutcome::Acknowledged(Some(self.learn(key, shown))), Ok(()))
+        let (outcome, result) = match client.fetch(&self.plan.bucket_path, key, "") {
+            Ok(RiakOutcome::Done(object) | RiakOutcome::Absent(object)) => {
+                (CallOutcome::Acknowledged(Some(self.update_known(key, object))), Ok(()))
             }
-            Ok(RiakOutcome::Other(answer)) => (self.failure(&answer), Err(refused())),
+            Ok(RiakOutcome::Other(answer)) => (self.failure(&answer), Err(not_served())),
             Err(error) => (CallOutcome::Unknown, Err(error)),
         };
         self.record(began, (key, SiblingAction::Read, BTreeSet::new()), outcome);
-        end
+        result
     }
 
     fn write(&mut self, client: &mut Riak, key: &str) -> io::Result<()> {
@@ -114,13 +118,15 @@ impl SiblingClient {
         let value = format!("{}.{}", self.number, self.written);
         let known = self.known.get(key).cloned().unwrap_or_default();
         let options = if self.dice.random_bool(0.25) { "returnbody=true" } else { "" };
-        let how = (known.context.as_deref(), options);
+        let context_and_options = (known.context.as_deref(), options);
         let began = self.context.now();
-        let answer = client.store(&self.plan.place, key, value.as_bytes(), how);
-        let (outcome, end) = self.change_outcome(answer);
-        let outcome = outcome.map(|shown| shown.context.is_some().then(|| self.learn(key, shown)));
+        let answer =
+            client.store(&self.plan.bucket_path, key, value.as_bytes(), context_and_options);
+        let (outcome, result) = self.change_outcome(answer);
+        let outcome =
+            outcome.map(|object| object.context.is_some().then(|| self.update_known(key, object)));
         self.record(began, (key, SiblingAction::Write(value), known.values), outcome);
-        end
+        result
     }
 
     fn delete(&mut self, client: &mut Riak, key: &str) -> io::Result<()> {
@@ -129,10 +135,10 @@ impl SiblingClient {
             return self.read(client, key);
         }
         let began = self.context.now();
-        let answer = client.remove(&self.plan.place, key, (known.context.as_deref(), ""));
-        let (outcome, end) = self.change_outcome(answer);
+        let answer = client.remove(&self.plan.bucket_path, key, (known.context.as_deref(), ""));
+        let (outcome, result) = self.change_outcome(answer);
         self.record(began, (key, SiblingAction::Delete, known.values), outcome.map(|_| None));
-        end
+        result
     }
 
     /// Returns the outcome of a change; a delete of an absent key had no effect.
@@ -141,9 +147,9 @@ impl SiblingClient {
         answer: io::Result<RiakOutcome>,
     ) -> (CallOutcome<RiakObject>, io::Result<()>) {
         match answer {
-            Ok(RiakOutcome::Done(shown)) => (CallOutcome::Acknowledged(shown), Ok(())),
+            Ok(RiakOutcome::Done(object)) => (CallOutcome::Acknowledged(object), Ok(())),
             Ok(RiakOutcome::Absent(_)) => (CallOutcome::Refused, Ok(())),
-            Ok(RiakOutcome::Other(answer)) => (self.failure(&answer), Err(refused())),
+            Ok(RiakOutcome::Other(answer)) => (self.failure(&answer), Err(not_served())),
             Err(error) => (CallOutcome::Unknown, Err(error)),
         }
     }
@@ -151,16 +157,16 @@ impl SiblingClient {
     /// Returns the outcome of a failed call. A client error had no effect; after a server error,
     /// some replicas may have executed the call.
     fn failure<A>(&mut self, answer: &HttpResponse) -> CallOutcome<A> {
-        let words: String = answer.text().lines().next().unwrap_or("").chars().take(90).collect();
-        *self.history.refusals.entry(format!("{} {words}", answer.status)).or_default() += 1;
+        let text: String = answer.text().lines().next().unwrap_or("").chars().take(90).collect();
+        *self.history.refusals.entry(format!("{} {text}", answer.status)).or_default() += 1;
         if answer.status < 500 { CallOutcome::Refused } else { CallOutcome::Unknown }
     }
 
-    fn learn(&mut self, key: &str, shown: RiakObject) -> BTreeSet<String> {
+    fn update_known(&mut self, key: &str, object: RiakObject) -> BTreeSet<String> {
         let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
-        let values: BTreeSet<_> = shown.values.iter().map(text).collect();
-        let known = GivenContext { context: shown.context, values: values.clone() };
-        self.known.insert(key.into(), known);
+        let values: BTreeSet<_> = object.values.iter().map(text).collect();
+        let context = ReadContext { context: object.context, values: values.clone() };
+        self.known.insert(key.into(), context);
         values
     }
 
@@ -176,6 +182,6 @@ impl SiblingClient {
     }
 }
 
-fn refused() -> io::Error {
+fn not_served() -> io::Error {
     io::ErrorKind::ConnectionRefused.into()
 }

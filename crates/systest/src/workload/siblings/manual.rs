@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Timeout of a call.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Values that a read returned, with the context of the next write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShownValues {
+pub struct ReadValues {
     /// Causal context. `None`: the key was absent.
     pub context: Option<String>,
     /// Values, without order.
@@ -22,7 +22,7 @@ pub struct ShownValues {
 pub struct ManualClient {
     nodes: Vec<SocketAddr>,
     clients: BTreeMap<usize, Riak>,
-    place: String,
+    bucket_path: String,
     name: String,
     written: u32,
     /// Its calls, for the judge.
@@ -31,41 +31,47 @@ pub struct ManualClient {
 
 impl ManualClient {
     /// Returns a client of a bucket, `TYPE/BUCKET`. Its values begin with `name`.
-    pub fn new(nodes: &[SocketAddr], place: &str, name: &str) -> ManualClient {
+    pub fn new(nodes: &[SocketAddr], bucket_path: &str, name: &str) -> ManualClient {
         let (nodes, clients, calls) = (nodes.to_vec(), BTreeMap::new(), Vec::new());
-        ManualClient { nodes, clients, place: place.into(), name: name.into(), written: 0, calls }
+        ManualClient {
+            nodes,
+            clients,
+            bucket_path: bucket_path.into(),
+            name: name.into(),
+            written: 0,
+            calls,
+        }
     }
 
     /// Drops all connections, because nodes have restarted.
-    pub fn connect_anew(&mut self) {
+    pub fn drop_connections(&mut self) {
         self.clients.clear();
     }
 
     /// Reads at a node, counted from 1. Absence of the key is an answer; a refusal is an error.
-    pub fn get(&mut self, node: usize, key: &str, options: &str) -> Result<ShownValues, String> {
-        let place = self.place.clone();
-        match self.ask(node, |client| client.fetch(&place, key, options)) {
-            Ok(RiakOutcome::Done(shown) | RiakOutcome::Absent(shown)) => Ok(self.saw(key, shown)),
+    pub fn get(&mut self, node: usize, key: &str, options: &str) -> Result<ReadValues, String> {
+        let bucket_path = self.bucket_path.clone();
+        match self.call(node, |client| client.fetch(&bucket_path, key, options)) {
+            Ok(RiakOutcome::Done(object) | RiakOutcome::Absent(object)) => {
+                Ok(self.record_read(key, object))
+            }
             Ok(RiakOutcome::Other(answer)) => Err(answer.text()),
             Err(error) => Err(error.to_string()),
         }
     }
 
     /// Writes a new value that replaces the seen ones. Returns the outcome.
-    pub fn put(
-        &mut self,
-        node: usize,
-        key: &str,
-        seen: &ShownValues,
-        options: &str,
-    ) -> CallOutcome {
+    pub fn put(&mut self, node: usize, key: &str, seen: &ReadValues, options: &str) -> CallOutcome {
         self.written += 1;
-        let (place, value) = (self.place.clone(), format!("{}.{}", self.name, self.written));
-        let how = (seen.context.as_deref(), options);
-        let answer = self.ask(node, |client| client.store(&place, key, value.as_bytes(), how));
-        let told = told(&answer);
-        self.record(key, SiblingAction::Write(value), seen, told.map(|()| None));
-        told
+        let (bucket_path, value) =
+            (self.bucket_path.clone(), format!("{}.{}", self.name, self.written));
+        let context_and_options = (seen.context.as_deref(), options);
+        let answer = self.call(node, |client| {
+            client.store(&bucket_path, key, value.as_bytes(), context_and_options)
+        });
+        let outcome = outcome_of(&answer);
+        self.record(key, SiblingAction::Write(value), seen, outcome.map(|()| None));
+        outcome
     }
 
     /// Deletes the seen values. Returns the outcome.
@@ -73,15 +79,16 @@ impl ManualClient {
         &mut self,
         node: usize,
         key: &str,
-        seen: &ShownValues,
+        seen: &ReadValues,
         options: &str,
     ) -> CallOutcome {
-        let place = self.place.clone();
-        let how = (seen.context.as_deref(), options);
-        let answer = self.ask(node, |client| client.remove(&place, key, how));
-        let told = told(&answer);
-        self.record(key, SiblingAction::Delete, seen, told.map(|()| None));
-        told
+        let bucket_path = self.bucket_path.clone();
+        let context_and_options = (seen.context.as_deref(), options);
+        let answer =
+            self.call(node, |client| client.remove(&bucket_path, key, context_and_options));
+        let outcome = outcome_of(&answer);
+        self.record(key, SiblingAction::Delete, seen, outcome.map(|()| None));
+        outcome
     }
 
     /// Returns its calls as a history for the checker, untimed.
@@ -89,20 +96,22 @@ impl ManualClient {
         SiblingHistory { calls: self.calls, ..SiblingHistory::default() }
     }
 
-    fn saw(&mut self, key: &str, shown: RiakObject) -> ShownValues {
+    fn record_read(&mut self, key: &str, object: RiakObject) -> ReadValues {
         let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
-        let seen =
-            ShownValues { context: shown.context, values: shown.values.iter().map(text).collect() };
-        let answer = CallOutcome::Acknowledged(Some(seen.values.clone()));
-        self.record(key, SiblingAction::Read, &ShownValues::default(), answer);
-        seen
+        let values = ReadValues {
+            context: object.context,
+            values: object.values.iter().map(text).collect(),
+        };
+        let answer = CallOutcome::Acknowledged(Some(values.values.clone()));
+        self.record(key, SiblingAction::Read, &ReadValues::default(), answer);
+        values
     }
 
     fn record(
         &mut self,
         key: &str,
         action: SiblingAction,
-        seen: &ShownValues,
+        seen: &ReadValues,
         outcome: CallOutcome<SiblingAnswer>,
     ) {
         let op = SiblingOp { key: key.into(), action, seen: seen.values.clone() };
@@ -110,16 +119,16 @@ impl ManualClient {
     }
 
     /// Calls a node, over its open connection or a new one. A failed call drops the connection.
-    fn ask<T>(
+    fn call<T>(
         &mut self,
         node: usize,
-        what: impl FnOnce(&mut Riak) -> std::io::Result<T>,
+        call: impl FnOnce(&mut Riak) -> std::io::Result<T>,
     ) -> std::io::Result<T> {
         let mut client = match self.clients.remove(&node) {
             Some(client) => client,
-            None => Riak::with_patience(self.nodes[node - 1], PATIENCE)?,
+            None => Riak::with_timeout(self.nodes[node - 1], ANSWER_TIMEOUT)?,
         };
-        let answer = what(&mut client)?;
+        let answer = call(&mut client)?;
         self.clients.insert(node, client);
         Ok(answer)
     }
@@ -127,7 +136,7 @@ impl ManualClient {
 
 /// Returns the outcome of a change. A client error had no effect; after a server error, some
 /// replicas may have executed the call.
-fn told(answer: &std::io::Result<RiakOutcome>) -> CallOutcome {
+fn outcome_of(answer: &std::io::Result<RiakOutcome>) -> CallOutcome {
     match answer {
         Ok(RiakOutcome::Done(_)) => CallOutcome::Acknowledged(()),
         Ok(RiakOutcome::Absent(_)) => CallOutcome::Refused,

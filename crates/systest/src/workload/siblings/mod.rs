@@ -16,7 +16,7 @@ mod client;
 mod manual;
 
 pub use bulk::Bulk;
-pub use manual::{ManualClient, ShownValues};
+pub use manual::{ManualClient, ReadValues};
 
 use super::{CallOutcome, History, UNTIMED, Workload, WorkloadCall};
 use client::SiblingClient;
@@ -74,28 +74,28 @@ pub struct SiblingPlan {
     /// Pause of a client between two calls.
     pub pause: Duration,
     /// Timeout of a call.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Bucket, as `TYPE/BUCKET`.
-    pub place: String,
+    pub bucket_path: String,
     /// True if keys are also deleted.
     pub deletes: bool,
     /// Time after which a client that left its own node returns, as behind a load balancer with
     /// health checks. `None`: it stays where it is served.
-    pub returns: Option<Duration>,
+    pub return_delay: Option<Duration>,
 }
 
 impl SiblingPlan {
     /// Returns the usual mix on a bucket with siblings: eight clients on forty keys.
-    pub fn of(seed: u64) -> SiblingPlan {
+    pub fn new(seed: u64) -> SiblingPlan {
         SiblingPlan {
             clients: 8,
             keys: 40,
             seed,
             pause: Duration::from_millis(4),
-            patience: Duration::from_secs(1),
-            place: format!("available/trial{seed}"),
+            timeout: Duration::from_secs(1),
+            bucket_path: format!("available/trial{seed}"),
             deletes: true,
-            returns: None,
+            return_delay: None,
         }
     }
 
@@ -115,7 +115,7 @@ impl SiblingWorkload {
         let plan = plan.clone();
         Workload::spawn(nodes, plan.clients, move |at, context| {
             let mut client = SiblingClient::new(context, plan.clone(), at);
-            client.work();
+            client.run();
             client.history
         })
     }

@@ -1,10 +1,13 @@
 //! Connections to the front-ends: encoding of transactions, and meaning of the answers.
 
-use super::{BUCKET, CLUSTER, Level, PATIENCE, StepAnswer, TransactionAnswer, TransactionStep};
-use crate::client::{
-    Arakoon, CallOutcome, Http, HttpResponse, Resp, RespReply, Riak, RiakOutcome as Shown, Trouble,
+use super::{
+    ANSWER_TIMEOUT, BUCKET, CLUSTER, Level, StepAnswer, TransactionAnswer, TransactionStep,
 };
-use crate::client::{command, encoded};
+use crate::client::{
+    Arakoon, ArakoonError, CallOutcome, Http, HttpResponse, Resp, RespReply, Riak,
+    RiakOutcome as RiakReply,
+};
+use crate::client::{encode_command, encode_key};
 use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::KeyValue;
 use crate::workload::transactions::TransactionAnswer::{Done, Failed};
@@ -19,7 +22,7 @@ pub(super) type ProtocolAnswer = io::Result<(CallOutcome<TransactionAnswer>, Opt
 pub(super) type Retry = (u64, u64);
 
 /// Number of front-ends in one round, some of them counted twice.
-pub(super) const KINDS: usize = 6;
+pub(super) const ROUND_LENGTH: usize = 6;
 
 /// Connection to one of the front-ends.
 pub(super) enum FrontEndClient {
@@ -32,15 +35,15 @@ pub(super) enum FrontEndClient {
 impl FrontEndClient {
     /// Connects to a front-end; `at` wraps around their list. The first two are the most frequent.
     pub fn open(at: usize, address: SocketAddr) -> io::Result<FrontEndClient> {
-        Ok(match at % KINDS {
+        Ok(match at % ROUND_LENGTH {
             0 | 2 => {
-                let mut resp = Resp::with_patience(address, PATIENCE)?;
+                let mut resp = Resp::with_timeout(address, ANSWER_TIMEOUT)?;
                 resp.call(&[b"CREDENZA.BUCKET", BUCKET.as_bytes()])?;
                 FrontEndClient::Resp(resp)
             }
-            4 => FrontEndClient::Riak(Riak::with_patience(address, PATIENCE)?),
-            5 => FrontEndClient::Arakoon(Arakoon::with_patience(address, CLUSTER, PATIENCE)?),
-            _ => FrontEndClient::Http(Http::with_patience(address, PATIENCE)?),
+            4 => FrontEndClient::Riak(Riak::with_timeout(address, ANSWER_TIMEOUT)?),
+            5 => FrontEndClient::Arakoon(Arakoon::with_timeout(address, CLUSTER, ANSWER_TIMEOUT)?),
+            _ => FrontEndClient::Http(Http::with_timeout(address, ANSWER_TIMEOUT)?),
         })
     }
 
@@ -64,29 +67,29 @@ impl FrontEndClient {
     }
 }
 
-fn resp_words(step: &TransactionStep) -> Vec<Vec<u8>> {
-    let said = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+fn resp_args(step: &TransactionStep) -> Vec<Vec<u8>> {
+    let bytes = |args: &[&str]| args.iter().map(|text| text.as_bytes().to_vec()).collect();
     match step {
-        TransactionStep::Get(key) => said(&["GET", key]),
+        TransactionStep::Get(key) => bytes(&["GET", key]),
         TransactionStep::Set(key, value, ttl) => {
-            let mut words: Vec<Vec<u8>> = said(&["SET", key]);
-            words.push(value.clone());
+            let mut args: Vec<Vec<u8>> = bytes(&["SET", key]);
+            args.push(value.clone());
             if let Some(ttl) = ttl {
-                words.extend(said(&["PX", &ttl.to_string()]) as Vec<Vec<u8>>);
+                args.extend(bytes(&["PX", &ttl.to_string()]) as Vec<Vec<u8>>);
             }
-            words
+            args
         }
-        TransactionStep::Add(key, delta) => said(&["INCRBY", key, &delta.to_string()]),
-        TransactionStep::AddFloat(key, delta) => said(&["INCRBYFLOAT", key, &delta.to_string()]),
+        TransactionStep::Add(key, delta) => bytes(&["INCRBY", key, &delta.to_string()]),
+        TransactionStep::AddFloat(key, delta) => bytes(&["INCRBYFLOAT", key, &delta.to_string()]),
         other => unreachable!("no client says {other:?} over RESP"),
     }
 }
 
-fn resp_said(
+fn read_resp_outcome(
     step: &TransactionStep,
-    word: RespReply,
+    reply: RespReply,
 ) -> io::Result<CallOutcome<TransactionAnswer>> {
-    let said = match (word.outcome(), step, &word) {
+    let answer = match (reply.outcome(), step, &reply) {
         (CallOutcome::Unknown, ..) => return Ok(CallOutcome::Unknown),
         (CallOutcome::Refused, ..) => return Ok(CallOutcome::Refused),
         (_, TransactionStep::Get(_), RespReply::Bulk(value)) => StepAnswer::Row(value.clone()),
@@ -97,9 +100,9 @@ fn resp_said(
         (_, TransactionStep::AddFloat(..), RespReply::Bulk(Some(sum))) => {
             StepAnswer::Number(sum.clone())
         }
-        _ => return Err(strange(format!("{step:?} was answered {word:?}"))),
+        _ => return Err(invalid_answer(format!("{step:?} was answered {reply:?}"))),
     };
-    Ok(Acknowledged(Done(vec![said])))
+    Ok(Acknowledged(Done(vec![answer])))
 }
 
 /// Sends one request with a read level. The answer has no index.
@@ -109,17 +112,17 @@ fn resp_one(resp: &mut Resp, step: &TransactionStep, level: Level) -> ProtocolAn
         Level::Dirty => "DIRTY".to_string(),
         Level::AtLeast(index) => format!("AT_LEAST {index}"),
     };
-    let level = resp.say(&format!("CREDENZA.CONSISTENCY {level}"))?;
+    let level = resp.call_line(&format!("CREDENZA.CONSISTENCY {level}"))?;
     if level.error().is_some() {
         return Ok((CallOutcome::Refused, None));
     }
     resp.send(&resp_bytes(step))?;
-    Ok((resp_said(step, resp.receive()?)?, None))
+    Ok((read_resp_outcome(step, resp.receive()?)?, None))
 }
 
 fn resp_bytes(step: &TransactionStep) -> Vec<u8> {
-    let words = resp_words(step);
-    command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    let args = resp_args(step);
+    encode_command(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 /// Sends requests in one batch. Returns an outcome of each, and the error that ended the batch.
@@ -128,25 +131,26 @@ pub(super) fn pipelined(
     steps: &[TransactionStep],
 ) -> (Vec<CallOutcome<TransactionAnswer>>, io::Result<()>) {
     let bytes: Vec<u8> = steps.iter().flat_map(resp_bytes).collect();
-    let mut all = Vec::new();
-    if let Err(error) = resp.say("CREDENZA.CONSISTENCY CONSISTENT") {
+    let mut outcomes = Vec::new();
+    if let Err(error) = resp.call_line("CREDENZA.CONSISTENCY CONSISTENT") {
         return (steps.iter().map(|_| CallOutcome::Refused).collect(), Err(error));
     }
     let mut sent = resp.send(&bytes);
     for step in steps {
-        let outcome = sent.and_then(|()| resp.receive()).and_then(|word| resp_said(step, word));
+        let outcome =
+            sent.and_then(|()| resp.receive()).and_then(|reply| read_resp_outcome(step, reply));
         sent = match outcome {
             Ok(outcome) => {
-                all.push(outcome);
+                outcomes.push(outcome);
                 Ok(())
             }
             Err(error) => {
-                all.push(CallOutcome::Unknown);
+                outcomes.push(CallOutcome::Unknown);
                 Err(error)
             }
         };
     }
-    (all, sent)
+    (outcomes, sent)
 }
 
 fn http_one(web: &mut Http, step: &TransactionStep, level: Level) -> ProtocolAnswer {
@@ -158,35 +162,36 @@ fn http_one(web: &mut Http, step: &TransactionStep, level: Level) -> ProtocolAns
     match step {
         TransactionStep::Get(key) => {
             let path = format!("{}?consistency={level}", key_path(key));
-            let answer = web.ask("GET", &path, b"")?;
-            let index = index(&answer);
+            let answer = web.request("GET", &path, b"")?;
+            let index = answer_index(&answer);
             Ok(match (answer.status, answer.reason().as_str()) {
                 (200, _) => (Acknowledged(Done(vec![StepAnswer::Row(Some(answer.body))])), index),
                 (404, "not_found") => (Acknowledged(Done(vec![StepAnswer::Row(None)])), index),
-                _ => (fate(&answer)?, None),
+                _ => (error_outcome(&answer)?, None),
             })
         }
         TransactionStep::Set(key, value, ttl) => {
             let ttl = ttl.map_or(String::new(), |ttl| format!("?ttl_ms={ttl}"));
-            let octets = [("content-type", "application/octet-stream")];
-            let answer = web.ask_with("PUT", &(key_path(key) + &ttl), &octets, value)?;
+            let headers = [("content-type", "application/octet-stream")];
+            let answer =
+                web.request_with_headers("PUT", &(key_path(key) + &ttl), &headers, value)?;
             Ok(match answer.status {
-                204 => (Acknowledged(Done(vec![StepAnswer::Done])), index(&answer)),
-                _ => (fate(&answer)?, None),
+                204 => (Acknowledged(Done(vec![StepAnswer::Done])), answer_index(&answer)),
+                _ => (error_outcome(&answer)?, None),
             })
         }
         TransactionStep::Range(prefix) => {
             let path = format!(
                 "/v1/buckets/{BUCKET}/range?prefix={}&consistency={level}",
-                encoded(prefix.as_bytes())
+                encode_key(prefix.as_bytes())
             );
-            let answer = web.ask("GET", &path, b"")?;
+            let answer = web.request("GET", &path, b"")?;
             Ok(match answer.status {
                 200 => (
-                    Acknowledged(Done(vec![StepAnswer::Rows(entries(&answer.json())?)])),
-                    index(&answer),
+                    Acknowledged(Done(vec![StepAnswer::Rows(decode_entries(&answer.json())?)])),
+                    answer_index(&answer),
                 ),
-                _ => (fate(&answer)?, None),
+                _ => (error_outcome(&answer)?, None),
             })
         }
         step => sequence(web, std::slice::from_ref(step), None),
@@ -194,21 +199,21 @@ fn http_one(web: &mut Http, step: &TransactionStep, level: Level) -> ProtocolAns
 }
 
 fn key_path(key: &str) -> String {
-    format!("/v1/buckets/{BUCKET}/keys/{}", encoded(key.as_bytes()))
+    format!("/v1/buckets/{BUCKET}/keys/{}", encode_key(key.as_bytes()))
 }
 
-fn index(answer: &HttpResponse) -> Option<u64> {
+fn answer_index(answer: &HttpResponse) -> Option<u64> {
     answer.header("x-credenza-index").and_then(|text| text.parse().ok())
 }
 
 /// Returns the outcome of a request that was answered with an error.
-fn fate(answer: &HttpResponse) -> io::Result<CallOutcome<TransactionAnswer>> {
+fn error_outcome(answer: &HttpResponse) -> io::Result<CallOutcome<TransactionAnswer>> {
     let json = answer.json();
     match (json["error"]["kind"].as_str(), answer.reason().as_str()) {
         (Some("conflict"), "assertion_failed") => Ok(Acknowledged(Failed)),
         (Some("unavailable"), _) => Ok(CallOutcome::Refused),
         (Some("unknown" | "corrupt"), _) => Ok(CallOutcome::Unknown),
-        _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
+        _ => Err(invalid_answer(format!("{}: {}", answer.status, answer.text()))),
     }
 }
 
@@ -218,7 +223,7 @@ pub(super) fn sequence(
     steps: &[TransactionStep],
     retry: Option<Retry>,
 ) -> ProtocolAnswer {
-    let body = Json::Array(steps.iter().map(json_of).collect()).to_string();
+    let body = Json::Array(steps.iter().map(step_json).collect()).to_string();
     let mut headers = vec![("content-type", "application/json".to_string())];
     if let Some((session, request)) = retry {
         headers.push(("x-credenza-session", session.to_string()));
@@ -226,25 +231,28 @@ pub(super) fn sequence(
     }
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let path = format!("/v1/buckets/{BUCKET}/sequence");
-    let answer = web.ask_with("POST", &path, &headers, body.as_bytes())?;
+    let answer = web.request_with_headers("POST", &path, &headers, body.as_bytes())?;
     if answer.status != 200 {
-        return Ok((fate(&answer)?, None));
+        return Ok((error_outcome(&answer)?, None));
     }
     let json = answer.json();
-    let told = json["steps"].as_array().ok_or_else(|| strange(answer.text()))?;
-    let said: io::Result<Vec<_>> =
-        steps.iter().zip(told).map(|(step, told)| said_of(step, told)).collect();
-    Ok((Acknowledged(Done(said?)), index(&answer)))
+    let step_results = json["steps"].as_array().ok_or_else(|| invalid_answer(answer.text()))?;
+    let answers: io::Result<Vec<_>> = steps
+        .iter()
+        .zip(step_results)
+        .map(|(step, step_results)| read_step_answer(step, step_results))
+        .collect();
+    Ok((Acknowledged(Done(answers?)), answer_index(&answer)))
 }
 
 /// Opens a session of the native front-end.
 pub(super) fn session(web: &mut Http) -> io::Result<u64> {
-    let answer = web.ask("POST", &format!("/v1/sessions/{BUCKET}"), b"")?;
+    let answer = web.request("POST", &format!("/v1/sessions/{BUCKET}"), b"")?;
     let id = answer.json()["session"].as_str().and_then(|digits| digits.parse().ok());
     id.ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
 }
 
-fn json_of(step: &TransactionStep) -> Json {
+fn step_json(step: &TransactionStep) -> Json {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let maybe = |value: &KeyValue| value.as_deref().map(text);
     match step {
@@ -273,54 +281,54 @@ fn json_of(step: &TransactionStep) -> Json {
     }
 }
 
-fn said_of(step: &TransactionStep, told: &Json) -> io::Result<StepAnswer> {
+fn read_step_answer(step: &TransactionStep, result: &Json) -> io::Result<StepAnswer> {
     let value = |json: &Json| json.as_str().map(|text| text.as_bytes().to_vec());
     Ok(match step {
-        TransactionStep::Get(_) => StepAnswer::Row(value(&told["read"]["row"]["value"])),
-        TransactionStep::Range(_) => StepAnswer::Rows(entries(&told["read"])?),
-        TransactionStep::TestAndSet(..) => StepAnswer::Row(value(&told["old"])),
-        TransactionStep::Add(..) => StepAnswer::Number(told["number"].to_string().into_bytes()),
+        TransactionStep::Get(_) => StepAnswer::Row(value(&result["read"]["row"]["value"])),
+        TransactionStep::Range(_) => StepAnswer::Rows(decode_entries(&result["read"])?),
+        TransactionStep::TestAndSet(..) => StepAnswer::Row(value(&result["old"])),
+        TransactionStep::Add(..) => StepAnswer::Number(result["number"].to_string().into_bytes()),
         TransactionStep::AddFloat(..) => {
-            StepAnswer::Number(value(&told["text"]).unwrap_or_default())
+            StepAnswer::Number(value(&result["text"]).unwrap_or_default())
         }
         _ => StepAnswer::Done,
     })
 }
 
-fn entries(json: &Json) -> io::Result<Vec<(String, Vec<u8>)>> {
+fn decode_entries(json: &Json) -> io::Result<Vec<(String, Vec<u8>)>> {
     let entry = |one: &Json| {
         Some((one["key"].as_str()?.to_string(), one["value"].as_str()?.as_bytes().to_vec()))
     };
-    let all = json["entries"].as_array().filter(|_| json["more"] == false);
-    let all = all.and_then(|all| all.iter().map(entry).collect());
-    all.ok_or_else(|| strange(format!("no whole range: {json}")))
+    let entries = json["entries"].as_array().filter(|_| json["more"] == false);
+    let entries = entries.and_then(|entries| entries.iter().map(entry).collect());
+    entries.ok_or_else(|| invalid_answer(format!("no whole range: {json}")))
 }
 
 fn riak_one(riak: &mut Riak, step: &TransactionStep) -> ProtocolAnswer {
-    let said = match step {
+    let answer = match step {
         TransactionStep::Get(key) => match riak.fetch(BUCKET, key, "")? {
-            Shown::Done(shown) => StepAnswer::Row(shown.values.first().cloned()),
-            Shown::Absent(_) => StepAnswer::Row(None),
-            Shown::Other(answer) => return Ok((riak_fate(&answer)?, None)),
+            RiakReply::Done(object) => StepAnswer::Row(object.values.first().cloned()),
+            RiakReply::Absent(_) => StepAnswer::Row(None),
+            RiakReply::Other(answer) => return Ok((riak_error_outcome(&answer)?, None)),
         },
         TransactionStep::Set(key, value, None) => {
             match riak.store(BUCKET, key, value, (None, ""))? {
-                Shown::Done(_) => StepAnswer::Done,
-                Shown::Absent(_) => return Err(strange("a write finds nothing".into())),
-                Shown::Other(answer) => return Ok((riak_fate(&answer)?, None)),
+                RiakReply::Done(_) => StepAnswer::Done,
+                RiakReply::Absent(_) => return Err(invalid_answer("a write finds nothing".into())),
+                RiakReply::Other(answer) => return Ok((riak_error_outcome(&answer)?, None)),
             }
         }
         other => unreachable!("no client says {other:?} at Riak's front-end"),
     };
-    Ok((Acknowledged(Done(vec![said])), None))
+    Ok((Acknowledged(Done(vec![answer])), None))
 }
 
 /// Returns the outcome of a failed request. Riak's errors have no kind: only one of its refusals is
 /// certain to have had no effect.
-fn riak_fate(answer: &HttpResponse) -> io::Result<CallOutcome<TransactionAnswer>> {
+fn riak_error_outcome(answer: &HttpResponse) -> io::Result<CallOutcome<TransactionAnswer>> {
     match answer.status {
         500.. => Ok(CallOutcome::Unknown),
-        _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
+        _ => Err(invalid_answer(format!("{}: {}", answer.status, answer.text()))),
     }
 }
 
@@ -328,8 +336,8 @@ fn arakoon_one(arakoon: &mut Arakoon, step: &TransactionStep, level: Level) -> P
     const NOT_MASTER: i32 = 4;
     const NOT_FOUND: i32 = 5;
     const GOING_DOWN: i32 = 16;
-    arakoon.freshness = u8::from(level == Level::Dirty);
-    let given = match step {
+    arakoon.read_level = u8::from(level == Level::Dirty);
+    let result = match step {
         TransactionStep::Get(key) => {
             arakoon.get(key.as_bytes()).map(|value| StepAnswer::Row(Some(value)))
         }
@@ -338,10 +346,10 @@ fn arakoon_one(arakoon: &mut Arakoon, step: &TransactionStep, level: Level) -> P
         }
         other => unreachable!("no client says {other:?} at Arakoon's front-end"),
     };
-    let outcome = match given {
-        Ok(said) => Acknowledged(Done(vec![said])),
-        Err(Trouble::Broken(error)) => return Err(error),
-        Err(trouble) => match trouble.code() {
+    let outcome = match result {
+        Ok(answer) => Acknowledged(Done(vec![answer])),
+        Err(ArakoonError::Broken(error)) => return Err(error),
+        Err(error) => match error.code() {
             Some(NOT_FOUND) => Acknowledged(Done(vec![StepAnswer::Row(None)])),
             Some(NOT_MASTER | GOING_DOWN) => CallOutcome::Refused,
             _ => CallOutcome::Unknown,
@@ -350,6 +358,6 @@ fn arakoon_one(arakoon: &mut Arakoon, step: &TransactionStep, level: Level) -> P
     Ok((outcome, None))
 }
 
-pub(super) fn strange(words: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, words)
+pub(super) fn invalid_answer(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }

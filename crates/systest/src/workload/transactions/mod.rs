@@ -31,7 +31,7 @@ pub const CLUSTER: &str = "ricky";
 /// Bucket of that cluster.
 pub const BUCKET: &str = "arakoon/ricky";
 /// Timeout of a call.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Transaction clients at work.
 pub type TransactionWorkload = Workload<TransactionHistory>;
@@ -48,7 +48,7 @@ impl TransactionWorkload {
         let prefix = prefix.to_string();
         Workload::spawn(nodes, clients, move |at, context| {
             let mut client = TransactionClient::new(context, &prefix, at, seed);
-            client.work();
+            client.run();
             client.history
         })
     }

@@ -1,7 +1,7 @@
 //! F-49: wall clocks that are an hour or a day wrong.
 
-use super::{Done, SECOND, Trial};
-use systest::report::times;
+use super::{FinishedTrial, SECOND, Trial};
+use systest::report::short_or_long;
 use systest::rigs::{Cluster, NodeClock, Scratch};
 use systest::workload::siblings::SiblingPlan;
 
@@ -9,22 +9,22 @@ use systest::workload::siblings::SiblingPlan;
 const JUMPS: [i64; 4] = [3_600, -3_600, 86_400, 0];
 
 /// Prepares faulty clocks for all nodes, which use them from their next start.
-pub fn clocks(cluster: &mut Cluster, scratch: &Scratch) -> Vec<NodeClock> {
+pub fn install_faulty_clocks(cluster: &mut Cluster, scratch: &Scratch) -> Vec<NodeClock> {
     let count = cluster.size();
     let clock = |node: usize| {
         let clock = NodeClock::new(scratch.join(&format!("clock{node}")));
-        cluster.how(node).environment = clock.environment();
+        cluster.setup_mut(node).environment = clock.environment();
         clock
     };
     (1..=count).map(clock).collect()
 }
 
 /// Shifts wall clocks while clients write; no result may depend on them.
-pub fn jumps(cluster: &Cluster, clocks: &[NodeClock]) -> Done {
-    let mut trial = Trial::begin("F-49 wall clocks an hour off", cluster, SiblingPlan::of(49));
-    for round in 0..times(1, 10) {
+pub fn shift_clocks(cluster: &Cluster, clocks: &[NodeClock]) -> FinishedTrial {
+    let mut trial = Trial::start("F-49 wall clocks an hour off", cluster, SiblingPlan::new(49));
+    for round in 0..short_or_long(1, 10) {
         for (at, jump) in JUMPS.into_iter().enumerate() {
-            clocks[(round + at) % clocks.len()].wrong_by(jump);
+            clocks[(round + at) % clocks.len()].set_offset(jump);
             trial.figures.faults += 1;
             std::thread::sleep(SECOND / 2);
         }

@@ -35,12 +35,12 @@ const SECOND: Duration = Duration::from_secs(1);
 const COPIES: usize = 3;
 
 /// Interval of anti-entropy, as the value of the setting.
-const PACE: &str = "300ms";
+const ANTI_ENTROPY_INTERVAL: &str = "300ms";
 
 /// Returns options for this many nodes, with frequent anti-entropy.
 fn options(nodes: usize) -> Options {
-    let mut options = Options::of(nodes);
-    options.words.extend(["--anti-entropy-interval-ms", PACE].map(String::from));
+    let mut options = Options::new(nodes);
+    options.args.extend(["--anti-entropy-interval-ms", ANTI_ENTROPY_INTERVAL].map(String::from));
     options
 }
 
@@ -48,140 +48,146 @@ fn options(nodes: usize) -> Options {
 struct Trial {
     figures: Figures,
     plan: SiblingPlan,
-    clients: SiblingWorkload,
+    workload: SiblingWorkload,
 }
 
 /// An experiment whose clients have stopped, before its final check.
-struct Done {
+struct FinishedTrial {
     figures: Figures,
-    place: String,
+    bucket_path: String,
     history: SiblingHistory,
     /// Time until all copies were equal.
-    equal: Duration,
+    converged_after: Duration,
 }
 
 impl Trial {
-    fn begin(name: &str, cluster: &Cluster, plan: SiblingPlan) -> Trial {
-        let figures = Figures::begin(name);
-        let nodes = cluster.clients();
-        let clients = cluster.from_clients(|| SiblingWorkload::start(&nodes, &plan));
+    fn start(name: &str, cluster: &Cluster, plan: SiblingPlan) -> Trial {
+        let figures = Figures::start(name);
+        let nodes = cluster.client_addresses();
+        let clients = cluster.on_client_host(|| SiblingWorkload::start(&nodes, &plan));
         std::thread::sleep(SECOND);
-        Trial { figures, plan, clients }
+        Trial { figures, plan, workload: clients }
     }
 
     /// Stops the clients, and waits until no repair is left to do.
-    fn end(mut self, cluster: &Cluster) -> Done {
-        let history = self.clients.stop();
+    fn end(mut self, cluster: &Cluster) -> FinishedTrial {
+        let history = self.workload.stop();
         let (ok, fail, info) = history.counts();
         (self.figures.ok, self.figures.fail, self.figures.info) = (ok, fail, info);
         assert!(ok > 100, "clients did almost nothing: {:?}", history.refusals);
-        cluster.must_reach_all();
-        let quiet = cluster.must_be_quiet();
-        self.figures.also("equal_after_ms", quiet.as_millis());
-        Done { figures: self.figures, place: self.plan.place, history, equal: quiet }
+        cluster.must_suspect_none();
+        let converged_after = cluster.must_finish_repair();
+        self.figures.add("equal_after_ms", converged_after.as_millis());
+        FinishedTrial {
+            figures: self.figures,
+            bucket_path: self.plan.bucket_path,
+            history,
+            converged_after,
+        }
     }
 }
 
-impl Done {
+impl FinishedTrial {
     /// Returns an experiment from a history that a test made step by step.
-    fn of(figures: Figures, place: &str, history: SiblingHistory) -> Done {
-        let equal = Duration::ZERO;
-        let mut done = Done { figures, place: place.into(), history, equal };
-        let (ok, fail, info) = done.history.counts();
-        (done.figures.ok, done.figures.fail, done.figures.info) = (ok, fail, info);
-        done
+    fn new(figures: Figures, bucket_path: &str, history: SiblingHistory) -> FinishedTrial {
+        let converged_after = Duration::ZERO;
+        let mut finished =
+            FinishedTrial { figures, bucket_path: bucket_path.into(), history, converged_after };
+        let (ok, fail, info) = finished.history.counts();
+        (finished.figures.ok, finished.figures.fail, finished.figures.info) = (ok, fail, info);
+        finished
     }
 
     /// Checks the history against the contents of the stores, and prints the figures.
     fn judge(&mut self, copies: &[Copy]) {
-        assert!(!copies.is_empty(), "no copy of {} was found", self.place);
-        let found = judge(&self.history.calls, copies);
+        assert!(!copies.is_empty(), "no copy of {} was found", self.bucket_path);
+        let findings = judge(&self.history.calls, copies);
         let figures = &mut self.figures;
-        figures.lost = found.lost.len() as u64;
-        figures.also("resurrected", found.resurrected.len());
-        figures.also("phantom", found.phantom.len());
-        figures.also("false_siblings", found.false_siblings.len());
-        figures.also("unequal", found.unequal.len());
-        figures.also("keys", found.keys);
-        figures.also("most_siblings", found.siblings);
+        figures.lost = findings.lost.len() as u64;
+        figures.add("resurrected", findings.resurrected.len());
+        figures.add("phantom", findings.phantom.len());
+        figures.add("false_siblings", findings.false_siblings.len());
+        figures.add("unequal", findings.unequal.len());
+        figures.add("keys", findings.keys);
+        figures.add("most_siblings", findings.siblings);
         figures.print();
-        found.must_be_clean();
+        findings.must_be_clean();
     }
 }
 
 /// Waits some seconds; returns their beginning and end on the clients' clock.
 fn span(trial: &Trial, seconds: usize) -> (Duration, Duration) {
-    let from = trial.clients.now();
+    let from = trial.workload.now();
     std::thread::sleep(seconds as u32 * SECOND);
-    (from, trial.clients.now())
+    (from, trial.workload.now())
 }
 
 /// Checks every experiment against the contents of all nodes' disks.
-fn judge_all(copies: &Copies, mut trials: Vec<Done>) {
-    trials.iter_mut().for_each(|done| done.judge(&copies.of(&done.place)));
+fn judge_all(copies: &Copies, mut trials: Vec<FinishedTrial>) {
+    trials.iter_mut().for_each(|finished| finished.judge(&copies.of_bucket(&finished.bucket_path)));
     assert_eq!(copies.differences(), Vec::<String>::new());
     assert_eq!(copies.hints(), 0, "hints are left");
 }
 
 /// Restarts every node with this interval of anti-entropy.
-fn compare(cluster: &mut Cluster, pace: &str) {
+fn set_anti_entropy_interval(cluster: &mut Cluster, interval: &str) {
     for node in cluster.nodes() {
         assert_eq!(cluster.stop(node), Some(0));
-        let how = cluster.how(node);
-        *how = how.clone().with(&["--anti-entropy-interval-ms", pace]);
+        let setup = cluster.setup_mut(node);
+        *setup = setup.clone().with_args(&["--anti-entropy-interval-ms", interval]);
     }
-    cluster.begin_all();
-    cluster.must_settle();
-    cluster.must_reach_all();
+    cluster.start_all();
+    cluster.must_converge();
+    cluster.must_suspect_none();
 }
 
 #[test]
-fn five_nodes_bear_deaths_cuts_and_a_node_that_limps() {
+fn five_available_nodes_converge_after_kills_cuts_and_slow_links() {
     let name = "F-41, F-42, F-50, F-52 five nodes of available buckets";
-    if let Some(why) = Network::missing() {
-        return skipped(name, &why);
+    if let Some(reason) = Network::missing() {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("available-five");
-    let mut cluster = Cluster::start(&scratch, options(5).behind_the_switch());
-    cluster.share_ring();
+    let mut cluster = Cluster::start(&scratch, options(5).with_switch());
+    cluster.init_ring();
     let trials = vec![
-        handoff::handoff(&mut cluster),
-        handoff::halves(&cluster),
-        both::both(&cluster),
-        gray::limps(&cluster),
+        handoff::kill_hint_holders(&mut cluster),
+        handoff::partition_two_from_three(&cluster),
+        both::refuse_in_minority(&cluster),
+        gray::impair_links(&cluster),
     ];
     judge_all(&cluster.copies(COPIES), trials);
 }
 
 #[test]
-fn three_nodes_bear_lost_memory_and_come_together() {
+fn three_available_nodes_converge_after_lost_rows_and_old_copies() {
     let _permit = experiment();
     let scratch = Scratch::new("available-three");
     let mut cluster = Cluster::start(&scratch, options(3));
-    cluster.share_ring();
+    cluster.init_ring();
     let mut trials = vec![
-        siblings::explosion(&cluster),
-        siblings::deletes(&mut cluster),
-        healing::comparison(&mut cluster),
+        siblings::interleave_writes(&cluster),
+        siblings::delete_concurrently(&mut cluster),
+        healing::repair_by_anti_entropy(&mut cluster),
     ];
-    let control = siblings::Control::begin(&cluster);
-    cluster.must_be_quiet();
+    let control = siblings::Control::start(&cluster);
+    cluster.must_finish_repair();
     // From here on only reads and the writes themselves may repair differences.
-    compare(&mut cluster, "0");
-    healing::read_repair(&mut cluster);
-    trials.push(memory::rows_lost(&mut cluster));
-    trials.push(memory::old_copy(&mut cluster, &scratch));
+    set_anti_entropy_interval(&mut cluster, "0");
+    healing::repair_by_reads(&mut cluster);
+    trials.push(memory::lose_rows(&mut cluster));
+    trials.push(memory::restore_old_copy(&mut cluster, &scratch));
     let clocks = match NodeClock::missing() {
-        Some(why) => {
-            skipped("F-49 wall clocks an hour off", &why);
+        Some(reason) => {
+            skipped("F-49 wall clocks an hour off", &reason);
             None
         }
-        None => Some(clocks::clocks(&mut cluster, &scratch)),
+        None => Some(clocks::install_faulty_clocks(&mut cluster, &scratch)),
     };
-    compare(&mut cluster, PACE);
-    trials.extend(clocks.map(|clocks| clocks::jumps(&cluster, &clocks)));
-    cluster.must_be_quiet();
+    set_anti_entropy_interval(&mut cluster, ANTI_ENTROPY_INTERVAL);
+    trials.extend(clocks.map(|clocks| clocks::shift_clocks(&cluster, &clocks)));
+    cluster.must_finish_repair();
     let copies = cluster.copies(COPIES);
     control.judge(&copies);
     judge_all(&copies, trials);

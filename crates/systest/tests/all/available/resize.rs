@@ -1,15 +1,15 @@
 //! F-48: the ring changes during writes and faults: nodes join and leave, the number of partitions
 //! doubles and halves.
 
-use super::{Done, SECOND, Trial, clocks, judge_all, options};
+use super::{FinishedTrial, SECOND, Trial, clocks, judge_all, options};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use systest::report::{long, say, skipped};
-use systest::rigs::{Cluster, Network, NodeClock, Root, Scratch, System, experiment, missing};
+use systest::report::{is_long_form, print_line, skipped};
+use systest::rigs::{Cluster, FileSystem, Network, NodeClock, Root, Scratch, experiment, missing};
 use systest::workload::siblings::SiblingPlan;
 
 /// Longest wait for the end of a change, on a busy machine.
-const REST_MAX: Duration = Duration::from_secs(300);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Size of each node's file system, if it has its own.
 const DISK_MIB: usize = 256;
 /// Errors of the wall clocks, in seconds.
@@ -17,7 +17,7 @@ const JUMPS: [i64; 5] = [3_600, -3_600, 86_400, -600, 600];
 
 /// Fault in the middle of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrong {
+enum RingFault {
     Nothing,
     /// The directory's master, and then another node, are killed.
     Kill,
@@ -26,41 +26,44 @@ enum Wrong {
     Clock,
     DiskFull,
     Pause,
-    /// The change is cancelled, and started anew.
+    /// The change is cancelled, then restarted.
     CalledOff,
 }
 
 /// A change of the ring, as commands of the tool, beginning with three nodes and 64 partitions.
-struct Step {
+struct RingChange {
     name: &'static str,
-    words: &'static [&'static [&'static str]],
+    commands: &'static [&'static [&'static str]],
     /// Number of partitions before it, and after it.
     partitions: [f64; 2],
 }
 
 /// A fifth of 128 partitions fits no ring of 64: halving must first bring partitions together.
-const STEPS: [Step; 4] = [
-    Step { name: "x2", words: &[&["resize", "128"]], partitions: [64.0, 128.0] },
-    Step {
+const CHANGES: [RingChange; 4] = [
+    RingChange { name: "x2", commands: &[&["resize", "128"]], partitions: [64.0, 128.0] },
+    RingChange {
         name: "3 to 5 nodes",
-        words: &[&["join", "n4"], &["join", "n5"]],
+        commands: &[&["join", "n4"], &["join", "n5"]],
         partitions: [128.0; 2],
     },
-    Step { name: "/2", words: &[&["resize", "64"]], partitions: [128.0, 64.0] },
-    Step { name: "5 to 4 nodes", words: &[&["leave", "n5"]], partitions: [64.0; 2] },
+    RingChange { name: "/2", commands: &[&["resize", "64"]], partitions: [128.0, 64.0] },
+    RingChange { name: "5 to 4 nodes", commands: &[&["leave", "n5"]], partitions: [64.0; 2] },
 ];
 
 /// Change by which three of five nodes get the ring, which the first one has alone.
-const THREE: Step =
-    Step { name: "three", words: &[&["join", "n2"], &["join", "n3"]], partitions: [64.0; 2] };
+const JOIN_THREE: RingChange = RingChange {
+    name: "three",
+    commands: &[&["join", "n2"], &["join", "n3"]],
+    partitions: [64.0; 2],
+};
 
-impl Wrong {
+impl RingFault {
     /// Returns the reason why the fault can't be injected here. `None`: it can.
     fn missing(self) -> Option<String> {
         match self {
-            Wrong::Apart => Network::missing(),
-            Wrong::Clock => NodeClock::missing(),
-            Wrong::DiskFull => missing(Root::Needed, System::Ext4.tools()),
+            RingFault::Apart => Network::missing(),
+            RingFault::Clock => NodeClock::missing(),
+            RingFault::DiskFull => missing(Root::Needed, FileSystem::Ext4.tools()),
             _ => None,
         }
     }
@@ -74,161 +77,163 @@ struct TestCluster {
 }
 
 impl TestCluster {
-    fn new(wrong: Wrong, run: usize) -> TestCluster {
-        let scratch = Scratch::new(&format!("resize-{wrong:?}-{run}"));
+    fn new(fault: RingFault, run: usize) -> TestCluster {
+        let scratch = Scratch::new(&format!("resize-{fault:?}-{run}"));
         // Behind the switch no node can be added later.
-        let mut options = options(if wrong == Wrong::Apart { 5 } else { 3 });
-        if wrong == Wrong::Apart {
-            options = options.behind_the_switch();
+        let mut options = options(if fault == RingFault::Apart { 5 } else { 3 });
+        if fault == RingFault::Apart {
+            options = options.with_switch();
         }
-        options.disk = (wrong == Wrong::DiskFull).then_some((System::Ext4, DISK_MIB));
+        options.disk = (fault == RingFault::DiskFull).then_some((FileSystem::Ext4, DISK_MIB));
         let mut cluster = Cluster::start(&scratch, options);
-        if wrong != Wrong::Apart {
-            cluster.share_ring();
+        if fault != RingFault::Apart {
+            cluster.init_ring();
             cluster.add();
             cluster.add();
-            cluster.must_settle();
+            cluster.must_converge();
         }
         let mut clocks = Vec::new();
-        if wrong == Wrong::Clock {
-            clocks = clocks::clocks(&mut cluster, &scratch);
+        if fault == RingFault::Clock {
+            clocks = clocks::install_faulty_clocks(&mut cluster, &scratch);
             for node in cluster.nodes() {
                 assert_eq!(cluster.stop(node), Some(0));
-                cluster.begin(node);
+                cluster.start_node(node);
             }
-            cluster.must_settle();
+            cluster.must_converge();
         }
         let test_cluster = TestCluster { cluster, clocks, _scratch: scratch };
-        if wrong == Wrong::Apart {
-            test_cluster.begin(&THREE);
-            test_cluster.must_rest(64.0);
+        if fault == RingFault::Apart {
+            test_cluster.apply(&JOIN_THREE);
+            test_cluster.must_settle(64.0);
         }
-        test_cluster.cluster.must_reach_all();
+        test_cluster.cluster.must_suspect_none();
         test_cluster
     }
 
-    fn begin(&self, step: &Step) {
-        for words in step.words {
-            self.cluster.operate(&[&["cluster", "ring"], *words].concat());
+    fn apply(&self, change: &RingChange) {
+        for command in change.commands {
+            self.cluster.run_tool(&[&["cluster", "ring"], *command].concat());
         }
-        self.cluster.operate(&["cluster", "ring", "commit"]);
+        self.cluster.run_tool(&["cluster", "ring", "commit"]);
     }
 
     /// Runs one cell of the grid once.
-    fn cell(&mut self, wrong: Wrong, step: &Step, seed: u64) -> Done {
-        let name = format!("F-48 {} with {wrong:?}", step.name);
-        let mut trial = Trial::begin(&name, &self.cluster, SiblingPlan::of(seed));
-        let from = trial.clients.now();
-        let begun = Instant::now();
-        self.begin(step);
-        trial.figures.faults += self.go_wrong(wrong, step);
-        let rested = self.must_rest(step.partitions[1]);
-        let upto = trial.clients.now();
-        trial.figures.also("moved_in_ms", (rested - begun).as_millis());
-        let mut done = trial.end(&self.cluster);
-        let (answered, all) = done.history.answered((from, upto), |_| true);
+    fn run_change(&mut self, fault: RingFault, change: &RingChange, seed: u64) -> FinishedTrial {
+        let name = format!("F-48 {} with {fault:?}", change.name);
+        let mut trial = Trial::start(&name, &self.cluster, SiblingPlan::new(seed));
+        let from = trial.workload.now();
+        let started = Instant::now();
+        self.apply(change);
+        trial.figures.faults += self.inject(fault, change);
+        let settled_at = self.must_settle(change.partitions[1]);
+        let to = trial.workload.now();
+        trial.figures.add("moved_in_ms", (settled_at - started).as_millis());
+        let mut finished = trial.end(&self.cluster);
+        let (answered, all) = finished.history.answer_counts((from, to), |_| true);
         // Refusals of malformed requests count as answers, but these clients send none.
-        let words = &done.history.refusals;
-        let mistakes = words.iter().filter(|(word, _)| !word.starts_with('5'));
-        let mistakes: u64 = mistakes.map(|(_, count)| count).sum();
-        let share = 100.0 * (answered - mistakes.min(answered)) as f64 / all.max(1) as f64;
-        let said = format!("{share:.2}%_of_{all}: {words:?}");
-        assert!(wrong != Wrong::Nothing || share >= 99.9, "answered: {said}");
-        done.figures.also("answered", format!("{share:.2}%_of_{all}"));
-        if mistakes > 0 {
-            done.figures.also("not_understood", format!("{words:?}"));
+        let refusals = &finished.history.refusals;
+        let client_errors = refusals.iter().filter(|(text, _)| !text.starts_with('5'));
+        let client_errors: u64 = client_errors.map(|(_, count)| count).sum();
+        let answered_percent =
+            100.0 * (answered - client_errors.min(answered)) as f64 / all.max(1) as f64;
+        let summary = format!("{answered_percent:.2}%_of_{all}: {refusals:?}");
+        assert!(fault != RingFault::Nothing || answered_percent >= 99.9, "answered: {summary}");
+        finished.figures.add("answered", format!("{answered_percent:.2}%_of_{all}"));
+        if client_errors > 0 {
+            finished.figures.add("not_understood", format!("{refusals:?}"));
         }
-        done
+        finished
     }
 
-    /// Injects the fault, a moment after the change has begun; returns the number of faults.
-    fn go_wrong(&mut self, wrong: Wrong, step: &Step) -> u64 {
+    /// Injects the fault shortly after the change has started; returns the number of faults.
+    fn inject(&mut self, fault: RingFault, change: &RingChange) -> u64 {
         let cluster = &mut self.cluster;
         std::thread::sleep(SECOND / 4);
-        match wrong {
-            Wrong::Nothing => return 0,
-            Wrong::Kill => {
-                let master = cluster.nodes().find(|node| leads_directory(cluster, *node));
+        match fault {
+            RingFault::Nothing => return 0,
+            RingFault::Kill => {
+                let master = cluster.nodes().find(|node| is_directory_master(cluster, *node));
                 for node in [master.unwrap_or(1), 3] {
                     cluster.kill(node);
                     std::thread::sleep(SECOND);
-                    cluster.begin(node);
+                    cluster.start_node(node);
                 }
                 return 2;
             }
-            Wrong::Apart => {
+            RingFault::Apart => {
                 cluster.isolate(3);
                 std::thread::sleep(3 * SECOND);
                 cluster.heal();
             }
-            Wrong::Clock => {
+            RingFault::Clock => {
                 for (clock, jump) in self.clocks.iter().zip(JUMPS) {
-                    clock.wrong_by(jump);
+                    clock.set_offset(jump);
                     std::thread::sleep(SECOND / 4);
                 }
                 return JUMPS.len() as u64;
             }
-            Wrong::DiskFull => {
-                let filler = fill(cluster, 3);
+            RingFault::DiskFull => {
+                let filler = fill_disk(cluster, 3);
                 std::thread::sleep(3 * SECOND);
                 std::fs::remove_file(filler).expect("it is ours");
-                cluster.begin_ended();
+                cluster.restart_ended();
             }
-            Wrong::Pause => {
+            RingFault::Pause => {
                 cluster.pause(3);
                 std::thread::sleep(3 * SECOND);
-                cluster.wake(3);
+                cluster.resume(3);
             }
             // Doubling takes effect at once: it can't be cancelled.
-            Wrong::CalledOff if step.words[0] == ["resize", "128"] => return 0,
-            Wrong::CalledOff => {
+            RingFault::CalledOff if change.commands[0] == ["resize", "128"] => return 0,
+            RingFault::CalledOff => {
                 // A change with little to move may end before it is cancelled.
-                if let Err(said) = cluster.try_to_operate(&["cluster", "ring", "cancel"]) {
-                    assert!(said.contains("no change of the ring is under way"), "{said}");
+                if let Err(said) = cluster.try_run_tool(&["cluster", "ring", "cancel"]) {
+                    assert!(said.contains("no ring change is in progress"), "{said}");
                     return 0;
                 }
-                self.must_rest(step.partitions[0]);
-                self.begin(step);
+                self.must_settle(change.partitions[0]);
+                self.apply(change);
             }
         }
         1
     }
 
-    /// Waits until no transfer is in progress, no node has rows left to delete, and all know a ring
+    /// Waits until no transfer is in progress, no node has rows left to delete, and all have a ring
     /// of `partitions` partitions; returns the time of that.
-    fn must_rest(&self, partitions: f64) -> Instant {
-        let begun = Instant::now();
+    fn must_settle(&self, partitions: f64) -> Instant {
+        let started = Instant::now();
         loop {
-            let why = match self.moving(partitions) {
+            let reason = match self.work_left(partitions) {
                 None => return Instant::now(),
-                Some(why) => why,
+                Some(reason) => reason,
             };
-            assert!(begun.elapsed() < REST_MAX, "the ring does not come to rest: {why}");
+            assert!(started.elapsed() < CHANGE_TIMEOUT, "the ring does not come to rest: {reason}");
             std::thread::sleep(SECOND / 10);
         }
     }
 
     /// Describes the work left of a change. `None`: it is complete.
-    fn moving(&self, partitions: f64) -> Option<String> {
+    fn work_left(&self, partitions: f64) -> Option<String> {
         let output = self.cluster.tool(1, &["cluster", "ring", "transfers", "--json"]);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let told: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
-        let mut nodes = told["nodes"].as_array().into_iter().flatten();
-        let rests = told["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0);
-        let of = |node| self.cluster.metric(node, "credenza_ring_partitions");
-        let all: f64 = self.cluster.nodes().map(of).sum();
-        let known = all == partitions;
-        (!rests || !known).then(|| format!("{all} of {partitions} partitions; {said}"))
+        let json_text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let report: serde_json::Value = serde_json::from_str(&json_text).unwrap_or_default();
+        let mut nodes = report["nodes"].as_array().into_iter().flatten();
+        let is_settled = report["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0);
+        let partitions_of = |node| self.cluster.metric(node, "credenza_ring_partitions");
+        let all: f64 = self.cluster.nodes().map(partitions_of).sum();
+        let is_expected = all == partitions;
+        (!is_settled || !is_expected)
+            .then(|| format!("{all} of {partitions} partitions; {json_text}"))
     }
 }
 
 /// Returns true if a node reports itself as master of the directory, which holds the ring.
-fn leads_directory(cluster: &Cluster, node: usize) -> bool {
-    cluster.said(node, 0).is_some_and(|said| said.role == "master")
+fn is_directory_master(cluster: &Cluster, node: usize) -> bool {
+    cluster.group_status(node, 0).is_some_and(|status| status.role == "master")
 }
 
 /// Fills a node's file system.
-fn fill(cluster: &mut Cluster, node: usize) -> PathBuf {
+fn fill_disk(cluster: &mut Cluster, node: usize) -> PathBuf {
     use std::io::Write;
     let path = cluster.disk(node).point().join("filler");
     let mut file = std::fs::File::create(&path).expect("there was space");
@@ -238,70 +243,70 @@ fn fill(cluster: &mut Cluster, node: usize) -> PathBuf {
 }
 
 /// Runs steps in turn with a fault in each, in a cluster made for the first.
-fn row(cells: &[(Wrong, &Step)], run: usize) {
-    let mut test_cluster = TestCluster::new(cells[0].0, run);
+fn run_changes(changes: &[(RingFault, &RingChange)], run: usize) {
+    let mut test_cluster = TestCluster::new(changes[0].0, run);
     let mut trials = Vec::new();
-    for (at, (wrong, step)) in cells.iter().enumerate() {
-        trials.push(test_cluster.cell(*wrong, step, 4_800 + at as u64));
+    for (at, (fault, change)) in changes.iter().enumerate() {
+        trials.push(test_cluster.run_change(*fault, change, 4_800 + at as u64));
     }
     let copies = test_cluster.cluster.copies(super::COPIES);
     judge_all(&copies, trials);
 }
 
 #[test]
-fn partitions_double_and_halve_while_nodes_are_killed_and_sleep() {
+fn ring_doubles_under_kills_and_halves_under_pauses_without_loss() {
     let _permit = experiment();
-    row(&[(Wrong::Kill, &STEPS[0]), (Wrong::Pause, &STEPS[2])], 0);
+    run_changes(&[(RingFault::Kill, &CHANGES[0]), (RingFault::Pause, &CHANGES[2])], 0);
 }
 
 /// Runs a row of the grid several times.
-fn rows(wrong: Wrong) {
-    let name = format!("F-48 with {wrong:?}");
-    if !long() {
+fn run_repeatedly(fault: RingFault) {
+    let name = format!("F-48 with {fault:?}");
+    if !is_long_form() {
         return skipped(&name, "takes many minutes: CREDENZA_TEST_LONG=1");
     }
-    if let Some(why) = wrong.missing() {
-        return skipped(&name, &why);
+    if let Some(reason) = fault.missing() {
+        return skipped(&name, &reason);
     }
     let _permit = experiment();
     let runs = std::env::var("CREDENZA_TEST_RUNS").ok().and_then(|runs| runs.parse().ok());
     for run in 0..runs.unwrap_or(10) {
-        row(&STEPS.each_ref().map(|step| (wrong, step)), run);
-        say(&format!("{name}: run {} of each cell is done", run + 1));
+        run_changes(&CHANGES.each_ref().map(|change| (fault, change)), run);
+        print_line(&format!("{name}: run {} of each cell is done", run + 1));
     }
 }
 
 #[test]
-fn the_ring_changes_and_nothing_goes_wrong() {
-    rows(Wrong::Nothing);
+fn ring_change_without_fault_answers_requests_and_loses_nothing() {
+    run_repeatedly(RingFault::Nothing);
 }
 
 #[test]
-fn the_ring_changes_and_nodes_are_killed() {
-    rows(Wrong::Kill);
+fn ring_change_with_killed_nodes_loses_nothing() {
+    run_repeatedly(RingFault::Kill);
 }
 
 #[test]
-fn the_ring_changes_and_a_node_is_cut_off() {
-    rows(Wrong::Apart);
+fn ring_change_with_isolated_node_loses_nothing() {
+    run_repeatedly(RingFault::Apart);
 }
 
 #[test]
-fn the_ring_changes_and_clocks_jump() {
-    rows(Wrong::Clock);
+fn ring_change_with_clock_jumps_loses_nothing() {
+    run_repeatedly(RingFault::Clock);
 }
 
 #[test]
-fn the_ring_changes_and_a_disk_is_full() {
-    rows(Wrong::DiskFull);
+fn ring_change_with_full_disk_loses_nothing() {
+    run_repeatedly(RingFault::DiskFull);
 }
 
 #[test]
-fn the_ring_changes_and_a_node_sleeps() {
-    rows(Wrong::Pause);
+fn ring_change_with_paused_node_loses_nothing() {
+    run_repeatedly(RingFault::Pause);
 }
 
 #[test]
-fn the_ring_changes_and_is_called_off() {
-    rows(Wrong::CalledOff);
+fn ring_change_cancelled_and_restarted_loses_nothing() {
+    run_repeatedly(RingFault::CalledOff);
 }

@@ -1,7 +1,7 @@
 //! Three distant nodes, with clients distant from all of them: the throughput that follows from the
 //! number of round trips.
 
-use super::{SECOND, waits_for_the_long_tests};
+use super::{SECOND, is_left_to_long_form};
 use std::time::Duration;
 use systest::report::{Figures, skipped};
 use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
@@ -14,31 +14,31 @@ const CLIENTS: [u32; 5] = [1, 4, 8, 64, 1_000];
 /// the client to the master, one from the master to the others. A read under a lease takes only the
 /// first.
 #[test]
-fn far_apart_puts_take_two_round_trips_and_reads_one() {
+fn distant_puts_take_at_least_two_round_trips_and_lease_reads_one() {
     let name = "far apart";
-    if waits_for_the_long_tests(name) {
+    if is_left_to_long_form(name) {
         return;
     }
-    if let Some(why) = Network::missing() {
-        return skipped(name, &why);
+    if let Some(reason) = Network::missing() {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-distance");
     // Only the lease is set; all else has the product's defaults.
-    let options = Options { words: Vec::new(), ..Options::of(3).behind_the_switch() };
+    let options = Options { args: Vec::new(), ..Options::new(3).with_switch() };
     let cluster = Cluster::start(&scratch, options);
     for from in 1..=cluster.size() + 1 {
         for to in (1..=cluster.size() + 1).filter(|to| *to != from) {
-            cluster.network().link(from, to, Cable::slow(DELAY));
+            cluster.network().set_link(from, to, Cable::slow(DELAY));
         }
     }
     // Joining and elections happen at this distance, too.
-    cluster.must_settle();
+    cluster.must_converge();
     cluster.must_serve();
     let round_trip = 2 * DELAY;
-    for (word, operation, trips) in [("put", "put", 2), ("lease read", "get", 1)] {
+    for (label, operation, trips) in [("put", "put", 2), ("lease read", "get", 1)] {
         for clients in CLIENTS {
-            let mut figures = Figures::begin(&format!("far apart, {word}, {clients} clients"));
+            let mut figures = Figures::start(&format!("far apart, {label}, {clients} clients"));
             let settings = format!(
                 "warm_up = \"4s\"\nduration = \"10s\"\nconcurrent = {clients}\n\
                  operations = [[\"{operation}\", 1]]\n\
@@ -48,22 +48,22 @@ fn far_apart_puts_take_two_round_trips_and_reads_one() {
             let run = format!("{operation}{clients}");
             let report = cluster.bench(scratch.path(), &run, cluster.master(), &settings).report();
             let limit = f64::from(clients) / (round_trip * trips).as_secs_f64();
-            let found = report["throughput"].as_f64().expect("a number");
+            let throughput = report["throughput"].as_f64().expect("a number");
             let latency = |name: &str| report["latency_us"][name].as_f64().expect("a number") / 1e3;
             figures.ok = report["ok"].as_u64().expect("a number");
             figures.fail = report["failed"].as_u64().expect("a number");
-            figures.also("a_second", format!("{found:.1}"));
-            figures.also("limit", limit);
-            figures.also("percent_of_it", format!("{:.1}", found / limit * 100.0));
-            figures.also("p50_ms", format!("{:.1}", latency("p50")));
-            figures.also("p99_ms", format!("{:.1}", latency("p99")));
+            figures.add("a_second", format!("{throughput:.1}"));
+            figures.add("limit", limit);
+            figures.add("percent_of_it", format!("{:.1}", throughput / limit * 100.0));
+            figures.add("p50_ms", format!("{:.1}", latency("p50")));
+            figures.add("p99_ms", format!("{:.1}", latency("p99")));
             figures.print();
             assert_eq!(figures.fail, 0, "operations failed: {report}");
-            assert!(found <= limit * 1.01, "faster than light: {found} of {limit}");
+            assert!(throughput <= limit * 1.01, "faster than light: {throughput} of {limit}");
             std::thread::sleep(SECOND);
         }
     }
     cluster.network().heal();
-    cluster.must_settle();
-    cluster.must_be_level();
+    cluster.must_converge();
+    cluster.must_have_equal_rows();
 }

@@ -3,8 +3,8 @@
 use super::{SECOND, Trial, plan};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
-use systest::report::{bound, skipped, times};
-use systest::rigs::{Cluster, Options, Root, Scratch, System, experiment, missing, wait};
+use systest::report::{check_bound, short_or_long, skipped};
+use systest::rigs::{Cluster, FileSystem, Options, Root, Scratch, experiment, missing, wait_until};
 
 /// Longest pause of writes at any node, besides the two leases after which a disk counts as
 /// hanging.
@@ -15,73 +15,78 @@ const LEASE: Duration = Duration::from_millis(600);
 /// leads for as long as that lasts, though the preferred one is connected and votes. Then it
 /// follows, catches up, and becomes master again. A follower whose disk hangs delays no other node.
 #[test]
-fn another_is_master_while_the_disk_of_the_preferred_one_hangs() {
+fn preferred_master_with_hanging_disk_yields_until_disk_recovers() {
     let name = "F-65 hanging disk";
-    let tools = [System::Ext4.tools(), &["fsfreeze"]].concat();
-    if let Some(why) = missing(Root::Needed, &tools) {
-        return skipped(name, &why);
+    let tools = [FileSystem::Ext4.tools(), &["fsfreeze"]].concat();
+    if let Some(reason) = missing(Root::Needed, &tools) {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-hanging");
-    let words =
-        ["--preferred-masters", "n1", "--preferred-master-delay-ms", "1s"].map(String::from);
-    let mut options = Options { disk: Some((System::Ext4, 512)), lease: LEASE, ..Options::of(3) };
-    options.words.extend(words);
+    let args = ["--preferred-masters", "n1", "--preferred-master-delay-ms", "1s"].map(String::from);
+    let mut options =
+        Options { disk: Some((FileSystem::Ext4, 512)), lease: LEASE, ..Options::new(3) };
+    options.args.extend(args);
     let mut cluster = Cluster::start(&scratch, options);
-    cluster.lead(1);
-    let mut trial = Trial::begin(name, &cluster, plan(65));
-    let frozen = times(5, 20) as u32 * SECOND;
-    let (mut gap, mut written) = (Duration::ZERO, 0);
+    cluster.make_master(1);
+    let mut trial = Trial::start(name, &cluster, plan(65));
+    let hang_time = short_or_long(5, 20) as u32 * SECOND;
+    let (mut longest_gap, mut writes) = (Duration::ZERO, 0);
     for node in [1, 3] {
         trial.fault(&mut cluster, |cluster| {
             let frozen_disk = cluster.disk(node).freeze();
-            let begun = Instant::now();
-            let (longest, many) = writes_for(cluster, node, frozen);
-            (gap, written) = (gap.max(longest), written + many);
-            assert!(many > 20, "node {node} hangs, and nobody takes writes: {}", cluster.words());
+            let started = Instant::now();
+            let (gap, count) = write_for(cluster, node, hang_time);
+            (longest_gap, writes) = (longest_gap.max(gap), writes + count);
+            assert!(
+                count > 20,
+                "node {node} hangs, and nobody takes writes: {}",
+                cluster.describe()
+            );
             let master = cluster.master();
-            assert_ne!(master, node, "it leads, and its disk hangs: {}", cluster.words());
-            must_say_so(cluster, node);
-            let most = 4 * frozen;
-            assert!(begun.elapsed() < most, "the machine was too busy to tell");
+            assert_ne!(master, node, "it leads, and its disk hangs: {}", cluster.describe());
+            must_report_hang(cluster, node);
+            let limit = 4 * hang_time;
+            assert!(started.elapsed() < limit, "the machine was too busy to tell");
             drop(frozen_disk);
         });
     }
-    wait("the preferred master", || match cluster.master() {
+    wait_until("the preferred master", || match cluster.master() {
         1 => Ok(()),
         other => Err(format!("n{other} leads")),
     });
-    trial.figures.also("writes_while_it_hung", written);
-    trial.figures.also("longest_gap_of_writes_ms", gap.as_millis());
+    trial.figures.add("writes_while_it_hung", writes);
+    trial.figures.add("longest_gap_of_writes_ms", longest_gap.as_millis());
     trial.end(&cluster);
-    let most = 2 * LEASE + ELECTION_MAX;
-    bound("F-65 longest gap of writes, s", gap.as_secs_f64(), most.as_secs_f64());
+    let limit = 2 * LEASE + ELECTION_MAX;
+    check_bound("F-65 longest gap of writes, s", longest_gap.as_secs_f64(), limit.as_secs_f64());
 }
 
 /// Writes at all nodes but one for this time; returns the longest time without an acknowledgement,
 /// and the number of acknowledgements.
-fn writes_for(cluster: &Cluster, but: usize, time: Duration) -> (Duration, u64) {
-    let begun = Instant::now();
-    let (mut last, mut longest, mut many) = (begun, Duration::ZERO, 0);
+fn write_for(cluster: &Cluster, excluded: usize, time: Duration) -> (Duration, u64) {
+    let started = Instant::now();
+    let (mut last_ack, mut longest, mut count) = (started, Duration::ZERO, 0);
     for number in 0.. {
-        if begun.elapsed() > time {
+        if started.elapsed() > time {
             break;
         }
-        let others = cluster.nodes().filter(|node| *node != but);
+        let others = cluster.nodes().filter(|node| *node != excluded);
         let node = others.cycle().nth(number).expect("there are others");
-        let redis = Resp::with_patience(cluster.client(node), SECOND / 2);
-        let answer = redis.and_then(|mut redis| redis.say(&format!("SET hanging{number} taken")));
+        let redis = Resp::with_timeout(cluster.client_address(node), SECOND / 2);
+        let answer =
+            redis.and_then(|mut redis| redis.call_line(&format!("SET hanging{number} taken")));
         if matches!(answer, Ok(RespReply::Simple(_))) {
-            longest = longest.max(last.elapsed());
-            (last, many) = (Instant::now(), many + 1);
+            longest = longest.max(last_ack.elapsed());
+            (last_ack, count) = (Instant::now(), count + 1);
         }
         std::thread::sleep(SECOND / 50);
     }
-    (longest.max(last.elapsed()), many)
+    (longest.max(last_ack.elapsed()), count)
 }
 
 /// Checks that the node's status and its metrics report the hanging disk.
-fn must_say_so(cluster: &Cluster, node: usize) {
+fn must_report_hang(cluster: &Cluster, node: usize) {
     let status = cluster.status(node).expect("it answers");
     assert_eq!(status["log"]["hangs"], true, "it says nothing of its disk: {}", status["log"]);
     let warnings = status["warnings"].to_string();

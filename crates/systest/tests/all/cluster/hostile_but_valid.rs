@@ -11,12 +11,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use systest::client::{Http, HttpResponse, Resp, RespReply, command};
-use systest::report::{Figures, times};
+use systest::client::{Http, HttpResponse, Resp, RespReply, encode_command};
+use systest::report::{Figures, short_or_long};
 use systest::rigs::{Cluster, Options, Scratch, StopOnDrop, experiment, resident_bytes};
 
 /// Longest wait for an answer on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Settings of every node.
 const SETTINGS: [&str; 6] =
     ["--memory-bytes-max", "64MiB", "--buffer-bytes-max", "64MiB", "--segment-bytes", "4MiB"];
@@ -29,7 +29,7 @@ const LARGE_BYTES: usize = 8 << 20;
 const LARGE: [&[u8]; 6] = [b"l1", b"l2", b"l3", b"l4", b"l5", b"l6"];
 
 fn connect(address: SocketAddr) -> Resp {
-    Resp::with_patience(address, PATIENCE).expect("a node takes connections")
+    Resp::with_timeout(address, ANSWER_TIMEOUT).expect("a node takes connections")
 }
 
 /// Writes keys under `p:` and six large values.
@@ -38,14 +38,14 @@ fn fill(address: SocketAddr, rows: u64) {
     for first in (0..rows).step_by(1_000) {
         let keys: Vec<_> =
             (first..rows.min(first + 1_000)).map(|row| format!("p:{row:08}")).collect();
-        let mut words: Vec<&[u8]> = vec![b"MSET"];
-        keys.iter().for_each(|key| words.extend([key.as_bytes(), b"v"]));
-        assert_eq!(client.call(&words).expect("an answer"), RespReply::Simple("OK".into()));
+        let mut args: Vec<&[u8]> = vec![b"MSET"];
+        keys.iter().for_each(|key| args.extend([key.as_bytes(), b"v"]));
+        assert_eq!(client.call(&args).expect("an answer"), RespReply::Simple("OK".into()));
     }
     let value = vec![b'v'; LARGE_BYTES];
     for key in LARGE {
-        let told = client.call(&[b"SET", key, &value]).expect("an answer");
-        assert_eq!(told, RespReply::Simple("OK".into()));
+        let reply = client.call(&[b"SET", key, &value]).expect("an answer");
+        assert_eq!(reply, RespReply::Simple("OK".into()));
     }
 }
 
@@ -53,38 +53,38 @@ fn fill(address: SocketAddr, rows: u64) {
 fn transaction(address: SocketAddr, commands: &[Vec<&[u8]>]) -> RespReply {
     let mut client = connect(address);
     client.call(&[b"MULTI"]).expect("an answer");
-    for words in commands {
-        client.call(words).expect("an answer");
+    for args in commands {
+        client.call(args).expect("an answer");
     }
     client.call(&[b"EXEC"]).expect("an answer")
 }
 
-fn refused(told: &RespReply, wanted: &str) {
-    let error = told.error().unwrap_or_else(|| panic!("it is refused"));
-    assert!(error.contains(wanted), "{error}");
+fn must_be_refused(reply: &RespReply, expected: &str) {
+    let error = reply.error().unwrap_or_else(|| panic!("it is refused"));
+    assert!(error.contains(expected), "{error}");
 }
 
 /// Sends one of these requests again and again for a while.
-fn again(mut request: impl FnMut()) {
-    let until = Instant::now() + times(2, 20) as u32 * SECOND;
+fn repeat_for_a_while(mut request: impl FnMut()) {
+    let deadline = Instant::now() + short_or_long(2, 20) as u32 * SECOND;
     request();
-    while Instant::now() < until {
+    while Instant::now() < deadline {
         request();
     }
 }
 
 fn post(address: SocketAddr, path: &str, body: &str) -> HttpResponse {
-    let mut web = Http::with_patience(address, PATIENCE).expect("a node takes connections");
+    let mut web = Http::with_timeout(address, ANSWER_TIMEOUT).expect("a node takes connections");
     let path = format!("/v1/buckets/default/default/{path}");
-    web.ask("POST", &path, body.as_bytes()).expect("an answer")
+    web.request("POST", &path, body.as_bytes()).expect("an answer")
 }
 
 /// Repeats a request until it is answered: a refusal for lack of memory ends when others free
 /// theirs.
-fn answered_in_the_end(client: &mut Resp, words: &[&[u8]]) {
-    let until = Instant::now() + PATIENCE;
-    while let Some(error) = client.call(words).expect("an answer").error() {
-        assert!(Instant::now() < until, "refused for {PATIENCE:?}: {error}");
+fn retry_until_answered(client: &mut Resp, args: &[&[u8]]) {
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    while let Some(error) = client.call(args).expect("an answer").error() {
+        assert!(Instant::now() < deadline, "refused for {ANSWER_TIMEOUT:?}: {error}");
         thread::sleep(SECOND / 100);
     }
 }
@@ -93,7 +93,7 @@ fn answered_in_the_end(client: &mut Resp, words: &[&[u8]]) {
 /// a new request is answered.
 fn never_read(address: SocketAddr) {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
-    let request = command(&mget);
+    let request = encode_command(&mget);
     let mut clients: Vec<_> = (0..20).map(|_| connect(address)).collect();
     clients.iter_mut().for_each(|client| client.send(&request).expect("it is sent"));
     thread::sleep(SECOND);
@@ -101,7 +101,7 @@ fn never_read(address: SocketAddr) {
         client.receive().expect("an answer");
     }
     clients.truncate(1);
-    answered_in_the_end(&mut clients[0], &mget);
+    retry_until_answered(&mut clients[0], &mget);
 }
 
 /// Runs clients that request much five times, each as soon as it has its answer, and then repeat
@@ -115,31 +115,31 @@ fn large_reads(address: SocketAddr) {
                 for _ in 0..5 {
                     client.call(&mget).expect("an answer");
                 }
-                answered_in_the_end(&mut client, &mget);
+                retry_until_answered(&mut client, &mget);
             });
         }
     });
 }
 
 /// Writes many large values that compress to almost nothing, for merges to read.
-fn hollow_values(address: SocketAddr) {
+fn write_compressible_values(address: SocketAddr) {
     let mut client = connect(address);
     let value = vec![b'v'; LARGE_BYTES];
     for number in 0..60 {
         let key = format!("hollow{number}");
-        let told = client.call(&[b"SET", key.as_bytes(), &value]).expect("an answer");
-        assert_eq!(told, RespReply::Simple("OK".into()));
+        let reply = client.call(&[b"SET", key.as_bytes(), &value]).expect("an answer");
+        assert_eq!(reply, RespReply::Simple("OK".into()));
     }
 }
 
 /// Runs an independent client until it is stopped; records the time of each of its writes.
-fn bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, over: &AtomicBool) {
+fn run_bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, stop: &AtomicBool) {
     let mut client = connect(address);
-    while !over.load(Ordering::SeqCst) {
-        let asked = Instant::now();
-        let told = client.call(&[b"SET", b"other", b"v"]).expect("an answer");
-        assert_eq!(told, RespReply::Simple("OK".into()), "others are served");
-        waits.lock().expect("no thread panicked").push(asked.elapsed());
+    while !stop.load(Ordering::SeqCst) {
+        let requested_at = Instant::now();
+        let reply = client.call(&[b"SET", b"other", b"v"]).expect("an answer");
+        assert_eq!(reply, RespReply::Simple("OK".into()), "others are served");
+        waits.lock().expect("no thread panicked").push(requested_at.elapsed());
     }
 }
 
@@ -152,36 +152,37 @@ fn requests(address: SocketAddr) -> [Request; 9] {
     let set = || vec![vec![&b"SET"[..], b"w", b"v"]];
     let mixed = [set(), reads.clone()].concat();
     let exists = vec![vec![&b"EXISTS"[..], b"p:00000001"]; 30_000];
-    let walked = [set(), exists].concat();
-    let spends = move |commands: Vec<Vec<&'static [u8]>>, limit: &'static str| {
-        Box::new(move || refused(&transaction(address, &commands), limit))
+    let many_exists = [set(), exists].concat();
+    let refused_transaction = move |commands: Vec<Vec<&'static [u8]>>, limit: &'static str| {
+        Box::new(move || must_be_refused(&transaction(address, &commands), limit))
     };
     [
-        ("reads", spends(reads, "answer_bytes_max")),
-        ("reads_and_a_write", spends(mixed, "answer_bytes_max")),
-        ("rows", spends(walked, "evaluation_rows_max")),
+        ("reads", refused_transaction(reads, "answer_bytes_max")),
+        ("reads_and_a_write", refused_transaction(mixed, "answer_bytes_max")),
+        ("rows", refused_transaction(many_exists, "evaluation_rows_max")),
         (
             "delete_prefix",
             Box::new(move || {
-                let told = post(address, "delete_prefix", r#"{"prefix":"p:"}"#);
-                assert_eq!((told.status, &told.reason()[..]), (413, "too_large"));
+                let reply = post(address, "delete_prefix", r#"{"prefix":"p:"}"#);
+                assert_eq!((reply.status, &reply.reason()[..]), (413, "too_large"));
             }),
         ),
         (
             "patterns",
             Box::new(move || {
                 let mut client = connect(address);
-                let told = client.call(&[b"KEYS", b"[p-q]:[0-9]*[^a-z]?[a-f]*[x]"]);
-                assert_eq!(told.expect("an answer").list().len(), 0);
+                let reply = client.call(&[b"KEYS", b"[p-q]:[0-9]*[^a-z]?[a-f]*[x]"]);
+                assert_eq!(reply.expect("an answer").list().len(), 0);
             }),
         ),
         ("never_read", Box::new(move || never_read(address))),
         ("large_reads", Box::new(move || large_reads(address))),
-        ("hollow_values", Box::new(move || hollow_values(address))),
+        ("hollow_values", Box::new(move || write_compressible_values(address))),
         (
             "empty_prefix",
             Box::new(move || {
-                let mut web = Http::with_patience(address, PATIENCE).expect("it takes connections");
+                let mut web =
+                    Http::with_timeout(address, ANSWER_TIMEOUT).expect("it takes connections");
                 web.empty_prefix("p:").expect("no part is refused");
             }),
         ),
@@ -189,59 +190,59 @@ fn requests(address: SocketAddr) -> [Request; 9] {
 }
 
 #[test]
-fn requests_that_cost_much_cost_others_nothing_but_a_little_time() {
+fn expensive_requests_depose_no_master_and_stay_in_memory_bound() {
     let _permit = experiment();
     let scratch = Scratch::new("cluster-hostile-but-valid");
-    let mut figures = Figures::begin("hostile but valid requests");
-    let words = SETTINGS.map(String::from).to_vec();
-    let mut cluster = Cluster::start(&scratch, Options { words, ..Options::of(3) });
+    let mut figures = Figures::start("hostile but valid requests");
+    let args = SETTINGS.map(String::from).to_vec();
+    let mut cluster = Cluster::start(&scratch, Options { args, ..Options::new(3) });
     cluster.must_serve();
-    let address = cluster.client(cluster.master());
-    let rows = times(30_000, 10_000_000) as u64;
+    let address = cluster.client_address(cluster.master());
+    let rows = short_or_long(30_000, 10_000_000) as u64;
     fill(address, rows);
     let pids: Vec<_> = cluster.nodes().map(|node| cluster.server(node).pid()).collect();
     let ballots = |cluster: &Cluster| -> Vec<_> {
-        let said = |node| cluster.said(node, 1).map(|said| said.ballot);
-        cluster.nodes().map(said).collect()
+        let ballot_of = |node| cluster.group_status(node, 1).map(|ballot_of| ballot_of.ballot);
+        cluster.nodes().map(ballot_of).collect()
     };
     let before = ballots(&cluster);
-    let (waits, over, peak) = (Mutex::default(), AtomicBool::new(false), AtomicU64::new(0));
-    let mut silent = Vec::new();
+    let (waits, stop, peak) = (Mutex::default(), AtomicBool::new(false), AtomicU64::new(0));
+    let mut starved = Vec::new();
     thread::scope(|scope| {
-        scope.spawn(|| bystander(address, &waits, &over));
+        scope.spawn(|| run_bystander(address, &waits, &stop));
         scope.spawn(|| {
-            while !over.load(Ordering::SeqCst) {
-                let most = pids.iter().map(|pid| resident_bytes(*pid)).max().unwrap_or(0);
-                peak.fetch_max(most >> 20, Ordering::SeqCst);
+            while !stop.load(Ordering::SeqCst) {
+                let largest = pids.iter().map(|pid| resident_bytes(*pid)).max().unwrap_or(0);
+                peak.fetch_max(largest >> 20, Ordering::SeqCst);
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        let _stop = StopOnDrop(&over);
+        let _stop = StopOnDrop(&stop);
         for (name, request) in requests(address) {
             let began = Instant::now();
-            again(request);
+            repeat_for_a_while(request);
             let waits = mem::take(&mut *waits.lock().expect("no thread panicked"));
             let per_second = waits.len() as f64 / began.elapsed().as_secs_f64();
-            figures.also(&format!("others_per_second_{name}"), format!("{per_second:.0}"));
+            figures.add(&format!("others_per_second_{name}"), format!("{per_second:.0}"));
             let Some(longest) = waits.iter().max().copied() else {
-                silent.push(name);
+                starved.push(name);
                 continue;
             };
             let p99 = percentile(waits, 99);
-            figures.also(&format!("others_p99_ms_{name}"), p99.as_millis());
-            figures.also(&format!("others_max_ms_{name}"), longest.as_millis());
+            figures.add(&format!("others_p99_ms_{name}"), p99.as_millis());
+            figures.add(&format!("others_max_ms_{name}"), longest.as_millis());
         }
     });
     let after = ballots(&cluster);
-    figures.also("master_changes", u32::from(before != after));
-    figures.also("resident_mib", peak.load(Ordering::SeqCst));
+    figures.add("master_changes", u32::from(before != after));
+    figures.add("resident_mib", peak.load(Ordering::SeqCst));
     figures.print();
     assert_eq!(before, after, "the master kept its office");
-    assert!(silent.is_empty(), "others had to wait for all of {silent:?}");
+    assert!(starved.is_empty(), "others had to wait for all of {starved:?}");
     let peak = peak.into_inner();
     assert!(peak <= RESIDENT_MIB_MAX, "{peak} MiB are held, {RESIDENT_MIB_MAX} are allowed");
     let mut client = connect(address);
-    let left = client.call(&[b"KEYS", b"p:*"]).expect("an answer");
-    assert!(left.list().is_empty(), "everything under the prefix is gone");
+    let remaining = client.call(&[b"KEYS", b"p:*"]).expect("an answer");
+    assert!(remaining.list().is_empty(), "everything under the prefix is gone");
     assert_eq!(client.call(&[b"EXISTS", b"l1"]).expect("an answer"), RespReply::Number(1));
 }

@@ -1,12 +1,12 @@
 //! F-16: a follower behind a link that is far slower than the writes of the others.
 
-use super::{SECOND, Trial, percentile, plan, waits_for_the_long_tests};
+use super::{SECOND, Trial, is_left_to_long_form, percentile, plan};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use systest::report::{bound, ratio, say, skipped};
+use systest::report::{check_bound, print_line, ratio, skipped};
 use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment, resident_bytes};
 use systest::workload::Load;
-use systest::workload::ledger::{ClientProtocol, Writing};
+use systest::workload::ledger::{ClientProtocol, WriterPlan};
 
 /// Rate of the slow link: a million bits a second.
 const NARROW_KBIT: u32 = 1_000;
@@ -16,82 +16,82 @@ const UPDATES: f64 = 30_000.0;
 const VALUE_BYTES_MAX: usize = 32 << 10;
 /// Most memory that a master may hold, however far a member lags.
 const RESIDENT_BYTES_MAX: u64 = 512 << 20;
-const UPDATED: &str = "credenza_updates_total";
-const RECEIVED: &str = "credenza_snapshots_received_total";
+const UPDATES_TOTAL: &str = "credenza_updates_total";
+const SNAPSHOTS_RECEIVED: &str = "credenza_snapshots_received_total";
 
 #[test]
-fn a_follower_behind_a_narrow_cable_holds_nobody_up() {
+fn slow_follower_link_delays_no_other_client_and_bounds_memory() {
     let name = "F-16 slow follower link";
-    if waits_for_the_long_tests(name) {
+    if is_left_to_long_form(name) {
         return;
     }
-    if let Some(why) = Network::missing() {
-        return skipped(name, &why);
+    if let Some(reason) = Network::missing() {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-narrow");
-    let mut options = Options::of(3).behind_the_switch();
-    options.words.extend(["--log-bytes-max", "128MiB"].map(String::from));
+    let mut options = Options::new(3).with_switch();
+    options.args.extend(["--log-bytes-max", "128MiB"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
-    let mut trial = Trial::begin(name, &cluster, plan(16));
+    let mut trial = Trial::start(name, &cluster, plan(16));
     let (master, follower) = (cluster.master(), cluster.follower());
     // The same load runs before, so that only the link differs.
-    let wide = trial.recorder.now();
-    let load = write_much(&cluster, master, 50);
+    let baseline_start = trial.recorder.now();
+    let load = start_large_writes(&cluster, master, 50);
     std::thread::sleep(4 * SECOND);
-    trial.told.join(load.stop());
-    let narrow = trial.recorder.now();
-    let load = write_much(&cluster, master, 60);
-    let (mut behind, mut resident, mut took) = (0, 0, Duration::ZERO);
+    trial.extra_ledger.join(load.stop());
+    let narrow_start = trial.recorder.now();
+    let load = start_large_writes(&cluster, master, 60);
+    let (mut largest_lag, mut resident, mut catch_up_time) = (0, 0, Duration::ZERO);
     trial.fault(&mut cluster, |cluster| {
-        cluster.network().both(master, follower, Cable::narrow(NARROW_KBIT));
-        let before = cluster.metric(master, UPDATED);
-        while cluster.metric(master, UPDATED) < before + UPDATES {
+        cluster.network().link_both_ways(master, follower, Cable::narrow(NARROW_KBIT));
+        let before = cluster.metric(master, UPDATES_TOTAL);
+        while cluster.metric(master, UPDATES_TOTAL) < before + UPDATES {
             std::thread::sleep(SECOND / 4);
             resident = resident.max(resident_bytes(cluster.server(master).pid()));
-            behind = behind.max(lag(cluster, master, follower));
+            largest_lag = largest_lag.max(lag(cluster, master, follower));
         }
         cluster.heal();
         let healed = Instant::now();
         cluster.must_catch_up(follower);
-        took = healed.elapsed();
+        catch_up_time = healed.elapsed();
     });
-    trial.told.join(load.stop());
+    trial.extra_ledger.join(load.stop());
     let healed = trial.faults[0].1;
-    let received = cluster.metric(follower, RECEIVED);
-    trial.figures.also("values_behind_at_most", behind);
-    trial.figures.also("master_resident_MiB_at_most", resident >> 20);
-    trial.figures.also("level_after_ms", took.as_millis());
-    trial.figures.also("snapshots_received", received);
+    let received = cluster.metric(follower, SNAPSHOTS_RECEIVED);
+    trial.figures.add("values_behind_at_most", largest_lag);
+    trial.figures.add("master_resident_MiB_at_most", resident >> 20);
+    trial.figures.add("level_after_ms", catch_up_time.as_millis());
+    trial.figures.add("snapshots_received", received);
     let history = trial.end(&cluster);
     let p99 = |from, to| {
         let others = cluster.nodes().filter(|node| *node != follower);
-        let times = others.flat_map(|node| history.times(from, to, node - 1)).collect();
+        let times = others.flat_map(|node| history.durations(from, to, node - 1)).collect();
         percentile(times, 99)
     };
-    let (before, during) = (p99(wide, narrow), p99(narrow, healed));
-    say(&format!("F-16 p99 of the others' clients before={before:?} during={during:?}"));
-    bound("F-16 p99 of the others' clients, times", ratio(during, before), 2.0);
+    let (before, during) = (p99(baseline_start, narrow_start), p99(narrow_start, healed));
+    print_line(&format!("F-16 p99 of the others' clients before={before:?} during={during:?}"));
+    check_bound("F-16 p99 of the others' clients, times", ratio(during, before), 2.0);
     assert!(received >= 1.0, "the log reached back far enough: no snapshot was needed");
     assert!(resident < RESIDENT_BYTES_MAX, "the master holds {resident} bytes");
 }
 
 /// Returns the number of values that a follower lacks.
 fn lag(cluster: &Cluster, master: usize, follower: usize) -> u64 {
-    let applied = |node| cluster.said(node, 1).map_or(0, |said| said.applied);
+    let applied = |node| cluster.group_status(node, 1).map_or(0, |status| status.applied);
     applied(master).saturating_sub(applied(follower))
 }
 
 /// Starts four clients of one node, each with large values.
-fn write_much(cluster: &Cluster, node: usize, first: usize) -> Load {
-    let one = |at: usize| Writing {
+fn start_large_writes(cluster: &Cluster, node: usize, first: usize) -> Load {
+    let plan = |at: usize| WriterPlan {
         client: first + at,
         keys: 200,
         depth: 2,
         bytes: VALUE_BYTES_MAX,
         protocol: ClientProtocol::Resp,
     };
-    let nodes: [SocketAddr; 1] = [cluster.client(node)];
-    let writing: Vec<_> = (0..4).map(one).collect();
-    cluster.from_clients(|| Load::roam(&nodes, &writing, 10 * SECOND))
+    let nodes: [SocketAddr; 1] = [cluster.client_address(node)];
+    let plans: Vec<_> = (0..4).map(plan).collect();
+    cluster.on_client_host(|| Load::with_failover(&nodes, &plans, 10 * SECOND))
 }

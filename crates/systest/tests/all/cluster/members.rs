@@ -5,86 +5,86 @@ use std::time::{Duration, Instant};
 use systest::rigs::{Cluster, Options, Scratch, experiment};
 
 #[test]
-fn members_come_go_and_are_replaced_while_clients_write() {
+fn member_joins_removals_and_replacements_under_load_lose_nothing() {
     let _permit = experiment();
     let scratch = Scratch::new("cluster-members");
-    let mut cluster = Cluster::start(&scratch, Options::of(3));
-    let mut trial = Trial::begin("F-19 members change", &cluster, plan(19));
-    let joined = joins(&mut trial, &mut cluster);
-    leaves(&mut trial, &mut cluster);
-    let replaced = replaced(&mut trial, &mut cluster);
-    old_id_refused(&mut trial, &mut cluster);
-    trial.figures.also("joined_after_ms", joined.as_millis());
-    trial.figures.also("replaced_after_ms", replaced.as_millis());
+    let mut cluster = Cluster::start(&scratch, Options::new(3));
+    let mut trial = Trial::start("F-19 members change", &cluster, plan(19));
+    let join_time = join_while_master_dies(&mut trial, &mut cluster);
+    remove_fourth(&mut trial, &mut cluster);
+    let replace_time = replace_disk(&mut trial, &mut cluster);
+    refuse_old_id(&mut trial, &mut cluster);
+    trial.figures.add("joined_after_ms", join_time.as_millis());
+    trial.figures.add("replaced_after_ms", replace_time.as_millis());
     trial.end(&cluster);
 }
 
 /// A fourth node joins, and the master dies meanwhile.
-fn joins(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
-    let begun = Instant::now();
+fn join_while_master_dies(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
+    let started = Instant::now();
     trial.fault(cluster, |cluster| {
         let master = cluster.master();
         cluster.add();
         cluster.kill(master);
-        cluster.begin(master);
-        cluster.must_settle();
+        cluster.start_node(master);
+        cluster.must_converge();
     });
-    begun.elapsed()
+    started.elapsed()
 }
 
 /// The fourth node leaves again.
-fn leaves(trial: &mut Trial, cluster: &mut Cluster) {
+fn remove_fourth(trial: &mut Trial, cluster: &mut Cluster) {
     trial.fault(cluster, |cluster| {
-        cluster.operate(&["cluster", "remove", "n4"]);
-        // Its process may end once it has learned of its removal; it is killed in any case.
+        cluster.run_tool(&["cluster", "remove", "n4"]);
+        // Its process may end once it is informed of its removal; it is killed in any case.
         std::thread::sleep(2 * cluster.lease());
-        cluster.forget_last();
-        cluster.must_settle();
+        cluster.remove_last();
+        cluster.must_converge();
     });
 }
 
 /// A node loses its disk: no node can join under its name until an operator permits it, and then
 /// under another id.
-fn replaced(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
-    let mut took = Duration::ZERO;
+fn replace_disk(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
+    let mut replace_time = Duration::ZERO;
     trial.fault(cluster, |cluster| {
         let before = node_id(cluster, 3);
         cluster.kill(3);
-        let data = cluster.how(3).data.clone();
+        let data = cluster.setup_mut(3).data.clone();
         std::fs::remove_dir_all(&data).expect("it is ours");
-        let refusal = cluster.try_to_begin(3).expect_err("the name is taken");
-        assert!(refusal.words.contains("cluster replace"), "{refusal}");
-        cluster.operate(&["cluster", "replace", "n3"]);
-        let begun = Instant::now();
-        cluster.begin(3);
-        cluster.must_settle();
-        took = begun.elapsed();
+        let refusal = cluster.try_start(3).expect_err("the name is taken");
+        assert!(refusal.output.contains("cluster replace"), "{refusal}");
+        cluster.run_tool(&["cluster", "replace", "n3"]);
+        let started = Instant::now();
+        cluster.start_node(3);
+        cluster.must_converge();
+        replace_time = started.elapsed();
         assert_ne!(node_id(cluster, 3), before, "a fresh disk is a fresh node");
     });
-    took
+    replace_time
 }
 
 /// A node that kept its id and lost its promises must not vote again.
-fn old_id_refused(trial: &mut Trial, cluster: &mut Cluster) {
+fn refuse_old_id(trial: &mut Trial, cluster: &mut Cluster) {
     trial.fault(cluster, |cluster| {
         cluster.kill(2);
-        let data = cluster.how(2).data.clone();
-        let whole = data.with_extension("whole");
-        std::fs::rename(&data, &whole).expect("both are in one folder");
+        let data = cluster.setup_mut(2).data.clone();
+        let intact = data.with_extension("whole");
+        std::fs::rename(&data, &intact).expect("both are in one folder");
         std::fs::create_dir(&data).expect("it is ours");
-        for entry in std::fs::read_dir(&whole).expect("it is ours").flatten() {
+        for entry in std::fs::read_dir(&intact).expect("it is ours").flatten() {
             if entry.path().is_file() {
                 std::fs::copy(entry.path(), data.join(entry.file_name())).expect("it is ours");
             }
         }
         // It would rejoin under another id; under this one it never does.
-        cluster.how(2).words.extend(["--auto-repair", "off"].map(String::from));
-        let refusal = cluster.try_to_begin(2).expect_err("it has forgotten what it promised");
-        assert!(!refusal.words.is_empty(), "no reason is given");
+        cluster.setup_mut(2).args.extend(["--auto-repair", "off"].map(String::from));
+        let refusal = cluster.try_start(2).expect_err("it has forgotten what it promised");
+        assert!(!refusal.output.is_empty(), "no reason is given");
         std::fs::remove_dir_all(&data).expect("it is ours");
-        std::fs::rename(&whole, &data).expect("both are in one folder");
-        cluster.begin(2);
-        cluster.must_settle();
+        std::fs::rename(&intact, &data).expect("both are in one folder");
+        cluster.start_node(2);
+        cluster.must_converge();
     });
 }
 

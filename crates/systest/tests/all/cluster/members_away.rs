@@ -4,152 +4,160 @@
 
 use super::SECOND;
 use std::time::Instant;
-use systest::client::{Http, Resp, encoded};
+use systest::client::{Http, Resp, encode_key};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cluster, Network, Options, Scratch, experiment, wait};
+use systest::rigs::{Cluster, Network, Options, Scratch, experiment, wait_until};
 
 /// Creates a bucket in its own group, with a row.
-fn filled(cluster: &Cluster) {
-    cluster.operate(&["group", "create", "--replicas", "3"]);
+fn create_bucket_in_group(cluster: &Cluster) {
+    cluster.run_tool(&["group", "create", "--replicas", "3"]);
     // Behind the switch the tool reaches only the listener for operators, and a bucket is created
     // by clients.
-    let json = [("content-type", "application/json")];
-    let made =
-        |web: &mut Http| web.ask_with("PUT", "/v1/buckets/default/away", &json, b"{\"group\": 2}");
-    wait("the bucket", || match ask(cluster, 1, made)? {
+    let headers = [("content-type", "application/json")];
+    let create = |web: &mut Http| {
+        web.request_with_headers("PUT", "/v1/buckets/default/away", &headers, b"{\"group\": 2}")
+    };
+    wait_until("the bucket", || match send_request(cluster, 1, create)? {
         (200 | 201 | 204, _) => Ok(()),
         (_, text) => Err(text),
     });
-    cluster.must_settle();
+    cluster.must_converge();
     put(cluster, 1, "away", "k").expect("it is taken");
     put(cluster, 1, "default", "k").expect("it is taken");
 }
 
 fn put(cluster: &Cluster, node: usize, bucket: &str, key: &str) -> Result<(), String> {
-    let octets = [("content-type", "application/octet-stream")];
-    ask(cluster, node, |web| web.ask_with("PUT", &path(bucket, key), &octets, b"v"))
-        .and_then(|(status, text)| (status == 204).then_some(()).ok_or(text))
+    let headers = [("content-type", "application/octet-stream")];
+    send_request(cluster, node, |web| {
+        web.request_with_headers("PUT", &path(bucket, key), &headers, b"v")
+    })
+    .and_then(|(status, text)| (status == 204).then_some(()).ok_or(text))
 }
 
 fn get(cluster: &Cluster, node: usize, bucket: &str, key: &str) -> Result<(), String> {
-    ask(cluster, node, |web| web.ask("GET", &path(bucket, key), b""))
+    send_request(cluster, node, |web| web.request("GET", &path(bucket, key), b""))
         .and_then(|(status, text)| (status == 200).then_some(()).ok_or(text))
 }
 
-fn ask(
+fn send_request(
     cluster: &Cluster,
     node: usize,
-    what: impl FnOnce(&mut Http) -> std::io::Result<systest::client::HttpResponse> + Send,
+    request: impl FnOnce(&mut Http) -> std::io::Result<systest::client::HttpResponse> + Send,
 ) -> Result<(u16, String), String> {
-    let address = cluster.client(node);
-    cluster.from_clients(|| {
-        let mut web = Http::with_patience(address, 12 * SECOND).map_err(|no| no.to_string())?;
-        let answer = what(&mut web).map_err(|no| no.to_string())?;
+    let address = cluster.client_address(node);
+    cluster.on_client_host(|| {
+        let mut web =
+            Http::with_timeout(address, 12 * SECOND).map_err(|error| error.to_string())?;
+        let answer = request(&mut web).map_err(|error| error.to_string())?;
         Ok((answer.status, format!("{} {}", answer.status, answer.text())))
     })
 }
 
 fn path(bucket: &str, key: &str) -> String {
-    format!("/v1/buckets/default/{bucket}/keys/{}", encoded(key.as_bytes()))
+    format!("/v1/buckets/default/{bucket}/keys/{}", encode_key(key.as_bytes()))
 }
 
-fn ready(cluster: &Cluster, node: usize) -> Result<(), String> {
-    let (status, text) = ask(cluster, node, |web| web.ask("GET", "/ready", b""))?;
+fn must_be_ready(cluster: &Cluster, node: usize) -> Result<(), String> {
+    let (status, text) = send_request(cluster, node, |web| web.request("GET", "/ready", b""))?;
     if status == 200 { Ok(()) } else { Err(text) }
 }
 
 /// Checks that the node accepts and answers requests as any other does.
-fn serves(cluster: &Cluster, node: usize) {
+fn must_serve_node(cluster: &Cluster, node: usize) {
     for bucket in ["away", "default"] {
-        wait("a row", || get(cluster, node, bucket, "k"));
-        wait("a write", || put(cluster, node, bucket, "later"));
+        wait_until("a row", || get(cluster, node, bucket, "k"));
+        wait_until("a write", || put(cluster, node, bucket, "later"));
     }
-    wait("`ready`", || ready(cluster, node));
-    let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
-    assert_eq!(redis.say("GET k").expect("it answers").bytes(), Some(&b"v"[..]));
+    wait_until("`ready`", || must_be_ready(cluster, node));
+    let mut redis = Resp::connect(cluster.client_address(node)).expect("it listens");
+    assert_eq!(redis.call_line("GET k").expect("it answers").bytes(), Some(&b"v"[..]));
 }
 
 /// Returns the members of a group, as node 1 reports them.
-fn members(cluster: &Cluster, group: u64) -> Result<Vec<String>, String> {
-    let said = cluster.said(1, group).ok_or("it does not answer")?;
-    Ok(said.members.into_iter().map(|(name, _)| name).collect())
+fn members_of(cluster: &Cluster, group: u64) -> Result<Vec<String>, String> {
+    let status = cluster.group_status(1, group).ok_or("it does not answer")?;
+    Ok(status.members.into_iter().map(|(name, _)| name).collect())
 }
 
-fn placed(cluster: &Cluster, group: &str, names: &[&str]) {
-    cluster.operate(&[&["group", "members", group][..], names].concat());
-    wait("the group's members", || {
-        let found = members(cluster, group.parse().expect("a number"))?;
-        if found.len() == names.len() { Ok(()) } else { Err(format!("{found:?}")) }
+fn place_group(cluster: &Cluster, group: &str, names: &[&str]) {
+    cluster.run_tool(&[&["group", "members", group][..], names].concat());
+    wait_until("the group's members", || {
+        let current_members = members_of(cluster, group.parse().expect("a number"))?;
+        if current_members.len() == names.len() {
+            Ok(())
+        } else {
+            Err(format!("{current_members:?}"))
+        }
     });
 }
 
 #[test]
-fn who_is_taken_out_while_it_is_down_serves_all_buckets_when_it_is_back() {
+fn member_removed_while_down_serves_all_buckets_on_return() {
     let _permit = experiment();
     let scratch = Scratch::new("cluster-members-away");
-    let mut cluster = Cluster::start(&scratch, Options::of(3));
-    let mut figures = Figures::begin("members change while one is down");
-    filled(&cluster);
+    let mut cluster = Cluster::start(&scratch, Options::new(3));
+    let mut figures = Figures::start("members change while one is down");
+    create_bucket_in_group(&cluster);
     cluster.kill(3);
     for number in 0..50 {
         put(&cluster, 1, "away", &format!("meanwhile {number}")).expect("two are enough");
     }
-    placed(&cluster, "2", &["n1", "n2"]);
-    placed(&cluster, "1", &["n1", "n2"]);
+    place_group(&cluster, "2", &["n1", "n2"]);
+    place_group(&cluster, "1", &["n1", "n2"]);
     figures.faults += 1;
-    cluster.begin(3);
-    let back = Instant::now();
-    serves(&cluster, 3);
-    figures.also("served_after_ms", back.elapsed().as_millis());
-    // It knows by now: alone with one other node it does not try to vote.
+    cluster.start_node(3);
+    let restarted_at = Instant::now();
+    must_serve_node(&cluster, 3);
+    figures.add("served_after_ms", restarted_at.elapsed().as_millis());
+    // Its removal is stored by now: with one other node up it does not try to vote.
     cluster.kill(3);
-    cluster.begin(3);
-    serves(&cluster, 3);
+    cluster.start_node(3);
+    must_serve_node(&cluster, 3);
     // It becomes a member again, and gets all rows.
-    placed(&cluster, "2", &["n1", "n2", "n3"]);
-    placed(&cluster, "1", &["n1", "n2", "n3"]);
-    cluster.must_settle();
-    serves(&cluster, 3);
-    cluster.must_be_level();
+    place_group(&cluster, "2", &["n1", "n2", "n3"]);
+    place_group(&cluster, "1", &["n1", "n2", "n3"]);
+    cluster.must_converge();
+    must_serve_node(&cluster, 3);
+    cluster.must_have_equal_rows();
     figures.print();
 }
 
 #[test]
-fn who_is_taken_out_in_full_health_stays_ready() {
+fn member_removed_while_healthy_stays_ready() {
     let _permit = experiment();
     let scratch = Scratch::new("cluster-members-healthy");
-    let cluster = Cluster::start(&scratch, Options::of(3));
-    filled(&cluster);
-    placed(&cluster, "1", &["n1", "n2"]);
-    serves(&cluster, 3);
+    let cluster = Cluster::start(&scratch, Options::new(3));
+    create_bucket_in_group(&cluster);
+    place_group(&cluster, "1", &["n1", "n2"]);
+    must_serve_node(&cluster, 3);
 }
 
 #[test]
-fn who_is_taken_out_while_it_is_cut_off_serves_all_buckets_and_any_node_answers_operators() {
+fn member_removed_while_isolated_serves_reads_and_group_commands() {
     let _permit = experiment();
-    if let Some(why) = Network::missing() {
-        return skipped("members change while one is cut off", &why);
+    if let Some(reason) = Network::missing() {
+        return skipped("members change while one is cut off", &reason);
     }
     let scratch = Scratch::new("cluster-members-cut-off");
-    let cluster = Cluster::start(&scratch, Options::of(3).behind_the_switch());
-    filled(&cluster);
+    let cluster = Cluster::start(&scratch, Options::new(3).with_switch());
+    create_bucket_in_group(&cluster);
     cluster.isolate(3);
-    placed(&cluster, "2", &["n1", "n2"]);
+    place_group(&cluster, "2", &["n1", "n2"]);
     cluster.heal();
-    wait("a row", || get(&cluster, 3, "away", "k"));
+    wait_until("a row", || get(&cluster, 3, "away", "k"));
     // Beyond loopback each node has its own address for operators.
-    cluster.lead(2);
+    cluster.make_master(2);
     for node in cluster.nodes() {
-        for words in [&["group", "verify"][..], &["group", "verify", "2"]] {
-            wait("all replicas compared", || {
-                let done = cluster.tool(node, words);
-                let said = String::from_utf8_lossy(&done.stderr).into_owned();
-                if done.status.success() { Ok(()) } else { Err(format!("n{node}: {said}")) }
+        for args in [&["group", "verify"][..], &["group", "verify", "2"]] {
+            wait_until("all replicas compared", || {
+                let output = cluster.tool(node, args);
+                let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+                if output.status.success() { Ok(()) } else { Err(format!("n{node}: {stderr}")) }
             });
         }
-        let seen = cluster.tool(node, &["group", "status", "--json"]);
-        let seen: serde_json::Value = serde_json::from_slice(&seen.stdout).expect("JSON");
-        for group in seen.as_array().expect("groups") {
+        let groups = cluster.tool(node, &["group", "status", "--json"]);
+        let groups: serde_json::Value = serde_json::from_slice(&groups.stdout).expect("JSON");
+        for group in groups.as_array().expect("groups") {
             assert!(group["master"].is_string(), "n{node}: {group}");
             assert!(group["members"].as_array().is_some_and(|all| all.len() > 1), "{group}");
             assert!(group["comparison"].is_object(), "n{node} does not know: {group}");

@@ -1,94 +1,93 @@
 //! F-29 and F-30: disks without inodes, disks that turn read-only, and disks that are slow.
 
-use super::{SECOND, Trial, percentile, plan, waits_for_the_long_tests};
+use super::{SECOND, Trial, is_left_to_long_form, percentile, plan};
 use std::path::PathBuf;
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
-use systest::report::{bound, ratio, say, skipped};
+use systest::report::{check_bound, print_line, ratio, skipped};
 use systest::rigs::{
-    Cluster, DiskGroup, Options, Root, Scratch, System, experiment, missing, wait,
+    Cluster, DiskGroup, FileSystem, Options, Root, Scratch, experiment, missing, wait_until,
 };
 
-const END_MAX: Duration = Duration::from_secs(30);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 const DAMAGED: i32 = 7;
 /// Writes a second of a slow disk.
-const SLOW: u32 = 20;
+const SLOW_IOPS: u32 = 20;
 
 #[test]
-fn disks_without_inodes_lose_nothing_and_recover_by_themselves() {
+fn inode_exhaustion_refuses_writes_only_at_all_nodes_and_loses_nothing() {
     let name = "F-29 inodes full in a cluster";
-    if waits_for_the_long_tests(name) {
+    if is_left_to_long_form(name) {
         return;
     }
-    let system = System::Memory { files: 200 };
-    if let Some(why) = missing(Root::Needed, system.tools()) {
-        return skipped(name, &why);
+    let system = FileSystem::Memory { files: 200 };
+    if let Some(reason) = missing(Root::Needed, system.tools()) {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-inodes");
-    let mut options = Options { disk: Some((system, 512)), ..Options::of(3) };
-    options
-        .words
-        .extend(["--log-bytes-max", "128MiB", "--segment-bytes", "1MiB"].map(String::from));
+    let mut options = Options { disk: Some((system, 512)), ..Options::new(3) };
+    options.args.extend(["--log-bytes-max", "128MiB", "--segment-bytes", "1MiB"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
-    let mut trial = Trial::begin(name, &cluster, plan(29));
-    let (mut answers, mut ended) = (Vec::new(), 0);
-    for who in ["follower", "master", "all"] {
-        let nodes = match who {
+    let mut trial = Trial::start(name, &cluster, plan(29));
+    let (mut outcomes, mut ended_nodes) = (Vec::new(), 0);
+    for target in ["follower", "master", "all"] {
+        let nodes = match target {
             "follower" => vec![cluster.follower()],
             "master" => vec![cluster.master()],
             _ => cluster.nodes().collect(),
         };
         trial.fault(&mut cluster, |cluster| {
-            let taken: Vec<_> = nodes.iter().flat_map(|node| take_all(cluster, *node)).collect();
-            assert!(taken.len() > nodes.len(), "there were no inodes to take");
-            fatten(cluster);
-            let answer = answer_of_a_write(cluster);
-            let fits = if who == "all" { "NOSPACE" } else { "taken" };
-            assert_eq!(answer, fits, "no inodes at {who}");
-            answers.push(format!("{who}:{answer}"));
-            taken.iter().for_each(|path| {
+            let files: Vec<_> =
+                nodes.iter().flat_map(|node| exhaust_inodes(cluster, *node)).collect();
+            assert!(files.len() > nodes.len(), "there were no inodes to take");
+            write_until_segments_needed(cluster);
+            let answer = write_outcome(cluster);
+            let expected = if target == "all" { "NOSPACE" } else { "taken" };
+            assert_eq!(answer, expected, "no inodes at {target}");
+            outcomes.push(format!("{target}:{answer}"));
+            files.iter().for_each(|path| {
                 std::fs::remove_file(path).expect("the files are ours");
             });
-            ended += cluster.begin_ended();
+            ended_nodes += cluster.restart_ended();
         });
     }
-    trial.figures.also("writes_meanwhile", answers.join(","));
-    trial.figures.also("nodes_that_ended", ended);
+    trial.figures.add("writes_meanwhile", outcomes.join(","));
+    trial.figures.add("nodes_that_ended", ended_nodes);
     trial.end(&cluster);
 }
 
 /// Creates empty files until no more can be created.
-fn take_all(cluster: &mut Cluster, node: usize) -> Vec<PathBuf> {
+fn exhaust_inodes(cluster: &mut Cluster, node: usize) -> Vec<PathBuf> {
     let point = cluster.disk(node).point().to_path_buf();
     let paths = (0..).map(|number| point.join(format!("inode{number}")));
     paths.take_while(|path| std::fs::write(path, b"").is_ok()).collect()
 }
 
 /// Writes for a few seconds, so much that each log needs new segments.
-fn fatten(cluster: &Cluster) {
-    let mut redis = Resp::with_patience(cluster.client(cluster.master()), SECOND);
-    let until = std::time::Instant::now() + 6 * SECOND;
+fn write_until_segments_needed(cluster: &Cluster) {
+    let mut redis = Resp::with_timeout(cluster.client_address(cluster.master()), SECOND);
+    let deadline = std::time::Instant::now() + 6 * SECOND;
     for number in 0.. {
-        if std::time::Instant::now() > until {
+        if std::time::Instant::now() > deadline {
             return;
         }
         let key = format!("fat{}", number % 50);
-        let answer = redis.as_mut().ok();
-        let answer =
-            answer.and_then(|redis| redis.call(&[b"SET", key.as_bytes(), &[b'f'; 40_000]]).ok());
-        if !matches!(answer, Some(RespReply::Simple(_))) {
+        let reply = redis.as_mut().ok();
+        let reply =
+            reply.and_then(|redis| redis.call(&[b"SET", key.as_bytes(), &[b'f'; 40_000]]).ok());
+        if !matches!(reply, Some(RespReply::Simple(_))) {
             std::thread::sleep(SECOND / 10);
-            redis = Resp::with_patience(cluster.client(number % cluster.size() + 1), SECOND);
+            redis = Resp::with_timeout(cluster.client_address(number % cluster.size() + 1), SECOND);
         }
     }
 }
 
 /// Returns the answer to a write now: success, or the error code.
-fn answer_of_a_write(cluster: &Cluster) -> String {
+fn write_outcome(cluster: &Cluster) -> String {
     for node in cluster.nodes() {
-        let redis = Resp::with_patience(cluster.client(node), 2 * SECOND);
-        match redis.and_then(|mut redis| redis.say("SET inodes taken")) {
+        let redis = Resp::with_timeout(cluster.client_address(node), 2 * SECOND);
+        match redis.and_then(|mut redis| redis.call_line("SET inodes taken")) {
             Ok(RespReply::Error(text)) => return text.split(' ').next().unwrap_or_default().into(),
             Ok(_) => return "taken".into(),
             Err(_) => {}
@@ -98,105 +97,105 @@ fn answer_of_a_write(cluster: &Cluster) -> String {
 }
 
 #[test]
-fn a_node_whose_disk_turns_read_only_stops_and_the_others_go_on() {
+fn node_with_read_only_disk_stops_and_peers_continue() {
     let name = "F-29 read-only disk in a cluster";
-    if waits_for_the_long_tests(name) {
+    if is_left_to_long_form(name) {
         return;
     }
-    if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
-        return skipped(name, &why);
+    if let Some(reason) = missing(Root::Needed, FileSystem::Ext4.tools()) {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-read-only");
-    let options = Options { disk: Some((System::Ext4, 512)), ..Options::of(3) };
+    let options = Options { disk: Some((FileSystem::Ext4, 512)), ..Options::new(3) };
     let mut cluster = Cluster::start(&scratch, options);
-    let mut trial = Trial::begin(name, &cluster, plan(30));
-    for who in [Cluster::follower, Cluster::master] {
-        let node = who(&cluster);
+    let mut trial = Trial::start(name, &cluster, plan(30));
+    for pick_node in [Cluster::follower, Cluster::master] {
+        let node = pick_node(&cluster);
         trial.fault(&mut cluster, |cluster| {
-            cluster.disk(node).find_an_error();
-            let status = cluster.server(node).wait(END_MAX);
-            let said = cluster.server(node).said();
-            let status = status.unwrap_or_else(|| panic!("it lives on: {said}"));
-            assert_eq!(status.code(), Some(DAMAGED), "{said}");
+            cluster.disk(node).inject_error();
+            let status = cluster.server(node).wait(EXIT_TIMEOUT);
+            let stderr = cluster.server(node).stderr_text();
+            let status = status.unwrap_or_else(|| panic!("it lives on: {stderr}"));
+            assert_eq!(status.code(), Some(DAMAGED), "{stderr}");
             cluster.kill(node);
             cluster.must_serve();
-            cluster.disk(node).power_again();
-            cluster.begin(node);
+            cluster.disk(node).restore_power();
+            cluster.start_node(node);
         });
     }
     trial.end(&cluster);
 }
 
 #[test]
-fn a_slow_disk_of_a_follower_holds_nobody_up_and_of_a_master_not_for_long() {
+fn slow_follower_disk_delays_no_client_and_slow_master_hands_over() {
     let name = "F-30 slow disk";
-    if waits_for_the_long_tests(name) {
+    if is_left_to_long_form(name) {
         return;
     }
-    let without = missing(Root::Needed, System::Ext4.tools()).or_else(DiskGroup::missing);
-    if let Some(why) = without {
-        return skipped(name, &why);
+    let missing_rig = missing(Root::Needed, FileSystem::Ext4.tools()).or_else(DiskGroup::missing);
+    if let Some(reason) = missing_rig {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-slow-disk");
-    let options = Options { disk: Some((System::Ext4, 512)), ..Options::of(3) };
+    let options = Options { disk: Some((FileSystem::Ext4, 512)), ..Options::new(3) };
     let mut cluster = Cluster::start(&scratch, options);
     let groups: Vec<_> = cluster
         .nodes()
         .map(|node| {
             let group = DiskGroup::new(&format!("n{node}"), &cluster.disk(node).device());
-            group.hold(cluster.server(node).pid());
+            group.add_process(cluster.server(node).pid());
             group
         })
         .collect();
-    let mut trial = Trial::begin(name, &cluster, plan(31));
-    let begun = trial.recorder.now();
+    let mut trial = Trial::start(name, &cluster, plan(31));
+    let started = trial.recorder.now();
     std::thread::sleep(4 * SECOND);
-    let good = (begun, trial.recorder.now());
+    let baseline = (started, trial.recorder.now());
     let (follower, master) = (cluster.follower(), cluster.master());
-    let (mut counts, mut took) = (Vec::new(), Duration::ZERO);
+    let (mut counts, mut slow_master_time) = (Vec::new(), Duration::ZERO);
     for node in [follower, master] {
-        let slow = &groups[node - 1];
+        let disk_group = &groups[node - 1];
         trial.fault(&mut cluster, |cluster| {
-            slow.writes_a_second(SLOW);
+            disk_group.limit_writes_per_second(SLOW_IOPS);
             let before = syncs(cluster, node);
             std::thread::sleep(8 * SECOND);
             counts.push((syncs(cluster, node) - before) / 8);
             let log = cluster.status(node).expect("it answers")["log"].clone();
             assert_eq!(log["slow"], true, "it says nothing of its disk: {log}");
             if node == follower {
-                return slow.writes_a_second(0);
+                return disk_group.limit_writes_per_second(0);
             }
-            wait("a quicker master", || match cluster.master() {
-                still if still == master => Err("the slow one keeps its place".into()),
+            wait_until("a master with a faster disk", || match cluster.master() {
+                master if master == master => Err("the slow one keeps its place".into()),
                 _ => Ok(()),
             });
         });
-        took = trial.faults.last().map_or(took, |(from, to)| *to - *from);
+        slow_master_time = trial.faults.last().map_or(slow_master_time, |(from, to)| *to - *from);
     }
     // It goes on as a slow follower.
     trial.fault(&mut cluster, |_| {
         std::thread::sleep(4 * SECOND);
-        groups[master - 1].writes_a_second(0);
+        groups[master - 1].limit_writes_per_second(0);
     });
-    trial.figures.also("syncs_a_second_of_the_slow", format!("{counts:?}"));
-    trial.figures.also("slow_master_for_ms", took.as_millis());
-    let spans = [good, trial.faults[0], trial.faults[1], trial.faults[2]];
+    trial.figures.add("syncs_a_second_of_the_slow", format!("{counts:?}"));
+    trial.figures.add("slow_master_for_ms", slow_master_time.as_millis());
+    let spans = [baseline, trial.faults[0], trial.faults[1], trial.faults[2]];
     let history = trial.end(&cluster);
     let p99 = |(from, to): (Duration, Duration)| {
         let others = cluster.nodes().filter(|node| *node != follower);
-        let times = others.flat_map(|node| history.times(from, to, node - 1)).collect();
+        let times = others.flat_map(|node| history.durations(from, to, node - 1)).collect();
         percentile(times, 99)
     };
     let [before, slow_follower, slow_master, after] = spans.map(p99);
-    say(&format!(
+    print_line(&format!(
         "F-30 p99 of the others' clients before={before:?} slow follower={slow_follower:?} \
          slow master={slow_master:?}, handed over={after:?}"
     ));
-    bound("F-30 p99 with a slow follower, times", ratio(slow_follower, before), 2.0);
+    check_bound("F-30 p99 with a slow follower, times", ratio(slow_follower, before), 2.0);
     // The control: the disks were slow in fact.
-    assert!(counts.iter().all(|count| *count <= 2 * u64::from(SLOW)), "{counts:?} syncs a second");
+    assert!(counts.iter().all(|n| *n <= 2 * u64::from(SLOW_IOPS)), "{counts:?} syncs a second");
 }
 
 fn syncs(cluster: &Cluster, node: usize) -> u64 {

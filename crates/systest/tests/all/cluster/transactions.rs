@@ -5,7 +5,7 @@
 use super::{SECOND, two_leases};
 use systest::checkers::transactions::{Committed, ValueEffect, judge};
 use systest::client::Arakoon;
-use systest::report::{Figures, skipped, times};
+use systest::report::{Figures, short_or_long, skipped};
 use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
 use systest::workload::CallOutcome;
 use systest::workload::CallOutcome::Acknowledged;
@@ -16,8 +16,8 @@ use systest::workload::transactions::{
 };
 
 fn options() -> Options {
-    let mut options = Options::of(3);
-    options.words.extend(["--arakoon-clusters", CLUSTER].map(String::from));
+    let mut options = Options::new(3);
+    options.args.extend(["--arakoon-clusters", CLUSTER].map(String::from));
     options
 }
 
@@ -25,219 +25,232 @@ fn options() -> Options {
 struct Trial {
     figures: Figures,
     prefix: String,
-    upto: u64,
+    log_end: u64,
     committed: Vec<Committed>,
     clients: Option<TransactionWorkload>,
 }
 
 impl Trial {
-    fn begin(name: &str, cluster: &Cluster, seed: u64) -> Trial {
-        let figures = Figures::begin(name);
+    fn start(name: &str, cluster: &Cluster, seed: u64) -> Trial {
+        let figures = Figures::start(name);
         cluster.must_serve();
-        let master = cluster.client(cluster.master());
+        let master = cluster.client_address(cluster.master());
         // Its bucket is created when a client first calls.
-        cluster.from_clients(|| {
+        cluster.on_client_host(|| {
             let mut arakoon = Arakoon::connect(master, CLUSTER).expect("the master listens");
             arakoon.set(b"made", b"1").expect("the master serves");
         });
         let prefix = format!("x{seed}");
-        let upto = cluster.decided_upto();
-        let nodes = cluster.clients();
-        let start = || TransactionWorkload::start(&nodes, &prefix, times(6, 12), seed);
-        let clients = Some(cluster.from_clients(start));
-        Trial { figures, prefix, upto, committed: Vec::new(), clients }
+        let log_end = cluster.decided_index();
+        let nodes = cluster.client_addresses();
+        let start = || TransactionWorkload::start(&nodes, &prefix, short_or_long(6, 12), seed);
+        let clients = Some(cluster.on_client_host(start));
+        Trial { figures, prefix, log_end, committed: Vec::new(), clients }
     }
 
     /// Injects a fault, waits for its effects, and reads the log after it, which may be truncated
     /// later.
-    fn fault(&mut self, cluster: &mut Cluster, cruel: impl FnOnce(&mut Cluster)) {
+    fn fault(&mut self, cluster: &mut Cluster, inject: impl FnOnce(&mut Cluster)) {
         std::thread::sleep(SECOND);
-        cruel(cluster);
+        inject(cluster);
         self.figures.faults += 1;
         cluster.must_serve();
-        self.take_log(cluster);
+        self.read_log(cluster);
     }
 
-    fn take_log(&mut self, cluster: &Cluster) {
-        let upto = cluster.decided_upto();
-        let mine = |key: &str| key.starts_with(&self.prefix);
-        let committed = cluster.committed(self.upto, upto, &mine);
-        self.committed.extend(committed.unwrap_or_else(|why| panic!("{why}\n{}", cluster.words())));
-        self.upto = upto;
+    fn read_log(&mut self, cluster: &Cluster) {
+        let log_end = cluster.decided_index();
+        let is_own_key = |key: &str| key.starts_with(&self.prefix);
+        let committed = cluster.committed(self.log_end, log_end, &is_own_key);
+        self.committed
+            .extend(committed.unwrap_or_else(|why| panic!("{why}\n{}", cluster.describe())));
+        self.log_end = log_end;
     }
 
     fn end(mut self, cluster: &Cluster) {
         std::thread::sleep(SECOND);
-        let lived = self.clients.take().expect("they are at work").stop();
+        let history = self.clients.take().expect("they are at work").stop();
         // Requests in flight are refused or decided within two leases.
         std::thread::sleep(two_leases(cluster, SECOND).unwrap_or_default());
-        cluster.must_settle();
-        self.take_log(cluster);
-        let report = judge(&lived.calls, &self.committed);
-        let count = |wanted: fn(&CallOutcome<TransactionAnswer>) -> bool| {
-            lived.calls.iter().filter(|one| wanted(&one.outcome)).count() as u64
+        cluster.must_converge();
+        self.read_log(cluster);
+        let report = judge(&history.calls, &self.committed);
+        let count = |has_outcome: fn(&CallOutcome<TransactionAnswer>) -> bool| {
+            history.calls.iter().filter(|transaction| has_outcome(&transaction.outcome)).count()
+                as u64
         };
         self.figures.ok = count(CallOutcome::is_acknowledged);
-        self.figures.fail = count(|it| *it == CallOutcome::Refused);
-        self.figures.info = count(|it| *it == CallOutcome::Unknown);
-        for (name, many) in [
+        self.figures.fail = count(|outcome| *outcome == CallOutcome::Refused);
+        self.figures.info = count(|outcome| *outcome == CallOutcome::Unknown);
+        for (name, count) in [
             ("updates", report.updates),
             ("late", report.late),
             ("failed_assertions", report.failed),
             ("reads", report.reads),
-            ("loose_reads", report.loose),
+            ("loose_reads", report.weak_reads),
             ("expired", report.expired),
             ("violations", report.violations.len()),
         ] {
-            self.figures.also(name, many);
+            self.figures.add(name, count);
         }
         self.figures.print();
-        assert_eq!(lived.strange, Vec::<String>::new());
+        assert_eq!(history.unexpected, Vec::<String>::new());
         report.must_explain();
-        let all = [report.updates, report.reads, report.loose, report.expired, report.failed];
+        let all = [report.updates, report.reads, report.weak_reads, report.expired, report.failed];
         assert!(
-            all.iter().all(|many| *many > 0) && report.updates > 100,
+            all.iter().all(|count| *count > 0) && report.updates > 100,
             "almost nothing: {all:?}"
         );
         for front_end in
             ["resp", "resp pipeline", "http", "http sequence", "http session", "riak", "arakoon"]
         {
-            let served = |one: &Transaction| {
-                one.op.front_end == front_end && matches!(one.outcome, Acknowledged(Done(_)))
+            let is_served = |transaction: &Transaction| {
+                transaction.op.front_end == front_end
+                    && matches!(transaction.outcome, Acknowledged(Done(_)))
             };
-            assert!(lived.calls.iter().any(served), "nobody was served by {front_end}");
+            assert!(history.calls.iter().any(is_served), "nobody was served by {front_end}");
         }
-        lies_are_refused(&lived.calls, &self.committed);
+        must_reject_falsified(&history.calls, &self.committed);
     }
 }
 
 /// Positive control: the same history with one falsified answer or log entry is not explained.
-fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
-    let refused =
+fn must_reject_falsified(history: &[Transaction], committed: &[Committed]) {
+    let must_reject =
         |what: &str, change: &dyn Fn(&mut Vec<Transaction>, &mut Vec<Committed>) -> bool| {
             let (mut history, mut committed) = (history.to_vec(), committed.to_vec());
             assert!(change(&mut history, &mut committed), "no place for {what}");
             assert!(!judge(&history, &committed).violations.is_empty(), "{what} is not seen");
         };
-    refused("a lost update", &|_, log| {
+    must_reject("a lost update", &|_, log| {
         let first = log.iter_mut().find(|value| !value.effects.is_empty());
         first.map(|value| value.effects.clear()).is_some()
     });
-    refused("an update that was done twice", &|_, log| {
+    must_reject("an update that was done twice", &|_, log| {
         let last = log.iter().rev().find(|value| !value.effects.is_empty()).cloned();
         let index = log.last().map_or(0, |value| value.index) + 1;
         last.map(|value| log.push(Committed { index, ..value })).is_some()
     });
-    let read = |one: &&mut Transaction, level: Level| {
-        let asked = matches!(one.op.steps[..], [TransactionStep::Get(_)]);
-        let found = match &one.outcome {
-            Acknowledged(Done(said)) => {
-                matches!(said[..], [StepAnswer::Row(Some(_))])
+    let read = |transaction: &&mut Transaction, level: Level| {
+        let is_get = matches!(transaction.op.steps[..], [TransactionStep::Get(_)]);
+        let has_row = match &transaction.outcome {
+            Acknowledged(Done(answers)) => {
+                matches!(answers[..], [StepAnswer::Row(Some(_))])
             }
             _ => false,
         };
-        one.op.level == level && asked && found
+        transaction.op.level == level && is_get && has_row
     };
     for level in [Level::Consistent, Level::Dirty] {
-        refused("a read of what nobody wrote", &|history, _| {
-            let one = history.iter_mut().rev().find(|one| read(one, level));
-            let lie = Acknowledged(Done(vec![StepAnswer::Row(Some(b"lie".to_vec()))]));
-            one.map(|one| one.outcome = lie).is_some()
+        must_reject("a read of what nobody wrote", &|history, _| {
+            let transaction = history.iter_mut().rev().find(|transaction| read(transaction, level));
+            let falsified = Acknowledged(Done(vec![StepAnswer::Row(Some(b"lie".to_vec()))]));
+            transaction.map(|transaction| transaction.outcome = falsified).is_some()
         });
     }
-    refused("a pipeline that misses its own write", &|history, log| {
-        let behind = |at: &usize| missed(history, log, *at);
-        let found = (1..history.len()).rev().find_map(|at| Some((at, behind(&at)?)));
-        let Some((at, before)) = found else { return false };
+    must_reject("a pipeline that misses its own write", &|history, log| {
+        let value_before = |at: &usize| value_before_pipelined_write(history, log, *at);
+        let has_row = (1..history.len()).rev().find_map(|at| Some((at, value_before(&at)?)));
+        let Some((at, before)) = has_row else { return false };
         history[at].outcome = Acknowledged(Done(vec![StepAnswer::Row(Some(before))]));
         true
     });
-    refused("a torn range", &|history, _| {
-        let rows =
-            history.iter_mut().rev().find_map(|one| match (&one.op.steps[..], &mut one.outcome) {
-                ([TransactionStep::Range(_)], Acknowledged(Done(said))) => match &mut said[0] {
+    must_reject("a torn range", &|history, _| {
+        let rows = history.iter_mut().rev().find_map(|transaction| {
+            match (&transaction.op.steps[..], &mut transaction.outcome) {
+                ([TransactionStep::Range(_)], Acknowledged(Done(answers))) => match &mut answers[0]
+                {
                     StepAnswer::Rows(rows) if rows.len() > 1 => Some(rows),
                     _ => None,
                 },
                 _ => None,
-            });
-        let lie = |rows: &mut Vec<(String, Vec<u8>)>| rows[0].1 = b"lie".to_vec();
-        rows.map(lie).is_some()
+            }
+        });
+        let falsified = |rows: &mut Vec<(String, Vec<u8>)>| rows[0].1 = b"lie".to_vec();
+        rows.map(falsified).is_some()
     });
-    refused("a refused write that stands", &|history, _| {
-        let wrote = |one: &&mut Transaction| {
+    must_reject("a refused write that stands", &|history, _| {
+        let wrote = |transaction: &&mut Transaction| {
             matches!(
-                (&one.op.steps[..], &one.outcome),
+                (&transaction.op.steps[..], &transaction.outcome),
                 ([TransactionStep::Set(..)], Acknowledged(Done(_)))
             )
         };
-        history.iter_mut().find(wrote).map(|one| one.outcome = CallOutcome::Refused).is_some()
+        history
+            .iter_mut()
+            .find(wrote)
+            .map(|transaction| transaction.outcome = CallOutcome::Refused)
+            .is_some()
     });
 }
 
 /// Returns the value that a key held before a write of a pipeline, if the request at this index is
 /// the next one and reads that key.
-fn missed(history: &[Transaction], log: &[Committed], at: usize) -> Option<Vec<u8>> {
+fn value_before_pipelined_write(
+    history: &[Transaction],
+    log: &[Committed],
+    at: usize,
+) -> Option<Vec<u8>> {
     let (write, read) = (&history[at - 1], &history[at]);
-    let together = (write.client, write.began) == (read.client, read.began);
-    let ([TransactionStep::Set(key, value, None)], [TransactionStep::Get(asked)]) =
+    let same_pipeline = (write.client, write.began) == (read.client, read.began);
+    let ([TransactionStep::Set(key, value, None)], [TransactionStep::Get(read_key)]) =
         (&write.op.steps[..], &read.op.steps[..])
     else {
         return None;
     };
-    if !together || key != asked || !matches!(read.outcome, Acknowledged(Done(_))) {
+    if !same_pipeline || key != read_key || !matches!(read.outcome, Acknowledged(Done(_))) {
         return None;
     }
-    let held = |effect: &ValueEffect| effect.row.as_ref().map(|(value, _)| value.clone());
-    let all = log.iter().flat_map(|value| &value.effects).filter(|effect| effect.key == *key);
-    let all: Vec<_> = all.filter_map(held).collect();
-    let written = all.iter().position(|held| held == value)?;
-    written.checked_sub(1).map(|before| all[before].clone())
+    let value_of = |effect: &ValueEffect| effect.row.as_ref().map(|(value, _)| value.clone());
+    let values = log.iter().flat_map(|value| &value.effects).filter(|effect| effect.key == *key);
+    let values: Vec<_> = values.filter_map(value_of).collect();
+    let written = values.iter().position(|value_of| value_of == value)?;
+    written.checked_sub(1).map(|previous| values[previous].clone())
 }
 
 #[test]
-fn transactions_hold_while_nodes_die_and_pause() {
+fn transactions_match_the_log_under_kills_and_pauses() {
     let name = "transactions, nodes die and pause";
     let _permit = experiment();
     let scratch = Scratch::new("cluster-transactions");
     let mut cluster = Cluster::start(&scratch, options());
-    let mut trial = Trial::begin(name, &cluster, 91);
-    for _ in 0..times(1, 12) {
+    let mut trial = Trial::start(name, &cluster, 91);
+    for _ in 0..short_or_long(1, 12) {
         trial.fault(&mut cluster, |cluster| {
             let master = cluster.master();
             cluster.kill(master);
             std::thread::sleep(SECOND / 2);
-            cluster.begin(master);
+            cluster.start_node(master);
         });
         trial.fault(&mut cluster, |cluster| {
             let master = cluster.master();
             cluster.pause(master);
             std::thread::sleep(3 * SECOND);
-            cluster.wake(master);
+            cluster.resume(master);
         });
         trial.fault(&mut cluster, |cluster| {
             let follower = cluster.follower();
-            cluster.must_settle();
-            cluster.lead(follower);
+            cluster.must_converge();
+            cluster.make_master(follower);
         });
     }
     trial.end(&cluster);
 }
 
 #[test]
-fn transactions_hold_while_cables_are_cut() {
+fn transactions_match_the_log_under_network_partitions() {
     let name = "transactions, cables are cut";
-    if let Some(why) = Network::missing() {
-        return skipped(name, &why);
+    if let Some(reason) = Network::missing() {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-transactions-cut");
-    let mut cluster = Cluster::start(&scratch, options().behind_the_switch());
-    let mut trial = Trial::begin(name, &cluster, 92);
-    for _ in 0..times(1, 12) {
-        for who in [Cluster::master, Cluster::follower] {
+    let mut cluster = Cluster::start(&scratch, options().with_switch());
+    let mut trial = Trial::start(name, &cluster, 92);
+    for _ in 0..short_or_long(1, 12) {
+        for pick_node in [Cluster::master, Cluster::follower] {
             trial.fault(&mut cluster, |cluster| {
-                let node = who(cluster);
+                let node = pick_node(cluster);
                 cluster.isolate(node);
                 std::thread::sleep(4 * SECOND);
                 cluster.heal();

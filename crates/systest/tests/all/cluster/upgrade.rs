@@ -5,8 +5,8 @@ use super::{SECOND, STEPS_MAX, plan};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use systest::checkers::check;
-use systest::report::{Figures, long, skipped};
-use systest::rigs::{Scratch, experiment, wait};
+use systest::report::{Figures, is_long_form, skipped};
+use systest::rigs::{Scratch, experiment, wait_until};
 use systest::server::{Server, Setup, tool};
 use systest::tidy;
 use systest::workload::registers::RegisterWorkload;
@@ -14,7 +14,7 @@ use systest::workload::registers::RegisterWorkload;
 const NODES: usize = 3;
 
 /// Returns the former program: `CREDENZA_FORMER`, or the one that `./check long` built.
-fn former() -> Option<PathBuf> {
+fn former_program() -> Option<PathBuf> {
     let built = tidy::root().join("target/peers/credenza-before");
     let path = std::env::var_os("CREDENZA_FORMER").map_or(built, PathBuf::from);
     path.exists().then_some(path)
@@ -28,7 +28,7 @@ fn address(node: usize, port: u16) -> SocketAddr {
 }
 
 /// Writes a settings file with the former program's names.
-fn settings(folder: &Path, node: usize) -> PathBuf {
+fn write_former_settings(folder: &Path, node: usize) -> PathBuf {
     let data = folder.join(format!("n{node}"));
     let file = folder.join(format!("n{node}.toml"));
     let (listen, peers) = (address(node, 7711), address(node, 7712));
@@ -46,9 +46,9 @@ fn settings(folder: &Path, node: usize) -> PathBuf {
 }
 
 /// Runs the command line tool of this program at a node; returns its output. Fails with its error.
-fn at(node: usize, words: &[&str]) -> Result<String, String> {
+fn run_tool_at(node: usize, args: &[&str]) -> Result<String, String> {
     let url = format!("http://{}", address(node, 7711));
-    let output = tool(words).args(["--url", &url]).output().expect("the tool runs");
+    let output = tool(args).args(["--url", &url]).output().expect("the tool runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
     match output.status.success() {
         true => Ok(text(&output.stdout)),
@@ -57,18 +57,18 @@ fn at(node: usize, words: &[&str]) -> Result<String, String> {
 }
 
 /// Waits until every node serves both kinds of bucket, each to a client of its own.
-fn serves_everywhere(round: usize) {
+fn must_serve_everywhere(round: usize) {
     for node in 1..=NODES {
         for bucket in ["default", "carts/b"] {
             let key = format!("at{node}");
             let value = format!("round{round}");
-            wait("the node to take a write", || {
-                at(node, &["put", &key, &value, "--bucket", bucket]).map(|_| ())
+            wait_until("the node to take a write", || {
+                run_tool_at(node, &["put", &key, &value, "--bucket", bucket]).map(|_| ())
             });
             for reader in 1..=NODES {
-                wait("the value to be read at every node", || {
-                    let read = at(reader, &["get", &key, "--bucket", bucket])?;
-                    if read == value { Ok(()) } else { Err(format!("{bucket} {key}: {read}")) }
+                wait_until("the value to be read at every node", || {
+                    let found = run_tool_at(reader, &["get", &key, "--bucket", bucket])?;
+                    if found == value { Ok(()) } else { Err(format!("{bucket} {key}: {found}")) }
                 });
             }
         }
@@ -76,11 +76,11 @@ fn serves_everywhere(round: usize) {
 }
 
 #[test]
-fn a_cluster_of_a_former_program_is_upgraded_node_by_node_while_it_serves() {
+fn rolling_upgrade_from_former_version_stays_linearizable() {
     let name = "F-66 rolling upgrade";
-    let Some(former) = former() else {
+    let Some(former) = former_program() else {
         assert!(
-            !long(),
+            !is_long_form(),
             "{name}: `./check long` builds the former program; CREDENZA_FORMER names it"
         );
         skipped(name, "no former program is built: `make test-long`");
@@ -88,53 +88,56 @@ fn a_cluster_of_a_former_program_is_upgraded_node_by_node_while_it_serves() {
     };
     let _permit = experiment();
     let scratch = Scratch::new("cluster-upgrade");
-    let files: Vec<_> = (1..=NODES).map(|node| settings(scratch.path(), node)).collect();
+    let files: Vec<_> =
+        (1..=NODES).map(|node| write_former_settings(scratch.path(), node)).collect();
     let setup = |node: usize, program: Option<PathBuf>| {
-        let words = ["--config", files[node - 1].to_str().expect("the path is text")];
+        let args = ["--config", files[node - 1].to_str().expect("the path is text")];
         let data = scratch.join(&format!("n{node}"));
-        Setup { program, ..Setup::from_file(&data).with(&words) }
+        Setup { program, ..Setup::from_file(&data).with_args(&args) }
     };
     let mut servers: Vec<_> =
-        (1..=NODES).map(|node| Server::must(&setup(node, Some(former.clone())))).collect();
-    let tool_of_then = |words: &[&str]| {
+        (1..=NODES).map(|node| Server::must_start(&setup(node, Some(former.clone())))).collect();
+    let former_tool = |args: &[&str]| {
         let url = format!("http://{}", address(1, 7711));
         let mut command = std::process::Command::new(&former);
-        let output = command.args(words).args(["--url", &url]).output().expect("it runs");
-        let complaint = String::from_utf8_lossy(&output.stderr).trim().to_string();
-        if output.status.success() { Ok(()) } else { Err(complaint) }
+        let output = command.args(args).args(["--url", &url]).output().expect("it runs");
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_string();
+        if output.status.success() { Ok(()) } else { Err(stderr) }
     };
-    wait("a type of available buckets", || {
-        tool_of_then(&["type", "create", "carts", "promise=available", "n_val=3"])
+    wait_until("a type of available buckets", || {
+        former_tool(&["type", "create", "carts", "promise=available", "n_val=3"])
     });
-    wait("a part of the ring at every node", || tool_of_then(&["cluster", "ring", "--give-out"]));
-    serves_everywhere(0);
+    wait_until("a part of the ring at every node", || {
+        former_tool(&["cluster", "ring", "--give-out"])
+    });
+    must_serve_everywhere(0);
 
-    let mut figures = Figures::begin(name);
+    let mut figures = Figures::start(name);
     let clients: Vec<_> = (1..=NODES).map(|node| address(node, 7711)).collect();
     let recorder = RegisterWorkload::start(&clients, plan(61));
     for node in 1..=NODES {
         let status = servers[node - 1].stop(30 * SECOND).expect("it stops");
-        assert_eq!(status.code(), Some(0), "{}", servers[node - 1].said());
+        assert_eq!(status.code(), Some(0), "{}", servers[node - 1].stderr_text());
         let refusal = Server::start(&setup(node, None)).map(|_| ()).expect_err("former names");
-        assert!(refusal.words.contains("credenza settings migrate"), "{refusal}");
+        assert!(refusal.output.contains("credenza settings migrate"), "{refusal}");
         let file = files[node - 1].to_str().expect("the path is text");
         let migrated = tool(&["settings", "migrate", file]).output().expect("it runs");
         assert!(migrated.status.success(), "{migrated:?}");
-        servers[node - 1] = Server::must(&setup(node, None));
+        servers[node - 1] = Server::must_start(&setup(node, None));
         figures.faults += 1;
         // Now the cluster is mixed, and after the last round it is of this program alone.
-        serves_everywhere(node);
+        must_serve_everywhere(node);
     }
     let history = recorder.stop().expect("every node can be read");
     let (ok, refused, unknown) = history.counts();
     (figures.ok, figures.fail, figures.info) = (ok, refused, unknown);
     let report = check(&history.calls, STEPS_MAX);
-    figures.also("violations", usize::from(report.is_violated()));
+    figures.add("violations", usize::from(report.is_violated()));
     figures.print();
-    assert_eq!(history.strange, Vec::<String>::new());
+    assert_eq!(history.unexpected, Vec::<String>::new());
     report.must_be_linearizable();
     assert!(ok > 100, "clients did almost nothing: {ok}");
-    wait("equal replicas", || at(1, &["group", "verify"]).map(|_| ()));
+    wait_until("equal replicas", || run_tool_at(1, &["group", "verify"]).map(|_| ()));
     for (server, node) in servers.iter_mut().zip(1..) {
         assert_eq!(server.stop(30 * SECOND).expect("it stops").code(), Some(0), "n{node}");
         let data = scratch.join(&format!("n{node}"));

@@ -6,62 +6,62 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
-use systest::report::{bound, skipped, times};
+use systest::report::{check_bound, short_or_long, skipped};
 use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 
 #[test]
-fn a_cluster_whose_cables_are_cut_stays_one() {
+fn cluster_stays_linearizable_under_link_cuts_and_bad_packets() {
     let name = "F-08, F-12 to F-15 cables";
-    if let Some(why) = Network::missing() {
-        return skipped(name, &why);
+    if let Some(reason) = Network::missing() {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-wires");
-    let mut options = Options::of(3).behind_the_switch();
+    let mut options = Options::new(3).with_switch();
     // At this level nodes log why a connection ended.
-    options.words.extend(["--log-level", "info,other=info"].map(String::from));
+    options.args.extend(["--log-level", "info,other=info"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
-    master_isolated(&mut cluster);
-    chain(&mut cluster);
-    one_way(&mut cluster);
-    bad(&mut cluster);
-    swizzle(&mut cluster);
+    isolate_master(&mut cluster);
+    cut_chain(&mut cluster);
+    cut_one_way(&mut cluster);
+    inject_bad_packets(&mut cluster);
+    cut_and_heal_in_random_order(&mut cluster);
 }
 
 /// Clients still reach a master that reaches no other node: it must answer nothing from its old
 /// state.
-fn master_isolated(cluster: &mut Cluster) {
-    let mut trial = Trial::begin("F-08 master isolated", cluster, plan(8));
-    let (mut refused, mut slowest) = (0, Duration::ZERO);
-    for _ in 0..times(2, 10) {
+fn isolate_master(cluster: &mut Cluster) {
+    let mut trial = Trial::start("F-08 master isolated", cluster, plan(8));
+    let (mut refused, mut slowest_election) = (0, Duration::ZERO);
+    for _ in 0..short_or_long(2, 10) {
         let master = cluster.master();
         trial.fault(cluster, |cluster| {
-            let cut = Instant::now();
+            let cut_at = Instant::now();
             cluster.isolate(master);
             assert_ne!(new_master(cluster, master), master);
-            slowest = slowest.max(cut.elapsed());
-            std::thread::sleep((2 * cluster.lease()).saturating_sub(cut.elapsed()));
-            refused += ask_the_isolated(cluster, master);
+            slowest_election = slowest_election.max(cut_at.elapsed());
+            std::thread::sleep((2 * cluster.lease()).saturating_sub(cut_at.elapsed()));
+            refused += count_refusals_of_isolated(cluster, master);
             cluster.heal();
         });
     }
-    trial.figures.also("refused_by_the_isolated", refused);
-    trial.figures.also("new_master_after_ms", slowest.as_millis());
+    trial.figures.add("refused_by_the_isolated", refused);
+    trial.figures.add("new_master_after_ms", slowest_election.as_millis());
     trial.end(cluster);
     let limit = 2 * cluster.lease();
-    bound("F-08 until another leads, s", slowest.as_secs_f64(), limit.as_secs_f64());
+    check_bound("F-08 until another leads, s", slowest_election.as_secs_f64(), limit.as_secs_f64());
 }
 
-/// Asks a cut-off master: once its lease has expired it must answer neither reads nor writes.
-fn ask_the_isolated(cluster: &Cluster, master: usize) -> u32 {
-    let address = cluster.client(master);
-    cluster.from_clients(|| {
+/// Sends requests to a cut-off master: once its lease has expired it must refuse reads and writes.
+fn count_refusals_of_isolated(cluster: &Cluster, master: usize) -> u32 {
+    let address = cluster.client_address(master);
+    cluster.on_client_host(|| {
         let mut refused = 0;
-        for command in ["GET probe", "SET probe isolated"].into_iter().cycle().take(6) {
-            let mut redis = Resp::with_patience(address, SECOND).expect("clients reach it");
-            match redis.say(command) {
+        for command_line in ["GET probe", "SET probe isolated"].into_iter().cycle().take(6) {
+            let mut redis = Resp::with_timeout(address, SECOND).expect("clients reach it");
+            match redis.call_line(command_line) {
                 Ok(RespReply::Error(_)) | Err(_) => refused += 1,
-                other => panic!("a master that is cut off answers {command} with {other:?}"),
+                other => panic!("a master that is cut off answers {command_line} with {other:?}"),
             }
         }
         refused
@@ -70,29 +70,30 @@ fn ask_the_isolated(cluster: &Cluster, master: usize) -> u32 {
 
 /// Waits for the node that leads instead of this one, and returns it.
 fn new_master(cluster: &Cluster, old: usize) -> usize {
-    let until = Instant::now() + 60 * SECOND;
+    let deadline = Instant::now() + 60 * SECOND;
     loop {
-        let said: Vec<_> = cluster.nodes().filter_map(|node| cluster.said(node, 1)).collect();
-        let new = said.iter().find(|one| one.role == "master" && one.node != old);
-        if let Some(new) = new {
-            return new.node;
+        let statuses: Vec<_> =
+            cluster.nodes().filter_map(|node| cluster.group_status(node, 1)).collect();
+        let master = statuses.iter().find(|status| status.role == "master" && status.node != old);
+        if let Some(master) = master {
+            return master.node;
         }
-        assert!(Instant::now() < until, "nobody else leads: {said:?}");
+        assert!(Instant::now() < deadline, "nobody else leads: {statuses:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// One end of a chain can't hear the master at the other end: elections must not follow each other.
-fn chain(cluster: &mut Cluster) {
-    let mut trial = Trial::begin("F-12 chain", cluster, plan(12));
+/// One end of a chain can't reach the master at the other end: elections must not repeat.
+fn cut_chain(cluster: &mut Cluster) {
+    let mut trial = Trial::start("F-12 chain", cluster, plan(12));
     let master = cluster.master();
-    let far = cluster.follower();
+    let far_end = cluster.follower();
     let mut changes = 0;
     trial.fault(cluster, |cluster| {
-        cluster.cut(master, far);
-        let until = Instant::now() + times(20, 60) as u32 * SECOND;
+        cluster.cut(master, far_end);
+        let deadline = Instant::now() + short_or_long(20, 60) as u32 * SECOND;
         let mut last = ballot(cluster);
-        while Instant::now() < until {
+        while Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(100));
             let now = ballot(cluster);
             changes += usize::from(now.is_some() && now != last);
@@ -100,29 +101,29 @@ fn chain(cluster: &mut Cluster) {
         }
         cluster.heal();
     });
-    trial.figures.also("master_changes", changes);
+    trial.figures.add("master_changes", changes);
     let (from, to) = trial.faults[0];
     let history = trial.end(cluster);
-    let written = history.updates().iter().filter(|at| (from..to).contains(at)).count();
-    assert!(written > 100, "a chain with a master in it takes writes, not {written}");
+    let updates = history.updates().iter().filter(|at| (from..to).contains(at)).count();
+    assert!(updates > 100, "a chain with a master in it takes writes, not {updates}");
     assert!(changes <= 1, "{changes} changes of the master in a chain that stood still");
 }
 
 /// Returns the ballot of the node that reports itself as leader.
 fn ballot(cluster: &Cluster) -> Option<String> {
-    let said = cluster.nodes().filter_map(|node| cluster.said(node, 1));
-    said.filter(|one| one.role == "master").map(|one| one.ballot).max()
+    let statuses = cluster.nodes().filter_map(|node| cluster.group_status(node, 1));
+    statuses.filter(|status| status.role == "master").map(|status| status.ballot).max()
 }
 
 /// Cuts each direction between two nodes in turn.
-fn one_way(cluster: &mut Cluster) {
-    let mut trial = Trial::begin("F-13 one-way cuts", cluster, plan(13));
+fn cut_one_way(cluster: &mut Cluster) {
+    let mut trial = Trial::start("F-13 one-way cuts", cluster, plan(13));
     trial.bounds.gap_max = two_leases(cluster, SECOND);
     for from in cluster.nodes() {
         for to in cluster.nodes().filter(|to| *to != from) {
             trial.fault(cluster, |cluster| {
-                cluster.network().link(from, to, Cable::CUT);
-                std::thread::sleep(times(3, 10) as u32 * SECOND);
+                cluster.network().set_link(from, to, Cable::CUT);
+                std::thread::sleep(short_or_long(3, 10) as u32 * SECOND);
                 cluster.heal();
             });
         }
@@ -132,55 +133,58 @@ fn one_way(cluster: &mut Cluster) {
 
 /// Delays, reorders, loses, duplicates and corrupts packets between all nodes. Each corruption must
 /// be found by a frame's checksum, for TCP does not find it (`rigs_network`), and have no effect.
-fn bad(cluster: &mut Cluster) {
-    let mut trial = Trial::begin("F-15 bad network", cluster, plan(15));
+fn inject_bad_packets(cluster: &mut Cluster) {
+    let mut trial = Trial::start("F-15 bad network", cluster, plan(15));
     let (delay, jitter) = (Duration::from_millis(25), Duration::from_millis(20));
     // In a few seconds at half a percent there may be none.
-    let corrupt = times(10, 5) as u32;
-    let link = Cable { delay, jitter, loss: 50, twice: 100, corrupt, ..Cable::default() };
+    let corrupt = short_or_long(10, 5) as u32;
+    let link = Cable { delay, jitter, loss: 50, duplicate: 100, corrupt, ..Cable::default() };
     trial.fault(cluster, |cluster| {
         for from in cluster.nodes() {
             let others = cluster.nodes().filter(|to| *to != from);
-            others.for_each(|to| cluster.network().link(from, to, link));
+            others.for_each(|to| cluster.network().set_link(from, to, link));
         }
-        std::thread::sleep(times(5, 60) as u32 * SECOND);
+        std::thread::sleep(short_or_long(5, 60) as u32 * SECOND);
         cluster.heal();
     });
-    let ways = cluster.nodes().flat_map(|from| cluster.nodes().map(move |to| (from, to)));
-    let counts = ways.filter(|(from, to)| from != to);
-    let counts = counts.map(|(from, to)| cluster.network().counts(from, to).corrupted);
-    let corrupted: u64 = counts.sum();
-    let noticed = cluster.nodes().map(|node| said_of_checksums(cluster, node)).sum::<usize>();
-    trial.figures.also("packets_changed", corrupted);
-    trial.figures.also("frames_refused_by_checksum", noticed);
+    let links = cluster.nodes().flat_map(|from| cluster.nodes().map(move |to| (from, to)));
+    let corrupted_counts = links.filter(|(from, to)| from != to);
+    let corrupted_counts =
+        corrupted_counts.map(|(from, to)| cluster.network().counts(from, to).corrupted);
+    let corrupted: u64 = corrupted_counts.sum();
+    let detected = cluster.nodes().map(|node| checksum_errors(cluster, node)).sum::<usize>();
+    trial.figures.add("packets_changed", corrupted);
+    trial.figures.add("frames_refused_by_checksum", detected);
     trial.end(cluster);
-    assert!(corrupted > 0 && noticed > 0, "{noticed} noticed of {corrupted}");
+    assert!(corrupted > 0 && detected > 0, "{detected} noticed of {corrupted}");
 }
 
 /// Returns the number of connections that a node ended because a frame's checksum was wrong.
-fn said_of_checksums(cluster: &mut Cluster, node: usize) -> usize {
-    let said = cluster.server(node).said();
-    said.matches("connection ended: a bad frame came: its checksum does not hold").count()
+fn checksum_errors(cluster: &mut Cluster, node: usize) -> usize {
+    let stderr = cluster.server(node).stderr_text();
+    stderr
+        .matches("connection ended: an invalid frame was received: its checksum does not match")
+        .count()
 }
 
 /// Cuts links one by one until none is left, and heals them one by one in another order.
-fn swizzle(cluster: &mut Cluster) {
-    let mut trial = Trial::begin("F-14 swizzle", cluster, plan(14));
+fn cut_and_heal_in_random_order(cluster: &mut Cluster) {
+    let mut trial = Trial::start("F-14 swizzle", cluster, plan(14));
     trial.bounds.recovery_max = two_leases(cluster, 2 * SECOND);
     let mut dice = StdRng::seed_from_u64(14);
-    let begun = Instant::now();
-    while trial.faults.is_empty() || begun.elapsed() < times(0, 600) as u32 * SECOND {
-        let mut ways: Vec<_> = cluster
+    let started = Instant::now();
+    while trial.faults.is_empty() || started.elapsed() < short_or_long(0, 600) as u32 * SECOND {
+        let mut links: Vec<_> = cluster
             .nodes()
             .flat_map(|from| cluster.nodes().map(move |to| (from, to)))
             .filter(|(from, to)| from != to)
             .collect();
         trial.fault(cluster, |cluster| {
-            for link in [Cable::CUT, Cable::default()] {
-                ways.shuffle(&mut dice);
-                for (from, to) in &ways {
+            for cable in [Cable::CUT, Cable::default()] {
+                links.shuffle(&mut dice);
+                for (from, to) in &links {
                     std::thread::sleep(SECOND * 2 / 3);
-                    cluster.network().link(*from, *to, link);
+                    cluster.network().set_link(*from, *to, cable);
                 }
             }
         });
@@ -189,59 +193,74 @@ fn swizzle(cluster: &mut Cluster) {
 }
 
 #[test]
-fn five_nodes_of_which_only_one_hears_all_go_on() {
+fn hub_that_alone_reaches_a_majority_of_five_becomes_master() {
     let name = "F-10, F-11 quorum loss around a hub";
-    if let Some(why) = Network::missing() {
-        return skipped(name, &why);
+    if let Some(reason) = Network::missing() {
+        return skipped(name, &reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-hub");
-    let mut cluster = Cluster::start(&scratch, Options::of(5).behind_the_switch());
-    let took = hub(&mut cluster, "F-10 quorum loss around a hub", 10, |_, _| {});
-    // A node that has heard nothing for a lease tries to lead: that is one election.
+    let mut cluster = Cluster::start(&scratch, Options::new(5).with_switch());
+    let election_time =
+        isolate_around_hub(&mut cluster, "F-10 quorum loss around a hub", 10, |_, _| {});
+    // A node that received nothing for a lease starts an election: that is one election.
     let limit = 4 * cluster.lease();
-    bound("F-10 until the hub takes writes, s", took.as_secs_f64(), limit.as_secs_f64());
+    check_bound(
+        "F-10 until the hub takes writes, s",
+        election_time.as_secs_f64(),
+        limit.as_secs_f64(),
+    );
     // The hub's messages are delayed, so that it lags when they are cut off.
-    hub(&mut cluster, "F-11 quorum loss around a hub that is behind", 11, |cluster, hub| {
-        for other in cluster.nodes().filter(|other| *other != hub) {
-            cluster.network().link(other, hub, Cable::slow(Duration::from_millis(300)));
-        }
-        std::thread::sleep(2 * SECOND);
-    });
+    isolate_around_hub(
+        &mut cluster,
+        "F-11 quorum loss around a hub that is behind",
+        11,
+        |cluster, hub| {
+            for other in cluster.nodes().filter(|other| *other != hub) {
+                cluster.network().set_link(other, hub, Cable::slow(Duration::from_millis(300)));
+            }
+            std::thread::sleep(2 * SECOND);
+        },
+    );
 }
 
-/// Every node hears only one other, the hub, which is not the master; returns the longest time
+/// Every node reaches only one other, the hub, which is not the master; returns the longest time
 /// until the hub led.
-fn hub(cluster: &mut Cluster, name: &str, seed: u64, before: impl Fn(&Cluster, usize)) -> Duration {
-    let mut trial = Trial::begin(name, cluster, plan(seed));
-    let mut took = Duration::ZERO;
-    for _ in 0..times(1, 5) {
+fn isolate_around_hub(
+    cluster: &mut Cluster,
+    name: &str,
+    seed: u64,
+    prepare: impl Fn(&Cluster, usize),
+) -> Duration {
+    let mut trial = Trial::start(name, cluster, plan(seed));
+    let mut longest = Duration::ZERO;
+    for _ in 0..short_or_long(1, 5) {
         let master = cluster.master();
         let hub = cluster.follower();
         trial.fault(cluster, |cluster| {
-            before(cluster, hub);
+            prepare(cluster, hub);
             let others: Vec<_> = cluster.nodes().filter(|node| *node != hub).collect();
             for (at, one) in others.iter().enumerate() {
                 others[at + 1..].iter().for_each(|other| cluster.cut(*one, *other));
             }
             for other in others {
-                cluster.network().both(other, hub, Cable::default());
+                cluster.network().link_both_ways(other, hub, Cable::default());
             }
-            let cut = Instant::now();
+            let cut_at = Instant::now();
             assert_eq!(new_master(cluster, master), hub, "only the hub hears a majority");
-            let address = cluster.client(hub);
-            cluster.from_clients(|| {
+            let address = cluster.client_address(hub);
+            cluster.on_client_host(|| {
                 let mut redis = Resp::connect(address).expect("clients reach it");
-                while redis.say("SET hub leads").expect("it answers").error().is_some() {
-                    assert!(cut.elapsed() < 60 * SECOND, "the hub leads and takes no writes");
+                while redis.call_line("SET hub leads").expect("it answers").error().is_some() {
+                    assert!(cut_at.elapsed() < 60 * SECOND, "the hub leads and takes no writes");
                 }
             });
-            took = took.max(cut.elapsed());
+            longest = longest.max(cut_at.elapsed());
             std::thread::sleep(3 * SECOND);
             cluster.heal();
         });
     }
-    trial.figures.also("hub_took_writes_after_ms", took.as_millis());
+    trial.figures.add("hub_took_writes_after_ms", longest.as_millis());
     trial.end(cluster);
-    took
+    longest
 }

@@ -7,33 +7,34 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use systest::client::{Arakoon, ArakoonCluster, SequenceStep, Trouble};
+use systest::client::{Arakoon, ArakoonCluster, ArakoonError, SequenceStep};
 use systest::report::skipped;
-use systest::rigs::{Scratch, find, text};
+use systest::rigs::{Scratch, find_tool, path_str};
 use systest::server::{Server, Setup, StartRefusal};
 
 /// Starts a server that serves the cluster `ricky` under the name `arakoon_0`.
-fn ricky(name: &str) -> (Scratch, Server) {
+fn start_ricky(name: &str) -> (Scratch, Server) {
     let scratch = Scratch::new(name);
-    let words = ["--name", "arakoon_0", "--arakoon-clusters", "ricky"];
-    let server = Server::must(&Setup::on(&scratch.join("data")).with(&words));
+    let args = ["--name", "arakoon_0", "--arakoon-clusters", "ricky"];
+    let server = Server::must_start(&Setup::new(&scratch.join("data")).with_args(&args));
     (scratch, server)
 }
 
-fn cluster(name: &str, address: SocketAddr) -> ArakoonCluster {
+fn cluster_config(name: &str, address: SocketAddr) -> ArakoonCluster {
     ArakoonCluster { id: "ricky".into(), nodes: vec![(name.into(), address)] }
 }
 
-/// Returns an address whose port was free a moment ago.
+/// Returns an address whose port was free at the time of the call.
 pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
 }
 
 #[test]
-fn a_client_finds_the_master_works_and_finds_it_again_after_a_crash() {
-    let (_scratch, mut server) = ricky("arakoon-life");
-    let mut client = Arakoon::master(&cluster("arakoon_0", server.address)).expect("a master");
+fn arakoon_client_finds_master_again_after_crash_without_loss() {
+    let (_scratch, mut server) = start_ricky("arakoon-life");
+    let mut client =
+        Arakoon::master(&cluster_config("arakoon_0", server.address)).expect("a master");
     assert_eq!(client.hello("ricky").ok(), Some("Arakoon 1.9.25".into()));
     let rows: Vec<(Vec<u8>, Vec<u8>)> =
         (0..50).map(|n| (format!("k{n:02}").into(), format!("v{n}").into())).collect();
@@ -63,21 +64,25 @@ fn a_client_finds_the_master_works_and_finds_it_again_after_a_crash() {
     assert_eq!(client.key_count().ok(), Some(40));
     let freshness = client.txid().expect("an index");
     server.kill();
-    let server = Server::must(&server.setup.clone());
-    assert!(matches!(client.get(b"k01"), Err(Trouble::Broken(_))), "the old connection is gone");
-    let mut client = Arakoon::master(&cluster("arakoon_0", server.address)).expect("a master");
+    let server = Server::must_start(&server.setup.clone());
+    assert!(
+        matches!(client.get(b"k01"), Err(ArakoonError::Broken(_))),
+        "the old connection is gone"
+    );
+    let mut client =
+        Arakoon::master(&cluster_config("arakoon_0", server.address)).expect("a master");
     assert_eq!(client.get_at(freshness, b"k01").ok(), Some(b"v1".to_vec()), "nothing is lost");
     assert_eq!(client.key_count().ok(), Some(40));
-    client.freshness = 1;
+    client.read_level = 1;
     assert_eq!(client.exists(b"k45").ok(), Some(false));
 }
 
 #[test]
-fn a_master_is_believed_under_its_own_name_alone() {
-    let (_scratch, server) = ricky("arakoon-names");
-    let other = Arakoon::master(&cluster("arakoon_1", server.address));
-    assert!(matches!(other, Err(Trouble::NoMaster)), "it calls itself otherwise");
-    // The first node asked is down; the second one is up.
+fn arakoon_client_accepts_master_only_under_its_own_name() {
+    let (_scratch, server) = start_ricky("arakoon-names");
+    let other = Arakoon::master(&cluster_config("arakoon_1", server.address));
+    assert!(matches!(other, Err(ArakoonError::NoMaster)), "it calls itself otherwise");
+    // The first configured node is down; the second one is up.
     let dead = free_address();
     let nodes = vec![("arakoon_9".into(), dead), ("arakoon_0".into(), server.address)];
     let mut client =
@@ -86,20 +91,22 @@ fn a_master_is_believed_under_its_own_name_alone() {
     // The first name is wrong; the hint leads to the right one.
     let nodes = vec![("arakoon_1".into(), server.address), ("arakoon_0".into(), server.address)];
     Arakoon::master(&ArakoonCluster { id: "ricky".into(), nodes }).expect("the hint is followed");
-    let stranger = ArakoonCluster { id: "lefty".into(), ..cluster("arakoon_0", server.address) };
-    assert!(matches!(Arakoon::master(&stranger), Err(Trouble::NoMaster)));
+    let unknown_cluster =
+        ArakoonCluster { id: "lefty".into(), ..cluster_config("arakoon_0", server.address) };
+    assert!(matches!(Arakoon::master(&unknown_cluster), Err(ArakoonError::NoMaster)));
     // The log line is written a little after the connection is closed.
-    let said = (0..400).any(|_| {
+    let is_logged = (0..400).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
-        server.said().contains("cluster id `lefty`")
+        server.stderr_text().contains("cluster id `lefty`")
     });
-    assert!(said, "{}", server.said());
+    assert!(is_logged, "{}", server.stderr_text());
 }
 
 #[test]
-fn a_cluster_is_a_bucket_that_the_other_doors_see() {
-    let (_scratch, server) = ricky("arakoon-bucket");
-    let mut client = Arakoon::master(&cluster("arakoon_0", server.address)).expect("a master");
+fn arakoon_cluster_is_a_bucket_shared_with_other_front_ends() {
+    let (_scratch, server) = start_ricky("arakoon-bucket");
+    let mut client =
+        Arakoon::master(&cluster_config("arakoon_0", server.address)).expect("a master");
     client.set(b"greeting", b"hello").expect("written");
     let bucket = ["--bucket", "arakoon/ricky"];
     assert_eq!(tool(&server, &["get", "greeting", bucket[0], bucket[1]]), "hello");
@@ -122,126 +129,136 @@ home = HOME
 log_level = info
 ";
 
-fn with_ini(scratch: &Scratch, ini: &str, words: &[&str]) -> Setup {
+fn setup_with_ini(scratch: &Scratch, ini: &str, args: &[&str]) -> Setup {
     let file = scratch.join("ricky.ini");
     fs::write(&file, ini).expect("a file");
-    Setup::on(&scratch.join("data")).with(&["--arakoon-config", text(&file)]).with(words)
+    Setup::new(&scratch.join("data"))
+        .with_args(&["--arakoon-config", path_str(&file)])
+        .with_args(args)
 }
 
 #[test]
-fn an_arakoon_configuration_is_served_as_it_is() {
+fn arakoon_configuration_file_is_served_unchanged() {
     let scratch = Scratch::new("arakoon-ini");
     let address = free_address();
-    let home = scratch.join("home");
-    let ini = INI.replace("PORT", &address.port().to_string()).replace("HOME", text(&home));
-    let server = Server::must(&with_ini(&scratch, &ini, &["--name", "arakoon_0"]));
-    let mut client = Arakoon::master(&cluster("arakoon_0", address)).expect("a master");
+    let node_home = scratch.join("home");
+    let ini =
+        INI.replace("PORT", &address.port().to_string()).replace("HOME", path_str(&node_home));
+    let server = Server::must_start(&setup_with_ini(&scratch, &ini, &["--name", "arakoon_0"]));
+    let mut client = Arakoon::master(&cluster_config("arakoon_0", address)).expect("a master");
     client.set(b"k", b"v").expect("written");
-    let said = server.said();
+    let stderr = server.stderr_text();
     for key in ["`lease_period`", "`tlog_max_entries`", "`messaging_port`"] {
-        assert_eq!(said.matches(key).count(), 1, "{key}: {said}");
+        assert_eq!(stderr.matches(key).count(), 1, "{key}: {stderr}");
     }
-    assert_eq!(said.matches("ricky.ini:").count(), 3, "{said}");
+    assert_eq!(stderr.matches("ricky.ini:").count(), 3, "{stderr}");
     // The contents of the file, and its path.
     let file = scratch.join("ricky.ini");
-    let mut settings = systest::server::tool(&["settings", "--arakoon-config", text(&file)]);
-    let shown = String::from_utf8_lossy(&output_of(&mut settings)).into_owned();
-    let data = format!("{}/credenza", home.display());
+    let mut settings = systest::server::tool(&["settings", "--arakoon-config", path_str(&file)]);
+    let shown = String::from_utf8_lossy(&stdout_of(&mut settings)).into_owned();
+    let data = format!("{}/credenza", node_home.display());
     assert!(shown.contains(&data) && shown.contains("ricky.ini:11"), "{shown}");
 }
 
-/// Arakoon's machines run many clusters of one node each: none takes a port of another's.
+/// Arakoon's machines run many clusters of one node each; their ports must not collide.
 #[test]
-fn files_of_one_node_each_are_served_beside_each_other_as_they_are() {
+fn arakoon_files_of_single_node_clusters_run_side_by_side() {
     let scratch = Scratch::new("arakoon-two-files");
     let mut nodes = Vec::new();
     for id in ["ricky", "lucy"] {
-        let (address, home) = (free_address(), scratch.join(id));
-        fs::create_dir(&home).expect("a home");
+        let (address, node_home) = (free_address(), scratch.join(id));
+        fs::create_dir(&node_home).expect("a home");
         let ini = INI.replace("ricky", id).replace("PORT", &address.port().to_string());
         let file = scratch.join(&format!("{id}.ini"));
-        fs::write(&file, ini.replace("HOME", text(&home))).expect("a file");
-        let setup = Setup::from_file(&home.join("credenza"));
-        let server = Server::must(&setup.with(&["--arakoon-config", text(&file)]));
+        fs::write(&file, ini.replace("HOME", path_str(&node_home))).expect("a file");
+        let setup = Setup::from_file(&node_home.join("credenza"));
+        let server = Server::must_start(&setup.with_args(&["--arakoon-config", path_str(&file)]));
         assert_eq!(server.address, address, "it listens where its file says");
         nodes.push((id, server));
     }
     for (id, server) in &nodes {
-        let of =
-            |id: &str| ArakoonCluster { id: id.into(), ..cluster("arakoon_0", server.address) };
-        let mut client = Arakoon::master(&of(id)).expect("a master");
+        let config_of = |id: &str| ArakoonCluster {
+            id: id.into(),
+            ..cluster_config("arakoon_0", server.address)
+        };
+        let mut client = Arakoon::master(&config_of(id)).expect("a master");
         client.set(b"whose", id.as_bytes()).expect("written");
     }
     for (id, server) in &nodes {
-        let of =
-            |id: &str| ArakoonCluster { id: id.into(), ..cluster("arakoon_0", server.address) };
-        let mut client = Arakoon::master(&of(id)).expect("a master");
+        let config_of = |id: &str| ArakoonCluster {
+            id: id.into(),
+            ..cluster_config("arakoon_0", server.address)
+        };
+        let mut client = Arakoon::master(&config_of(id)).expect("a master");
         assert_eq!(client.get(b"whose").ok(), Some(id.as_bytes().to_vec()));
         let other = if *id == "ricky" { "lucy" } else { "ricky" };
-        assert!(matches!(Arakoon::master(&of(other)), Err(Trouble::NoMaster)));
+        assert!(matches!(Arakoon::master(&config_of(other)), Err(ArakoonError::NoMaster)));
         // The command line and health checks find the node at the same port.
         let shown = tool(server, &["status"]);
         assert!(shown.contains("arakoon_0"), "{shown}");
     }
 }
 
-fn output_of(command: &mut Command) -> Vec<u8> {
-    let done = command.output().expect("it runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    done.stdout
+fn stdout_of(command: &mut Command) -> Vec<u8> {
+    let result = command.output().expect("it runs");
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    result.stdout
 }
 
 #[test]
-fn a_configuration_that_can_t_be_served_is_named_with_its_line() {
+fn unsupported_arakoon_configuration_is_refused_with_its_line() {
     let scratch = Scratch::new("arakoon-ini-wrong");
     let ini = INI.replace("PORT", "4000").replace("HOME", "/nowhere");
-    for (ini, words, told) in [
+    for (ini, name, expected) in [
         (ini.replace("= arakoon_0\n", "= arakoon_0, arakoon_1\n"), "arakoon_1", "ricky.ini:2: "),
         (ini.clone(), "arakoon_7", "ricky.ini:2: there is no node `arakoon_7`"),
         (ini.replace("lease_period = 10", "plugins = nsm"), "arakoon_0", "ricky.ini:4: "),
         (ini.replace("127.0.0.1", "localhost"), "arakoon_0", "ricky.ini:8: "),
     ] {
-        let setup = with_ini(&scratch, &ini, &["--name", words]);
-        let StartRefusal { code, words: said } = Server::start(&setup).expect_err("it started");
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains(told), "{said}");
+        let setup = setup_with_ini(&scratch, &ini, &["--name", name]);
+        let StartRefusal { code, output: stderr } = Server::start(&setup).expect_err("it started");
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }
 
 /// Runs a script with the Python version that Arakoon's clients were written for, on a checkout of
 /// them.
-fn foreign(name: &str, variable: &str, script: &str) {
+fn run_foreign_client(name: &str, variable: &str, script: &str) {
     let Some(checkout) = std::env::var_os(variable).map(PathBuf::from) else {
         return skipped(name, &format!("{variable} names no checkout: no registry has it"));
     };
-    let Some(python) = python2() else {
+    let Some(python) = find_python2() else {
         return skipped(name, "needs `python2.7`, which is not installed");
     };
-    let (_scratch, server) = ricky(script.trim_end_matches(".py"));
+    let (_scratch, server) = start_ricky(script.trim_end_matches(".py"));
     let script = systest::tidy::root().join("crates/systest/clients").join(script);
     let mut command = Command::new(python);
     command.arg(script).arg(checkout).arg(server.address.port().to_string());
-    let done = output(command);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{}{said}", String::from_utf8_lossy(&done.stdout));
+    let result = output(command);
+    let stderr = String::from_utf8_lossy(&result.stderr).into_owned();
+    assert!(result.status.success(), "{}{stderr}", String::from_utf8_lossy(&result.stdout));
 }
 
 /// Returns a Python 2.7 that runs; a name in PATH may lead to nothing.
-pub fn python2() -> Option<PathBuf> {
+pub fn find_python2() -> Option<PathBuf> {
     let works = |python: &Path| {
-        Command::new(python).args(["-c", "pass"]).output().is_ok_and(|done| done.status.success())
+        Command::new(python)
+            .args(["-c", "pass"])
+            .output()
+            .is_ok_and(|result| result.status.success())
     };
-    let named = std::env::var_os("CREDENZA_PYTHON2").map(PathBuf::from);
-    named.or_else(|| find("python2.7")).filter(|python| works(python))
+    let configured = std::env::var_os("CREDENZA_PYTHON2").map(PathBuf::from);
+    configured.or_else(|| find_tool("python2.7")).filter(|python| works(python))
 }
 
 #[test]
-fn arakoon_s_own_python_client_is_served_unchanged() {
+fn arakoon_python_client_works_unchanged() {
     let name = "Arakoon's Python client against the binary";
-    foreign(name, "CREDENZA_ARAKOON_PYTHON", "arakoon_python.py");
+    run_foreign_client(name, "CREDENZA_ARAKOON_PYTHON", "arakoon_python.py");
 }
 
 #[test]
-fn pyrakoon_is_served_unchanged() {
-    foreign("pyrakoon against the binary", "CREDENZA_PYRAKOON", "arakoon_pyrakoon.py");
+fn pyrakoon_client_works_unchanged() {
+    run_foreign_client("pyrakoon against the binary", "CREDENZA_PYRAKOON", "arakoon_pyrakoon.py");
 }

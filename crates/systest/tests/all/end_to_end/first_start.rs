@@ -1,6 +1,6 @@
 //! The first minute: nothing configured, everything works.
 
-use super::{fresh, get, http, output, put, resp, tool};
+use super::{get, http, output, put, resp, start_server, tool};
 use std::process::Command;
 use std::time::Duration;
 use systest::client::RespReply;
@@ -9,125 +9,130 @@ use systest::rigs::{Root, missing};
 use systest::server::{Server, Setup};
 
 #[test]
-fn a_first_start_without_configuration_serves_both_doors_and_the_command_line() {
-    let (_scratch, server) = fresh("first-start");
+fn unconfigured_first_start_serves_redis_http_and_command_line() {
+    let (_scratch, server) = start_server("first-start");
     let mut redis = resp(&server);
     let mut web = http(&server);
-    assert_eq!(redis.say("PING").expect("answers"), RespReply::Simple("PONG".into()));
-    assert_eq!(redis.say("SET colour blue").expect("answers"), RespReply::Simple("OK".into()));
-    let seen = get(&mut web, b"colour");
-    assert_eq!((seen.status, seen.text()), (200, "blue".into()));
-    assert!(seen.header("etag").is_some() && seen.header("x-credenza-index").is_some());
+    assert_eq!(redis.call_line("PING").expect("answers"), RespReply::Simple("PONG".into()));
+    assert_eq!(
+        redis.call_line("SET colour blue").expect("answers"),
+        RespReply::Simple("OK".into())
+    );
+    let response = get(&mut web, b"colour");
+    assert_eq!((response.status, response.text()), (200, "blue".into()));
+    assert!(response.header("etag").is_some() && response.header("x-credenza-index").is_some());
     assert_eq!(put(&mut web, b"colour", b"green").status / 100, 2);
     assert_eq!(tool(&server, &["get", "colour"]).trim_end(), "green");
     tool(&server, &["put", "colour", "red"]);
-    assert_eq!(redis.say("GET colour").expect("answers"), RespReply::Bulk(Some(b"red".to_vec())));
+    assert_eq!(
+        redis.call_line("GET colour").expect("answers"),
+        RespReply::Bulk(Some(b"red".to_vec()))
+    );
     tool(&server, &["delete", "colour"]);
-    assert_eq!(redis.say("GET colour").expect("answers"), RespReply::Bulk(None));
+    assert_eq!(redis.call_line("GET colour").expect("answers"), RespReply::Bulk(None));
     assert_eq!(get(&mut web, b"colour").status, 404);
-    let none = output(server.tool(&["get", "colour"]));
-    assert_eq!(none.status.code(), Some(1), "a missing key is an answer, not an error");
+    let result = output(server.tool(&["get", "colour"]));
+    assert_eq!(result.status.code(), Some(1), "a missing key is an answer, not an error");
     let buckets = tool(&server, &["bucket", "list"]);
     assert!(buckets.contains("default/default"), "{buckets}");
     for path in ["/live", "/ready", "/status", "/metrics", "/openapi.json"] {
-        assert_eq!(web.ask("GET", path, b"").expect("answers").status, 200, "{path}");
+        assert_eq!(web.request("GET", path, b"").expect("answers").status, 200, "{path}");
     }
 }
 
 #[test]
-fn redis_cli_and_curl_are_served_unchanged() {
-    let (_scratch, server) = fresh("foreign-tools");
+fn redis_cli_and_curl_work_unchanged() {
+    let (_scratch, server) = start_server("foreign-tools");
     let port = server.address.port().to_string();
-    let tried = |tool: &str| {
-        let without = missing(Root::Spared, &[tool]);
-        if let Some(why) = &without {
-            skipped(&format!("{tool} against the binary"), why);
+    let is_available = |tool: &str| {
+        let missing_tool = missing(Root::Spared, &[tool]);
+        if let Some(reason) = &missing_tool {
+            skipped(&format!("{tool} against the binary"), reason);
         }
-        without.is_none()
+        missing_tool.is_none()
     };
-    let said = |words: &[&str]| {
-        let done = output({
-            let mut command = Command::new(words[0]);
-            command.args(&words[1..]);
+    let stdout_of = |args: &[&str]| {
+        let result = output({
+            let mut command = Command::new(args[0]);
+            command.args(&args[1..]);
             command
         });
-        String::from_utf8_lossy(&done.stdout).trim_end().to_string()
+        String::from_utf8_lossy(&result.stdout).trim_end().to_string()
     };
     let url = format!("{}/v1/buckets/default/default/keys/greeting", server.url());
-    if tried("redis-cli") {
-        let cli = |words: &[&str]| said(&[&["redis-cli", "-p", &port], words].concat());
+    if is_available("redis-cli") {
+        let cli = |args: &[&str]| stdout_of(&[&["redis-cli", "-p", &port], args].concat());
         assert_eq!(cli(&["SET", "greeting", "hello"]), "OK");
         assert_eq!(cli(&["GET", "greeting"]), "hello");
         assert_eq!(cli(&["INCR", "visits"]), "1");
         assert_eq!(cli(&["-3", "GET", "greeting"]), "hello", "RESP3");
         assert_eq!(cli(&["--scan", "--pattern", "greet*"]), "greeting");
     }
-    if tried("curl") {
+    if is_available("curl") {
         let put = ["curl", "-sf", "-X", "PUT", "--data-binary", "hallo", &url];
-        said(&put);
-        assert_eq!(said(&["curl", "-sf", &url]), "hallo");
-        let gone = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}"];
-        let nowhere = format!("{url}-not");
-        assert_eq!(said(&[&gone[..], &[&nowhere]].concat()), "404");
+        stdout_of(&put);
+        assert_eq!(stdout_of(&["curl", "-sf", &url]), "hallo");
+        let status_args = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}"];
+        let missing_url = format!("{url}-not");
+        assert_eq!(stdout_of(&[&status_args[..], &[&missing_url]].concat()), "404");
     }
 }
 
 #[test]
-fn a_graceful_stop_loses_nothing_and_exits_with_0() {
-    let (_scratch, mut server) = fresh("graceful");
+fn graceful_stop_loses_nothing_and_exits_with_0() {
+    let (_scratch, mut server) = start_server("graceful");
     let mut redis = resp(&server);
     for n in 0..500 {
-        let answer = redis.say(&format!("SET key{n} value{n}")).expect("answers");
+        let answer = redis.call_line(&format!("SET key{n} value{n}")).expect("answers");
         assert_eq!(answer, RespReply::Simple("OK".into()));
     }
     let status = server.stop(Duration::from_secs(30)).expect("it stops when asked");
-    assert_eq!(status.code(), Some(0), "{}", server.said());
-    let server = Server::must(&server.setup);
+    assert_eq!(status.code(), Some(0), "{}", server.stderr_text());
+    let server = Server::must_start(&server.setup);
     let mut redis = resp(&server);
     for n in 0..500 {
-        let found = redis.say(&format!("GET key{n}")).expect("answers");
+        let found = redis.call_line(&format!("GET key{n}")).expect("answers");
         assert_eq!(found, RespReply::Bulk(Some(format!("value{n}").into_bytes())));
     }
-    assert_eq!(redis.say("DBSIZE").expect("answers"), RespReply::Number(500));
+    assert_eq!(redis.call_line("DBSIZE").expect("answers"), RespReply::Number(500));
 }
 
 #[test]
-fn a_second_process_on_the_same_data_is_refused_in_words() {
-    let (scratch, server) = fresh("locked");
-    let refusal = Server::start(&Setup::on(&scratch.join("data"))).expect_err("one is enough");
+fn second_process_on_same_data_is_refused_naming_the_owner_pid() {
+    let (scratch, server) = start_server("locked");
+    let refusal = Server::start(&Setup::new(&scratch.join("data"))).expect_err("one is enough");
     assert!(refusal.code.is_some_and(|code| code != 0), "{refusal}");
     let pid = server.pid().to_string();
-    assert!(refusal.words.contains(&pid), "who holds it is not said: {refusal}");
-    assert!(refusal.words.contains("`data_dir`"), "the remedy is not named: {refusal}");
+    assert!(refusal.output.contains(&pid), "who holds it is not said: {refusal}");
+    assert!(refusal.output.contains("`data_dir`"), "the remedy is not named: {refusal}");
     assert_eq!(refusal.code, Some(5), "{refusal}");
-    assert_eq!(resp(&server).say("PING").expect("the first is unhurt").error(), None);
+    assert_eq!(resp(&server).call_line("PING").expect("the first is unhurt").error(), None);
 }
 
 #[test]
-fn data_of_a_foreign_format_is_refused_in_words_and_left_alone() {
-    let (scratch, mut server) = fresh("foreign-format");
+fn data_of_unknown_format_or_damaged_identity_is_refused() {
+    let (scratch, mut server) = start_server("foreign-format");
     server.stop(Duration::from_secs(30)).expect("it stops when asked");
     let path = scratch.join("data/IDENTITY");
-    let kept = std::fs::read(&path).expect("an identity is written at first start");
-    std::fs::write(&path, foreign(&kept)).expect("ours to write");
+    let identity = std::fs::read(&path).expect("an identity is written at first start");
+    std::fs::write(&path, later_format_identity(&identity)).expect("ours to write");
     let refusal = Server::start(&server.setup).expect_err("a foreign format");
-    assert!(refusal.words.contains("4000"), "the version found is not said: {refusal}");
-    assert!(!refusal.words.contains("panick"), "{refusal}");
-    std::fs::write(&path, &kept).expect("ours to write");
-    Server::must(&server.setup);
-    let mut damaged = kept.clone();
-    damaged[kept.len() / 2] ^= 1;
+    assert!(refusal.output.contains("4000"), "the version found is not said: {refusal}");
+    assert!(!refusal.output.contains("panick"), "{refusal}");
+    std::fs::write(&path, &identity).expect("ours to write");
+    Server::must_start(&server.setup);
+    let mut damaged = identity.clone();
+    damaged[identity.len() / 2] ^= 1;
     std::fs::write(&path, &damaged).expect("ours to write");
     let refusal = Server::start(&server.setup).expect_err("a damaged identity");
-    assert!(refusal.words.contains("IDENTITY"), "{refusal}");
+    assert!(refusal.output.contains("IDENTITY"), "{refusal}");
 }
 
-/// Returns an identity as a much later version might write it: another number, and a valid
-/// checksum.
-fn foreign(identity: &[u8]) -> Vec<u8> {
+/// Returns an identity file of a much later format version, with a valid checksum.
+fn later_format_identity(identity: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(identity).replacen("credenza 2\n", "credenza 4000\n", 1);
-    let (front, _) = text.trim_end().rsplit_once('\n').expect("the last line is the checksum");
-    let front = format!("{front}\n");
-    let sum = base::codec::checksum(front.as_bytes(), 0);
-    format!("{front}checksum {sum:016x}\n").into_bytes()
+    let (body, _) = text.trim_end().rsplit_once('\n').expect("the last line is the checksum");
+    let body = format!("{body}\n");
+    let checksum = base::codec::checksum(body.as_bytes(), 0);
+    format!("{body}checksum {checksum:016x}\n").into_bytes()
 }

@@ -2,31 +2,31 @@
 //! and the first founds no second cluster when it returns with an empty disk.
 
 use super::arakoon::free_address;
-use super::three_nodes::until;
+use super::three_nodes::wait_for;
 use std::net::SocketAddr;
 use std::thread;
 use systest::client::{Arakoon, ArakoonCluster as Nodes, Http};
-use systest::rigs::{Scratch, text};
+use systest::rigs::{Scratch, path_str};
 use systest::server::{Server, Setup, tool};
 
 /// Writes the file; returns each node's address for clients, and its setup.
-fn ricky(scratch: &Scratch) -> (Nodes, Vec<Setup>) {
-    ricky_with(scratch, "", "")
+fn write_config(scratch: &Scratch) -> (Nodes, Vec<Setup>) {
+    write_config_with(scratch, "", "")
 }
 
 /// Writes the file with further lines for all, and for the last node, which is last in the file.
-fn ricky_with(scratch: &Scratch, global: &str, last: &str) -> (Nodes, Vec<Setup>) {
+fn write_config_with(scratch: &Scratch, global: &str, last: &str) -> (Nodes, Vec<Setup>) {
     let mut ini = format!("[global]\ncluster = a, b, c\ncluster_id = ricky\n{global}");
     let mut nodes = Vec::new();
     for name in ["a", "b", "c"] {
         let (client, peer) = (free_address(), free_address());
-        let home = scratch.join(name);
-        std::fs::create_dir(&home).expect("a home");
+        let node_home = scratch.join(name);
+        std::fs::create_dir(&node_home).expect("a home");
         ini.push_str(&format!(
             "[{name}]\nip = 127.0.0.1\nclient_port = {}\nmessaging_port = {}\nhome = {}\n",
             client.port(),
             peer.port(),
-            text(&home)
+            path_str(&node_home)
         ));
         nodes.push((name.to_string(), client));
     }
@@ -34,8 +34,8 @@ fn ricky_with(scratch: &Scratch, global: &str, last: &str) -> (Nodes, Vec<Setup>
     let file = scratch.join("ricky.ini");
     std::fs::write(&file, ini).expect("a file");
     let setups = nodes.iter().map(|(name, client)| {
-        let setup = Setup::on(&scratch.join(name).join("credenza"));
-        let setup = setup.with(&["--arakoon-config", text(&file), "--name", name]);
+        let setup = Setup::new(&scratch.join(name).join("credenza"));
+        let setup = setup.with_args(&["--arakoon-config", path_str(&file), "--name", name]);
         Setup { listen: client.to_string(), ..setup }
     });
     let setups = setups.collect();
@@ -43,31 +43,31 @@ fn ricky_with(scratch: &Scratch, global: &str, last: &str) -> (Nodes, Vec<Setup>
 }
 
 /// Starts the last node first; each reports why it is not ready yet.
-fn start(nodes: &Nodes, setups: &[Setup]) -> Vec<Server> {
+fn start_all(nodes: &Nodes, setups: &[Setup]) -> Vec<Server> {
     thread::scope(|threads| {
-        let mut starting = Vec::new();
+        let mut handles = Vec::new();
         for (setup, (_, client)) in setups.iter().zip(&nodes.nodes).rev() {
-            starting.push(threads.spawn(move || Server::must(setup)));
-            if starting.len() < 2 {
-                until("word of a node alone", || waits_alone(*client));
+            handles.push(threads.spawn(move || Server::must_start(setup)));
+            if handles.len() < 2 {
+                wait_for("word of a node alone", || is_not_bootstrapped(*client));
             }
         }
-        let mut started: Vec<_> =
-            starting.into_iter().map(|node| node.join().expect("it started")).collect();
-        started.reverse();
-        started
+        let mut servers: Vec<_> =
+            handles.into_iter().map(|node| node.join().expect("it started")).collect();
+        servers.reverse();
+        servers
     })
 }
 
 /// Returns `Some` if the node there reports that it belongs to no cluster.
-fn waits_alone(client: SocketAddr) -> Option<()> {
-    let answer = Http::connect(client).ok()?.ask("GET", "/ready", b"").ok()?;
-    let alone = answer.status == 503 && answer.json()["error"]["reason"] == "not_bootstrapped";
-    alone.then_some(())
+fn is_not_bootstrapped(client: SocketAddr) -> Option<()> {
+    let answer = Http::connect(client).ok()?.request("GET", "/ready", b"").ok()?;
+    let is_alone = answer.status == 503 && answer.json()["error"]["reason"] == "not_bootstrapped";
+    is_alone.then_some(())
 }
 
-fn three_voters(client: SocketAddr) -> Option<()> {
-    let status = Http::connect(client).ok()?.ask("GET", "/status", b"").ok()?.json();
+fn has_three_voters(client: SocketAddr) -> Option<()> {
+    let status = Http::connect(client).ok()?.request("GET", "/status", b"").ok()?.json();
     let members = status["groups"].as_array()?.iter().map(|group| {
         let members = group["members"].as_array()?.iter();
         Some(members.filter(|member| member["part"] == "voter").count())
@@ -76,112 +76,113 @@ fn three_voters(client: SocketAddr) -> Option<()> {
 }
 
 #[test]
-fn an_arakoon_configuration_of_three_nodes_is_served_as_it_is() {
+fn arakoon_file_of_three_nodes_bootstraps_and_survives_node_loss() {
     let scratch = Scratch::new("three-ini");
-    let (nodes, setups) = ricky(&scratch);
-    let mut servers = start(&nodes, &setups);
-    let mut client = until("a master", || Arakoon::master(&nodes).ok());
+    let (nodes, setups) = write_config(&scratch);
+    let mut servers = start_all(&nodes, &setups);
+    let mut client = wait_for("a master", || Arakoon::master(&nodes).ok());
     client.set(b"k", b"v").expect("written");
     // All three vote before the first, which founded the cluster, may be stopped.
-    until("three voters", || three_voters(nodes.nodes[0].1));
+    wait_for("three voters", || has_three_voters(nodes.nodes[0].1));
     servers.remove(0).kill();
-    let mut client = until("another master", || Arakoon::master(&nodes).ok());
+    let mut client = wait_for("another master", || Arakoon::master(&nodes).ok());
     assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
-    servers.push(Server::must(&setups[0]));
+    servers.push(Server::must_start(&setups[0]));
     let mut first = Arakoon::connect(nodes.nodes[0].1, "ricky").expect("it listens");
-    until("word of the master", || first.who_master().ok().flatten().filter(|name| name != "a"));
+    wait_for("word of the master", || first.who_master().ok().flatten().filter(|name| name != "a"));
 }
 
 #[test]
-fn a_file_s_witness_joins_as_one_and_its_lease_is_the_cluster_s() {
+fn witness_in_arakoon_file_votes_and_file_lease_is_applied() {
     let scratch = Scratch::new("ini-witness");
     let (nodes, setups) =
-        ricky_with(&scratch, "lease_period = 1\nquorum = 2\n", "witness = true\n");
-    let mut servers = start(&nodes, &setups);
-    let mut client = until("a master", || Arakoon::master(&nodes).ok());
+        write_config_with(&scratch, "lease_period = 1\nquorum = 2\n", "witness = true\n");
+    let mut servers = start_all(&nodes, &setups);
+    let mut client = wait_for("a master", || Arakoon::master(&nodes).ok());
     client.set(b"k", b"v").expect("written");
     let (_, first) = nodes.nodes[0];
-    until("a witness in every group", || {
-        let status = Http::connect(first).ok()?.ask("GET", "/status", b"").ok()?.json();
+    wait_for("a witness in every group", || {
+        let status = Http::connect(first).ok()?.request("GET", "/status", b"").ok()?.json();
         let mut groups = status["groups"].as_array()?.iter();
         let is_witness = |member: &serde_json::Value| {
             (member["name"] == "c" && member["part"] == "witness")
                 || (member["name"] != "c" && member["part"] == "voter")
         };
-        let all = |group: &serde_json::Value| {
+        let has_members = |group: &serde_json::Value| {
             group["members"]
                 .as_array()
-                .is_some_and(|all| all.len() == 3 && all.iter().all(is_witness))
+                .is_some_and(|members| members.len() == 3 && members.iter().all(is_witness))
         };
-        groups.all(all).then_some(())
+        groups.all(has_members).then_some(())
     });
-    let asked = Http::connect(first).expect("it listens").ask("GET", "/v1/cluster", b"");
-    assert_eq!(asked.expect("an answer").json()["lease_ms"], 1_000);
-    // With the witness's vote the other one goes on.
+    let response = Http::connect(first).expect("it listens").request("GET", "/v1/cluster", b"");
+    assert_eq!(response.expect("an answer").json()["lease_ms"], 1_000);
+    // With the witness's vote the other node completes writes.
     servers.remove(0).kill();
-    let mut client = until("another master", || Arakoon::master(&nodes).ok());
+    let mut client = wait_for("another master", || Arakoon::master(&nodes).ok());
     assert_eq!(client.who_master().ok().flatten().as_deref(), Some("b"));
     assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
 }
 
 #[test]
-fn the_first_node_of_a_file_founds_no_second_cluster_on_an_empty_disk() {
+fn first_node_of_file_with_wiped_disk_bootstraps_no_second_cluster() {
     let scratch = Scratch::new("ini-wiped");
-    let (nodes, setups) = ricky(&scratch);
-    let mut servers = start(&nodes, &setups);
-    let mut client = until("a master", || Arakoon::master(&nodes).ok());
+    let (nodes, setups) = write_config(&scratch);
+    let mut servers = start_all(&nodes, &setups);
+    let mut client = wait_for("a master", || Arakoon::master(&nodes).ok());
     client.set(b"k", b"v").expect("written");
-    until("three voters", || three_voters(nodes.nodes[0].1));
+    wait_for("three voters", || has_three_voters(nodes.nodes[0].1));
     servers.iter_mut().for_each(Server::kill);
-    let home = &setups[0].data;
-    std::fs::remove_dir_all(home).expect("its disk is lost");
+    let data = &setups[0].data;
+    std::fs::remove_dir_all(data).expect("its disk is lost");
     let (first, second) = (nodes.nodes[0].1, nodes.nodes[1].1);
     thread::scope(|threads| {
-        // While no peer tells it that there is no cluster, it founds none.
-        let lost = threads.spawn(|| Server::start(&setups[0]));
-        until("word of a node alone", || waits_alone(first));
+        // It founds a cluster only after a peer has reported that there is none.
+        let wiped_start = threads.spawn(|| Server::start(&setups[0]));
+        wait_for("word of a node alone", || is_not_bootstrapped(first));
         thread::sleep(std::time::Duration::from_secs(2));
-        waits_alone(first).expect("it founds nothing by itself");
+        is_not_bootstrapped(first).expect("it founds nothing by itself");
         let others: Vec<_> = (1..3).map(|node| &setups[node]).collect();
         let others: Vec<_> =
-            others.iter().map(|setup| threads.spawn(|| Server::must(setup))).collect();
-        // The two others have a cluster with a node of that name, whose place is not free.
-        let refused = lost.join().expect("no panic").expect_err("its name is taken");
-        assert!(refused.words.contains("cluster replace"), "{refused}");
+            others.iter().map(|setup| threads.spawn(|| Server::must_start(setup))).collect();
+        // The two others have a cluster whose members include a node of that name.
+        let refusal = wiped_start.join().expect("no panic").expect_err("its name is taken");
+        assert!(refusal.output.contains("cluster replace"), "{refusal}");
         let _others: Vec<_> = others.into_iter().map(|node| node.join().expect("up")).collect();
         let url = format!("http://{second}");
         let mut replace = tool(&["cluster", "replace", "a", "--url", &url]);
-        until("its place", || replace.status().ok()?.success().then_some(()));
-        let _again = Server::must(&setups[0]);
-        until("three voters", || three_voters(first));
-        let mut client = until("a master", || Arakoon::master(&nodes).ok());
+        wait_for("its place", || replace.status().ok()?.success().then_some(()));
+        let _restarted = Server::must_start(&setups[0]);
+        wait_for("three voters", || has_three_voters(first));
+        let mut client = wait_for("a master", || Arakoon::master(&nodes).ok());
         assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
     });
 }
 
 /// The file's ports are open whatever `listen` is, and the nodes reach each other there.
 #[test]
-fn a_file_s_nodes_find_each_other_at_its_ports_although_listen_is_said_elsewhere() {
+fn arakoon_file_ports_are_served_in_addition_to_listen_address() {
     let scratch = Scratch::new("ini-listen");
-    let (nodes, mut setups) = ricky(&scratch);
+    let (nodes, mut setups) = write_config(&scratch);
     for setup in &mut setups {
         setup.listen = free_address().to_string();
     }
-    let servers = start(&nodes, &setups);
-    let mut client = until("a master", || Arakoon::master(&nodes).ok());
+    let servers = start_all(&nodes, &setups);
+    let mut client = wait_for("a master", || Arakoon::master(&nodes).ok());
     client.set(b"k", b"v").expect("written");
-    until("three voters", || three_voters(nodes.nodes[0].1));
+    wait_for("three voters", || has_three_voters(nodes.nodes[0].1));
     for (server, (name, client_port)) in servers.iter().zip(&nodes.nodes) {
         assert_ne!(server.address, *client_port);
-        let mut own = Arakoon::connect(*client_port, "ricky").expect("it listens");
-        until("word of the master", || own.who_master().ok().flatten());
+        let mut arakoon = Arakoon::connect(*client_port, "ricky").expect("it listens");
+        wait_for("word of the master", || arakoon.who_master().ok().flatten());
         for address in [server.address, *client_port] {
-            let asked = Http::connect(address).expect("it listens").ask("GET", "/v1/cluster", b"");
-            let seen = asked.expect("an answer").json();
-            let members = seen["members"].as_array().expect("members");
+            let response =
+                Http::connect(address).expect("it listens").request("GET", "/v1/cluster", b"");
+            let cluster = response.expect("an answer").json();
+            let members = cluster["members"].as_array().expect("members");
             let member = members.iter().find(|member| member["name"] == name.as_str());
-            let told = member.expect("it is a member")["client"].clone();
-            assert_eq!(told, client_port.to_string().as_str(), "as the others know it");
+            let client_address = member.expect("it is a member")["client"].clone();
+            assert_eq!(client_address, client_port.to_string().as_str(), "as the others know it");
         }
     }
 }

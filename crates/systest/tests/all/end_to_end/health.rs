@@ -1,7 +1,7 @@
-//! Health, status and metrics as health checks, operators and browsers see them, and who may read
-//! them.
+//! Health, status and metrics as health checks, operators and browsers see them, and the access
+//! rules for them.
 
-use super::{fresh, http, put};
+use super::{http, put, start_server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use systest::client::Http;
@@ -17,15 +17,15 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
         value => value.parse().unwrap_or_else(|_| panic!("no number: {line}")),
     };
     let (name, rest) = head.split_once('{').unwrap_or((head, "}"));
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let ours = name.starts_with("credenza_") || name.starts_with("process_");
-    assert!(name.chars().all(is_word) && ours, "a bad name: {line}");
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let has_known_prefix = name.starts_with("credenza_") || name.starts_with("process_");
+    assert!(name.chars().all(is_name_char) && has_known_prefix, "a bad name: {line}");
     let mut labels = BTreeMap::new();
     let inner = rest.strip_suffix('}').unwrap_or_else(|| panic!("no end of labels: {line}"));
     for pair in inner.split("\",").filter(|pair| !pair.is_empty()) {
         let pair = pair.strip_suffix('"').unwrap_or(pair);
         let (label, value) = pair.split_once("=\"").unwrap_or_else(|| panic!("no label: {line}"));
-        assert!(label.chars().all(is_word) && !value.contains('"'), "a bad label: {line}");
+        assert!(label.chars().all(is_name_char) && !value.contains('"'), "a bad label: {line}");
         assert!(labels.insert(label.into(), value.into()).is_none(), "a label twice: {line}");
     }
     (name.into(), labels, value)
@@ -34,12 +34,12 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
 /// Parses the whole page as Prometheus does; returns each family's kind.
 fn check_metrics(text: &str) -> BTreeMap<String, String> {
     assert!(text.ends_with('\n'), "the last line has no end");
-    let (mut kinds, mut helped) = (BTreeMap::new(), BTreeSet::new());
-    let (mut seen, mut family) = (BTreeSet::new(), String::new());
+    let (mut kinds, mut families_with_help) = (BTreeMap::new(), BTreeSet::new());
+    let (mut samples, mut family) = (BTreeSet::new(), String::new());
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
-            let (name, words) = rest.split_once(' ').expect("a name and words");
-            assert!(!words.is_empty() && helped.insert(name.to_string()), "{line}");
+            let (name, help_text) = rest.split_once(' ').expect("a name and words");
+            assert!(!help_text.is_empty() && families_with_help.insert(name.to_string()), "{line}");
             family = name.into();
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').expect("a name and a kind");
@@ -54,25 +54,25 @@ fn check_metrics(text: &str) -> BTreeMap<String, String> {
             assert!(family == name || family == stem, "not with its family: {line}");
             assert!(kinds.contains_key(&family), "no kind: {line}");
             assert!(kinds[&family] == "gauge" || value >= 0.0, "below zero: {line}");
-            assert!(seen.insert((name, labels)), "twice: {line}");
+            assert!(samples.insert((name, labels)), "twice: {line}");
         }
     }
     kinds
 }
 
 #[test]
-fn metrics_are_read_by_prometheus_and_counters_only_grow() {
-    let (_scratch, server) = fresh("metrics");
+fn metrics_parse_as_prometheus_text_and_counters_never_decrease() {
+    let (_scratch, server) = start_server("metrics");
     let mut web = http(&server);
     let read = |web: &mut Http| {
-        let answer = web.ask("GET", "/metrics", b"").expect("answers");
+        let answer = web.request("GET", "/metrics", b"").expect("answers");
         let kind = answer.header("content-type").unwrap_or("").to_string();
         assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
         answer.text()
     };
     put(&mut web, b"k", b"v");
     super::get(&mut web, b"k");
-    super::resp(&server).say("GET k").expect("answers");
+    super::resp(&server).call_line("GET k").expect("answers");
     let before = read(&mut web);
     let kinds = check_metrics(&before);
     assert_eq!(kinds.get("credenza_request_seconds").map(String::as_str), Some("histogram"));
@@ -94,17 +94,17 @@ fn metrics_are_read_by_prometheus_and_counters_only_grow() {
     for (key, value) in &before {
         assert!(after.get(key).is_some_and(|later| later >= value), "{key:?} went back");
     }
-    let puts = |counters: &BTreeMap<(String, BTreeMap<String, String>), f64>| -> f64 {
+    let put_count = |counters: &BTreeMap<(String, BTreeMap<String, String>), f64>| -> f64 {
         let is_put =
             |labels: &BTreeMap<String, String>| labels.get("operation").is_some_and(|o| o == "put");
         counters.iter().filter(|((_, labels), _)| is_put(labels)).map(|(_, value)| value).sum()
     };
-    assert_eq!(puts(&after) - puts(&before), 10.0);
+    assert_eq!(put_count(&after) - put_count(&before), 10.0);
 }
 
 #[test]
-fn streams_hold_bounded_memory() {
-    let (_scratch, server) = fresh("stream-memory");
+fn unread_streams_hold_bounded_memory() {
+    let (_scratch, server) = start_server("stream-memory");
     let mut web = http(&server);
     let value = vec![b'v'; 1 << 20];
     let rows = 96;
@@ -112,48 +112,51 @@ fn streams_hold_bounded_memory() {
         assert_eq!(put(&mut web, format!("k{n:03}").as_bytes(), &value).status, 204);
     }
     // Warm-up: caches and buffers have their final size.
-    let whole = web.ask("GET", "/v1/buckets/default/default/stream", b"").expect("answers");
-    assert_eq!(whole.text().lines().count(), rows);
+    let response = web.request("GET", "/v1/buckets/default/default/stream", b"").expect("answers");
+    assert_eq!(response.text().lines().count(), rows);
     let before = resident_bytes(server.pid());
-    let ask = b"GET /v1/buckets/default/default/stream HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    let mut deaf: Vec<Http> = (0..20).map(|_| http(&server)).collect();
-    for web in &mut deaf {
-        web.send(ask).expect("it listens");
+    let request = b"GET /v1/buckets/default/default/stream HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut unread: Vec<Http> = (0..20).map(|_| http(&server)).collect();
+    for web in &mut unread {
+        web.send(request).expect("it listens");
     }
     std::thread::sleep(Duration::from_secs(2));
-    let grown = resident_bytes(server.pid()).saturating_sub(before);
-    assert!(grown < 128 << 20, "{grown} bytes for 20 streams of 96 MiB that nobody reads");
-    let mut last = deaf.pop().expect("twenty");
+    let growth = resident_bytes(server.pid()).saturating_sub(before);
+    assert!(growth < 128 << 20, "{growth} bytes for 20 streams of 96 MiB that nobody reads");
+    let mut last = unread.pop().expect("twenty");
     let answer = last.receive(false).expect("who reads at last gets it all");
     assert_eq!(answer.text().lines().count(), rows);
 }
 
 #[test]
-fn beyond_loopback_operators_have_a_listener_of_their_own() {
+fn admin_paths_are_forbidden_at_public_listener_beyond_loopback() {
     let scratch = Scratch::new("insecure");
-    let setup = Setup { listen: "0.0.0.0:0".into(), ..Setup::on(&scratch.join("data")) };
-    let setup = setup.with(&["--insecure", "on", "--admin-listen", "127.0.0.1:0"]);
-    let mut server = Server::must(&setup);
+    let setup = Setup { listen: "0.0.0.0:0".into(), ..Setup::new(&scratch.join("data")) };
+    let setup = setup.with_args(&["--insecure", "on", "--admin-listen", "127.0.0.1:0"]);
+    let mut server = Server::must_start(&setup);
     server.address.set_ip([127, 0, 0, 1].into());
     let mut web = http(&server);
     assert_eq!(put(&mut web, b"k", b"v").status, 204);
     for path in ["/status", "/metrics", "/v1/admin/log-levels"] {
-        let answer = web.ask("GET", path, b"").expect("answers");
+        let answer = web.request("GET", path, b"").expect("answers");
         assert_eq!((answer.status, answer.reason()), (403, "forbidden".into()), "{path}");
     }
     for path in ["/live", "/ready", "/openapi.json"] {
-        assert_eq!(web.ask("GET", path, b"").expect("answers").status, 200, "{path}");
+        assert_eq!(web.request("GET", path, b"").expect("answers").status, 200, "{path}");
     }
 }
 
 #[test]
-fn pages_of_other_origins_neither_read_nor_write() {
-    let (_scratch, server) = fresh("origins");
+fn cross_origin_requests_are_refused_and_values_are_downloads() {
+    let (_scratch, server) = start_server("origins");
     let mut web = http(&server);
-    let own = format!("http://{}", server.address);
+    let own_origin = format!("http://{}", server.address);
     let path = super::key_path(b"k");
-    for (origin, status) in [("http://evil.example", 403), ("null", 403), (own.as_str(), 204)] {
-        let answer = web.ask_with("PUT", &path, &[("origin", origin)], b"v").expect("answers");
+    for (origin, status) in
+        [("http://evil.example", 403), ("null", 403), (own_origin.as_str(), 204)]
+    {
+        let answer =
+            web.request_with_headers("PUT", &path, &[("origin", origin)], b"v").expect("answers");
         assert_eq!(answer.status, status, "{origin}: {}", answer.text());
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
@@ -161,7 +164,7 @@ fn pages_of_other_origins_neither_read_nor_write() {
     let form = [("content-type", "text/plain")];
     let body = br#"{"op":"set","key":"k","value":"forged"}"#;
     let update = "/v1/buckets/default/default/update";
-    assert_eq!(web.ask_with("POST", update, &form, body).expect("answers").status, 415);
+    assert_eq!(web.request_with_headers("POST", update, &form, body).expect("answers").status, 415);
     // A stored page must be offered as a download, and have no origin.
     let page = b"<script>alert(1)</script>";
     put(&mut web, b"k", page);
@@ -175,12 +178,12 @@ fn pages_of_other_origins_neither_read_nor_write() {
     );
     for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""] {
         for first in ["GET /status", "PUT /v1/buckets/default/default/keys/k", "GET /live"] {
-            let begun = Instant::now();
+            let started = Instant::now();
             let mut web = http(&server);
             let head = format!("{first} HTTP/1.1\r\nhost: {host}\r\ncontent-length: 0\r\n\r\n");
             web.send(head.as_bytes()).expect("it listens");
             let answer = web.receive(false).expect("answers");
-            assert_eq!(answer.status, 421, "{host}: {first} after {:?}", begun.elapsed());
+            assert_eq!(answer.status, 421, "{host}: {first} after {:?}", started.elapsed());
         }
     }
 }

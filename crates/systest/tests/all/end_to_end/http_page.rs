@@ -1,13 +1,13 @@
 //! Test of the page about HTTP: its examples are run; its routes, operations and reasons are those
 //! of the server.
 
-use super::{fresh, http};
+use super::{http, start_server};
 use std::collections::BTreeSet;
 use std::process::Command;
 use systest::report::skipped;
 use systest::rigs::{Root, missing};
 
-fn page() -> String {
+fn read_page() -> String {
     let path = systest::tidy::root().join("docs/use/http.md");
     std::fs::read_to_string(path).expect("the page is there")
 }
@@ -20,9 +20,9 @@ fn examples(page: &str) -> Vec<(String, String)> {
         for line in block.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
                 examples.push((command.into(), String::new()));
-            } else if let Some((_, said)) = examples.last_mut() {
-                said.push_str(line);
-                said.push('\n');
+            } else if let Some((_, expected)) = examples.last_mut() {
+                expected.push_str(line);
+                expected.push('\n');
             }
         }
     }
@@ -30,14 +30,14 @@ fn examples(page: &str) -> Vec<(String, String)> {
 }
 
 /// Returns the session id in the answer to opening a session. `None`: another answer.
-fn session(answer: &str) -> Option<&str> {
+fn session_id(answer: &str) -> Option<&str> {
     let id = answer.strip_prefix("{\"session\":\"")?.strip_suffix("\"}")?;
     id.bytes().all(|byte| byte.is_ascii_digit()).then_some(id)
 }
 
-/// Returns true if a text is as shown, where an ellipsis stands for any text.
-fn is_as_shown(text: &str, shown: &str) -> bool {
-    let mut parts = shown.split('…');
+/// Returns true if a text matches the example, where an ellipsis stands for any text.
+fn matches_pattern(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('…');
     let first = parts.next().unwrap_or("");
     let Some(mut rest) = text.strip_prefix(first) else { return false };
     let parts: Vec<&str> = parts.collect();
@@ -50,51 +50,55 @@ fn is_as_shown(text: &str, shown: &str) -> bool {
 }
 
 #[test]
-fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
-    assert!(is_as_shown("a", "a") && !is_as_shown("a", "b") && !is_as_shown("ab", "a"));
-    assert!(is_as_shown("a1b2c", "a…b…c") && is_as_shown("abc", "a…c"));
-    assert!(!is_as_shown("a1c", "a…b…c") && !is_as_shown("ab1", "a…b"));
+fn ellipsis_in_http_page_example_matches_any_text() {
+    assert!(matches_pattern("a", "a") && !matches_pattern("a", "b") && !matches_pattern("ab", "a"));
+    assert!(matches_pattern("a1b2c", "a…b…c") && matches_pattern("abc", "a…c"));
+    assert!(!matches_pattern("a1c", "a…b…c") && !matches_pattern("ab1", "a…b"));
 }
 
 #[test]
-fn every_example_of_the_page_is_true() {
-    if let Some(why) = missing(Root::Spared, &["curl"]) {
-        return skipped("examples of docs/use/http.md", &why);
+fn http_page_examples_match_the_server() {
+    if let Some(reason) = missing(Root::Spared, &["curl"]) {
+        return skipped("examples of docs/use/http.md", &reason);
     }
-    let (_scratch, server) = fresh("http-page");
-    let examples = examples(&page());
+    let (_scratch, server) = start_server("http-page");
+    let examples = examples(&read_page());
     assert!(examples.len() > 20, "only {} examples found", examples.len());
     // A session's id differs from run to run: pairs of the page's id and the server's.
     let mut sessions: Vec<(String, String)> = Vec::new();
-    for (command, shown) in examples {
-        let mut here = command.replace("127.0.0.1:7711", &server.address.to_string());
-        for (shown, said) in &sessions {
-            here = here.replace(shown, said);
+    for (command, expected) in examples {
+        let mut local_command = command.replace("127.0.0.1:7711", &server.address.to_string());
+        for (expected, output) in &sessions {
+            local_command = local_command.replace(expected, output);
         }
-        let done = Command::new("sh").args(["-c", &here]).output().expect("a shell runs");
-        let said = String::from_utf8_lossy(&done.stdout).replace('\r', "");
-        // A shell's prompt begins a line whether or not the answer ended one.
-        let (said, shown) = (said.trim_end(), shown.trim_end());
-        if let (Some(shown), Some(said)) = (session(shown), session(said)) {
-            sessions.push((shown.into(), said.into()));
+        let result =
+            Command::new("sh").args(["-c", &local_command]).output().expect("a shell runs");
+        let output = String::from_utf8_lossy(&result.stdout).replace('\r', "");
+        // The shell's prompt starts a new line even if the answer has no final newline.
+        let (output, expected) = (output.trim_end(), expected.trim_end());
+        if let (Some(expected), Some(output)) = (session_id(expected), session_id(output)) {
+            sessions.push((expected.into(), output.into()));
             continue;
         }
-        assert!(is_as_shown(said, shown), "{command}\nsays\n{said}\nthe page shows\n{shown}");
+        assert!(
+            matches_pattern(output, expected),
+            "{command}\nsays\n{output}\nthe page shows\n{expected}"
+        );
     }
 }
 
 #[test]
-fn the_page_lists_every_route_operation_and_reason() {
-    let (_scratch, server) = fresh("http-page-routes");
-    let document = http(&server).ask("GET", "/openapi.json", b"").expect("answers").json();
-    let page = page();
-    let row = |word: &str| word.trim_matches([' ', '`']).to_string();
+fn http_page_lists_every_route_operation_and_reason() {
+    let (_scratch, server) = start_server("http-page-routes");
+    let document = http(&server).request("GET", "/openapi.json", b"").expect("answers").json();
+    let page = read_page();
+    let cell_text = |cell: &str| cell.trim_matches([' ', '`']).to_string();
     let section = |title: &str| {
         let part = page.split(title).nth(1).unwrap_or_else(|| panic!("no section {title}"));
         let rows = part.split("\n## ").next().unwrap_or("").lines();
         let cells =
             rows.filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
-        cells.flat_map(|cell| cell.split(',')).map(row).collect::<BTreeSet<String>>()
+        cells.flat_map(|cell| cell.split(',')).map(cell_text).collect::<BTreeSet<String>>()
     };
     let mut routes = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
@@ -103,16 +107,20 @@ fn the_page_lists_every_route_operation_and_reason() {
     }
     assert_eq!(section("\n## All routes\n"), routes);
     let schemas = document["components"]["schemas"].as_object().expect("schemas");
-    let words = |family: &str| -> BTreeSet<String> {
+    let names_of = |family: &str| -> BTreeSet<String> {
         schemas.keys().filter_map(|name| name.strip_prefix(family)).map(String::from).collect()
     };
-    let operations = &words("Update_") | &words("Read_");
+    let operations = &names_of("Update_") | &names_of("Read_");
     assert_eq!(section("\n## Updates and sequences\n"), operations);
     let detail = &schemas["ErrorDetail"]["properties"];
     let mut errors: BTreeSet<String> = BTreeSet::new();
     for list in [&detail["reason"]["enum"], &detail["kind"]["enum"]] {
         errors.extend(
-            list.as_array().expect("words").iter().filter_map(|w| w.as_str()).map(String::from),
+            list.as_array()
+                .expect("words")
+                .iter()
+                .filter_map(|name| name.as_str())
+                .map(String::from),
         );
     }
     assert_eq!(section("\n## Errors\n"), errors);

@@ -10,92 +10,100 @@ use systest::server::{Server, Setup};
 const LIMIT: Duration = Duration::from_secs(2);
 /// Tolerance for the clocks of a busy machine: a connection is not closed earlier than this before
 /// its time.
-const EARLY_MAX: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(60);
+const EARLY_TOLERANCE: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends requests, never idle for as long as the limit; fails if the connection is closed.
-fn stays(mut ask: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while begun.elapsed() < LIMIT * 5 / 2 {
-        let asked = Instant::now();
+fn must_stay_open(mut request: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while started.elapsed() < LIMIT * 5 / 2 {
+        let requested_at = Instant::now();
         std::thread::sleep(LIMIT / 8);
-        // A machine that delayed this thread for so long has proved nothing.
-        if asked.elapsed() > LIMIT - EARLY_MAX {
+        // If the machine delayed this thread for so long, the run is inconclusive.
+        if requested_at.elapsed() > LIMIT - EARLY_TOLERANCE {
             return;
         }
-        assert!(ask(), "closed {:?} after the last answer", asked.elapsed());
+        assert!(request(), "closed {:?} after the last answer", requested_at.elapsed());
     }
 }
 
-fn live(web: &mut Http) -> bool {
-    web.ask("GET", "/live", b"").is_ok_and(|answer| answer.status == 200)
+fn is_http_open(web: &mut Http) -> bool {
+    web.request("GET", "/live", b"").is_ok_and(|answer| answer.status == 200)
 }
 
-fn ping(redis: &mut Resp) -> bool {
-    redis.say("PING").is_ok_and(|word| word == RespReply::Simple("PONG".into()))
+fn is_resp_open(redis: &mut Resp) -> bool {
+    redis.call_line("PING").is_ok_and(|reply| reply == RespReply::Simple("PONG".into()))
 }
 
 #[test]
-fn idle_connections_are_closed_at_http_and_kept_at_resp_unless_told_otherwise() {
+fn idle_http_connections_are_closed_and_resp_kept_by_default() {
     let scratch = Scratch::new("idle-http");
-    let setup = Setup::on(&scratch.join("data")).with(&["--http-idle-ms-max", "2s"]);
-    let server = Server::must(&setup);
-    let (mut kept, mut redis) = (http(&server), resp(&server));
-    assert!(ping(&mut redis));
+    let setup = Setup::new(&scratch.join("data")).with_args(&["--http-idle-ms-max", "2s"]);
+    let server = Server::must_start(&setup);
+    let (mut active, mut redis) = (http(&server), resp(&server));
+    assert!(is_resp_open(&mut redis));
     std::thread::scope(|scope| {
-        scope.spawn(|| stays(|| live(&mut kept)));
+        scope.spawn(|| must_stay_open(|| is_http_open(&mut active)));
         scope.spawn(|| {
-            let mut silent = http(&server);
-            assert!(live(&mut silent));
-            let since = Instant::now();
-            assert!(silent.closed_within(PATIENCE), "an idle connection stays open");
-            assert!(since.elapsed() > LIMIT - EARLY_MAX, "closed after {:?}", since.elapsed());
+            let mut idle = http(&server);
+            assert!(is_http_open(&mut idle));
+            let idle_since = Instant::now();
+            assert!(idle.closed_within(CLOSE_TIMEOUT), "an idle connection stays open");
+            assert!(
+                idle_since.elapsed() > LIMIT - EARLY_TOLERANCE,
+                "closed after {:?}",
+                idle_since.elapsed()
+            );
         });
     });
-    assert!(ping(&mut redis), "Redis' clients keep connections for later");
+    assert!(is_resp_open(&mut redis), "Redis' clients keep connections for later");
     assert_eq!(
-        redis.say("CONFIG GET timeout").expect("answers").list()[1].bytes(),
+        redis.call_line("CONFIG GET timeout").expect("answers").list()[1].bytes(),
         Some(&b"0"[..])
     );
 }
 
 #[test]
-fn idle_connections_of_redis_protocol_are_closed_when_a_limit_is_set() {
+fn idle_resp_connections_are_closed_when_a_limit_is_set() {
     let scratch = Scratch::new("idle-resp");
-    let setup = Setup::on(&scratch.join("data")).with(&["--resp-idle-ms-max", "2s"]);
-    let server = Server::must(&setup);
-    let (mut kept, mut web) = (resp(&server), http(&server));
-    assert!(live(&mut web));
+    let setup = Setup::new(&scratch.join("data")).with_args(&["--resp-idle-ms-max", "2s"]);
+    let server = Server::must_start(&setup);
+    let (mut active, mut web) = (resp(&server), http(&server));
+    assert!(is_http_open(&mut web));
     std::thread::scope(|scope| {
-        scope.spawn(|| stays(|| ping(&mut kept)));
+        scope.spawn(|| must_stay_open(|| is_resp_open(&mut active)));
         scope.spawn(|| {
-            let mut silent = resp(&server);
-            assert!(ping(&mut silent));
-            let since = Instant::now();
-            assert!(silent.closed_within(PATIENCE), "an idle connection stays open");
-            assert!(since.elapsed() > LIMIT - EARLY_MAX, "closed after {:?}", since.elapsed());
+            let mut idle = resp(&server);
+            assert!(is_resp_open(&mut idle));
+            let idle_since = Instant::now();
+            assert!(idle.closed_within(CLOSE_TIMEOUT), "an idle connection stays open");
+            assert!(
+                idle_since.elapsed() > LIMIT - EARLY_TOLERANCE,
+                "closed after {:?}",
+                idle_since.elapsed()
+            );
         });
     });
-    assert!(live(&mut web), "HTTP has a limit of its own");
-    let told = resp(&server).say("CONFIG GET timeout").expect("answers");
-    assert_eq!(told.list()[1].bytes(), Some(&b"2"[..]));
+    assert!(is_http_open(&mut web), "HTTP has a limit of its own");
+    let reply = resp(&server).call_line("CONFIG GET timeout").expect("answers");
+    assert_eq!(reply.list()[1].bytes(), Some(&b"2"[..]));
 }
 
 #[test]
-fn less_than_a_second_of_patience_is_refused_in_words() {
+fn idle_limit_below_one_second_is_refused() {
     let scratch = Scratch::new("idle-short");
-    for (flag, value, taken) in [
+    for (flag, value, is_accepted) in [
         ("--http-idle-ms-max", "999ms", false),
         ("--http-idle-ms-max", "1s", true),
         ("--http-idle-ms-max", "1001ms", true),
         ("--resp-idle-ms-max", "999ms", false),
         ("--resp-idle-ms-max", "off", true),
     ] {
-        let setup = Setup::on(&scratch.join("data")).with(&[flag, value]);
+        let setup = Setup::new(&scratch.join("data")).with_args(&[flag, value]);
         match Server::start(&setup) {
-            Ok(_) => assert!(taken, "{flag} {value}"),
+            Ok(_) => assert!(is_accepted, "{flag} {value}"),
             Err(refusal) => {
-                assert!(!taken && refusal.words.contains("at least 1s"), "{refusal}");
+                assert!(!is_accepted && refusal.output.contains("at least 1s"), "{refusal}");
                 assert_eq!(refusal.code, Some(2));
             }
         }

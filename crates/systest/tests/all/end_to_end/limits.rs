@@ -1,29 +1,34 @@
 //! Limits are exact and equal at both front-ends, and refused before anything is written.
 
-use super::{fresh, get, http, put, resp};
+use super::{get, http, put, resp, start_server};
 use base::limits::{
     KEY_BYTES_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, SEQUENCE_DEPTH_MAX, VALUE_BYTES_MAX,
 };
 use systest::client::{Http, Resp, RespReply};
 
 /// Sends one put to both front-ends; returns for each true if it was accepted.
-fn both(redis: &mut Resp, web: &mut Http, key: &[u8], value: &[u8]) -> (bool, bool) {
+fn put_both(redis: &mut Resp, web: &mut Http, key: &[u8], value: &[u8]) -> (bool, bool) {
     let answer = redis.call(&[b"SET", key, value]).expect("RESP answers and stays");
     if let Some(error) = answer.error() {
-        let words = ["at most", "maximum allowed size"];
-        assert!(words.iter().any(|said| error.contains(said)), "no limit is named: {error}");
+        let limit_texts = ["at most", "maximum allowed size"];
+        assert!(limit_texts.iter().any(|text| error.contains(text)), "no limit is named: {error}");
     }
-    let seen = put(web, key, value);
-    if seen.status / 100 != 2 {
-        assert_eq!((seen.status, seen.reason()), (413, "too_large".into()), "{}", seen.text());
+    let response = put(web, key, value);
+    if response.status / 100 != 2 {
+        assert_eq!(
+            (response.status, response.reason()),
+            (413, "too_large".into()),
+            "{}",
+            response.text()
+        );
     }
-    (answer.error().is_none(), seen.status / 100 == 2)
+    (answer.error().is_none(), response.status / 100 == 2)
 }
 
 #[test]
-fn values_end_exactly_at_the_limit_at_both_doors() {
-    let (_scratch, server) = fresh("limit-values");
-    for (length, taken) in [
+fn value_size_limit_is_exact_and_equal_over_resp_and_http() {
+    let (_scratch, server) = start_server("limit-values");
+    for (length, is_accepted) in [
         (VALUE_BYTES_MAX - 1, true),
         (VALUE_BYTES_MAX, true),
         (VALUE_BYTES_MAX + 1, false),
@@ -32,84 +37,84 @@ fn values_end_exactly_at_the_limit_at_both_doors() {
         let (mut redis, mut web) = (resp(&server), http(&server));
         let value = vec![b'v'; length];
         let key = format!("value-{length}");
-        let said = both(&mut redis, &mut web, key.as_bytes(), &value);
-        assert_eq!(said, (taken, taken), "{length} bytes");
+        let accepted = put_both(&mut redis, &mut web, key.as_bytes(), &value);
+        assert_eq!(accepted, (is_accepted, is_accepted), "{length} bytes");
         let found = resp(&server).call(&[b"STRLEN", key.as_bytes()]).expect("answers");
-        assert_eq!(found, RespReply::Number(if taken { length as i64 } else { 0 }));
+        assert_eq!(found, RespReply::Number(if is_accepted { length as i64 } else { 0 }));
     }
 }
 
 #[test]
-fn keys_end_exactly_at_the_limit_at_both_doors() {
-    let (_scratch, server) = fresh("limit-keys");
-    for (length, taken) in
+fn key_size_limit_is_exact_and_equal_over_resp_and_http() {
+    let (_scratch, server) = start_server("limit-keys");
+    for (length, is_accepted) in
         [(KEY_BYTES_MAX - 1, true), (KEY_BYTES_MAX, true), (KEY_BYTES_MAX + 1, false)]
     {
         let (mut redis, mut web) = (resp(&server), http(&server));
         let key = vec![b'k'; length];
-        let said = both(&mut redis, &mut web, &key, b"v");
-        assert_eq!(said, (taken, taken), "{length} bytes");
+        let accepted = put_both(&mut redis, &mut web, &key, b"v");
+        assert_eq!(accepted, (is_accepted, is_accepted), "{length} bytes");
     }
 }
 
 #[test]
-fn a_value_that_grows_past_the_limit_is_refused_whole() {
-    let (_scratch, server) = fresh("limit-append");
+fn append_and_setrange_past_value_limit_leave_value_unchanged() {
+    let (_scratch, server) = start_server("limit-append");
     let mut redis = resp(&server);
-    let most = vec![b'v'; VALUE_BYTES_MAX];
-    assert_eq!(redis.call(&[b"SET", b"big", &most]).expect("answers").error(), None);
+    let largest = vec![b'v'; VALUE_BYTES_MAX];
+    assert_eq!(redis.call(&[b"SET", b"big", &largest]).expect("answers").error(), None);
     let refused = redis.call(&[b"APPEND", b"big", b"x"]).expect("answers and stays");
     assert!(refused.error().is_some(), "{refused:?}");
-    let range = redis.say("SETRANGE big 8388608 x").expect("answers and stays");
+    let range = redis.call_line("SETRANGE big 8388608 x").expect("answers and stays");
     assert!(range.error().is_some(), "{range:?}");
-    let length = redis.say("STRLEN big").expect("answers");
+    let length = redis.call_line("STRLEN big").expect("answers");
     assert_eq!(length, RespReply::Number(VALUE_BYTES_MAX as i64));
 }
 
 #[test]
-fn any_bytes_and_the_empty_key_are_the_same_at_both_doors() {
-    let (_scratch, server) = fresh("limit-bytes");
+fn arbitrary_bytes_and_empty_key_are_equal_over_resp_and_http() {
+    let (_scratch, server) = start_server("limit-bytes");
     let (mut redis, mut web) = (resp(&server), http(&server));
-    let all: Vec<u8> = (0..=255).collect();
-    assert_eq!(both(&mut redis, &mut web, &all, &all), (true, true));
-    let seen = get(&mut web, &all);
-    assert_eq!((seen.status, seen.body), (200, all.clone()));
-    assert_eq!(redis.call(&[b"GET", &all]).expect("answers").bytes(), Some(&all[..]));
+    let all_bytes: Vec<u8> = (0..=255).collect();
+    assert_eq!(put_both(&mut redis, &mut web, &all_bytes, &all_bytes), (true, true));
+    let response = get(&mut web, &all_bytes);
+    assert_eq!((response.status, response.body), (200, all_bytes.clone()));
+    assert_eq!(redis.call(&[b"GET", &all_bytes]).expect("answers").bytes(), Some(&all_bytes[..]));
     for key in [&b"\r\n"[..], b"\0", b"..", b"a/b", b"%2F", b" ", "\u{202e}".as_bytes()] {
-        assert_eq!(both(&mut redis, &mut web, key, b"x"), (true, true), "{key:?}");
+        assert_eq!(put_both(&mut redis, &mut web, key, b"x"), (true, true), "{key:?}");
         assert_eq!(get(&mut web, key).body, b"x", "{key:?}");
     }
     let empty = redis.call(&[b"SET", b"", b"nothing"]).expect("answers");
-    let seen = put(&mut web, b"", b"nothing");
+    let response = put(&mut web, b"", b"nothing");
     assert_eq!(
         empty.error().is_none(),
-        seen.status / 100 == 2,
+        response.status / 100 == 2,
         "the empty key: RESP says {empty:?}, HTTP says {}",
-        seen.status
+        response.status
     );
 }
 
 #[test]
-fn names_and_nesting_end_at_their_limits() {
-    let (_scratch, server) = fresh("limit-names");
+fn bucket_name_and_sequence_depth_limits_are_exact() {
+    let (_scratch, server) = start_server("limit-names");
     let mut web = http(&server);
-    for (length, taken) in
+    for (length, is_accepted) in
         [(NAME_BYTES_MAX - 1, true), (NAME_BYTES_MAX, true), (NAME_BYTES_MAX + 1, false)]
     {
         let path = format!("/v1/buckets/default/{}", "b".repeat(length));
-        let status = web.ask("PUT", &path, b"{}").expect("answers").status;
-        assert_eq!(status / 100 == 2, taken, "{length}: {status}");
+        let status = web.request("PUT", &path, b"{}").expect("answers").status;
+        assert_eq!(status / 100 == 2, is_accepted, "{length}: {status}");
         // If it was accepted above, it exists already; otherwise its name is refused here, too.
-        let word = resp(&server).say(&format!("CREDENZA.CREATE {}", "b".repeat(length)));
-        let error = word.expect("answers").error().unwrap_or_default().to_string();
-        assert_eq!(error.starts_with("EXISTS"), taken, "{length}: {error}");
+        let reply = resp(&server).call_line(&format!("CREDENZA.CREATE {}", "b".repeat(length)));
+        let error = reply.expect("answers").error().unwrap_or_default().to_string();
+        assert_eq!(error.starts_with("EXISTS"), is_accepted, "{length}: {error}");
     }
     for name in ["..", "%2e%2e", "UPPER", "a%00b", "con%2f", "-a"] {
-        let answer = web.ask("PUT", &format!("/v1/buckets/default/{name}"), b"{}");
+        let answer = web.request("PUT", &format!("/v1/buckets/default/{name}"), b"{}");
         let status = answer.expect("answers").status;
         assert!((400..500).contains(&status), "{name}: {status}");
     }
-    for (depth, taken) in [
+    for (depth, is_accepted) in [
         (SEQUENCE_DEPTH_MAX - 1, true),
         (SEQUENCE_DEPTH_MAX, true),
         (SEQUENCE_DEPTH_MAX + 1, false),
@@ -119,15 +124,15 @@ fn names_and_nesting_end_at_their_limits() {
             step = format!(r#"{{"op":"sequence","steps":[{step}]}}"#);
         }
         let body = format!("[{step}]");
-        let answer = web.ask("POST", "/v1/buckets/default/default/sequence", body.as_bytes());
+        let answer = web.request("POST", "/v1/buckets/default/default/sequence", body.as_bytes());
         let status = answer.expect("answers").status;
-        assert_eq!(status / 100 == 2, taken, "depth {depth}: {status}");
+        assert_eq!(status / 100 == 2, is_accepted, "depth {depth}: {status}");
     }
 }
 
 #[test]
-fn claimed_sizes_allocate_nothing() {
-    let (_scratch, server) = fresh("limit-claims");
+fn claimed_sizes_are_not_allocated() {
+    let (_scratch, server) = start_server("limit-claims");
     let before = systest::rigs::resident_bytes(server.pid());
     for claim in ["999999999999", "4294967295", "9223372036854775807", "2147483648"] {
         for frame in [
@@ -153,19 +158,19 @@ fn claimed_sizes_allocate_nothing() {
         "/v1/buckets/default/default/range?limit=9223372036854775807",
         "/v1/buckets/default/default/range?limit=18446744073709551616",
     ] {
-        let status = http(&server).ask("GET", path, b"").expect("it answers").status;
+        let status = http(&server).request("GET", path, b"").expect("it answers").status;
         assert!(status == 200 || status == 400, "{path}: {status}");
     }
-    let count = resp(&server).say("SCAN 0 COUNT 9223372036854775807").expect("it answers");
+    let count = resp(&server).call_line("SCAN 0 COUNT 9223372036854775807").expect("it answers");
     assert!(matches!(count, RespReply::List(_) | RespReply::Error(_)), "{count:?}");
-    let grown = systest::rigs::resident_bytes(server.pid()).saturating_sub(before);
-    assert!(grown < 64 << 20, "{grown} bytes more for claims alone");
-    assert_eq!(resp(&server).say("PING").expect("alive"), RespReply::Simple("PONG".into()));
+    let growth = systest::rigs::resident_bytes(server.pid()).saturating_sub(before);
+    assert!(growth < 64 << 20, "{growth} bytes more for claims alone");
+    assert_eq!(resp(&server).call_line("PING").expect("alive"), RespReply::Simple("PONG".into()));
 }
 
 #[test]
-fn a_pattern_costs_linear_time() {
-    let (_scratch, server) = fresh("limit-pattern");
+fn glob_pattern_with_many_stars_is_answered_in_time() {
+    let (_scratch, server) = start_server("limit-pattern");
     let mut redis = resp(&server);
     let key = vec![b'a'; 10 * 1024];
     assert_eq!(redis.call(&[b"SET", &key, b"x"]).expect("answers").error(), None);

@@ -49,19 +49,19 @@ mod typed;
 mod verdict;
 
 use std::process::{Command, Output};
-use systest::client::{Http, HttpResponse, Resp, encoded};
+use systest::client::{Http, HttpResponse, Resp, encode_key};
 use systest::rigs::Scratch;
 use systest::server::{Server, Setup};
 
 /// Starts a server on its own data directory, with the product's defaults.
-fn fresh(name: &str) -> (Scratch, Server) {
-    fresh_with(name, &[])
+fn start_server(name: &str) -> (Scratch, Server) {
+    start_server_with(name, &[])
 }
 
 /// Starts such a server with these flags, each with its value.
-fn fresh_with(name: &str, words: &[&str]) -> (Scratch, Server) {
+fn start_server_with(name: &str, args: &[&str]) -> (Scratch, Server) {
     let scratch = Scratch::new(name);
-    let server = Server::must(&Setup::on(&scratch.join("data")).with(words));
+    let server = Server::must_start(&Setup::new(&scratch.join("data")).with_args(args));
     (scratch, server)
 }
 
@@ -77,18 +77,18 @@ fn http(server: &Server) -> Http {
 
 /// Returns the path of a key of the default bucket.
 fn key_path(key: &[u8]) -> String {
-    format!("/v1/buckets/default/default/keys/{}", encoded(key))
+    format!("/v1/buckets/default/default/keys/{}", encode_key(key))
 }
 
 /// Puts through HTTP; returns any answer.
 fn put(client: &mut Http, key: &[u8], value: &[u8]) -> HttpResponse {
-    let octets = [("content-type", "application/octet-stream")];
-    client.ask_with("PUT", &key_path(key), &octets, value).expect("the server answers")
+    let headers = [("content-type", "application/octet-stream")];
+    client.request_with_headers("PUT", &key_path(key), &headers, value).expect("the server answers")
 }
 
 /// Gets through HTTP; returns any answer.
 fn get(client: &mut Http, key: &[u8]) -> HttpResponse {
-    client.ask("GET", &key_path(key), b"").expect("the server answers")
+    client.request("GET", &key_path(key), b"").expect("the server answers")
 }
 
 /// Runs a command; returns its output and exit status.
@@ -97,17 +97,17 @@ fn output(mut command: Command) -> Output {
 }
 
 /// Runs the command line tool, which must succeed; returns its stdout.
-fn tool(server: &Server, words: &[&str]) -> String {
-    let done = output(server.tool(words));
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "credenza {}: {said}", words.join(" "));
-    String::from_utf8_lossy(&done.stdout).into_owned()
+fn tool(server: &Server, args: &[&str]) -> String {
+    let result = output(server.tool(args));
+    let stderr = String::from_utf8_lossy(&result.stderr).into_owned();
+    assert!(result.status.success(), "credenza {}: {stderr}", args.join(" "));
+    String::from_utf8_lossy(&result.stdout).into_owned()
 }
 
 /// Runs the command line tool, which must fail with this exit code; returns its stderr.
-fn fails(server: &Server, words: &[&str], code: i32) -> String {
-    let done = output(server.tool(words));
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(code), "credenza {}: {said}", words.join(" "));
-    said
+fn must_fail(server: &Server, args: &[&str], code: i32) -> String {
+    let result = output(server.tool(args));
+    let stderr = String::from_utf8_lossy(&result.stderr).into_owned();
+    assert_eq!(result.status.code(), Some(code), "credenza {}: {stderr}", args.join(" "));
+    stderr
 }

@@ -1,17 +1,17 @@
 //! Every operation by HTTP, against the real node: its answer and its effect.
 
-use super::{fresh, get, http, key_path};
+use super::{get, http, key_path, start_server};
 use serde_json::{Value, json};
 use systest::client::{Http, HttpResponse};
 
 const BUCKET: &str = "/v1/buckets/default/default";
 
-fn ask(web: &mut Http, method: &str, path: &str, body: Value) -> HttpResponse {
+fn request(web: &mut Http, method: &str, path: &str, body: Value) -> HttpResponse {
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    web.ask(method, &format!("{BUCKET}{path}"), &body).expect("the server answers")
+    web.request(method, &format!("{BUCKET}{path}"), &body).expect("the server answers")
 }
 
-fn index(answer: &HttpResponse) -> u64 {
+fn index_of(answer: &HttpResponse) -> u64 {
     let index = answer.header("x-credenza-index").and_then(|index| index.parse().ok());
     index.unwrap_or_else(|| panic!("no index: {:?} {}", answer.headers, answer.text()))
 }
@@ -140,30 +140,31 @@ fn failures() -> Vec<(Value, u16, &'static str)> {
 }
 
 #[test]
-fn every_operation_gives_what_it_says_alone_and_as_a_step() {
+fn http_operations_answer_equally_alone_and_in_a_sequence() {
     for as_step in [false, true] {
-        let (_scratch, server) = fresh(if as_step { "operations-steps" } else { "operations" });
+        let (_scratch, server) =
+            start_server(if as_step { "operations-steps" } else { "operations" });
         let mut web = http(&server);
         let mut last = 0;
-        for (operation, given) in operations().into_iter().chain(more_operations()) {
+        for (operation, expected) in operations().into_iter().chain(more_operations()) {
             let answer = if as_step {
-                ask(&mut web, "POST", "/sequence", json!([operation]))
+                request(&mut web, "POST", "/sequence", json!([operation]))
             } else {
-                ask(&mut web, "POST", "/update", operation.clone())
+                request(&mut web, "POST", "/update", operation.clone())
             };
             assert_eq!(answer.status, 200, "{operation}: {}", answer.text());
-            let seen = answer.json();
-            let seen = if as_step { seen["steps"][0].clone() } else { seen };
-            assert_eq!(seen, given, "{operation}");
-            assert!(index(&answer) >= last, "{operation}: the index goes back");
-            last = index(&answer);
+            let found = answer.json();
+            let found = if as_step { found["steps"][0].clone() } else { found };
+            assert_eq!(found, expected, "{operation}");
+            assert!(index_of(&answer) >= last, "{operation}: the index goes back");
+            last = index_of(&answer);
         }
         for (operation, status, reason) in failures() {
             let answer = if as_step {
                 let steps = json!([{"op": "set", "key": "a", "value": "half"}, operation]);
-                ask(&mut web, "POST", "/sequence", steps)
+                request(&mut web, "POST", "/sequence", steps)
             } else {
-                ask(&mut web, "POST", "/update", operation.clone())
+                request(&mut web, "POST", "/update", operation.clone())
             };
             assert_eq!((answer.status, answer.reason()), (status, reason.into()), "{operation}");
             assert_eq!(get(&mut web, b"a").body, b"2", "{operation} left something behind");
@@ -174,24 +175,24 @@ fn every_operation_gives_what_it_says_alone_and_as_a_step() {
 }
 
 #[test]
-fn reads_are_as_fresh_as_they_are_asked_to_be() {
-    let (_scratch, server) = fresh("freshness");
+fn http_reads_honour_the_consistency_parameter() {
+    let (_scratch, server) = start_server("freshness");
     let mut web = http(&server);
     let written = super::put(&mut web, b"k", b"v");
-    let now = index(&written);
+    let written_index = index_of(&written);
     for (consistency, status) in [
         ("consistent".to_string(), 200),
         ("dirty".into(), 200),
-        (format!("at_least:{now}"), 200),
-        (format!("at_least:{}", now + 1_000), 503),
+        (format!("at_least:{written_index}"), 200),
+        (format!("at_least:{}", written_index + 1_000), 503),
         ("stale".into(), 400),
     ] {
         for path in ["/keys/k", "/range", "/stream", "/count"] {
             let path = format!("{path}?consistency={consistency}");
-            let answer = ask(&mut web, "GET", &path, Value::Null);
+            let answer = request(&mut web, "GET", &path, Value::Null);
             assert_eq!(answer.status, status, "{path}: {}", answer.text());
             match status {
-                200 => assert!(index(&answer) >= now, "{path}"),
+                200 => assert!(index_of(&answer) >= written_index, "{path}"),
                 503 => assert_eq!(answer.reason(), "stale_replica", "{path}"),
                 _ => {}
             }
@@ -201,18 +202,18 @@ fn reads_are_as_fresh_as_they_are_asked_to_be() {
             ("/read", json!({"op": "get", "key": "k"})),
         ] {
             let path = format!("{path}?consistency={consistency}");
-            assert_eq!(ask(&mut web, "POST", &path, body).status, status, "{path}");
+            assert_eq!(request(&mut web, "POST", &path, body).status, status, "{path}");
         }
     }
-    let rows = ask(&mut web, "POST", "/multi_get", json!({"keys": ["k", "none"]})).json();
+    let rows = request(&mut web, "POST", "/multi_get", json!({"keys": ["k", "none"]})).json();
     assert_eq!((&rows["rows"][0]["value"], &rows["rows"][1]), (&json!("v"), &Value::Null));
     let all = json!({"keys": ["k", "none"], "require_all": true});
-    let absent = ask(&mut web, "POST", "/multi_get", all);
+    let absent = request(&mut web, "POST", "/multi_get", all);
     assert_eq!((absent.status, absent.reason()), (404, "not_found".into()));
 }
 
 /// Returns the keys of a page, followed by `+` if there are more.
-fn keys(answer: &HttpResponse) -> String {
+fn keys_of(answer: &HttpResponse) -> String {
     let json = answer.json();
     let entries = json["entries"].as_array().unwrap_or_else(|| panic!("{}", answer.text()));
     let keys: Vec<&str> = entries.iter().filter_map(|entry| entry["key"].as_str()).collect();
@@ -220,8 +221,8 @@ fn keys(answer: &HttpResponse) -> String {
 }
 
 #[test]
-fn ranges_go_both_ways_between_any_ends_page_by_page() {
-    let (_scratch, server) = fresh("ranges");
+fn ranges_run_in_both_directions_with_any_bounds_and_paging() {
+    let (_scratch, server) = start_server("ranges");
     let mut web = http(&server);
     for key in ["a", "b1", "b2", "b3", "c"] {
         super::put(&mut web, key.as_bytes(), key.as_bytes());
@@ -246,73 +247,73 @@ fn ranges_go_both_ways_between_any_ends_page_by_page() {
         ("prefix=b&after=zzz", ""),
         ("prefix=%ff", ""),
     ] {
-        let answer = ask(&mut web, "GET", &format!("/range?{query}"), Value::Null);
-        assert_eq!(keys(&answer), expected, "{query}: {}", answer.text());
+        let answer = request(&mut web, "GET", &format!("/range?{query}"), Value::Null);
+        assert_eq!(keys_of(&answer), expected, "{query}: {}", answer.text());
         let first = &answer.json()["entries"][0];
         assert!(first.is_null() || first["value"] == first["key"], "{query}: {first}");
         if !query.contains("limit") {
-            let lines = ask(&mut web, "GET", &format!("/stream?{query}"), Value::Null).text();
+            let lines = request(&mut web, "GET", &format!("/stream?{query}"), Value::Null).text();
             let lines: Vec<Value> =
                 lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
             let keys: Vec<&str> = lines.iter().filter_map(|line| line["key"].as_str()).collect();
             assert_eq!(keys.join(" "), expected, "streamed {query}");
         }
     }
-    let bare = ask(&mut web, "GET", "/range?want=keys&limit=1", Value::Null).json();
-    assert_eq!(bare["entries"][0], json!({"key": "a"}));
-    let deleted = ask(&mut web, "POST", "/delete_prefix", json!({"prefix": "b"}));
+    let keys_only = request(&mut web, "GET", "/range?want=keys&limit=1", Value::Null).json();
+    assert_eq!(keys_only["entries"][0], json!({"key": "a"}));
+    let deleted = request(&mut web, "POST", "/delete_prefix", json!({"prefix": "b"}));
     assert_eq!(deleted.json()["count"], 3);
-    assert_eq!(ask(&mut web, "GET", "/count", Value::Null).json()["count"], 2);
+    assert_eq!(request(&mut web, "GET", "/count", Value::Null).json()["count"], 2);
 }
 
 #[test]
-fn conditions_hold_between_two_writers() {
-    let (_scratch, server) = fresh("conditions");
+fn conditional_requests_honour_etags() {
+    let (_scratch, server) = start_server("conditions");
     let mut web = http(&server);
     let path = key_path(b"c");
-    let mut tell = |method: &str, headers: &[(&str, &str)], body: &str| {
-        web.ask_with(method, &path, headers, body.as_bytes()).expect("answers")
+    let mut request = |method: &str, headers: &[(&str, &str)], body: &str| {
+        web.request_with_headers(method, &path, headers, body.as_bytes()).expect("answers")
     };
-    assert_eq!(tell("PUT", &[("if-match", "*")], "x").status, 412);
-    assert_eq!(tell("PUT", &[("if-none-match", "*")], "one").status, 204);
-    assert_eq!(tell("PUT", &[("if-none-match", "*")], "two").status, 412);
-    let seen = tell("GET", &[], "");
-    let tag = seen.header("etag").expect("a version").to_string();
-    assert_eq!((seen.status, seen.text()), (200, "one".into()));
-    assert_eq!(tell("GET", &[("if-none-match", &tag)], "").status, 304);
-    assert_eq!(tell("HEAD", &[("if-match", &tag)], "").status, 200);
-    assert_eq!(tell("PUT", &[("if-match", &tag)], "three").status, 204);
-    assert_eq!(tell("PUT", &[("if-match", &tag)], "four").status, 412);
-    assert_eq!(tell("DELETE", &[("if-match", &tag)], "").status, 412);
-    assert_eq!(tell("GET", &[], "").text(), "three");
-    let both = [("if-match", "*"), ("if-none-match", "*")];
-    assert_eq!(tell("PUT", &both, "five").status, 412);
-    let now = tell("GET", &[], "").header("etag").expect("a version").to_string();
-    assert_ne!(now, tag);
-    assert_eq!(tell("DELETE", &[("if-match", &now)], "").status, 204);
-    assert_eq!(tell("DELETE", &[("if-match", "*")], "").status, 412);
-    assert_eq!(tell("DELETE", &[], "").status, 404);
+    assert_eq!(request("PUT", &[("if-match", "*")], "x").status, 412);
+    assert_eq!(request("PUT", &[("if-none-match", "*")], "one").status, 204);
+    assert_eq!(request("PUT", &[("if-none-match", "*")], "two").status, 412);
+    let response = request("GET", &[], "");
+    let tag = response.header("etag").expect("a version").to_string();
+    assert_eq!((response.status, response.text()), (200, "one".into()));
+    assert_eq!(request("GET", &[("if-none-match", &tag)], "").status, 304);
+    assert_eq!(request("HEAD", &[("if-match", &tag)], "").status, 200);
+    assert_eq!(request("PUT", &[("if-match", &tag)], "three").status, 204);
+    assert_eq!(request("PUT", &[("if-match", &tag)], "four").status, 412);
+    assert_eq!(request("DELETE", &[("if-match", &tag)], "").status, 412);
+    assert_eq!(request("GET", &[], "").text(), "three");
+    let both_headers = [("if-match", "*"), ("if-none-match", "*")];
+    assert_eq!(request("PUT", &both_headers, "five").status, 412);
+    let current_tag = request("GET", &[], "").header("etag").expect("a version").to_string();
+    assert_ne!(current_tag, tag);
+    assert_eq!(request("DELETE", &[("if-match", &current_tag)], "").status, 204);
+    assert_eq!(request("DELETE", &[("if-match", "*")], "").status, 412);
+    assert_eq!(request("DELETE", &[], "").status, 404);
 }
 
 #[test]
-fn rows_expire_and_say_when() {
-    let (_scratch, server) = fresh("expiry");
+fn rows_report_remaining_ttl_and_expire() {
+    let (_scratch, server) = start_server("expiry");
     let mut web = http(&server);
     let path = key_path(b"short");
     let put = |web: &mut Http, ttl: &str| {
-        let answer = web.ask("PUT", &format!("{path}?ttl_ms={ttl}"), b"x").expect("answers");
+        let answer = web.request("PUT", &format!("{path}?ttl_ms={ttl}"), b"x").expect("answers");
         assert_eq!(answer.status, 204, "{ttl}: {}", answer.text());
-        let left = get(web, b"short").header("x-credenza-expires-in-ms").map(String::from);
-        left.and_then(|left| left.parse::<u64>().ok())
+        let remaining = get(web, b"short").header("x-credenza-expires-in-ms").map(String::from);
+        remaining.and_then(|remaining| remaining.parse::<u64>().ok())
     };
-    assert!(put(&mut web, "1000000").is_some_and(|left| (1..=1_000_000).contains(&left)));
+    assert!(put(&mut web, "1000000").is_some_and(|remaining| (1..=1_000_000).contains(&remaining)));
     assert!(put(&mut web, "keep").is_some());
     assert_eq!(put(&mut web, "never"), None);
-    web.ask("PUT", &format!("{path}?ttl_ms=100"), b"x").expect("answers");
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    web.request("PUT", &format!("{path}?ttl_ms=100"), b"x").expect("answers");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while get(&mut web, b"short").status != 404 {
-        assert!(std::time::Instant::now() < until, "a row outlives its time");
+        assert!(std::time::Instant::now() < deadline, "a row outlives its time");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    assert_eq!(ask(&mut web, "GET", "/count", Value::Null).json()["count"], 0);
+    assert_eq!(request(&mut web, "GET", "/count", Value::Null).json()["count"], 0);
 }

@@ -1,25 +1,25 @@
 //! A published config of Basho Bench, against the front-end of Riak's HTTP interface.
 
-use super::{fresh, output};
+use super::{output, start_server};
 use serde_json::Value;
-use systest::rigs::text;
+use systest::rigs::path_str;
 
 const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/published/httpraw.config");
 
 #[test]
-fn a_published_config_of_basho_bench_loads_a_node() {
-    let (scratch, server) = fresh("published-load");
+fn published_basho_bench_config_loads_a_node() {
+    let (scratch, server) = start_server("published-load");
     let results = scratch.join("results");
     let addresses = format!("riak_addresses=[\"{}\"]", server.address);
     let keys = "key_generator=[\"int_to_str\", [\"uniform_int\", 20]]";
-    let words = ["bench", PUBLISHED, "-d", text(&results), "-n", "one", "--json"];
-    let mut command = systest::server::tool(&words);
+    let args = ["bench", PUBLISHED, "-d", path_str(&results), "-n", "one", "--json"];
+    let mut command = systest::server::tool(&args);
     command.args(["--set", &addresses, "--set", "duration=5s", "--set", keys]);
     command.args(["--set", "report_interval=500ms", "--set", "think_time=5ms"]);
-    let done = output(command);
-    let complained = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{complained}");
-    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON and nothing else");
+    let result = output(command);
+    let stderr = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{stderr}");
+    let report: Value = serde_json::from_slice(&result.stdout).expect("JSON and nothing else");
     let update = &report["operations"]["update"];
     assert_eq!(report["failed"], 0, "{report}");
     // Every key soon exists, so nearly every get finds a row, its context and its values.
@@ -31,5 +31,5 @@ fn a_published_config_of_basho_bench_loads_a_node() {
     // Three clients: siblings were written at the same time.
     assert!((1.0..=3.0).contains(&values), "{report}");
     let table = std::fs::read_to_string(results.join("one/update_causality.csv"));
-    assert!(table.is_ok_and(|table| table.lines().count() > 2), "{complained}");
+    assert!(table.is_ok_and(|table| table.lines().count() > 2), "{stderr}");
 }

@@ -9,26 +9,26 @@ use systest::rigs::{Root, Scratch, missing};
 use systest::server::binary;
 
 /// Heading of the part of the README that is typed.
-const BEGIN: &str = "## Five minutes";
-const END: &str = "\n## ";
+const SECTION_START: &str = "## Five minutes";
+const SECTION_END: &str = "\n## ";
 /// Output of a background program that is ready, and the longest wait for it.
 const READY: &str = "ready on|are one cluster";
 const READY_TENTHS_MAX: usize = 600;
 
 /// A command, with its answer in the README.
-struct Step {
+struct ReadmeStep {
     command: String,
     answer: Vec<String>,
 }
 
-fn steps(readme: &str) -> Vec<Step> {
-    let begin = readme.find(BEGIN).expect("the README has its five minutes");
-    let part = &readme[begin + BEGIN.len()..];
-    let part = &part[..part.find(END).unwrap_or(part.len())];
-    let mut steps: Vec<Step> = Vec::new();
+fn parse_steps(readme: &str) -> Vec<ReadmeStep> {
+    let start = readme.find(SECTION_START).expect("the README has its five minutes");
+    let part = &readme[start + SECTION_START.len()..];
+    let part = &part[..part.find(SECTION_END).unwrap_or(part.len())];
+    let mut steps: Vec<ReadmeStep> = Vec::new();
     for line in part.lines().filter_map(|line| line.strip_prefix("    ")) {
         match line.strip_prefix("$ ") {
-            Some(command) => steps.push(Step { command: command.into(), answer: Vec::new() }),
+            Some(command) => steps.push(ReadmeStep { command: command.into(), answer: Vec::new() }),
             None => steps.last_mut().expect("a command comes first").answer.push(line.into()),
         }
     }
@@ -36,9 +36,9 @@ fn steps(readme: &str) -> Vec<Step> {
 }
 
 /// Returns a shell script that prints a mark before each command's answer.
-fn script(steps: &[Step]) -> String {
+fn script(steps: &[ReadmeStep]) -> String {
     let mut script = String::from("ip link set lo up\n");
-    for (number, Step { command, .. }) in steps.iter().enumerate() {
+    for (number, ReadmeStep { command, .. }) in steps.iter().enumerate() {
         let _ = writeln!(script, "printf '\\n@@{number}\\n'");
         let Some(program) = command.strip_suffix(" &") else {
             let _ = writeln!(script, "{command}");
@@ -61,32 +61,33 @@ fn script(steps: &[Step]) -> String {
 }
 
 /// Masks the parts of a line that are drawn at random, measured or counted anew in each run.
-fn masked(line: &str) -> String {
-    let mut out = String::new();
+fn mask_line(line: &str) -> String {
+    let mut masked = String::new();
     let mut rest = line.trim_end();
     while let Some(first) = rest.chars().next() {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
         let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
         if end == 0 {
-            out.push(first);
+            masked.push(first);
             rest = &rest[first.len_utf8()..];
             continue;
         }
-        let (word, behind) = rest.split_at(end);
+        let (word, after_word) = rest.split_at(end);
         let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let has_unit =
-            [" us", " ms", " KiB", " MiB", " blocks"].iter().any(|unit| behind.starts_with(unit));
-        let is_counter = is_number && (out.ends_with('@') || has_unit);
-        out.push_str(match () {
+        let has_unit = [" us", " ms", " KiB", " MiB", " blocks"]
+            .iter()
+            .any(|unit| after_word.starts_with(unit));
+        let is_counter = is_number && (masked.ends_with('@') || has_unit);
+        masked.push_str(match () {
             () if word.len() >= 16 && has_digit => "<id>",
             () if is_counter => "<number>",
             () => word,
         });
-        rest = behind;
+        rest = after_word;
     }
     // The width of columns depends on their contents.
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
+    masked.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Removes the parts of an answer that the README leaves out: the log of a program in the
@@ -98,15 +99,15 @@ fn without_noise(answer: &str, is_background: bool) -> String {
     answer.lines().filter(|line| !is_noise(line)).fold(String::new(), |all, line| all + line + "\n")
 }
 
-fn plain<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
-    lines.map(masked).filter(|line| !line.is_empty()).collect()
+fn mask_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    lines.map(mask_line).filter(|line| !line.is_empty()).collect()
 }
 
 #[test]
-fn the_readme_s_five_minutes_are_answered_as_it_says() {
+fn readme_commands_produce_the_printed_answers() {
     let name = "the README's five minutes";
-    if let Some(why) = missing(Root::Needed, &["unshare", "ip", "redis-cli", "curl"]) {
-        return skipped(name, &why);
+    if let Some(reason) = missing(Root::Needed, &["unshare", "ip", "redis-cli", "curl"]) {
+        return skipped(name, &reason);
     }
     let scratch = Scratch::new("readme");
     let folder = scratch.join("empty");
@@ -114,7 +115,7 @@ fn the_readme_s_five_minutes_are_answered_as_it_says() {
     // In a pipe curl shows a meter, and redis-cli answers without types; on a terminal neither.
     std::fs::write(folder.join(".curlrc"), "silent\nshow-error\n").expect("it is ours");
     let readme = std::fs::read_to_string(systest::tidy::root().join("README.md")).expect("there");
-    let steps = steps(&readme);
+    let steps = parse_steps(&readme);
     assert!(steps.len() > 20, "the README's commands were not found: {}", steps.len());
     let programs = scratch.join("programs");
     std::fs::create_dir_all(&programs).expect("a folder");
@@ -124,19 +125,20 @@ fn the_readme_s_five_minutes_are_answered_as_it_says() {
     shell.args(["--net", "bash", "-c", &format!("exec 2>&1\n{}", script(&steps))]);
     shell.current_dir(&folder).env("HOME", &folder).env("CURL_HOME", &folder).env("FAKETTY", "1");
     shell.env("PATH", format!("{}:{path}", programs.display())).env_remove("CREDENZA_URL");
-    let said = shell.stdin(Stdio::null()).output().expect("the shell runs");
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let output = shell.stdin(Stdio::null()).output().expect("the shell runs");
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut wrong = String::new();
     for (number, step) in steps.iter().enumerate() {
         let answer =
-            said.split_once(&format!("\n@@{number}\n")).map_or("(nothing)", |(_, rest)| {
+            output.split_once(&format!("\n@@{number}\n")).map_or("(nothing)", |(_, rest)| {
                 rest.split_once("\n@@").map_or(rest, |(answer, _)| answer)
             });
         let answer = without_noise(answer, step.command.ends_with('&'));
-        let (is, says) = (plain(answer.lines()), plain(step.answer.iter().map(String::as_str)));
+        let (actual, expected) =
+            (mask_lines(answer.lines()), mask_lines(step.answer.iter().map(String::as_str)));
         // The README may leave out the output of programs in the background.
-        let is_silent = step.command.ends_with('&') && says.is_empty();
-        if !is_silent && is != says {
+        let is_silent = step.command.ends_with('&') && expected.is_empty();
+        if !is_silent && actual != expected {
             let _ = writeln!(
                 wrong,
                 "$ {}\n  the README says:\n    {}\n  it answers:\n    {}",
@@ -150,7 +152,7 @@ fn the_readme_s_five_minutes_are_answered_as_it_says() {
 }
 
 #[test]
-fn a_line_is_masked_where_each_run_differs_and_nowhere_else() {
+fn readme_mask_hides_only_ids_and_measured_numbers() {
     for (line, masked_line) in [
         (
             "ready on 127.0.0.1:7711 (node node1, cluster 17387309896886200007)",
@@ -163,6 +165,6 @@ fn a_line_is_masked_where_each_run_differs_and_nowhere_else() {
         ("0      n2   n1 n3@11", "0 n2 n1 n3@<number>"),
         ("user:3	Edsger", "user:3 Edsger"),
     ] {
-        assert_eq!(masked(line), masked_line);
+        assert_eq!(mask_line(line), masked_line);
     }
 }

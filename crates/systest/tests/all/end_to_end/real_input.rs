@@ -1,11 +1,11 @@
 //! Real input: the package lists of the machine, one record a package, written and read through
 //! every front-end.
 
-use super::{fresh, http, resp, tool};
+use super::{http, resp, start_server, tool};
 use std::collections::BTreeMap;
-use systest::client::{RespReply, command};
+use systest::client::{RespReply, encode_command};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Root, Scratch, missing, run, text};
+use systest::rigs::{Root, Scratch, missing, path_str, run};
 use systest::server::{Server, Setup};
 
 /// Smallest number of packages that counts as real input.
@@ -13,9 +13,9 @@ const PACKAGES_MIN: usize = 1_000;
 
 /// Returns the packages: name (with version and architecture, which make it unique) and the whole
 /// paragraph.
-fn packages() -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
-    if let Some(why) = missing(Root::Spared, &["apt-cache"]) {
-        return Err(why);
+fn read_packages() -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
+    if let Some(reason) = missing(Root::Spared, &["apt-cache"]) {
+        return Err(reason);
     }
     let listed = run(&["apt-cache", "dumpavail"]).stdout;
     let mut packages = BTreeMap::new();
@@ -27,8 +27,9 @@ fn packages() -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
         let (Some(name), Some(version)) = (field("Package: "), field("Version: ")) else {
             continue;
         };
-        let machine = field("Architecture: ").unwrap_or_default();
-        packages.insert(format!("{name}/{version}/{machine}").into_bytes(), paragraph.to_vec());
+        let architecture = field("Architecture: ").unwrap_or_default();
+        packages
+            .insert(format!("{name}/{version}/{architecture}").into_bytes(), paragraph.to_vec());
     }
     if packages.len() < PACKAGES_MIN {
         let found = packages.len();
@@ -56,10 +57,10 @@ impl SplitBlank for Vec<u8> {
 }
 
 /// Formats the packages as `import` reads them: key, tab, value, with escapes.
-fn tsv(packages: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
+fn to_tsv(packages: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
     let mut lines = Vec::new();
     for (key, value) in packages {
-        for (bytes, end) in [(key, b'\t'), (value, b'\n')] {
+        for (bytes, separator) in [(key, b'\t'), (value, b'\n')] {
             for &byte in bytes {
                 match byte {
                     b'\t' => lines.extend(b"\\t"),
@@ -70,46 +71,47 @@ fn tsv(packages: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
                     byte => lines.push(byte),
                 }
             }
-            lines.push(end);
+            lines.push(separator);
         }
     }
     lines
 }
 
 #[test]
-fn every_package_of_the_machine_goes_in_and_comes_out_byte_for_byte() {
+fn package_lists_round_trip_byte_for_byte_over_resp_http_and_export() {
     let name = "real input";
-    let packages = match packages() {
+    let packages = match read_packages() {
         Ok(packages) => packages,
-        Err(why) => return skipped(name, &why),
+        Err(reason) => return skipped(name, &reason),
     };
-    let (scratch, mut server) = fresh("real-input");
-    let mut figures = Figures::begin(name);
+    let (scratch, mut server) = start_server("real-input");
+    let mut figures = Figures::start(name);
     let file = scratch.join("packages.tsv");
-    std::fs::write(&file, tsv(&packages)).expect("ours to write");
-    tool(&server, &["import", text(&file)]);
+    std::fs::write(&file, to_tsv(&packages)).expect("ours to write");
+    tool(&server, &["import", path_str(&file)]);
     figures.ok = packages.len() as u64;
-    figures.also("bytes", packages.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>());
-    same_through_resp(&server, &packages);
-    same_through_http(&server, &packages);
-    same_through_export(&server, &packages, &scratch);
+    figures.add("bytes", packages.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>());
+    must_match_over_resp(&server, &packages);
+    must_match_over_http(&server, &packages);
+    must_match_export(&server, &packages, &scratch);
     server.kill();
     figures.faults = 1;
-    let server = Server::must(&Setup::on(&scratch.join("data")));
-    figures.also("restart_ms", server.ready_after.as_millis());
-    same_through_resp(&server, &packages);
+    let server = Server::must_start(&Setup::new(&scratch.join("data")));
+    figures.add("restart_ms", server.ready_after.as_millis());
+    must_match_over_resp(&server, &packages);
     figures.print();
 }
 
-fn same_through_resp(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
+fn must_match_over_resp(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let mut redis = resp(server);
-    let count = redis.say("DBSIZE").expect("answers");
+    let count = redis.call_line("DBSIZE").expect("answers");
     assert_eq!(count, RespReply::Number(packages.len() as i64));
     let rows: Vec<_> = packages.iter().collect();
-    for part in rows.chunks(200) {
-        let bytes: Vec<u8> = part.iter().flat_map(|(key, _)| command(&[b"GET", key])).collect();
+    for batch in rows.chunks(200) {
+        let bytes: Vec<u8> =
+            batch.iter().flat_map(|(key, _)| encode_command(&[b"GET", key])).collect();
         redis.send(&bytes).expect("it listens");
-        for (key, value) in part {
+        for (key, value) in batch {
             let found = redis.receive().expect("it answers");
             assert_eq!(found.bytes(), Some(&value[..]), "{}", String::from_utf8_lossy(key));
         }
@@ -117,18 +119,18 @@ fn same_through_resp(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
 }
 
 /// Reads the packages by prefix, in order, page by page, and compares them.
-fn same_through_http(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
+fn must_match_over_http(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let mut web = http(server);
     for prefix in ["lib", "python3-", "z", "no-such-package-"] {
         let is_under = |key: &&Vec<u8>| key.starts_with(prefix.as_bytes());
-        let wanted: Vec<_> = packages.keys().filter(is_under).collect();
+        let expected: Vec<_> = packages.keys().filter(is_under).collect();
         let mut found = Vec::new();
         let mut after = String::new();
         loop {
             let path = format!(
                 "/v1/buckets/default/default/range?prefix={prefix}&limit=700&want=entries{after}"
             );
-            let page = web.ask("GET", &path, b"").expect("answers");
+            let page = web.request("GET", &path, b"").expect("answers");
             assert_eq!(page.status, 200, "{}", page.text());
             let body = page.json();
             for entry in body["entries"].as_array().expect("a page has entries") {
@@ -140,19 +142,19 @@ fn same_through_http(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
             }
             match body["continue"].as_str() {
                 Some(token) if body["more"] == true => {
-                    let token = systest::client::encoded(token.as_bytes());
+                    let token = systest::client::encode_key(token.as_bytes());
                     after = format!("&after={token}");
                 }
                 _ => break,
             }
         }
-        assert_eq!(found.iter().collect::<Vec<_>>(), wanted, "{prefix}");
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{prefix}");
     }
 }
 
-fn same_through_export(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>, scratch: &Scratch) {
+fn must_match_export(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>, scratch: &Scratch) {
     let file = scratch.join("exported.tsv");
-    tool(server, &["export", text(&file)]);
+    tool(server, &["export", path_str(&file)]);
     let exported = std::fs::read(&file).expect("it was written");
-    assert!(exported == tsv(packages), "the export differs from what was imported");
+    assert!(exported == to_tsv(packages), "the export differs from what was imported");
 }

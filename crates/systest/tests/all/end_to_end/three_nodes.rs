@@ -1,6 +1,6 @@
 //! Three real nodes as clients see them: any node accepts requests, and one of them dies meanwhile.
 
-use super::clients::python;
+use super::clients::find_python;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,164 +8,180 @@ use systest::client::{Arakoon, ArakoonCluster as Nodes, Http, Resp};
 use systest::report::skipped;
 use systest::rigs::{Cluster, Options, Scratch};
 
-/// Longer than any election takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any election.
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts three nodes that also serve Arakoon's cluster `ricky`.
-pub fn three(scratch: &Scratch) -> Cluster {
-    let mut options = Options::of(3);
-    options.words.extend(["--arakoon-clusters".into(), "ricky".into()]);
+pub fn start_three(scratch: &Scratch) -> Cluster {
+    let mut options = Options::new(3);
+    options.args.extend(["--arakoon-clusters".into(), "ricky".into()]);
     Cluster::start(scratch, options)
 }
 
 /// Returns the nodes as a client's configuration names them.
-pub fn as_arakoon_has_it(cluster: &Cluster) -> Nodes {
-    let name = |node: usize| (format!("n{node}"), cluster.client(node));
+pub fn arakoon_config(cluster: &Cluster) -> Nodes {
+    let name = |node: usize| (format!("n{node}"), cluster.client_address(node));
     Nodes { id: "ricky".into(), nodes: cluster.nodes().map(name).collect() }
 }
 
 /// Repeats until the function returns a value.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + ELECTION_TIMEOUT;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = attempt() {
             return found;
         }
-        assert!(Instant::now() < end, "{what} did not come");
+        assert!(Instant::now() < deadline, "{what} did not come");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn redis_py_goes_on_while_the_master_dies() {
-    let python = match python() {
+fn redis_py_client_continues_after_master_death() {
+    let python = match find_python() {
         Ok(python) => python,
-        Err(why) => return skipped("redis-py against three nodes", &why),
+        Err(reason) => return skipped("redis-py against three nodes", &reason),
     };
     let scratch = Scratch::new("three-redis-py");
-    let mut cluster = three(&scratch);
+    let mut cluster = start_three(&scratch);
     let script = systest::tidy::root().join("crates/systest/clients/redis_three_nodes.py");
     let mut command = Command::new(python);
-    command.arg(script).args(cluster.clients().iter().map(ToString::to_string));
+    command.arg(script).args(cluster.client_addresses().iter().map(ToString::to_string));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("python runs");
-    let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
     let mut line = String::new();
-    said.read_line(&mut line).expect("it says something");
+    stdout.read_line(&mut line).expect("it says something");
     if line.trim() == "half" {
         let master = cluster.master();
         cluster.kill(master);
-        let mut told = child.stdin.take().expect("it is piped");
-        told.write_all(b"dead\n").expect("it reads");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(b"dead\n").expect("it reads");
     }
-    said.read_to_string(&mut line).expect("text");
-    let done = child.wait_with_output().expect("it ends");
-    let complaint = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{line}{complaint}\n{}", cluster.words());
+    stdout.read_to_string(&mut line).expect("text");
+    let result = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&result.stderr).into_owned();
+    assert!(result.status.success(), "{line}{stderr}\n{}", cluster.describe());
     println!("redis-py against three nodes: {}", line.lines().last().unwrap_or_default());
 }
 
 #[test]
-fn every_node_takes_what_redis_and_http_clients_ask_and_names_the_master() {
+fn requests_at_any_node_are_served_and_forwarded_replies_name_master() {
     let scratch = Scratch::new("three-any");
-    let cluster = three(&scratch);
+    let cluster = start_three(&scratch);
     cluster.must_serve();
     let master = cluster.master();
     for node in cluster.nodes() {
-        let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
+        let mut redis = Resp::connect(cluster.client_address(node)).expect("it listens");
         let key = format!("k{node}");
-        redis.say(&format!("SET {key} v")).expect("written");
+        redis.call_line(&format!("SET {key} v")).expect("written");
         for other in cluster.nodes() {
-            let mut redis = Resp::connect(cluster.client(other)).expect("it listens");
-            let seen = redis.say(&format!("GET {key}")).expect("read");
-            assert_eq!(seen.bytes(), Some(&b"v"[..]), "written at {node}, read at {other}");
+            let mut redis = Resp::connect(cluster.client_address(other)).expect("it listens");
+            let reply = redis.call_line(&format!("GET {key}")).expect("read");
+            assert_eq!(reply.bytes(), Some(&b"v"[..]), "written at {node}, read at {other}");
         }
-        let mut web = Http::connect(cluster.client(node)).expect("it listens");
-        let answer = web.ask("GET", &super::key_path(key.as_bytes()), b"").expect("read");
+        let mut client = Http::connect(cluster.client_address(node)).expect("it listens");
+        let answer = client.request("GET", &super::key_path(key.as_bytes()), b"").expect("read");
         assert_eq!((answer.status, &answer.body[..]), (200, &b"v"[..]));
-        let named = answer.header("x-credenza-master");
+        let master_header = answer.header("x-credenza-master");
         let other = (node != master).then(|| format!("n{master}"));
-        assert_eq!(named, other.as_deref(), "only what comes from elsewhere names the master");
+        assert_eq!(
+            master_header,
+            other.as_deref(),
+            "only what comes from elsewhere names the master"
+        );
     }
-    // Buckets, too: created at one node, known at the next, emptied at a third.
-    let bucket = |node: usize| Resp::connect(cluster.client(node)).expect("it listens");
+    // Buckets, too: created at one node, visible at the next, emptied at a third.
+    let connect = |node: usize| Resp::connect(cluster.client_address(node)).expect("it listens");
     for round in 0..10 {
-        let mut redis = bucket(1 + round % 3);
-        redis.say(&format!("SET gone {round}")).expect("written");
-        bucket(1 + (round + 1) % 3).say("FLUSHDB").expect("emptied");
-        let mut redis = bucket(1 + (round + 2) % 3);
-        assert_eq!(redis.say("GET gone").expect("read").bytes(), None);
-        redis.say("SET kept 1").expect("written");
-        let seen = bucket(1 + round % 3).say("GET kept").expect("read");
-        assert_eq!(seen.bytes(), Some(&b"1"[..]), "what is written behind a clear stays");
+        let mut redis = connect(1 + round % 3);
+        redis.call_line(&format!("SET gone {round}")).expect("written");
+        connect(1 + (round + 1) % 3).call_line("FLUSHDB").expect("emptied");
+        let mut redis = connect(1 + (round + 2) % 3);
+        assert_eq!(redis.call_line("GET gone").expect("read").bytes(), None);
+        redis.call_line("SET kept 1").expect("written");
+        let reply = connect(1 + round % 3).call_line("GET kept").expect("read");
+        assert_eq!(reply.bytes(), Some(&b"1"[..]), "what is written behind a clear stays");
     }
 }
 
 /// The answer to a write has the version, at any node: the next write needs no read.
 #[test]
-fn a_compare_and_set_loop_goes_from_write_to_write_at_any_node() {
+fn compare_and_set_loop_needs_no_read_at_any_node() {
     let scratch = Scratch::new("three-versions");
-    let cluster = three(&scratch);
+    let cluster = start_three(&scratch);
     cluster.must_serve();
     let path = super::key_path(b"loop");
-    let kind = ("content-type", "application/octet-stream");
-    let mut seen: Option<String> = None;
+    let content_type = ("content-type", "application/octet-stream");
+    let mut last_tag: Option<String> = None;
     for round in 0..9 {
-        let mut web = Http::connect(cluster.client(1 + round % 3)).expect("it listens");
-        let condition = match &seen {
+        let mut client = Http::connect(cluster.client_address(1 + round % 3)).expect("it listens");
+        let condition = match &last_tag {
             Some(tag) => ("if-match", tag.as_str()),
             None => ("if-none-match", "*"),
         };
         let value = round.to_string();
-        let written = web.ask_with("PUT", &path, &[kind, condition], value.as_bytes());
+        let written =
+            client.request_with_headers("PUT", &path, &[content_type, condition], value.as_bytes());
         let written = written.expect("written");
         assert_eq!(written.status, 204, "round {round}: {}", written.text());
         let tag = written.header("etag").expect("the version").to_string();
-        let read = web.ask("GET", &path, b"").expect("read");
+        let read = client.request("GET", &path, b"").expect("read");
         assert_eq!((read.text(), read.header("etag")), (value, Some(tag.as_str())));
-        if let Some(before) = seen.replace(tag) {
-            let lost = web.ask_with("PUT", &path, &[kind, ("if-match", &before)], b"lost");
-            let lost = lost.expect("an answer");
-            assert_eq!((lost.status, lost.header("etag")), (412, None));
+        if let Some(before) = last_tag.replace(tag) {
+            let rejected = client.request_with_headers(
+                "PUT",
+                &path,
+                &[content_type, ("if-match", &before)],
+                b"lost",
+            );
+            let rejected = rejected.expect("an answer");
+            assert_eq!((rejected.status, rejected.header("etag")), (412, None));
         }
     }
-    // The command line shows it, too.
-    let url = format!("http://{}", cluster.client(cluster.follower()));
-    let words = ["put", "loop", "last", "--json", "--url", &url];
-    let done = systest::server::tool(&words).output().expect("it runs");
-    let shown: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
-    let read = Http::connect(cluster.client(1)).expect("it listens").ask("GET", &path, b"");
+    // The command line prints the version, too.
+    let url = format!("http://{}", cluster.client_address(cluster.follower()));
+    let args = ["put", "loop", "last", "--json", "--url", &url];
+    let result = systest::server::tool(&args).output().expect("it runs");
+    let written_row: serde_json::Value = serde_json::from_slice(&result.stdout).expect("JSON");
+    let read =
+        Http::connect(cluster.client_address(1)).expect("it listens").request("GET", &path, b"");
     let read = read.expect("read");
-    assert_eq!(read.header("etag").map(String::from), Some(format!("\"{}\"", shown["version"])));
+    assert_eq!(
+        read.header("etag").map(String::from),
+        Some(format!("\"{}\"", written_row["version"]))
+    );
 }
 
 #[test]
-fn arakoon_s_clients_are_sent_to_the_master_and_find_the_next_one() {
+fn arakoon_clients_are_directed_to_the_master_and_its_successor() {
     let scratch = Scratch::new("three-arakoon");
-    let mut cluster = three(&scratch);
+    let mut cluster = start_three(&scratch);
     cluster.must_serve();
-    let nodes = as_arakoon_has_it(&cluster);
+    let nodes = arakoon_config(&cluster);
     let mut client = Arakoon::master(&nodes).expect("a master");
     client.set(b"k", b"v").expect("written");
     let follower = cluster.follower();
     let master = format!("n{}", cluster.master());
-    let mut other = Arakoon::connect(cluster.client(follower), "ricky").expect("it listens");
+    let mut other =
+        Arakoon::connect(cluster.client_address(follower), "ricky").expect("it listens");
     assert_eq!(other.who_master().ok(), Some(Some(master.clone())));
     let refused = other.set(b"k", b"w").expect_err("it is not the master");
     assert_eq!((refused.code(), refused.message()), (Some(4), master));
-    // It has the master's rows a little later, for reads that accept that.
-    let mut other = Arakoon::connect(cluster.client(follower), "ricky").expect("it listens");
-    other.freshness = 1;
-    until("the row at a slave", || other.get(b"k").ok().filter(|value| value == b"v"));
+    // Reads that accept stale rows get the master's rows a little later.
+    let mut other =
+        Arakoon::connect(cluster.client_address(follower), "ricky").expect("it listens");
+    other.read_level = 1;
+    wait_for("the row at a slave", || other.get(b"k").ok().filter(|value| value == b"v"));
     // On `drop_master` the master hands over, and answers when it is done.
     let before = client.who_master().expect("an answer");
     client.drop_master().expect("dropped");
     assert_ne!(client.who_master().expect("an answer"), before);
-    let dies = cluster.master();
-    assert_ne!(Some(format!("n{dies}")), before);
-    cluster.kill(dies);
-    let mut client = until("another master", || Arakoon::master(&nodes).ok());
+    let successor = cluster.master();
+    assert_ne!(Some(format!("n{successor}")), before);
+    cluster.kill(successor);
+    let mut client = wait_for("another master", || Arakoon::master(&nodes).ok());
     assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
     client.set(b"k", b"w").expect("written");
-    assert_ne!(client.who_master().ok().flatten(), Some(format!("n{dies}")));
+    assert_ne!(client.who_master().ok().flatten(), Some(format!("n{successor}")));
 }

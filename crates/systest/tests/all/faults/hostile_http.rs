@@ -3,7 +3,7 @@
 //! Two readers in a row (a proxy and this server) must never see different ends of one request, so
 //! any ambiguity is refused, and the connection ends with the refusal.
 
-use super::small;
+use super::small_setup;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const SMUGGLED: &str = "PUT /v1/buckets/default/default/keys/smuggled HTTP/1.1\r
 const PUT: &str = "PUT /v1/buckets/default/default/keys/honest HTTP/1.1\r\nhost: localhost\r\n";
 
 /// Lines of a head that leave the end of the body uncertain, or are malformed.
-const LINES: [&str; 34] = [
+const HEADER_LINES: [&str; 34] = [
     "content-length: 5\r\ncontent-length: 6",
     "content-length: 5\r\ncontent-length: 5",
     "content-length: 5\r\nContent-Length: 5",
@@ -97,7 +97,7 @@ const FIRST_LINES: [&str; 13] = [
 
 fn corpus() -> Vec<Vec<u8>> {
     let mut corpus: Vec<String> = Vec::new();
-    corpus.extend(LINES.iter().map(|lines| format!("{PUT}{lines}\r\n\r\nhello")));
+    corpus.extend(HEADER_LINES.iter().map(|lines| format!("{PUT}{lines}\r\n\r\nhello")));
     let chunked = "transfer-encoding: chunked\r\n\r\n";
     corpus.extend(CHUNKS.iter().map(|chunks| format!("{PUT}{chunked}{chunks}")));
     let rest = "\r\nhost: localhost\r\ncontent-length: 5\r\n\r\nhello";
@@ -112,62 +112,70 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 /// Returns everything that the server sends until it closes the connection.
-fn heard(address: SocketAddr, bytes: &[u8]) -> String {
+fn read_until_closed(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket has a timeout");
     let _ = stream.write_all(bytes);
-    let mut said = Vec::new();
-    let mut scrap = [0; 4096];
+    let mut received = Vec::new();
+    let mut discarded = [0; 4096];
     loop {
-        match stream.read(&mut scrap) {
+        match stream.read(&mut discarded) {
             Ok(0) => break,
-            Ok(length) => said.extend_from_slice(&scrap[..length]),
+            Ok(length) => received.extend_from_slice(&discarded[..length]),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
             Err(error) => {
                 panic!("never closed after {:?}: {error}", bytes.escape_ascii().to_string())
             }
         }
     }
-    String::from_utf8_lossy(&said).into_owned()
+    String::from_utf8_lossy(&received).into_owned()
 }
 
 #[test]
-fn a_request_of_uncertain_end_is_refused_and_ends_the_connection() {
+fn ambiguous_http_framing_is_refused_and_closes_the_connection() {
     let _permit = experiment();
     let scratch = Scratch::new("f37-smuggling");
-    let mut server = Server::must(&small(&scratch.join("data")));
-    let mut figures = Figures::begin("F-37 HTTP of uncertain end");
+    let mut server = Server::must_start(&small_setup(&scratch.join("data")));
+    let mut figures = Figures::start("F-37 HTTP of uncertain end");
     let before = resident_bytes(server.pid());
     for request in corpus() {
         figures.faults += 1;
         let bytes = [&request[..], SMUGGLED.as_bytes()].concat();
-        let said = heard(server.address, &bytes);
-        let shown = request.escape_ascii().to_string();
-        let status: u16 = said.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
-        assert!((400..=505).contains(&status) && status != 500, "{shown}: {said}");
-        assert!(said.contains("connection: close\r\n"), "{shown}: {said}");
-        assert_eq!(said.matches("content-length: ").count(), 1, "two answers to {shown}: {said}");
-        assert!(said.contains(r#""reason":""#), "{shown}: {said}");
+        let response = read_until_closed(server.address, &bytes);
+        let request_text = request.escape_ascii().to_string();
+        let status: u16 = response.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
+        assert!((400..=505).contains(&status) && status != 500, "{request_text}: {response}");
+        assert!(response.contains("connection: close\r\n"), "{request_text}: {response}");
+        assert_eq!(
+            response.matches("content-length: ").count(),
+            1,
+            "two answers to {request_text}: {response}"
+        );
+        assert!(response.contains(r#""reason":""#), "{request_text}: {response}");
     }
     let mut web = Http::connect(server.address).expect("it listens");
     for key in ["smuggled", "honest"] {
         let path = format!("/v1/buckets/default/default/keys/{key}");
-        assert_eq!(web.ask("GET", &path, b"").expect("answers").status, 404, "{key} is written");
+        assert_eq!(
+            web.request("GET", &path, b"").expect("answers").status,
+            404,
+            "{key} is written"
+        );
     }
-    let grown = resident_bytes(server.pid()).saturating_sub(before);
-    assert!(grown < 64 << 20, "{grown} bytes more for claims alone");
-    server.must_be_unhurt();
+    let growth = resident_bytes(server.pid()).saturating_sub(before);
+    assert!(growth < 64 << 20, "{growth} bytes more for claims alone");
+    server.must_be_healthy();
     figures.print();
 }
 
 #[test]
-fn a_request_cut_anywhere_changes_nothing() {
+fn http_request_cut_at_any_byte_changes_nothing() {
     let _permit = experiment();
     let scratch = Scratch::new("f37-cut");
-    let mut server = Server::must(&small(&scratch.join("data")));
-    let mut figures = Figures::begin("F-37 HTTP cut anywhere");
+    let mut server = Server::must_start(&small_setup(&scratch.join("data")));
+    let mut figures = Figures::start("F-37 HTTP cut anywhere");
     let update = r#"{"op":"set","key":"honest","value":"hello"}"#;
-    let whole = [
+    let requests = [
         format!("{PUT}content-length: 5\r\n\r\nhello"),
         format!("{PUT}transfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
         format!(
@@ -176,7 +184,7 @@ fn a_request_cut_anywhere_changes_nothing() {
             update.len()
         ),
     ];
-    for request in &whole {
+    for request in &requests {
         for length in 1..request.len() {
             figures.faults += 1;
             let mut stream = TcpStream::connect(server.address).expect("it listens");
@@ -185,38 +193,42 @@ fn a_request_cut_anywhere_changes_nothing() {
     }
     let mut web = Http::connect(server.address).expect("it listens");
     let path = "/v1/buckets/default/default/keys/honest";
-    assert_eq!(web.ask("GET", path, b"").expect("answers").status, 404, "half a request is done");
-    // The whole ones are valid: the test would fail if they were not.
-    for request in &whole {
+    assert_eq!(
+        web.request("GET", path, b"").expect("answers").status,
+        404,
+        "half a request is done"
+    );
+    // The complete requests must succeed: otherwise the test above would prove nothing.
+    for request in &requests {
         let mut web = Http::connect(server.address).expect("it listens");
         web.send(request.as_bytes()).expect("it listens");
         let answer = web.receive(false).expect("answers");
         assert_eq!(answer.status / 100, 2, "{}", answer.text());
     }
-    assert_eq!(web.ask("GET", path, b"").expect("answers").body, b"hello");
-    server.must_be_unhurt();
+    assert_eq!(web.request("GET", path, b"").expect("answers").body, b"hello");
+    server.must_be_healthy();
     figures.print();
 }
 
 #[test]
-fn a_bad_escape_never_reaches_a_key() {
+fn invalid_percent_escape_is_refused_and_writes_no_key() {
     let _permit = experiment();
     let scratch = Scratch::new("f37-escapes");
-    let server = Server::must(&small(&scratch.join("data")));
+    let server = Server::must_start(&small_setup(&scratch.join("data")));
     let mut web = Http::connect(server.address).expect("it listens");
     for key in ["%", "%4", "%zz", "%%30", "a%", "%u0041", "%0g", "a%2", "%-1"] {
         let path = format!("/v1/buckets/default/default/keys/{key}");
-        let answer = web.ask("PUT", &path, b"x").expect("this one keeps its connection");
+        let answer = web.request("PUT", &path, b"x").expect("this one keeps its connection");
         assert_eq!((answer.status, answer.reason()), (400, "malformed".into()), "{key}");
         let path = format!("/v1/buckets/default/default/range?prefix={key}");
-        let answer = web.ask("GET", &path, b"").expect("answers");
+        let answer = web.request("GET", &path, b"").expect("answers");
         assert_eq!((answer.status, answer.reason()), (400, "malformed".into()), "{key}");
     }
     for path in ["/v1/buckets/%2e%2e/x", "/v1/buckets/..%2f/x", "/v1/buckets/a/../x", "//", "/%00"]
     {
-        let status = web.ask("PUT", path, b"{}").expect("answers").status;
+        let status = web.request("PUT", path, b"{}").expect("answers").status;
         assert!((400..500).contains(&status), "{path}: {status}");
     }
-    let count = web.ask("GET", "/v1/buckets/default/default/count", b"").expect("answers");
+    let count = web.request("GET", "/v1/buckets/default/default/count", b"").expect("answers");
     assert_eq!(count.json()["count"], 0);
 }

@@ -31,8 +31,8 @@ use systest::workload::ledger::Ledger;
 
 /// Returns a setup with small tables and segments, so that flushes, rolls and log truncations
 /// happen within seconds.
-fn small(data: &Path) -> Setup {
-    Setup::on(data).with(&[
+fn small_setup(data: &Path) -> Setup {
+    Setup::new(data).with_args(&[
         "--memory-bytes-max",
         "16MiB",
         "--segment-bytes",
@@ -46,13 +46,13 @@ fn small(data: &Path) -> Setup {
 
 /// Lets clients write for a time that differs from round to round.
 fn load_for_a_while(server: &Server, round: usize) -> Load {
-    let load = Load::mix(server.address, round, 6, 900);
+    let load = Load::start_mix(server.address, round, 6, 900);
     std::thread::sleep(Duration::from_millis(250 + 130 * (round as u64 % 5)));
     load
 }
 
 /// Adds the counts of a ledger to the figures.
-fn count(figures: &mut Figures, ledger: &Ledger) {
+fn add_counts(figures: &mut Figures, ledger: &Ledger) {
     figures.ok += ledger.ok;
     figures.fail += ledger.fail;
     figures.info += ledger.info;
@@ -63,7 +63,7 @@ fn count(figures: &mut Figures, ledger: &Ledger) {
 fn judge(figures: &mut Figures, ledger: &Ledger, server: &Server) {
     let verdict = ledger.judge(server.address).expect("every key can be read");
     figures.lost += verdict.lost.len() as u64;
-    if !verdict.lost.is_empty() || !verdict.strange.is_empty() {
+    if !verdict.lost.is_empty() || !verdict.unexpected.is_empty() {
         figures.print();
     }
     verdict.must_be_clean();

@@ -7,9 +7,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use systest::report::{long, say, skipped};
-use systest::rigs::{Scratch, experiment, find};
-use systest::server::{MUTANT, Server, Setup};
+use systest::report::{is_long_form, print_line, skipped};
+use systest::rigs::{Scratch, experiment, find_tool};
+use systest::server::{MUTANT_VARIABLE, Server, Setup};
 
 /// A broken rule, the experiment that must fail, and the messages by which its checker is
 /// recognized.
@@ -22,45 +22,45 @@ struct Mutant {
 
 const MUTANTS: [Mutant; 5] = [
     Mutant {
-        rule: "SyncsNothing",
+        rule: "SkipSyncs",
         fault: "F-20",
         experiment: "faults::power::power_loss_on_ext4_loses_nothing_acknowledged",
         verdict: &[" lost ("],
     },
     Mutant {
-        rule: "MasterWithoutLease",
+        rule: "KeepMastershipWithoutLease",
         fault: "F-08",
-        experiment: "cluster::wires::a_cluster_whose_cables_are_cut_stays_one",
+        experiment: "cluster::wires::cluster_stays_linearizable_under_link_cuts_and_bad_packets",
         verdict: &["a master that is cut off answers", "not linearizable"],
     },
     Mutant {
-        rule: "BelievesFrames",
+        rule: "AcceptInvalidFrames",
         fault: "F-22",
-        experiment: "cluster::damage::damage_at_one_node_is_found_and_never_served",
+        experiment: "cluster::damage::damaged_file_at_one_node_is_detected_and_never_served",
         verdict: &["damaged rows were served"],
     },
     Mutant {
-        rule: "HintGoesFirst",
+        rule: "DeleteHintBeforeAck",
         fault: "F-41",
-        experiment: "available::five_nodes_bear_deaths_cuts_and_a_node_that_limps",
+        experiment: "available::five_available_nodes_converge_after_kills_cuts_and_slow_links",
         verdict: &["\nlost: "],
     },
     Mutant {
-        rule: "RetriesApplyAgain",
+        rule: "ForgetSessionOutcomes",
         fault: "F-60",
-        experiment: "cluster::once::retries_of_lost_answers_apply_once_at_any_node",
+        experiment: "cluster::once::retries_after_lost_responses_apply_once_at_any_node",
         verdict: &["each applied once", "an answer was not that of the first attempt"],
     },
 ];
 
-/// Number of tries: some mutants are caught only by chance.
-const TRIES: usize = 5;
+/// Maximum number of tries: some mutants are caught only by chance.
+const TRIES_MAX: usize = 5;
 /// Time limit of an experiment in its short form.
 const TRY_MAX: Duration = Duration::from_secs(900);
 
 /// Outcome of one try.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+enum TryOutcome {
     /// The checker reported the mutant.
     Caught,
     /// The experiment passed.
@@ -70,75 +70,80 @@ enum End {
 }
 
 #[test]
-fn every_mutant_is_caught_by_the_experiment_that_guards_its_rule() {
+fn mutants_are_caught_by_the_experiments_that_guard_their_rules() {
     let name = "F-59 mutants";
-    if !long() {
+    if !is_long_form() {
         return skipped(name, "takes its time: `make test-long`");
     }
-    if find("cargo").is_none() && std::env::var_os("CARGO").is_none() {
+    if find_tool("cargo").is_none() && std::env::var_os("CARGO").is_none() {
         return skipped(name, "needs `cargo`, which is not installed");
     }
     let _permit = experiment();
     let scratch = Scratch::new("f59");
-    let begun = Instant::now();
+    let started = Instant::now();
     let binary = build();
-    let said = Command::new(&binary).arg("--version").output().expect("it was built").stdout;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    assert!(said.contains("BROKEN-ON-PURPOSE"), "it passes for one that is shipped: {said}");
-    let (mut tried, mut words, mut survivors) = (0, String::new(), Vec::new());
+    let version = Command::new(&binary).arg("--version").output().expect("it was built").stdout;
+    let version = String::from_utf8_lossy(&version).into_owned();
+    assert!(version.contains("BROKEN-ON-PURPOSE"), "it passes for one that is shipped: {version}");
+    let (mut mutants_run, mut summary, mut survivors) = (0, String::new(), Vec::new());
     for mutant in &MUTANTS {
         let Mutant { rule, fault, .. } = mutant;
-        let end = || mutant.try_once(&binary, &scratch);
-        let (mut tries, mut last) = (1, end());
-        while last == End::Survived && tries < TRIES {
-            (tries, last) = (tries + 1, end());
+        let attempt = || mutant.try_once(&binary, &scratch);
+        let (mut tries, mut outcome) = (1, attempt());
+        while outcome == TryOutcome::Survived && tries < TRIES_MAX {
+            (tries, outcome) = (tries + 1, attempt());
         }
-        match last {
-            End::Skipped(why) => {
-                skipped(&format!("{name}: {rule}"), &why);
+        match outcome {
+            TryOutcome::Skipped(reason) => {
+                skipped(&format!("{name}: {rule}"), &reason);
                 continue;
             }
-            End::Survived => survivors.push(*rule),
-            End::Caught => words += &format!(" {rule}={fault}:{tries}"),
+            TryOutcome::Survived => survivors.push(*rule),
+            TryOutcome::Caught => summary += &format!(" {rule}={fault}:{tries}"),
         }
-        tried += 1;
+        mutants_run += 1;
     }
-    let (killed, seconds) = (tried - survivors.len(), begun.elapsed().as_secs());
-    say(&format!("{name}: killed={killed} of {tried}, at which try:{words} seconds={seconds}"));
+    let (killed, seconds) = (mutants_run - survivors.len(), started.elapsed().as_secs());
+    print_line(&format!(
+        "{name}: killed={killed} of {mutants_run}, at which try:{summary} seconds={seconds}"
+    ));
     assert!(survivors.is_empty(), "no experiment notices {survivors:?}");
 }
 
 impl Mutant {
     /// Runs the experiment once, alone, in its short form, with a binary that breaks the rule.
-    fn try_once(&self, binary: &Path, scratch: &Scratch) -> End {
-        let path = scratch.join("said");
-        let file = || File::options().create(true).append(true).open(&path).expect("it is ours");
-        let _ = std::fs::remove_file(&path);
+    fn try_once(&self, binary: &Path, scratch: &Scratch) -> TryOutcome {
+        let log_path = scratch.join("said");
+        let file =
+            || File::options().create(true).append(true).open(&log_path).expect("it is ours");
+        let _ = std::fs::remove_file(&log_path);
         let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
         command.args(["--exact", self.experiment, "--nocapture"]);
-        command.env("CREDENZA_BINARY", binary).env(MUTANT, self.rule);
+        command.env("CREDENZA_BINARY", binary).env(MUTANT_VARIABLE, self.rule);
         command.env_remove("CREDENZA_TEST_LONG");
         command.stdin(Stdio::null()).stdout(file()).stderr(file());
-        let status = to_its_end(&mut command);
-        let said = std::fs::read_to_string(&path).expect("it is text");
-        let tail = || said.lines().rev().take(30).collect::<Vec<_>>().join("\n");
+        let status = run_to_end(&mut command);
+        let output = std::fs::read_to_string(&log_path).expect("it is text");
+        let tail = || output.lines().rev().take(30).collect::<Vec<_>>().join("\n");
         let Some(status) = status else { panic!("{}: no end:\n{}", self.rule, tail()) };
-        assert!(said.contains("running 1 test"), "{}: no such experiment", self.experiment);
-        let is_verdict = self.verdict.iter().any(|words| said.contains(words));
-        match (status.success(), said.split_once(": skipped: ")) {
-            (true, Some((_, why))) => End::Skipped(why.lines().next().unwrap_or_default().into()),
-            (true, None) => End::Survived,
-            (false, _) if is_verdict => End::Caught,
+        assert!(output.contains("running 1 test"), "{}: no such experiment", self.experiment);
+        let is_verdict = self.verdict.iter().any(|text| output.contains(text));
+        match (status.success(), output.split_once(": skipped: ")) {
+            (true, Some((_, reason))) => {
+                TryOutcome::Skipped(reason.lines().next().unwrap_or_default().into())
+            }
+            (true, None) => TryOutcome::Survived,
+            (false, _) if is_verdict => TryOutcome::Caught,
             (false, _) => panic!("{}: it failed for another reason:\n{}", self.rule, tail()),
         }
     }
 }
 
 /// Runs a command with all its processes to the end, or kills them all at the time limit.
-fn to_its_end(command: &mut Command) -> Option<ExitStatus> {
+fn run_to_end(command: &mut Command) -> Option<ExitStatus> {
     let mut child = command.process_group(0).spawn().expect("a test can be run");
-    let until = Instant::now() + TRY_MAX;
-    while Instant::now() < until {
+    let deadline = Instant::now() + TRY_MAX;
+    while Instant::now() < deadline {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             return Some(status);
         }
@@ -156,21 +161,21 @@ fn build() -> PathBuf {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.args(["build", "--quiet", "--locked", "-p", "credenza", "--bin", "credenza"]);
     command.args(["--features", "mutants", "--target-dir"]).arg(&folder);
-    let built = command.current_dir(systest::tidy::root()).output().expect("cargo runs");
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "the binary does not build: {said}");
+    let output = command.current_dir(systest::tidy::root()).output().expect("cargo runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the binary does not build: {stderr}");
     folder.join("debug/credenza")
 }
 
 #[test]
-fn a_program_that_is_shipped_can_not_be_told_to_break_a_rule() {
+fn release_binary_refuses_to_enable_a_mutant() {
     let scratch = Scratch::new("no-mutant");
     for mutant in &MUTANTS {
-        let setup = Setup::on(&scratch.join("data")).env(MUTANT, mutant.rule);
+        let setup = Setup::new(&scratch.join("data")).env(MUTANT_VARIABLE, mutant.rule);
         let refusal = Server::start(&setup).expect_err("it may not be ignored");
         assert_eq!(refusal.code, Some(2), "{refusal}");
-        let is_told = refusal.words.contains("this program breaks no rule");
-        assert!(is_told && refusal.words.contains(mutant.rule), "{refusal}");
+        let is_reported = refusal.output.contains("this program has no mutants");
+        assert!(is_reported && refusal.output.contains(mutant.rule), "{refusal}");
         assert!(!setup.data.exists(), "it touched its data");
     }
 }

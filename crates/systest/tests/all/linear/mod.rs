@@ -16,9 +16,9 @@ use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use systest::workload::registers::{RegisterAction, RegisterCall, RegisterHistory, RegisterOp};
 use systest::workload::{CallOutcome, KeyValue, WorkloadCall};
-use twin::brute;
+use twin::brute_force;
 
-const ENOUGH: u64 = 1_000_000;
+const STEPS_MAX: u64 = 1_000_000;
 
 fn bytes(text: &str) -> KeyValue {
     (text != "-").then(|| text.as_bytes().to_vec())
@@ -29,33 +29,33 @@ fn bytes(text: &str) -> KeyValue {
 /// of `?` or `x` makes the outcome unknown or the call refused.
 fn history(lines: &[&str]) -> Vec<RegisterCall> {
     let call = |line: &&str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let (operation, outcome) = match words[1] {
-            "put" => (RegisterAction::Put(bytes(words[3]).expect("a value")), Acknowledged(Done)),
-            "get" => (RegisterAction::Get, Acknowledged(Found(bytes(words[3])))),
-            "del" if words[3] == "done" => (RegisterAction::Delete, Acknowledged(Done)),
-            "del" => (RegisterAction::Delete, Acknowledged(Existed(words[3] == "yes"))),
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let (operation, outcome) = match fields[1] {
+            "put" => (RegisterAction::Put(bytes(fields[3]).expect("a value")), Acknowledged(Done)),
+            "get" => (RegisterAction::Get, Acknowledged(Found(bytes(fields[3])))),
+            "del" if fields[3] == "done" => (RegisterAction::Delete, Acknowledged(Done)),
+            "del" => (RegisterAction::Delete, Acknowledged(Existed(fields[3] == "yes"))),
             "tas" => {
-                let (expect, wanted) = (bytes(words[3]), bytes(words[4]));
+                let (expect, wanted) = (bytes(fields[3]), bytes(fields[4]));
                 (
                     RegisterAction::TestAndSet { expect, wanted },
-                    Acknowledged(Found(bytes(words[5]))),
+                    Acknowledged(Found(bytes(fields[5]))),
                 )
             }
             other => panic!("no such call: {other}"),
         };
-        let [began, ended] = words[words.len() - 2..] else { panic!("two times") };
+        let [began, ended] = fields[fields.len() - 2..] else { panic!("two times") };
         let began: u64 = began.parse().expect("a time");
         let (outcome, ended) = match ended {
             "?" => (CallOutcome::Unknown, began),
             "x" => (CallOutcome::Refused, began),
             time => (outcome, time.parse().expect("a time")),
         };
-        let client = words[0].parse().expect("a number");
+        let client = fields[0].parse().expect("a number");
         WorkloadCall {
             client,
             node: 0,
-            op: RegisterOp { key: words[2].into(), action: operation },
+            op: RegisterOp { key: fields[2].into(), action: operation },
             outcome,
             began,
             ended,
@@ -64,47 +64,47 @@ fn history(lines: &[&str]) -> Vec<RegisterCall> {
     lines.iter().map(call).collect()
 }
 
-fn accepted(lines: &[&str]) {
+fn must_accept(lines: &[&str]) {
     let calls = history(lines);
-    check(&calls, ENOUGH).must_be_linearizable();
-    assert!(brute(&calls), "the twin: {lines:?}");
+    check(&calls, STEPS_MAX).must_be_linearizable();
+    assert!(brute_force(&calls), "the twin: {lines:?}");
 }
 
-fn refused(lines: &[&str]) {
+fn must_reject(lines: &[&str]) {
     let calls = history(lines);
-    let report = check(&calls, ENOUGH);
+    let report = check(&calls, STEPS_MAX);
     assert!(report.is_violated(), "{lines:?}: {report:?}");
-    assert!(!brute(&calls), "the twin: {lines:?}");
+    assert!(!brute_force(&calls), "the twin: {lines:?}");
 }
 
 #[test]
-fn histories_that_hold() {
-    accepted(&[]);
-    accepted(&["1 get a - 0 1", "1 put a x 2 3", "2 get a x 4 5"]);
+fn linearizability_checker_accepts_linearizable_histories() {
+    must_accept(&[]);
+    must_accept(&["1 get a - 0 1", "1 put a x 2 3", "2 get a x 4 5"]);
     // During a write, reads may see it or not; once seen, it stays.
-    accepted(&["1 put a x 0 9", "2 get a - 1 2", "2 get a x 3 4", "3 get a x 5 6"]);
-    accepted(&["1 put a x 0 5", "2 put a y 0 5", "3 get a x 6 7", "3 get a x 8 9"]);
-    accepted(&["1 put a x 0 5", "2 put a y 0 5", "3 get a y 6 7"]);
+    must_accept(&["1 put a x 0 9", "2 get a - 1 2", "2 get a x 3 4", "3 get a x 5 6"]);
+    must_accept(&["1 put a x 0 5", "2 put a y 0 5", "3 get a x 6 7", "3 get a x 8 9"]);
+    must_accept(&["1 put a x 0 5", "2 put a y 0 5", "3 get a y 6 7"]);
     // An unknown write takes effect at once, much later, or never.
-    accepted(&["1 put a x 0 ?", "2 get a x 1 2"]);
-    accepted(&["1 put a x 0 ?", "2 get a - 1 2", "2 put a y 3 4", "2 get a x 5 6"]);
-    accepted(&["1 put a x 0 ?", "2 get a - 1 2", "2 get a - 3 4"]);
-    accepted(&["1 put a x 0 1", "2 del a yes 2 ?", "3 get a - 4 5", "3 put a y 6 7"]);
-    accepted(&["1 tas a - x - 0 1", "2 tas a - y x 2 3", "2 tas a x - x 4 5", "3 get a - 6 7"]);
-    accepted(&["1 del a no 0 1", "1 put a x 2 3", "2 del a yes 4 5", "3 del a no 6 7"]);
-    accepted(&["1 put a x 0 x", "2 get a - 1 2"]);
+    must_accept(&["1 put a x 0 ?", "2 get a x 1 2"]);
+    must_accept(&["1 put a x 0 ?", "2 get a - 1 2", "2 put a y 3 4", "2 get a x 5 6"]);
+    must_accept(&["1 put a x 0 ?", "2 get a - 1 2", "2 get a - 3 4"]);
+    must_accept(&["1 put a x 0 1", "2 del a yes 2 ?", "3 get a - 4 5", "3 put a y 6 7"]);
+    must_accept(&["1 tas a - x - 0 1", "2 tas a - y x 2 3", "2 tas a x - x 4 5", "3 get a - 6 7"]);
+    must_accept(&["1 del a no 0 1", "1 put a x 2 3", "2 del a yes 4 5", "3 del a no 6 7"]);
+    must_accept(&["1 put a x 0 x", "2 get a - 1 2"]);
     // A write of the present value is not a call without effect: it may have come later.
-    accepted(&[
+    must_accept(&[
         "1 del a done 1 7",
         "2 put a y 1 8",
         "3 put a y 5 6",
         "4 put a y 7 14",
         "5 get a - 9 10",
     ]);
-    // A test-and-set of unknown outcome whose value was seen did write it.
-    accepted(&["1 tas a x y - 0 ?", "2 put a x 1 2", "3 get a y 3 4", "3 get a y 5 6"]);
+    // A test-and-set of unknown outcome took effect if its value was read.
+    must_accept(&["1 tas a x y - 0 ?", "2 put a x 1 2", "3 get a y 3 4", "3 get a y 5 6"]);
     // Two unknown deletes explain two removals.
-    accepted(&[
+    must_accept(&[
         "1 del a done 0 ?",
         "2 del a done 0 ?",
         "3 put a x 1 2",
@@ -115,20 +115,26 @@ fn histories_that_hold() {
 }
 
 #[test]
-fn histories_that_do_not_hold() {
-    refused(&["1 put a x 0 1", "2 get a - 2 3"]);
+fn linearizability_checker_rejects_non_linearizable_histories() {
+    must_reject(&["1 put a x 0 1", "2 get a - 2 3"]);
     // Seen, then not seen again.
-    refused(&["1 put a x 0 9", "2 get a x 1 2", "3 get a - 3 4"]);
-    refused(&["1 put a x 0 ?", "2 get a x 1 2", "2 get a - 3 4"]);
+    must_reject(&["1 put a x 0 9", "2 get a x 1 2", "3 get a - 3 4"]);
+    must_reject(&["1 put a x 0 ?", "2 get a x 1 2", "2 get a - 3 4"]);
     // Two readers disagree about the order of two writes.
-    refused(&["1 put a x 0 9", "2 put a y 0 9", "3 get a x 1 2", "4 get a y 3 4", "3 get a x 5 6"]);
-    refused(&["1 get a x 0 1", "2 put a x 2 3"]);
-    refused(&["1 get a z 0 1"]);
-    refused(&["1 put a x 0 x", "2 get a x 1 2"]);
+    must_reject(&[
+        "1 put a x 0 9",
+        "2 put a y 0 9",
+        "3 get a x 1 2",
+        "4 get a y 3 4",
+        "3 get a x 5 6",
+    ]);
+    must_reject(&["1 get a x 0 1", "2 put a x 2 3"]);
+    must_reject(&["1 get a z 0 1"]);
+    must_reject(&["1 put a x 0 x", "2 get a x 1 2"]);
     // Two winners of one lock.
-    refused(&["1 tas a - x - 0 5", "2 tas a - y - 0 5"]);
-    refused(&["1 put a x 0 1", "2 del a no 2 3"]);
-    refused(&[
+    must_reject(&["1 tas a - x - 0 5", "2 tas a - y - 0 5"]);
+    must_reject(&["1 put a x 0 1", "2 del a no 2 3"]);
+    must_reject(&[
         "1 del a done 0 ?",
         "3 put a x 1 2",
         "3 get a - 3 4",
@@ -136,31 +142,34 @@ fn histories_that_do_not_hold() {
         "3 get a - 7 8",
     ]);
     // Split brain: each side serves its own value, later than the other's write.
-    refused(&["1 put a x 0 1", "2 put a y 2 3", "1 get a x 4 5", "2 get a y 6 7"]);
+    must_reject(&["1 put a x 0 1", "2 put a y 2 3", "1 get a x 4 5", "2 get a y 6 7"]);
     // One wrong key among correct ones is named.
     let calls = history(&["1 put a x 0 1", "2 put b x 0 1", "3 get a x 2 3", "4 get b - 2 3"]);
-    let LinearVerdict::Violated(found) = check(&calls, ENOUGH).verdict else { panic!("not seen") };
+    let LinearVerdict::Violated(found) = check(&calls, STEPS_MAX).verdict else {
+        panic!("not seen")
+    };
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].key.as_str(), found[0].ordered), ("b", 1));
-    assert_eq!((found[0].holds.clone(), found[0].stuck.len()), (bytes("x"), 1));
+    assert_eq!((found[0].value.clone(), found[0].candidates.len()), (bytes("x"), 1));
     assert!(found[0].to_string().contains("get(b) = absent"), "{}", found[0]);
 }
 
 #[test]
-fn a_broken_recorder_is_no_evidence() {
-    let unusable =
-        |calls: &[RegisterCall]| matches!(check(calls, ENOUGH).verdict, LinearVerdict::Unusable(_));
-    assert!(unusable(&history(&["1 put a x 0 5", "1 get a x 4 6"])), "two calls at once");
-    assert!(unusable(&history(&["1 put a x 0 ?", "1 get a x 4 6"])), "goes on after unknown");
-    assert!(unusable(&history(&["1 put a x 5 4"])), "ends before it begins");
-    let mut odd = history(&["1 put a x 0 1"]);
-    odd[0].outcome = Acknowledged(Existed(true));
-    assert!(unusable(&odd), "no answer to a write");
-    assert!(!unusable(&history(&["1 put a x 0 4", "1 get a x 4 6"])));
+fn linearizability_checker_reports_malformed_history_as_unusable() {
+    let is_unusable = |calls: &[RegisterCall]| {
+        matches!(check(calls, STEPS_MAX).verdict, LinearVerdict::Unusable(_))
+    };
+    assert!(is_unusable(&history(&["1 put a x 0 5", "1 get a x 4 6"])), "two calls at once");
+    assert!(is_unusable(&history(&["1 put a x 0 ?", "1 get a x 4 6"])), "goes on after unknown");
+    assert!(is_unusable(&history(&["1 put a x 5 4"])), "ends before it begins");
+    let mut malformed = history(&["1 put a x 0 1"]);
+    malformed[0].outcome = Acknowledged(Existed(true));
+    assert!(is_unusable(&malformed), "no answer to a write");
+    assert!(!is_unusable(&history(&["1 put a x 0 4", "1 get a x 4 6"])));
 }
 
 #[test]
-fn too_much_work_is_undecided_and_never_good() {
+fn linearizability_checker_out_of_steps_is_undecided() {
     // Many concurrent writes, and a read at the end of a value that no call can have written last.
     let mut lines: Vec<_> = (0..12).map(|n| format!("{n} put a v{n} 0 9")).collect();
     lines.extend((0..12).map(|n| format!("{} get a v{n} 10 20", 20 + n)));
@@ -169,10 +178,10 @@ fn too_much_work_is_undecided_and_never_good() {
     let verdict = check(&calls, 50).verdict;
     assert_eq!(verdict, LinearVerdict::Undecided(vec!["a".into()]));
     // A violation elsewhere is a violation all the same.
-    let mut worse = calls.clone();
-    worse.extend(history(&["90 put b x 0 1", "91 get b - 2 3"]));
-    assert!(check(&worse, 50).is_violated());
-    assert!(check(&calls, ENOUGH).is_violated());
+    let mut with_violation = calls.clone();
+    with_violation.extend(history(&["90 put b x 0 1", "91 get b - 2 3"]));
+    assert!(check(&with_violation, 50).is_violated());
+    assert!(check(&calls, STEPS_MAX).is_violated());
 }
 
 #[test]
@@ -186,9 +195,9 @@ fn gaps_between_acknowledged_updates_are_measured() {
         "1 del k yes 41 50",
         "1 tas k - d - 51 60",
     ]);
-    let seen = RegisterHistory { calls, ..RegisterHistory::default() };
+    let register_history = RegisterHistory { calls, ..RegisterHistory::default() };
     let nanos = Duration::from_nanos;
-    assert_eq!(seen.updates(), [nanos(2), nanos(50), nanos(60)]);
-    assert_eq!(seen.gap(nanos(0), nanos(70)), nanos(48));
-    assert_eq!(seen.gap(nanos(55), nanos(100)), nanos(40));
+    assert_eq!(register_history.updates(), [nanos(2), nanos(50), nanos(60)]);
+    assert_eq!(register_history.gap(nanos(0), nanos(70)), nanos(48));
+    assert_eq!(register_history.gap(nanos(55), nanos(100)), nanos(40));
 }

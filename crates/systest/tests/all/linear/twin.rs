@@ -1,7 +1,7 @@
 //! Naive linearizability checker: all keys at once, every order, every choice of unknown calls, no
 //! memory; the two checkers must agree on thousands of small histories with any answers.
 
-use super::{ENOUGH, bytes};
+use super::{STEPS_MAX, bytes};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -12,25 +12,25 @@ use systest::workload::registers::{RegisterAction, RegisterCall, RegisterOp};
 use systest::workload::{CallOutcome, KeyValue, WorkloadCall};
 
 /// Returns true if any order explains the history.
-pub fn brute(calls: &[RegisterCall]) -> bool {
+pub fn brute_force(calls: &[RegisterCall]) -> bool {
     let calls: Vec<_> = calls.iter().filter(|call| call.outcome != CallOutcome::Refused).collect();
-    ordered(&calls, &BTreeMap::new())
+    can_be_ordered(&calls, &BTreeMap::new())
 }
 
-fn ordered(left: &[&RegisterCall], table: &BTreeMap<&str, Vec<u8>>) -> bool {
-    if !left.iter().any(|call| call.is_known()) {
+fn can_be_ordered(remaining: &[&RegisterCall], table: &BTreeMap<&str, Vec<u8>>) -> bool {
+    if !remaining.iter().any(|call| call.is_known()) {
         return true;
     }
-    (0..left.len()).any(|at| {
-        let call = left[at];
-        let waits = left.iter().any(|other| other.is_known() && other.ended < call.began);
+    (0..remaining.len()).any(|at| {
+        let call = remaining[at];
+        let must_wait = remaining.iter().any(|other| other.is_known() && other.ended < call.began);
         let mut table = table.clone();
-        if waits || !apply(call, &mut table) {
+        if must_wait || !apply(call, &mut table) {
             return false;
         }
         let rest: Vec<_> =
-            left.iter().enumerate().filter(|(n, _)| *n != at).map(|(_, call)| *call).collect();
-        ordered(&rest, &table)
+            remaining.iter().enumerate().filter(|(n, _)| *n != at).map(|(_, call)| *call).collect();
+        can_be_ordered(&rest, &table)
     })
 }
 
@@ -65,9 +65,9 @@ fn any_call(dice: &mut StdRng, client: u32) -> RegisterCall {
         0 | 1 => (RegisterAction::Get, Acknowledged(Found(any_value(dice)))),
         2 | 3 => (RegisterAction::Put(vec![b'x' + dice.random_range(0..3)]), Acknowledged(Done)),
         4 => {
-            let told =
+            let answers =
                 [Acknowledged(Done), Acknowledged(Existed(true)), Acknowledged(Existed(false))];
-            (RegisterAction::Delete, told[dice.random_range(0..3)].clone())
+            (RegisterAction::Delete, answers[dice.random_range(0..3)].clone())
         }
         _ => {
             let (expect, wanted) = (any_value(dice), any_value(dice));
@@ -92,21 +92,21 @@ fn any_call(dice: &mut StdRng, client: u32) -> RegisterCall {
     }
 }
 
-fn told(calls: &[RegisterCall]) -> String {
+fn describe(calls: &[RegisterCall]) -> String {
     calls.iter().map(|call| format!("{call}\n")).collect()
 }
 
 #[test]
-fn it_agrees_with_a_naive_twin() {
+fn linearizability_checker_agrees_with_brute_force_reference() {
     let mut verdicts = [0; 2];
     for seed in 0..8_000 {
         let mut dice = StdRng::seed_from_u64(seed);
         let count = dice.random_range(1..8);
         let calls: Vec<_> = (0..count).map(|client| any_call(&mut dice, client)).collect();
-        let report = check(&calls, ENOUGH);
+        let report = check(&calls, STEPS_MAX);
         let holds = report.verdict == LinearVerdict::Linearizable;
         assert!(holds || report.is_violated(), "seed {seed}: {report:?}");
-        assert_eq!(holds, brute(&calls), "seed {seed}: {report:?}\n{}", told(&calls));
+        assert_eq!(holds, brute_force(&calls), "seed {seed}: {report:?}\n{}", describe(&calls));
         verdicts[usize::from(holds)] += 1;
     }
     assert!(verdicts.iter().all(|count| *count > 1_000), "{verdicts:?}");

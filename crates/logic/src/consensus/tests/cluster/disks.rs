@@ -13,34 +13,34 @@ impl World {
         }
         let unsynced = self.nodes[node].machine.records.len() - self.nodes[node].machine.synced;
         let kept = self.chance.below(unsynced as u64 + 1) as usize;
-        let torn = self.torn(node);
+        let torn = self.draw_tear(node);
         let slot = &mut self.nodes[node];
         slot.up = false;
-        slot.life += 1;
+        slot.incarnation += 1;
         slot.identity.signs = self.signs.clone();
         let machine = std::mem::replace(
             &mut slot.machine,
             Machine::fresh(Identity { ..slot.identity.clone() }),
         );
         slot.machine = match torn {
-            Some(gone) => machine.tear(gone, slot.identity.clone()),
+            Some(lost) => machine.tear(lost, slot.identity.clone()),
             None => machine.crash(kept, slot.identity.clone()),
         };
         slot.machine.effects.clear();
     }
 
-    pub fn want_sync(&mut self, node: usize) {
+    pub fn schedule_sync(&mut self, node: usize) {
         let slot = &mut self.nodes[node];
         if slot.up && !slot.syncing && slot.machine.synced < slot.machine.records.len() {
             slot.syncing = true;
-            let life = slot.life;
+            let incarnation = slot.incarnation;
             let delay = self.chance.between(self.rates.sync.0, self.rates.sync.1);
-            self.after(delay, SimEvent::Synced { node, life });
+            self.after(delay, SimEvent::Synced { node, incarnation });
         }
     }
 
-    pub fn synced(&mut self, node: usize, life: u64) {
-        if self.nodes[node].life != life {
+    pub fn synced(&mut self, node: usize, incarnation: u64) {
+        if self.nodes[node].incarnation != incarnation {
             return;
         }
         let unsynced = self.nodes[node].machine.records.len() - self.nodes[node].machine.synced;
@@ -49,14 +49,14 @@ impl World {
         for event in self.nodes[node].machine.sync(count) {
             self.step(node, event);
         }
-        self.want_sync(node);
+        self.schedule_sync(node);
     }
 
-    pub fn snapshot(&mut self, node: usize, life: u64, from: usize) {
-        if self.nodes[node].life != life {
+    pub fn snapshot(&mut self, node: usize, incarnation: u64, from: usize) {
+        if self.nodes[node].incarnation != incarnation {
             return;
         }
-        self.nodes[node].snapshot_under_way = false;
+        self.nodes[node].snapshot_in_progress = false;
         if !self.nodes[from].up || self.cuts.is_cut(from, node) || self.is_witness(from) {
             return;
         }
@@ -66,13 +66,13 @@ impl World {
         let source = &self.nodes[from].machine;
         let snapshot = source.values[..source.applied.0 as usize].to_vec();
         if self.nodes[node].machine.install(&snapshot) {
-            let upto = LogIndex(snapshot.len() as u64);
-            self.nodes[node].floor = self.nodes[node].floor.max(upto);
+            let last = LogIndex(snapshot.len() as u64);
+            self.nodes[node].floor = self.nodes[node].floor.max(last);
             if self.is_witness(node) {
-                self.nodes[node].marked = upto;
+                self.nodes[node].skipped_to = last;
             }
-            let configuration = self.judge.configuration_at(upto);
-            self.step(node, Event::Installed { upto, configuration });
+            let configuration = self.judge.configuration_at(last);
+            self.step(node, Event::Installed { last, configuration });
         }
     }
 
@@ -89,11 +89,11 @@ impl World {
         let slot = &mut self.nodes[node];
         if slot.machine.collapse() {
             let flushed = LogIndex(slot.machine.flushed.len() as u64);
-            let kept = slot.machine.replica.kept();
-            let upto = if self.is_witness(node) { flushed.min(kept) } else { flushed };
+            let kept = slot.machine.replica.reported_saved_by_all();
+            let last = if self.is_witness(node) { flushed.min(kept) } else { flushed };
             let slot = &mut self.nodes[node];
-            slot.floor = slot.floor.max(upto);
-            self.step(node, Event::Collapsed { upto });
+            slot.floor = slot.floor.max(last);
+            self.step(node, Event::LogTruncated { last });
         }
     }
 
@@ -103,32 +103,32 @@ impl World {
     fn is_witness(&self, node: usize) -> bool {
         let slot = &self.nodes[node];
         let part = slot.machine.replica.configuration().part(slot.identity.node);
-        !self.changing && part == Some(Part::Witness)
+        !self.changes_members && part == Some(Part::Witness)
     }
 
-    /// Returns true if, without this node, no voter knows as decided everything that a witness
-    /// skipped. A witness that returns after a long absence starts behind that part of the log, so
-    /// a voter must hold it. A voter that holds it and does not know that it is decided needs
-    /// another voter that knows; the witness can't tell. The loss of the last such disk needs an
-    /// operator.
-    fn is_last_that_knows(&self, node: usize) -> bool {
+    /// Returns true if this node's disk is the last one of a voter with a decided index that covers
+    /// all entries that a witness skipped. A witness that returns after a long absence starts after
+    /// that part of the log, so a voter must hold it. A voter that holds it with a lower decided
+    /// index needs the index from another voter; the witness does not have it. The loss of the last
+    /// such disk needs an operator.
+    fn is_last_with_decided(&self, node: usize) -> bool {
         let (witnesses, voters): (Vec<_>, Vec<_>) =
             (0..self.nodes.len()).partition(|at| self.is_witness(*at));
-        let missed = witnesses.into_iter().map(|at| self.nodes[at].marked).max();
-        let knows = |at: usize| {
+        let missed = witnesses.into_iter().map(|at| self.nodes[at].skipped_to).max();
+        let decided = |at: usize| {
             let machine = &self.nodes[at].machine;
             machine.on_disk.1.decided.max(LogIndex(machine.flushed.len() as u64))
         };
-        let known = voters.into_iter().filter(|at| *at != node).map(knows).max();
+        let known = voters.into_iter().filter(|at| *at != node).map(decided).max();
         missed > known
     }
 
     /// Loses a node's disk; the node never comes back. At most once in a history: two lost disks
-    /// would be a majority of three. Never beside a torn log, whose repair may need all other
+    /// would be a majority of three. Never while a log is torn, since its repair may need all other
     /// nodes.
     pub fn wipe(&mut self, node: usize) {
-        let another = self.nodes.iter().any(|slot| slot.lost.is_some());
-        if another || self.is_torn() || self.is_last_that_knows(node) {
+        let is_disk_lost = self.nodes.iter().any(|slot| slot.lost.is_some());
+        if is_disk_lost || self.is_torn() || self.is_last_with_decided(node) {
             return;
         }
         self.crash(node);
@@ -147,26 +147,27 @@ impl World {
     /// lost with it. `None`: no tear. The number is often 0, as after a loss of power; otherwise
     /// the loss affects only records that nothing states to be durable. Records are lost at one
     /// node at a time, and only where others must hold them.
-    pub fn torn(&mut self, node: usize) -> Option<usize> {
-        if self.nodes.iter().any(|slot| slot.lost.is_some()) || !self.chance.often(300) {
+    pub fn draw_tear(&mut self, node: usize) -> Option<usize> {
+        if self.nodes.iter().any(|slot| slot.lost.is_some()) || !self.chance.draw_bool(300) {
             return None;
         }
         let machine = &self.nodes[node].machine;
-        let (base, present) = self.judge.configuration_at(LogIndex(u64::MAX));
-        let ends = &machine.records[machine.stated..machine.synced];
-        let last = ends.iter().all(|record| match record {
+        let (base, current) = self.judge.configuration_at(LogIndex(u64::MAX));
+        let tail = &machine.records[machine.stated..machine.synced];
+        let is_current = tail.iter().all(|record| match record {
             Record::Accept(index, ..) => *index > base,
             _ => true,
         });
-        let others = present.quorums().save > 1 && *machine.replica.configuration() == present;
-        let loses = !self.is_torn() && others && last && self.chance.often(700);
-        if loses {
-            return Some(self.chance.below(ends.len() as u64 + 1) as usize);
+        let has_copies = current.quorums().save > 1 && *machine.replica.configuration() == current;
+        let loses_records =
+            !self.is_torn() && has_copies && is_current && self.chance.draw_bool(700);
+        if loses_records {
+            return Some(self.chance.below(tail.len() as u64 + 1) as usize);
         }
-        let harmless = self
+        let is_harmless = self
             .nodes
             .iter()
             .all(|slot| slot.machine.lost.is_empty() || slot.machine.replica.tear().is_none());
-        harmless.then_some(0)
+        is_harmless.then_some(0)
     }
 }

@@ -3,7 +3,7 @@
 use super::world::{FaultRates, SimEvent, World};
 use crate::consensus::{Configuration, Effect, Event, Member, Role};
 use base::{NodeId, Part};
-use sim::{FaultProfile, ways_between, ways_from, ways_to};
+use sim::{FaultProfile, directions_between, directions_from, directions_to};
 
 impl World {
     /// Injects or repairs one fault, and schedules the next.
@@ -23,7 +23,7 @@ impl World {
                 let time = self.chance.between(10, 2_500);
                 self.pause(node, time);
             }
-            4 => self.split(),
+            4 => self.partition(),
             5 => self.isolate_one_way(node),
             6 => self.cut_one_link(node),
             7 | 8 => self.mend(),
@@ -34,48 +34,48 @@ impl World {
                 }
             }
             11 => self.hand_over(node),
-            12 if self.chance.often(100) && !self.changing => self.wipe(node),
+            12 if self.chance.draw_bool(100) && !self.changes_members => self.wipe(node),
             12 => self.crash_all(),
-            13..=16 => self.siege(node),
-            17 | 18 => self.other_members(),
+            13..=16 => self.isolate_master(node),
+            17 | 18 => self.propose_members(),
             _ => self.retire(node),
         }
-        let pause = self.chance.between(20, 700);
-        self.after(pause, SimEvent::Fault);
+        let delay = self.chance.between(20, 700);
+        self.after(delay, SimEvent::Fault);
     }
 
     pub fn crash_for_a_while(&mut self, node: usize) {
-        let longest = if self.chance.often(500) { 40 } else { 3_000 };
+        let longest = if self.chance.draw_bool(500) { 40 } else { 3_000 };
         self.crash(node);
-        let (life, pause) = (self.nodes[node].life, self.chance.between(1, longest));
-        self.after(pause, SimEvent::Restart { node, life });
+        let (incarnation, delay) = (self.nodes[node].incarnation, self.chance.between(1, longest));
+        self.after(delay, SimEvent::Restart { node, incarnation });
     }
 
     /// May crash a node that has just adopted a log or become master.
-    pub fn crash_if_risen(&mut self, node: usize) {
-        let rises = self.nodes[node].machine.effects.iter().any(|effect| {
+    pub fn crash_if_promoted(&mut self, node: usize) {
+        let is_promoted = self.nodes[node].machine.effects.iter().any(|effect| {
             matches!(effect, Effect::Adopt { .. } | Effect::Role { role: Role::Master, .. })
         });
-        if rises && !self.is_calm && self.chance.often(self.rates.crash_risen) {
-            let (life, pause) = (self.nodes[node].life, self.chance.between(0, 40));
-            self.after(pause, SimEvent::Crash { node, life });
+        if is_promoted && !self.is_calm && self.chance.draw_bool(self.rates.crash_promoted) {
+            let (incarnation, delay) = (self.nodes[node].incarnation, self.chance.between(0, 40));
+            self.after(delay, SimEvent::Crash { node, incarnation });
         }
     }
 
     /// Isolates or pauses the master while clients still reach it. It returns at about the time
     /// when others have elected a new one; some of those may have been restarted.
-    fn siege(&mut self, other: usize) {
+    fn isolate_master(&mut self, other: usize) {
         let master = self.masters().first().copied().unwrap_or(other);
         let length = self.nodes[master].identity.lease.length.0;
         let until = self.chance.between(length / 2, length * 4);
-        if self.chance.often(200) {
+        if self.chance.draw_bool(200) {
             self.pause(master, until);
         } else {
             let count = self.nodes.len();
-            self.cut(ways_from(master, count).chain(ways_to(master, count)));
+            self.cut(directions_from(master, count).chain(directions_to(master, count)));
             self.after(until, SimEvent::Mend);
         }
-        if self.chance.often(400) {
+        if self.chance.draw_bool(400) {
             for node in (0..self.nodes.len()).filter(|node| *node != master) {
                 self.crash_for_a_while(node);
             }
@@ -90,19 +90,19 @@ impl World {
     }
 
     /// Partitions the nodes into two sides, and removes all other cuts.
-    fn split(&mut self) {
+    fn partition(&mut self) {
         let count = self.nodes.len();
-        let half = (0..count).map(|node| u64::from(self.chance.often(400)) << node).sum();
+        let half = (0..count).map(|node| u64::from(self.chance.draw_bool(400)) << node).sum();
         self.mend();
-        self.cut(ways_between(half, count));
+        self.cut(directions_between(half, count));
     }
 
-    /// Cuts a node off in one direction: nobody hears it, or it hears nobody.
+    /// Cuts a node off in one direction: it can only receive, or only send.
     fn isolate_one_way(&mut self, node: usize) {
         let count = self.nodes.len();
-        match self.chance.often(500) {
-            true => self.cut(ways_to(node, count)),
-            false => self.cut(ways_from(node, count)),
+        match self.chance.draw_bool(500) {
+            true => self.cut(directions_to(node, count)),
+            false => self.cut(directions_from(node, count)),
         }
     }
 
@@ -116,9 +116,9 @@ impl World {
         self.nodes[node].clock.paused_until = self.now() + time;
     }
 
-    /// Cuts directions; a node always hears itself.
-    fn cut(&mut self, ways: impl Iterator<Item = (usize, usize)>) {
-        ways.filter(|(from, to)| from != to).for_each(|(from, to)| self.cuts.cut(from, to));
+    /// Cuts directions, but never that from a node to itself.
+    fn cut(&mut self, directions: impl Iterator<Item = (usize, usize)>) {
+        directions.filter(|(from, to)| from != to).for_each(|(from, to)| self.cuts.cut(from, to));
     }
 
     pub fn mend(&mut self) {
@@ -130,7 +130,7 @@ impl World {
         let mut one_of = |choices: &[u64]| choices[self.chance.index(choices.len())];
         let (loss, duplicates) = (one_of(&[0, 0, 20, 150]), one_of(&[0, 50, 150]));
         let full = one_of(&[0, 0, 100]);
-        let crash_risen = one_of(&[0, 0, 100, 400]);
+        let crash_promoted = one_of(&[0, 0, 100, 400]);
         let network = FaultProfile {
             loss,
             duplicates,
@@ -139,14 +139,15 @@ impl World {
             straggler_delay: (100, 4_000),
             ..FaultProfile::default()
         };
-        self.rates = FaultRates { network, full, crash_risen, sync: (0, one_of(&[1, 5, 40, 300])) };
+        self.rates =
+            FaultRates { network, full, crash_promoted, sync: (0, one_of(&[1, 5, 40, 300])) };
     }
 
-    /// Proposes a random set of members, such that somebody may lead and a majority is reachable in
-    /// the end.
-    fn other_members(&mut self) {
+    /// Proposes a random set of members in which at least one may lead and a majority is reachable
+    /// in the end.
+    fn propose_members(&mut self) {
         let Some(master) = self.masters().first().copied() else { return };
-        if !self.changing {
+        if !self.changes_members {
             return;
         }
         let mut members = Vec::new();
@@ -159,7 +160,7 @@ impl World {
             };
             members.push(Member { node: NodeId(place + 1), part });
         }
-        if members.iter().any(|member| member.part.leads()) {
+        if members.iter().any(|member| member.part.can_lead()) {
             self.reconfigure(master, members);
         }
     }
@@ -180,8 +181,8 @@ impl World {
             } else {
                 // The node is killed if it does not end in time.
                 self.pause(node, 0);
-                let life = self.nodes[node].life;
-                self.after(3_000, SimEvent::Restart { node, life });
+                let incarnation = self.nodes[node].incarnation;
+                self.after(3_000, SimEvent::Restart { node, incarnation });
             }
         }
     }
@@ -202,9 +203,12 @@ impl World {
 
 /// Returns the configuration with one of its permitted quorums, selected by `number`. `None`: with
 /// a majority.
-pub fn with_some_quorum(configuration: Configuration, number: Option<u64>) -> Configuration {
+pub fn with_permitted_quorum(configuration: Configuration, number: Option<u64>) -> Configuration {
     let Some(number) = number else { return configuration };
     let with = |save| configuration.clone().with_quorum(Some(save)).ok();
-    let sound: Vec<_> = (1..=7).filter_map(with).collect();
-    sound.get((number % sound.len().max(1) as u64) as usize).cloned().unwrap_or(configuration)
+    let permitted: Vec<_> = (1..=7).filter_map(with).collect();
+    permitted
+        .get((number % permitted.len().max(1) as u64) as usize)
+        .cloned()
+        .unwrap_or(configuration)
 }

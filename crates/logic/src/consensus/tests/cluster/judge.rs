@@ -38,8 +38,8 @@ impl Judge {
     }
 
     /// Returns the configuration in force behind an index, and the index with which it began.
-    pub fn configuration_at(&self, upto: LogIndex) -> (LogIndex, Configuration) {
-        let known = self.configurations.iter().rev().find(|(base, _)| *base <= upto);
+    pub fn configuration_at(&self, last: LogIndex) -> (LogIndex, Configuration) {
+        let known = self.configurations.iter().rev().find(|(base, _)| *base <= last);
         known.expect("the first began with 0").clone()
     }
 
@@ -55,15 +55,15 @@ impl Judge {
     }
 
     /// Registers a read, which must see every entry that is decided by now.
-    pub fn ask(&mut self) -> ReadToken {
+    pub fn register_read(&mut self) -> ReadToken {
         self.next_read += 1;
         let token = ReadToken(self.next_read);
         self.reads.insert(token, self.ledger.len() as u64);
         token
     }
 
-    fn note(&mut self, word: u64) {
-        self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    fn add_to_digest(&mut self, value: u64) {
+        self.digest = (self.digest.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
     /// Checks the effects of a replica's step. `machines`: all nodes, up or down. `signs`: values
@@ -78,18 +78,18 @@ impl Judge {
         let node = NodeId(place as u64 + 1);
         for effect in &machine.effects {
             match *effect {
-                Effect::Decided { upto } => {
-                    self.note(node.0 << 32 | upto.0);
-                    self.decided(machine, upto.0 as usize, machines, signs);
+                Effect::Decided { last } => {
+                    self.add_to_digest(node.0 << 32 | last.0);
+                    self.check_decided(machine, last.0 as usize, machines, signs);
                 }
                 Effect::Role { role: Role::Master, ballot, .. } => {
-                    self.note(ballot.round << 8 | node.0);
-                    let led = self.masters.insert(ballot, node);
-                    assert_eq!(led, None, "ballot {ballot} is led twice");
+                    self.add_to_digest(ballot.round << 8 | node.0);
+                    let previous = self.masters.insert(ballot, node);
+                    assert_eq!(previous, None, "ballot {ballot} is led twice");
                     assert_eq!(ballot.node, node, "one leads by a ballot of one's own");
                 }
                 Effect::ReadAt { token, index } => {
-                    self.note(token.0 << 32 | index.0);
+                    self.add_to_digest(token.0 << 32 | index.0);
                     let floor = self.reads.remove(&token).expect("a read is answered once");
                     assert!(index.0 >= floor, "node {node} read {index}, decided was {floor}");
                     assert!(machine.replica.decided() >= index, "read ahead of what is decided");
@@ -99,52 +99,52 @@ impl Judge {
                     let promised = machine.replica.promised();
                     assert_eq!(ballot, promised, "what was staged under {ballot} is void by now");
                 }
-                Effect::Send { message, .. } => told(machine, message),
+                Effect::Send { message, .. } => check_durable(machine, message),
                 _ => {}
             }
         }
     }
 
-    fn decided(
+    fn check_decided(
         &mut self,
         machine: &Machine,
-        upto: usize,
+        last: usize,
         machines: &[&Machine],
         signs: &BTreeMap<u64, Configuration>,
     ) {
-        for place in 0..upto {
+        for place in 0..last {
             let value = machine.values[place];
             if let Some(decided) = self.ledger.get(place) {
                 assert_eq!(*decided, value, "two values at index {}", place + 1);
                 continue;
             }
-            let (_, present) = self.configurations.last().expect("there is a first");
+            let (_, current) = self.configurations.last().expect("there is a first");
             let voters: Vec<_> =
-                present.voters().map(|node| machines[node.0 as usize - 1]).collect();
+                current.voters().map(|node| machines[node.0 as usize - 1]).collect();
             let holders = voters.iter().filter(|voter| voter.holds(place, value)).count();
             // The judge computes the quorum itself: the replicas' computation may be the mutant.
-            let needed = present.quorum().map_or(voters.len() / 2 + 1, usize::from);
+            let needed = current.quorum().map_or(voters.len() / 2 + 1, usize::from);
             assert!(holders >= needed, "value {} is on {holders} disks", place + 1);
             self.ledger.push(value);
             if let Some(next) = signs.get(&value) {
-                assert_eq!(next.id().0, present.id().0 + 1, "one configuration after the other");
+                assert_eq!(next.id().0, current.id().0 + 1, "one configuration after the other");
                 self.configurations.push((LogIndex(place as u64 + 1), next.clone()));
             }
         }
     }
 }
 
-/// Asserts that a sent message claims nothing that a crash could make the replica forget.
-fn told(machine: &Machine, message: Message) {
+/// Asserts that a sent message states nothing that a crash of its sender could undo.
+fn check_durable(machine: &Machine, message: Message) {
     let (promised, log) = machine.on_disk;
-    let said = match message.body {
+    let is_durable = match message.body {
         Body::Prepare { .. } => promised >= message.ballot,
         Body::Granted { .. } => promised == message.ballot,
-        Body::Promise { log: said } | Body::TornPromise { log: said, .. } => {
-            promised == message.ballot && log.ballot == said.ballot && log.last >= said.last
+        Body::Promise { log: claimed } | Body::TornPromise { log: claimed, .. } => {
+            promised == message.ballot && log.ballot == claimed.ballot && log.last >= claimed.last
         }
-        Body::Accepted { upto } => log.ballot == message.ballot && log.last >= upto,
+        Body::Accepted { last } => log.ballot == message.ballot && log.last >= last,
         _ => true,
     };
-    assert!(said, "{message:?} is said, on disk are {promised} and {log:?}");
+    assert!(is_durable, "{message:?} is said, on disk are {promised} and {log:?}");
 }

@@ -9,20 +9,20 @@ const PLAIN: [Rule; 21] = [
     Rule::OwnPromiseOnDisk,
     Rule::PromisedLogOnDisk,
     Rule::PromisesRise,
-    Rule::OnlyThePromised,
+    Rule::OnlyPromisedBallot,
     Rule::PromiseBeforeGrants,
     Rule::AcceptedOnDisk,
     Rule::MasterCountsItsDisk,
     Rule::MoreThanHalf,
-    Rule::HalfIsTooFew,
+    Rule::HalfIsNoMajority,
     Rule::QuorumsMeet,
     Rule::LearnersDontCount,
-    Rule::LearnersElectNobody,
+    Rule::LearnersDontElect,
     Rule::AgreedIsDecided,
     Rule::StagedUnderOneBallot,
     Rule::InheritedFirst,
     Rule::DecidedInThisLog,
-    Rule::ReadAsksAMajority,
+    Rule::ReadConfirmedByMajority,
     Rule::GrantForbidsStanding,
     Rule::RestartRemembersGrant,
     Rule::GrantFromSent,
@@ -31,15 +31,15 @@ const PLAIN: [Rule; 21] = [
 
 /// Rules whose absence shows in one history of some thousands, with the first seed to try, so that
 /// earlier ones need not be run each time.
-const LATER: [(Rule, u64); 2] = [(Rule::QuorumsMeet, 1_500), (Rule::GrantFromSent, 3_500)];
+const FIRST_SEEDS: [(Rule, u64); 2] = [(Rule::QuorumsMeet, 1_500), (Rule::GrantFromSent, 3_500)];
 
 /// Rules whose absence shows only in rare interleavings.
 ///
-/// Another one, `StagedIsTold`, is checked by the story `adopts_more_than_one_flight.txt`: few
+/// Another one, `StagedIsReported`, is checked by the story `adopts_more_than_one_flight.txt`: few
 /// histories have a log long enough to adopt in several flights.
 const SUBTLE: [Rule; 8] = [
-    Rule::ReadAsksAnew,
-    Rule::AnswersToThisAttempt,
+    Rule::ReadConfirmedAfterArrival,
+    Rule::AnswersToCurrentAttempt,
     Rule::HighestBallotFirst,
     Rule::AdoptedAsAWhole,
     Rule::GrantForbidsPromises,
@@ -67,36 +67,36 @@ const VERDICTS: [&str; 9] = [
 ///
 /// A lowered promise contradicts the replica's own invariant in the step that saves it, before any
 /// message is sent that the judge could compare with the disk.
-const OTHERWISE: [(Rule, &str); 1] = [(Rule::PromisesRise, "saved <= promised")];
+const OTHER_FAILURES: [(Rule, &str); 1] = [(Rule::PromisesRise, "saved <= promised")];
 
-const SEEDS: MutationCheck<Rule> = MutationCheck {
+const CHECK: MutationCheck<Rule> = MutationCheck {
     history: run_history,
-    within: 1_000,
+    seeds_max: 1_000,
     verdicts: &VERDICTS,
-    otherwise: &OTHERWISE,
-    first: &LATER,
+    other_failures: &OTHER_FAILURES,
+    first_seeds: &FIRST_SEEDS,
 };
 
-/// Control of the mutation checks: a panic that is no verdict is not taken for one.
+/// Control of the mutation checks: a panic that is no verdict does not count as one.
 #[test]
-fn a_panic_of_the_replica_is_no_verdict() {
+fn unrelated_panic_does_not_count_as_mutant_detection() {
     for said in ["without faults, one leads", "assertion failed: self.saved <= self.last", ""] {
-        assert!(PLAIN.iter().chain(&SUBTLE).all(|rule| !SEEDS.is_verdict(*rule, said)), "{said}");
+        assert!(PLAIN.iter().chain(&SUBTLE).all(|rule| !CHECK.is_verdict(*rule, said)), "{said}");
     }
-    assert!(SEEDS.is_verdict(Rule::MoreThanHalf, "ballot 3 of n2 is led twice"));
+    assert!(CHECK.is_verdict(Rule::MoreThanHalf, "ballot 3 of n2 is led twice"));
 }
 
 #[test]
-fn a_broken_rule_is_noticed_soon() {
-    SEEDS.assert_noticed(&PLAIN, &[]);
+fn plain_mutants_are_detected_within_1000_seeds() {
+    CHECK.assert_detected(&PLAIN, &[]);
 }
 
 #[test]
-fn a_broken_rule_is_noticed_in_the_end() {
+fn subtle_mutants_are_detected() {
     if is_long() {
-        MutationCheck { within: 30_000, ..SEEDS }.assert_noticed(&SUBTLE, &[]);
+        MutationCheck { seeds_max: 30_000, ..CHECK }.assert_detected(&SUBTLE, &[]);
     } else {
         // The two whose absence showed first.
-        SEEDS.assert_noticed(&[Rule::AnswersToThisAttempt, Rule::HighestBallotFirst], &[]);
+        CHECK.assert_detected(&[Rule::AnswersToCurrentAttempt, Rule::HighestBallotFirst], &[]);
     }
 }

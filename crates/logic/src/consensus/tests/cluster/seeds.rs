@@ -1,7 +1,7 @@
 //! Histories of simulated groups, one per seed.
 
 use super::world::{SimEvent, World};
-use crate::consensus::{Event, LeaseClock, Member, ValueHandle};
+use crate::consensus::{EntrySize, Event, LeaseClock, Member};
 use base::{Millis, Part};
 use sim::{Counts, Suite};
 
@@ -19,14 +19,14 @@ const GROUPS: [&[Part]; 7] = [
 
 /// Runs the history of a seed. Returns its digest and its counts.
 pub fn run_history(seed: u64) -> (u64, Counts) {
-    // One in eight groups has no lease: its reads ask a majority. The clocks of the others are
-    // inexact enough for the lease's margins to matter.
+    // One in eight groups has no lease: its reads are confirmed by a majority. The clocks of the
+    // others are inexact enough for the lease's margins to matter.
     let drift_ppm = [10_000, 1_000, 10_000, 100_000, 10_000, 300_000, 10_000, 1_000_000];
     let length = [600, 150, 300, 100, 200];
     let lease = LeaseClock {
         length: Millis(length[(seed % length.len() as u64) as usize]),
         drift_ppm: drift_ppm[(seed % drift_ppm.len() as u64) as usize],
-        reads: true,
+        allows_reads: true,
     };
     let parts = GROUPS[(seed % GROUPS.len() as u64) as usize];
     // In every other group, the members change.
@@ -40,7 +40,7 @@ pub fn run_history(seed: u64) -> (u64, Counts) {
     let masters = world.masters();
     assert_eq!(masters.len(), 1, "without faults, one leads");
     let before = world.judge.ledger.len();
-    world.step(masters[0], Event::Propose { value: ValueHandle { bytes: 10, updates: 1 } });
+    world.step(masters[0], Event::Propose { size: EntrySize { bytes: 10, updates: 1 } });
     world.run(26_500);
     assert!(world.judge.ledger.len() > before, "without faults, values are decided");
     let total = world.judge.ledger.len();
@@ -52,19 +52,19 @@ pub fn run_history(seed: u64) -> (u64, Counts) {
         assert!(decided + 50 >= total, "node {node} is behind: {replica:?}");
         assert_eq!(member.machine.values[..decided], world.judge.ledger[..decided]);
     }
-    removed_members_know(&world, members);
+    check_removed_members(&world, members);
     world.judge.outcome()
 }
 
-/// Asserts that a member that was removed while it was down learns of its removal, and that its log
-/// need not keep entries that it could not know to be decided.
-fn removed_members_know(world: &World, members: &[Member]) {
+/// Asserts that a member that was removed while it was down is notified of its removal, and that
+/// its log need not keep entries with an unknown decision.
+fn check_removed_members(world: &World, members: &[Member]) {
     for other in world.nodes.iter().filter(|other| other.up) {
         let (node, replica) = (other.identity.node, &other.machine.replica);
-        let is_out = members.iter().all(|member| member.node != node);
-        let believes = replica.configuration().part(node).is_some();
-        let rests = replica.membership.dismissed && replica.last() == replica.decided();
-        assert!(!is_out || !believes || rests, "node {node} is out and waits: {replica:?}");
+        let is_removed = members.iter().all(|member| member.node != node);
+        let is_member = replica.configuration().part(node).is_some();
+        let is_idle = replica.membership.removed && replica.last() == replica.decided();
+        assert!(!is_removed || !is_member || is_idle, "node {node} is out and waits: {replica:?}");
     }
 }
 
@@ -74,11 +74,11 @@ pub const SUITE: Suite = Suite {
     seeds_long: 100_000,
     threads: 1,
     history: run_history,
-    must_happen: &["values decided", "reads", "ballots led", "changes of members"],
+    required_events: &["values decided", "reads", "ballots led", "changes of members"],
 };
 
 #[test]
-fn no_history_loses_contradicts_or_reads_back() {
+fn group_histories_never_lose_fork_or_read_stale_entries() {
     let (count, all) = SUITE.run();
     if count > 100 {
         assert!(all["values decided"] / count > 100 && all["reads"] / count > 30);
@@ -87,7 +87,7 @@ fn no_history_loses_contradicts_or_reads_back() {
 }
 
 #[test]
-fn histories_that_once_failed_hold() {
+fn previously_failing_seeds_pass() {
     // A master's values were appended to entries learned for its configuration, which had ended.
     run_history(57_432);
     // A promise to such a master came between the learned entries and their record: it never
@@ -96,7 +96,7 @@ fn histories_that_once_failed_hold() {
 }
 
 #[test]
-fn a_seed_is_a_history() {
+fn history_is_reproducible_from_seed() {
     SUITE.assert_repeatable(&[3, 11, 40]);
     assert_ne!(run_history(3).0, run_history(4).0);
 }

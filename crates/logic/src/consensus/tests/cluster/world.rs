@@ -1,17 +1,17 @@
 //! Simulated world of one group: time, network, disks and clocks, and the steps of its nodes.
 
-use super::faults::with_some_quorum;
+use super::faults::with_permitted_quorum;
 use super::judge::Judge;
 use crate::consensus::tests::machine::{Identity, Machine};
 use crate::consensus::{
-    Configuration, Effect, Event, LeaseClock, Member, Message, Role, ValueHandle,
+    Configuration, Effect, EntrySize, Event, LeaseClock, Member, Message, Role,
 };
 use base::{ConfigurationId, LogIndex, Millis, NodeId, Part};
 use sim::{Chance, Cuts, EventQueue, FaultProfile, Journal, SimClock};
 use std::collections::BTreeMap;
 
 /// Maximum milliseconds between two ticks; several fit in a lease.
-const TICK_MAX: u64 = 25;
+const TICK_MAX_MS: u64 = 25;
 /// Most events that may be scheduled at a time: with more, messages would multiply without end.
 const EVENTS_MAX: usize = 20_000;
 /// Nanoseconds per millisecond, the unit of time here.
@@ -26,19 +26,19 @@ pub struct ConsensusNode {
     /// disk failed after a save, so the save itself was true.
     pub lost: Option<Machine>,
     /// Number of the incarnation; disk operations of an earlier one are ignored.
-    pub life: u64,
+    pub incarnation: u64,
     /// Clock of this incarnation. The node does nothing while it is paused.
     pub clock: SimClock,
     pub syncing: bool,
-    pub snapshot_under_way: bool,
+    pub snapshot_in_progress: bool,
     /// Highest index whose value is gone from its log.
     pub floor: LogIndex,
-    /// Index behind which it started anew as a witness; it never had the entries up to there.
-    pub marked: LogIndex,
+    /// Index after which it restarted as a witness; it never had the entries up to there.
+    pub skipped_to: LogIndex,
 }
 
 impl ConsensusNode {
-    fn held(&self) -> &Machine {
+    fn durable_machine(&self) -> &Machine {
         self.lost.as_ref().unwrap_or(&self.machine)
     }
 }
@@ -46,14 +46,14 @@ impl ConsensusNode {
 /// Event of the simulation.
 pub enum SimEvent {
     Deliver { from: usize, to: usize, message: Message, values: Vec<u64> },
-    Synced { node: usize, life: u64 },
-    Tick { node: usize, life: u64 },
-    Snapshot { node: usize, life: u64, from: usize },
+    Synced { node: usize, incarnation: u64 },
+    Tick { node: usize, incarnation: u64 },
+    Snapshot { node: usize, incarnation: u64, from: usize },
     Client,
     Fault,
     Mend,
-    Crash { node: usize, life: u64 },
-    Restart { node: usize, life: u64 },
+    Crash { node: usize, incarnation: u64 },
+    Restart { node: usize, incarnation: u64 },
 }
 
 /// Faults of network and disks, in per mille and milliseconds.
@@ -64,7 +64,7 @@ pub struct FaultRates {
     /// Rate of messages with values that find the send queue full.
     pub full: u64,
     /// Rate of crashes soon after a node has adopted a log or become master.
-    pub crash_risen: u64,
+    pub crash_promoted: u64,
     /// Minimum and maximum time of a sync.
     pub sync: (u64, u64),
 }
@@ -73,7 +73,7 @@ impl FaultRates {
     /// Returns rates without faults.
     pub fn calm() -> FaultRates {
         let network = FaultProfile { delay: (1, 3), ..FaultProfile::default() };
-        FaultRates { network, full: 0, crash_risen: 0, sync: (0, 4) }
+        FaultRates { network, full: 0, crash_promoted: 0, sync: (0, 4) }
     }
 }
 
@@ -91,17 +91,17 @@ pub struct World {
     /// True once faults have ended.
     pub is_calm: bool,
     /// True if the members of the group change.
-    pub changing: bool,
+    pub changes_members: bool,
     /// True if quorums other than a majority save a value.
-    pub varies: bool,
+    pub varies_quorums: bool,
     pub journal: Journal,
 }
 
-/// Returns a clock that shows `shows_ms` milliseconds at time 0. A slow clock starts at the end of
-/// its millisecond, since its reading is rounded up.
-fn new_clock(shows_ms: u64, rate: u64) -> SimClock {
+/// Returns a clock that shows `reading_ms` milliseconds at time 0. A slow clock starts at the end
+/// of its millisecond, since its reading is rounded up.
+fn new_clock(reading_ms: u64, rate: u64) -> SimClock {
     let rounding_ns = if rate < 1_000_000 { MS_NS - 1 } else { 0 };
-    SimClock { ahead_ns: shows_ms * MS_NS + rounding_ns, ..SimClock::new(0, rate) }
+    SimClock { ahead_ns: reading_ms * MS_NS + rounding_ns, ..SimClock::new(0, rate) }
 }
 
 impl World {
@@ -113,8 +113,9 @@ impl World {
             |(place, part): (usize, &Part)| Member { node: NodeId(place as u64 + 1), part: *part };
         let members: Vec<_> = parts.iter().enumerate().map(member).collect();
         let configuration = Configuration::new(ConfigurationId(0), members.clone()).expect("sound");
-        let varies = seed % 4 == 3;
-        let configuration = with_some_quorum(configuration, varies.then_some(seed / 4));
+        let varies_quorums = seed % 4 == 3;
+        let configuration =
+            with_permitted_quorum(configuration, varies_quorums.then_some(seed / 4));
         // Each clock may be off by as much as the lease allows, in either direction.
         let drift = i64::from(lease.drift_ppm.min(450_000));
         let nodes: Vec<_> = (1..=members.len() as u64 + spare)
@@ -135,15 +136,15 @@ impl World {
                     identity,
                     up: true,
                     lost: None,
-                    life: 0,
+                    incarnation: 0,
                     clock: new_clock(
                         chance.below(1_000_000),
                         1_000_000_u64.saturating_add_signed(gain_ppm),
                     ),
                     syncing: false,
-                    snapshot_under_way: false,
+                    snapshot_in_progress: false,
                     floor: LogIndex(0),
-                    marked: LogIndex(0),
+                    skipped_to: LogIndex(0),
                 }
             })
             .collect();
@@ -156,10 +157,10 @@ impl World {
             judge: Judge::new(configuration),
             signs: BTreeMap::new(),
             next_value: 1,
-            tick: TICK_MAX.min(lease.length.0 / 10),
+            tick: TICK_MAX_MS.min(lease.length.0 / 10),
             is_calm: false,
-            changing: spare > 0,
-            varies,
+            changes_members: spare > 0,
+            varies_quorums,
             journal: Journal::default(),
         };
         (0..world.nodes.len()).for_each(|node| world.start(node));
@@ -172,18 +173,18 @@ impl World {
     }
 
     pub fn after(&mut self, delay: u64, item: SimEvent) {
-        self.queue.after(delay, item);
+        self.queue.schedule_after(delay, item);
         assert!(self.queue.len() < EVENTS_MAX, "messages beget messages");
     }
 
     /// Runs all events up to this time.
     pub fn run(&mut self, until: u64) {
         while let Some(event) = self.queue.next_until(until) {
-            self.happen(event);
+            self.handle(event);
         }
     }
 
-    fn happen(&mut self, item: SimEvent) {
+    fn handle(&mut self, item: SimEvent) {
         match item {
             SimEvent::Deliver { from, to, message, values } => {
                 if self.nodes[to].up && self.is_paused(to) {
@@ -198,27 +199,29 @@ impl World {
                     self.step_with(to, event, &values);
                 }
             }
-            SimEvent::Synced { node, life } => self.synced(node, life),
-            SimEvent::Tick { node, life } => {
-                if self.nodes[node].life == life && self.nodes[node].up {
+            SimEvent::Synced { node, incarnation } => self.synced(node, incarnation),
+            SimEvent::Tick { node, incarnation } => {
+                if self.nodes[node].incarnation == incarnation && self.nodes[node].up {
                     if !self.is_paused(node) {
                         let now = self.clock(node);
                         self.step(node, Event::Tick { now });
                     }
-                    self.after(self.tick, SimEvent::Tick { node, life });
+                    self.after(self.tick, SimEvent::Tick { node, incarnation });
                 }
             }
-            SimEvent::Snapshot { node, life, from } => self.snapshot(node, life, from),
+            SimEvent::Snapshot { node, incarnation, from } => {
+                self.snapshot(node, incarnation, from);
+            }
             SimEvent::Client => self.client(),
             SimEvent::Fault => self.fault(),
             SimEvent::Mend => self.mend(),
-            SimEvent::Crash { node, life } => {
-                if self.nodes[node].life == life && !self.is_calm {
+            SimEvent::Crash { node, incarnation } => {
+                if self.nodes[node].incarnation == incarnation && !self.is_calm {
                     self.crash_for_a_while(node);
                 }
             }
-            SimEvent::Restart { node, life } => {
-                if self.nodes[node].life == life {
+            SimEvent::Restart { node, incarnation } => {
+                if self.nodes[node].incarnation == incarnation {
                     self.crash(node); // A node still up here retired and did not end in time.
                     self.start(node);
                 }
@@ -228,7 +231,7 @@ impl World {
 
     /// Returns the stop-signs among the values of a message, with their indexes.
     fn signs_among(&self, message: &Message, values: &[u64]) -> Vec<(LogIndex, Configuration)> {
-        let Some((after, _)) = message.body.values() else { return Vec::new() };
+        let Some((after, _)) = message.body.entry_range() else { return Vec::new() };
         let sign = |(place, value): (usize, &u64)| {
             let configuration = self.signs.get(value)?;
             Some((LogIndex(after.0 + place as u64 + 1), configuration.clone()))
@@ -236,15 +239,15 @@ impl World {
         values.iter().enumerate().filter_map(sign).collect()
     }
 
-    /// Asks a master to change the group's members.
+    /// Requests a change of the group's members from a master.
     pub fn reconfigure(&mut self, master: usize, members: Vec<Member>) {
         let id = self.nodes[master].machine.replica.configuration().id().0 + 1;
         let configuration = Configuration::new(ConfigurationId(id), members).expect("sound");
-        let chosen = self.varies.then_some(self.next_value);
-        let configuration = with_some_quorum(configuration, chosen);
+        let number = self.varies_quorums.then_some(self.next_value);
+        let configuration = with_permitted_quorum(configuration, number);
         self.signs.insert(self.next_value, configuration.clone());
-        let value = ValueHandle { bytes: 10, updates: 0 };
-        self.step(master, Event::Reconfigure { configuration, value });
+        let size = EntrySize { bytes: 10, updates: 0 };
+        self.step(master, Event::Reconfigure { configuration, size });
         self.next_value += 1;
     }
 
@@ -263,20 +266,20 @@ impl World {
         }
         let offset = self.chance.below(1_000_000);
         let slot = &mut self.nodes[node];
-        // A machine's monotonic clock starts anew.
+        // A machine's monotonic clock restarts.
         slot.clock.ahead_ns = new_clock(offset, slot.clock.rate).ahead_ns;
         slot.up = true;
-        slot.life += 1;
+        slot.incarnation += 1;
         slot.syncing = false;
-        slot.snapshot_under_way = false;
-        let (life, now) = (slot.life, self.clock(node));
+        slot.snapshot_in_progress = false;
+        let (incarnation, now) = (slot.incarnation, self.clock(node));
         self.step(node, Event::Started { now });
         if self.nodes[node].floor > LogIndex(0) {
-            let upto = self.nodes[node].floor;
-            self.step(node, Event::Collapsed { upto });
+            let last = self.nodes[node].floor;
+            self.step(node, Event::LogTruncated { last });
         }
         let first = self.chance.below(self.tick);
-        self.after(first, SimEvent::Tick { node, life });
+        self.after(first, SimEvent::Tick { node, incarnation });
     }
 
     pub fn step(&mut self, node: usize, event: Event) {
@@ -284,49 +287,49 @@ impl World {
     }
 
     fn step_with(&mut self, node: usize, event: Event, values: &[u64]) {
-        self.journal.tell(self.now(), || format!("node {}: {event:?}", node + 1));
+        self.journal.trace(self.now(), || format!("node {}: {event:?}", node + 1));
         self.nodes[node].machine.next_value = self.next_value;
         self.nodes[node].machine.step_with(event, values);
         self.next_value = self.next_value.max(self.nodes[node].machine.next_value);
-        let machines: Vec<_> = self.nodes.iter().map(ConsensusNode::held).collect();
+        let machines: Vec<_> = self.nodes.iter().map(ConsensusNode::durable_machine).collect();
         let decided = self.judge.ledger.len();
         self.judge.judge(node, &self.nodes[node].machine, &machines, &self.signs);
-        let news = self.judge.ledger.len() > decided;
-        self.crash_if_risen(node);
-        self.send_out(node);
-        self.want_sync(node);
-        let wanted = self.nodes[node].machine.effects.iter().find_map(|effect| match effect {
+        let has_decided = self.judge.ledger.len() > decided;
+        self.crash_if_promoted(node);
+        self.send_outbox(node);
+        self.schedule_sync(node);
+        let source = self.nodes[node].machine.effects.iter().find_map(|effect| match effect {
             Effect::FetchSnapshot { from } => Some(from.0 as usize - 1),
             _ => None,
         });
-        if let Some(from) = wanted.filter(|_| !self.nodes[node].snapshot_under_way) {
-            self.nodes[node].snapshot_under_way = true;
-            let (life, delay) = (self.nodes[node].life, self.chance.between(5, 200));
-            self.after(delay, SimEvent::Snapshot { node, life, from });
+        if let Some(from) = source.filter(|_| !self.nodes[node].snapshot_in_progress) {
+            self.nodes[node].snapshot_in_progress = true;
+            let (incarnation, delay) = (self.nodes[node].incarnation, self.chance.between(5, 200));
+            self.after(delay, SimEvent::Snapshot { node, incarnation, from });
         }
-        if news {
-            self.doubt_masters();
+        if has_decided {
+            self.read_at_masters();
         }
     }
 
-    fn send_out(&mut self, node: usize) {
+    fn send_outbox(&mut self, node: usize) {
         let outbox = std::mem::take(&mut self.nodes[node].machine.outbox);
         let mut full = None;
         for (to, message, values) in outbox {
             let to = to.0 as usize - 1;
-            if let Some((after, _)) = message.body.values() {
+            if let Some((after, _)) = message.body.entry_range() {
                 assert!(after >= self.nodes[node].floor, "sends what its log no longer holds");
-                if self.chance.often(self.rates.full) {
+                if self.chance.draw_bool(self.rates.full) {
                     full = Some(Event::Unsent { to: NodeId(to as u64 + 1), after });
                     continue;
                 }
             }
             let profile = self.rates.network;
-            if self.cuts.is_cut(node, to) || self.chance.often(profile.loss) {
+            if self.cuts.is_cut(node, to) || self.chance.draw_bool(profile.loss) {
                 continue;
             }
             for _ in 0..profile.copies(&mut self.chance) {
-                let late = self.chance.often(profile.stragglers);
+                let late = self.chance.draw_bool(profile.stragglers);
                 let (low, high) = if late { profile.straggler_delay } else { profile.delay };
                 let delay = self.chance.between(low, high);
                 let values = values.clone();
@@ -340,29 +343,29 @@ impl World {
 
     fn client(&mut self) {
         let node = self.chance.below(self.nodes.len() as u64) as usize;
-        // Some clients don't know the master, and ask any node.
-        let lost = self.chance.often(100);
-        if lost || self.nodes[node].machine.replica.role() == Role::Master {
-            if self.chance.often(700) {
-                let value = ValueHandle { bytes: 10, updates: 1 };
-                let burst = !self.is_calm && self.chance.often(10);
+        // Some clients send their request to any node instead of the master.
+        let is_misdirected = self.chance.draw_bool(100);
+        if is_misdirected || self.nodes[node].machine.replica.role() == Role::Master {
+            if self.chance.draw_bool(700) {
+                let size = EntrySize { bytes: 10, updates: 1 };
+                let burst = !self.is_calm && self.chance.draw_bool(10);
                 let count = if burst { self.chance.below(400) } else { 1 };
                 for _ in 0..count {
-                    self.ask(node, |_, _| Event::Propose { value });
+                    self.submit(node, |_, _| Event::Propose { size });
                 }
             } else {
                 self.read_at(node);
             }
         }
-        let pause = self.chance.between(1, 12);
-        self.after(pause, SimEvent::Client);
+        let delay = self.chance.between(1, 12);
+        self.after(delay, SimEvent::Client);
     }
 
     fn read_at(&mut self, node: usize) {
-        self.ask(node, |world, now| Event::Read { token: world.judge.ask(), now });
+        self.submit(node, |world, now| Event::Read { token: world.judge.register_read(), now });
     }
 
-    fn ask(&mut self, node: usize, event: impl FnOnce(&mut World, Millis) -> Event) {
+    fn submit(&mut self, node: usize, event: impl FnOnce(&mut World, Millis) -> Event) {
         if self.nodes[node].up && !self.is_paused(node) {
             let now = self.clock(node);
             let event = event(self, now);
@@ -370,17 +373,17 @@ impl World {
         }
     }
 
-    /// Sends reads to all nodes that take themselves for master, at random, when something was
-    /// decided: a superseded master must not answer.
-    fn doubt_masters(&mut self) {
-        if self.chance.often(400) {
+    /// Sends reads to all nodes whose role is master, at random, when an entry was decided: a
+    /// superseded master must not answer.
+    fn read_at_masters(&mut self) {
+        if self.chance.draw_bool(400) {
             for master in self.masters() {
                 self.read_at(master);
             }
         }
     }
 
-    /// Returns the nodes that are up and take themselves for master.
+    /// Returns the nodes that are up and whose role is master.
     pub fn masters(&self) -> Vec<usize> {
         let leads = |slot: &ConsensusNode| slot.up && slot.machine.replica.role() == Role::Master;
         (0..self.nodes.len()).filter(|place| leads(&self.nodes[*place])).collect()

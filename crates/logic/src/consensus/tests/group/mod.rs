@@ -5,7 +5,7 @@
 //! Read next: `stories/leader_dies_before_deciding.txt`, then `stage.rs` for the commands.
 
 mod stage;
-mod tell;
+mod text;
 pub mod world;
 
 use stage::Stage;

@@ -1,6 +1,6 @@
 //! Commands of a story of a group.
 
-use super::world::{Way, World};
+use super::world::{Direction, World};
 use crate::consensus::tests::stories::with_short_ids;
 use crate::consensus::{Configuration, Event, LeaseClock, Member};
 use base::{ConfigurationId, Millis, NodeId, Part};
@@ -14,30 +14,30 @@ pub struct Stage {
     world: Option<World>,
 }
 
-type Answer<T = ()> = Result<T, Box<dyn Error>>;
+type StoryResult<T = ()> = Result<T, Box<dyn Error>>;
 
 impl Runner for Stage {
     type Command = Command;
 
-    fn run(&mut self, command: &Command, _context: &Context) -> Answer<String> {
+    fn run(&mut self, command: &Command, _context: &Context) -> StoryResult<String> {
         let mut args = command.consume_args();
         if command.name == "group" {
             self.world = Some(group(&mut args)?);
         } else {
             let world = self.world.as_mut().ok_or("there is no group yet")?;
-            if !of_all(world, &command.name, &mut args)? {
-                of_node(world, &command.name, &mut args)?;
+            if !run_group_command(world, &command.name, &mut args)? {
+                run_node_command(world, &command.name, &mut args)?;
             }
         }
         args.reject_next()?;
         let world = self.world.as_mut().expect("there is one now");
-        Ok(with_short_ids(&std::mem::take(&mut world.told)))
+        Ok(with_short_ids(&std::mem::take(&mut world.output)))
     }
 }
 
 /// `group NODE... [witness=NODE] [learner=NODE] [other=NODE] [quorum=N] [lease=MS] [drift=PPM]
 /// [reads=off]`
-fn group(args: &mut ArgumentConsumer) -> Answer<World> {
+fn group(args: &mut ArgumentConsumer) -> StoryResult<World> {
     let mut lease = LeaseClock::default();
     if let Some(length) = args.take_key("lease") {
         lease.length = Millis(length.parse()?);
@@ -45,7 +45,7 @@ fn group(args: &mut ArgumentConsumer) -> Answer<World> {
     if let Some(drift) = args.take_key("drift") {
         lease.drift_ppm = drift.parse()?;
     }
-    lease.reads = args.take_key("reads") != Some("off");
+    lease.allows_reads = args.take_key("reads") != Some("off");
     let mut others = Vec::new();
     if let Some(other) = args.take_key("other") {
         others.push(NodeId(other.parse()?));
@@ -59,10 +59,10 @@ fn group(args: &mut ArgumentConsumer) -> Answer<World> {
 }
 
 /// Parses voters by name, and one witness or learner.
-fn members(args: &mut ArgumentConsumer) -> Answer<Vec<Member>> {
+fn members(args: &mut ArgumentConsumer) -> StoryResult<Vec<Member>> {
     let mut members = Vec::new();
-    for (word, part) in [("witness", Part::Witness), ("learner", Part::Learner)] {
-        if let Some(node) = args.take_key(word) {
+    for (key, part) in [("witness", Part::Witness), ("learner", Part::Learner)] {
+        if let Some(node) = args.take_key(key) {
             members.push(Member { node: NodeId(node.parse()?), part });
         }
     }
@@ -73,46 +73,50 @@ fn members(args: &mut ArgumentConsumer) -> Answer<Vec<Member>> {
 }
 
 /// Carries out a command on all nodes, or on a pair. Returns false if it is none of these.
-fn of_all(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Answer<bool> {
+fn run_group_command(
+    world: &mut World,
+    command: &str,
+    args: &mut ArgumentConsumer,
+) -> StoryResult<bool> {
     match command {
         // run MS: time passes. skip MS: time passes without a record.
         "run" => world.run(args.next_pos().ok_or("run how long?")?.parse()?),
         "skip" => {
             world.run(args.next_pos().ok_or("skip how long?")?.parse()?);
-            world.told.clear();
+            world.output.clear();
         }
         // all: periodic effects are recorded, too. news: they are not.
-        "all" | "news" => world.tells_all = command == "all",
+        "all" | "news" => world.records_all = command == "all",
         // far MS: latency of a message.
         "far" => world.delay = args.next_pos().ok_or("how far?")?.parse()?,
         // cut A B: nothing passes, either way. cut A: from and to all others. mend: ends all cuts.
         "cut" => {
-            let ways = ways(args, world)?;
-            world.cut.extend(ways);
+            let directions = directions(args, world)?;
+            world.cut.extend(directions);
         }
         "mend" => world.cut.clear(),
         // hold A B: messages from A to B wait until they are delivered, dropped or released.
-        "hold" => drop(world.held.insert(way(args)?)),
-        "release" => drop(world.held.remove(&way(args)?)),
-        "repeat" => world.repeat(way(args)?),
-        "drop" => world.drop(way(args)?),
+        "hold" => drop(world.held.insert(direction(args)?)),
+        "release" => drop(world.held.remove(&direction(args)?)),
+        "repeat" => world.duplicate(direction(args)?),
+        "drop" => world.drop(direction(args)?),
         // deliver A B [N]: delivers the oldest, or all.
         "deliver" => {
-            let way = way(args)?;
+            let direction = direction(args)?;
             let count = args.next_pos().map_or(Ok(usize::MAX), str::parse)?;
-            world.deliver(way, count);
+            world.deliver(direction, count);
         }
-        "log" => logs(world)?,
+        "log" => write_logs(world)?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
 /// Carries out a command on one node.
-fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Answer {
+fn run_node_command(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> StoryResult {
     let name = node(args)?;
     let now = Millis(world.now);
-    let it = world.nodes.get_mut(&name).ok_or("no such node")?;
+    let target = world.nodes.get_mut(&name).ok_or("no such node")?;
     match command {
         // propose NODE [times=N]
         "propose" => {
@@ -129,22 +133,22 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
         }
         "retire" => world.step(name, Event::Retire, &[]),
         // yield NODE: it leaves mastership to others. claim NODE: ends that.
-        "yield" => world.step(name, Event::Yield { yields: true }, &[]),
-        "claim" => world.step(name, Event::Yield { yields: false }, &[]),
+        "yield" => world.step(name, Event::Yield { prefers_other: true }, &[]),
+        "claim" => world.step(name, Event::Yield { prefers_other: false }, &[]),
         // hang NODE: its disk is reported to hang. answer NODE: ends that.
-        "hang" => world.step(name, Event::Disk { hangs: true }, &[]),
-        "answer" => world.step(name, Event::Disk { hangs: false }, &[]),
+        "hang" => world.step(name, Event::Disk { disk_hangs: true }, &[]),
+        "answer" => world.step(name, Event::Disk { disk_hangs: false }, &[]),
         // crash NODE torn=N: N synced records are lost, and its tail is torn.
         // crash NODE [kept=N]: N unsynced records stay.
-        "crash" if let Some(gone) = args.take_key("torn") => world.tear(name, gone.parse()?),
+        "crash" if let Some(lost) = args.take_key("torn") => world.tear(name, lost.parse()?),
         "crash" => {
             let kept = args.take_key("kept").unwrap_or("0").parse()?;
             world.crash(name, kept);
         }
         "start" => world.start(name),
-        "pause" | "wake" => it.paused = command == "pause",
+        "pause" | "wake" => target.paused = command == "pause",
         // stall NODE: its disk saves nothing until `flow NODE`.
-        "stall" | "flow" => it.stalled = command == "stall",
+        "stall" | "flow" => target.stalled = command == "stall",
         "collapse" => world.run_maintenance(name),
         other => return Err(format!("no story knows the command {other}").into()),
     }
@@ -152,14 +156,14 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
 }
 
 /// Lists the entries of each node; the decided ones precede the bar.
-fn logs(world: &mut World) -> Answer {
+fn write_logs(world: &mut World) -> StoryResult {
     for (name, node) in &world.nodes {
         let replica = &node.machine.replica;
         let (decided, rest) = node.machine.values.split_at(replica.decided().0 as usize);
         let under = replica.accepted_ballot();
         let down = if node.up { "" } else { ", down" };
         let (decided, rest) = (list(decided), list(rest));
-        writeln!(world.told, "node {name}: {decided}|{rest} (under {under}{down})")?;
+        writeln!(world.output, "node {name}: {decided}|{rest} (under {under}{down})")?;
     }
     Ok(())
 }
@@ -179,16 +183,16 @@ fn list(values: &[u64]) -> String {
     text
 }
 
-fn node(args: &mut ArgumentConsumer) -> Answer<NodeId> {
+fn node(args: &mut ArgumentConsumer) -> StoryResult<NodeId> {
     Ok(NodeId(args.next_pos().ok_or("which node?")?.parse()?))
 }
 
-fn way(args: &mut ArgumentConsumer) -> Answer<Way> {
+fn direction(args: &mut ArgumentConsumer) -> StoryResult<Direction> {
     Ok((node(args)?, node(args)?))
 }
 
 /// Parses both directions between two nodes, or between one and all others.
-fn ways(args: &mut ArgumentConsumer, world: &World) -> Answer<Vec<Way>> {
+fn directions(args: &mut ArgumentConsumer, world: &World) -> StoryResult<Vec<Direction>> {
     let one = node(args)?;
     let others = match args.next_pos() {
         Some(other) => vec![NodeId(other.parse()?)],

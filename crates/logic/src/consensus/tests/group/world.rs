@@ -1,15 +1,15 @@
 //! Machines of a story, and the directed links between them.
 
-use super::tell::{is_news, tell};
+use super::text::{effect_line, is_recorded};
 use crate::consensus::tests::cluster::judge::Judge;
 use crate::consensus::tests::machine::{Identity, Machine};
-use crate::consensus::{Configuration, Effect, Event, LeaseClock, Member, Message, ValueHandle};
+use crate::consensus::{Configuration, Effect, EntrySize, Event, LeaseClock, Member, Message};
 use base::{ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 
 /// Milliseconds between two ticks.
-const TICK: u64 = 25;
+const TICK_MS: u64 = 25;
 
 /// Node of a story.
 pub struct Node {
@@ -21,28 +21,28 @@ pub struct Node {
     /// True if its disk saves nothing.
     pub stalled: bool,
     /// Source of the snapshot that it waits for. `None`: it waits for none.
-    wants: Option<NodeId>,
+    snapshot_source: Option<NodeId>,
 }
 
 /// Message in flight, with its entries.
-struct Parcel {
+struct InFlight {
     at: u64,
     message: Message,
     values: Vec<u64>,
 }
 
 /// Direction of a link: sender, receiver.
-pub type Way = (NodeId, NodeId);
+pub type Direction = (NodeId, NodeId);
 
 /// World of a story: nodes, links and time.
 pub struct World {
     pub now: u64,
     pub nodes: BTreeMap<NodeId, Node>,
-    ways: BTreeMap<Way, VecDeque<Parcel>>,
+    in_flight: BTreeMap<Direction, VecDeque<InFlight>>,
     /// Directions in which nothing passes.
-    pub cut: BTreeSet<Way>,
+    pub cut: BTreeSet<Direction>,
     /// Directions in which messages wait until they are delivered or dropped by a command.
-    pub held: BTreeSet<Way>,
+    pub held: BTreeSet<Direction>,
     judge: Judge,
     /// Entries that are stop-signs, with their configurations.
     signs: BTreeMap<u64, Configuration>,
@@ -50,8 +50,8 @@ pub struct World {
     /// Latency of a message in milliseconds.
     pub delay: u64,
     /// True if periodic effects are recorded, too.
-    pub tells_all: bool,
-    pub told: String,
+    pub records_all: bool,
+    pub output: String,
 }
 
 impl World {
@@ -59,26 +59,26 @@ impl World {
     /// members yet. The nodes are numbered from 1.
     pub fn new(configuration: Configuration, others: &[NodeId], lease: LeaseClock) -> World {
         let mut nodes = BTreeMap::new();
-        let names = configuration.members().iter().map(|member| member.node);
-        for node in names.chain(others.iter().copied()) {
+        let members = configuration.members().iter().map(|member| member.node);
+        for node in members.chain(others.iter().copied()) {
             let (configuration, signs) = (configuration.clone(), BTreeMap::new());
             let identity = Identity { node, configuration, lease, signs };
             let machine = Machine::fresh(identity.clone());
-            let (up, paused, stalled, wants) = (true, false, false, None);
-            nodes.insert(node, Node { identity, machine, up, paused, stalled, wants });
+            let (up, paused, stalled, snapshot_source) = (true, false, false, None);
+            nodes.insert(node, Node { identity, machine, up, paused, stalled, snapshot_source });
         }
         World {
             now: 0,
             nodes,
-            ways: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             cut: BTreeSet::new(),
             held: BTreeSet::new(),
             judge: Judge::new(configuration),
             signs: BTreeMap::new(),
             next_value: 1,
             delay: 1,
-            tells_all: false,
-            told: String::new(),
+            records_all: false,
+            output: String::new(),
         }
     }
 
@@ -93,21 +93,21 @@ impl World {
         let mut node = self.nodes.remove(&name).expect("a member");
         node.identity.signs = self.signs.clone();
         node.machine = node.machine.crash(kept, node.identity.clone());
-        (node.up, node.paused, node.wants) = (false, false, None);
+        (node.up, node.paused, node.snapshot_source) = (false, false, None);
         self.nodes.insert(name, node);
     }
 
     /// Crashes the node and tears its log: `gone` of the synced records are lost.
-    pub fn tear(&mut self, name: NodeId, gone: usize) {
+    pub fn tear(&mut self, name: NodeId, lost: usize) {
         let mut node = self.nodes.remove(&name).expect("a member");
         node.identity.signs = self.signs.clone();
-        node.machine = node.machine.tear(gone, node.identity.clone());
-        (node.up, node.paused, node.wants) = (false, false, None);
+        node.machine = node.machine.tear(lost, node.identity.clone());
+        (node.up, node.paused, node.snapshot_source) = (false, false, None);
         self.nodes.insert(name, node);
     }
 
     pub fn propose(&mut self, node: NodeId) {
-        self.step(node, Event::Propose { value: ValueHandle { bytes: 10, updates: 1 } }, &[]);
+        self.step(node, Event::Propose { size: EntrySize { bytes: 10, updates: 1 } }, &[]);
     }
 
     /// Makes a master propose other members.
@@ -115,12 +115,12 @@ impl World {
         let id = self.nodes[&node].machine.replica.configuration().id().0 + 1;
         let configuration = Configuration::new(ConfigurationId(id), members).expect("sound");
         self.signs.insert(self.next_value, configuration.clone());
-        let value = ValueHandle { bytes: 10, updates: 0 };
-        self.step(node, Event::Reconfigure { configuration, value }, &[]);
+        let size = EntrySize { bytes: 10, updates: 0 };
+        self.step(node, Event::Reconfigure { configuration, size }, &[]);
     }
 
     pub fn read(&mut self, node: NodeId) {
-        let (token, now) = (self.judge.ask(), Millis(self.now));
+        let (token, now) = (self.judge.register_read(), Millis(self.now));
         self.step(node, Event::Read { token, now }, &[]);
     }
 
@@ -134,7 +134,7 @@ impl World {
         let effects = node.machine.effects.clone();
         for (place, effect) in effects.iter().enumerate() {
             if let Effect::FetchSnapshot { from } = effect {
-                node.wants = Some(*from);
+                node.snapshot_source = Some(*from);
             }
             // Of a run of entries only the last is recorded.
             if let (Effect::Stage { .. }, Some(Effect::Stage { .. })) =
@@ -142,9 +142,10 @@ impl World {
             {
                 continue;
             }
-            if self.tells_all || is_news(effect) {
+            if self.records_all || is_recorded(effect) {
                 let now = self.now;
-                writeln!(self.told, "{now} node {name}: {}", tell(effect)).expect("a string");
+                writeln!(self.output, "{now} node {name}: {}", effect_line(effect))
+                    .expect("a string");
             }
         }
         let machines: Vec<_> = self.nodes.values().map(|node| &node.machine).collect();
@@ -152,8 +153,8 @@ impl World {
         self.judge.judge(place, machines[place], &machines, &self.signs);
         for (to, message, values) in outbox {
             if !self.cut.contains(&(name, to)) {
-                let parcel = Parcel { at: self.now + self.delay, message, values };
-                self.ways.entry((name, to)).or_default().push_back(parcel);
+                let in_flight = InFlight { at: self.now + self.delay, message, values };
+                self.in_flight.entry((name, to)).or_default().push_back(in_flight);
             }
         }
     }
@@ -162,9 +163,9 @@ impl World {
     pub fn run(&mut self, millis: u64) {
         for _ in 0..millis {
             self.now += 1;
-            self.arrive();
+            self.deliver_due();
             for name in self.awake() {
-                if self.now.is_multiple_of(TICK) {
+                if self.now.is_multiple_of(TICK_MS) {
                     self.step(name, Event::Tick { now: Millis(self.now) }, &[]);
                 }
                 self.fetch_snapshot(name);
@@ -180,44 +181,50 @@ impl World {
         awake.map(|(name, _)| *name).collect()
     }
 
-    fn arrive(&mut self) {
-        let ways: Vec<_> = self.ways.keys().copied().collect();
-        for way in ways {
-            let to = &self.nodes[&way.1];
-            if self.cut.contains(&way) || !to.up {
-                self.ways.remove(&way);
-            } else if !to.paused && !self.held.contains(&way) {
-                let due = |parcel: &Parcel| parcel.at <= self.now;
-                let count = self.ways[&way].iter().filter(|parcel| due(parcel)).count();
-                self.deliver(way, count);
+    fn deliver_due(&mut self) {
+        let directions: Vec<_> = self.in_flight.keys().copied().collect();
+        for direction in directions {
+            let to = &self.nodes[&direction.1];
+            if self.cut.contains(&direction) || !to.up {
+                self.in_flight.remove(&direction);
+            } else if !to.paused && !self.held.contains(&direction) {
+                let due = |message: &InFlight| message.at <= self.now;
+                let count =
+                    self.in_flight[&direction].iter().filter(|message| due(message)).count();
+                self.deliver(direction, count);
             }
         }
     }
 
     /// Delivers the oldest messages of one direction.
-    pub fn deliver(&mut self, way: Way, count: usize) {
+    pub fn deliver(&mut self, direction: Direction, count: usize) {
         for _ in 0..count {
-            let oldest = self.ways.get_mut(&way).and_then(VecDeque::pop_front);
-            let Some(Parcel { message, values, .. }) = oldest else { return };
+            let oldest = self.in_flight.get_mut(&direction).and_then(VecDeque::pop_front);
+            let Some(InFlight { message, values, .. }) = oldest else { return };
             let now = Millis(self.now);
-            let first = message.body.values().map_or(0, |(after, _)| after.0 + 1);
+            let first = message.body.entry_range().map_or(0, |(after, _)| after.0 + 1);
             let sign = |(index, value)| Some((index, self.signs.get(value)?.clone()));
             let signs = (first..).map(LogIndex).zip(&values).filter_map(sign).collect();
-            self.step(way.1, Event::Received { from: way.0, message, signs, now }, &values);
+            self.step(
+                direction.1,
+                Event::Received { from: direction.0, message, signs, now },
+                &values,
+            );
         }
     }
 
     /// Duplicates the messages that wait in one direction.
-    pub fn repeat(&mut self, way: Way) {
-        let waiting = self.ways.entry(way).or_default();
-        let copy = |parcel: &Parcel| Parcel { values: parcel.values.clone(), ..*parcel };
+    pub fn duplicate(&mut self, direction: Direction) {
+        let waiting = self.in_flight.entry(direction).or_default();
+        let copy =
+            |in_flight: &InFlight| InFlight { values: in_flight.values.clone(), ..*in_flight };
         let copies: Vec<_> = waiting.iter().map(copy).collect();
         waiting.extend(copies);
     }
 
     /// Drops the messages that wait in one direction.
-    pub fn drop(&mut self, way: Way) {
-        self.ways.remove(&way);
+    pub fn drop(&mut self, direction: Direction) {
+        self.in_flight.remove(&direction);
     }
 
     /// Saves all written records.
@@ -238,25 +245,26 @@ impl World {
         if machine.collapse() {
             let flushed = LogIndex(machine.flushed.len() as u64);
             let replica = &machine.replica;
-            let keeps = replica.configuration().part(name) == Some(Part::Witness);
-            let upto = if keeps { flushed.min(replica.kept()) } else { flushed };
-            self.step(name, Event::Collapsed { upto }, &[]);
+            let is_witness = replica.configuration().part(name) == Some(Part::Witness);
+            let last =
+                if is_witness { flushed.min(replica.reported_saved_by_all()) } else { flushed };
+            self.step(name, Event::LogTruncated { last }, &[]);
         }
     }
 
     fn fetch_snapshot(&mut self, name: NodeId) {
-        let Some(from) = self.nodes[&name].wants else { return };
+        let Some(from) = self.nodes[&name].snapshot_source else { return };
         if self.cut.contains(&(from, name)) || !self.nodes[&from].up {
             return;
         }
         let source = &self.nodes[&from].machine;
         let snapshot = source.values[..source.applied.0 as usize].to_vec();
         let node = self.nodes.get_mut(&name).expect("a member");
-        node.wants = None;
+        node.snapshot_source = None;
         if node.machine.install(&snapshot) {
-            let upto = LogIndex(snapshot.len() as u64);
-            let configuration = self.judge.configuration_at(upto);
-            self.step(name, Event::Installed { upto, configuration }, &[]);
+            let last = LogIndex(snapshot.len() as u64);
+            let configuration = self.judge.configuration_at(last);
+            self.step(name, Event::Installed { last, configuration }, &[]);
         }
     }
 }

@@ -15,7 +15,7 @@ mod state;
 use crate::consensus::Role;
 use crate::consensus::rules::Rule;
 use base::Millis;
-use base::mutants::Mutation;
+use base::mutants::MutantList;
 use state::{Action, Left, Shape, State, unsynced};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -67,10 +67,10 @@ impl Model for Group {
             if replica.role() == Role::Master && left.reads > 0 {
                 actions.push(Action::Read(node));
             }
-            let bound = replica.bound.ballot.node != replica.host.node
-                && Millis(state.now) < replica.bound.until;
-            let leads = replica.configuration().leads(replica.host.node);
-            if left.stands > 0 && replica.role.follows() && !bound && leads {
+            let bound = replica.grant.ballot.node != replica.host.node
+                && Millis(state.now) < replica.grant.until;
+            let leads = replica.configuration().may_lead(replica.host.node);
+            if left.stands > 0 && replica.role.is_following() && !bound && leads {
                 actions.push(Action::Stand(node));
             }
             // Records that are not stated to be durable may be lost.
@@ -193,11 +193,11 @@ const SIGNED: [(Shape, Left, usize); 3] = [
     (FOUR, Left { proposals: 1, stands: 1, changes: 1, ..NONE }, 10),
 ];
 const MORE_ELECT: Shape = Shape { quorum: None, then: Some(2), ..FIVE };
-/// Shape and bounds of long runs only: a voter stands that does not know of the stop-sign.
+/// Shape and bounds of long runs only: a voter without the stop-sign stands.
 const LONG: (Shape, Left, usize) = (FIVE, Left { stands: 1, changes: 1, ..NONE }, 9);
 
 #[test]
-fn no_short_history_goes_wrong() {
+fn model_checker_finds_no_violation_within_bounds() {
     let long = std::env::var("CREDENZA_TEST_LONG").is_ok();
     type Begins = fn(Shape, Left) -> State;
     let settled = BOUNDS.map(|bounds| (State::settled as Begins, bounds));
@@ -215,7 +215,7 @@ fn no_short_history_goes_wrong() {
 }
 
 #[test]
-fn a_short_history_shows_a_broken_rule() {
+fn model_checker_detects_broken_rules() {
     let noticed = |rule, shape, left, depth| {
         explore(Group { begins: State::settled, shape, left, broken: Some(rule) }, depth)
     };

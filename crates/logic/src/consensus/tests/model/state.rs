@@ -2,8 +2,8 @@
 
 use crate::consensus::tests::machine::{Identity, Machine};
 use crate::consensus::{
-    Body, Configuration, Effect, Event, LeaseClock, Member, Message, ReadToken, Replica, Role,
-    ValueHandle,
+    Body, Configuration, Effect, EntrySize, Event, LeaseClock, Member, Message, ReadToken, Replica,
+    Role,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ pub struct Shape {
     pub quorum: Option<u8>,
     /// Number of voters that save an entry after the stop-sign. `None`: a majority.
     pub then: Option<u8>,
-    /// Length of a lease. 0: there are no leases, and nobody is bound.
+    /// Length of a lease. 0: there are no leases, and no replica is bound.
     pub length: u64,
     /// True if the first voter is a witness.
     pub witness: bool,
@@ -105,7 +105,7 @@ impl Shape {
         Identity {
             node: NodeId(node),
             configuration: self.configuration(0, self.quorum),
-            lease: LeaseClock { length: Millis(self.length), drift_ppm: 0, reads: true },
+            lease: LeaseClock { length: Millis(self.length), drift_ppm: 0, allows_reads: true },
             signs: BTreeMap::from([(SIGN, self.next())]),
         }
     }
@@ -160,8 +160,8 @@ impl State {
     }
 
     /// Continues from [`State::settled`]: the stop-sign is decided with as few copies as possible,
-    /// and only their holders know that. Earlier messages are lost; the master is in the next
-    /// configuration.
+    /// and only their holders have the decided index. Earlier messages are lost; the master is in
+    /// the next configuration.
     pub fn signed(shape: Shape, left: Left) -> State {
         let mut state = State::settled(shape, left);
         let master = shape.master();
@@ -190,7 +190,9 @@ impl State {
 
     fn stand(&mut self, node: usize) {
         let machine = &mut self.nodes[node];
-        machine.carry_out(None, &[], |replica, effects| replica.stand(Ballot::default(), effects));
+        machine.carry_out(None, &[], |replica, effects| {
+            replica.stand_for_election(Ballot::default(), effects);
+        });
         self.carry_on(node);
     }
 
@@ -199,7 +201,7 @@ impl State {
         let effects = std::mem::take(&mut self.nodes[node].effects);
         for effect in effects {
             match effect {
-                Effect::Decided { upto } => self.decided(node, upto.0 as usize),
+                Effect::Decided { last } => self.decided(node, last.0 as usize),
                 Effect::Role { role: Role::Master, ballot, .. } => {
                     self.never(self.led.contains(&ballot), "a ballot is led twice");
                     self.led.push(ballot);
@@ -217,8 +219,8 @@ impl State {
         self.knows(node);
         for (to, message, values) in std::mem::take(&mut self.nodes[node].outbox) {
             let (from, to) = (node, to.0 as usize - 1);
-            if let Body::Heartbeat { kept, .. } = message.body {
-                self.lets_go(kept, message.configuration);
+            if let Body::Heartbeat { saved_by_all, .. } = message.body {
+                self.lets_go(saved_by_all, message.configuration);
             }
             match message.body {
                 Body::Probe { .. } | Body::Probed { .. } => continue,
@@ -245,8 +247,8 @@ impl State {
         self.shape.length == 0 && self.left.reads == 0 && self.left.hours == 0
     }
 
-    fn decided(&mut self, node: usize, upto: usize) {
-        for place in 0..upto {
+    fn decided(&mut self, node: usize, last: usize) {
+        for place in 0..last {
             let value = self.nodes[node].values[place];
             match self.ledger.get(place) {
                 Some(decided) => self.never(*decided != value, "two values at one index"),
@@ -261,7 +263,7 @@ impl State {
         }
     }
 
-    /// Lets a witness drop what is decided up to here.
+    /// Checks that a witness may drop the decided entries up to here.
     fn lets_go(&mut self, kept: LogIndex, configuration: ConfigurationId) {
         let behind: &[u64] = if configuration == ConfigurationId(0) { &[] } else { &[SIGN] };
         let decided = self.ledger.iter().take(kept.0 as usize).enumerate();
@@ -271,18 +273,19 @@ impl State {
         self.never(lacks, "a witness lets go of what a voter lacks");
     }
 
-    /// Checks that a master under the highest ballot that anyone has promised has all that is
-    /// decided: no ballot above it has decided anything.
+    /// Checks that a master under the highest promised ballot has all decided entries: no ballot
+    /// above it has decided any.
     fn knows(&mut self, node: usize) {
         let Machine { replica, values, .. } = &self.nodes[node];
         let highest = self.nodes.iter().all(|it| it.replica.promised() <= replica.promised());
-        let lacks = replica.role.replicates() && highest && !values.starts_with(&self.ledger);
+        let lacks = replica.role.is_replicating() && highest && !values.starts_with(&self.ledger);
         self.never(lacks, "a master lacks what was decided");
     }
 
     /// Returns true if a node took over after the first master, or the first master did so again.
     pub fn is_taken_over(&self) -> bool {
-        let later = |replica: &Replica| replica.role.replicates() && replica.promised().round > 1;
+        let later =
+            |replica: &Replica| replica.role.is_replicating() && replica.promised().round > 1;
         self.nodes.iter().any(|node| later(&node.replica))
     }
 
@@ -295,7 +298,7 @@ impl State {
     fn deliver(&mut self, letter: &Letter) {
         let Letter { from, to, message, ref values } = *letter;
         let (from, now) = (NodeId(from as u64 + 1), Millis(self.now));
-        let first = message.body.values().map_or(0, |(after, _)| after.0 + 1);
+        let first = message.body.entry_range().map_or(0, |(after, _)| after.0 + 1);
         let sign = values.iter().position(|value| *value == SIGN);
         let sign = sign.map(|place| (LogIndex(first + place as u64), self.shape.next()));
         let signs = sign.into_iter().collect();
@@ -315,15 +318,15 @@ impl State {
             }
             Action::Sync(node) => self.sync(node),
             Action::Propose(node) => {
-                let value = ValueHandle { bytes: 1, updates: 1 };
-                self.step(node, Event::Propose { value }, &[]);
+                let size = EntrySize { bytes: 1, updates: 1 };
+                self.step(node, Event::Propose { size }, &[]);
                 self.left.proposals -= 1;
             }
             Action::Change(node) => {
                 left.changes -= 1;
                 let configuration = self.shape.next();
-                let value = ValueHandle { bytes: 1, updates: 0 };
-                self.step(node, Event::Reconfigure { configuration, value }, &[]);
+                let size = EntrySize { bytes: 1, updates: 0 };
+                self.step(node, Event::Reconfigure { configuration, size }, &[]);
             }
             Action::Read(node) => {
                 left.reads -= 1;

@@ -58,23 +58,23 @@ pub(super) fn number(value: &[u8]) -> Write {
 /// Calls a node. `None`: no answer came in time, or the node is down.
 pub(super) async fn ask(
     world: &Rc<World>,
-    which: usize,
+    nth: usize,
     bucket: BucketName,
     call: AvailableCall,
 ) -> Option<Result<Reply>> {
-    let node = world.nodes.borrow()[which].running()?.clone();
+    let node = world.nodes.borrow()[nth].running()?.clone();
     let request = Request { bucket, call: Call::Available(call), retry: None };
-    process::ask(node, which, request, TIMEOUT_MS).await
+    process::ask(node, nth, request, TIMEOUT_MS).await
 }
 
 /// Runs a client until the trouble ends.
 pub(super) async fn live(world: Rc<World>) {
     let mut knows = BTreeMap::<usize, Knows>::new();
-    while world.is_troubled() {
+    while world.injects_faults() {
         let scheduler = &world.scheduler;
         let pause = scheduler.draw(|chance| chance.between(1_000, 120_000));
         scheduler.sleep_us(pause).await;
-        let which = scheduler.draw(|chance| chance.index(world.count));
+        let nth = scheduler.draw(|chance| chance.index(world.count));
         let number = scheduler.draw(|chance| chance.index(world.keys));
         let deed = match scheduler.draw(|chance| chance.below(100)) {
             0..40 => Deed::Read,
@@ -85,30 +85,30 @@ pub(super) async fn live(world: Rc<World>) {
         };
         let known = knows.entry(number).or_default();
         let name = match deed {
-            Deed::Read => read(&world, which, number, known).await,
-            _ => write(&world, (which, number), deed, known).await,
+            Deed::Read => read(&world, nth, number, known).await,
+            _ => write(&world, (nth, number), deed, known).await,
         };
-        world.journal.note((scheduler.now(), which, number, name));
+        world.journal.record((scheduler.now(), nth, number, name));
         world.journal.count(name);
     }
 }
 
-async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows) -> &'static str {
+async fn read(world: &Rc<World>, nth: usize, number: usize, known: &mut Knows) -> &'static str {
     let (pr, timeout_ms) = (of_owners(world), Some(TIMEOUT_MS));
     let options = FetchOptions { pr, timeout_ms, ..FetchOptions::default() };
     let (bucket, key) = world.place(number);
     let call = AvailableCall::Fetch { key, options };
-    let stands = world.judge.borrow().stands_now(number);
-    let answer = ask(world, which, bucket, call).await;
+    let stands = world.judge.borrow().acknowledged(number);
+    let answer = ask(world, nth, bucket, call).await;
     let Some(Ok(Reply { body: Body::Siblings(siblings), .. })) = answer else {
         return "read in vain";
     };
     let (seen, living) = shown(world, number, &siblings);
     // Without faults, writers and readers ask a majority of a key's owners.
     if world.calm {
-        world.judge.borrow().meets(number, &stands, &living);
+        world.judge.borrow().check_read(number, &stands, &living);
         world.journal.count("read that must meet");
-        world.journal.add("read among stragglers", world.straggling.into());
+        world.journal.add("read among stragglers", world.has_stragglers.into());
     }
     *known = Knows { context: Some(siblings.context), seen };
     "read"
@@ -118,12 +118,12 @@ async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows)
 /// coordinators ask fallbacks, an answer of a fallback does not ensure that the next reader meets
 /// it.
 fn of_owners(world: &World) -> Option<Quorum> {
-    world.straggling.then_some(Quorum::Quorum)
+    world.has_stragglers.then_some(Quorum::Quorum)
 }
 
 /// Returns the writes that a client has seen after this answer, and the answer's living values.
 fn shown(world: &World, key: usize, siblings: &Siblings) -> (BTreeSet<Write>, Vec<Write>) {
-    let living = siblings.living().map(|sibling| number(&sibling.content.value));
+    let living = siblings.without_tombstones().map(|sibling| number(&sibling.content.value));
     let tombs = siblings.values.iter().filter(|value| value.tombstone).map(|value| value.vtag);
     let (living, tombs): (Vec<_>, Vec<_>) = (living.collect(), tombs.collect());
     let seen = world.judge.borrow().shown(key, &living, &tombs);
@@ -146,12 +146,12 @@ async fn write(
     }
     let value = matches!(deed, Deed::Blind | Deed::Replace);
     let may_known = if unread { None } else { Some(may.clone()) };
-    let write = world.judge.borrow_mut().begins(number, value, may_known);
-    let w = world.scheduler.draw(|chance| chance.often(200)).then_some(Quorum::One);
-    let w = w.filter(|_| !world.loses && !world.calm);
-    let anywhere = world.straggling && world.scheduler.draw(|chance| chance.often(300));
+    let write = world.judge.borrow_mut().start_write(number, value, may_known);
+    let w = world.scheduler.draw(|chance| chance.draw_bool(200)).then_some(Quorum::One);
+    let w = w.filter(|_| !world.may_lose_disk && !world.calm);
+    let anywhere = world.has_stragglers && world.scheduler.draw(|chance| chance.draw_bool(300));
     if anywhere {
-        world.judge.borrow_mut().goes_anywhere(write);
+        world.judge.borrow_mut().mark_unowned(write);
     }
     let (pw, timeout_ms) = (of_owners(world).filter(|_| !anywhere), Some(TIMEOUT_MS));
     let options = StoreOptions { timeout_ms, w, dw: w, pw, ..StoreOptions::default() };
@@ -173,7 +173,7 @@ async fn write(
     let now = match answer {
         Some(Ok(Reply { body: Body::Stored(now), .. })) => now,
         Some(Err(error)) if error.reason == Reason::NotFound => {
-            world.judge.borrow_mut().does_nothing(write);
+            world.judge.borrow_mut().mark_without_effect(write);
             return "nothing to remove";
         }
         _ => return "write in doubt",

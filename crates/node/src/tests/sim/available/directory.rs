@@ -12,7 +12,7 @@ use base::{
     Body, Call, DirectoryCall, LogIndex, NodeId, Reply, Request, Result, RingCall, RingTransfer,
 };
 use bytes::Bytes;
-use logic::ring::{Rack, Ring, RingWish, plan};
+use logic::ring::{Rack, Ring, RingChangeRequest, plan};
 use sim::FaultTarget as _;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -71,39 +71,42 @@ impl Directory {
     }
 
     /// Renews the ring, as a change of some other partition does.
-    pub(super) fn goes_on(&mut self) {
-        self.decide_ring(self.newest().ring.clone().renewed());
+    pub(super) fn renew_ring(&mut self) {
+        self.decide_ring(self.newest().ring.clone().with_next_epoch());
     }
 
     /// Applies a node's report, as `directory/ring.rs` does.
-    fn hears(&mut self, call: &RingCall) {
+    fn apply_report(&mut self, call: &RingCall) {
         let (ring, numbers) = (&self.newest().ring, self.newest().numbers());
         let next = match call {
             RingCall::Received { since, partition, node } => {
                 ring.receive(*since, (*partition, *node), &numbers)
             }
-            RingCall::Cleared { partition, of, node } => ring.clear((*partition, *of), *node),
+            RingCall::Cleared { partition, partitions, node } => {
+                ring.clear_leftovers((*partition, *partitions), *node)
+            }
             other => panic!("no node says {other:?}"),
         };
         next.into_iter().for_each(|ring| self.decide_ring(ring));
     }
 
     /// Removes nodes that are no members any more from those that the ring waits for.
-    fn settle(&mut self) {
+    fn remove_former_members(&mut self) {
         let Decision { ring, nodes, .. } = self.newest();
-        let (gone, numbers) = (|node| !nodes.contains(&node), self.newest().numbers());
-        let next = ring.clone().without_leftovers_of(gone).without_receivers_of(gone, &numbers);
+        let (removed, numbers) = (|node| !nodes.contains(&node), self.newest().numbers());
+        let next =
+            ring.clone().without_leftovers_of(removed).without_receivers_of(removed, &numbers);
         if next != *ring {
-            self.decide_ring(next.renewed());
+            self.decide_ring(next.with_next_epoch());
         }
     }
 
     /// Replaces a member that has lost its data by a new one.
-    pub(super) fn exchanges(&mut self, which: usize, new: NodeId) {
+    pub(super) fn replace_member(&mut self, nth: usize, new: NodeId) {
         let mut next = self.newest().clone();
-        next.nodes[which] = new;
+        next.nodes[nth] = new;
         self.decide(next);
-        self.settle();
+        self.remove_former_members();
     }
 }
 
@@ -117,14 +120,14 @@ impl Sink for DirectoryReceiver {
 }
 
 impl Receiver for DirectoryReceiver {
-    fn asked(&self, asked: IncomingCall) {
+    fn deliver_call(&self, asked: IncomingCall) {
         let directory = self.0.upgrade().expect("it never falls");
         let request = Request::read(&asked.payload.slice(LETTER_HEAD..)).expect("it reads");
         let Call::Directory(DirectoryCall::Ring(call)) = &request.call else {
             panic!("no node asks the directory that: {request:?}")
         };
-        at(&directory).hears(call);
-        at(&directory).settle();
+        at(&directory).apply_report(call);
+        at(&directory).remove_former_members();
         let answer: Result<Reply> = Ok(Reply::new(LogIndex(0), Body::Done));
         let mut bytes = Vec::new();
         write_answer(&answer, usize::MAX, &mut bytes);
@@ -140,18 +143,18 @@ pub(super) fn open(directory: &Shared, port: Port) {
 }
 
 /// Delivers decisions to a node, for ever.
-pub(super) async fn hears(world: Rc<World>, which: usize) {
+pub(super) async fn deliver_decision(world: Rc<World>, nth: usize) {
     loop {
         let lag = world.lag_us;
         let pause = world.scheduler.draw(|chance| chance.between(lag / 20, lag));
         world.scheduler.sleep_us(pause).await;
-        let linked = world.network.is_open(which, world.count);
-        if !linked || world.scheduler.is_paused(which) {
+        let linked = world.network.is_open(nth, world.count);
+        if !linked || world.scheduler.is_paused(nth) {
             continue;
         }
-        let node = &mut world.nodes.borrow_mut()[which];
+        let node = &mut world.nodes.borrow_mut()[nth];
         let directory = at(&world.directory);
-        let (heard, last) = (node.place.heard, directory.last());
+        let (heard, last) = (node.place.delivered, directory.last());
         if heard == last {
             continue;
         }
@@ -160,11 +163,11 @@ pub(super) async fn hears(world: Rc<World>, which: usize) {
         let (how, some) = world.scheduler.draw(|chance| {
             (chance.below(10), chance.between(heard as u64 + 1, last as u64) as usize)
         });
-        let upto = if how < 3 { some } else { last };
+        let end = if how < 3 { some } else { last };
         let from = if how == 9 { last } else { heard + 1 };
-        for next in from..=upto {
+        for next in from..=end {
             let decision = directory.entry(next).expect("it was decided");
-            world.scheduler.run_as(which, || node.hear(next, decision));
+            world.scheduler.run_as_node(nth, || node.deliver(next, decision));
         }
     }
 }
@@ -172,7 +175,7 @@ pub(super) async fn hears(world: Rc<World>, which: usize) {
 /// Changes the ring until the trouble ends.
 pub(super) async fn changes(world: Rc<World>) {
     let scheduler = &world.scheduler;
-    while world.is_troubled() {
+    while world.injects_faults() {
         let pause = scheduler.draw(|chance| chance.between(100_000, 2_500_000));
         scheduler.sleep_us(pause).await;
         let name = world.change_ring();
@@ -197,8 +200,8 @@ impl World {
         }
         if pending {
             // No partition is handed back to a node that no longer exists.
-            let off = self.lost().is_none() && self.scheduler.draw(|chance| chance.often(250));
-            return if off { self.call_off() } else { "ring still changes" };
+            let off = self.lost().is_none() && self.scheduler.draw(|chance| chance.draw_bool(250));
+            return if off { self.cancel_change() } else { "ring still changes" };
         }
         let decision = self.decision();
         let (here, spare): (Vec<_>, Vec<_>) = decision
@@ -210,23 +213,23 @@ impl World {
             (chance.below(5), here[one], spare.get(chance.below(spare.len() as u64) as usize))
         });
         let (change, name) = match (kind, other) {
-            (0, Some(node)) => (RingWish::Join { node: *node, rack: rack() }, "ring join"),
+            (0, Some(node)) => (RingChangeRequest::Join { node: *node, rack: rack() }, "ring join"),
             (1, Some(new)) => {
-                (RingWish::Replace { old: one, new: *new, rack: rack() }, "ring replace")
+                (RingChangeRequest::Replace { old: one, new: *new, rack: rack() }, "ring replace")
             }
-            (3, _) if decision.ring.partitions() < 32 => (RingWish::Double, "ring double"),
-            (3 | 4, _) => (RingWish::Halve, "ring halve"),
-            _ => (RingWish::Leave { node: one }, "ring leave"),
+            (3, _) if decision.ring.partitions() < 32 => (RingChangeRequest::Double, "ring double"),
+            (3 | 4, _) => (RingChangeRequest::Halve, "ring halve"),
+            _ => (RingChangeRequest::Leave { node: one }, "ring leave"),
         };
         if self.begin_change(change) { name } else { "ring change refused" }
     }
 
-    fn call_off(&self) -> &'static str {
+    fn cancel_change(&self) -> &'static str {
         let (decision, numbers) = (self.decision(), self.decision().numbers());
         let cancelled = decision.ring.cancel(&numbers);
-        let ring = cancelled.expect("a change is under way").without_idle(&numbers);
+        let ring = cancelled.expect("a change is under way").mark_idle_arrived(&numbers);
         let down = self.down();
-        if ring.awaited(&numbers).iter().any(|node| down.contains(node)) {
+        if ring.awaited_receivers(&numbers).iter().any(|node| down.contains(node)) {
             return "ring change goes on";
         }
         at(&self.directory).decide_ring(ring);
@@ -245,8 +248,8 @@ impl World {
         let new = decision.nodes.iter().find(|node| node.0 == old.0 + 100).expect("it has come");
         let has_place = decision.ring.layout().nodes().contains_key(new);
         let change = match has_place {
-            true => RingWish::Leave { node: old },
-            false => RingWish::Replace { old, new: *new, rack: rack() },
+            true => RingChangeRequest::Leave { node: old },
+            false => RingChangeRequest::Replace { old, new: *new, rack: rack() },
         };
         Some(if self.begin_change(change) { "ring rejoin" } else { "ring rejoin refused" })
     }
@@ -254,23 +257,24 @@ impl World {
     /// Returns the nodes that are down, among the members and those with a place in the ring.
     fn down(&self) -> BTreeSet<NodeId> {
         let (decision, nodes) = (self.decision(), self.nodes.borrow());
-        let lives = |node: &NodeId| nodes.iter().any(|it| it.id == *node && it.process.is_some());
+        let is_alive =
+            |node: &NodeId| nodes.iter().any(|it| it.id == *node && it.process.is_some());
         let all = decision.ring.layout().nodes().keys().chain(&decision.nodes);
-        all.copied().filter(|node| !lives(node)).collect()
+        all.copied().filter(|node| !is_alive(node)).collect()
     }
 
     /// Starts a change, unless it is unsafe.
-    pub(super) fn begin_change(&self, change: RingWish) -> bool {
+    pub(super) fn begin_change(&self, change: RingChangeRequest) -> bool {
         let decision = self.decision();
         let down = self.down();
         let Ok(planned) = plan(&decision.ring, &[change], COPIES, &down) else { return false };
         let ring = decision.ring.commit(&planned).expect("the ring is as it was");
-        at(&self.directory).decide_ring(ring.without_idle(&decision.numbers()));
+        at(&self.directory).decide_ring(ring.mark_idle_arrived(&decision.numbers()));
         true
     }
 
     /// Returns the work that the ring still has once the trouble has ended. `None`: it is settled.
-    pub(super) fn ring_unsettled(&self) -> Option<String> {
+    pub(super) fn ring_work(&self) -> Option<String> {
         let decision = self.decision();
         if let Some(pending) = decision.ring.pending() {
             return Some(format!("{} partitions have gone over", pending.arrived()));
@@ -278,20 +282,22 @@ impl World {
         if let Some(name) = self.replace_lost() {
             return Some(name.into());
         }
-        let left =
-            decision.nodes.iter().find(|node| decision.ring.left_at(**node).next().is_some());
-        if let Some(node) = left {
+        let remaining = decision
+            .nodes
+            .iter()
+            .find(|node| decision.ring.leftover_partitions(**node).next().is_some());
+        if let Some(node) = remaining {
             let nodes = self.nodes.borrow();
-            let there = nodes.iter().find(|it| it.id == *node);
-            let running = there.and_then(|it| it.running()).expect("everyone lives");
+            let is_present = nodes.iter().find(|it| it.id == *node);
+            let running = is_present.and_then(|it| it.running()).expect("everyone lives");
             let mut how = RingTransfer::default();
-            running.router.available.moving.told(&mut how);
-            let partitions: Vec<_> = decision.ring.left_at(*node).collect();
+            running.router.available.handoff_tracker.fill_transfer(&mut how);
+            let partitions: Vec<_> = decision.ring.leftover_partitions(*node).collect();
             return Some(format!("node {node} has {partitions:?} left: {}", how.waits_for));
         }
         let last = at(&self.directory).last();
         let nodes = self.nodes.borrow();
-        let late = nodes.iter().find(|node| node.place.heard < last);
+        let late = nodes.iter().find(|node| node.place.delivered < last);
         late.map(|node| format!("node {} has not heard", node.id))
     }
 }

@@ -19,9 +19,9 @@ const BOUND_US: u64 = 120_000_000;
 
 impl World {
     /// Waits for equal copies, and lets the judge check their contents.
-    pub(super) fn ends_well(self: Rc<World>) -> (u64, Counts) {
+    pub(super) fn finish_and_check(self: Rc<World>) -> (u64, Counts) {
         let begin = self.scheduler.now();
-        while let Some(why) = self.differs() {
+        while let Some(why) = self.difference() {
             assert!(self.scheduler.now() < begin + BOUND_US, "copies do not come together: {why}");
             self.scheduler.run(1_000_000);
         }
@@ -29,21 +29,21 @@ impl World {
         self.journal.add("seconds to come together", took);
         for number in 0..self.keys {
             let row = self.rows_of(number).into_iter().next().and_then(|(_, row)| row);
-            let left = row.map(|row| left(&read_row(&row).expect("it reads")));
-            self.journal.add("rows that are gone", left.is_none().into());
-            self.judge.borrow().judge(number, &left.unwrap_or_default());
+            let remaining = row.map(|row| left(&read_row(&row).expect("it reads")));
+            self.journal.add("rows that are gone", remaining.is_none().into());
+            self.judge.borrow().judge(number, &remaining.unwrap_or_default());
         }
-        self.stays_quiet();
-        self.scheduler.leave();
+        self.check_quiescent();
+        self.scheduler.uninstall();
         self.journal.outcome()
     }
 
     /// Asserts that a round of comparisons changes no row.
-    fn stays_quiet(&self) {
+    fn check_quiescent(&self) {
         let rows: Vec<_> = (0..self.keys).map(|number| self.rows_of(number)).collect();
-        let before = self.journal.counted("bytes sent");
+        let before = self.journal.count_of("bytes sent");
         self.scheduler.run(12_000_000);
-        let bytes = self.journal.counted("bytes sent") - before;
+        let bytes = self.journal.count_of("bytes sent") - before;
         self.journal.add("bytes of a quiet round", bytes);
         let after: Vec<_> = (0..self.keys).map(|number| self.rows_of(number)).collect();
         assert!(rows == after, "rows change though nobody writes");
@@ -61,7 +61,7 @@ impl World {
             .iter()
             .map(|node| {
                 let running = node.running().expect("everyone lives");
-                (owners.contains(&node.id), own(running, &row_key))
+                (owners.contains(&node.id), stored_row(running, &row_key))
             })
             .collect();
         rows.sort_by_key(|(owns, _)| !owns);
@@ -105,8 +105,8 @@ impl World {
     }
 
     /// Returns a difference between the copies. `None`: they are equal.
-    fn differs(&self) -> Option<String> {
-        if let Some(why) = self.ring_unsettled() {
+    fn difference(&self) -> Option<String> {
+        if let Some(why) = self.ring_work() {
             return Some(format!("the ring is not settled: {why}"));
         }
         for number in 0..self.keys {
@@ -118,7 +118,7 @@ impl World {
                     return Some(format!("key {number}: {:?}", told.collect::<Vec<_>>()));
                 }
                 let bare = |row: &Bytes| left(&read_row(row).expect("it reads")).is_empty();
-                let mortal = self.judge.borrow().mortal;
+                let mortal = self.judge.borrow().has_ttl;
                 if row.as_ref().is_some_and(|row| mortal || bare(row)) {
                     return Some(format!("key {number} holds nothing, and is not gone"));
                 }
@@ -128,13 +128,13 @@ impl World {
     }
 }
 
-fn own(node: &Node, row_key: &Bytes) -> Option<Bytes> {
+fn stored_row(node: &Node, row_key: &Bytes) -> Option<Bytes> {
     node.status.trees.get(row_key).expect("memory")
 }
 
 /// Returns the living values by their dots.
 fn left(row: &Row) -> BTreeMap<Dot, Write> {
-    let value = |dot: Option<(&base::Actor, u64)>, bytes: &dynamo::layout::Stored| {
+    let value = |dot: Option<(&base::Actor, u64)>, bytes: &dynamo::layout::StoredValue| {
         let (id, count) = dot.expect("every value here has a dot");
         let sibling = bytes.sibling(dot).expect("it reads");
         let living = !sibling.tombstone;

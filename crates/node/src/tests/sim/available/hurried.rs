@@ -2,14 +2,14 @@
 //! node that answers a little late is not.
 
 use super::clients::{bucket, key};
-use super::passing::{asks, quiet};
+use super::passing::{quiet, start_call};
 use super::world::World;
 use base::{AvailableCall, Content, FetchOptions, Store, StoreOptions};
 use logic::ring::point;
 use sim::FaultProfile;
 
 /// Silence after which a node is suspected, in milliseconds.
-const HURRY_MS: u64 = 500;
+const SUSPECT_MS: u64 = 500;
 
 fn read(timeout_ms: u64) -> AvailableCall {
     let options = FetchOptions { timeout_ms: Some(timeout_ms), ..FetchOptions::default() };
@@ -22,10 +22,10 @@ fn write(timeout_ms: u64) -> AvailableCall {
     AvailableCall::Store(Box::new(Store { key: key(0), content, options, ..Store::default() }))
 }
 
-fn doubts(world: &World, which: usize, other: usize) -> bool {
+fn suspects(world: &World, nth: usize, other: usize) -> bool {
     let nodes = world.nodes.borrow();
     let node = world.decision().nodes[other];
-    nodes[which].running().expect("it lives").router.available.failure_detector.doubts(node)
+    nodes[nth].running().expect("it lives").router.available.failure_detector.is_suspected(node)
 }
 
 fn second_owner(world: &World) -> usize {
@@ -37,45 +37,45 @@ fn second_owner(world: &World) -> usize {
 
 /// Makes three calls to an owner that has just been cut off from another one. Returns true if it
 /// suspects that one while the link still stands.
-fn after_three(call: impl Fn() -> AvailableCall) -> bool {
+fn suspects_after_three_calls(call: impl Fn() -> AvailableCall) -> bool {
     let (world, _, cut_off) = quiet();
-    let asked = second_owner(&world);
-    for (from, to) in [(asked, cut_off), (cut_off, asked)] {
+    let caller = second_owner(&world);
+    for (from, to) in [(caller, cut_off), (cut_off, caller)] {
         world.network.cut(from, to);
     }
-    let answers: Vec<_> = (0..3).map(|_| asks(&world, asked, call())).collect();
-    world.scheduler.run(HURRY_MS * 1_000 + 100_000);
+    let answers: Vec<_> = (0..3).map(|_| start_call(&world, caller, call())).collect();
+    world.scheduler.run(SUSPECT_MS * 1_000 + 100_000);
     for answers in answers {
         let (_, answer) = answers.take().pop().expect("two of three are enough");
         assert!(answer.expect("in time").is_ok());
     }
-    assert!(world.network.is_linked(asked, cut_off));
-    let doubted = doubts(&world, asked, cut_off);
-    world.scheduler.leave();
-    doubted
+    assert!(world.network.is_linked(caller, cut_off));
+    let suspect = suspects(&world, caller, cut_off);
+    world.scheduler.uninstall();
+    suspect
 }
 
 #[test]
-fn who_is_silent_is_doubted_however_little_time_its_requests_have() {
-    for timeout_ms in [50, HURRY_MS - 1, HURRY_MS, HURRY_MS + 1, 5_000] {
-        assert!(after_three(|| read(timeout_ms)), "reads within {timeout_ms} ms");
-        assert!(after_three(|| write(timeout_ms)), "writes within {timeout_ms} ms");
+fn silent_node_is_suspected_even_with_short_timeouts() {
+    for timeout_ms in [50, SUSPECT_MS - 1, SUSPECT_MS, SUSPECT_MS + 1, 5_000] {
+        assert!(suspects_after_three_calls(|| read(timeout_ms)), "reads within {timeout_ms} ms");
+        assert!(suspects_after_three_calls(|| write(timeout_ms)), "writes within {timeout_ms} ms");
     }
 }
 
 #[test]
-fn who_answers_later_than_a_request_would_like_is_not_doubted() {
+fn late_answering_node_is_not_suspected() {
     let (world, ..) = quiet();
     // Every message takes up to 40 ms; the requests time out after 5 ms.
     world.network.set_profile(|profile| *profile = FaultProfile::new(0, 0, 40_000));
-    let asked = second_owner(&world);
+    let caller = second_owner(&world);
     for _ in 0..8 {
-        let answers = asks(&world, asked, read(5));
+        let answers = start_call(&world, caller, read(5));
         world.scheduler.run(200_000);
         assert_eq!(answers.take().len(), 1, "it is answered, well or not");
     }
-    for other in (0..world.count).filter(|other| *other != asked) {
-        assert!(!doubts(&world, asked, other), "{other} has answered every time");
+    for other in (0..world.count).filter(|other| *other != caller) {
+        assert!(!suspects(&world, caller, other), "{other} has answered every time");
     }
-    world.scheduler.leave();
+    world.scheduler.uninstall();
 }

@@ -44,17 +44,17 @@ pub(super) struct Judge {
     /// Deletes by the vtag of their tombstones.
     deletes: BTreeMap<Vtag, Write>,
     /// True if values expire.
-    pub mortal: bool,
+    pub has_ttl: bool,
 }
 
 impl Judge {
     pub(super) fn new(mortal: bool) -> Judge {
-        Judge { mortal, ..Judge::default() }
+        Judge { has_ttl: mortal, ..Judge::default() }
     }
 
     /// Records the start of a write that may replace these. `None`: a delete that reads by itself,
     /// which may replace anything.
-    pub(super) fn begins(
+    pub(super) fn start_write(
         &mut self,
         key: usize,
         value: bool,
@@ -76,12 +76,12 @@ impl Judge {
     }
 
     /// Records that a write does not ask for owners, unlike reads.
-    pub(super) fn goes_anywhere(&mut self, write: Write) {
+    pub(super) fn mark_unowned(&mut self, write: Write) {
         self.writes[write].owned = false;
     }
 
     /// Records that a write was refused and had no effect.
-    pub(super) fn does_nothing(&mut self, write: Write) {
+    pub(super) fn mark_without_effect(&mut self, write: Write) {
         self.writes[write].may = Some(BTreeSet::new());
     }
 
@@ -118,7 +118,7 @@ impl Judge {
     }
 
     /// Returns the acknowledged writes that owners must have.
-    pub(super) fn stands_now(&self, key: usize) -> Vec<Write> {
+    pub(super) fn acknowledged(&self, key: usize) -> Vec<Write> {
         let stands = |write: &Write| {
             let WriteRecord { fate, owned, .. } = &self.writes[*write];
             *owned && matches!(fate, Fate::Stands(..))
@@ -128,7 +128,7 @@ impl Judge {
 
     /// Asserts that a read returned every write that was acknowledged before it, except those that
     /// another write may have replaced, and no write that one of them replaced.
-    pub(super) fn meets(&self, key: usize, stood: &[Write], values: &[Write]) {
+    pub(super) fn check_read(&self, key: usize, stood: &[Write], values: &[Write]) {
         for write in stood {
             let WriteRecord { value, fate: Fate::Stands(seen, _), .. } = &self.writes[*write]
             else {
@@ -140,7 +140,7 @@ impl Judge {
                     assert!(!covers, "stale: {shown} of key {key}, replaced by {write}");
                 }
             }
-            if self.mortal || !value || values.contains(write) {
+            if self.has_ttl || !value || values.contains(write) {
                 continue;
             }
             let may = |other: &Write| {
@@ -177,13 +177,13 @@ impl Judge {
         }
         let known: BTreeSet<_> = values.iter().copied().collect();
         for value in values {
-            self.no_false_sibling(*value, &known);
+            self.check_siblings(*value, &known);
         }
         seen
     }
 
     /// Asserts that a value does not stand beside one that replaced it.
-    fn no_false_sibling(&self, value: Write, beside: &BTreeSet<Write>) {
+    fn check_siblings(&self, value: Write, beside: &BTreeSet<Write>) {
         let Fate::Stands(_, Some(dot)) = &self.writes[value].fate else { return };
         for other in beside.iter().filter(|other| **other != value) {
             if let Fate::Stands(seen, _) = &self.writes[*other].fate {
@@ -194,9 +194,9 @@ impl Judge {
     }
 
     /// Asserts that the values left of a key are exactly those that may and must be left.
-    pub(super) fn judge(&self, key: usize, left: &BTreeMap<Dot, Write>) {
-        let living: BTreeSet<_> = left.values().copied().collect();
-        for (dot, write) in left {
+    pub(super) fn judge(&self, key: usize, remaining: &BTreeMap<Dot, Write>) {
+        let living: BTreeSet<_> = remaining.values().copied().collect();
+        for (dot, write) in remaining {
             let record = self.writes.get(*write);
             let known = record.is_some_and(|record| record.key == key && record.value);
             assert!(known, "phantom: {write} at key {key}");
@@ -208,7 +208,7 @@ impl Judge {
             }
         }
         for write in self.of(key) {
-            if self.mortal || self.writes[write].fate == Fate::Doubtful {
+            if self.has_ttl || self.writes[write].fate == Fate::Doubtful {
                 continue;
             }
             if living.contains(&write) || !self.writes[write].value {

@@ -3,7 +3,7 @@
 use super::clients::{ask, bucket, key, seen};
 use super::node;
 use super::world::World;
-use base::mutants::Mutation as _;
+use base::mutants::MutantList as _;
 use base::{Actor, AvailableCall, Body, Content, Store};
 use logic::ring::point;
 use runtime::mutants::Mutant;
@@ -11,39 +11,39 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// Writes the first key at its first owner. Returns the actor of the new dot.
-fn writes(world: &Rc<World>, which: usize) -> Actor {
-    let told = Rc::new(Cell::new(None));
-    let (world, tells) = (Rc::clone(world), Rc::clone(&told));
+fn write_actor(world: &Rc<World>, nth: usize) -> Actor {
+    let actor_cell = Rc::new(Cell::new(None));
+    let (world, shared_cell) = (Rc::clone(world), Rc::clone(&actor_cell));
     let scheduler = Rc::clone(&world.scheduler);
-    scheduler.begin(None, async move {
+    scheduler.spawn(None, async move {
         let content = Content::plain("v".into());
         let store = Store { key: key(0), content, ..Store::default() };
-        let answer = ask(&world, which, bucket(), AvailableCall::Store(Box::new(store))).await;
+        let answer = ask(&world, nth, bucket(), AvailableCall::Store(Box::new(store))).await;
         let reply = answer.expect("an answer").expect("it is stored");
         let Body::Stored(context) = reply.body else { panic!("a context") };
         let actor = seen(&(bucket(), key(0)), &context).entries().next().map(|(actor, _)| *actor);
-        tells.set(actor);
+        shared_cell.set(actor);
     });
     scheduler.run(2_000_000);
-    told.get().expect("a dot")
+    actor_cell.get().expect("a dot")
 }
 
-fn ends_well(world: &Rc<World>, which: usize) {
-    let node = world.nodes.borrow()[which].running().expect("it lives").clone();
-    world.scheduler.begin(Some(which), async move { assert!(node::end_well(node).await) });
+fn stop_cleanly(world: &Rc<World>, nth: usize) {
+    let node = world.nodes.borrow()[nth].running().expect("it lives").clone();
+    world.scheduler.spawn(Some(nth), async move { assert!(node::end_well(node).await) });
     world.scheduler.run(2_000_000);
-    world.nodes.borrow_mut()[which].leave(&world.scheduler);
+    world.nodes.borrow_mut()[nth].leave(&world.scheduler);
 }
 
-fn starts(world: &Rc<World>, which: usize) {
-    world.start(which);
+fn restart_node(world: &Rc<World>, nth: usize) {
+    world.start(nth);
     world.scheduler.run(2_000_000);
 }
 
 /// Returns the actors of three incarnations: the first, the second and the fourth. The first and
 /// the third ended cleanly; the third followed a crash and wrote nothing.
-fn lives() -> [Actor; 3] {
-    let world = World::still(1);
+fn incarnation_actors() -> [Actor; 3] {
+    let world = World::idle(1);
     world.network.heal();
     world.begin();
     world.scheduler.run(2_000_000);
@@ -51,24 +51,24 @@ fn lives() -> [Actor; 3] {
     let partition = decision.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
     let owner = decision.ring.owners(partition, 3)[0];
     let which = decision.nodes.iter().position(|node| *node == owner).expect("it is known");
-    let first = writes(&world, which);
-    ends_well(&world, which);
-    starts(&world, which);
-    let second = writes(&world, which);
+    let first = write_actor(&world, which);
+    stop_cleanly(&world, which);
+    restart_node(&world, which);
+    let second = write_actor(&world, which);
     world.crash(which);
-    starts(&world, which);
-    ends_well(&world, which);
-    starts(&world, which);
-    let last = writes(&world, which);
-    world.scheduler.leave();
+    restart_node(&world, which);
+    stop_cleanly(&world, which);
+    restart_node(&world, which);
+    let last = write_actor(&world, which);
+    world.scheduler.uninstall();
     [first, second, last]
 }
 
 #[test]
-fn a_fall_is_not_forgotten_in_a_life_that_wrote_nothing() {
-    let [first, second, last] = lives();
+fn vnode_actor_is_renewed_after_crash_despite_idle_clean_run() {
+    let [first, second, last] = incarnation_actors();
     assert_eq!(first, second, "a life that ended well goes on");
     assert!(last.incarnation > second.incarnation, "{last:?}");
-    let [_, second, last] = Mutant::ForgetsTheFall.while_active(lives);
+    let [_, second, last] = Mutant::ForgetUncleanShutdown.while_active(incarnation_actors);
     assert_eq!(second, last, "the rule is what makes the difference");
 }

@@ -10,7 +10,7 @@
 //! Promises: one seed produces one history.
 //! Never: reads the real clock, or waits.
 //! Read next: `world.rs`, `directory.rs`, then `judge.rs`. More seeds:
-//! `CREDENZA_SEEDS=20000 cargo test -p node sim::available::seeds::whatever -- --nocapture`.
+//! `CREDENZA_SEEDS=20000 cargo test -p node sim::available::seeds::available -- --nocapture`.
 
 mod clients;
 mod directory;

@@ -3,7 +3,7 @@
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
 use super::directory::{COPIES, DIRECTORY as MASTER};
-use crate::recovery::terms;
+use crate::recovery::context;
 use crate::startup::start_vnode_loops;
 use crate::{Node, NodeSettings};
 use base::{
@@ -31,7 +31,7 @@ pub(super) struct RingNode {
     port: Port,
     pub place: Place,
     pub process: Option<Process>,
-    pub disk_takes: Arc<Mutex<WriteTime>>,
+    pub write_time: Arc<Mutex<WriteTime>>,
     /// Largest number of the directory's latest decisions that the node forgets in a crash.
     forgets_max: usize,
 }
@@ -41,7 +41,7 @@ pub(super) struct Place {
     pub storage: Storage,
     /// Position of the latest decision of the directory that it has heard; `kept`: of the latest
     /// that it knows even after a crash.
-    pub heard: usize,
+    pub delivered: usize,
     kept: usize,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Decision {
 impl Place {
     /// Returns the disk of a node that has just become a member.
     pub(super) fn new(heard: usize) -> Place {
-        Place { storage: Storage::new(MEMORY_BYTES), heard, kept: heard }
+        Place { storage: Storage::new(MEMORY_BYTES), delivered: heard, kept: heard }
     }
 
     /// Returns a copy of the disk, as a backup makes it.
@@ -71,7 +71,7 @@ impl RingNode {
     pub(super) fn new(port: Port, forgets_max: usize) -> RingNode {
         let (id, place) = (NodeId(port.which as u64 + 1), Place::new(0));
         let disk_takes = Arc::new(Mutex::new(QUICK));
-        RingNode { id, port, place, process: None, disk_takes, forgets_max }
+        RingNode { id, port, place, process: None, write_time: disk_takes, forgets_max }
     }
 
     pub(super) fn running(&self) -> Option<&Node> {
@@ -80,7 +80,7 @@ impl RingNode {
 
     /// Starts an incarnation from the contents of disk and trees.
     pub(super) fn start(&mut self, decision: &Decision, process: u64) {
-        let terms = terms(self.id, 600, None).expect("terms");
+        let context = context(self.id, 600, None).expect("terms");
         let settings = NodeSettings {
             name: format!("n{}", self.port.which),
             reap_after_ms: REAP_AFTER_MS,
@@ -90,27 +90,28 @@ impl RingNode {
         let known = decision.known();
         let is_directory = |group| group == GroupId::DIRECTORY;
         let storage = &mut self.place.storage;
-        let (node, log) = storage.assemble(self.id, &terms, known.clone(), settings, is_directory);
-        node.router.directory.group.leadership.follows(MASTER);
+        let (node, log) =
+            storage.assemble(self.id, &context, known.clone(), settings, is_directory);
+        node.router.directory.group.leadership.set_master(MASTER);
         // `Directory::new` reads the catalog from its rows, which are elsewhere here.
         node.router.locator.catalog.fill(Vec::new(), known);
-        node.router.locator.catalog.available.fill(
+        node.router.locator.catalog.available.replace_all(
             decision.types.clone(),
             BTreeMap::new(),
             Some(decision.ring.clone()),
         );
         Process::connect(&node, &self.port, process);
         start_vnode_loops(&node.router.available, &node.lifecycle);
-        let (which, interval) = (self.port.which, Some(INTERVAL));
-        self.process = Some(Process::begin((node, log), which, &self.disk_takes, interval));
+        let (nth, interval) = (self.port.which, Some(INTERVAL));
+        self.process = Some(Process::begin((node, log), nth, &self.write_time, interval));
     }
 
     /// Delivers the directory's decision at this position to a running node.
-    pub(super) fn hear(&mut self, at: usize, decision: &Decision) {
+    pub(super) fn deliver(&mut self, at: usize, decision: &Decision) {
         if let Some(node) = self.running() {
             node.router.locator.catalog.fill(Vec::new(), decision.known());
             node.router.locator.catalog.available.set_ring(Some(decision.ring.clone()));
-            self.place.heard = at;
+            self.place.delivered = at;
             self.place.kept = self.place.kept.max(at.saturating_sub(self.forgets_max));
         }
     }
@@ -119,16 +120,16 @@ impl RingNode {
     pub(super) fn crash(&mut self, scheduler: &Scheduler) {
         let Some(process) = self.process.take() else { return };
         process.crash(&self.port, scheduler, &mut self.place.storage);
-        let Place { heard, kept, .. } = &mut self.place;
+        let Place { delivered: heard, kept, .. } = &mut self.place;
         *heard = scheduler.draw(|chance| chance.between(*kept as u64, *heard as u64)) as usize;
     }
 
     /// Ends an incarnation that has stopped gracefully.
     pub(super) fn leave(&mut self, scheduler: &Scheduler) {
         if let Some(process) = self.process.take() {
-            process.leaves(&self.port, scheduler);
+            process.disconnect(&self.port, scheduler);
             self.place.storage.make_durable();
-            self.place.kept = self.place.heard;
+            self.place.kept = self.place.delivered;
         }
     }
 
@@ -136,7 +137,7 @@ impl RingNode {
     pub(super) fn flush(&mut self) {
         let Some(process) = &self.process else { return };
         let mut writer = process.writer.lock().expect("one thread");
-        if !writer.rests() {
+        if !writer.is_between_rounds() {
             return;
         }
         let end = writer.log().end();
@@ -163,9 +164,11 @@ impl RingNode {
 /// Stops a node gracefully. Returns true if that succeeded in time.
 pub(super) async fn end_well(node: Node) -> bool {
     node.lifecycle.tasks.end_loops();
-    let ended =
-        runtime::world::timeout(Duration::from_secs(5), node.router.available.vnode_store.ends());
-    ended.await == Some(true) && node.router.available.vnode_store.end_well().is_ok()
+    let ended = runtime::world::timeout(
+        Duration::from_secs(5),
+        node.router.available.vnode_store.wait_stopped(),
+    );
+    ended.await == Some(true) && node.router.available.vnode_store.record_clean_shutdown().is_ok()
 }
 
 impl Decision {

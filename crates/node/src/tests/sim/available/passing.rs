@@ -12,7 +12,7 @@ pub(super) type Answers = Rc<RefCell<Vec<(u64, Option<Result<Reply>>)>>>;
 
 /// Returns a quiet cluster, a node that keeps no copy of the first key, and that key's first owner.
 pub(super) fn quiet() -> (Rc<World>, usize, usize) {
-    let world = (0..).map(World::still).find(|world| world.count > 3 && !world.moves);
+    let world = (0..).map(World::idle).find(|world| world.count > 3 && !world.moves);
     let world = world.expect("there are many");
     world.network.heal();
     world.begin();
@@ -20,18 +20,19 @@ pub(super) fn quiet() -> (Rc<World>, usize, usize) {
     let decision = world.decision();
     let partition = decision.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
     let owners = decision.ring.owners(partition, 3);
-    let guest = decision.nodes.iter().position(|node| !owners.contains(node)).expect("one is left");
+    let non_owner =
+        decision.nodes.iter().position(|node| !owners.contains(node)).expect("one is left");
     let owner = decision.nodes.iter().position(|node| *node == owners[0]).expect("it is known");
-    (world, guest, owner)
+    (world, non_owner, owner)
 }
 
-pub(super) fn asks(world: &Rc<World>, which: usize, call: AvailableCall) -> Answers {
+pub(super) fn start_call(world: &Rc<World>, nth: usize, call: AvailableCall) -> Answers {
     let answers = Answers::default();
-    let (told, world, scheduler) =
+    let (results, world, scheduler) =
         (Rc::clone(&answers), Rc::clone(world), Rc::clone(&world.scheduler));
-    scheduler.begin(None, async move {
-        let answer = ask(&world, which, bucket(), call).await;
-        told.borrow_mut().push((world.scheduler.now(), answer));
+    scheduler.spawn(None, async move {
+        let answer = ask(&world, nth, bucket(), call).await;
+        results.borrow_mut().push((world.scheduler.now(), answer));
     });
     answers
 }
@@ -42,43 +43,43 @@ fn write() -> AvailableCall {
 }
 
 #[test]
-fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks() {
-    let (world, guest, owner) = quiet();
-    let passed_on = |world: &World| {
+fn write_forwarded_to_cut_off_owner_fails_before_link_breaks() {
+    let (world, non_owner, owner) = quiet();
+    let forwarded_count = |world: &World| {
         let nodes = world.nodes.borrow();
-        let metrics = &nodes[guest].running().expect("it lives").router.metrics;
+        let metrics = &nodes[non_owner].running().expect("it lives").router.metrics;
         metrics.forwarded_out.load(std::sync::atomic::Ordering::Relaxed)
     };
-    world.network.cut(guest, owner);
-    world.network.cut(owner, guest);
+    world.network.cut(non_owner, owner);
+    world.network.cut(owner, non_owner);
     let began = world.scheduler.now();
-    let held: Vec<_> = (0..3).map(|_| asks(&world, guest, write())).collect();
+    let pending: Vec<_> = (0..3).map(|_| start_call(&world, non_owner, write())).collect();
     world.scheduler.run(960_000);
-    assert_eq!(passed_on(&world), 3);
-    for answers in held {
+    assert_eq!(forwarded_count(&world), 3);
+    for answers in pending {
         let (when, answer) = answers.take().pop().expect("an answer");
         let error = answer.expect("in time").expect_err("nobody knows");
         assert_eq!(error.kind(), Kind::Unknown, "{}", error.text());
         assert!(when - began < 950_000, "after {} us", when - began);
     }
     // From now on another owner coordinates, although the link has not broken.
-    assert!(world.network.is_linked(guest, owner));
-    let next = asks(&world, guest, write());
+    assert!(world.network.is_linked(non_owner, owner));
+    let next = start_call(&world, non_owner, write());
     world.scheduler.run(100_000);
     let (_, answer) = next.take().pop().expect("an answer at once");
-    assert!(answer.expect("in time").is_ok() && passed_on(&world) == 4);
-    world.scheduler.leave();
+    assert!(answer.expect("in time").is_ok() && forwarded_count(&world) == 4);
+    world.scheduler.uninstall();
 }
 
 #[test]
-fn a_write_that_was_not_sent_is_passed_on_to_the_next_owner() {
-    let (world, guest, owner) = quiet();
+fn write_declined_by_busy_owner_is_forwarded_to_the_next() {
+    let (world, non_owner, owner) = quiet();
     let full = world.nodes.borrow()[owner].running().expect("it lives").clone();
-    let seats: Vec<_> = std::iter::from_fn(|| full.router.incoming.admit(1)).collect();
-    let answers = asks(&world, guest, write());
+    let permits: Vec<_> = std::iter::from_fn(|| full.router.incoming.admit(1)).collect();
+    let answers = start_call(&world, non_owner, write());
     world.scheduler.run(100_000);
     let (_, answer) = answers.take().pop().expect("an answer at once");
     assert!(answer.expect("in time").is_ok(), "who is too busy did nothing");
-    drop(seats);
-    world.scheduler.leave();
+    drop(permits);
+    world.scheduler.uninstall();
 }

@@ -16,7 +16,7 @@ const SUITE: Suite = Suite {
     seeds_long: 20_000,
     threads: 1,
     history,
-    must_happen: &[
+    required_events: &[
         "write",
         "read",
         "remove",
@@ -50,36 +50,36 @@ fn history(seed: u64) -> (u64, Counts) {
     let world = World::new(seed);
     world.scheduler.run(SECONDS * 1_000_000);
     world.heal();
-    world.ends_well()
+    world.finish_and_check()
 }
 
 #[test]
-fn whatever_happens_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
+fn available_histories_lose_no_write_and_revive_no_delete() {
     SUITE.run();
 }
 
 #[test]
-fn one_seed_is_one_history() {
+fn seed_determines_the_history() {
     SUITE.assert_repeatable(&[3, 4, 5]);
 }
 
 #[test]
-fn a_broken_rule_is_noticed() {
+fn mutants_of_available_buckets_are_detected() {
     let soon = [
-        Mutant::BlindReplaces,
-        Mutant::HintGoesFirst,
-        Mutant::MergeOverwrites,
-        Mutant::ReapsAlone,
-        Mutant::ReapsWithoutGuests,
-        Mutant::LetsGoAlone,
-        Mutant::AsksReceivers,
+        Mutant::OverwriteWithoutContext,
+        Mutant::DeleteHintBeforeAck,
+        Mutant::OverwriteInsteadOfMerge,
+        Mutant::ReapWithoutQuery,
+        Mutant::ReapWithoutFallbacks,
+        Mutant::DeleteLeftoversUnchecked,
+        Mutant::ReadFromFutureOwners,
     ];
-    check(history, MUTANT_SEEDS).assert_noticed(&soon, &[Mutant::MintsAsBefore]);
+    check(history, MUTANT_SEEDS).assert_detected(&soon, &[Mutant::ReuseActorAfterCrash]);
 }
 
 /// Runs a history if it is of this kind; returns no counts otherwise.
 fn only(seed: u64, kind: impl Fn(&World) -> bool) -> (u64, Counts) {
-    match kind(&World::still(seed)) {
+    match kind(&World::idle(seed)) {
         true => history(seed),
         false => (0, Counts::new()),
     }
@@ -92,7 +92,7 @@ fn calm(seed: u64) -> (u64, Counts) {
 }
 
 #[test]
-fn who_counts_as_owner_before_it_has_the_rows_is_noticed() {
-    let soon = [Mutant::ReceivesNothing, Mutant::AsksReceivers];
-    check(calm, MUTANT_SEEDS).assert_noticed(&soon, &[]);
+fn mutant_owner_without_rows_is_detected() {
+    let soon = [Mutant::ReportUnreceivedPartition, Mutant::ReadFromFutureOwners];
+    check(calm, MUTANT_SEEDS).assert_detected(&soon, &[]);
 }

@@ -5,11 +5,11 @@
 use super::clients::ask;
 use super::directory::at as of;
 use super::world::World;
-use base::mutants::Mutation as _;
+use base::mutants::MutantList as _;
 use base::{AvailableCall, BucketName, Content, Key, NodeId, Partition, Store};
 use bytes::Bytes;
 use dynamo::layout::row_key;
-use logic::ring::{Rack, RingWish, point};
+use logic::ring::{Rack, RingChangeRequest, point};
 use runtime::mutants::Mutant;
 use std::rc::Rc;
 
@@ -24,9 +24,10 @@ pub(super) struct Story {
 impl Story {
     /// Returns the story in the first history of this kind, without faults.
     pub(super) fn begin(fits: impl Fn(&World) -> bool) -> Story {
-        let quiet =
-            |world: &Rc<World>| world.few == Some(1) && !world.judge.borrow().mortal && fits(world);
-        let world = (0..).map(World::still).find(quiet).expect("there are many");
+        let quiet = |world: &Rc<World>| {
+            world.few == Some(1) && !world.judge.borrow().has_ttl && fits(world)
+        };
+        let world = (0..).map(World::idle).find(quiet).expect("there are many");
         world.network.heal();
         world.begin();
         world.scheduler.run(2_000_000);
@@ -41,9 +42,13 @@ impl Story {
     }
 
     /// Replaces the old owner by the new one.
-    pub(super) fn replaces(&self) {
+    pub(super) fn replace_owner(&self) {
         let (old, new) = (self.old, self.new);
-        assert!(self.world.begin_change(RingWish::Replace { old, new, rack: Rack::default() }));
+        assert!(self.world.begin_change(RingChangeRequest::Replace {
+            old,
+            new,
+            rack: Rack::default()
+        }));
     }
 
     /// Returns the partition of the key.
@@ -59,17 +64,17 @@ impl Story {
 
     /// Writes the key at a node.
     pub(super) fn write(&self, node: NodeId) {
-        let (world, which, (bucket, key)) =
+        let (world, nth, (bucket, key)) =
             (Rc::clone(&self.world), self.at(node), self.place.clone());
         let store = Store { key, content: Content::plain("v".into()), ..Store::default() };
-        self.world.scheduler.begin(None, async move {
-            let answer = ask(&world, which, bucket, AvailableCall::Store(Box::new(store))).await;
+        self.world.scheduler.spawn(None, async move {
+            let answer = ask(&world, nth, bucket, AvailableCall::Store(Box::new(store))).await;
             answer.expect("an answer").expect("it takes it");
         });
     }
 
     /// Returns the owner of the key's only copy according to a node's ring.
-    pub(super) fn owner_as_heard_by(&self, node: NodeId) -> NodeId {
+    pub(super) fn owner_by_ring_of(&self, node: NodeId) -> NodeId {
         let nodes = self.world.nodes.borrow();
         let ring = nodes[self.at(node)]
             .running()
@@ -84,26 +89,29 @@ impl Story {
 
     /// Returns a node's row of the key.
     pub(super) fn has(&self, node: NodeId) -> Option<Bytes> {
-        let which = self.at(node);
+        let nth = self.at(node);
         let nodes = self.world.nodes.borrow();
-        let node = nodes[which].running().expect("it lives");
+        let node = nodes[nth].running().expect("it lives");
         node.status.trees.get(&row_key(&self.place.0, &self.place.1)).expect("memory")
     }
 }
 
 /// Returns the final rows of a key at two nodes: its former owner, which handed the key over,
 /// crashed, forgot that, and took a write; and its current owner.
-fn taken_by_a_ring_of_long_ago() -> [Option<Bytes>; 2] {
+fn rows_after_stale_write() -> [Option<Bytes>; 2] {
     let story = Story::begin(|_| true);
     let Story { world, old, new, .. } = &story;
     let which = story.at(*old);
-    story.replaces();
+    story.replace_owner();
     world.scheduler.run(20_000_000);
     let ring = world.decision().ring;
-    assert!(ring.pending().is_none() && ring.left_at(*old).next().is_none(), "all is over");
+    assert!(
+        ring.pending().is_none() && ring.leftover_partitions(*old).next().is_none(),
+        "all is over"
+    );
 
     world.crash(which);
-    world.nodes.borrow_mut()[which].place.heard = 0;
+    world.nodes.borrow_mut()[which].place.delivered = 0;
     let directory = world.count;
     for (from, to) in [(which, directory), (directory, which)] {
         world.network.cut(from, to);
@@ -116,66 +124,66 @@ fn taken_by_a_ring_of_long_ago() -> [Option<Bytes>; 2] {
     world.network.heal();
     world.scheduler.run(20_000_000);
     let rows = [story.has(*old), story.has(*new)];
-    world.scheduler.leave();
+    world.scheduler.uninstall();
     rows
 }
 
 /// Returns true if a node keeps a row that reached it after it had handed over the key, but before
 /// it heard that all nodes know of the handoff, while the ring goes on changing. `falls`: the node
 /// crashes just after the row has reached it.
-fn kept_while_the_ring_changes(falls: bool) -> bool {
+fn stray_is_kept(crashes: bool) -> bool {
     let story = Story::begin(|world| world.lag_us > 1_000_000);
     let Story { world, old, new, .. } = &story;
     story.write(*old);
     world.scheduler.run(1_000_000);
     assert!(story.has(*old).is_some());
-    story.replaces();
+    story.replace_owner();
     while story.has(*old).is_some() {
         world.scheduler.run(100);
     }
     // The new owner hears of another change before it hears that the old one is confirmed.
-    of(&world.directory).goes_on();
+    of(&world.directory).renew_ring();
     let last = of(&world.directory).last();
     let decision = world.decision();
-    assert!(decision.ring.left_at(*old).next().is_some(), "others do not know yet");
-    let which = story.at(*new);
-    world.scheduler.run_as(which, || world.nodes.borrow_mut()[which].hear(last, &decision));
+    assert!(decision.ring.leftover_partitions(*old).next().is_some(), "others do not know yet");
+    let nth = story.at(*new);
+    world.scheduler.run_as_node(nth, || world.nodes.borrow_mut()[nth].deliver(last, &decision));
     story.write(*new);
     world.scheduler.run(50_000);
     assert!(story.has(*old).is_some(), "it was brought here");
-    if falls {
-        let (which, last) = (story.at(*old), of(&world.directory).last());
-        let cleared = world.decision().ring.left_at(*old).next().is_none();
+    if crashes {
+        let (nth, last) = (story.at(*old), of(&world.directory).last());
+        let cleared = world.decision().ring.leftover_partitions(*old).next().is_none();
         assert!(cleared, "that nothing is left is told, and it knows that");
-        world.crash(which);
-        world.nodes.borrow_mut()[which].place.heard = last;
-        world.start(which);
+        world.crash(nth);
+        world.nodes.borrow_mut()[nth].place.delivered = last;
+        world.start(nth);
         world.scheduler.run(50_000);
         assert!(story.has(*old).is_some(), "it was on disk");
     }
     for _ in 0..8 {
         world.scheduler.run(1_000_000);
-        of(&world.directory).goes_on();
+        of(&world.directory).renew_ring();
     }
     assert!(story.has(*new).is_some());
-    let kept = story.has(*old).is_some();
-    world.scheduler.leave();
-    kept
+    let retained = story.has(*old).is_some();
+    world.scheduler.uninstall();
+    retained
 }
 
 #[test]
-fn what_was_taken_by_a_ring_of_long_ago_goes_to_who_keeps_it_now() {
-    let [old, new] = taken_by_a_ring_of_long_ago();
+fn row_written_under_an_outdated_ring_reaches_current_owner() {
+    let [old, new] = rows_after_stale_write();
     assert!(old.is_none() && new.is_some());
-    let rows = Mutant::DropsStrays.while_active(taken_by_a_ring_of_long_ago);
+    let rows = Mutant::DropUnownedRowsUnchecked.while_active(rows_after_stale_write);
     assert_eq!(rows, [None, None], "the rule is what makes the difference");
 }
 
 #[test]
-fn what_is_brought_to_who_has_just_let_go_does_not_stay() {
-    for falls in [false, true] {
-        assert!(!kept_while_the_ring_changes(falls));
-        let kept = Mutant::LooksOnce.while_active(|| kept_while_the_ring_changes(falls));
-        assert!(kept, "the rule is what makes the difference");
+fn row_arriving_after_handoff_is_not_kept_during_ring_change() {
+    for crashes in [false, true] {
+        assert!(!stray_is_kept(crashes));
+        let retained = Mutant::SearchLeftoversOnce.while_active(|| stray_is_kept(crashes));
+        assert!(retained, "the rule is what makes the difference");
     }
 }

@@ -7,7 +7,7 @@ use super::judge::Judge;
 use super::node::{Decision, Place, RingNode};
 use super::{clients, faults};
 use base::{BucketName, Key, NodeId, Properties, Replication};
-use logic::ring::{Rack, Ring, RingWish, plan};
+use logic::ring::{Rack, Ring, RingChangeRequest, plan};
 use sim::{Chance, FaultProfile, Journal, Scheduler, SimClock};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,10 +37,10 @@ pub(super) struct World {
     pub calm: bool,
     /// True if, in a calm history, stragglers make coordinators ask fallbacks. Hints then exist
     /// while the ring changes, and only the owners' own answers ensure that reads meet writes.
-    pub straggling: bool,
+    pub has_stragglers: bool,
     /// True if a crashed node restarts with an old copy of the directory, and acts on it for a
     /// while.
-    pub forgetful: bool,
+    pub forgets_directory: bool,
     pub nodes: RefCell<Vec<RingNode>>,
     pub directory: Shared,
     /// True if the ring changes, whether or not a disk is lost.
@@ -51,18 +51,18 @@ pub(super) struct World {
     /// Largest error of a wall clock, in milliseconds.
     pub wall_ms: u64,
     /// True if a disk may lose data in this history; then no write asks for one replica only.
-    pub loses: bool,
+    pub may_lose_disk: bool,
     /// True once a disk has lost data: no other one does.
     pub lost: Cell<bool>,
     /// Copies of disks, as backups make them.
     pub copies: RefCell<BTreeMap<usize, Place>>,
-    pub troubled: Cell<bool>,
+    pub has_faults: Cell<bool>,
     processes: Cell<u64>,
 }
 
 fn ring(nodes: &[NodeId]) -> Ring {
-    let mut ring = Ring::founded(nodes[0], Rack::default(), PARTITIONS, 3);
-    let join = |node: &NodeId| RingWish::Join { node: *node, rack: Rack::default() };
+    let mut ring = Ring::initial(nodes[0], Rack::default(), PARTITIONS, 3);
+    let join = |node: &NodeId| RingChangeRequest::Join { node: *node, rack: Rack::default() };
     let changes: Vec<_> = nodes[1..].iter().map(join).collect();
     let planned = plan(&ring, &changes, COPIES, &BTreeSet::new()).expect("a plan");
     ring = ring.commit(&planned).expect("the ring is as it was");
@@ -76,8 +76,8 @@ fn ring(nodes: &[NodeId]) -> Ring {
 
 fn clock(chance: &mut Chance, wall_ms: u64) -> SimClock {
     let clock = SimClock::new(1_000_000 + chance.below(1 << 40), 990_000 + chance.below(20_000));
-    let wall_off_ms = chance.below(2 * wall_ms + 1) as i64 - wall_ms as i64;
-    SimClock { wall_off_ms, ..clock }
+    let wall_offset_ms = chance.below(2 * wall_ms + 1) as i64 - wall_ms as i64;
+    SimClock { wall_offset_ms, ..clock }
 }
 
 fn profile(chance: &mut Chance) -> FaultProfile {
@@ -94,43 +94,43 @@ fn profile(chance: &mut Chance) -> FaultProfile {
 impl World {
     /// Returns a running cluster with clients and faults.
     pub(super) fn new(seed: u64) -> Rc<World> {
-        let world = World::still(seed);
+        let world = World::idle(seed);
         world.begin();
         for _ in 0..CLIENTS {
-            world.scheduler.begin(None, clients::live(Rc::clone(&world)));
+            world.scheduler.spawn(None, clients::live(Rc::clone(&world)));
         }
         if !world.calm {
-            world.scheduler.begin(None, faults::SCHEDULE.run(Rc::clone(&world)));
+            world.scheduler.spawn(None, faults::SCHEDULE.run(Rc::clone(&world)));
         }
-        world.scheduler.begin(None, directory::changes(Rc::clone(&world)));
+        world.scheduler.spawn(None, directory::changes(Rc::clone(&world)));
         world
     }
 
     /// Starts all nodes.
     pub(super) fn begin(self: &Rc<World>) {
         directory::open(&self.directory, self.port(self.count));
-        for which in 0..self.count {
-            self.scheduler.begin(None, directory::hears(Rc::clone(self), which));
+        for nth in 0..self.count {
+            self.scheduler.spawn(None, directory::deliver_decision(Rc::clone(self), nth));
         }
-        (0..self.count).for_each(|which| self.start(which));
-        self.scheduler.begin(None, self.network.clone().run());
+        (0..self.count).for_each(|nth| self.start(nth));
+        self.scheduler.spawn(None, self.network.clone().run());
     }
 
     /// Returns a cluster in which no node has started.
-    pub(super) fn still(seed: u64) -> Rc<World> {
+    pub(super) fn idle(seed: u64) -> Rc<World> {
         let mut chance = Chance::new(seed);
-        let moves = chance.often(400);
+        let moves = chance.draw_bool(400);
         // Where the ring changes, some nodes have no place in it yet.
         let (placed, count) = match moves {
             true => [(3, 4), (4, 5), (4, 6), (5, 6)][chance.below(4) as usize],
             false => [(3, 3), (3, 3), (4, 4), (5, 5)][chance.below(4) as usize],
         };
         // Where values expire, wall clocks differ by seconds; elsewhere by up to an hour.
-        let mortal = chance.often(250);
+        let mortal = chance.draw_bool(250);
         let wall_ms = if mortal { 2_000 } else { 3_600_000 };
         // One more clock, for the directory.
         let clocks = (0..=count).map(|_| clock(&mut chance, wall_ms)).collect();
-        let scheduler = Scheduler::enter(seed, clocks);
+        let scheduler = Scheduler::install(seed, clocks);
         let mut profile = profile(&mut chance);
         let nodes: Vec<_> = (1..=count as u64).map(NodeId).collect();
         let ttl_ms = if mortal { 3_000 } else { 0 };
@@ -140,26 +140,26 @@ impl World {
         let mut types: BTreeMap<_, _> = kind.into_iter().collect();
         let ring = ring(&nodes[..placed]);
         let lag_us = [20_000, 200_000, 1_500_000][chance.below(3) as usize];
-        let (keys, loses) = (chance.between(1, 6) as usize, chance.often(400));
+        let (keys, loses) = (chance.between(1, 6) as usize, chance.draw_bool(400));
         // With fewer copies than three, a row that one node drops too early is lost.
         let few = [Some(1), Some(1), Some(2), None][chance.below(4) as usize].filter(|_| moves);
         if let Some(n_val) = few {
             let replication = Replication { n_val, ..properties.replication };
             types.insert(FEW.into(), Arc::new(Properties { replication, ..properties }));
         }
-        let calm = moves && chance.often(250);
+        let calm = moves && chance.draw_bool(250);
         if calm {
             profile = FaultProfile::new(0, 20, 5_000);
         }
-        let straggling = calm && chance.often(500);
+        let straggling = calm && chance.draw_bool(500);
         if straggling {
             (profile.stragglers, profile.straggler_delay) = (STRAGGLERS, STRAGGLER_DELAY_US);
         }
-        let forgetful = moves && chance.often(300);
+        let forgetful = moves && chance.draw_bool(300);
         let forgets_max = if forgetful { usize::MAX } else { FORGETS_MAX };
         let (network, journal) = (SimNetwork::new(count + 1, profile), Arc::<Journal>::default());
-        let port = |which| Port { which, network: network.clone(), journal: journal.clone() };
-        let sim_nodes = (0..count).map(|which| RingNode::new(port(which), forgets_max)).collect();
+        let port = |nth| Port { which: nth, network: network.clone(), journal: journal.clone() };
+        let sim_nodes = (0..count).map(|nth| RingNode::new(port(nth), forgets_max)).collect();
         Rc::new(World {
             scheduler,
             network,
@@ -168,8 +168,8 @@ impl World {
             keys,
             few,
             calm,
-            straggling,
-            forgetful,
+            has_stragglers: straggling,
+            forgets_directory: forgetful,
             nodes: RefCell::new(sim_nodes),
             directory: Directory::new(Decision { changes: 0, ring, nodes, types }),
             moves,
@@ -177,17 +177,17 @@ impl World {
             judge: RefCell::new(Judge::new(mortal)),
             wall_ms,
             // A key with one copy is lost with its disk.
-            loses: loses && few != Some(1),
+            may_lose_disk: loses && few != Some(1),
             lost: Cell::new(false),
             copies: RefCell::default(),
-            troubled: Cell::new(true),
+            has_faults: Cell::new(true),
             processes: Cell::new(0),
         })
     }
 
     /// Returns a node's endpoint in the network.
-    fn port(&self, which: usize) -> Port {
-        Port { which, network: self.network.clone(), journal: self.journal.clone() }
+    fn port(&self, nth: usize) -> Port {
+        Port { which: nth, network: self.network.clone(), journal: self.journal.clone() }
     }
 
     /// Returns the bucket and the name of a key, by its number.
@@ -206,7 +206,7 @@ impl World {
 
     /// Prints an event if tracing is on.
     pub(super) fn tell(&self, what: impl FnOnce() -> String) {
-        self.journal.tell(self.scheduler.now(), what);
+        self.journal.trace(self.scheduler.now(), what);
     }
 
     /// Starts an incarnation of a node that is down.
@@ -215,10 +215,10 @@ impl World {
             return;
         }
         self.processes.set(self.processes.get() + 1);
-        let heard = self.nodes.borrow()[which].place.heard;
+        let heard = self.nodes.borrow()[which].place.delivered;
         let decision = directory::at(&self.directory).entry(heard).expect("it was decided").clone();
         self.tell(|| format!("{which} starts"));
-        self.scheduler.run_as(which, || {
+        self.scheduler.run_as_node(which, || {
             let process = self.processes.get();
             self.nodes.borrow_mut()[which].start(&decision, process);
         });
@@ -229,25 +229,25 @@ impl World {
         directory::at(&self.directory).newest().clone()
     }
 
-    pub(super) fn crash(&self, which: usize) {
-        self.nodes.borrow_mut()[which].crash(&self.scheduler);
+    pub(super) fn crash(&self, nth: usize) {
+        self.nodes.borrow_mut()[nth].crash(&self.scheduler);
     }
 
     /// Returns true if a disk may lose data now.
     pub(super) fn may_lose(&self) -> bool {
-        self.loses && !self.lost.get()
+        self.may_lose_disk && !self.lost.get()
     }
 
     /// Ends the trouble: all nodes run, are linked, and have fast disks.
     pub(super) fn heal(self: &Rc<World>) {
-        self.troubled.set(false);
+        self.has_faults.set(false);
         self.network.heal();
-        for which in 0..self.count {
-            self.scheduler.resume_now(which);
-            *self.nodes.borrow()[which].disk_takes.lock().expect("one thread") = QUICK;
+        for nth in 0..self.count {
+            self.scheduler.resume_now(nth);
+            *self.nodes.borrow()[nth].write_time.lock().expect("one thread") = QUICK;
         }
         // Nodes that are stopping finish first.
         self.scheduler.run(10_000_000);
-        (0..self.count).for_each(|which| self.start(which));
+        (0..self.count).for_each(|nth| self.start(nth));
     }
 }

@@ -19,13 +19,13 @@ pub(super) const KEYS: u64 = 3;
 /// Calls a node. `None`: no answer came in time; the call may still take effect.
 pub(super) async fn ask(
     world: &Rc<World>,
-    which: usize,
+    nth: usize,
     bucket: &BucketName,
     call: Call,
     retry: Option<RetryId>,
 ) -> Option<Result<Reply>> {
     let request = Request { bucket: bucket.clone(), call, retry };
-    process::ask(world.running(which)?, which, request, TIMEOUT_MS).await
+    process::ask(world.running(nth)?, nth, request, TIMEOUT_MS).await
 }
 
 /// Returns the number that a get found. 0: the key is absent.
@@ -48,20 +48,20 @@ fn refused(error: &Error) -> bool {
 
 /// Reads and writes until the history is over.
 pub(super) async fn live(world: Rc<World>) {
-    while !world.over.get() {
+    while !world.is_over.get() {
         let scheduler = &world.scheduler;
         scheduler.sleep_us(scheduler.draw(|chance| chance.between(500, 50_000))).await;
-        let which = scheduler.draw(|chance| chance.index(world.count));
+        let nth = scheduler.draw(|chance| chance.index(world.count));
         let place = scheduler.draw(|chance| chance.index(world.buckets.len()));
         let key = scheduler.draw(|chance| chance.below(KEYS));
-        if world.running(which).is_none() {
+        if world.running(nth).is_none() {
             continue;
         }
-        let name = match scheduler.draw(|chance| chance.often(500)) {
-            true => write(&world, which, place, key).await,
-            false => read(&world, which, place, key).await,
+        let name = match scheduler.draw(|chance| chance.draw_bool(500)) {
+            true => write(&world, nth, place, key).await,
+            false => read(&world, nth, place, key).await,
         };
-        world.journal.note((scheduler.now(), which, place, key, name));
+        world.journal.record((scheduler.now(), nth, place, key, name));
         world.journal.count(name);
     }
 }
@@ -101,9 +101,9 @@ async fn read(world: &Rc<World>, which: usize, place: usize, key: u64) -> &'stat
 
 /// Repeats a call that may be repeated until it is answered. `None`: the history is over.
 async fn insist(world: &Rc<World>, call: Call, retry: Option<RetryId>) -> Option<Reply> {
-    while !world.over.get() {
-        let which = world.scheduler.draw(|chance| chance.index(world.count));
-        match ask(world, which, &world.buckets[0], call.clone(), retry).await {
+    while !world.is_over.get() {
+        let nth = world.scheduler.draw(|chance| chance.index(world.count));
+        match ask(world, nth, &world.buckets[0], call.clone(), retry).await {
             Some(Ok(reply)) => return Some(reply),
             Some(Err(error)) => {
                 let again = matches!(error.kind(), Kind::Unavailable | Kind::Unknown);
@@ -127,8 +127,8 @@ pub(super) async fn count(world: Rc<World>, which: usize) {
         let call = Call::Update(Update::Add { key: key.clone(), delta: 1 });
         let retry = Some(RetryId { session, number });
         let Some(reply) = insist(&world, call, retry).await else { return };
-        let wanted = Body::Updated(Outcome::Number(number as i64));
-        assert_eq!(reply.body, wanted, "an attempt was lost, or applied twice");
+        let expected = Body::Updated(Outcome::Number(number as i64));
+        assert_eq!(reply.body, expected, "an attempt was lost, or applied twice");
         world.journal.add("counted", 1);
         world.scheduler.sleep_us(world.scheduler.draw(|chance| chance.between(500, 100_000))).await;
     }

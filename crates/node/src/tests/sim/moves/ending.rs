@@ -16,27 +16,27 @@ const BOUND_US: u64 = 60_000_000;
 const WRITES: u64 = 20;
 
 impl World {
-    pub(super) fn ends_well(self: Rc<World>) -> (u64, Counts) {
-        let (begin, wrote) = (self.scheduler.now(), self.journal.counted("wrote"));
-        while let Some(why) = self.restless(wrote + WRITES) {
+    pub(super) fn finish_and_check(self: Rc<World>) -> (u64, Counts) {
+        let (begin, wrote) = (self.scheduler.now(), self.journal.count_of("wrote"));
+        while let Some(why) = self.unfinished(wrote + WRITES) {
             let told = || self.journal.outcome().1;
             assert!(self.scheduler.now() < begin + BOUND_US, "no end: {why}; {:?}", told());
             self.scheduler.run(100_000);
         }
         self.journal.add("ms to come to rest", (self.scheduler.now() - begin) / 1_000);
-        self.over.set(true);
+        self.is_over.set(true);
         self.scheduler.run(3_000_000);
-        self.look_at_fillers();
-        GROUPS.into_iter().chain([GroupId::DIRECTORY]).for_each(|group| self.look_at_rows(group));
+        self.check_fillers();
+        GROUPS.into_iter().chain([GroupId::DIRECTORY]).for_each(|group| self.check_rows(group));
         self.judge.borrow().judge();
-        let moves = self.lived.borrow().len() - self.buckets.len();
+        let moves = self.bucket_ids.borrow().len() - self.buckets.len();
         self.journal.add("moved", moves as u64);
-        self.scheduler.leave();
+        self.scheduler.uninstall();
         self.journal.outcome()
     }
 
     /// Returns a part of the cluster that is not at rest. `None`: all moves have ended.
-    fn restless(&self, wrote: u64) -> Option<String> {
+    fn unfinished(&self, wrote: u64) -> Option<String> {
         for group in GROUPS.into_iter().chain([GroupId::DIRECTORY]) {
             let Some((_, master)) = self.master(group) else {
                 return Some(format!("group {group} has no master"));
@@ -49,10 +49,10 @@ impl World {
                     return Some(format!("{} is behind in group {group}", member.node));
                 }
                 // Late updates for a bucket may arrive as long as the bucket is in this group.
-                let lives = |id: &BucketId| self.lives(&node, *id);
+                let is_alive = |id: &BucketId| self.lives(&node, *id);
                 let BucketMarks { sealed, intakes } = there.seals.all();
-                let left = !sealed.is_empty() || !intakes.iter().all(lives);
-                if group != GroupId::DIRECTORY && left {
+                let remaining = !sealed.is_empty() || !intakes.iter().all(is_alive);
+                if group != GroupId::DIRECTORY && remaining {
                     return Some(format!("{}, group {group}: {sealed:?} {intakes:?}", member.node));
                 }
             }
@@ -67,7 +67,7 @@ impl World {
                 }
             }
         }
-        (self.journal.counted("wrote") < wrote).then(|| "nothing is written".into())
+        (self.journal.count_of("wrote") < wrote).then(|| "nothing is written".into())
     }
 
     fn lives(&self, node: &Node, id: BucketId) -> bool {
@@ -77,9 +77,9 @@ impl World {
     }
 
     /// Asserts that rows that nobody changes can be read at every node.
-    fn look_at_fillers(self: &Rc<World>) {
+    fn check_fillers(self: &Rc<World>) {
         let world = Rc::clone(self);
-        self.scheduler.begin(None, async move {
+        self.scheduler.spawn(None, async move {
             for place in 0..world.buckets.len() {
                 for number in 0..FILLERS {
                     let (key, value) = filler(number);
@@ -92,13 +92,13 @@ impl World {
                 }
             }
         });
-        let (before, wanted) =
-            (self.journal.counted("fillers"), (self.buckets.len() * FILLERS) as u64);
+        let (before, expected) =
+            (self.journal.count_of("fillers"), (self.buckets.len() * FILLERS) as u64);
         self.scheduler.run(10_000_000);
-        assert_eq!(self.journal.counted("fillers") - before, wanted, "all were looked at");
+        assert_eq!(self.journal.count_of("fillers") - before, expected, "all were looked at");
     }
 
-    fn look_at_rows(&self, group: GroupId) {
+    fn check_rows(&self, group: GroupId) {
         let nodes = self.nodes.borrow();
         let replicas = nodes.iter().filter_map(|node| {
             let there = node.running()?.router.locator.groups.get(group)?;

@@ -19,8 +19,8 @@ pub(super) const SCHEDULE: FaultSchedule = FaultSchedule {
 };
 
 impl FaultTarget for World {
-    fn is_troubled(&self) -> bool {
-        self.troubled.get()
+    fn injects_faults(&self) -> bool {
+        self.has_faults.get()
     }
 
     fn journal(&self) -> &Journal {
@@ -32,30 +32,30 @@ impl FaultTarget for World {
         let groups = [GroupId::DIRECTORY, GROUPS[0], GROUPS[1]];
         let group = groups[self.scheduler.draw(|chance| chance.index(3))];
         match self.master(group) {
-            Some((master, _)) if self.scheduler.draw(|chance| chance.often(600)) => master,
+            Some((master, _)) if self.scheduler.draw(|chance| chance.draw_bool(600)) => master,
             _ => self.scheduler.draw(|chance| chance.index(self.count)),
         }
     }
 
-    fn inject(self: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
+    fn inject(self: &Rc<World>, kind: u64, nth: usize, time: u64) -> &'static str {
         let scheduler = &self.scheduler;
         match kind {
             0..=2 => {
-                self.crash(which);
-                starts_in(self, which, time);
+                self.crash(nth);
+                starts_in(self, nth, time);
                 "crash"
             }
             3 => {
-                scheduler.pause(which, time);
+                scheduler.pause(nth, time);
                 "pause"
             }
             4 => {
-                self.network.isolate_for(which, time);
+                self.network.isolate_for(nth, time);
                 "isolated"
             }
             5 => {
                 let other = scheduler.draw(|chance| chance.index(self.count));
-                self.network.cut_for([(which, other)].into_iter(), time);
+                self.network.cut_for([(nth, other)].into_iter(), time);
                 "one way cut"
             }
             6 => {
@@ -64,56 +64,56 @@ impl FaultTarget for World {
             }
             7 => {
                 let nodes = self.nodes.borrow();
-                let mut takes = nodes[which].disk_takes.lock().expect("one thread");
+                let mut takes = nodes[nth].write_time.lock().expect("one thread");
                 *takes = if *takes == QUICK { SLOW } else { QUICK };
                 "slow disk"
             }
             8 => {
-                hand_over(self, which);
+                hand_over(self, nth);
                 "hand over"
             }
-            9 if scheduler.draw(|chance| chance.often(300)) => {
-                for which in 0..self.count {
-                    self.crash(which);
-                    starts_in(self, which, time);
+            9 if scheduler.draw(|chance| chance.draw_bool(300)) => {
+                for nth in 0..self.count {
+                    self.crash(nth);
+                    starts_in(self, nth, time);
                 }
                 "all crash"
             }
             _ => {
-                self.nodes.borrow()[which].storage.make_durable();
+                self.nodes.borrow()[nth].storage.make_durable();
                 "flush"
             }
         }
     }
 }
 
-fn starts_in(world: &Rc<World>, which: usize, time: u64) {
-    let again = Rc::clone(world);
-    world.scheduler.begin_after(time, move || again.start(which));
+fn starts_in(world: &Rc<World>, nth: usize, time: u64) {
+    let retry_world = Rc::clone(world);
+    world.scheduler.spawn_after(time, move || retry_world.start(nth));
 }
 
 fn hand_over(world: &Rc<World>, to: usize) {
     let group = GROUPS[world.scheduler.draw(|chance| chance.below(2)) as usize];
-    let heir = world.nodes.borrow()[to].id;
+    let successor = world.nodes.borrow()[to].id;
     if let Some((master, group)) = world.master(group) {
         // Fails if the target is no voter, or catches up too late.
-        let _ = world.scheduler.run_as(master, || group.hand_over(heir));
+        let _ = world.scheduler.run_as_node(master, || group.hand_over(successor));
     }
 }
 
 /// Moves buckets between groups, and cancels some moves, until the trouble ends.
 pub(super) async fn send_away(world: Rc<World>) {
     let scheduler = Rc::clone(&world.scheduler);
-    while world.is_troubled() {
+    while world.injects_faults() {
         scheduler.sleep_us(scheduler.draw(|chance| chance.between(100_000, 1_500_000))).await;
-        let which = scheduler.draw(|chance| chance.index(world.count));
+        let nth = scheduler.draw(|chance| chance.index(world.count));
         let bucket = &world.buckets[scheduler.draw(|chance| chance.index(world.buckets.len()))];
-        let back = scheduler.draw(|chance| chance.often(150));
+        let back = scheduler.draw(|chance| chance.draw_bool(150));
         let (call, name) = match GROUPS[scheduler.draw(|chance| chance.below(2)) as usize] {
             _ if back => (DirectoryCall::CancelMove, "called back"),
             group => (DirectoryCall::MoveBucket { group }, "sent"),
         };
-        let answer = ask(&world, which, bucket, Call::Directory(call), None).await;
+        let answer = ask(&world, nth, bucket, Call::Directory(call), None).await;
         world.tell(|| format!("{bucket} {name}: {answer:?}"));
         world.journal.add(name, answer.is_some_and(|answer| answer.is_ok()).into());
     }
@@ -132,13 +132,13 @@ pub(super) async fn run_maintenance(world: Rc<World>) {
         };
         for name in &world.buckets {
             let lives = node.router.locator.catalog.find(name).expect("it is never dropped");
-            world.lived.borrow_mut().insert(lives.id);
+            world.bucket_ids.borrow_mut().insert(lives.id);
         }
         let now = world.scheduler.now();
-        world.scheduler.run_as(master, || {
-            for (bucket, _) in node.router.directory.dropped().expect("memory") {
+        world.scheduler.run_as_node(master, || {
+            for (bucket, _) in node.router.directory.dropped_buckets().expect("memory") {
                 if now >= *seen.entry(bucket).or_insert(now) + FORGET_US {
-                    let _ = node.router.directory.forget_dropped(bucket); // The lease may be over.
+                    let _ = node.router.directory.remove_dropped_row(bucket); // May be no master.
                 }
             }
         });

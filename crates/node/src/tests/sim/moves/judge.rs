@@ -111,7 +111,7 @@ fn judge(key: Key, values: &BTreeMap<u64, Value>) {
 }
 
 #[test]
-fn what_no_order_explains_is_seen() {
+fn register_history_without_valid_order_is_detected() {
     let lived = |acts: &dyn Fn(&mut Judge)| {
         let mut judge = Judge::default();
         for (number, (began, ended)) in [(1, (10, 20)), (2, (30, 40))] {

@@ -9,7 +9,7 @@
 //! Promises: one seed produces one history.
 //! Never: reads the real clock, or waits; truncates the log (`../world.rs` tests snapshots).
 //! Read next: `world.rs`, then `judge.rs`. More seeds:
-//! `CREDENZA_SEEDS=20000 cargo test -p node sim::moves::seeds::whatever -- --nocapture`.
+//! `CREDENZA_SEEDS=20000 cargo test -p node sim::moves::seeds::bucket_move -- --nocapture`.
 
 mod clients;
 mod ending;

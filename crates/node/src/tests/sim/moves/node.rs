@@ -2,7 +2,7 @@
 
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
-use crate::recovery::terms;
+use crate::recovery::context;
 use crate::{Node, NodeSettings, group_lifecycle, transfer};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ pub(super) struct MoveNode {
     port: Port,
     pub storage: Storage,
     process: Option<Process>,
-    pub disk_takes: Arc<Mutex<WriteTime>>,
+    pub write_time: Arc<Mutex<WriteTime>>,
 }
 
 impl MoveNode {
@@ -27,7 +27,7 @@ impl MoveNode {
         let storage = Storage::new(256 << 20);
         storage.plant(rows.iter().cloned());
         let id = NodeId(port.which as u64 + 1);
-        MoveNode { id, port, storage, process: None, disk_takes: Arc::new(Mutex::new(QUICK)) }
+        MoveNode { id, port, storage, process: None, write_time: Arc::new(Mutex::new(QUICK)) }
     }
 
     pub(super) fn running(&self) -> Option<&Node> {
@@ -36,20 +36,21 @@ impl MoveNode {
 
     /// Starts an incarnation from the contents of disk and trees.
     pub(super) fn start(&mut self, known: &ClusterDescription, process: u64) {
-        let mut terms = terms(self.id, LEASE_MS, None).expect("terms");
+        let mut context = context(self.id, LEASE_MS, None).expect("terms");
         for placement in &known.groups {
-            terms.add(placement).expect("founders");
+            context.add(placement).expect("founders");
         }
         let name = format!("n{}", self.id.0);
         let settings = NodeSettings { name, lease_ms: LEASE_MS, ..NodeSettings::default() };
-        let (node, log) = self.storage.assemble(self.id, &terms, known.clone(), settings, |_| true);
+        let (node, log) =
+            self.storage.assemble(self.id, &context, known.clone(), settings, |_| true);
         Process::connect(&node, &self.port, process);
         for group in node.router.locator.groups.all() {
             group_lifecycle::drive(&node.lifecycle, group);
         }
         let loops = &node.lifecycle.tasks.loops;
         loops.spawn("moves", transfer::reconcile(node.moves.clone()));
-        let process = Process::begin((node, log), self.port.which, &self.disk_takes, None);
+        let process = Process::begin((node, log), self.port.which, &self.write_time, None);
         self.process = Some(process);
     }
 

@@ -16,7 +16,7 @@ const SUITE: Suite = Suite {
     seeds_long: 20_000,
     threads: 2,
     history,
-    must_happen: &[
+    required_events: &[
         "wrote",
         "read",
         "counted",
@@ -37,21 +37,21 @@ fn history(seed: u64) -> (u64, Counts) {
     let world = World::new(seed);
     world.scheduler.run(SECONDS * 1_000_000);
     world.heal();
-    world.ends_well()
+    world.finish_and_check()
 }
 
 #[test]
-fn whatever_happens_every_move_ends_and_nothing_is_lost_stale_or_done_twice() {
+fn bucket_move_histories_end_linearizable_and_apply_once() {
     SUITE.run();
 }
 
 #[test]
-fn one_seed_is_one_history() {
+fn seed_determines_the_history() {
     SUITE.assert_repeatable(&[3, 4]);
 }
 
 #[test]
-fn a_broken_rule_is_noticed() {
-    let soon = [Mutant::EvaluatesBehindSeals, Mutant::CopiesOnce, Mutant::CopiesOverOthers];
-    check(history, MUTANT_SEEDS).assert_noticed(&soon, &[Mutant::ReadsBehindSeals]);
+fn mutants_of_bucket_moves_are_detected() {
+    let soon = [Mutant::EvaluateSealedBuckets, Mutant::SkipChangedRowCopy, Mutant::ResumeStaleMove];
+    check(history, MUTANT_SEEDS).assert_detected(&soon, &[Mutant::ReadSealedBuckets]);
 }

@@ -24,10 +24,11 @@ fn calm(seed: u64) -> Rc<World> {
     while let [(one, _), (other, group)] = masters()
         && one == other
     {
-        let heirs = world.nodes.borrow().iter().map(|node| node.id).collect::<Vec<_>>();
+        let candidates = world.nodes.borrow().iter().map(|node| node.id).collect::<Vec<_>>();
         // Of four nodes, one has no part in the group.
-        for heir in heirs.into_iter().filter(|heir| heir.0 as usize != one + 1) {
-            let _ = world.scheduler.run_as(other, || group.hand_over(heir));
+        for successor in candidates.into_iter().filter(|successor| successor.0 as usize != one + 1)
+        {
+            let _ = world.scheduler.run_as_node(other, || group.hand_over(successor));
         }
         world.scheduler.run(CALM_US);
     }
@@ -38,39 +39,39 @@ fn calm(seed: u64) -> Rc<World> {
 /// up: each copy has a new bucket id.
 fn moves(world: Rc<World>) -> u32 {
     for node in world.nodes.borrow().iter() {
-        *node.disk_takes.lock().expect("one thread") = SLOWER;
+        *node.write_time.lock().expect("one thread") = SLOWER;
     }
     let (first, bucket) = (world.buckets.len() as u32 + 1, world.buckets[0].clone());
     let (asks, name) = (Rc::clone(&world), bucket.clone());
-    world.scheduler.begin(None, async move {
+    world.scheduler.spawn(None, async move {
         let call = Call::Directory(DirectoryCall::MoveBucket { group: GROUPS[1] });
         ask(&asks, 0, &name, call, None).await; // The answer may take too long.
     });
-    let lives = || {
+    let is_alive = || {
         let node = world.running(0).expect("nobody dies");
         let found = node.router.locator.catalog.find(&bucket).expect("it is never dropped");
         (found.group == GROUPS[1]).then_some(found.id)
     };
     let id = loop {
-        match lives() {
+        match is_alive() {
             Some(BucketId(id)) => break id,
             None => assert!(world.scheduler.now() < BOUND_US, "it does not end"),
         }
         world.scheduler.run(100_000);
     };
-    world.scheduler.leave();
+    world.scheduler.uninstall();
     id - first
 }
 
 #[test]
-fn a_bucket_that_moves_to_a_group_with_slow_disks_is_copied_once() {
+fn bucket_move_to_group_with_slow_disks_copies_once() {
     for seed in 0..3 {
         assert_eq!(moves(calm(seed)), 0, "seed {seed}");
     }
 }
 
 #[test]
-fn a_bucket_that_moves_to_a_group_whose_time_falls_behind_is_copied_a_few_times_and_arrives() {
+fn bucket_move_to_group_with_slow_clock_copies_few_times_and_ends() {
     for seed in 0..3 {
         let world = calm(seed);
         let (master, _) = world.master(GROUPS[1]).expect("it is calm");

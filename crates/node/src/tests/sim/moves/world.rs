@@ -17,7 +17,7 @@ use metadata::rows::{
 };
 use replication::group::Group;
 use replication::layout::{StoredRow, row_key};
-use replication::seals::OWN;
+use replication::seals::BOOKKEEPING_BUCKET;
 use sim::{Chance, FaultProfile, Journal, Scheduler, SimClock};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -42,19 +42,19 @@ pub(super) struct World {
     pub nodes: RefCell<Vec<MoveNode>>,
     pub judge: RefCell<Judge>,
     known: ClusterDescription,
-    pub troubled: Cell<bool>,
+    pub has_faults: Cell<bool>,
     /// True once clients start no more calls.
-    pub over: Cell<bool>,
+    pub is_over: Cell<bool>,
     /// Ids that the buckets have had.
-    pub lived: RefCell<BTreeSet<BucketId>>,
+    pub bucket_ids: RefCell<BTreeSet<BucketId>>,
     processes: Cell<u64>,
 }
 
 fn known(count: usize) -> ClusterDescription {
-    let node = |which: usize| NodeId(which as u64 + 1);
-    let member = |which: usize| MemberDescription {
-        node: node(which),
-        name: format!("n{}", which + 1),
+    let node = |nth: usize| NodeId(nth as u64 + 1);
+    let member = |nth: usize| MemberDescription {
+        node: node(nth),
+        name: format!("n{}", nth + 1),
         peer: "simulated".into(),
         client: String::new(),
         incarnation: 0,
@@ -100,26 +100,46 @@ fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes,
     };
     let ClusterDescription { founder, lease_ms, changes, .. } = *known;
     let cluster = ClusterRow { founder, lease_ms, changes };
-    put(GroupId::DIRECTORY, OWN, CLUSTER, &write_cluster(&cluster));
+    put(GroupId::DIRECTORY, BOOKKEEPING_BUCKET, CLUSTER, &write_cluster(&cluster));
     for member in &known.members {
-        put(GroupId::DIRECTORY, OWN, &member_key(member.node), &write_member(member));
+        put(
+            GroupId::DIRECTORY,
+            BOOKKEEPING_BUCKET,
+            &member_key(member.node),
+            &write_member(member),
+        );
     }
     for placement in &known.groups {
-        put(GroupId::DIRECTORY, OWN, &group_key(placement.group), &write_group(placement));
+        put(
+            GroupId::DIRECTORY,
+            BOOKKEEPING_BUCKET,
+            &group_key(placement.group),
+            &write_group(placement),
+        );
     }
     let properties = Properties::default();
-    put(GroupId::DIRECTORY, OWN, &type_key(BucketName::DEFAULT), &write_properties(&properties));
+    put(
+        GroupId::DIRECTORY,
+        BOOKKEEPING_BUCKET,
+        &type_key(BucketName::DEFAULT),
+        &write_properties(&properties),
+    );
     for (number, name) in buckets.iter().enumerate() {
         let id = BucketId(number as u32 + 1);
         let (name, properties) = (name.clone(), properties.clone());
         let key = bucket_key(&name);
         let lives = BucketDescription { name, id, group: GROUPS[0], properties, moving: None };
-        put(GroupId::DIRECTORY, OWN, &key, &write_bucket(&lives));
+        put(GroupId::DIRECTORY, BOOKKEEPING_BUCKET, &key, &write_bucket(&lives));
         for (key, value) in (0..FILLERS).map(filler) {
             put(GROUPS[0], id, &key, &value);
         }
     }
-    put(GroupId::DIRECTORY, OWN, NEXT_BUCKET, &(buckets.len() as u32 + 1).to_le_bytes());
+    put(
+        GroupId::DIRECTORY,
+        BOOKKEEPING_BUCKET,
+        NEXT_BUCKET,
+        &(buckets.len() as u32 + 1).to_le_bytes(),
+    );
     rows
 }
 
@@ -129,14 +149,14 @@ impl World {
         let world = World::quiet(seed);
         world.scheduler.draw(|chance| {
             world.network.set_profile(|profile| {
-                if chance.often(333) {
+                if chance.draw_bool(333) {
                     let (loss, duplicates) = (chance.below(301), chance.below(501));
                     *profile = FaultProfile::new(loss, duplicates, chance.between(1_000, 60_000));
                 }
                 profile.stale = chance.below(501);
             });
         });
-        let begin = |task| world.scheduler.begin(None, task);
+        let begin = |task| world.scheduler.spawn(None, task);
         for _ in 0..CLIENTS {
             begin(Box::pin(clients::live(Rc::clone(&world))) as ClientTask);
         }
@@ -158,7 +178,7 @@ impl World {
             SimClock::new(1_000_000 + chance.below(1 << 40), 996_000 + chance.below(8_000))
         };
         let clocks = (0..count).map(|_| clock(&mut chance)).collect();
-        let scheduler = Scheduler::enter(seed, clocks);
+        let scheduler = Scheduler::install(seed, clocks);
         let profile = match chance.below(3) {
             0 => FaultProfile::calm(),
             1 => FaultProfile::new(10, 20, 5_000),
@@ -173,8 +193,8 @@ impl World {
         let known = known(count);
         let rows = first_rows(&known, &buckets);
         let (network, journal) = (SimNetwork::new(count, profile), Arc::<Journal>::default());
-        let port = |which| Port { which, network: network.clone(), journal: journal.clone() };
-        let nodes = (0..count).map(|which| MoveNode::new(port(which), &rows)).collect();
+        let port = |nth| Port { which: nth, network: network.clone(), journal: journal.clone() };
+        let nodes = (0..count).map(|nth| MoveNode::new(port(nth), &rows)).collect();
         let world = Rc::new(World {
             scheduler,
             network,
@@ -184,31 +204,31 @@ impl World {
             nodes: RefCell::new(nodes),
             judge: RefCell::default(),
             known,
-            troubled: Cell::new(true),
-            over: Cell::new(false),
-            lived: RefCell::default(),
+            has_faults: Cell::new(true),
+            is_over: Cell::new(false),
+            bucket_ids: RefCell::default(),
             processes: Cell::new(0),
         });
-        (0..count).for_each(|which| world.start(which));
-        world.scheduler.begin(None, world.network.clone().run());
+        (0..count).for_each(|nth| world.start(nth));
+        world.scheduler.spawn(None, world.network.clone().run());
         world
     }
 
     /// Prints an event if tracing is on.
     pub(super) fn tell(&self, what: impl FnOnce() -> String) {
-        self.journal.tell(self.scheduler.now(), what);
+        self.journal.trace(self.scheduler.now(), what);
     }
 
     /// Returns a running node.
-    pub(super) fn running(&self, which: usize) -> Option<Node> {
-        self.nodes.borrow()[which].running().cloned()
+    pub(super) fn running(&self, nth: usize) -> Option<Node> {
+        self.nodes.borrow()[nth].running().cloned()
     }
 
     /// Returns the master of a group.
     pub(super) fn master(&self, group: GroupId) -> Option<(usize, Arc<Group>)> {
-        (0..self.count).find_map(|which| {
-            let group = self.running(which)?.router.locator.groups.get(group)?;
-            group.leadership.is_master().then_some((which, group))
+        (0..self.count).find_map(|nth| {
+            let group = self.running(nth)?.router.locator.groups.get(group)?;
+            group.leadership.is_master().then_some((nth, group))
         })
     }
 
@@ -220,13 +240,13 @@ impl World {
         self.processes.set(self.processes.get() + 1);
         let process = self.processes.get();
         self.tell(|| format!("{which} starts"));
-        self.scheduler.run_as(which, || {
+        self.scheduler.run_as_node(which, || {
             self.nodes.borrow_mut()[which].start(&self.known, process);
         });
     }
 
-    pub(super) fn crash(&self, which: usize) {
-        let on_the_way = self.running(which).is_some_and(|node| {
+    pub(super) fn crash(&self, nth: usize) {
+        let on_the_way = self.running(nth).is_some_and(|node| {
             let moving = node.router.locator.catalog.watch_moving();
             let moving = moving.borrow();
             let drives = |name| {
@@ -239,17 +259,17 @@ impl World {
             moving.iter().any(drives)
         });
         self.journal.add("mover crashed", on_the_way.into());
-        self.nodes.borrow_mut()[which].crash(&self.scheduler);
+        self.nodes.borrow_mut()[nth].crash(&self.scheduler);
     }
 
     /// Ends the trouble: all nodes run, are linked, and have fast disks.
     pub(super) fn heal(&self) {
-        self.troubled.set(false);
+        self.has_faults.set(false);
         self.network.heal();
-        for which in 0..self.count {
-            self.scheduler.resume_now(which);
-            *self.nodes.borrow()[which].disk_takes.lock().expect("one thread") = QUICK;
-            self.start(which);
+        for nth in 0..self.count {
+            self.scheduler.resume_now(nth);
+            *self.nodes.borrow()[nth].write_time.lock().expect("one thread") = QUICK;
+            self.start(nth);
         }
     }
 }

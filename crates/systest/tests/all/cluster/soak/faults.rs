@@ -94,30 +94,34 @@ impl Fault {
 
     /// Returns true if it is several faults in succession: a flapping link is cut again each time,
     /// and each hostile request that writes megabytes delays all values after it in the log.
-    pub fn is_several(self) -> bool {
+    pub fn is_repeated(self) -> bool {
         matches!(self, FlappingCables | Hostile)
     }
 
     /// Returns true if it stops no node.
-    fn is_gentle(self) -> bool {
+    fn stops_no_node(self) -> bool {
         matches!(self, LossyCables | WrongClock | BucketMove | MastershipMove | Hostile)
     }
 
     /// Returns true if nothing can be decided while it lasts.
-    pub fn takes_majority(self) -> bool {
+    pub fn stops_majority(self) -> bool {
         matches!(self, KillMajority | KillAll | PowerCutOfAll)
     }
 
     /// Returns true if both can be active at the same time while a majority stays healthy.
-    pub fn is_beside(self, first: Fault) -> bool {
+    pub fn may_run_beside(self, first: Fault) -> bool {
         // All links are healed when the first of two such faults ends.
-        let cables = [IsolateMaster, CutOffMinority, OneWayCut, FlappingCables, LossyCables];
-        let tangled = cables.contains(&self) && cables.contains(&first);
+        let link_faults = [IsolateMaster, CutOffMinority, OneWayCut, FlappingCables, LossyCables];
+        let both_links = link_faults.contains(&self) && link_faults.contains(&first);
         // Groups do not move while their members change.
-        let placing = [self, first].contains(&BucketMove)
-            && [WipedMember, MembersWhileDown].iter().any(|one| [self, first].contains(one));
+        let conflicts_with_placement = [self, first].contains(&BucketMove)
+            && [WipedMember, MembersWhileDown].iter().any(|fault| [self, first].contains(fault));
         // Hostile requests need a node that receives them.
-        let unheard = self == Hostile && [KillAll, PowerCutOfAll].contains(&first);
-        self.is_gentle() && self != first && !tangled && !placing && !unheard
+        let lacks_receiver = self == Hostile && [KillAll, PowerCutOfAll].contains(&first);
+        self.stops_no_node()
+            && self != first
+            && !both_links
+            && !conflicts_with_placement
+            && !lacks_receiver
     }
 }

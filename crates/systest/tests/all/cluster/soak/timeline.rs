@@ -5,86 +5,86 @@ use super::faults::{ALL, Fault};
 use super::hostile;
 use super::{PAUSE_MAX_S, PAUSE_OF_TWO_MAX_S};
 use std::time::Duration;
-use systest::probes::{Acknowledged, Pause};
-use systest::report::{BoundChecks, Figures, say};
+use systest::probes::{Pause, ProbeResults};
+use systest::report::{BoundChecks, Figures, print_line};
 
 /// Number of the longest pauses that are printed.
-const WORST: usize = 5;
+const PRINTED_PAUSES: usize = 5;
 
 /// Faults that were active together.
-struct Turn {
+struct SoakRound {
     faults: Vec<Fault>,
     from: Duration,
     /// Time at which the faults were undone.
-    mended: Duration,
+    ended: Duration,
     /// Time at which every node served again.
     to: Duration,
     /// Nodes that could not serve because of the faults' nature, from 1.
-    hurt: Vec<usize>,
+    victims: Vec<usize>,
     /// True if a majority was healthy all the time.
-    majority: bool,
+    has_majority: bool,
 }
 
-/// All turns of a soak, in order.
+/// All rounds of a soak, in order.
 #[derive(Default)]
 pub struct Timeline {
-    turns: Vec<Turn>,
+    rounds: Vec<SoakRound>,
     /// Memory of the largest node over time, bytes.
     pub memory: Vec<(Duration, u64)>,
 }
 
 impl Timeline {
-    /// Adds a turn: its beginning, its end, and the time at which all nodes served again.
+    /// Adds a round: its beginning, its end, and the time at which all nodes served again.
     pub fn add(
         &mut self,
         faults: &[Fault],
-        (from, mended, to): (Duration, Duration, Duration),
-        hurt: Vec<usize>,
-        majority: bool,
+        (from, ended, to): (Duration, Duration, Duration),
+        victims: Vec<usize>,
+        has_majority: bool,
     ) {
         let faults = faults.to_vec();
-        let turn = Turn { faults, from, mended, to, hurt, majority };
-        say(&format!("  {}", turn.line()));
-        self.turns.push(turn);
+        let round = SoakRound { faults, from, ended, to, victims, has_majority };
+        print_line(&format!("  {}", round.describe()));
+        self.rounds.push(round);
     }
 
-    /// Returns the number of turns with this fault.
+    /// Returns the number of rounds with this fault.
     pub fn count(&self, fault: Fault) -> usize {
-        self.turns.iter().flat_map(|turn| &turn.faults).filter(|one| **one == fault).count()
+        self.rounds.iter().flat_map(|round| &round.faults).filter(|one| **one == fault).count()
     }
 
     /// Returns true if no fault was active in this second of the probes' clock.
-    pub fn is_calm(&self, second: u64) -> bool {
+    pub fn is_fault_free(&self, second: u64) -> bool {
         let (from, to) = (Duration::from_secs(second), Duration::from_secs(second + 1));
-        !self.turns.iter().any(|turn| turn.from < to && from < turn.to)
+        !self.rounds.iter().any(|round| round.from < to && from < round.to)
     }
 
-    /// Prints what each turn cost, and the longest pauses.
-    pub fn print(&self, probes: &Acknowledged, nodes: usize) {
-        let mut all: Vec<_> =
-            self.turns.iter().map(|turn| (turn.pause(probes, nodes), turn)).collect();
-        for (pause, turn) in &all {
-            let word = if turn.majority { "" } else { " (no majority)" };
-            say(&format!("  {} pause {:.2} s{word}", turn.line(), seconds(pause)));
+    /// Prints the longest pause of each round, and the longest of all.
+    pub fn print(&self, probes: &ProbeResults, nodes: usize) {
+        let mut pauses: Vec<_> =
+            self.rounds.iter().map(|round| (round.pause(probes, nodes), round)).collect();
+        for (pause, round) in &pauses {
+            let note = if round.has_majority { "" } else { " (no majority)" };
+            print_line(&format!("  {} pause {:.2} s{note}", round.describe(), seconds(pause)));
         }
-        all.retain(|(_, turn)| turn.majority);
-        all.sort_by_key(|(pause, _)| std::cmp::Reverse(pause.length));
-        for (pause, turn) in all.iter().take(WORST) {
+        pauses.retain(|(_, round)| round.has_majority);
+        pauses.sort_by_key(|(pause, _)| std::cmp::Reverse(pause.length));
+        for (pause, round) in pauses.iter().take(PRINTED_PAUSES) {
             let (length, from) = (seconds(pause), pause.from.as_secs_f64());
-            say(&format!(
+            print_line(&format!(
                 "  longest: {length:.2} s at node {} from {from:.1} s: {}; refusals {:?}",
                 pause.node,
-                turn.line(),
+                round.describe(),
                 probes.refusals(pause)
             ));
         }
     }
 
-    /// Adds the number of turns of each fault to the figures.
+    /// Adds the number of rounds of each fault to the figures.
     pub fn figures(&self, figures: &mut Figures) {
         for fault in ALL {
             if self.count(fault) > 0 {
-                figures.also(&fault.name().replace(' ', "_"), self.count(fault));
+                figures.add(&fault.name().replace(' ', "_"), self.count(fault));
             }
         }
     }
@@ -94,30 +94,34 @@ impl Timeline {
         &self,
         checks: &mut BoundChecks,
         name: &str,
-        probes: &Acknowledged,
+        probes: &ProbeResults,
         nodes: usize,
     ) {
-        for turn in self.turns.iter().filter(|turn| turn.majority) {
-            let one = turn.faults.len() == 1 && !turn.faults[0].is_several();
-            let limit = if one { PAUSE_MAX_S } else { PAUSE_OF_TWO_MAX_S };
-            let what = format!("{name}: pause, s: {}", turn.line());
-            checks.hold(&what, seconds(&turn.pause(probes, nodes)), limit);
-            if turn.faults == [Fault::Hostile] {
-                let all: Vec<_> = (1..=nodes).collect();
-                hostile::felt(name, probes.latency(&all, (turn.from, turn.mended), 990));
+        for round in self.rounds.iter().filter(|round| round.has_majority) {
+            let is_single = round.faults.len() == 1 && !round.faults[0].is_repeated();
+            let limit = if is_single { PAUSE_MAX_S } else { PAUSE_OF_TWO_MAX_S };
+            let bound_name = format!("{name}: pause, s: {}", round.describe());
+            checks.check(&bound_name, seconds(&round.pause(probes, nodes)), limit);
+            if round.faults == [Fault::Hostile] {
+                let all_nodes: Vec<_> = (1..=nodes).collect();
+                hostile::print_latency_of_others(
+                    name,
+                    probes.latency(&all_nodes, (round.from, round.ended), 990),
+                );
             }
         }
     }
 }
 
-impl Turn {
-    fn line(&self) -> String {
+impl SoakRound {
+    fn describe(&self) -> String {
         let names: Vec<_> = self.faults.iter().map(|fault| fault.name()).collect();
-        let hurt = if self.hurt.is_empty() { String::new() } else { format!(" {:?}", self.hurt) };
+        let victims =
+            if self.victims.is_empty() { String::new() } else { format!(" {:?}", self.victims) };
         format!(
-            "{:7.1}-{:.1}-{:.1} s {}{hurt}",
+            "{:7.1}-{:.1}-{:.1} s {}{victims}",
             self.from.as_secs_f64(),
-            self.mended.as_secs_f64(),
+            self.ended.as_secs_f64(),
             self.to.as_secs_f64(),
             names.join(" + ")
         )
@@ -126,9 +130,9 @@ impl Turn {
     /// Returns the longest time without an acknowledged write at a node that the faults left
     /// healthy. After the faults were undone every node counts, except one that was started and
     /// does not serve yet.
-    fn pause(&self, probes: &Acknowledged, nodes: usize) -> Pause {
-        let whole: Vec<_> = (1..=nodes).filter(|node| !self.hurt.contains(node)).collect();
-        probes.longest(&whole, (self.from, self.to))
+    fn pause(&self, probes: &ProbeResults, nodes: usize) -> Pause {
+        let healthy: Vec<_> = (1..=nodes).filter(|node| !self.victims.contains(node)).collect();
+        probes.longest(&healthy, (self.from, self.to))
     }
 }
 

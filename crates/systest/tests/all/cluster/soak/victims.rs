@@ -1,14 +1,14 @@
 //! Victims of a fault: choice of the nodes that it affects.
 
 use super::faults::Fault::{self, *};
-use super::faulty::{Faulty, SECOND_GROUP};
+use super::faulty::{FaultInjector, SECOND_GROUP};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use systest::rigs::wait;
+use systest::rigs::wait_until;
 
-impl Faulty {
+impl FaultInjector {
     /// Returns the nodes that can't serve while the fault lasts.
-    pub(super) fn victims(&self, fault: Fault, dice: &mut StdRng) -> Vec<usize> {
+    pub(super) fn choose_victims(&self, fault: Fault, dice: &mut StdRng) -> Vec<usize> {
         match fault {
             KillMaster | PauseMaster | IsolateMaster | FlappingCables | HungDiskOfMaster => {
                 vec![self.master()]
@@ -16,11 +16,11 @@ impl Faulty {
             KillFollower | OneWayCut | HungDiskOfFollower | MembersWhileDown => {
                 self.followers(1, dice)
             }
-            PauseFollowers | CutOffMinority => self.spared_followers(dice),
+            PauseFollowers | CutOffMinority => self.followers_with_majority_left(dice),
             KillMajority => {
-                let mut some = self.followers(self.minority(), dice);
-                some.push(self.master());
-                some
+                let mut nodes = self.followers(self.minority(), dice);
+                nodes.push(self.master());
+                nodes
             }
             KillAll | PowerCutOfAll => self.cluster.nodes().collect(),
             PowerCutOfOne | Restart => vec![dice.random_range(1..=self.cluster.size())],
@@ -34,13 +34,14 @@ impl Faulty {
     /// it.
     pub(super) fn master(&self) -> usize {
         let mut master = None;
-        wait("a master of the data", || {
+        wait_until("a master of the data", || {
             let up = self.cluster.nodes().filter(|node| !self.down.contains(node));
-            let said = up.filter_map(|node| self.cluster.said(node, self.home));
-            let leads =
-                said.filter(|one| one.role == "master").max_by_key(|one| one.ballot.clone());
-            master = leads.map(|one| one.node);
-            master.map(|_| ()).ok_or_else(|| self.cluster.words())
+            let statuses = up.filter_map(|node| self.cluster.group_status(node, self.group));
+            let master_status = statuses
+                .filter(|status| status.role == "master")
+                .max_by_key(|status| status.ballot.clone());
+            master = master_status.map(|status| status.node);
+            master.map(|_| ()).ok_or_else(|| self.cluster.describe())
         });
         master.expect("it was waited for")
     }
@@ -57,24 +58,27 @@ impl Faulty {
 
     /// Draws as many followers as may be down while each group that is written to keeps its
     /// majority: one of the groups may have fewer members than the cluster has nodes.
-    fn spared_followers(&self, dice: &mut StdRng) -> Vec<usize> {
-        let groups: Vec<_> = [self.home, SECOND_GROUP].map(|group| self.voters(group)).into();
-        let mut away = self.followers(self.cluster.size(), dice);
-        let lacks_majority = |away: &[usize]| {
-            let lost = |voters: &Vec<usize>| voters.iter().filter(|it| away.contains(it)).count();
-            groups.iter().any(|voters| !voters.is_empty() && 2 * lost(voters) >= voters.len())
+    fn followers_with_majority_left(&self, dice: &mut StdRng) -> Vec<usize> {
+        let groups: Vec<_> = [self.group, SECOND_GROUP].map(|group| self.voters(group)).into();
+        let mut chosen = self.followers(self.cluster.size(), dice);
+        let lacks_majority = |chosen: &[usize]| {
+            let lost_voters =
+                |voters: &Vec<usize>| voters.iter().filter(|voter| chosen.contains(voter)).count();
+            groups
+                .iter()
+                .any(|voters| !voters.is_empty() && 2 * lost_voters(voters) >= voters.len())
         };
-        while away.len() > self.minority() || lacks_majority(&away) {
-            away.remove(dice.random_range(0..away.len()));
+        while chosen.len() > self.minority() || lacks_majority(&chosen) {
+            chosen.remove(dice.random_range(0..chosen.len()));
         }
-        away
+        chosen
     }
 
     /// Returns the voters of a group, as the most recent of its members that is up reports them.
     fn voters(&self, group: u64) -> Vec<usize> {
-        let said = self.up().filter_map(|node| self.cluster.said(node, group));
-        let newest = said.max_by_key(|one| (one.ballot.clone(), one.applied));
-        let members = newest.map(|one| one.members).unwrap_or_default();
+        let statuses = self.up().filter_map(|node| self.cluster.group_status(node, group));
+        let newest = statuses.max_by_key(|status| (status.ballot.clone(), status.applied));
+        let members = newest.map(|status| status.members).unwrap_or_default();
         let voters = members.iter().filter(|(_, part)| part == "voter");
         voters.filter_map(|(name, _)| name.strip_prefix('n')?.parse().ok()).collect()
     }
