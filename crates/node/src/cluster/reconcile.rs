@@ -97,18 +97,12 @@ impl ClusterReconciler {
         for group in agent.groups.all() {
             if group.leadership.is_master() {
                 log_error("a group's members", take_step(&agent.links, &group, &cluster));
-                log_error(
-                    "the preferred master",
-                    self.hand_to_preferred(agent, &group, &cluster).await,
-                );
-                log_error(
-                    "a master with a faster disk",
-                    self.hand_to_faster_disk(agent, &group, &cluster),
-                );
-                log_error(
-                    "a master with free disk space",
-                    self.hand_to_free_disk(agent, &group, &cluster).await,
-                );
+                let handed = self.hand_to_preferred(agent, &group, &cluster).await;
+                log_error("the preferred master", handed);
+                let handed = self.hand_to_faster_disk(agent, &group, &cluster);
+                log_error("a master with a faster disk", handed);
+                let handed = self.hand_to_free_disk(agent, &group, &cluster).await;
+                log_error("a master with free disk space", handed);
             } else {
                 self.preferred.forget(group.id);
                 self.slow_disk.forget(group.id);
