@@ -3,13 +3,16 @@
 //!
 //! Promises: an experiment touches only what it made, and removes it again, also when it fails.
 //! Never: is imported by another crate; asserts a time that the machine, not the product, decides.
-//! Read next: `tidy/mod.rs`, then `server.rs`, `workload/mod.rs` and `rigs/mod.rs`.
+//! Read next: `tidy/mod.rs`, then `server.rs`, `workload/mod.rs`, `cluster/mod.rs` and
+//! `fault_injection/mod.rs`.
 
 pub mod checkers;
 pub mod client;
+pub mod cluster;
+pub mod environment;
+pub mod fault_injection;
 pub mod probes;
 pub mod report;
-pub mod rigs;
 pub mod server;
 pub mod tidy;
 pub mod workload;

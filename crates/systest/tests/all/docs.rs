@@ -1,6 +1,6 @@
 //! Pages generated from the source: the page of limits.
 
-use super::limits_tried::coverage_of;
+use super::limit_coverage::coverage_of;
 use std::fs;
 use systest::tidy;
 

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use systest::client::{Http, Resp, RespReply};
-use systest::rigs::{Scratch, path_str, run_ok};
+use systest::environment::{Scratch, path_str, run_ok};
 use systest::server::{Server, Setup, tool};
 
 fn golden_path(name: &str) -> PathBuf {

@@ -4,8 +4,9 @@
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use systest::environment::{Root, Scratch, find_tool, missing, path_str};
+use systest::fault_injection::FileSystem;
 use systest::report::skip_line;
-use systest::rigs::{FileSystem, Root, Scratch, find_tool, missing, path_str};
 
 /// Runs `./check skips` on a file with the output of tests; returns its success and its output.
 fn run_skip_check(log: &str) -> (bool, String) {
@@ -99,7 +100,7 @@ fn packages_named_for_missing_tools_are_installed_by_check() {
     tools.extend(["redis-cli", "redis-benchmark", "curl", "haproxy", "slowhttptest", "python3"]);
     tools.extend(["libfaketime", "tclsh", "mvn", "java", "fuser", "pgrep", "unshare"]);
     for tool in tools {
-        let message = systest::rigs::not_installed(tool);
+        let message = systest::environment::not_installed(tool);
         let package = message.rsplit("(Debian: ").next().and_then(|rest| rest.strip_suffix(')'));
         assert!(package.is_some_and(|it| installed.contains(&it)), "{message}: {installed:?}");
     }

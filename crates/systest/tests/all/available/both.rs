@@ -5,8 +5,8 @@ use super::{FinishedTrial, SECOND, Trial};
 use std::time::Duration;
 use systest::checkers::check;
 use systest::client::{Resp, RespReply};
+use systest::cluster::Cluster;
 use systest::report::short_or_long;
-use systest::rigs::Cluster;
 use systest::workload::registers;
 use systest::workload::siblings::SiblingPlan;
 

@@ -1,8 +1,10 @@
 //! F-49: wall clocks that are an hour or a day wrong.
 
 use super::{FinishedTrial, SECOND, Trial};
+use systest::cluster::Cluster;
+use systest::environment::Scratch;
+use systest::fault_injection::NodeClock;
 use systest::report::short_or_long;
-use systest::rigs::{Cluster, NodeClock, Scratch};
 use systest::workload::siblings::SiblingPlan;
 
 /// Errors of the wall clock of one node after the other, in seconds.

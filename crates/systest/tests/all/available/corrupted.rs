@@ -3,9 +3,10 @@
 
 use super::{COPIES, FinishedTrial, SECOND, judge_all, options};
 use std::time::{Duration, Instant};
+use systest::cluster::Cluster;
+use systest::environment::{Scratch, experiment, path_str};
+use systest::fault_injection::file_damage::{Damage, damage_file, data_end, list_files};
 use systest::report::{Figures, check_bound, is_long_form, skipped};
-use systest::rigs::file_damage::{Damage, damage_file, data_end, list_files};
-use systest::rigs::{Cluster, Scratch, experiment, path_str};
 use systest::workload::siblings::Bulk;
 
 /// Exit code of a node that found its data damaged.

@@ -2,8 +2,9 @@
 
 use super::{COPIES, Trial, judge_all, options, span};
 use std::time::Duration;
+use systest::cluster::{Bench, Cluster, Options};
+use systest::environment::{Scratch, experiment};
 use systest::report::{Figures, is_long_form, skipped};
-use systest::rigs::{Bench, Cluster, Options, Scratch, experiment};
 use systest::workload::siblings::SiblingPlan;
 
 /// Length of the measured part of each load, after a warm-up of a second.

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use systest::client::Http;
+use systest::cluster::{Cluster, wait_until};
+use systest::environment::{Scratch, experiment};
 use systest::report::{is_long_form, skipped};
-use systest::rigs::{Cluster, Scratch, experiment, wait_until};
 use systest::workload::siblings::{Bulk, SiblingPlan};
 
 /// Bytes of one value of the ballast.

@@ -5,8 +5,9 @@ use super::{
     ANTI_ENTROPY_INTERVAL, COPIES, FinishedTrial, SECOND, judge_all, set_anti_entropy_interval,
 };
 use std::time::{Duration, Instant};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, experiment};
 use systest::report::{Figures, is_long_form, skipped};
-use systest::rigs::{Cluster, Options, Scratch, experiment, wait_until};
 use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::{ManualClient, ReadValues};
 

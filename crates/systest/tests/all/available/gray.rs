@@ -2,8 +2,9 @@
 
 use super::{FinishedTrial, SECOND, Trial, span};
 use std::time::Duration;
+use systest::cluster::Cluster;
+use systest::fault_injection::Cable;
 use systest::report::{check_bound, ratio, short_or_long};
-use systest::rigs::{Cable, Cluster};
 use systest::workload::siblings::SiblingPlan;
 
 /// Behaviours of the links of the impaired node.

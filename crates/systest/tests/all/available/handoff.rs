@@ -3,8 +3,8 @@
 use super::{FinishedTrial, SECOND, Trial};
 use std::time::{Duration, Instant};
 use systest::client::Http;
+use systest::cluster::Cluster;
 use systest::report::{check_bound, short_or_long};
-use systest::rigs::Cluster;
 use systest::workload::CallOutcome;
 use systest::workload::siblings::{ManualClient, ReadValues, SiblingHistory, SiblingPlan};
 

@@ -3,8 +3,8 @@
 
 use super::{FinishedTrial, SECOND};
 use std::collections::BTreeMap;
+use systest::cluster::Cluster;
 use systest::report::{Figures, check_bound, short_or_long};
-use systest::rigs::Cluster;
 use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::{ManualClient, ReadValues};
 

@@ -1,8 +1,9 @@
 //! F-44: a node that has lost rows that it wrote, and writes on.
 
 use super::FinishedTrial;
+use systest::cluster::{Cluster, wait_until};
+use systest::environment::{Scratch, path_str, run_ok};
 use systest::report::{Figures, short_or_long};
-use systest::rigs::{Cluster, Scratch, path_str, run_ok, wait_until};
 use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::{ManualClient, ReadValues};
 

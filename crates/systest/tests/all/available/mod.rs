@@ -26,8 +26,10 @@ mod wiped;
 
 use std::time::Duration;
 use systest::checkers::causal::{Copy, judge};
+use systest::cluster::{Cluster, Copies, Options};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::{Network, NodeClock};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cluster, Copies, Network, NodeClock, Options, Scratch, experiment};
 use systest::workload::siblings::{SiblingHistory, SiblingPlan, SiblingWorkload};
 
 const SECOND: Duration = Duration::from_secs(1);

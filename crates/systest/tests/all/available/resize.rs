@@ -4,8 +4,10 @@
 use super::{FinishedTrial, SECOND, Trial, clocks, judge_all, options};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use systest::cluster::Cluster;
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::{FileSystem, Network, NodeClock};
 use systest::report::{is_long_form, print_line, skipped};
-use systest::rigs::{Cluster, FileSystem, Network, NodeClock, Root, Scratch, experiment, missing};
 use systest::workload::siblings::SiblingPlan;
 
 /// Longest wait for the end of a change, on a busy machine.

@@ -3,8 +3,10 @@
 
 use super::{COPIES, FinishedTrial, SECOND};
 use std::time::{Duration, Instant};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::Network;
 use systest::report::{Figures, check_bound, is_long_form, skipped};
-use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
 use systest::workload::CallOutcome;
 use systest::workload::siblings::{Bulk, SiblingHistory};
 use systest::workload::siblings::{SiblingAction, SiblingCall, SiblingOp};

@@ -4,8 +4,8 @@
 use super::{FinishedTrial, SECOND};
 use std::collections::BTreeSet;
 use systest::checkers::causal::judge;
+use systest::cluster::{Cluster, Copies};
 use systest::report::{Figures, short_or_long};
-use systest::rigs::{Cluster, Copies};
 use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::siblings::SiblingAction;
 use systest::workload::siblings::{ManualClient, ReadValues, SiblingHistory};

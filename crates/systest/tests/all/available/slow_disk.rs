@@ -1,8 +1,10 @@
 //! F-50, the disk: a node that answers, but whose syncs are slow, is avoided by the others.
 
 use super::{COPIES, FinishedTrial, SECOND, Trial, judge_all, options, span};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::{DiskGroup, FileSystem};
 use systest::report::{check_bound, is_long_form, ratio, skipped};
-use systest::rigs::{Cluster, DiskGroup, FileSystem, Options, Root, Scratch, experiment, missing};
 use systest::workload::siblings::SiblingPlan;
 
 /// Writes a second of the slow disk.

@@ -2,8 +2,9 @@
 
 use super::{FinishedTrial, SECOND, Trial, judge_all, options, span};
 use std::time::Duration;
+use systest::cluster::Cluster;
+use systest::environment::{Scratch, experiment};
 use systest::report::{check_bound, ratio, short_or_long};
-use systest::rigs::{Cluster, Scratch, experiment};
 use systest::workload::siblings::{Bulk, SiblingPlan};
 
 /// Bytes of one value of the ballast.

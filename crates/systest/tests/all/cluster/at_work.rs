@@ -3,9 +3,10 @@
 use super::damage::{fill_until_tables, run_verify};
 use super::{DAMAGED, SECOND, is_left_to_long_form};
 use std::path::{Path, PathBuf};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::file_damage::{Damage, damage_file, data_end, list_files};
 use systest::report::Figures;
-use systest::rigs::file_damage::{Damage, damage_file, data_end, list_files};
-use systest::rigs::{Cluster, Options, Scratch, experiment};
 use systest::workload::ledger::Ledger;
 
 /// Way in which the damage was found.

@@ -3,10 +3,10 @@
 use super::{SECOND, Trial, is_left_to_long_form, plan};
 use std::time::Duration;
 use systest::client::{Http, Resp, RespReply};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Root, Scratch, compile_helper, experiment, missing, path_str};
+use systest::fault_injection::Trace;
 use systest::report::skipped;
-use systest::rigs::{
-    Cluster, Options, Root, Scratch, Trace, compile_helper, experiment, missing, path_str,
-};
 
 /// Time limit for a node that can't sync to end by itself.
 const END_MAX: Duration = Duration::from_secs(60);

@@ -4,8 +4,9 @@
 use super::{SECOND, is_left_to_long_form};
 use serde_json::Value;
 use std::time::{Duration, Instant};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
 use systest::report::Figures;
-use systest::rigs::{Cluster, Options, Scratch, experiment};
 
 const MISSED_UPDATES: u64 = 1_000_000;
 /// Length of the load before the member returns, and its total length.
@@ -76,7 +77,7 @@ fn start_steady_load(
     scratch: &Scratch,
     name: &str,
     seconds: u32,
-) -> systest::rigs::Bench {
+) -> systest::cluster::Bench {
     let settings = format!("warm_up = \"1s\"\nduration = \"{seconds}s\"\n{STEADY_LOAD}");
     cluster.bench(scratch.path(), name, cluster.master(), &settings)
 }

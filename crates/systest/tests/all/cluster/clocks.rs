@@ -3,10 +3,10 @@
 use super::{SECOND, Trial, is_left_to_long_form, plan};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, StopOnDrop, experiment};
+use systest::fault_injection::{Network, NodeClock};
 use systest::report::{Figures, skipped};
-use systest::rigs::{
-    Cluster, Network, NodeClock, Options, Scratch, StopOnDrop, experiment, wait_until,
-};
 
 /// Errors of the wall clock, in seconds.
 const JUMPS: [i64; 6] = [600, -600, 3_600, -3_600, 86_400, 0];

@@ -7,9 +7,10 @@ use super::{DAMAGED, SECOND, writers};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::file_damage::{Damage, damage_file, data_end, list_files, log_tail};
 use systest::report::{Figures, is_long_form};
-use systest::rigs::file_damage::{Damage, damage_file, data_end, list_files, log_tail};
-use systest::rigs::{Cluster, Options, Scratch, experiment, wait_until};
 use systest::server::StartRefusal;
 use systest::workload::Load;
 use systest::workload::ledger::{ClientProtocol, Ledger, WriterPlan};
@@ -222,7 +223,7 @@ fn must_name(refusal: &StartRefusal, file: &Path, harm: &DamageCase) {
 
 /// Returns exit code and output of `credenza verify` on a directory.
 pub(super) fn run_verify(data: &Path) -> (Option<i32>, String) {
-    run_tool(&["verify", systest::rigs::path_str(data)])
+    run_tool(&["verify", systest::environment::path_str(data)])
 }
 
 /// Returns exit code and output of the command line tool.
@@ -296,11 +297,8 @@ fn value_damaged_at_two_nodes_is_repaired_and_at_all_three_refused() {
         figures.faults += victims.len() as u64;
         let value = format!("marked-{}-{}", victims.len(), "x".repeat(2_000));
         write_marked_row(&cluster, 1, &value);
-        let load = Load::with_failover(
-            &cluster.client_addresses(),
-            &writers(751 + victims.len() as u64),
-            SECOND,
-        );
+        let plans = writers(751 + victims.len() as u64);
+        let load = Load::with_failover(&cluster.client_addresses(), &plans, SECOND);
         std::thread::sleep(SECOND);
         ledger.join(load.stop());
         cluster.must_have_equal_rows();

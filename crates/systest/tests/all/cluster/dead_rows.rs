@@ -5,8 +5,9 @@
 use super::SECOND;
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, experiment};
 use systest::report::{Figures, short_or_long};
-use systest::rigs::{Cluster, Options, Scratch, experiment, wait_until};
 
 /// Rows that go away in each of the four ways.
 const SHORT_FORM_ROWS: usize = 10_000;

@@ -3,8 +3,10 @@
 use super::{SECOND, Trial, plan, writers};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::FileSystem;
 use systest::report::{Figures, is_long_form, short_or_long, skipped};
-use systest::rigs::{Cluster, FileSystem, Options, Root, Scratch, experiment, missing, wait_until};
 use systest::workload::Load;
 use systest::workload::ledger::Ledger;
 

@@ -3,8 +3,10 @@
 
 use super::{SECOND, is_left_to_long_form};
 use std::time::Duration;
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::{Cable, Network};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 
 /// Time of each packet in transit between any two hosts.
 const DELAY: Duration = Duration::from_millis(50);

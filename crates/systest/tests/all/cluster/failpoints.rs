@@ -7,7 +7,8 @@ use crate::faults::failpoints::{READ, create_and_drop_bucket, take_checkpoint};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use systest::client::Http;
-use systest::rigs::{Cluster, Options, Scratch, experiment};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
 use systest::workload::Load;
 use systest::workload::ledger::{ClientProtocol, WriterPlan};
 

@@ -3,8 +3,10 @@
 use super::{SECOND, Trial, plan};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::FileSystem;
 use systest::report::{check_bound, short_or_long, skipped};
-use systest::rigs::{Cluster, FileSystem, Options, Root, Scratch, experiment, missing, wait_until};
 
 /// Longest pause of writes at any node, besides the two leases after which a disk counts as
 /// hanging.

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use systest::client::{Http, HttpResponse, Resp, RespReply, encode_command};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, StopOnDrop, experiment, resident_bytes};
 use systest::report::{Figures, short_or_long};
-use systest::rigs::{Cluster, Options, Scratch, StopOnDrop, experiment, resident_bytes};
 
 /// Longest wait for an answer on a busy machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);

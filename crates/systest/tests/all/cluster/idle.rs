@@ -1,8 +1,9 @@
 //! F-58: an idle cluster, without requests, does nothing.
 
 use super::SECOND;
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, cpu_seconds, experiment};
 use systest::report::{Figures, check_bound, short_or_long};
-use systest::rigs::{Cluster, Options, Scratch, cpu_seconds, experiment};
 
 #[test]
 fn idle_cluster_keeps_its_master_and_rarely_syncs() {

@@ -3,7 +3,8 @@
 use super::SECOND;
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
-use systest::rigs::{Cluster, Options, Scratch, experiment, wait_until};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, experiment};
 
 /// Far longer than a read takes: under its lease a master contacts no other node meanwhile.
 const LEASE: Duration = Duration::from_secs(6);

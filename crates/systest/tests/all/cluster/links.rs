@@ -3,8 +3,10 @@
 use super::{SECOND, Trial, is_left_to_long_form, percentile, plan};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment, resident_bytes};
+use systest::fault_injection::{Cable, Network};
 use systest::report::{check_bound, print_line, ratio, skipped};
-use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment, resident_bytes};
 use systest::workload::Load;
 use systest::workload::ledger::{ClientProtocol, WriterPlan};
 

@@ -3,8 +3,9 @@
 use super::{SECOND, Trial, percentile, plan, two_leases};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment, path_str, run_ok};
 use systest::report::{Figures, check_bound, print_line, ratio, short_or_long};
-use systest::rigs::{Cluster, Options, Scratch, experiment, path_str, run_ok};
 use systest::workload::registers::RegisterPlan;
 
 /// Lease of a cluster with default settings.

@@ -2,7 +2,8 @@
 
 use super::{Trial, plan};
 use std::time::{Duration, Instant};
-use systest::rigs::{Cluster, Options, Scratch, experiment};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
 
 #[test]
 fn member_joins_removals_and_replacements_under_load_lose_nothing() {

@@ -5,8 +5,10 @@
 use super::SECOND;
 use std::time::Instant;
 use systest::client::{Http, Resp, encode_key};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::Network;
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cluster, Network, Options, Scratch, experiment, wait_until};
 
 /// Creates a bucket in its own group, with a row.
 fn create_bucket_in_group(cluster: &Cluster) {

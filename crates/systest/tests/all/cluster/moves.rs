@@ -4,8 +4,9 @@
 use super::{Trial, plan};
 use serde_json::Value;
 use std::time::{Duration, Instant};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, experiment};
 use systest::report::short_or_long;
-use systest::rigs::{Cluster, Options, Scratch, experiment, wait_until};
 
 /// Rows that no client reads, so that a move takes a while.
 const ROWS: usize = 60_000;

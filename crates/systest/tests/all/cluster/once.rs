@@ -4,8 +4,10 @@ use super::SECOND;
 use serde_json::json;
 use std::net::SocketAddr;
 use systest::client::{Http, Resp};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::{Cable, Network};
 use systest::report::{Figures, short_or_long, skipped};
-use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 
 const SESSIONS: &str = "/v1/sessions/default/default";
 const UPDATE: &str = "/v1/buckets/default/default/update";

@@ -4,8 +4,10 @@
 use super::{DAMAGED, SECOND, Trial, is_left_to_long_form, plan};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::Trace;
 use systest::report::skipped;
-use systest::rigs::{Cluster, Options, Root, Scratch, Trace, experiment, missing};
 
 /// Number of writes: more than the log keeps for lagging members, which is half of its limit.
 const WRITES: usize = 2_400;

@@ -4,10 +4,10 @@ use super::{SECOND, Trial, is_left_to_long_form, percentile, plan};
 use std::path::PathBuf;
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::{DiskGroup, FileSystem};
 use systest::report::{check_bound, print_line, ratio, skipped};
-use systest::rigs::{
-    Cluster, DiskGroup, FileSystem, Options, Root, Scratch, experiment, missing, wait_until,
-};
 
 const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 const DAMAGED: i32 = 7;

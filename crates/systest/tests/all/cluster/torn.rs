@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, experiment, path_str};
+use systest::fault_injection::file_damage::{Damage, damage_file, list_files, log_tail};
 use systest::report::Figures;
-use systest::rigs::file_damage::{Damage, damage_file, list_files, log_tail};
-use systest::rigs::{Cluster, Options, Scratch, experiment, path_str, wait_until};
 use systest::server::{Server, StartRefusal};
 
 /// Damage to the log of a node that was killed.

@@ -5,8 +5,10 @@
 use super::{SECOND, two_leases};
 use systest::checkers::transactions::{Committed, ValueEffect, judge};
 use systest::client::Arakoon;
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::Network;
 use systest::report::{Figures, short_or_long, skipped};
-use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
 use systest::workload::CallOutcome;
 use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::transactions::TransactionAnswer::Done;

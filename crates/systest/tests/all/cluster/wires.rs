@@ -6,8 +6,10 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::{Cable, Network};
 use systest::report::{check_bound, short_or_long, skipped};
-use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 
 #[test]
 fn cluster_stays_linearizable_under_link_cuts_and_bad_packets() {
@@ -132,7 +134,8 @@ fn cut_one_way(cluster: &mut Cluster) {
 }
 
 /// Delays, reorders, loses, duplicates and corrupts packets between all nodes. Each corruption must
-/// be found by a frame's checksum, for TCP does not find it (`rigs_network`), and have no effect.
+/// be found by a frame's checksum, for TCP does not find it (`fault_injection_network`), and have
+/// no effect.
 fn inject_bad_packets(cluster: &mut Cluster) {
     let mut trial = Trial::start("F-15 bad network", cluster, plan(15));
     let (delay, jitter) = (Duration::from_millis(25), Duration::from_millis(20));

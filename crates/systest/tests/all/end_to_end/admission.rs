@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use systest::client::Http;
-use systest::rigs::{Scratch, path_str};
+use systest::environment::{Scratch, path_str};
 use systest::server::{Server, Setup, StartRefusal, tool};
 
 /// A node that listens beyond loopback.

@@ -1,7 +1,7 @@
 //! Unknown words, with the suggestions for them; and synonyms of words.
 
 use super::{http, must_fail, output, start_server, tool};
-use systest::rigs::Scratch;
+use systest::environment::Scratch;
 use systest::server::{Server, Setup};
 
 #[test]

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use systest::client::{Arakoon, ArakoonCluster, ArakoonError, SequenceStep};
+use systest::environment::{Scratch, find_tool, path_str};
 use systest::report::skipped;
-use systest::rigs::{Scratch, find_tool, path_str};
 use systest::server::{Server, Setup, StartRefusal};
 
 /// Starts a server that serves the cluster `ricky` under the name `arakoon_0`.

@@ -13,7 +13,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 use systest::client::Arakoon;
-use systest::rigs::{Cluster, Scratch};
+use systest::cluster::Cluster;
+use systest::environment::Scratch;
 
 /// Commands that only the master answers.
 const MASTER_ONLY_COMMANDS: [u8; 19] = [

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use systest::client::encode_key;
-use systest::rigs::path_str;
+use systest::environment::path_str;
 use systest::server::Server;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -2,7 +2,8 @@
 
 use super::{http, must_fail, start_server, tool};
 use serde_json::Value;
-use systest::rigs::{Cluster, Options, Scratch, wait_until};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::Scratch;
 use systest::server::Server;
 
 const FRUIT: &str = "available/fruit";

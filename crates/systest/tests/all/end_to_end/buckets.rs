@@ -57,7 +57,7 @@ fn write_rows(web: &mut Http, bucket: &str, rows: usize) {
 
 #[test]
 fn dropped_bucket_vanishes_at_once_and_frees_its_space() {
-    let scratch = systest::rigs::Scratch::new("drop");
+    let scratch = systest::environment::Scratch::new("drop");
     let setup = systest::server::Setup::new(&scratch.join("data"))
         .with_args(&["--memory-bytes-max", "16MiB", "--segment-bytes", "4MiB"])
         .with_args(&["--log-bytes-max", "128MiB"]);

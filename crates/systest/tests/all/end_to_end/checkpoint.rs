@@ -3,8 +3,8 @@
 use super::{http, must_fail, resp, start_server, tool};
 use std::time::Duration;
 use systest::client::RespReply;
+use systest::environment::{StopOnDrop, path_str};
 use systest::report::Figures;
-use systest::rigs::StopOnDrop;
 use systest::server::{Server, Setup};
 use systest::workload::Load;
 use systest::workload::ledger::{ClientProtocol, WriterPlan};
@@ -48,8 +48,7 @@ fn checkpoint_under_writes_restores_to_a_state_without_gaps() {
     let ledger_during = load_during.stop();
     ledger_during.judge(server.address).expect("readable").must_be_clean();
     let restored = scratch.join("restored");
-    let args =
-        ["restore", systest::rigs::path_str(&target), "--data", systest::rigs::path_str(&restored)];
+    let args = ["restore", path_str(&target), "--data", path_str(&restored)];
     let result = systest::server::tool(&args).output().expect("the tool runs");
     assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
     let copy = Server::must_start(&Setup::new(&restored));
@@ -127,7 +126,6 @@ fn checkpoints_are_listed_and_removed_only_by_plain_name() {
     assert!(remaining.contains("list ") && !remaining.contains("monday"), "{remaining}");
     // The node and the other checkpoint are undamaged: hard links share no changes.
     assert_eq!(tool(&server, &["get", "a"]), "1");
-    let result =
-        systest::server::tool(&["verify", systest::rigs::path_str(&folder.join("list"))]).output();
+    let result = systest::server::tool(&["verify", path_str(&folder.join("list"))]).output();
     assert!(result.expect("the tool runs").status.success());
 }

@@ -4,8 +4,8 @@ use super::start_server;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+use systest::environment::{Root, missing};
 use systest::report::{short_or_long, skipped};
-use systest::rigs::{Root, missing};
 
 /// Returns the Python of the virtual environment with the third-party clients: `./check all`
 /// creates it, or this function does, once.

@@ -8,7 +8,8 @@ use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
-use systest::rigs::{Cluster, Options, Scratch, wait_until};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::Scratch;
 use systest::server::{Server, Setup, binary, signal};
 
 fn short_lease_options(nodes: usize) -> Options {

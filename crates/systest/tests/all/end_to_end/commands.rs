@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use systest::client::RespReply;
+use systest::environment::{Root, Scratch, missing, path_str};
 use systest::report::skipped;
-use systest::rigs::{Root, Scratch, missing, path_str};
 
 #[test]
 fn bucket_type_properties_apply_only_to_buckets_created_later() {

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 use store::DataDir;
 use systest::client::{Resp, RespReply};
-use systest::rigs::{Cluster, Options, Scratch, path_str, run_ok, wait_until};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, path_str, run_ok};
 
 fn short_lease_options(nodes: usize) -> Options {
     Options { lease: Duration::from_millis(600), ..Options::new(nodes) }

@@ -6,8 +6,9 @@ use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use systest::client::RespReply;
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::Trace;
 use systest::report::skipped;
-use systest::rigs::{Root, Scratch, Trace, experiment, missing};
 use systest::server::{Server, Setup, reports_panic, signal};
 
 /// Returns the text of the only crash log, once it is complete.

@@ -3,7 +3,7 @@
 use super::{http, start_server};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use systest::rigs::Scratch;
+use systest::environment::Scratch;
 use systest::server::{Server, Setup};
 
 #[test]

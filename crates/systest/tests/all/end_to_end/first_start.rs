@@ -4,8 +4,8 @@ use super::{get, http, output, put, resp, start_server, tool};
 use std::process::Command;
 use std::time::Duration;
 use systest::client::RespReply;
+use systest::environment::{Root, missing};
 use systest::report::skipped;
-use systest::rigs::{Root, missing};
 use systest::server::{Server, Setup};
 
 #[test]

@@ -5,8 +5,8 @@ use super::arakoon::find_python2;
 use super::{output, start_server};
 use std::path::PathBuf;
 use std::process::Command;
+use systest::environment::{Root, Scratch, missing, path_str};
 use systest::report::{is_long_form, skipped};
-use systest::rigs::{Root, Scratch, missing, path_str};
 use systest::server::binary;
 
 /// Returns the path of a file of `clients/`.

@@ -6,7 +6,7 @@ use super::three_nodes::wait_for;
 use std::net::SocketAddr;
 use std::thread;
 use systest::client::{Arakoon, ArakoonCluster as Nodes, Http};
-use systest::rigs::{Scratch, path_str};
+use systest::environment::{Scratch, path_str};
 use systest::server::{Server, Setup, tool};
 
 /// Writes the file; returns each node's address for clients, and its setup.

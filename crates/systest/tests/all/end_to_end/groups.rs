@@ -4,7 +4,8 @@
 use serde_json::Value;
 use std::process::Output;
 use std::time::Duration;
-use systest::rigs::{Cluster, Options, Scratch, wait_until};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::Scratch;
 
 /// Returns the output of a command, which must succeed.
 fn stdout_of(output: &Output) -> String {

@@ -5,7 +5,7 @@ use super::{http, put, start_server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use systest::client::Http;
-use systest::rigs::{Scratch, resident_bytes};
+use systest::environment::{Scratch, resident_bytes};
 use systest::server::{Server, Setup};
 
 /// Parses one sample of the text format: name, labels, value. Fails on input that `promtool check

@@ -4,8 +4,8 @@
 use super::{http, start_server};
 use std::collections::BTreeSet;
 use std::process::Command;
+use systest::environment::{Root, missing};
 use systest::report::skipped;
-use systest::rigs::{Root, missing};
 
 fn read_page() -> String {
     let path = systest::tidy::root().join("docs/use/http.md");

@@ -4,7 +4,7 @@
 use super::{http, resp};
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply};
-use systest::rigs::Scratch;
+use systest::environment::Scratch;
 use systest::server::{Server, Setup};
 
 const LIMIT: Duration = Duration::from_secs(2);

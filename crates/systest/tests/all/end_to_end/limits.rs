@@ -133,7 +133,7 @@ fn bucket_name_and_sequence_depth_limits_are_exact() {
 #[test]
 fn claimed_sizes_are_not_allocated() {
     let (_scratch, server) = start_server("limit-claims");
-    let before = systest::rigs::resident_bytes(server.pid());
+    let before = systest::environment::resident_bytes(server.pid());
     for claim in ["999999999999", "4294967295", "9223372036854775807", "2147483648"] {
         for frame in [
             format!("*{claim}\r\n"),
@@ -163,7 +163,7 @@ fn claimed_sizes_are_not_allocated() {
     }
     let count = resp(&server).call_line("SCAN 0 COUNT 9223372036854775807").expect("it answers");
     assert!(matches!(count, RespReply::List(_) | RespReply::Error(_)), "{count:?}");
-    let growth = systest::rigs::resident_bytes(server.pid()).saturating_sub(before);
+    let growth = systest::environment::resident_bytes(server.pid()).saturating_sub(before);
     assert!(growth < 64 << 20, "{growth} bytes more for claims alone");
     assert_eq!(resp(&server).call_line("PING").expect("alive"), RespReply::Simple("PONG".into()));
 }

@@ -9,7 +9,8 @@ use base::limits::{
 };
 use std::io::Write as _;
 use systest::client::{Http, HttpResponse, RespReply};
-use systest::rigs::{Scratch, wait_until};
+use systest::cluster::wait_until;
+use systest::environment::Scratch;
 use systest::server::{Server, Setup};
 
 const BUCKET: &str = "/v1/buckets/default/default";

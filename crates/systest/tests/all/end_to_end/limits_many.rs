@@ -4,8 +4,8 @@ use super::{http, put, resp, tool};
 use base::limits::{BUCKETS_MAX, SESSIONS_MAX};
 use std::time::Duration;
 use systest::client::{HttpResponse, Resp, RespReply, encode_command};
+use systest::environment::Scratch;
 use systest::report::{is_long_form, skipped};
-use systest::rigs::Scratch;
 use systest::server::{Server, Setup};
 
 /// Number of commands sent before their answers are read.

@@ -4,7 +4,8 @@ use super::{get, http, key_path, put, resp, start_server_with};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use systest::client::{Arakoon, Http, Resp, Riak, SequenceStep, encode_command, encode_key};
-use systest::rigs::{Cluster, Options, Scratch};
+use systest::cluster::{Cluster, Options};
+use systest::environment::Scratch;
 use systest::server::{Server, signal};
 
 /// Marker in every key and every value that is sent; other logged text does not contain it.

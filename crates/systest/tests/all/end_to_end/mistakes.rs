@@ -4,8 +4,8 @@ use super::{http, output, put, start_server};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use systest::environment::{Scratch, find_tool, path_str};
 use systest::report::skipped;
-use systest::rigs::{Scratch, find_tool, path_str};
 use systest::server::{Server, Setup, StartRefusal};
 
 /// Checks a refused start: its exit code, and one line that contains all these words.

@@ -50,7 +50,7 @@ mod verdict;
 
 use std::process::{Command, Output};
 use systest::client::{Http, HttpResponse, Resp, encode_key};
-use systest::rigs::Scratch;
+use systest::environment::Scratch;
 use systest::server::{Server, Setup};
 
 /// Starts a server on its own data directory, with the product's defaults.

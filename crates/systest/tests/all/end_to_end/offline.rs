@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 use systest::client::RespReply;
-use systest::rigs::{Scratch, path_str};
+use systest::environment::{Scratch, path_str};
 use systest::server::{Server, Setup};
 
 /// Runs the tool without a node; returns exit code, stdout, stderr.

@@ -2,7 +2,7 @@
 
 use super::{output, start_server};
 use serde_json::Value;
-use systest::rigs::path_str;
+use systest::environment::path_str;
 
 const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/published/httpraw.config");
 

@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
+use systest::environment::{Root, Scratch, missing};
 use systest::report::skipped;
-use systest::rigs::{Root, Scratch, missing};
 use systest::server::binary;
 
 /// Heading of the part of the README that is typed.

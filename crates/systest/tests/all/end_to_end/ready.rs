@@ -5,8 +5,9 @@ use super::{http, put, resp, start_server};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use systest::client::{Http, HttpResponse, Resp};
+use systest::environment::{Root, Scratch, missing};
+use systest::fault_injection::Trace;
 use systest::report::skipped;
-use systest::rigs::{Root, Scratch, Trace, missing};
 use systest::server::{Server, Setup, signal};
 
 /// Longest wait for anything here, on a busy machine.

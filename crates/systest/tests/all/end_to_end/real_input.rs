@@ -4,8 +4,8 @@
 use super::{http, resp, start_server, tool};
 use std::collections::BTreeMap;
 use systest::client::{RespReply, encode_command};
+use systest::environment::{Root, Scratch, missing, path_str, run};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Root, Scratch, missing, path_str, run};
 use systest::server::{Server, Setup};
 
 /// Smallest number of packages that counts as real input.

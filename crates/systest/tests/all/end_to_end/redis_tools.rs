@@ -4,8 +4,8 @@ use super::{resp, start_server};
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 use systest::client::RespReply;
+use systest::environment::{Root, missing};
 use systest::report::skipped;
-use systest::rigs::{Root, missing};
 use systest::server::Server;
 
 /// Runs a tool of Redis with these arguments and this input.

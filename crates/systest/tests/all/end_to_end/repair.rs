@@ -5,7 +5,8 @@
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use systest::rigs::{Cluster, Options, Scratch, wait_until};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::Scratch;
 use systest::workload::CallOutcome;
 use systest::workload::siblings::{ManualClient, ReadValues};
 

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use systest::client::Http;
+use systest::environment::{Root, Scratch, StopOnDrop, find_tool, missing};
 use systest::report::{short_or_long, skipped};
-use systest::rigs::{Root, Scratch, StopOnDrop, find_tool, missing};
 use systest::server::{Server, Setup};
 
 /// Three nodes on this machine's one address, which the client's tests expect, each with a port for

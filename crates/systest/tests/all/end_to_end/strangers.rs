@@ -8,7 +8,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 use systest::client::Http;
-use systest::rigs::{Cluster, Options, Scratch};
+use systest::cluster::{Cluster, Options};
+use systest::environment::Scratch;
 
 /// Returns a hello between nodes, version 1, as `docs/inside/peers.md` specifies it.
 fn hello(cluster: u64, node: u64, expected_node: u64, incarnation: u64) -> Vec<u8> {

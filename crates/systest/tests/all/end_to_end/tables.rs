@@ -2,7 +2,7 @@
 
 use super::{must_fail, start_server, tool};
 use std::fs;
-use systest::rigs::path_str;
+use systest::environment::path_str;
 
 #[test]
 fn csv_import_and_export_map_columns_by_name() {

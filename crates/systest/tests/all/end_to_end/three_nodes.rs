@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use systest::client::{Arakoon, ArakoonCluster as Nodes, Http, Resp};
+use systest::cluster::{Cluster, Options};
+use systest::environment::Scratch;
 use systest::report::skipped;
-use systest::rigs::{Cluster, Options, Scratch};
 
 /// Longer than any election.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 
 use super::{must_fail, start_server, tool};
 use serde_json::Value;
-use systest::rigs::path_str;
+use systest::environment::path_str;
 
 #[test]
 fn ttl_option_requires_a_unit_and_is_reported() {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use systest::client::{RespReply, encode_command};
-use systest::rigs::path_str;
+use systest::environment::path_str;
 use systest::server::Server;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
-use systest::rigs::{Cluster, Options, Scratch, wait_until};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::Scratch;
 use systest::server::binary;
 
 /// A node that `credenza cluster join` started.

@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 use systest::client::Http;
-use systest::rigs::{Cluster, Options, Scratch, wait_until};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::Scratch;
 
 fn to_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -4,8 +4,9 @@
 use super::small_setup;
 use std::time::Duration;
 use systest::checkers::check;
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::{Cable, Network};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cable, Network, Scratch, experiment};
 use systest::server::Server;
 use systest::workload::registers::{Failover, RegisterPlan, RegisterWorkload};
 

@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 use systest::client::{Resp, RespReply, encode_command, encode_key};
+use systest::environment::{Scratch, experiment, resident_bytes};
 use systest::report::{Figures, is_long_form, short_or_long};
-use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
 /// Random numbers that one seed repeats.

@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use systest::client::Http;
+use systest::environment::{Scratch, experiment, resident_bytes};
 use systest::report::Figures;
-use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
 /// Request that follows each refused request; if it were executed, it would leave a row.

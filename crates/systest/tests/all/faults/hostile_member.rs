@@ -16,8 +16,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 use systest::client::{Http, Resp};
+use systest::environment::{Scratch, experiment, resident_bytes};
 use systest::report::{Figures, short_or_long};
-use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
 /// Id, name and incarnation of the malicious member.

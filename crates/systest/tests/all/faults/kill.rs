@@ -1,8 +1,8 @@
 //! F-04: repeated SIGKILL under load, on the same data.
 
 use super::{add_counts, judge, load_for_a_while, small_setup};
+use systest::environment::{Scratch, experiment, path_str, run_ok};
 use systest::report::{Figures, short_or_long};
-use systest::rigs::{Scratch, experiment, path_str, run_ok};
 use systest::server::Server;
 use systest::workload::ledger::Ledger;
 

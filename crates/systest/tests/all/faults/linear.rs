@@ -5,8 +5,8 @@ use super::small_setup;
 use std::path::Path;
 use std::time::Duration;
 use systest::checkers::{LinearReport, check};
+use systest::environment::{Scratch, experiment, path_str, run_ok};
 use systest::report::{Figures, short_or_long};
-use systest::rigs::{Scratch, experiment, path_str, run_ok};
 use systest::server::Server;
 use systest::workload::registers::{Failover, RegisterHistory, RegisterPlan, RegisterWorkload};
 

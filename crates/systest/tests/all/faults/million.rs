@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use systest::client::{Resp, RespReply, encode_command};
+use systest::environment::{Scratch, experiment};
 use systest::report::{Figures, is_long_form, skipped};
-use systest::rigs::{Scratch, experiment};
 use systest::server::{Server, Setup};
 
 const PUTS: u64 = 1_000_000;

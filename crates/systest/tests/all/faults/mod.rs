@@ -2,7 +2,8 @@
 //!
 //! Promises: an experiment prints one line of figures, or one that says why it was skipped; a
 //! durability experiment has a positive control that must lose something.
-//! Never: relies on a checker or a rig without a test of its own (`../rigs.rs`).
+//! Never: relies on a checker or a fault injector without a test of its own
+//! (`../fault_injection.rs`).
 //! Read next: `kill.rs`, then `power.rs`.
 
 mod cable;

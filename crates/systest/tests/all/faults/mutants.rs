@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use systest::environment::{Scratch, experiment, find_tool};
 use systest::report::{is_long_form, print_line, skipped};
-use systest::rigs::{Scratch, experiment, find_tool};
 use systest::server::{MUTANT_VARIABLE, Server, Setup};
 
 /// A broken rule, the experiment that must fail, and the messages by which its checker is

@@ -6,10 +6,11 @@ use super::{add_counts, judge, small_setup};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply};
-use systest::report::{Figures, short_or_long, skipped};
-use systest::rigs::{
-    MemoryGroup, Root, Scratch, StopOnDrop, Trace, experiment, missing, resident_bytes,
+use systest::environment::{
+    Root, Scratch, StopOnDrop, experiment, missing, resident_bytes, run_ok,
 };
+use systest::fault_injection::{MemoryGroup, Trace};
+use systest::report::{Figures, short_or_long, skipped};
 use systest::server::{Server, Setup};
 use systest::workload::Load;
 use systest::workload::ledger::{ClientProtocol, WriterPlan};
@@ -210,14 +211,14 @@ fn node_out_of_descriptors_serves_open_connections_without_spinning() {
     let mut figures = Figures::start(name);
     let mut existing = Resp::connect(server.address).expect("it listens");
     assert_eq!(existing.call_line("SET a b").expect("answers").error(), None);
-    systest::rigs::run_ok(&["prlimit", "--pid", &server.pid().to_string(), "--nofile=256:256"]);
+    run_ok(&["prlimit", "--pid", &server.pid().to_string(), "--nofile=256:256"]);
     let connections: Vec<_> =
         (0..2_000).filter_map(|_| std::net::TcpStream::connect(server.address).ok()).collect();
     figures.faults = connections.len() as u64;
-    let before = systest::rigs::cpu_seconds(server.pid());
+    let before = systest::environment::cpu_seconds(server.pid());
     let started = Instant::now();
     std::thread::sleep(Duration::from_secs(2));
-    let cpu_seconds = systest::rigs::cpu_seconds(server.pid()) - before;
+    let cpu_seconds = systest::environment::cpu_seconds(server.pid()) - before;
     let share = 100.0 * cpu_seconds / started.elapsed().as_secs_f64();
     figures.add("idle_cpu_percent", format!("{share:.0}"));
     assert!(share < 20.0, "the accept loop spins: {share:.0} % of a core while nothing is asked");

@@ -2,8 +2,9 @@
 
 use super::{add_counts, judge, load_for_a_while, small_setup};
 use std::time::Duration;
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::{FileSystem, Mount};
 use systest::report::{Figures, short_or_long, skipped};
-use systest::rigs::{FileSystem, Mount, Root, Scratch, experiment, missing};
 use systest::server::{Server, Setup};
 use systest::workload::ledger::Ledger;
 

@@ -6,8 +6,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply, encode_command};
+use systest::environment::{Root, Scratch, experiment, missing, run};
 use systest::report::{Figures, is_long_form, short_or_long, skipped};
-use systest::rigs::{Root, Scratch, experiment, missing};
 use systest::server::Server;
 
 /// First bytes of a hostile client, after which it sends nothing more, or one byte a second.
@@ -122,7 +122,7 @@ fn slowhttptest_attacks_leave_the_service_available() {
             vec![option, "-c", "500", "-r", "250", "-i", "10", "-p", "3", "-l", &seconds];
         args.extend(["-u", &url]);
         let tool = std::thread::scope(|scope| {
-            let tool = scope.spawn(|| systest::rigs::run(&[&["slowhttptest"], &args[..]].concat()));
+            let tool = scope.spawn(|| run(&[&["slowhttptest"], &args[..]].concat()));
             std::thread::sleep(Duration::from_secs(4));
             let during = p99(&server, 400);
             figures.add(&format!("p99_us_during_{attack}"), during);
@@ -149,7 +149,7 @@ fn client_that_never_reads_is_disconnected_with_bounded_memory() {
     let mut redis = Resp::connect(server.address).expect("it listens");
     let value = vec![b'x'; 1 << 20];
     redis.call(&[b"SET", b"big", &value]).expect("answers");
-    let sockets_before = systest::rigs::sockets(server.pid());
+    let sockets_before = systest::environment::sockets(server.pid());
     let resp_requests = encode_command(&[b"GET", b"big"]).repeat(500);
     let get = b"GET /v1/buckets/default/default/keys/big HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let http_requests = get.repeat(500);
@@ -163,7 +163,7 @@ fn client_that_never_reads_is_disconnected_with_bounded_memory() {
         .collect();
     figures.faults = unread_clients.len() as u64;
     std::thread::sleep(Duration::from_secs(5));
-    let resident = systest::rigs::resident_bytes(server.pid());
+    let resident = systest::environment::resident_bytes(server.pid());
     figures.add("resident_mib", resident >> 20);
     assert!(resident < 512 << 20, "{resident} bytes for answers that nobody reads");
     let started = Instant::now();
@@ -172,7 +172,7 @@ fn client_that_never_reads_is_disconnected_with_bounded_memory() {
         let mut redis = Resp::connect(server.address).expect("a normal client is let in");
         let reply = redis.call_line("PING").expect("it is answered");
         assert_eq!(reply, RespReply::Simple("PONG".into()));
-        let open = systest::rigs::sockets(server.pid());
+        let open = systest::environment::sockets(server.pid());
         // The connection that sends the PING is counted, too.
         if open <= sockets_before + 1 {
             break;

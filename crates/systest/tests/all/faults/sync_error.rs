@@ -3,8 +3,9 @@
 use super::{add_counts, judge, load_for_a_while, small_setup};
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
+use systest::environment::{Root, Scratch, experiment, missing, path_str};
+use systest::fault_injection::{FileSystem, Mount, Trace};
 use systest::report::{Figures, skipped};
-use systest::rigs::{FileSystem, Mount, Root, Scratch, Trace, experiment, missing};
 use systest::server::Server;
 
 /// Time limit for a node whose log can't be synced to end, on a busy machine.
@@ -160,9 +161,9 @@ fn short_writes_are_completed() {
     let _permit = experiment();
     let scratch = Scratch::new("f27-short");
     let mount = Mount::new(scratch.path(), FileSystem::Ext4, 512);
-    let helper = systest::rigs::compile_helper("shortwrite");
+    let helper = systest::environment::compile_helper("shortwrite");
     let prefix = mount.point().to_path_buf();
-    let args = [systest::rigs::path_str(&helper), "3", systest::rigs::path_str(&prefix)];
+    let args = [path_str(&helper), "3", path_str(&prefix)];
     let setup = small_setup(&mount.point().join("data")).with_wrapper(&args);
     let mut figures = Figures::start(name);
     let mut server = Server::must_start(&setup);

@@ -1,9 +1,9 @@
 //! F-22, F-24: damage. A torn tail is cut silently; a hole never is.
 
 use super::{add_counts, judge, small_setup};
+use systest::environment::{Scratch, experiment, path_str, run_ok};
+use systest::fault_injection::file_damage::{Damage, damage_file, list_files, log_tail};
 use systest::report::Figures;
-use systest::rigs::file_damage::{Damage, damage_file, list_files, log_tail};
-use systest::rigs::{Scratch, experiment, path_str, run_ok};
 use systest::server::{Server, Setup};
 use systest::workload::ledger::Ledger;
 

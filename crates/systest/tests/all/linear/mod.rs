@@ -3,20 +3,20 @@
 //!
 //! Promises: every history with a known verdict is passed to the naive checker, too.
 //! Never: needs a server.
-//! Read next: `twin.rs`, `lived.rs`, then `replayed.rs` (the checker with a log).
+//! Read next: `brute_force.rs`, `random_histories.rs`, then `replay.rs` (the checker with a log).
 
-mod lived;
-mod replayed;
+mod brute_force;
+mod random_histories;
+mod replay;
 mod transactions;
-mod twin;
 
+use brute_force::brute_force;
 use std::time::Duration;
 use systest::checkers::{LinearVerdict, check};
 use systest::workload::CallOutcome::Acknowledged;
 use systest::workload::registers::RegisterAnswer::{Done, Existed, Found};
 use systest::workload::registers::{RegisterAction, RegisterCall, RegisterHistory, RegisterOp};
 use systest::workload::{CallOutcome, KeyValue, WorkloadCall};
-use twin::brute_force;
 
 const STEPS_MAX: u64 = 1_000_000;
 

@@ -9,10 +9,10 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply};
+use systest::cluster::{Cluster, Options, wait_until};
+use systest::environment::{Scratch, resident_bytes};
+use systest::fault_injection::{Cable, Frozen, NodeClock};
 use systest::report::is_long_form;
-use systest::rigs::{
-    Cable, Cluster, Frozen, NodeClock, Options, Scratch, resident_bytes, wait_until,
-};
 
 /// Group that data moves to and back.
 pub(super) const SECOND_GROUP: u64 = 2;

@@ -11,8 +11,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply, encode_command};
+use systest::cluster::Cluster;
+use systest::environment::{StopOnDrop, resident_bytes};
 use systest::report::{BoundChecks, print_line, short_or_long};
-use systest::rigs::{Cluster, StopOnDrop, resident_bytes};
 
 /// Time that the sender waits for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);

@@ -28,11 +28,11 @@ use rand::{RngExt, SeedableRng};
 use std::time::{Duration, Instant};
 use systest::checkers::causal::judge;
 use systest::checkers::check;
+use systest::cluster::{Cluster, Options};
+use systest::environment::{Root, Scratch, experiment, missing};
+use systest::fault_injection::{FileSystem, Network, NodeClock};
 use systest::probes::Probes;
 use systest::report::{BoundChecks, Figures, is_long_form, print_line, short_or_long, skipped};
-use systest::rigs::{
-    Cluster, FileSystem, Network, NodeClock, Options, Root, Scratch, experiment, missing,
-};
 use systest::workload::Load;
 use systest::workload::everyday::{self, Everyday};
 use systest::workload::registers::{Failover, RegisterPlan, RegisterWorkload};

@@ -4,7 +4,7 @@ use super::faults::Fault::{self, *};
 use super::faulty::{FaultInjector, SECOND_GROUP};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use systest::rigs::wait_until;
+use systest::cluster::wait_until;
 
 impl FaultInjector {
     /// Returns the nodes that can't serve while the fault lasts.

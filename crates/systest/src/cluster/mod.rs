@@ -21,7 +21,8 @@ pub use copies::Copies;
 pub use repair::RepairCounts;
 pub use status::{NodeGroupStatus, wait_until};
 
-use super::{Cable, FileSystem, Mount, Network, Scratch};
+use crate::environment::Scratch;
+use crate::fault_injection::{Cable, FileSystem, Mount, Network};
 use crate::server::{Server, Setup, StartRefusal};
 use crate::workload::registers::{RegisterPlan, RegisterWorkload};
 use member::MemberProcess;

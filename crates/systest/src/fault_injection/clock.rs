@@ -19,7 +19,7 @@ pub struct NodeClock {
 impl NodeClock {
     /// Returns the reason why no clock can be made. `None`: it can.
     pub fn missing() -> Option<String> {
-        library().is_none().then(|| super::not_installed("libfaketime"))
+        library().is_none().then(|| crate::environment::not_installed("libfaketime"))
     }
 
     /// Returns a correct clock whose wall time can be shifted; its monotonic time never is.

@@ -212,7 +212,7 @@ pub fn coverage_of(name: &str) -> String {
         return "between nodes, no client reaches it: `crates/transport/src`".into();
     }
     let entry = LIMITS.iter().find(|(entry, _)| *entry == name);
-    let entry = entry.unwrap_or_else(|| panic!("{name}: say in limits_tried.rs what tries it"));
+    let entry = entry.unwrap_or_else(|| panic!("{name}: say in limit_coverage.rs what tries it"));
     match entry.1 {
         Not(reason) => reason.into(),
         By(tests) => {

@@ -1,4 +1,4 @@
-//! Tests of the rigs and the ledger's checker, before they test the product.
+//! Tests of the fault injectors and the ledger's checker, before they test the product.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use systest::environment::{Root, Scratch, compile_helper, experiment, missing, path_str, run};
+use systest::fault_injection::{FileSystem, Mount, Trace};
 use systest::report::{Figures, skipped};
-use systest::rigs::{
-    FileSystem, Mount, Root, Scratch, Trace, compile_helper, experiment, missing, path_str,
-};
 use systest::workload::ledger::{ClientProtocol, Ledger, WriterPlan, value_after};
 
 /// Runs the trivial writer until its file system loses power; returns the records acknowledged
@@ -114,8 +113,7 @@ fn shortwrite_rig_shortens_writes_without_corrupting_data() {
     let (rig, writer) = (compile_helper("shortwrite"), compile_helper("whole"));
     let file = scratch.join("file");
     let prefix = path_str(scratch.path());
-    let output =
-        systest::rigs::run(&[path_str(&rig), "3", prefix, path_str(&writer), path_str(&file)]);
+    let output = run(&[path_str(&rig), "3", prefix, path_str(&writer), path_str(&file)]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let cut = stderr.trim().strip_prefix("shortwrite: cut ").and_then(|count| count.parse().ok());

@@ -1,6 +1,6 @@
 //! One node of a cluster: its process, its directory, its file system.
 
-use crate::rigs::Mount;
+use crate::fault_injection::Mount;
 use crate::server::{Server, Setup, StartRefusal, signal};
 use rustix::process::Signal;
 use std::time::Duration;

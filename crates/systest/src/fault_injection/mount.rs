@@ -1,6 +1,6 @@
 //! File system of a test, in a file: it can be filled, made read-only, frozen, and lose its power.
 
-use super::{compile_helper, path_str, run, run_ok};
+use crate::environment::{compile_helper, path_str, run, run_ok};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -175,14 +175,4 @@ impl Drop for Mount {
         }
         let _ = std::fs::remove_file(&self.image);
     }
-}
-
-/// Returns the mount points below a folder, innermost first.
-pub fn mounted_below(folder: &Path) -> Vec<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    let mut points: Vec<String> =
-        points.filter(|point| Path::new(point).starts_with(folder)).map(String::from).collect();
-    points.sort_by_key(|point| std::cmp::Reverse(point.len()));
-    points
 }

@@ -7,7 +7,7 @@
 //! failures would add seconds to every recovery.
 
 use super::switch::{Cable, LinkCounts, Switch};
-use super::{Root, find_tool, missing, path_str, run, run_ok};
+use crate::environment::{Root, find_tool, missing, path_str, run, run_ok};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs::File;
 use std::net::Ipv4Addr;

@@ -1,7 +1,7 @@
 //! Load on a cluster by the product's own load tool, from the clients' host.
 
 use super::Cluster;
-use crate::rigs::path_str;
+use crate::environment::path_str;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

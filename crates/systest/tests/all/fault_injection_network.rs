@@ -4,8 +4,9 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
+use systest::environment::{Scratch, experiment};
+use systest::fault_injection::{Cable, Network};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cable, Network, Scratch, experiment};
 
 /// Wait that suffices for all packets in transit, on a busy machine too.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(1_000);

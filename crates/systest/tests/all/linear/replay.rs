@@ -1,7 +1,7 @@
 //! Tests of the replay checker: the log of a correct register explains its history; with one
 //! falsified answer or entry, it does not.
 
-use super::lived::random_history_with_log;
+use super::random_histories::random_history_with_log;
 use super::{STEPS_MAX, bytes, history};
 use systest::checkers::check;
 use systest::checkers::replay::{Decided, ReplayReport, ReplayVerdict, replay};

@@ -1,31 +1,8 @@
-//! Rigs that inject real faults into real processes: file systems that lose power or fill up,
-//! system calls that fail, networks that delay and lose, limits.
+//! Environment of an experiment: required tools and rights, permits, scratch folders, commands, and
+//! measurements of a process.
 //!
-//! Promises: a rig is removed when it is dropped, and the remains of a killed run are removed by
-//! the next.
-//! Never: touches a device, mount, group, namespace or process that the test did not make; changes
-//! the machine's clock.
-//! Read next: `mount.rs`, then `trace.rs`, `network.rs` and `cluster/mod.rs`.
-
-mod clock;
-mod cluster;
-mod corrupt;
-pub mod file_damage;
-mod group;
-mod mount;
-mod network;
-mod switch;
-mod trace;
-
-pub use clock::NodeClock;
-pub use cluster::{
-    Bench, Cluster, Copies, NetworkKind, NodeGroupStatus, Options, RepairCounts, wait_until,
-};
-pub use group::{DiskGroup, MemoryGroup};
-pub use mount::{FileSystem, Frozen, Mount};
-pub use network::Network;
-pub use switch::{Cable, LinkCounts};
-pub use trace::Trace;
+//! A scratch folder is deleted when it is dropped; the remains of a killed run are deleted by the
+//! next.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -194,13 +171,23 @@ fn sweep(parent: &Path) {
         if Path::new(&format!("/proc/{pid}")).exists() {
             continue;
         }
-        for mounted in mount::mounted_below(&entry.path()) {
+        for mounted in mounted_below(&entry.path()) {
             // A file system that a killed test froze would block its writers for ever.
             let _ = run(&["fsfreeze", "-u", &mounted]);
             let _ = run(&["umount", "-l", &mounted]);
         }
         let _ = std::fs::remove_dir_all(entry.path());
     }
+}
+
+/// Returns the mount points below a folder, innermost first.
+fn mounted_below(folder: &Path) -> Vec<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let mut points: Vec<String> =
+        points.filter(|point| Path::new(point).starts_with(folder)).map(String::from).collect();
+    points.sort_by_key(|point| std::cmp::Reverse(point.len()));
+    points
 }
 
 /// Compiles a small C program of `crates/systest/rigs`, once; returns its path.
