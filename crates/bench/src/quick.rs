@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Item, Items, TomlValue};
 use crate::error::BenchError;
-use crate::load::{ReportRow, RunObserver};
+use crate::load::NullObserver;
 use crate::{drivers, job, load};
 use base::BucketName;
 use clap::Args;
@@ -130,15 +130,6 @@ impl QuickArguments {
         let numbers = list(elements);
         let [name, prefix] = ["fixed_width", PREFIX].map(|text| TomlValue::Text(text.into()));
         list(vec![name, TomlValue::Integer(KEY_BYTES), prefix, numbers])
-    }
-}
-
-/// An observer that ignores everything.
-struct NullObserver;
-
-impl RunObserver for NullObserver {
-    fn row(&mut self, _: &ReportRow) -> Result<(), String> {
-        Ok(())
     }
 }
 

@@ -140,6 +140,15 @@ pub trait RunObserver {
     }
 }
 
+/// An observer that ignores every row.
+pub struct NullObserver;
+
+impl RunObserver for NullObserver {
+    fn row(&mut self, _row: &ReportRow) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 struct Collector<'a> {
     config: &'a Config,
     /// Number of windows that each thread has reported; `usize::MAX` if it has finished.

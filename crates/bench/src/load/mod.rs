@@ -21,7 +21,7 @@ mod worker;
 pub use causality::Causality;
 #[cfg(test)]
 pub use collect::OperationTotals;
-pub use collect::{Collected, ReportRow, RunObserver};
+pub use collect::{Collected, NullObserver, ReportRow, RunObserver};
 pub use record::{OperationWindow, RunPart, new_histogram};
 
 use crate::config::Config;

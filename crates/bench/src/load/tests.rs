@@ -94,14 +94,6 @@ impl Driver for ServerDriver {
     }
 }
 
-struct NullObserver;
-
-impl RunObserver for NullObserver {
-    fn row(&mut self, _row: &ReportRow) -> Result<(), String> {
-        Ok(())
-    }
-}
-
 fn rule(rule: impl Fn(usize, &str) -> RuleResult + Send + Sync + 'static) -> Server {
     Server(Arc::new(Rule { rule: Box::new(rule), requests: Mutex::new(Vec::new()) }))
 }

@@ -9,7 +9,7 @@ use super::work::{
 use crate::config::{Config, DriverConfig};
 use crate::drivers::Target;
 use crate::error::BenchError;
-use crate::load::{self, Collected, ReportRow, RunObserver};
+use crate::load::{self, Collected, NullObserver};
 use crate::report::Percentiles;
 use crate::{disk, drivers};
 use std::net::TcpListener;
@@ -43,14 +43,6 @@ impl Drop for DataDirectory {
     fn drop(&mut self) {
         // A directory that can't be removed stays visible beside the results.
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-struct NullObserver;
-
-impl RunObserver for NullObserver {
-    fn row(&mut self, _row: &ReportRow) -> Result<(), String> {
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::riak::{RiakExpectation, RiakTarget};
 use super::super::sockets::{Parsed, WireProtocol};
 use super::super::*;
 use crate::config::{Config, Items, RiakConfig, convert_terms, read_erlang};
-use crate::load::{self, ReportRow as Window, RunObserver};
+use crate::load::{self, NullObserver};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -75,14 +75,6 @@ fn serve(stream: &TcpStream, port: u16, recorded: &Mutex<RecordedRequests>) -> O
             }
         };
         writer.write_all(&reply).ok()?;
-    }
-}
-
-struct NullObserver;
-
-impl RunObserver for NullObserver {
-    fn row(&mut self, _row: &Window) -> Result<(), String> {
-        Ok(())
     }
 }
 
