@@ -201,14 +201,8 @@ const fn quorum(
     get: PropertyGetter,
     set: PropertySetter,
 ) -> Property {
-    Property {
-        name,
-        doc,
-        consistency: Some(Consistency::Available),
-        shape: PropertyShape::Quorum,
-        get,
-        set,
-    }
+    let shape = PropertyShape::Quorum;
+    Property { name, doc, consistency: Some(Consistency::Available), shape, get, set }
 }
 
 const fn flag(
@@ -217,14 +211,8 @@ const fn flag(
     get: PropertyGetter,
     set: PropertySetter,
 ) -> Property {
-    Property {
-        name,
-        doc,
-        consistency: Some(Consistency::Available),
-        shape: PropertyShape::Flag,
-        get,
-        set,
-    }
+    let shape = PropertyShape::Flag;
+    Property { name, doc, consistency: Some(Consistency::Available), shape, get, set }
 }
 
 fn number(text: &str, min: u64, max: u64) -> Option<u64> {
