@@ -1,7 +1,7 @@
 //! Anti-entropy: compares the copies of a partition in the background and repairs differences, also
 //! for keys that are never read.
 //!
-//! Of two owners of a partition, the first one in its preference list asks. Differing rows are
+//! The first of two owners in a partition's preference list asks the other. Differing rows are
 //! sent, fetched and merged like any write of another replica. So it does not matter which side
 //! repairs, nor that rows change meanwhile. The ring may change, too: then the other node refuses
 //! rows that it no longer keeps, and a later round compares them.

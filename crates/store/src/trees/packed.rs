@@ -4,8 +4,8 @@
 //! While it merges, the library keeps the last key of each written block until the table is
 //! complete, and with a key that is alone in its block the uncompressed block that it was read
 //! from. A table is complete at a number of *compressed* bytes, into which gigabytes of zeros fit.
-//! So such a value is compressed before, repeatedly while that halves it: a merge then keeps at
-//! most about twice the bytes that it writes.
+//! Values that fill a block are therefore compressed here first, repeatedly while that halves them:
+//! a merge then keeps at most about twice the bytes that it writes.
 //!
 //! Bytes: [`MAGIC`], the number of compressions (0: the value only begins with `MAGIC` itself), and
 //! the LZ4 block with its uncompressed length in four bytes, little-endian, before it.
