@@ -33,7 +33,7 @@ enum RingFault {
 }
 
 /// A change of the ring, as commands of the tool, beginning with three nodes and 64 partitions.
-struct RingChange {
+struct RingChangeCase {
     name: &'static str,
     commands: &'static [&'static [&'static str]],
     /// Number of partitions before it, and after it.
@@ -41,19 +41,19 @@ struct RingChange {
 }
 
 /// A fifth of 128 partitions fits no ring of 64: halving must first bring partitions together.
-const CHANGES: [RingChange; 4] = [
-    RingChange { name: "x2", commands: &[&["resize", "128"]], partitions: [64.0, 128.0] },
-    RingChange {
+const CHANGES: [RingChangeCase; 4] = [
+    RingChangeCase { name: "x2", commands: &[&["resize", "128"]], partitions: [64.0, 128.0] },
+    RingChangeCase {
         name: "3 to 5 nodes",
         commands: &[&["join", "n4"], &["join", "n5"]],
         partitions: [128.0; 2],
     },
-    RingChange { name: "/2", commands: &[&["resize", "64"]], partitions: [128.0, 64.0] },
-    RingChange { name: "5 to 4 nodes", commands: &[&["leave", "n5"]], partitions: [64.0; 2] },
+    RingChangeCase { name: "/2", commands: &[&["resize", "64"]], partitions: [128.0, 64.0] },
+    RingChangeCase { name: "5 to 4 nodes", commands: &[&["leave", "n5"]], partitions: [64.0; 2] },
 ];
 
 /// Change by which three of five nodes get the ring, which the first one has alone.
-const JOIN_THREE: RingChange = RingChange {
+const JOIN_THREE: RingChangeCase = RingChangeCase {
     name: "three",
     commands: &[&["join", "n2"], &["join", "n3"]],
     partitions: [64.0; 2],
@@ -112,7 +112,7 @@ impl TestCluster {
         test_cluster
     }
 
-    fn apply(&self, change: &RingChange) {
+    fn apply(&self, change: &RingChangeCase) {
         for command in change.commands {
             self.cluster.run_tool(&[&["cluster", "ring"], *command].concat());
         }
@@ -120,7 +120,12 @@ impl TestCluster {
     }
 
     /// Runs one cell of the grid once.
-    fn run_change(&mut self, fault: RingFault, change: &RingChange, seed: u64) -> FinishedTrial {
+    fn run_change(
+        &mut self,
+        fault: RingFault,
+        change: &RingChangeCase,
+        seed: u64,
+    ) -> FinishedTrial {
         let name = format!("F-48 {} with {fault:?}", change.name);
         let mut trial = Trial::start(&name, &self.cluster, SiblingPlan::new(seed));
         let from = trial.workload.now();
@@ -148,7 +153,7 @@ impl TestCluster {
     }
 
     /// Injects the fault shortly after the change has started; returns the number of faults.
-    fn inject(&mut self, fault: RingFault, change: &RingChange) -> u64 {
+    fn inject(&mut self, fault: RingFault, change: &RingChangeCase) -> u64 {
         let cluster = &mut self.cluster;
         std::thread::sleep(SECOND / 4);
         match fault {
@@ -245,7 +250,7 @@ fn fill_disk(cluster: &mut Cluster, node: usize) -> PathBuf {
 }
 
 /// Runs steps in turn with a fault in each, in a cluster made for the first.
-fn run_changes(changes: &[(RingFault, &RingChange)], run: usize) {
+fn run_changes(changes: &[(RingFault, &RingChangeCase)], run: usize) {
     let mut test_cluster = TestCluster::new(changes[0].0, run);
     let mut trials = Vec::new();
     for (at, (fault, change)) in changes.iter().enumerate() {
