@@ -3,7 +3,7 @@
 use crate::fault_injection::Mount;
 use crate::server::{Server, Setup, StartRefusal, signal};
 use rustix::process::Signal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time limit for a node to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,9 +50,17 @@ impl MemberProcess {
             .code()
     }
 
+    /// Pauses the process and waits until none of its threads runs. SIGSTOP takes effect on a
+    /// thread only when that thread is scheduled: on a busy machine it still answers before.
     pub fn pause(&mut self) {
         self.is_paused = true;
-        signal(self.pid(), Signal::STOP);
+        let pid = self.pid();
+        signal(pid, Signal::STOP);
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while has_running_thread(pid) {
+            assert!(Instant::now() < deadline, "{} does not pause", self.name);
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub fn resume(&mut self) {
@@ -67,5 +75,42 @@ impl MemberProcess {
     /// Returns true if the node can answer: it runs and is not paused.
     pub fn can_answer(&self) -> bool {
         self.server.is_some() && !self.is_paused
+    }
+}
+
+/// Returns true while a thread of the process runs or can be woken. A thread in uninterruptible
+/// sleep (`D`, on a hung disk) stops when the disk answers.
+fn has_running_thread(pid: u32) -> bool {
+    let mut threads =
+        std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.any(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+        matches!(state, Some('R' | 'S' | 'I'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_has_running_thread_until_its_stop_signal_took_effect() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
+        assert!(has_running_thread(child.id()));
+        signal(child.id(), Signal::STOP);
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while has_running_thread(child.id()) {
+            assert!(Instant::now() < deadline, "it is stopped");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        signal(child.id(), Signal::CONT);
+        let mut resumed = false;
+        while !resumed && Instant::now() < deadline {
+            resumed = has_running_thread(child.id());
+        }
+        assert!(resumed, "it runs again");
+        child.kill().expect("it is killed");
+        child.wait().expect("it is reaped");
     }
 }
