@@ -267,6 +267,12 @@ impl Cluster {
         }
         text
     }
+
+    /// Returns the number of log lines of all running nodes that contain a text.
+    pub fn count_log_lines(&self, text: &str) -> usize {
+        let logs = self.members.iter().filter_map(|member| member.server.as_ref());
+        logs.map(|server| server.stderr_text().matches(text).count()).sum()
+    }
 }
 
 /// Group of the directory: members, buckets and types.

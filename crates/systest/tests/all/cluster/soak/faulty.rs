@@ -12,7 +12,7 @@ use systest::client::{Http, Resp, RespReply};
 use systest::cluster::{Cluster, Options, wait_until};
 use systest::environment::{Scratch, resident_bytes};
 use systest::fault_injection::{Cable, Frozen, NodeClock};
-use systest::report::is_long_form;
+use systest::report::{is_long_form, print_line};
 
 /// Group that data moves to and back.
 pub(super) const SECOND_GROUP: u64 = 2;
@@ -28,6 +28,8 @@ pub struct ActiveFault {
     fault: Fault,
     /// Nodes that can't serve meanwhile, from 1.
     pub victims: Vec<usize>,
+    /// Master that a one-way cut keeps from sending to its victim.
+    cut_master: Option<usize>,
     /// True if the other nodes are a majority.
     pub leaves_majority: bool,
     hold: Duration,
@@ -39,6 +41,14 @@ impl ActiveFault {
     /// Returns true for the move of a bucket, which ends by itself.
     pub fn is_bucket_move(&self) -> bool {
         self.fault == BucketMove
+    }
+
+    /// Returns the nodes that can't serve while these faults are active together: a node behind a
+    /// one-way cut, and the node that can't send to it, if that other one may become the master.
+    pub fn victims_among(&self, faults: &[Fault]) -> Vec<usize> {
+        let moves_master = faults.iter().any(|fault| matches!(fault, BucketMove | MastershipMove));
+        let cut_master = self.cut_master.filter(|_| moves_master);
+        self.victims.iter().copied().chain(cut_master).collect()
     }
 }
 
@@ -116,6 +126,7 @@ impl FaultInjector {
         let mut active = ActiveFault {
             fault,
             victims: hurt,
+            cut_master: (fault == OneWayCut).then(|| self.master()),
             leaves_majority,
             hold: duration,
             frozen: None,
@@ -172,7 +183,8 @@ impl FaultInjector {
         let nodes = self.cluster.nodes();
         match active.fault {
             OneWayCut => {
-                let (follower, master) = (active.victims[0], self.master());
+                let (follower, master) = (active.victims[0], active.cut_master);
+                let master = master.expect("a one-way cut has two ends");
                 self.cluster.network().set_link(master, follower, Cable::CUT);
             }
             LossyCables => {
@@ -224,7 +236,7 @@ impl FaultInjector {
         let duration = active.iter().map(|fault| fault.hold).max().unwrap_or_default();
         if active.iter().any(|fault| fault.fault == Hostile) {
             let is_only_fault = active.len() == 1;
-            let ballot_before = is_only_fault.then(|| self.ballot());
+            let before = is_only_fault.then(|| self.ballot_and_spreads());
             let nodes_up: Vec<_> = self.up().collect();
             let pids =
                 nodes_up.iter().map(|node| self.cluster.server(*node).pid()).collect::<Vec<_>>();
@@ -232,8 +244,16 @@ impl FaultInjector {
                 self.cluster.client_address(nodes_up[dice.random_range(0..nodes_up.len())]);
             let is_lossy = active.iter().any(|fault| fault.fault == LossyCables);
             self.hostile.send(&self.cluster, address, &pids, (duration, is_lossy));
-            if ballot_before.is_some_and(|ballot_before| ballot_before != self.ballot()) {
+            let after = is_only_fault.then(|| self.ballot_and_spreads());
+            if let (Some((before, spreads)), Some((after, spreads_after))) = (before, after)
+                && before != after
+                && spreads == spreads_after
+            {
                 self.hostile.master_changes += 1;
+                print_line(&format!(
+                    "    the master changed: ballot {before}, now {after}\n{}",
+                    self.cluster.last_log_lines(80)
+                ));
             }
             return;
         }
@@ -247,11 +267,13 @@ impl FaultInjector {
         }
     }
 
-    fn ballot(&self) -> String {
-        self.cluster
-            .group_status(self.master(), self.group)
-            .map(|status| status.ballot)
-            .unwrap_or_default()
+    /// Returns the ballot of the default bucket's group, and the number of groups that were handed
+    /// over to spread them over the nodes: that follows earlier faults.
+    fn ballot_and_spreads(&self) -> (String, usize) {
+        let status = self.cluster.group_status(self.master(), self.group);
+        let spread = "mastership is transferred to a node that leads fewer groups";
+        let ballot = status.map(|status| status.ballot).unwrap_or_default();
+        (ballot, self.cluster.count_log_lines(spread))
     }
 
     /// Ends a fault.

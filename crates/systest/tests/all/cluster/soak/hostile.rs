@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 struct HostileRequest {
     name: &'static str,
     send: fn(SocketAddr) -> io::Result<()>,
-    /// True if it writes tens of MiB.
+    /// True if it writes megabytes at once.
     is_large: bool,
 }
 
@@ -45,7 +45,7 @@ const CATALOGUE: [HostileRequest; 11] = [
     HostileRequest::small("the delete of a long prefix", long_prefix),
     HostileRequest::small("KEYS with classes", patterns),
     HostileRequest::large("huge MSETs", huge_msets),
-    HostileRequest::small("a long transaction of one key", deep_sequence),
+    HostileRequest::large("a long transaction of one key", deep_sequence),
     HostileRequest::small("ranges with the largest page", long_ranges),
     HostileRequest::small("a storm of WATCH", watch_many_keys),
     HostileRequest::small("thousands of pipelined EXECs", pipelined_execs),
@@ -72,7 +72,7 @@ impl Report {
     }
 
     /// Sends one request after the other for a time, at least one, from the clients' host.
-    /// `is_lossy`: links lose so much that tens of MiB would delay others for too long, because all
+    /// `is_lossy`: links lose so much that megabytes would delay others for too long, because all
     /// values of a group are replicated in one order; such requests are left out.
     pub fn send(
         &mut self,

@@ -240,7 +240,8 @@ impl Soak {
         let mut active: Vec<_> =
             in_order.iter().map(|fault| self.injector.inject(*fault, &mut self.dice)).collect();
         self.injector.wait(&active, &mut self.dice);
-        let victims = active.iter().flat_map(|active_fault| active_fault.victims.clone()).collect();
+        let victims = active.iter().flat_map(|active_fault| active_fault.victims_among(faults));
+        let victims = victims.collect();
         let has_majority = active.iter().all(|active_fault| active_fault.leaves_majority);
         // The end of a move is awaited last, when no fault delays it any more.
         active.sort_by_key(ActiveFault::is_bucket_move);
@@ -362,10 +363,7 @@ fn bounds(
         assert!(first > 0.0, "no calm second in the first span: {FIRST_COMPARED_SPAN:?}");
         checks.check(&bound_name, first / last, 1.0 / 0.9);
     }
-    let half = memory.len() / 2;
-    let growth = memory[half..].iter().copied().fold(0.0, f64::max)
-        / memory[..half].iter().copied().fold(1.0, f64::max);
-    checks.check(&format!("{name}: most memory, second half to first"), growth, 1.2);
+    timeline.check_memory_growth(checks, name);
 }
 
 fn mib(bytes: f64) -> f64 {

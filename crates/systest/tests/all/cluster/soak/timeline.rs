@@ -3,7 +3,7 @@
 
 use super::faults::{ALL, Fault};
 use super::hostile;
-use super::{PAUSE_MAX_S, PAUSE_OF_TWO_MAX_S};
+use super::{PAUSE_MAX_S, PAUSE_OF_TWO_MAX_S, SPAN_SECONDS, mib};
 use std::time::Duration;
 use systest::probes::{Pause, ProbeResults};
 use systest::report::{BoundChecks, Figures, print_line};
@@ -111,6 +111,30 @@ impl Timeline {
             }
         }
     }
+
+    /// Checks that memory does not accumulate: by medians, for the largest value only says which
+    /// hostile request was sent last.
+    pub fn check_memory_growth(&self, checks: &mut BoundChecks, name: &str) {
+        let spans = self.memory.chunk_by(|(a, _), (b, _)| span_of(*a) == span_of(*b));
+        let spans: Vec<_> = spans.map(|span| format!("{:.0}", mib(median(span)))).collect();
+        let spans = spans.join(" ");
+        print_line(&format!("{name}: median memory, MiB, by {SPAN_SECONDS} s: {spans}"));
+        let (first, last) = self.memory.split_at(self.memory.len() / 2);
+        let growth = median(last) / median(first);
+        checks.check(&format!("{name}: median memory, second half to first"), growth, 1.2);
+    }
+}
+
+/// Returns the number of the span in which a time lies.
+fn span_of(time: Duration) -> usize {
+    time.as_secs() as usize / SPAN_SECONDS
+}
+
+/// Returns the median number of bytes. 1: there is none.
+fn median(values: &[(Duration, u64)]) -> f64 {
+    let mut sorted: Vec<_> = values.iter().map(|(_, bytes)| *bytes).collect();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).map_or(1.0, |bytes| *bytes as f64)
 }
 
 impl SoakRound {
