@@ -16,6 +16,7 @@
 mod faults;
 mod faulty;
 mod hostile;
+mod post_mortem;
 mod timeline;
 mod victims;
 
