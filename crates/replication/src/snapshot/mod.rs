@@ -23,9 +23,10 @@
 //! long without a request; nothing of one is written after the node has stopped.
 //! Never: installs a state that is not newer; decides when a snapshot is due (that is `logic`);
 //! bounds the rate (that is `transport`).
-//! Read next: `message.rs`, `send.rs`, `receive.rs`, `part_assembler.rs`.
+//! Read next: `message.rs`, `send.rs`, `open_snapshots.rs`, `receive.rs`, `part_assembler.rs`.
 
 mod message;
+mod open_snapshots;
 mod part_assembler;
 mod part_queue;
 mod pending;
@@ -79,6 +80,9 @@ pub struct TransferTimeouts {
     pub retry: Duration,
     /// Sender: time without a request or a delivered part, after which a snapshot is closed.
     pub idle: Duration,
+    /// Sender: the same time, if another snapshot is requested and has no place. Longer than a new
+    /// connection takes, after which a receiver resumes.
+    pub unused: Duration,
 }
 
 impl Default for TransferTimeouts {
@@ -87,6 +91,7 @@ impl Default for TransferTimeouts {
             part: Duration::from_secs(15),
             retry: Duration::from_millis(200),
             idle: Duration::from_secs(60),
+            unused: Duration::from_secs(5),
         }
     }
 }
@@ -130,7 +135,7 @@ impl Snapshots {
         tasks: TaskScope,
     ) -> Arc<Snapshots> {
         let (metrics, file_tasks) = handles;
-        let sender = Sender::new(trees.clone(), metrics.clone(), timeouts.idle, tasks.clone());
+        let sender = Sender::new(trees.clone(), metrics.clone(), timeouts, tasks.clone());
         Arc::new(Snapshots {
             sender: Arc::new(sender),
             trees,

@@ -3,7 +3,7 @@
 
 use super::super::layout;
 use super::message::{self, KEY_MAX, Offer, PartEnd, PartHead, VALUE_MAX};
-use super::send::CHUNK_BYTES;
+use super::open_snapshots::CHUNK_BYTES;
 use base::GroupId;
 use base::codec::Malformed;
 use bytes::{Bytes, BytesMut};

@@ -181,6 +181,7 @@ impl<T: Trees + 'static> TestNode<T> {
             part: Duration::from_millis(300),
             retry: Duration::from_millis(5),
             idle: Duration::from_millis(1_500),
+            unused: Duration::from_millis(500),
         };
         let file_tasks = Arc::<FileTasks>::default();
         let handles = (metrics.clone(), file_tasks.clone());

@@ -115,7 +115,7 @@ async fn receiver_with_two_concurrent_requests_has_one_open_snapshot() {
     };
     // Both were admitted before either was registered.
     let (earlier, later) = (opened(1), opened(2));
-    assert!(sender.register(earlier).is_some() && sender.register(later).is_some());
+    assert!(sender.open.insert(earlier).is_some() && sender.open.insert(later).is_some());
     assert_eq!(sender.count(), 1, "another receiver finds no place");
 }
 
@@ -267,6 +267,44 @@ async fn sender_limits_open_snapshots_and_closes_idle_ones() {
     wait_until("they are closed", || one.snapshots.sender.count() == 0).await;
     link.fate(|_, part| vec![part]);
     installed(&two, fetch(&two).await.unwrap(), &one.content());
+}
+
+#[tokio::test]
+async fn unused_snapshot_gives_its_place_to_one_that_is_requested() {
+    let (link, one, two) = in_memory();
+    let sender = &one.snapshots.sender;
+    let open = |node| match sender.open_snapshot(node, GROUP, 1, Some(initial())).unwrap() {
+        Ok((_, open)) => sender.open.insert(open),
+        Err(answer) => panic!("a snapshot, not {answer:?}"),
+    };
+    // Two receivers that are not there any more: a restart, or a lost notice of the end.
+    let first = Arc::downgrade(&open(base::NodeId(3)).unwrap());
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    drop(open(base::NodeId(4)).unwrap());
+    assert_eq!(fetch(&two).await.err().unwrap().reason, Reason::Overloaded, "they may resume");
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    installed(&two, fetch(&two).await.unwrap(), &one.content());
+    assert!(first.upgrade().is_none(), "the longest unused one was closed, and holds no files");
+    assert_eq!(sender.count(), 1, "the other one is still open");
+    drop(link);
+}
+
+#[tokio::test]
+async fn closed_snapshot_is_not_sent_any_further() {
+    let (link, one, two) = in_memory();
+    let (snapshots, once) = (one.snapshots.clone(), AtomicBool::new(false));
+    link.fate(move |number, _| {
+        if number == 3 && !once.swap(true, SeqCst) {
+            snapshots.sender.close_all();
+        }
+        vec![]
+    });
+    let (snapshots, peers) = (two.snapshots.clone(), two.peers.clone());
+    let fetching = tokio::spawn(async move { snapshots.fetch(&peers, GROUP, ONE).await.map(drop) });
+    wait_until("it was closed", || link.parts.load(SeqCst) > 3).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(link.parts.load(SeqCst) < 8, "only the parts of the chunk that was read before");
+    fetching.abort();
 }
 
 #[tokio::test]
