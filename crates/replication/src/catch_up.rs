@@ -73,6 +73,10 @@ impl Group {
                 tracing::info!(
                     target: "consensus", group, %error, "a snapshot could not be received"
                 );
+                if error.reason == Reason::Changed {
+                    self.step(&mut self.state(), Event::SnapshotOutdated, &[]);
+                    self.driver.wake();
+                }
                 Ok(())
             }
             Err(error) if error.is_cancelled() => Ok(()),
@@ -100,6 +104,9 @@ impl Group {
                     target: "consensus", group, %error, "a received snapshot is not usable"
                 );
                 self.applied.reset_visible();
+                if error.reason == Reason::Changed {
+                    self.step(&mut self.state(), Event::SnapshotOutdated, &[]);
+                }
                 return Ok(());
             }
             Err(error) => return Err(error),

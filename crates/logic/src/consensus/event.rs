@@ -70,6 +70,8 @@ pub enum Event {
         /// Configuration in force after that index, and the index at which it began.
         configuration: (LogIndex, Configuration),
     },
+    /// A fetched snapshot holds nothing that this log does not: it was caught up meanwhile.
+    SnapshotOutdated,
     /// A stop-sign was prepared for the index [`super::Replica::next`]: the entry after which other
     /// members agree.
     Reconfigure {

@@ -98,6 +98,7 @@ impl Replica {
             Event::Installed { last, configuration } => {
                 self.on_installed(last, configuration, effects);
             }
+            Event::SnapshotOutdated => self.report_log(effects),
             Event::Reconfigure { configuration, size } => {
                 self.reconfigure(configuration, size, effects);
             }

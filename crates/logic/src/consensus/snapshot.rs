@@ -65,6 +65,13 @@ impl Replica {
             }
             return;
         }
+        self.report_log(effects);
+    }
+
+    /// Reports the log to the master, which sends what follows. Also if it knows of an older log
+    /// only, because an earlier report was lost: it would repeat for ever that this member is
+    /// behind, and send no entry.
+    pub(super) fn report_log(&self, effects: &mut Vec<Effect>) {
         let of_other = self.ballots.is_saved() && self.ballots.promised.node != self.host.node;
         if self.role.is_waiting() || !of_other {
             return;

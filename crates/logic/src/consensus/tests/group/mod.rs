@@ -29,6 +29,7 @@ stories!(
     follower_with_a_gap,
     promises_come_twice_and_late,
     behind_and_a_snapshot,
+    report_of_a_snapshot_is_lost,
     joiner_behind_the_floor,
     members_change_in_flight,
     master_leaves_by_a_stop_sign,

@@ -265,6 +265,8 @@ impl World {
             let last = LogIndex(snapshot.len() as u64);
             let configuration = self.judge.configuration_at(last);
             self.step(name, Event::Installed { last, configuration }, &[]);
+        } else {
+            self.step(name, Event::SnapshotOutdated, &[]);
         }
     }
 }
