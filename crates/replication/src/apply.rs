@@ -33,8 +33,10 @@ impl Group {
         };
         let Some(last) = payloads.last().map(|(index, _)| *index) else { return Ok(None) };
         // Flushes lag behind writes. A stopping node applies all the same: it must end, whatever
-        // memory that takes.
-        if self.shared.trees.pressure().must_wait() && !stopping {
+        // memory that takes. So does the directory: every request needs it, and its changes are few
+        // and small.
+        let may_wait = !stopping && self.id != GroupId::DIRECTORY;
+        if may_wait && self.shared.trees.pressure().must_wait() {
             self.shared.maintenance.raise();
             return Ok(Some(BACKPRESSURE_PAUSE));
         }

@@ -9,7 +9,7 @@ use super::test_cluster::wait;
 use super::{Place, request, set};
 use crate::dropped_bucket::DroppedBucket;
 use crate::{Flow, Node, NodeSettings, SubmitResult};
-use base::{BucketName, Call, GroupId, Reason};
+use base::{Body, BucketName, Call, DirectoryCall, GroupId, Reason};
 use std::time::Duration;
 
 /// Memory so small that few values fill it.
@@ -75,6 +75,31 @@ async fn space_reclaim_does_not_wait_for_updates_behind_a_flush() {
     node.wait_decided(last).await.expect("it is decided");
     assert!(space_is_back(&node).await, "it was given up for good");
     node.stop().await.expect("it stops");
+}
+
+/// The directory is applied whatever other groups write: every request needs it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bucket_is_created_while_the_store_waits_for_a_flush() {
+    let place = Place::new();
+    let node = start(&place).await;
+    let flushes = nobody_flushes(&node);
+    let value = "v".repeat(VALUE_BYTES);
+    let write = |n: usize| Call::Update(set(&n.to_string(), &value));
+    fill(&node, &BucketName::default(), write).await;
+    assert!(node.status.trees.pressure().must_wait(), "the store is full");
+    let created = on_second_bucket(&node, DirectoryCall::CreateBucket(Vec::new()));
+    let created = tokio::time::timeout(Duration::from_secs(8), created).await;
+    assert_eq!(created, Ok(Ok(Body::Done)), "it waits for a flush");
+    drop(flushes);
+    node.stop().await.expect("it stops");
+}
+
+/// Executes a call on the bucket `default/second`.
+async fn on_second_bucket(node: &Node, call: DirectoryCall) -> base::Result<Body> {
+    let bucket = BucketName::new("default", "second").expect("a name");
+    let request = base::Request { bucket, ..request(Call::Directory(call)) };
+    let submitted = node.submit(&mut Flow::default(), request);
+    node.router.wait_reply(submitted).await.map(|reply| reply.body)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
