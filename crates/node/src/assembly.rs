@@ -72,21 +72,27 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
     let RecoveredParts { groups, is_witness, vnodes, .. } = parts;
     let settings = Arc::new(settings);
     let (file_tasks, tasks) = (Arc::<FileTasks>::default(), NodeTasks::new());
+    let space = Arc::<DiskSpace>::default();
     let forced_master = settings.forced_master_id(&description).0;
     let shared = shared(
         &settings,
         (node, is_witness),
         (trees, reader),
         forced_master,
-        (&file_tasks, &tasks),
+        (&file_tasks, &space, &tasks),
     );
     let cluster = description.cluster;
     let catalog = Arc::new(Catalog::new(description));
     let group = |recovered| Arc::new(Group::new(recovered, shared.clone()));
     let groups = Arc::new(Groups::new(groups.into_iter().map(group).collect()));
     let directory = Directory::new(groups.find(GroupId::DIRECTORY)?, catalog.clone())?;
-    let available =
-        available(&settings, &shared, &catalog, (incarnations.incarnation, vnodes), &tasks);
+    let available = available(
+        &settings,
+        &shared,
+        &catalog,
+        (incarnations.incarnation, vnodes),
+        (space, &tasks),
+    );
     let own = (node, settings.name.clone());
     let data = Arc::new(OpenDataDir::new(data));
     let handles = Handles {
@@ -136,10 +142,10 @@ fn shared(
     (node, is_witness): (NodeId, bool),
     (trees, reader): (Arc<dyn Trees>, LogReader),
     forced_master: u64,
-    (file_tasks, tasks): (&Arc<FileTasks>, &NodeTasks),
+    (file_tasks, space, tasks): (&Arc<FileTasks>, &Arc<DiskSpace>, &NodeTasks),
 ) -> Shared {
     let (log_writer, metrics) = (LogWriterHandle::new(), Arc::new(Metrics::default()));
-    let handles = (metrics.clone(), file_tasks.clone());
+    let handles = (metrics.clone(), file_tasks.clone(), space.clone());
     Shared {
         node,
         snapshots: Snapshots::new(
@@ -173,7 +179,7 @@ fn available(
     shared: &Shared,
     catalog: &Arc<Catalog>,
     recovered: (u64, Mark),
-    tasks: &NodeTasks,
+    (space, tasks): (Arc<DiskSpace>, &NodeTasks),
 ) -> Arc<Available> {
     Arc::new(Available {
         node: shared.node,
@@ -189,7 +195,7 @@ fn available(
         warmup: Warmup::begin(),
         snitch: Snitch::default(),
         key_permits: KeyPermits::new(tasks.available.clone()),
-        space: Arc::new(DiskSpace::default()),
+        space,
         handoff_tracker: HandoffTracker::default(),
         trees: shared.trees.clone(),
         metrics: shared.metrics.clone(),

@@ -41,10 +41,10 @@ use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use logic::consensus::Configuration;
 use message::{Offer, SnapshotQuestion};
 use part_queue::PartQueues;
-use runtime::TaskScope;
 use runtime::file_tasks::{FileTask, FileTasks};
 use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
+use runtime::{DiskSpace, TaskScope};
 use send::Sender;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -62,6 +62,7 @@ pub struct Snapshots {
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
     file_tasks: Arc<FileTasks>,
+    space: Arc<DiskSpace>,
     timeouts: TransferTimeouts,
     sender: Arc<Sender>,
     part_queues: PartQueues,
@@ -130,17 +131,18 @@ impl Snapshots {
     /// Creates the snapshots of a node, with none open.
     pub fn new(
         trees: Arc<dyn Trees>,
-        handles: (Arc<Metrics>, Arc<FileTasks>),
+        handles: (Arc<Metrics>, Arc<FileTasks>, Arc<DiskSpace>),
         timeouts: TransferTimeouts,
         tasks: TaskScope,
     ) -> Arc<Snapshots> {
-        let (metrics, file_tasks) = handles;
+        let (metrics, file_tasks, space) = handles;
         let sender = Sender::new(trees.clone(), metrics.clone(), timeouts, tasks.clone());
         Arc::new(Snapshots {
             sender: Arc::new(sender),
             trees,
             metrics,
             file_tasks,
+            space,
             timeouts,
             part_queues: PartQueues::default(),
             progress: Mutex::default(),

@@ -1,7 +1,8 @@
 //! Open snapshots: the states that receivers fetch from this node, and how far each was sent.
 //!
-//! Promises: at most [`OPEN_MAX`] are open, one for each receiver and group; one that nobody uses
-//! gives its place to another that is requested. Only this table holds one open: who sends it holds
+//! Promises: at most [`OPEN_MAX`] are open, one for each receiver and group, and as many of the
+//! directory, which must not wait behind the large ones of other groups; one that nobody uses gives
+//! its place to another that is requested. Only this table holds one open: who sends it holds
 //! a [`Weak`] reference, so its files can be removed as soon as it is closed.
 
 use super::message::{self, HEAD_BYTES, PartEnd, PartHead};
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use runtime::log_writer::store_error;
 use runtime::world;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 use store::{Chunk, Snapshot};
@@ -40,6 +41,8 @@ pub(super) struct OpenSnapshot {
     pub(super) to: NodeId,
     /// Time of the last request, or at which the network took the last part, in milliseconds.
     active_at: AtomicU64,
+    /// True while parts are sent, also while a receiver with a slow disk takes none.
+    is_streaming: AtomicBool,
     /// Locked while a chunk is read.
     cursor: Mutex<SendCursor>,
 }
@@ -109,14 +112,18 @@ impl OpenSnapshots {
         group: GroupId,
     ) -> bool {
         all.retain(|_, open| (open.to, open.group) != (to, group));
-        if all.len() >= OPEN_MAX {
-            let unused_since = world::milliseconds().saturating_sub(self.unused_ms);
-            let uses = all.iter().map(|(id, open)| (open.active_at.load(Relaxed), *id));
-            if let Some((_, id)) = uses.min().filter(|(active_at, _)| *active_at < unused_since) {
-                all.remove(&id);
-            }
+        let is_rival = |open: &OpenSnapshot| {
+            (open.group == GroupId::DIRECTORY) == (group == GroupId::DIRECTORY)
+        };
+        let rivals = all.values().filter(|open| is_rival(open));
+        if rivals.clone().count() < OPEN_MAX {
+            return true;
         }
-        all.len() < OPEN_MAX
+        let unused_since = world::milliseconds().saturating_sub(self.unused_ms);
+        let unused = rivals.filter(|open| !open.is_streaming.load(Relaxed));
+        let uses = unused.map(|open| (open.active_at.load(Relaxed), open.id));
+        let longest_unused = uses.min().filter(|(active_at, _)| *active_at < unused_since);
+        longest_unused.is_some_and(|(_, id)| all.remove(&id).is_some())
     }
 
     /// Adds a snapshot. `None`: too many others are in use.
@@ -172,7 +179,8 @@ impl OpenSnapshot {
             chunk_ends: VecDeque::from([SendPosition::default()]),
         };
         let active_at = AtomicU64::new(world::milliseconds());
-        OpenSnapshot { id, group, to, active_at, cursor: Mutex::new(cursor) }
+        let (is_streaming, cursor) = (AtomicBool::new(true), Mutex::new(cursor));
+        OpenSnapshot { id, group, to, active_at, is_streaming, cursor }
     }
 
     fn cursor(&self) -> MutexGuard<'_, SendCursor> {
@@ -184,6 +192,15 @@ impl OpenSnapshot {
         self.active_at.store(world::milliseconds(), Relaxed);
     }
 
+    /// Notes that a stream has ended: completely, or because its connection broke.
+    pub(super) fn end_stream(&self, stream: u32) {
+        let cursor = self.cursor();
+        if cursor.stream == stream {
+            self.is_streaming.store(false, Relaxed);
+            self.mark_active();
+        }
+    }
+
     /// Begins a new stream behind a key. Returns false if no chunk ended there lately.
     pub(super) fn resume(&self, stream: u32, after: Option<&Bytes>) -> bool {
         let mut cursor = self.cursor();
@@ -192,6 +209,7 @@ impl OpenSnapshot {
         let Some(position) = position else { return false };
         (cursor.stream, cursor.next_number, cursor.position) = (stream, 0, position);
         cursor.is_complete = false;
+        self.is_streaming.store(true, Relaxed);
         self.mark_active();
         true
     }

@@ -8,6 +8,7 @@ use base::error::shutting_down;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
+use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -18,9 +19,9 @@ use transport::{Credit, Peers};
 
 /// Timeout of one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Attempts to resume without a new row, before the fetch fails: a minute, if the sender does not
-/// answer.
-const RESUMES_MAX: u32 = 300;
+/// Time without a new row, in milliseconds, after which the fetch fails: consensus may ask for one
+/// of another sender.
+const ROWLESS_MS_MAX: u64 = 60_000;
 /// Number of restarts from the beginning, before the fetch fails.
 const RESTARTS_MAX: u32 = 3;
 
@@ -49,8 +50,8 @@ struct Fetch<'a> {
     group: GroupId,
     from: NodeId,
     parts: PartReceiver<'a>,
-    /// Number of attempts to resume since the last row.
-    failed_resumes: u32,
+    /// Time of the last row, or of the begin, in milliseconds.
+    last_row_at: u64,
 }
 
 impl Snapshots {
@@ -64,7 +65,8 @@ impl Snapshots {
     ) -> Result<StagedSnapshot> {
         let in_progress = || Error::new(Reason::Overloaded, "a snapshot is in progress already");
         let parts = self.part_queues.begin(group, from).ok_or_else(in_progress)?;
-        let mut fetch = Fetch { snapshots: self, peers, group, from, parts, failed_resumes: 0 };
+        let last_row_at = world::milliseconds();
+        let mut fetch = Fetch { snapshots: self, peers, group, from, parts, last_row_at };
         self.lock_progress().insert(group, SnapshotProgress::begin(group, from));
         for _ in 0..RESTARTS_MAX {
             match fetch.attempt().await? {
@@ -136,12 +138,14 @@ impl Fetch<'_> {
         });
         let prefix = self.group.0.to_be_bytes();
         let trees = Arc::clone(&self.snapshots.trees);
+        self.check_space(&offer).await?;
         let mut ingest = RowIngest::begin(&trees, &self.snapshots.file_tasks, &prefix)?;
         let mut assembler = PartAssembler::new(self.group, &offer);
         loop {
             match self.wait(&mut assembler).await {
                 WaitOutcome::Part => {}
                 WaitOutcome::Rows(rows, credit, is_last) => {
+                    self.check_space(&offer).await?;
                     self.count_rows(&rows);
                     ingest = ingest_rows(ingest, rows, is_last).await?;
                     // Only after `ingest_rows`: the sender gets no credit for rows that the store
@@ -186,8 +190,19 @@ impl Fetch<'_> {
         }
     }
 
+    /// Refuses rows when the disk is nearly full: the rest is for the log, without which no group
+    /// of this node could go on.
+    async fn check_space(&self, offer: &Offer) -> Result<()> {
+        if !self.snapshots.space.is_full() {
+            return Ok(());
+        }
+        self.send_end(offer).await;
+        let text = "the disk is nearly full, so this snapshot is not received: free some space";
+        Err(Error::new(Reason::OutOfSpace, text))
+    }
+
     fn count_rows(&mut self, rows: &[TreeRow]) {
-        self.failed_resumes = 0;
+        self.last_row_at = world::milliseconds();
         let bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
         self.update_progress(|progress| {
             progress.rows += rows.len() as u64;
@@ -214,8 +229,7 @@ impl Fetch<'_> {
         assembler.rewind();
         let question = SnapshotQuestion::Resume { stream, id: offer.id, after };
         loop {
-            self.failed_resumes += 1;
-            if self.failed_resumes > RESUMES_MAX {
+            if world::milliseconds().saturating_sub(self.last_row_at) > ROWLESS_MS_MAX {
                 let text = format!("node {} does not continue its snapshot: {why}", self.from);
                 return Err(Error::new(Reason::NoQuorum, text));
             }

@@ -174,6 +174,9 @@ impl Sender {
                 }
             }
         }
+        if let Some(open) = weak.upgrade() {
+            open.end_stream(stream);
+        }
         // The receiver may have lost the last parts, and request them again.
         sleep(self.timeouts.idle).await;
         self.open.close(&weak, stream);

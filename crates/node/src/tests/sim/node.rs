@@ -183,7 +183,8 @@ impl SimNode {
         let metrics = Arc::<Metrics>::default();
         let reader = log.reader();
         let writer = LogWriter::new(log, log_writer.clone(), metrics.clone(), self.interval);
-        let (around, tasks) = ((metrics.clone(), Arc::default()), TaskScope::new("simulated"));
+        let (around, tasks) =
+            ((metrics.clone(), Arc::default(), Arc::default()), TaskScope::new("simulated"));
         let trees = self.trees.clone();
         let snapshots = Snapshots::new(trees, around, TransferTimeouts::default(), tasks.clone());
         let shared = Shared {

@@ -6,9 +6,9 @@ use base::limits::PEER_BULK_WINDOW_BYTES;
 use base::{BucketId, ConfigurationId, GroupId, LogIndex, NodeId};
 use bytes::Bytes;
 use logic::consensus::Configuration;
-use runtime::TaskScope;
 use runtime::file_tasks::FileTasks;
 use runtime::metrics::Metrics;
+use runtime::{DiskSpace, TaskScope};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -170,6 +170,7 @@ pub(super) struct TestNode<T> {
     pub snapshots: Arc<Snapshots>,
     pub metrics: Arc<Metrics>,
     pub file_tasks: Arc<FileTasks>,
+    pub space: Arc<DiskSpace>,
     pub peers: Peers,
 }
 
@@ -183,8 +184,8 @@ impl<T: Trees + 'static> TestNode<T> {
             idle: Duration::from_millis(1_500),
             unused: Duration::from_millis(500),
         };
-        let file_tasks = Arc::<FileTasks>::default();
-        let handles = (metrics.clone(), file_tasks.clone());
+        let (file_tasks, space) = (Arc::<FileTasks>::default(), Arc::<DiskSpace>::default());
+        let handles = (metrics.clone(), file_tasks.clone(), space.clone());
         let snapshots = Snapshots::new(trees.clone(), handles, pace, TaskScope::new("test"));
         let receiver =
             Arc::new(SnapshotReceiver { snapshots: snapshots.clone(), peers: OnceLock::new() });
@@ -194,7 +195,7 @@ impl<T: Trees + 'static> TestNode<T> {
         };
         let peers = Peers::with_network(network, receiver.clone(), 1);
         assert!(receiver.peers.set(peers.clone()).is_ok());
-        TestNode { trees, snapshots, metrics, file_tasks, peers }
+        TestNode { trees, snapshots, metrics, file_tasks, space, peers }
     }
 
     /// Applies an entry, as the driver does: rows and the mark in one batch.

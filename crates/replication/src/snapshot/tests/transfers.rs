@@ -3,11 +3,14 @@
 use super::test_node::{
     GROUP, ONE, TWO, TestLink, TestNode, initial, mark, row_key, second, value, wait_until,
 };
+use crate::layout;
 use crate::snapshot::message::PartEnd;
+use crate::snapshot::open_snapshots::OpenSnapshot;
 use crate::snapshot::{InstalledSnapshot, StagedSnapshot};
 use base::limits::VALUE_BYTES_MAX;
-use base::{GroupId, LogIndex, Reason, Result};
+use base::{GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
+use runtime::disk_space::DiskFigures;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -248,9 +251,8 @@ async fn aborted_snapshot_fetch_leaves_no_rows_and_can_be_repeated() {
 #[tokio::test]
 async fn sender_limits_open_snapshots_and_closes_idle_ones() {
     let (link, one, two) = in_memory();
-    let others: Vec<_> = (3..6)
-        .map(|id| TestNode::new(&link, base::NodeId(id), MemoryTrees::new(1 << 20)))
-        .collect();
+    let others: Vec<_> =
+        (3..6).map(|id| TestNode::new(&link, NodeId(id), MemoryTrees::new(1 << 20))).collect();
     // No part arrives, so no receiver ends its transfer.
     link.fate(|_, _| vec![]);
     let tasks: Vec<_> = others
@@ -269,24 +271,69 @@ async fn sender_limits_open_snapshots_and_closes_idle_ones() {
     installed(&two, fetch(&two).await.unwrap(), &one.content());
 }
 
+/// Opens a snapshot for a node that requests nothing more.
+fn opened(one: &TestNode<MemoryTrees>, node: u64) -> Arc<OpenSnapshot> {
+    let sender = &one.snapshots.sender;
+    match sender.open_snapshot(NodeId(node), GROUP, 1, Some(initial())).unwrap() {
+        Ok((_, open)) => sender.open.insert(open).unwrap(),
+        Err(answer) => panic!("a snapshot, not {answer:?}"),
+    }
+}
+
 #[tokio::test]
 async fn unused_snapshot_gives_its_place_to_one_that_is_requested() {
-    let (link, one, two) = in_memory();
-    let sender = &one.snapshots.sender;
-    let open = |node| match sender.open_snapshot(node, GROUP, 1, Some(initial())).unwrap() {
-        Ok((_, open)) => sender.open.insert(open),
-        Err(answer) => panic!("a snapshot, not {answer:?}"),
-    };
+    let (_link, one, two) = in_memory();
     // Two receivers that are not there any more: a restart, or a lost notice of the end.
-    let first = Arc::downgrade(&open(base::NodeId(3)).unwrap());
+    let opened = [3, 4].map(|node| opened(&one, node));
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let refused = fetch(&two).await.err().unwrap();
+    assert_eq!(refused.reason, Reason::Overloaded, "they are being sent, if slowly");
+    opened[0].end_stream(1);
     tokio::time::sleep(Duration::from_millis(5)).await;
-    drop(open(base::NodeId(4)).unwrap());
+    opened[1].end_stream(1);
+    let first = Arc::downgrade(&opened[0]);
+    drop(opened);
     assert_eq!(fetch(&two).await.err().unwrap().reason, Reason::Overloaded, "they may resume");
     tokio::time::sleep(Duration::from_millis(600)).await;
     installed(&two, fetch(&two).await.unwrap(), &one.content());
     assert!(first.upgrade().is_none(), "the longest unused one was closed, and holds no files");
-    assert_eq!(sender.count(), 1, "the other one is still open");
-    drop(link);
+    assert_eq!(one.snapshots.sender.count(), 1, "the other one is still open");
+}
+
+#[tokio::test]
+async fn directory_has_a_place_of_its_own_among_open_snapshots() {
+    let (_link, one, two) = in_memory();
+    let _opened = [3, 4].map(|node| opened(&one, node));
+    let mut key = Vec::new();
+    layout::mark_key(GroupId::DIRECTORY, &mut key);
+    let row = RowChange::Put(key.into(), mark(7).write());
+    one.trees.apply(&mut [row].into_iter()).unwrap();
+    assert_eq!(fetch(&two).await.err().unwrap().reason, Reason::Overloaded);
+    let staged = two.snapshots.fetch(&two.peers, GroupId::DIRECTORY, ONE).await.unwrap();
+    assert_eq!(staged.last_index(), LogIndex(7));
+}
+
+#[tokio::test]
+async fn snapshot_is_not_received_on_a_nearly_full_disk() {
+    let (link, one, two) = in_memory();
+    let (before, full) = (two.content(), |free_bytes| DiskFigures {
+        free_bytes,
+        total_bytes: 100 << 20,
+        files: None,
+    });
+    let space = two.space.clone();
+    link.fate(move |number, part| {
+        if number == 4 {
+            space.update(&full(1 << 20), 10 << 20, false);
+        }
+        vec![part]
+    });
+    assert_eq!(fetch(&two).await.err().unwrap().reason, Reason::OutOfSpace);
+    assert_eq!(fetch(&two).await.err().unwrap().reason, Reason::OutOfSpace, "nor begun");
+    assert!(two.content() == before && link.parts.load(SeqCst) < 20, "it was given up early");
+    wait_until("the sender has closed it", || one.snapshots.sender.count() == 0).await;
+    two.space.update(&full(50 << 20), 10 << 20, false);
+    installed(&two, fetch(&two).await.unwrap(), &one.content());
 }
 
 #[tokio::test]
