@@ -92,11 +92,10 @@ impl Router {
         let reply =
             reply.map_err(|error| self.readiness.explain_no_master(group_ref.id(), error))?;
         if let Call::Directory(_) = &request.call {
-            // The client's next request must find the bucket as changed. If this node can't catch
-            // up in time, the change is valid nevertheless.
-            let remaining = wait_max.saturating_sub(client::since(began_ms));
-            let _ =
-                timeout(remaining, self.directory.group.applied.wait_reached(reply.index)).await;
+            // The client's next request must find the bucket as changed, or as described. If this
+            // node can't catch up soon, the answer is valid nevertheless.
+            let wait_max = Duration::from_millis(MASTER_WAIT_MS_MAX);
+            let _ = timeout(wait_max, self.wait_directory_applied(reply.index)).await;
         }
         Ok(reply)
     }
