@@ -164,7 +164,8 @@ pub struct Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        let _ = run(&["fsfreeze", "-u", path_str(&self.point)]);
+        let thawed = run(&["fsfreeze", "-u", path_str(&self.point)]).status.success();
+        assert!(thawed || std::thread::panicking(), "{} stays frozen", self.point.display());
     }
 }
 

@@ -369,7 +369,10 @@ impl FaultInjector {
             wait_until(&format!("a write of {SECOND_BUCKET} at node {node}"), || {
                 let write_probe = || {
                     let mut redis = Resp::with_timeout(address, 5 * SECOND)?;
-                    redis.call_line(&format!("CREDENZA.BUCKET {SECOND_BUCKET}"))?;
+                    let selected = redis.call_line(&format!("CREDENZA.BUCKET {SECOND_BUCKET}"))?;
+                    if !matches!(selected, RespReply::Simple(_)) {
+                        return Ok(selected);
+                    }
                     redis.call_line("SET probe served")
                 };
                 match write_probe() {
