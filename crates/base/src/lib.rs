@@ -59,7 +59,7 @@ pub use ring::{
     RingCall, RingChange, RingDescription, RingLoad, RingMove, RingPlan, RingTransfer,
     RingTransfers,
 };
-pub use secret::ClusterSecret;
+pub use secret::{ClusterSecret, DerivedKey};
 pub use token::{JoinToken, TokenDigest};
 pub use wire::UpdateDigest;
 

@@ -52,22 +52,47 @@ impl ClusterSecret {
         &self.0
     }
 
-    /// Returns a MAC over these parts: keyed BLAKE3 under a key derived from the secret. The length
-    /// of each part is hashed too, so parts split elsewhere give another MAC.
+    /// Derives a key for one purpose (BLAKE3, section 2.3). Keys for different purposes reveal
+    /// nothing of each other.
+    pub fn derive_key(&self, purpose: &'static str) -> DerivedKey {
+        DerivedKey(blake3::derive_key(purpose, &self.0))
+    }
+
+    /// Returns a MAC over these parts, for greetings; see [`DerivedKey::mac`].
     pub fn mac(&self, parts: &[&[u8]]) -> [u8; ClusterSecret::BYTES] {
-        let key = blake3::derive_key(CONTEXT, &self.0);
-        let mut hasher = blake3::Hasher::new_keyed(&key);
-        for part in parts {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
-        }
-        *hasher.finalize().as_bytes()
+        self.derive_key(CONTEXT).mac(parts)
     }
 
     /// Returns true if this is the MAC over these parts; takes the same time whichever bytes
     /// differ.
     pub fn verifies(&self, parts: &[&[u8]], mac: &[u8; ClusterSecret::BYTES]) -> bool {
         blake3::Hash::from_bytes(self.mac(parts)) == blake3::Hash::from_bytes(*mac)
+    }
+}
+
+/// Key derived from the cluster's secret for one purpose.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DerivedKey([u8; DerivedKey::BYTES]);
+
+impl DerivedKey {
+    /// Size of a key, and of its MACs, in bytes.
+    pub const BYTES: usize = 32;
+
+    /// Returns a MAC over these parts: keyed BLAKE3. The length of each part is hashed too, so parts
+    /// split elsewhere give another MAC.
+    pub fn mac(&self, parts: &[&[u8]]) -> [u8; DerivedKey::BYTES] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
+impl fmt::Debug for DerivedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DerivedKey")
     }
 }
 
@@ -86,6 +111,7 @@ mod tests {
         let secret = ClusterSecret::new(std::array::from_fn(|index| index as u8 * 7));
         assert_eq!(ClusterSecret::from_hex(&secret.to_hex()).as_ref(), Ok(&secret));
         assert_eq!(format!("{secret:?}"), "ClusterSecret");
+        assert_eq!(format!("{:?}", secret.derive_key("test")), "DerivedKey");
         let long = format!("{}0", secret.to_hex());
         for bad in ["", "ab", &long, &long.replace('0', "g")[..64], &"é".repeat(32)] {
             let refused = ClusterSecret::from_hex(bad).expect_err("no secret");
@@ -102,5 +128,8 @@ mod tests {
         for parts in [&[&b"hellow"[..], b"elcome"][..], &[b"hello"], &[b"hello", b"welcomf"]] {
             assert!(!one.verifies(parts, &mac), "{parts:?}");
         }
+        let (this, that) = (one.derive_key("this"), one.derive_key("that"));
+        assert_ne!(this.mac(&[b"hello"]), that.mac(&[b"hello"]));
+        assert_ne!(this.mac(&[b"hello"]), other.derive_key("this").mac(&[b"hello"]));
     }
 }

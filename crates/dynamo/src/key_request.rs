@@ -76,7 +76,8 @@ pub(super) struct KeyRequest<'a> {
 
 impl KeyRequest<'_> {
     pub(super) fn contexts(&self) -> ContextCodec<'_> {
-        ContextCodec { bucket: self.bucket, cluster: self.available.cluster }
+        let Available { cluster, schema, metrics, .. } = &**self.available;
+        ContextCodec::new(self.bucket, *cluster, schema.context_key(), metrics)
     }
 
     async fn read(&self, read: Read, level: ReadLevel) -> Result<Body> {

@@ -1,8 +1,9 @@
 //! Schema of available buckets on this node: their properties, and the ring, from this node's copy
 //! of the metadata rows. A lookup is local.
 
+use super::contexts::ContextKey;
 use super::slots::{SLOTS, Slot, SlotSpan};
-use base::{BucketName, Consistency, Partition, Properties};
+use base::{BucketName, ClusterSecret, Consistency, Partition, Properties};
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -22,16 +23,21 @@ struct KnownSchema {
     change_epochs: Vec<u64>,
     /// Properties of the type `available`, if no row overrides them.
     built_in: Arc<Properties>,
+    /// Key that seals contexts. `None`: the cluster has no secret, or this node lacks it.
+    context_key: Option<Arc<ContextKey>>,
 }
 
 impl Default for SchemaCache {
     fn default() -> SchemaCache {
-        let (types, custom, ring) = (BTreeMap::new(), BTreeMap::new(), None);
-        let built_in = Arc::new(Properties::available());
-        let change_epochs = Vec::new();
-        SchemaCache {
-            schema: RwLock::new(KnownSchema { types, custom, ring, change_epochs, built_in }),
-        }
+        let schema = KnownSchema {
+            types: BTreeMap::new(),
+            custom: BTreeMap::new(),
+            ring: None,
+            change_epochs: Vec::new(),
+            built_in: Arc::new(Properties::available()),
+            context_key: None,
+        };
+        SchemaCache { schema: RwLock::new(schema) }
     }
 }
 
@@ -84,7 +90,23 @@ impl SchemaCache {
         self.schema.read().expect("no one panics while holding it").ring.clone()
     }
 
-    /// Replaces the whole schema.
+    /// Returns the key that seals contexts.
+    pub(super) fn context_key(&self) -> Option<Arc<ContextKey>> {
+        self.schema.read().expect("no one panics while holding it").context_key.clone()
+    }
+
+    /// Sets the cluster's secret, from which the key of contexts is derived. `is_required`: every
+    /// member has it. A key that is required stays required: the applied rows may be older than the
+    /// file that this node started with.
+    pub fn set_secret(&self, secret: &ClusterSecret, is_required: bool) {
+        let key = ContextKey::new(secret, is_required);
+        let mut schema = self.schema.write().expect("no one panics while holding it");
+        if !schema.context_key.as_ref().is_some_and(|known| known.is_newer_than(&key)) {
+            schema.context_key = Some(Arc::new(key));
+        }
+    }
+
+    /// Replaces the whole schema, except the key of contexts.
     pub fn replace_all(
         &self,
         types: BTreeMap<String, Arc<Properties>>,

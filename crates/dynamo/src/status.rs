@@ -144,7 +144,7 @@ impl Available {
     }
 }
 
-fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 13] {
+fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 14] {
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     [
         (
@@ -171,6 +171,11 @@ fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 1
             "credenza_available_too_many_siblings_total",
             "Writes refused because the key has too many siblings.",
             of(&counts.too_many_siblings),
+        ),
+        (
+            "credenza_available_contexts_refused_total",
+            "Contexts refused because the cluster did not return them for their key.",
+            of(&counts.contexts_refused),
         ),
         (
             "credenza_read_repairs_total",

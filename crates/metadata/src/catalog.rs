@@ -124,6 +124,9 @@ impl Catalog {
 
     /// Sets the cluster's secret.
     pub fn fill_secret(&self, row: Option<SecretRow>) {
+        if let Some(SecretRow { secret, is_required }) = &row {
+            self.available.set_secret(secret, *is_required);
+        }
         *self.secret.lock().expect("no one panics while holding it") = row;
     }
 

@@ -12,8 +12,8 @@ use replication::snapshot::Snapshots;
 use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
 use transport::{
-    Broken, CallKind, Incarnation, IncomingCall, IncomingMessage, Lane, PeerSettings, Peers,
-    Receiver, Sink,
+    Broken, CallKind, Credential, Incarnation, IncomingCall, IncomingMessage, Lane, PeerSettings,
+    Peers, Receiver, Sink,
 };
 
 /// Starts to accept peer connections, if the settings have an address for peers.
@@ -30,11 +30,16 @@ pub(crate) async fn begin(node: &Node) -> Result<()> {
     let OwnIncarnations { incarnation, known } = &cluster.incarnations;
     let incarnation = Incarnation(*incarnation);
     let catalog = &router.locator.catalog;
+    let credential = cluster::secret::credential(&cluster.data, catalog)?;
+    if let Some(Credential { secret, is_required }) = &credential {
+        // A node that has just joined has not applied the row of the secret yet.
+        catalog.available.set_secret(secret, *is_required);
+    }
     let settings = PeerSettings {
         name: name.clone(),
         advertise: place.advertise.clone(),
         incarnations: known.clone(),
-        credential: cluster::secret::credential(&cluster.data, catalog)?,
+        credential,
         ..PeerSettings::new(status.view.cluster, cluster.links.node, incarnation)
     };
     let dispatcher = Arc::new(Dispatcher::new(node));

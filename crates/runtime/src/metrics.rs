@@ -72,6 +72,8 @@ pub struct AvailableCounters {
     pub siblings: AtomicU64,
     /// Writes refused because of the number of a key's siblings.
     pub too_many_siblings: AtomicU64,
+    /// Contexts refused because the cluster did not return them for their key.
+    pub contexts_refused: AtomicU64,
     /// Replicas to which a read repair was sent.
     pub read_repairs: AtomicU64,
     /// Anti-entropy rounds: comparisons of every partition replica of this node.

@@ -1,18 +1,25 @@
 //! Causal context: the dots that a client has seen and its next write replaces. Opaque to clients.
 //!
-//! Bytes: a version (1), the entries as in `identity.rs` and `seen.rs`, then four bytes of an xxh3
-//! checksum over all before it. The writer salts the checksum, so that a context of another key or
-//! another cluster is refused instead of dropping values it never saw. It catches mistakes, not
-//! malice: a client that may write a key may also delete it.
+//! Bytes: a version, the entries as in `identity.rs` and `seen.rs`, then a seal over all before it.
+//! The seal of version 1 is four bytes of an xxh3 checksum, salted by the key: it catches a context
+//! of another key or another cluster by mistake, and anybody can compute it. The seal of version 2
+//! is eight bytes of a MAC: only a holder of the cluster's secret can write such a context
+//! (`docs/decisions/0025-contexts.md`).
 
 use super::identity::Identity;
 use super::seen::CounterSet;
 use crate::codec::{Malformed, Reader, Writer, checksum};
 use crate::varint;
 
-/// Version of the format below; any other is refused.
+/// Version of contexts with a checksum.
 const VERSION: u8 = 1;
+/// Version of contexts with a MAC.
+const VERSION_AUTHENTICATED: u8 = 2;
 const CHECKSUM_BYTES: usize = 4;
+
+/// Seal of a context that the cluster returned: the beginning of a MAC. A guess is right once in
+/// 2^64 times.
+pub type ContextMac = [u8; 8];
 
 /// A set of dots, sorted by actor; no actor twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,11 +118,24 @@ impl<I: Ord + Clone> DotContext<I> {
 impl<I: Identity> DotContext<I> {
     /// Encodes the context.
     pub fn encode(&self, salt: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(2 + CHECKSUM_BYTES + 16 * self.entries.len());
-        out.put_u8(VERSION);
+        self.encode_sealed(VERSION, |content| sum(content, salt))
+    }
+
+    /// Encodes the context with a MAC over its bytes.
+    pub fn encode_authenticated(&self, mac: impl FnOnce(&[u8]) -> ContextMac) -> Vec<u8> {
+        self.encode_sealed(VERSION_AUTHENTICATED, mac)
+    }
+
+    fn encode_sealed<const SEAL_BYTES: usize>(
+        &self,
+        version: u8,
+        seal: impl FnOnce(&[u8]) -> [u8; SEAL_BYTES],
+    ) -> Vec<u8> {
+        let mut out = Vec::with_capacity(2 + SEAL_BYTES + 16 * self.entries.len());
+        out.put_u8(version);
         self.put(&mut out);
-        let sum = sum(&out, salt);
-        out.extend_from_slice(&sum);
+        let seal = seal(&out);
+        out.extend_from_slice(&seal);
         out
     }
 
@@ -149,22 +169,46 @@ impl<I: Identity> DotContext<I> {
         let entries: usize = self.entries.iter().map(bytes_max).sum();
         // A context so short cannot exceed the limit: no need to encode it.
         2 * entries <= DotContext::<I>::BYTES_MAX
-            || self.encode(0).len() <= DotContext::<I>::BYTES_MAX
+            || self.encode_authenticated(|_| ContextMac::default()).len()
+                <= DotContext::<I>::BYTES_MAX
     }
 
     /// Decodes what [`DotContext::encode`] wrote with the same salt, and nothing else.
     pub fn decode(bytes: &[u8], salt: u64) -> Result<DotContext<I>, Malformed> {
+        DotContext::decode_sealed(bytes, VERSION, |content| sum(content, salt))
+    }
+
+    /// Decodes what [`DotContext::encode_authenticated`] wrote with the same MAC, and nothing else.
+    pub fn decode_authenticated(
+        bytes: &[u8],
+        mac: impl FnOnce(&[u8]) -> ContextMac,
+    ) -> Result<DotContext<I>, Malformed> {
+        DotContext::decode_sealed(bytes, VERSION_AUTHENTICATED, mac)
+    }
+
+    /// Returns true if the bytes are those of a context with a MAC.
+    pub fn is_authenticated(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&VERSION_AUTHENTICATED)
+    }
+
+    fn decode_sealed<const SEAL_BYTES: usize>(
+        bytes: &[u8],
+        version: u8,
+        seal: impl FnOnce(&[u8]) -> [u8; SEAL_BYTES],
+    ) -> Result<DotContext<I>, Malformed> {
         if bytes.len() > DotContext::<I>::BYTES_MAX {
             return Err(Malformed("the context is longer than any that this cluster returns"));
         }
-        let (content, stored_sum) = bytes
-            .split_last_chunk::<CHECKSUM_BYTES>()
-            .ok_or(Malformed("the context is too short"))?;
+        let (content, found) =
+            bytes.split_last_chunk::<SEAL_BYTES>().ok_or(Malformed("the context is too short"))?;
         let mut from = Reader::new(content);
-        if from.u8("the context is too short")? != VERSION {
+        if from.u8("the context is too short")? != version {
             return Err(Malformed("the context has a version that this node does not know"));
         }
-        if sum(content, salt) != *stored_sum {
+        // In constant time: the time must not tell how much of a guess is right.
+        let expected = seal(content);
+        let differs = expected.iter().zip(found).fold(0, |differs, (a, b)| differs | (a ^ b));
+        if std::hint::black_box(differs) != 0 {
             return Err(Malformed("the context was changed, or belongs to another key"));
         }
         let context = DotContext::take(&mut from)?;

@@ -14,7 +14,7 @@ mod context;
 mod identity;
 mod seen;
 
-pub use context::DotContext;
+pub use context::{ContextMac, DotContext};
 pub use identity::{INCARNATION_MAX, Identity};
 pub use seen::{COUNT_MAX, CounterSet};
 

@@ -87,6 +87,28 @@ fn joined_dot_context_covers_both_inputs() {
 }
 
 #[test]
+fn authenticated_context_decodes_only_with_its_mac_and_version() {
+    type Contexts = DotContext<Actor>;
+    let actor = Actor { node: NodeId(1), vnode: 3, incarnation: 1 };
+    let context = DotContext::from_counts([(actor, 5)]);
+    let mac = |key: u8| move |content: &[u8]| [key ^ content[content.len() - 1]; 8];
+    let bytes = context.encode_authenticated(mac(7));
+    assert_eq!(Contexts::decode_authenticated(&bytes, mac(7)), Ok(context.clone()));
+    assert!(Contexts::is_authenticated(&bytes) && !Contexts::is_authenticated(&context.encode(7)));
+    assert!(Contexts::decode_authenticated(&bytes, mac(8)).is_err(), "another key");
+    assert!(Contexts::decode_authenticated(&context.encode(7), mac(7)).is_err(), "a checksum");
+    assert!(Contexts::decode(&bytes, 7).is_err(), "a MAC is no checksum");
+    for at in 0..bytes.len() {
+        assert!(Contexts::decode_authenticated(&bytes[..at], mac(7)).is_err(), "cut at {at}");
+    }
+    for at in bytes.len() - 8..bytes.len() {
+        let mut forged = bytes.clone();
+        forged[at] ^= 1;
+        assert!(Contexts::decode_authenticated(&forged, mac(7)).is_err(), "byte {at}");
+    }
+}
+
+#[test]
 fn shortened_dot_context_fits_limit_and_keeps_needed_actors() {
     let context_of = |incarnations: std::ops::Range<u64>| {
         let actor = |incarnation| Actor { node: NodeId(u64::MAX), vnode: 900, incarnation };
@@ -99,11 +121,11 @@ fn shortened_dot_context_fits_limit_and_keeps_needed_actors() {
     let told = long.clone().shorten(needed);
     assert!(long.covers(&told) && told.covers(&context_of(1..10)), "{told:?}");
     // One more entry would not fit, and the newest ones are kept.
-    let bytes = told.encode(7);
+    let bytes = told.encode_authenticated(|_| [7; 8]);
     assert!(
         (DotContext::<Actor>::BYTES_MAX - 20..=DotContext::<Actor>::BYTES_MAX)
             .contains(&bytes.len())
     );
     assert!(told.covers(&context_of(9_000..10_000)));
-    assert_eq!(DotContext::decode(&bytes, 7), Ok(told));
+    assert_eq!(DotContext::decode_authenticated(&bytes, |_| [7; 8]), Ok(told));
 }

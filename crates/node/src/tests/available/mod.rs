@@ -6,6 +6,7 @@
 //! Read next: `one.rs`, then `three.rs` and `types.rs`.
 
 mod batch;
+mod contexts;
 mod expiry;
 mod growth;
 mod healing;
