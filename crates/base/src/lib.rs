@@ -22,6 +22,7 @@ pub mod ids;
 pub mod limits;
 pub mod mutants;
 mod near;
+mod networks;
 pub mod properties;
 pub mod quorum;
 pub mod range;
@@ -48,6 +49,7 @@ pub use ids::{
     LogIndex, Millis, NodeId, Partition, RetryId, SessionId, Version,
 };
 pub use near::nearest;
+pub use networks::{IpNetworks, address_or_network};
 pub use properties::{Consistency, DataType, Properties, Replication, SyncPolicy};
 pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, RowContent};

@@ -9,6 +9,12 @@
 pub const KEY_BYTES_MAX: usize = 32 * 1024;
 /// Most connections of the operators' own listener.
 pub const OPERATORS_MAX: usize = 256;
+/// Places of `connections_max` (at most an eighth of them) that clients beyond this machine leave
+/// to clients on it.
+pub const LOOPBACK_PLACES_MAX: usize = 16;
+/// Most sessions, buckets and types that the clients at one address (IPv6: in one /64 network)
+/// beyond this machine create through one node in an hour; one more is refused.
+pub const CREATIONS_PER_ADDRESS_MAX: usize = 20_000;
 /// Longest pattern of a command of Redis'.
 pub const PATTERN_BYTES_MAX: usize = 1_024;
 /// Most patterns of one such command.
@@ -115,6 +121,9 @@ pub const REQUEST_READ_MS_MAX: u64 = 30_000;
 pub const HELLO_MS_MAX: u64 = 10_000;
 /// A client that does not read its answers is cut off after this, in milliseconds.
 pub const ANSWER_WRITE_MS_MAX: u64 = 30_000;
+/// Bytes of an answer that a client must read in each second, on average, once that time has
+/// passed; a slower one is cut off, because its answer holds memory that others need.
+pub const ANSWER_BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
 /// Longest piece of a message between nodes: something more urgent waits for no more than this.
 pub const PEER_PIECE_BYTES_MAX: usize = 32 * 1024;
 /// Largest message between nodes in the lane for heartbeats, votes and acknowledgements: one piece.
@@ -147,6 +156,8 @@ pub const PEER_GREETING_MS_MAX: u64 = 2_000;
 pub const PEER_GREETINGS_MAX: usize = 128;
 /// Most of them from one address.
 pub const PEER_GREETINGS_PER_ADDRESS_MAX: usize = 32;
+/// Most of them from addresses of no member: the others are left to members.
+pub const PEER_GREETINGS_OF_STRANGERS_MAX: usize = 64;
 /// Most members of a cluster.
 pub const PEERS_MAX: usize = 1_024;
 /// Most requests to other nodes that may wait for their answer; one more is answered `overloaded`.

@@ -1,6 +1,6 @@
 //! Settings of a node; `cli` fills them from flags, file and environment.
 
-use base::{ClusterDescription, JoinToken, Membership, NodeId};
+use base::{ClusterDescription, IpNetworks, JoinToken, Membership, NodeId};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -58,6 +58,8 @@ pub struct NodeSettings {
     pub anti_entropy_interval_ms: u64,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerAddresses>,
+    /// Networks within which the other nodes are.
+    pub peer_networks: IpNetworks,
     /// Token that lets nodes join a cluster which this node founds, and lets this one join another.
     pub join_token: Option<JoinToken>,
     /// Address for its clients, which other nodes use in redirects.
@@ -97,6 +99,7 @@ impl Default for NodeSettings {
             reap_after_ms: 150_000,
             anti_entropy_interval_ms: 10_000,
             peers: None,
+            peer_networks: IpNetworks::default(),
             join_token: None,
             client_address: String::new(),
         }

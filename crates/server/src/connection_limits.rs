@@ -2,13 +2,15 @@
 //!
 //! All clients share one limit, and one address gets only a part of it, so that a single client
 //! can't exclude the others. A 64-bit IPv6 network counts as one address, because each of its hosts
-//! owns all of its addresses. The operators' listener has a separate limit, so a node still shows
-//! its status when its clients exhaust theirs.
+//! owns all of its addresses. Clients beyond this machine leave some places to those on it. The
+//! operators' listener has a separate limit, so a node still shows its status when its clients
+//! exhaust theirs.
 
 use crate::connection::ListenerKind;
-use base::limits::OPERATORS_MAX;
+use base::address_or_network;
+use base::limits::{LOOPBACK_PLACES_MAX, OPERATORS_MAX};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Counts of open connections, against the limits.
@@ -74,7 +76,11 @@ impl ConnectionLimiter {
             }
             counts.operators += 1;
         } else {
-            if counts.clients >= limits.clients {
+            let limit = match address.is_loopback() {
+                true => limits.clients,
+                false => limits.clients - LOOPBACK_PLACES_MAX.min(limits.clients / 8),
+            };
+            if counts.clients >= limit {
                 return Err(ExceededLimit::Total(limits.clients));
             }
             if !address.is_loopback() {
@@ -108,17 +114,6 @@ impl Drop for ConnectionPermit {
                 counts.addresses.remove(&self.address);
             }
         }
-    }
-}
-
-/// Returns the address that a connection is counted under; for IPv6, its network.
-fn address_or_network(address: IpAddr) -> IpAddr {
-    const NETWORK: u128 = !(u64::MAX as u128);
-    match address.to_canonical() {
-        IpAddr::V6(host) if !host.is_loopback() => {
-            Ipv6Addr::from_bits(host.to_bits() & NETWORK).into()
-        }
-        address => address,
     }
 }
 
@@ -171,14 +166,30 @@ mod tests {
     }
 
     #[test]
+    fn clients_beyond_this_machine_leave_places_to_loopback() {
+        let limiter = Arc::<ConnectionLimiter>::default();
+        let limits = ConnectionLimits { clients: 1_000, per_address: 1_000 };
+        let acquire = |address| limiter.acquire(ListenerKind::Clients, address, limits);
+        let permits = |address: IpAddr| -> Vec<_> {
+            std::iter::from_fn(|| acquire(address).ok()).take(2_000).collect()
+        };
+        let (remote, local) = (permits(address(1)), permits(IpAddr::from([127, 0, 0, 1])));
+        assert_eq!((remote.len(), local.len()), (1_000 - LOOPBACK_PLACES_MAX, LOOPBACK_PLACES_MAX));
+        assert_eq!(acquire(address(2)).expect_err("taken"), ExceededLimit::Total(1_000));
+        // Places of this machine's clients are not lost: they count with the others.
+        drop(remote);
+        assert_eq!(permits(IpAddr::from([127, 0, 0, 1])).len(), 1_000 - LOOPBACK_PLACES_MAX);
+    }
+
+    #[test]
     fn loopback_and_operators_are_exempt_from_the_address_limit() {
         let limiter = Arc::<ConnectionLimiter>::default();
         let loopback = IpAddr::from([127, 0, 0, 1]);
         let acquire = |kind, address| limiter.acquire(kind, address, LIMITS);
         let clients: Vec<_> =
-            (0..4).map(|_| acquire(ListenerKind::Both, loopback).expect("a place")).collect();
+            (0..4).map(|_| acquire(ListenerKind::Clients, loopback).expect("a place")).collect();
         assert_eq!(
-            acquire(ListenerKind::Both, loopback).expect_err("all are taken"),
+            acquire(ListenerKind::Clients, loopback).expect_err("all are taken"),
             ExceededLimit::Total(4)
         );
         let operators = (0..OPERATORS_MAX).map(|_| acquire(ListenerKind::Operators, address(1)));

@@ -8,7 +8,11 @@ use super::peer::{Caller, PeerCall};
 use super::peer_table::PeerTable;
 use super::refusal::Refusal;
 use super::transcript::Transcript;
-use base::limits::{PEER_GREETING_MS_MAX, PEER_GREETINGS_MAX, PEER_GREETINGS_PER_ADDRESS_MAX};
+use base::address_or_network;
+use base::limits::{
+    PEER_GREETING_MS_MAX, PEER_GREETINGS_MAX, PEER_GREETINGS_OF_STRANGERS_MAX,
+    PEER_GREETINGS_PER_ADDRESS_MAX,
+};
 use runtime::CancellationToken;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,38 +27,58 @@ use tokio::time::{sleep, timeout};
 /// doubles.
 const ACCEPT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// Limit of concurrent handshakes: counts those in progress, by address.
+/// Limit of concurrent handshakes.
 #[derive(Default)]
-struct HandshakeLimit(Mutex<BTreeMap<IpAddr, usize>>);
+struct HandshakeLimit(Mutex<HandshakeCounts>);
+
+/// Counts of handshakes in progress.
+#[derive(Default)]
+struct HandshakeCounts {
+    all: usize,
+    /// Those from addresses of no member.
+    strangers: usize,
+    /// By address, or by network for IPv6.
+    addresses: BTreeMap<IpAddr, usize>,
+}
 
 /// Permit of a handshake in progress; returned when dropped.
 struct HandshakePermit {
     limit: Arc<HandshakeLimit>,
     address: IpAddr,
+    is_stranger: bool,
 }
 
 impl HandshakeLimit {
-    fn acquire(self: &Arc<HandshakeLimit>, address: IpAddr) -> Option<HandshakePermit> {
+    fn acquire(
+        self: &Arc<HandshakeLimit>,
+        address: IpAddr,
+        is_stranger: bool,
+    ) -> Option<HandshakePermit> {
+        let address = address_or_network(address);
         let mut counts = self.0.lock().expect("no one panics while holding it");
-        if counts.values().sum::<usize>() >= PEER_GREETINGS_MAX {
+        let from_address = counts.addresses.get(&address).copied().unwrap_or(0);
+        if counts.all >= PEER_GREETINGS_MAX
+            || from_address >= PEER_GREETINGS_PER_ADDRESS_MAX
+            || is_stranger && counts.strangers >= PEER_GREETINGS_OF_STRANGERS_MAX
+        {
             return None;
         }
-        let count = counts.entry(address).or_default();
-        if *count >= PEER_GREETINGS_PER_ADDRESS_MAX {
-            return None;
-        }
-        *count += 1;
-        Some(HandshakePermit { limit: self.clone(), address })
+        counts.all += 1;
+        counts.strangers += usize::from(is_stranger);
+        counts.addresses.insert(address, from_address + 1);
+        Some(HandshakePermit { limit: self.clone(), address, is_stranger })
     }
 }
 
 impl Drop for HandshakePermit {
     fn drop(&mut self) {
         let mut counts = self.limit.0.lock().expect("no one panics while holding it");
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
+        counts.all -= 1;
+        counts.strangers -= usize::from(self.is_stranger);
+        if let Some(from_address) = counts.addresses.get_mut(&self.address) {
+            *from_address -= 1;
+            if *from_address == 0 {
+                counts.addresses.remove(&self.address);
             }
         }
     }
@@ -74,7 +98,7 @@ pub(super) async fn accept(table: Arc<PeerTable>, listener: TcpListener, stop: C
                     pause = ACCEPT_PAUSE.0;
                     // Without a permit the connection is closed unread: cheap for this node, and a
                     // peer retries.
-                    if let Some(permit) = limit.acquire(from.ip()) {
+                    if let Some(permit) = permit(&table, &limit, from.ip()) {
                         tasks.spawn(read_call(table.clone(), stream, permit));
                     }
                 }
@@ -87,6 +111,16 @@ pub(super) async fn accept(table: Arc<PeerTable>, listener: TcpListener, stop: C
         }
     }
     tasks.shutdown().await;
+}
+
+/// Returns a permit, if the caller's address is within `peer_networks` and below the limits.
+fn permit(table: &PeerTable, limit: &Arc<HandshakeLimit>, from: IpAddr) -> Option<HandshakePermit> {
+    let from = from.to_canonical();
+    if !table.endpoint.settings.networks.contains(from) {
+        tracing::debug!(target: "peers", %from, "a call from outside `peer_networks` is closed");
+        return None;
+    }
+    limit.acquire(from, !table.is_member_address(from))
 }
 
 /// Reads the greeting of one caller, within its time limit, and passes the call on or refuses it.
@@ -133,5 +167,30 @@ async fn pass_to_peer(
         // An error of `refused` means that the call was accepted.
         Ok(()) => refused.await.ok(),
         Err(full) => Some((full.into_inner().caller, Refusal::Busy)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greetings_of_strangers_leave_places_to_members() {
+        let limit = Arc::<HandshakeLimit>::default();
+        let acquire = |last: usize, is_stranger| {
+            limit.acquire(IpAddr::from([192, 0, 2, last as u8]), is_stranger)
+        };
+        // More addresses than would fill all places.
+        let attempts = 0..2 * PEER_GREETINGS_MAX;
+        let strangers: Vec<_> = attempts.filter_map(|at| acquire(at % 100, true)).collect();
+        assert_eq!(strangers.len(), PEER_GREETINGS_OF_STRANGERS_MAX);
+        let members: Vec<_> =
+            (0..2 * PEER_GREETINGS_MAX).filter_map(|at| acquire(100 + at % 100, false)).collect();
+        assert_eq!(strangers.len() + members.len(), PEER_GREETINGS_MAX);
+        drop(strangers);
+        let from_one: Vec<_> = (0..PEER_GREETINGS_MAX).filter_map(|_| acquire(1, true)).collect();
+        assert_eq!(from_one.len(), PEER_GREETINGS_PER_ADDRESS_MAX);
+        drop((members, from_one));
+        assert!(limit.0.lock().expect("plain data").addresses.is_empty());
     }
 }

@@ -12,7 +12,7 @@ use runtime::world;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 /// Maximum number of unsent bytes that the system may buffer: urgent messages can't overtake them.
@@ -88,7 +88,7 @@ pub(super) async fn dial(
     let timed_out = |what: &str| ConnectFailure::Unreachable(format!("{}: {what}", member.address));
     let failed =
         |error: io::Error| ConnectFailure::Unreachable(format!("{}: {error}", member.address));
-    let connecting = timeout(time_limit, TcpStream::connect(&member.address)).await;
+    let connecting = timeout(time_limit, connect(endpoint, &member.address)).await;
     let mut stream = connecting.map_err(|_| timed_out("no answer"))?.map_err(failed)?;
     set_socket_options(&stream).map_err(failed)?;
     let hello =
@@ -116,6 +116,19 @@ pub(super) async fn dial(
     };
     let _ = timeout(time_limit, refuse(&mut stream, &mut transcript, &refusal)).await;
     Err(ConnectFailure::RefusedLocally(refusal))
+}
+
+/// Connects to an address of this host within `peer_networks`: whoever can change the member's
+/// address, or the answer of the name service, can't make this node call elsewhere.
+async fn connect(endpoint: &Endpoint, address: &str) -> io::Result<TcpStream> {
+    let networks = &endpoint.settings.networks;
+    let found = lookup_host(address).await?;
+    let allowed: Vec<_> = found.filter(|found| networks.contains(found.ip())).collect();
+    if allowed.is_empty() {
+        let text = format!("no address of it is within `peer_networks` ({networks})");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    TcpStream::connect(&allowed[..]).await
 }
 
 /// Returns the identity of the node that answered the hello, if it is the dialled one.

@@ -12,6 +12,7 @@ use super::network::{Broken, ConnectFailure, Member};
 use super::refusal::Refusal;
 use super::transcript::Transcript;
 use runtime::world;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -53,6 +54,8 @@ struct PeerState {
     member: Member,
     known: KnownIncarnations,
     link: Option<Arc<Link>>,
+    /// Address at the other end of the last connection. `None`: there was none.
+    linked_address: Option<IpAddr>,
     /// Time since which there is no connection, in this node's milliseconds: the end of the last
     /// one, or when the peer became known. `None` while there is one.
     disconnected_since_ms: Option<u64>,
@@ -69,6 +72,7 @@ impl Peer {
             member,
             known,
             link: None,
+            linked_address: None,
             disconnected_since_ms,
             broken: None,
             failed: None,
@@ -137,6 +141,14 @@ impl Peer {
         self.state().known
     }
 
+    /// Returns true if the peer is known to call from this address: the last connection was with
+    /// it, or it is the host of the member's address. A name as host is not looked up for this.
+    pub(super) fn has_address(&self, address: IpAddr) -> bool {
+        let state = self.state();
+        let host = || state.member.address.parse::<SocketAddr>().ok().map(|it| it.ip());
+        state.linked_address == Some(address) || host() == Some(address)
+    }
+
     /// Returns the current connection.
     pub(super) fn link(&self) -> Option<Arc<Link>> {
         self.state().link.clone()
@@ -194,8 +206,9 @@ impl Peer {
         }
     }
 
-    fn on_connected(&self, identity: &PeerIdentity, link: &Arc<Link>) {
+    fn on_connected(&self, identity: &PeerIdentity, link: &Arc<Link>, address: Option<IpAddr>) {
         let mut state = self.state();
+        state.linked_address = address.or(state.linked_address);
         state.known = KnownIncarnations {
             incarnation: state.known.incarnation.max(identity.incarnation),
             incarnation_id: link.terms.incarnation_id().or(state.known.incarnation_id),
@@ -259,7 +272,8 @@ impl PeerTask {
         }
         let own = Phase::Connected { link: terms.id, incarnation: terms.incarnation };
         let link = Link::new(terms, &endpoint.settings, peer.counters.clone());
-        peer.on_connected(&identity, &link);
+        let address = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
+        peer.on_connected(&identity, &link, address);
         // Or since the line before: a check requested before `on_connected` found no connection.
         peer.recheck();
         let mut replacement = None;

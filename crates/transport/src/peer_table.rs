@@ -4,6 +4,7 @@ use super::endpoint::Endpoint;
 use super::peer::Peer;
 use base::NodeId;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, RwLock};
 
 /// All peers, and the local end of their connections.
@@ -21,5 +22,11 @@ impl PeerTable {
     /// Returns the peer with this id. `None`: it is not a member.
     pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
         self.peers.read().expect("no one panics while holding it").get(&node).cloned()
+    }
+
+    /// Returns true if a member is known to call from this address.
+    pub(super) fn is_member_address(&self, address: IpAddr) -> bool {
+        let peers = self.peers.read().expect("no one panics while holding it");
+        peers.values().any(|peer| peer.has_address(address))
     }
 }

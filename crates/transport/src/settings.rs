@@ -3,7 +3,7 @@
 use super::credential::Credential;
 use super::incarnation::Incarnation;
 use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_DATA_BYTES_MAX};
-use base::{ClusterId, IncarnationId, NodeId};
+use base::{ClusterId, IncarnationId, IpNetworks, NodeId};
 use std::time::Duration;
 
 /// Bounds of one lane to one peer.
@@ -33,6 +33,8 @@ pub struct PeerSettings {
     pub credential: Option<Credential>,
     /// Address for its peers, sent to them for their status.
     pub advertise: String,
+    /// Networks within which nodes are dialled and accepted.
+    pub networks: IpNetworks,
     /// Interval of pings.
     pub ping_interval: Duration,
     /// Time without received data after which a connection counts as broken.
@@ -63,6 +65,7 @@ impl PeerSettings {
             incarnations: Vec::new(),
             credential: None,
             advertise: String::new(),
+            networks: IpNetworks::default(),
             ping_interval: Duration::from_millis(250),
             silence_timeout: Duration::from_millis(1_500),
             answer_timeout: Duration::from_millis(6_000),

@@ -1,7 +1,8 @@
-//! Settings of the addresses for clients.
+//! Settings of the addresses for clients and for other nodes.
 
-use super::checks::{address, addresses, optional_address};
+use super::checks::{address, addresses, optional_address, parse_advertised};
 use super::row::SettingRow;
+use base::IpNetworks;
 
 /// Row of `listen`.
 pub const LISTEN: SettingRow = SettingRow {
@@ -26,7 +27,8 @@ pub const ADMIN_LISTEN: SettingRow = SettingRow {
     name: "admin_listen",
     value: "ADDRESS",
     default: "none",
-    doc: "address for status, metrics and administration, if `listen` is not on loopback",
+    doc: "address for status, metrics and administration, if `listen` is not on loopback; if it is \
+          set, operators are served there only",
     apply: |settings, text| {
         optional_address(text).map(|parsed| settings.server.admin_listen = parsed)
     },
@@ -48,4 +50,40 @@ pub const RIAK_LISTEN: SettingRow = SettingRow {
     default: "none",
     doc: "further addresses for Riak clients, comma-separated",
     apply: |settings, text| addresses(text).map(|parsed| settings.server.riak_listen = parsed),
+};
+
+/// Row of `peer_listen`.
+pub const PEER_LISTEN: SettingRow = SettingRow {
+    name: "peer_listen",
+    value: "ADDRESS",
+    default: "none",
+    doc: "address for the other nodes of the cluster; `none`: this node takes no others. Traffic \
+          between nodes is not encrypted: use a private network",
+    apply: |settings, text| optional_address(text).map(|parsed| settings.peer_listen = parsed),
+};
+
+/// Row of `peer_advertise`.
+pub const PEER_ADVERTISE: SettingRow = SettingRow {
+    name: "peer_advertise",
+    value: "HOST:PORT",
+    default: "peer_listen",
+    doc: "address of this node for the other nodes; `peer_listen`: the same as that",
+    apply: |settings, text| {
+        parse_advertised(text, "peer_listen").map(|parsed| settings.peer_advertise = parsed)
+    },
+};
+
+/// Row of `peer_networks`.
+pub const PEER_NETWORKS: SettingRow = SettingRow {
+    name: "peer_networks",
+    value: "NETWORKS",
+    default: "any",
+    doc: "networks of the other nodes (`10.1.0.0/16`, or an address), comma-separated: this node \
+          dials and accepts no node elsewhere",
+    apply: |settings, text| {
+        let parsed = IpNetworks::parse(text);
+        let wanted = "`any`, or networks such as 10.1.0.0/16 with commas between are wanted";
+        settings.node.peer_networks = parsed.ok_or(wanted)?;
+        Ok(())
+    },
 };

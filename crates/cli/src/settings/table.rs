@@ -4,7 +4,7 @@
 use super::background;
 use super::checks::{
     BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, at_least, bounded_time_ms, comma_separated, host_addresses,
-    idle_ms, is_cluster_id, memory_share, not_empty, optional_address, parse_advertised,
+    idle_ms, is_cluster_id, memory_share, not_empty, parse_advertised,
 };
 use super::listeners;
 use super::masters;
@@ -55,27 +55,9 @@ pub const TABLE: &[SettingRow] = &[
             Ok(())
         },
     },
-    SettingRow {
-        name: "peer_listen",
-        value: "ADDRESS",
-        default: "none",
-        doc: "address for the other nodes of the cluster; `none`: this node takes no others. \
-              Traffic between nodes is not encrypted: use a private network",
-        apply: |settings, text| {
-            settings.peer_listen = optional_address(text)?;
-            Ok(())
-        },
-    },
-    SettingRow {
-        name: "peer_advertise",
-        value: "HOST:PORT",
-        default: "peer_listen",
-        doc: "address of this node for the other nodes; `peer_listen`: the same as that",
-        apply: |settings, text| {
-            settings.peer_advertise = parse_advertised(text, "peer_listen")?;
-            Ok(())
-        },
-    },
+    listeners::PEER_LISTEN,
+    listeners::PEER_ADVERTISE,
+    listeners::PEER_NETWORKS,
     SettingRow {
         name: "join",
         value: "ADDRESSES",

@@ -189,6 +189,8 @@ fn peer_address_is_advertised_or_refused_with_a_remedy() {
     let open = [("peer_listen", "0.0.0.0:7712"), ("insecure", "on"), ("peer_advertise", "n2:7712")];
     let address = peers(&open).expect("good").node.peers.expect("it takes peers");
     assert_eq!((address.listen.port(), address.advertise.as_str()), (7712, "n2:7712"));
+    let within = peers(&[("peer_networks", "10.1.0.0/16,fd00::/8")]).expect("good");
+    assert_eq!(within.node.peer_networks.to_string(), "10.1.0.0/16,fd00::/8");
     for (texts, remedy) in [
         (&open[..2], "peer_advertise"),
         (&[open[0], open[2]][..], "insecure"),
@@ -196,6 +198,7 @@ fn peer_address_is_advertised_or_refused_with_a_remedy() {
         (&[("join", "n1")][..], "HOST:PORT"),
         (&[("join_as", "leader")][..], "learner"),
         (&[("lease_ms", "1ms")][..], "100ms"),
+        (&[("peer_networks", "10.1.0.0/8")][..], "10.1.0.0/16"),
     ] {
         let said = peers(texts).map(|_| ()).expect_err("refused").to_string();
         assert!(said.contains(remedy), "{said}");

@@ -34,6 +34,8 @@ const CURSORS: Coverage = By(&["cursor_table_evicts_oldest_beyond_entry_and_byte
 const LIMITS: &[(&str, Coverage)] = &[
     ("KEY_BYTES_MAX", By(&["key_size_limit_is_exact_and_equal_over_resp_and_http"])),
     ("OPERATORS_MAX", By(&["loopback_and_operators_are_exempt_from_the_address_limit"])),
+    ("LOOPBACK_PLACES_MAX", By(&["clients_beyond_this_machine_leave_places_to_loopback"])),
+    ("CREATIONS_PER_ADDRESS_MAX", By(&["creations_of_one_address_are_bounded_within_an_hour"])),
     ("PATTERN_BYTES_MAX", By(PATTERNS)),
     ("PATTERNS_MAX", By(PATTERNS)),
     ("VALUE_BYTES_MAX", By(&["value_size_limit_is_exact_and_equal_over_resp_and_http"])),
@@ -116,6 +118,10 @@ const LIMITS: &[(&str, Coverage)] = &[
     ("REQUEST_READ_MS_MAX", By(SLOW)),
     ("HELLO_MS_MAX", By(SLOW)),
     ("ANSWER_WRITE_MS_MAX", By(&["client_that_never_reads_is_disconnected_with_bounded_memory"])),
+    (
+        "ANSWER_BYTES_PER_SECOND_MIN",
+        By(&["reader_below_the_minimum_pace_is_cut_off_and_a_faster_one_is_served"]),
+    ),
     ("SIZE_LINE_BYTES_MAX", By(&["chunk_line_or_trailer_beyond_its_limit_is_refused"])),
     ("TRAILER_BYTES_MAX", By(&["chunk_line_or_trailer_beyond_its_limit_is_refused"])),
     ("BUCKETS_PER_PAGE_MAX", By(&["bucket_list_page_limit_is_exact"])),

@@ -1,10 +1,18 @@
 //! Admission over real sockets: other clusters, other nodes, earlier incarnations, copies; and two
 //! dials at once.
 
-use super::test_peer::{CLUSTER, PeerEvent, TestPeer, introduce, member, nowhere, settings, until};
+use super::test_peer::{
+    CLUSTER, EventLog, PeerEvent, TestPeer, introduce, member, nowhere, settings, until,
+};
+use crate::endpoint::Endpoint;
+use crate::peer::Peer;
+use crate::peer_table::PeerTable;
 use crate::{Broken, Incarnation, Member};
-use base::{ClusterId, IncarnationId, NodeId};
+use base::{ClusterId, IncarnationId, IpNetworks, NodeId};
+use std::net::IpAddr;
+use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 const ONE: NodeId = NodeId(1);
 const TWO: NodeId = NodeId(2);
@@ -38,6 +46,38 @@ async fn dialled_node_with_an_unexpected_id_is_refused() {
     two.peers.set_members(vec![member(1, nowhere())]);
     one.peers.set_members(vec![member(3, two.address.to_string())]);
     fails(&one, NodeId(3), "another node has this address").await;
+}
+
+#[tokio::test]
+async fn nodes_outside_the_peer_networks_are_neither_dialled_nor_accepted() {
+    let mut elsewhere = settings(1, 1);
+    elsewhere.networks = IpNetworks::parse("192.0.2.0/24,fd00::/8").expect("networks");
+    let one = TestPeer::start(elsewhere).await;
+    let mut here = settings(2, 1);
+    here.networks = IpNetworks::parse("127.0.0.0/8,::1").expect("networks");
+    let two = TestPeer::start(here).await;
+    // Each dials the other.
+    one.peers.set_members(vec![two.member()]);
+    two.peers.set_members(vec![one.member()]);
+    fails(&one, TWO, "`peer_networks` (192.0.2.0/24,fd00::/8)").await;
+    until("it is closed", || two.status(ONE).last_failure.is_some()).await;
+    assert!(one.log.recorded().is_empty() && two.log.recorded().is_empty());
+    let three = TestPeer::start(settings(3, 1)).await;
+    introduce(&[&two, &three]).await;
+}
+
+#[test]
+fn addresses_of_members_are_known_by_their_literals() {
+    let table = PeerTable::new(Endpoint::new(settings(1, 1), Arc::<EventLog>::default()));
+    let mut peers = table.peers.write().expect("plain data");
+    for (node, address) in [(2, "192.0.2.7:1"), (3, "[2001:db8::7]:1"), (4, "n4.example:1")] {
+        let peer = Peer::new(member(node, address.into()), mpsc::channel(1).0);
+        peers.insert(NodeId(node), Arc::new(peer));
+    }
+    drop(peers);
+    let is_known = |text: &str| table.is_member_address(text.parse::<IpAddr>().expect("one"));
+    assert!(is_known("192.0.2.7") && is_known("2001:db8::7"));
+    assert!(!is_known("192.0.2.8") && !is_known("127.0.0.1"));
 }
 
 #[tokio::test]
