@@ -3,6 +3,7 @@
 use base::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
 use program::{Failure, Outcome};
+use rustix::fs::OFlags;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -28,18 +29,24 @@ pub struct DirectoryReport {
     pub damage: Vec<Damage>,
 }
 
-/// Opens and locks an existing data directory. Creates none.
+/// Opens an existing data directory to read it, and locks it against writers. Changes nothing in
+/// it: a read-only copy can be verified, too.
 pub fn open(path: &Path) -> Outcome<DataDir> {
     let exists = |name: &str| path.join(name).symlink_metadata().is_ok();
     if !exists(IDENTITY) && !exists("log") {
         let text = format!("{} is no data directory (it has no {IDENTITY})", path.display());
         return Err(Failure::invalid(text));
     }
-    DataDir::open(path).map_err(failure)
+    DataDir::open_to_read(path).map_err(failure)
 }
 
 /// Reads all files without changing them. Returns the damage that it found.
 pub fn verify(data: &DataDir) -> Outcome<DirectoryReport> {
+    let lost: Vec<_> = [data.log(), data.store()].iter().filter_map(|it| lost_folder(it)).collect();
+    if !lost.is_empty() {
+        let (log, trees) = (LogReport::default(), TreeReport::default());
+        return Ok(DirectoryReport { log, trees, damage: lost });
+    }
     let bar = bar("log");
     let log = FileDisk::open(&data.log()).map_err(failure)?;
     let log = store::log::verify(&log, &mut |progress| {
@@ -62,6 +69,13 @@ pub fn verify(data: &DataDir) -> Outcome<DirectoryReport> {
     let mut damage: Vec<_> = bad.chain(trees.damage.iter().cloned()).collect();
     damage.extend(check_small_files(data)?);
     Ok(DirectoryReport { log, trees, damage })
+}
+
+/// Returns the damage if a folder is missing: a copy may have lost it.
+fn lost_folder(folder: &Path) -> Option<Damage> {
+    let is_there = folder.symlink_metadata().is_ok();
+    let (file, description) = (folder.display().to_string(), "the folder is missing".to_string());
+    (!is_there).then_some(Damage { file, offset: 0, description })
 }
 
 /// Returns the damage in the small files. Without them no node starts, even with an intact log.
@@ -152,7 +166,13 @@ fn copy_folder(from: &Path, to: &Path, bar: &ProgressBar) -> CopyResult {
 
 fn copy_file(from: &Path, to: &Path, bar: &ProgressBar) -> CopyResult {
     let copy = || {
-        let mut source = File::open(from)?;
+        // Never through a link, and without waiting for the other end of a pipe.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut source =
+            OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(from)?;
+        if !source.metadata()?.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+        }
         let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
         let bytes = io::copy(&mut source, &mut target)?;
         target.sync_all()?;
@@ -186,4 +206,53 @@ pub fn failure(error: StoreError) -> Failure {
         }
     };
     Failure::new(kind, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn restore_copies_no_file_through_a_link() {
+        let root = std::env::temp_dir().join(format!("offline-links-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let from = root.join("backup");
+        fs::create_dir_all(&root).expect("ours");
+        drop(DataDir::open(&from).expect("makes"));
+        let data = open(&from).expect("opens");
+        fs::write(root.join("private"), "not part of the backup").expect("ours");
+        copy(&data, &root.join("sound")).expect("copies");
+        for name in MEMBERSHIP {
+            symlink(root.join("private"), from.join(name)).expect("ours");
+            let to = root.join(format!("copy-{name}"));
+            let refused = copy(&data, &to).expect_err(name).to_string();
+            assert!(refused.contains(name), "{refused}");
+            assert!(!to.join(name).exists() && !to.join(IDENTITY).exists(), "{name}");
+            fs::remove_file(from.join(name)).expect("ours");
+        }
+        fs::remove_dir_all(&root).expect("ours");
+    }
+
+    #[test]
+    fn verification_reports_a_missing_folder_and_changes_nothing() {
+        let root = std::env::temp_dir().join(format!("offline-reads-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        drop(DataDir::open(&root).expect("makes"));
+        let names = || {
+            let entries = fs::read_dir(&root).expect("lists");
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.expect("lists").file_name()).collect();
+            names.sort();
+            names
+        };
+        fs::remove_file(root.join("LOCK")).expect("ours");
+        fs::remove_dir(root.join("log")).expect("ours");
+        let before = names();
+        let report = verify(&open(&root).expect("opens")).expect("reads");
+        assert_eq!(report.damage.len(), 1, "{report:?}");
+        assert!(report.damage[0].file.ends_with("log"), "{report:?}");
+        assert_eq!(names(), before);
+        fs::remove_dir_all(&root).expect("ours");
+    }
 }

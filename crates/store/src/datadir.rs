@@ -25,6 +25,7 @@ mod joiner;
 mod lock;
 mod members;
 mod quarantine;
+mod reading;
 mod rebootstrap;
 mod secret;
 mod staging;
@@ -58,7 +59,8 @@ pub struct DataDir {
     /// True if this call created the directory.
     pub is_fresh: bool,
     directory: OwnedFd,
-    _lock: Lock,
+    /// `None`: a directory that is only read, and has no lock file.
+    _lock: Option<Lock>,
 }
 
 impl DataDir {
@@ -161,7 +163,7 @@ impl DataDir {
         if is_fresh {
             reach(Point::FirstStartAfter);
         }
-        Ok(DataDir::of(path.to_owned(), identity, is_fresh, directory, lock))
+        Ok(DataDir::of(path.to_owned(), identity, is_fresh, directory, Some(lock)))
     }
 
     fn of(
@@ -169,7 +171,7 @@ impl DataDir {
         identity: Identity,
         is_fresh: bool,
         directory: OwnedFd,
-        lock: Lock,
+        lock: Option<Lock>,
     ) -> DataDir {
         let Identity { cluster, node, .. } = identity;
         DataDir { path, cluster, node, is_fresh, directory, _lock: lock }

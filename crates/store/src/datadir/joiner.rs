@@ -59,7 +59,7 @@ impl Joiner {
         members::write(&dir.disk()?, &path, description)?;
         let identity = dir.write_identity(Identity::new(description.cluster.0, node))?;
         dir.create_folders()?;
-        Ok(DataDir::of(path, identity, true, directory, lock))
+        Ok(DataDir::of(path, identity, true, directory, Some(lock)))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::{LOCK, OpenDirectory, read_lock_file};
 use crate::StoreError;
-use rustix::fs::{self, FlockOperation, OFlags};
+use rustix::fs::{self, AtFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// Exclusive lock of a data directory, held until it is dropped.
+/// Lock of a data directory, held until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock(OwnedFd);
 
@@ -15,8 +15,32 @@ impl Lock {
     /// has it.
     pub(super) fn acquire(dir: &OpenDirectory<'_>) -> Result<Lock, StoreError> {
         let file = dir.open(LOCK, OFlags::RDWR | OFlags::CREATE)?;
-        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
+        let lock = Lock::take(dir, file, FlockOperation::NonBlockingLockExclusive)?;
+        let id = format!("{}\n", std::process::id());
+        fs::ftruncate(&lock.0, 0)
+            .and_then(|()| rustix::io::pwrite(&lock.0, id.as_bytes(), 0))
+            .map_err(dir.failed("write", LOCK))?;
+        Ok(lock)
+    }
+
+    /// Locks the directory against writers, and changes nothing in it. `None`: it has no lock file.
+    /// `Locked` if another process has it for writing.
+    pub(super) fn acquire_to_read(dir: &OpenDirectory<'_>) -> Result<Option<Lock>, StoreError> {
+        let found = fs::statat(dir.directory, LOCK, AtFlags::SYMLINK_NOFOLLOW);
+        if found.is_err_and(|error| error == Errno::NOENT) {
+            return Ok(None);
+        }
+        let file = dir.open(LOCK, OFlags::RDONLY)?;
+        Lock::take(dir, file, FlockOperation::NonBlockingLockShared).map(Some)
+    }
+
+    fn take(
+        dir: &OpenDirectory<'_>,
+        file: OwnedFd,
+        operation: FlockOperation,
+    ) -> Result<Lock, StoreError> {
+        match fs::flock(&file, operation) {
+            Ok(()) => Ok(Lock(file)),
             Err(Errno::WOULDBLOCK) => {
                 let holder = read_lock_file(&file).unwrap_or_default();
                 let digits = holder.trim_ascii().iter().all(u8::is_ascii_digit);
@@ -24,16 +48,10 @@ impl Lock {
                     Ok(id) if digits && !id.is_empty() => format!("process {id}"),
                     _ => "another process".to_owned(),
                 };
-                return Err(StoreError::Locked { holder });
+                Err(StoreError::Locked { holder })
             }
-            Err(error) => return Err(dir.failed("lock", LOCK)(error)),
+            Err(error) => Err(dir.failed("lock", LOCK)(error)),
         }
-        let lock = Lock(file);
-        let id = format!("{}\n", std::process::id());
-        fs::ftruncate(&lock.0, 0)
-            .and_then(|()| rustix::io::pwrite(&lock.0, id.as_bytes(), 0))
-            .map_err(dir.failed("write", LOCK))?;
-        Ok(lock)
     }
 
     /// Returns a second descriptor of the same open file, as a child process has one.
@@ -47,7 +65,8 @@ impl Drop for Lock {
     /// Unlocks explicitly. Closing alone would leave the file locked as long as a child that this
     /// process is forking holds the descriptor, which it does until it executes its program.
     fn drop(&mut self) {
-        // The process id may belong to another process by the time it is read.
+        // The process id may belong to another process by the time it is read. Fails for a reader,
+        // which has written none.
         let _ = fs::ftruncate(&self.0, 0);
         let _ = fs::flock(&self.0, FlockOperation::Unlock);
     }

@@ -300,7 +300,7 @@ fn data_directory_lock_is_released_at_once_despite_a_forked_child() {
     let path = parent.path().join("data");
     let data = DataDir::open(&path).expect("makes");
     // The descriptor that a child process has between fork and exec.
-    let child_descriptor = data._lock.duplicate_descriptor();
+    let child_descriptor = data._lock.as_ref().expect("locked").duplicate_descriptor();
     assert!(matches!(DataDir::open(&path), Err(StoreError::Locked { .. })), "it is held");
     drop(data);
     let second = DataDir::open(&path).expect("nobody holds it");

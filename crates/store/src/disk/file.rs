@@ -27,6 +27,16 @@ impl FileDisk {
         Ok(FileDisk { directory })
     }
 
+    /// Creates a file of `length` zero bytes that has no name in the directory, and vanishes when
+    /// it is closed.
+    pub(super) fn create_unnamed(&self, length: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let descriptor = retry_on_intr(|| fs::openat(&self.directory, ".", flags, mode))?;
+        reserve(&descriptor, length)?;
+        Ok(Arc::new(OpenFile { descriptor }))
+    }
+
     /// Uses a directory that is already open.
     pub(crate) fn from_descriptor(directory: OwnedFd) -> FileDisk {
         FileDisk { directory }
@@ -40,12 +50,7 @@ impl Disk for FileDisk {
         let mode = Mode::RUSR | Mode::WUSR;
         let descriptor =
             retry_on_intr(|| fs::openat(&self.directory, check_name(name), flags, mode))?;
-        let reserve = || fs::fallocate(&descriptor, FallocateFlags::empty(), 0, length);
-        let reserved = match retry_on_intr(reserve) {
-            Err(Errno::OPNOTSUPP) => retry_on_intr(|| fs::ftruncate(&descriptor, length)),
-            other => other,
-        };
-        if let Err(error) = reserved {
+        if let Err(error) = reserve(&descriptor, length) {
             // Frees the reserved space; the first error is the one that is returned.
             let _ = fs::unlinkat(&self.directory, name, AtFlags::empty());
             return Err(error.into());
@@ -97,6 +102,14 @@ impl Disk for FileDisk {
     fn free_space(&self) -> io::Result<u64> {
         let figures = fs::fstatvfs(&self.directory)?;
         Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
+    }
+}
+
+/// Reserves the space of a new file.
+fn reserve(descriptor: &OwnedFd, length: u64) -> Result<(), Errno> {
+    match retry_on_intr(|| fs::fallocate(descriptor, FallocateFlags::empty(), 0, length)) {
+        Err(Errno::OPNOTSUPP) => retry_on_intr(|| fs::ftruncate(descriptor, length)),
+        other => other,
     }
 }
 

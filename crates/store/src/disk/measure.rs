@@ -1,6 +1,6 @@
 //! Time that this disk takes to make a small write durable, which bounds every synced write.
 
-use super::{Disk, FileDisk};
+use super::FileDisk;
 use crate::StoreError;
 use std::io;
 use std::path::Path;
@@ -18,13 +18,12 @@ pub struct SyncFigures {
 const FILE_BYTES: u64 = 1024 * 1024;
 const WRITE_BYTES: u64 = 4 * 1024;
 
-/// Writes and syncs 4 KiB `count` times as the log does, in a temporary file.
+/// Writes and syncs 4 KiB `count` times as the log does, in a file without a name: the directory
+/// may be a copy, in which nothing may change.
 pub fn measure_sync(directory: &Path, count: usize) -> Result<SyncFigures, StoreError> {
     let disk = FileDisk::open(directory)?;
-    let name = format!("measure-{}.tmp", std::process::id());
-    let failed = |error| StoreError::io(format!("can't measure with {name}"), error);
-    let file = disk.create(&name, FILE_BYTES).map_err(failed)?;
-    let measured = (|| -> io::Result<SyncFigures> {
+    let measure = || -> io::Result<SyncFigures> {
+        let file = disk.create_unnamed(FILE_BYTES)?;
         file.write_at(&vec![0; FILE_BYTES as usize], 0)?;
         file.sync_data()?;
         let mut times_us = Vec::with_capacity(count.max(1));
@@ -38,7 +37,7 @@ pub fn measure_sync(directory: &Path, count: usize) -> Result<SyncFigures, Store
         times_us.sort_unstable();
         let percentile = |hundredths: usize| times_us[(times_us.len() - 1) * hundredths / 100];
         Ok(SyncFigures { p50_us: percentile(50), p99_us: percentile(99) })
-    })();
-    let removed = disk.remove(&name);
-    measured.and_then(|figures| removed.map(|()| figures)).map_err(failed)
+    };
+    let text = || format!("can't measure the disk of {}", directory.display());
+    measure().map_err(|error| StoreError::io(text(), error))
 }
