@@ -10,44 +10,63 @@ const CONTEXT: &str = "credenza 2026 join token";
 /// Prefix of every token: distinguishes it from other secrets.
 const BEGIN: &str = "credenza-";
 
-/// Join token. It admits any node that presents it, so its text is in no log and no error.
+/// Minimum number of different characters of a token that an operator keeps in a file.
+const CHARACTERS_MIN: u32 = 8;
+
+/// Join token. It admits any node that presents it, so its text is in no log and no error, and is
+/// wiped from memory when it is dropped.
 #[derive(Clone)]
-pub struct JoinToken(String);
+pub struct JoinToken(Box<[u8]>);
 
 impl JoinToken {
     /// Builds a token from unguessable bytes.
     pub fn from_secret(secret: [u8; 20]) -> JoinToken {
-        let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        JoinToken(format!("{BEGIN}{digits}"))
+        // In one piece: a text that grows would leave parts of it behind.
+        let mut text = Vec::with_capacity(BEGIN.len() + 2 * secret.len());
+        text.extend_from_slice(BEGIN.as_bytes());
+        let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+        text.extend(secret.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
+        JoinToken(text.into_boxed_slice())
     }
 
     /// Parses a token from a file or a header; blanks around it are ignored.
     pub fn parse(text: &[u8]) -> Result<JoinToken> {
         let text = text.trim_ascii();
         let fits = (JOIN_TOKEN_BYTES_MIN..=JOIN_TOKEN_BYTES_MAX).contains(&text.len());
-        match std::str::from_utf8(text) {
-            Ok(text) if fits && text.bytes().all(|byte| byte.is_ascii_graphic()) => {
-                Ok(JoinToken(text.into()))
-            }
-            _ => Err(Error::new(
-                Reason::Malformed,
-                format!(
-                    "a join token must be {JOIN_TOKEN_BYTES_MIN} to {JOIN_TOKEN_BYTES_MAX} \
-                     letters, digits and signs without blanks, as printed by `credenza cluster \
-                     token`"
-                ),
-            )),
+        if fits && text.iter().all(u8::is_ascii_graphic) {
+            return Ok(JoinToken(text.into()));
         }
+        Err(Error::new(
+            Reason::Malformed,
+            format!(
+                "a join token must be {JOIN_TOKEN_BYTES_MIN} to {JOIN_TOKEN_BYTES_MAX} letters, \
+                 digits and signs without blanks, as printed by `credenza cluster token`"
+            ),
+        ))
+    }
+
+    /// Returns true if the token has so few different characters that nothing random made it.
+    pub fn is_guessable(&self) -> bool {
+        let seen = self.0.iter().fold(0u128, |seen, byte| seen | 1 << (byte & 127));
+        seen.count_ones() < CHARACTERS_MIN
     }
 
     /// Returns the digest, which the cluster keeps.
     pub fn digest(&self) -> TokenDigest {
-        TokenDigest(blake3::derive_key(CONTEXT, self.0.as_bytes()))
+        TokenDigest(blake3::derive_key(CONTEXT, &self.0))
     }
 
     /// Returns its text, for the node or operator that presents it.
     pub fn text(&self) -> &str {
-        &self.0
+        std::str::from_utf8(&self.0).expect("a token is ASCII")
+    }
+}
+
+impl Drop for JoinToken {
+    fn drop(&mut self) {
+        self.0.fill(0);
+        // The writes are not left out, although nothing reads them.
+        std::hint::black_box(&self.0);
     }
 }
 
@@ -97,6 +116,12 @@ mod tests {
             assert!(refused.text().contains("cluster token"), "{refused:?}");
             assert!(bad.is_empty() || !refused.text().contains(&*String::from_utf8_lossy(bad)));
         }
-        assert!(JoinToken::parse("y".repeat(JOIN_TOKEN_BYTES_MIN).as_bytes()).is_ok());
+        let equal = JoinToken::parse("y".repeat(JOIN_TOKEN_BYTES_MIN).as_bytes()).expect("a token");
+        assert!(equal.is_guessable());
+        let few = "abababababababababababababababab0123";
+        assert!(JoinToken::parse(few.as_bytes()).expect("a token").is_guessable());
+        assert!(!JoinToken::from_secret([0; 20]).is_guessable(), "the prefix alone has enough");
+        let own = "correct-horse-battery-staple-and-more";
+        assert!(!JoinToken::parse(own.as_bytes()).expect("a token").is_guessable());
     }
 }

@@ -13,7 +13,7 @@ use program::{Failure, Outcome};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Permission bits of all users but the file's owner.
@@ -116,7 +116,16 @@ pub fn load(settings: &mut Settings) -> Outcome {
 fn read(path: &Path) -> Outcome<JoinToken> {
     let read_failure = |error| Failure::file("read", path, &error);
     let file = File::open(path).map_err(read_failure)?;
-    let mode = file.metadata().map_err(read_failure)?.permissions().mode();
+    let metadata = file.metadata().map_err(read_failure)?;
+    let (mode, owner) = (metadata.permissions().mode(), metadata.uid());
+    if !is_trusted_owner(owner) {
+        let path = path.display();
+        let text = format!(
+            "join_token_file {path}: it belongs to another user (uid {owner}), who can read and \
+             replace it: chown it, and make another token"
+        );
+        return Err(Failure::new(Kind::Denied, text));
+    }
     if mode & NON_OWNER_BITS != 0 {
         let path = path.display();
         let text = format!(
@@ -126,14 +135,38 @@ fn read(path: &Path) -> Outcome<JoinToken> {
         );
         return Err(Failure::new(Kind::Denied, text));
     }
-    let mut text = Vec::new();
     // With space for white space around it; a longer file holds no token.
-    let bytes_max = 2 * JOIN_TOKEN_BYTES_MAX as u64;
-    file.take(bytes_max).read_to_end(&mut text).map_err(read_failure)?;
-    let token = JoinToken::parse(&text);
-    token.map_err(|error| {
-        Failure::invalid(format!("join_token_file {}: {}", path.display(), error.text()))
-    })
+    let mut text = [0; 2 * JOIN_TOKEN_BYTES_MAX];
+    let token = read_start(file, &mut text).map(|length| JoinToken::parse(&text[..length]));
+    text.fill(0);
+    std::hint::black_box(&text);
+    let invalid =
+        |why: &str| Failure::invalid(format!("join_token_file {}: {why}", path.display()));
+    let token = token.map_err(read_failure)?.map_err(|error| invalid(&error.text()))?;
+    match token.is_guessable() {
+        false => Ok(token),
+        true => Err(invalid(
+            "the token can be guessed: use one that `credenza cluster token` prints, or the \
+             output of `openssl rand -hex 32`",
+        )),
+    }
+}
+
+/// Returns true for this process' user and for root, who can read every file anyway.
+fn is_trusted_owner(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+/// Fills the buffer with the beginning of a file. Returns the number of bytes.
+fn read_start(mut file: File, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..])? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    Ok(length)
 }
 
 #[cfg(test)]
@@ -166,6 +199,24 @@ mod tests {
         let words = read(&file("short", 0o600, "secret")).expect_err("too short").to_string();
         assert!(words.contains("credenza cluster token") && !words.contains("secret"), "{words}");
         assert!(read(&file("long", 0o600, &"x".repeat(4_096))).is_err());
+        let weak = "z".repeat(JOIN_TOKEN_BYTES_MAX);
+        let words = read(&file("weak", 0o600, &weak)).expect_err("guessable").to_string();
+        assert!(words.contains("can be guessed") && !words.contains(&weak), "{words}");
         assert!(read(Path::new("/nowhere")).is_err());
+    }
+
+    #[test]
+    fn token_file_of_another_user_is_refused() {
+        let own = rustix::process::geteuid().as_raw();
+        assert!(is_trusted_owner(own) && is_trusted_owner(0));
+        assert!(!is_trusted_owner(own + 1) || own + 1 == 0);
+        let token = JoinToken::from_secret([2; 20]);
+        let foreign = file("foreign", 0o600, token.text());
+        // Only root can give a file away.
+        if own == 0 {
+            std::os::unix::fs::chown(&foreign, Some(own + 1), None).expect("root may");
+            let words = read(&foreign).expect_err("of another user").to_string();
+            assert!(words.contains("another user (uid 1)"), "{words}");
+        }
     }
 }
