@@ -118,15 +118,34 @@ pub fn checksum(bytes: &[u8], salt: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, salt)
 }
 
-/// Returns bytes as text: control characters and bytes that are not UTF-8 are escaped as `\xNN`, so
-/// one event stays one line.
+/// Returns true for characters that a terminal does not show as a sign of their own: they move or
+/// hide others, or look like nothing. Text with them reads otherwise than its bytes.
+pub fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            // Soft hyphen, joiners, and marks of the direction of text.
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            // Fillers and selectors of a variant.
+            | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}'
+            // Signs of scripts and notes that only change their neighbours, and tags.
+            | '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
+            | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// Returns bytes as text: hidden characters ([`is_hidden`]) and bytes that are not UTF-8 are escaped
+/// as `\xNN`, so one event stays one line and shows what it holds.
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {
                 '\\' => text.push_str("\\\\"),
-                c if c.is_control() => {
+                c if is_hidden(c) => {
                     let mut buffer = [0; 4];
                     for byte in c.encode_utf8(&mut buffer).bytes() {
                         text.push_str(&format!("\\x{byte:02x}"));
@@ -204,5 +223,16 @@ mod tests {
     #[test]
     fn printable_escapes_control_bytes_and_backslashes() {
         assert_eq!(printable(b"a\\b\n\xff\xc3\xa9"), "a\\\\b\\x0a\\xffé");
+    }
+
+    #[test]
+    fn printable_escapes_characters_that_hide_or_reorder_text() {
+        assert_eq!(printable("a\u{202e}b".as_bytes()), "a\\xe2\\x80\\xaeb");
+        assert_eq!(printable("\u{200b}".as_bytes()), "\\xe2\\x80\\x8b");
+        for hidden in ["\u{2066}", "\u{feff}", "\u{ad}", "\u{2028}", "\u{e0041}", "\u{3164}"] {
+            assert!(printable(hidden.as_bytes()).starts_with("\\x"), "{}", hidden.escape_unicode());
+        }
+        let shown = "aä中ع👍 \u{a0}";
+        assert_eq!(printable(shown.as_bytes()), shown);
     }
 }

@@ -26,7 +26,7 @@
 use super::incarnation::Incarnation;
 use super::refusal::Refusal;
 use super::versions::Versions;
-use base::codec::{Malformed, Reader, Writer, checksum};
+use base::codec::{Malformed, Reader, Writer, checksum, is_hidden};
 use base::limits::{
     NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEER_GREETING_BYTES_MAX, PEER_LIVES_MAX,
 };
@@ -273,7 +273,7 @@ fn read_incarnation(reader: &mut Reader) -> Result<(Incarnation, u64, u64), Malf
 fn read_names(reader: &mut Reader) -> Result<(String, String), Malformed> {
     let text = |bytes: &[u8], field| {
         let text = std::str::from_utf8(bytes).map_err(|_| Malformed(field))?;
-        let plain = !text.contains(char::is_control);
+        let plain = !text.contains(is_hidden);
         plain.then(|| text.to_string()).ok_or(Malformed(field))
     };
     let name = text(reader.string(NAME_BYTES_MAX, "name")?, "name")?;
