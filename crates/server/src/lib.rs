@@ -30,6 +30,7 @@ pub mod riak;
 mod settings;
 mod shared;
 mod typed;
+mod strict_json;
 mod writer;
 
 pub use connection::{Connection, Shutdown};

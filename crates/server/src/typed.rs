@@ -6,6 +6,7 @@
 
 use crate::contexts;
 use crate::http::percent::append_encoded;
+use crate::strict_json;
 use base::Context;
 use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, TypeValue};
 use bytes::Bytes;
@@ -17,7 +18,7 @@ pub(crate) type InvalidBody = String;
 /// Parses an operation, and its context if it has one.
 pub(crate) fn operation(body: &[u8]) -> Result<(TypeOperation, Option<Context>), InvalidBody> {
     let mut value: Value =
-        serde_json::from_slice(body).map_err(|error| format!("Couldn't decode JSON: {error}"))?;
+        strict_json::parse(body).map_err(|error| format!("Couldn't decode JSON: {error}"))?;
     let context = match value.as_object_mut().and_then(|object| object.remove("context")) {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => {
@@ -255,6 +256,18 @@ mod tests {
             update("m", FieldKind::Map, TypeOperation::Fields(inner)),
         ];
         assert_eq!(read(map), Ok(TypeOperation::Fields(steps)));
+    }
+
+    #[test]
+    fn operation_that_holds_a_name_twice_is_refused() {
+        for body in [
+            r#"{"increment":5,"increment":500}"#,
+            r#"{"update":{"n_counter":1,"n_counter":-1}}"#,
+            r#"{"add":"x","context":"a","context":"b"}"#,
+        ] {
+            let refused = read(body).expect_err("refused");
+            assert!(refused.contains("stands twice"), "{body}: {refused}");
+        }
     }
 
     #[test]

@@ -4,6 +4,12 @@ use crate::http::date;
 use bytes::Bytes;
 use std::io::Write;
 
+/// Header that says what a browser may do with an answer.
+pub(super) const POLICY: &str = "Content-Security-Policy";
+/// Policy of answers that set none: a stored value, a name in a list and the input that an error
+/// repeats may be a hostile web page, and browsers must give it no rights.
+pub(super) const NO_RIGHTS: &str = "default-src 'none'; sandbox";
+
 /// Answer of the Riak front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RiakResponse {
@@ -70,13 +76,15 @@ impl RiakResponse {
         }
     }
 
-    /// Appends the answer's bytes. A `HEAD` request is answered without the body.
+    /// Appends the answer's bytes, without the headers that every answer has. A `HEAD` request is
+    /// answered without the body.
     pub fn encode(&self, out: &mut Vec<u8>, head_only: bool) {
         self.encode_with(out, head_only, true, None);
     }
 
-    /// Appends the answer's bytes with the date (`now_ms`: milliseconds since 1970; `None`: no
-    /// date). `keep_alive` is false if the connection ends with it.
+    /// Appends the answer's bytes with the headers that every answer has (`now_ms`: date in
+    /// milliseconds since 1970; `None`: without them). `keep_alive` is false if the connection ends
+    /// with it.
     pub(super) fn encode_with(
         &self,
         out: &mut Vec<u8>,
@@ -88,6 +96,10 @@ impl RiakResponse {
         let _ = write!(out, "HTTP/1.1 {} {}\r\n", self.status, self.reason());
         if let Some(now_ms) = now_ms {
             let _ = write!(out, "Server: Credenza\r\nDate: {}\r\n", date::format(now_ms));
+            out.extend_from_slice(b"X-Content-Type-Options: nosniff\r\n");
+            if !self.headers.iter().any(|(name, _)| name == POLICY) {
+                let _ = write!(out, "{POLICY}: {NO_RIGHTS}\r\n");
+            }
         }
         for (name, value) in &self.headers {
             out.extend_from_slice(name);

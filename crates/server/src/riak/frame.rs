@@ -1,6 +1,6 @@
 //! Parsing of requests, and framing of answers. Pure.
 
-use super::answer::RiakResponse;
+use super::answer::{NO_RIGHTS, POLICY, RiakResponse};
 use super::request::RiakRequest;
 use crate::access_control::AccessControl;
 use crate::counters::{OperationKind, Verdict};
@@ -93,6 +93,7 @@ pub(super) fn streaming(keep_alive: bool, now_ms: u64) -> Vec<u8> {
     let date = date::format(now_ms);
     let mut out = format!(
         "HTTP/1.1 200 OK\r\nServer: Credenza\r\nDate: {date}\r\n\
+         X-Content-Type-Options: nosniff\r\n{POLICY}: {NO_RIGHTS}\r\n\
          Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
     )
     .into_bytes();

@@ -3,6 +3,7 @@
 use super::answer::RiakResponse;
 use super::path::client_name;
 use super::request::RiakRequest;
+use crate::strict_json;
 use base::properties::{CONSISTENCY, Changes, PROPERTIES, PropertyShape};
 use base::{BucketName, Consistency, DataType, Properties, Quorum};
 use serde_json::{Map, Value, json};
@@ -40,7 +41,10 @@ pub(super) fn changes(
     if kind.split(';').next().map(str::trim) != Some("application/json") {
         return Err(RiakResponse::text(415, "properties must be application/json\n"));
     }
-    let document: Option<Value> = serde_json::from_slice(&request.body).ok();
+    let document = match strict_json::parse(&request.body) {
+        Err(twice) if twice.is_data() => return Err(RiakResponse::text(400, format!("{twice}\n"))),
+        document => document.ok(),
+    };
     let props = document.as_ref().and_then(|document| document.get("props")?.as_object());
     let props = props.ok_or_else(|| RiakResponse::text(400, FORM))?;
     let (mut changes, mut errors) = (Changes::new(), Map::new());

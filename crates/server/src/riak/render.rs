@@ -328,8 +328,5 @@ fn single_value(
     if !headers.encoding.is_empty() {
         answer = answer.with_header("Content-Encoding", headers.encoding.clone());
     }
-    // A stored value may be a hostile web page: browsers must give it no rights.
-    answer = answer.with_header("Content-Security-Policy", "default-src 'none'; sandbox");
-    answer = answer.with_header("X-Content-Type-Options", "nosniff");
     RiakResponse { body: value.content.value.clone(), ..answer }
 }

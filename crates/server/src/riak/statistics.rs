@@ -3,7 +3,7 @@
 //! Clients read them first on every connection, so they require no other node and no majority.
 //! Figures that Credenza does not count are absent; `docs/use/riak.md` lists them.
 
-use super::answer::RiakResponse;
+use super::answer::{POLICY, RiakResponse};
 use super::counters::RiakCounters;
 use super::negotiate::accept_weight;
 use crate::counters::{Class, ClientProtocol, OperationKind};
@@ -37,6 +37,10 @@ const RESOURCES: [(&str, &str); 12] = [
 const PAGE_TEMPLATE: &str = include_str!("welcome.html");
 
 /// Returns the list of resources: a document for Riak's clients, a page with links for a browser.
+/// Policy of the page: it has a style, and nothing else that a browser would load or run.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                           form-action 'none'; frame-ancestors 'none'";
+
 /// `host`: address at which the client reached this node.
 pub(super) fn resources(accept: Option<&str>, host: &str) -> RiakResponse {
     let links: Vec<String> =
@@ -46,6 +50,7 @@ pub(super) fn resources(accept: Option<&str>, host: &str) -> RiakResponse {
         let items: String = RESOURCES.iter().map(item).collect();
         RiakResponse::with_body(200, "text/html", page(host, &items))
     } else {
+            .with_header(POLICY, PAGE_POLICY)
         let all = RESOURCES.iter().map(|(name, path)| (name.to_string(), json!(path)));
         let document = Value::Object(all.collect());
         RiakResponse::with_body(200, "application/json", document.to_string())

@@ -98,8 +98,6 @@ fn object_response_carries_all_metadata_headers() {
         x-riak-index-ripeness_int: 7\r\n\
         Content-Type: application/json; charset=utf-8\r\n\
         Content-Encoding: identity\r\n\
-        Content-Security-Policy: default-src 'none'; sandbox\r\n\
-        X-Content-Type-Options: nosniff\r\n\
         Content-Length: 8\r\n\r\n{\"kg\":3}";
     assert_eq!(bytes(&answer), expected);
     let mut head = Vec::new();

@@ -104,6 +104,37 @@ fn client_writes_reads_resolves_siblings_and_deletes() {
     assert_eq!(client.get(KEY).0, 404);
 }
 
+/// Values, lists and errors may repeat what a hostile client stored or sent.
+#[test]
+fn every_answer_tells_browsers_to_run_nothing() {
+    let server = TestServer::build();
+    let mut client = Client::connect(&server);
+    let assert_is_inert = |(status, head, _): (u16, String, String), expected: u16| {
+        assert_eq!(status, expected, "{head}");
+        assert_eq!(header(&head, "X-Content-Type-Options"), "nosniff", "{head}");
+        assert_eq!(head.matches("X-Content-Type-Options").count(), 1, "{head}");
+        assert_eq!(head.matches("Content-Security-Policy").count(), 1, "{head}");
+        header(&head, "Content-Security-Policy").to_string()
+    };
+    let sandbox = "default-src 'none'; sandbox";
+    assert_eq!(assert_is_inert(client.put(KEY, "", "<script>"), 204), sandbox);
+    assert_eq!(assert_is_inert(client.get(KEY), 200), sandbox);
+    assert_eq!(client.put(KEY, "", "<script>2").0, 204);
+    assert_eq!(assert_is_inert(client.get(KEY), 300), sandbox);
+    for (path, status) in [
+        ("/buckets/fruit/keys/%3Cscript%3E", 404),
+        ("/buckets/fruit/keys/fig?r=%3Cscript%3E", 400),
+        ("/buckets/fruit/keys?keys=true", 200),
+        ("/buckets/fruit/keys?keys=stream", 200),
+        ("/stats", 200),
+    ] {
+        assert_eq!(assert_is_inert(client.get(path), status), sandbox, "{path}");
+    }
+    let page = client.send("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n");
+    let policy = assert_is_inert(page, 200);
+    assert!(policy.starts_with("default-src 'none'; style-src") && !policy.contains("script"));
+}
+
 /// Request of Riak's Java client (`riak-client` 1.4.4). It accepts siblings only as parts, and
 /// fails on anything else.
 #[test]

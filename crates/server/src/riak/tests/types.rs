@@ -168,6 +168,10 @@ fn bucket_properties_are_read_altered_and_reset() {
     }
     assert_eq!(planned_answer(&build_request("PUT /buckets/b/props", JSON, "[]")).status, 400);
     assert_eq!(planned_answer(&build_request("PUT /buckets/b/props", &[], "{}")).status, 415);
+    let twice = "{\"props\":{\"n_val\":3,\"allow_mult\":true,\"n_val\":1}}";
+    let refused = planned_answer(&build_request("PUT /buckets/b/props", JSON, twice));
+    let text = String::from_utf8_lossy(&refused.body).into_owned();
+    assert_eq!((refused.status, text.contains("`n_val` stands twice")), (400, true), "{text}");
     let (request, _) = planned_request(&build_request("DELETE /buckets/b/props", &[], ""));
     assert_eq!(request.call, Call::Directory(DirectoryCall::ResetBucket));
     assert_eq!(planned_answer(&build_request("DELETE /riak/b", &[], "")).status, 405);
