@@ -50,27 +50,28 @@ pub fn select(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult 
     Ok(RespPlan::Answered)
 }
 
-/// Accepts the user `default` and refuses any other, as Redis does without configured users.
-fn authenticate(user: &[u8]) -> Result<(), RespRefusal> {
+/// Returns the refusal of a user's credentials. There are no users yet, and a client that was told
+/// `OK` would believe that its password protects something. Redis without a password accepts any
+/// for the user `default`.
+fn no_such_user(user: &[u8]) -> RespRefusal {
     match user {
-        b"default" => Ok(()),
-        _ => Err(RespRefusal::new("WRONGPASS invalid username-password pair or user is disabled.")),
+        b"default" => NO_PASSWORD,
+        _ => RespRefusal::new("WRONGPASS invalid username-password pair or user is disabled."),
     }
 }
 
-pub fn auth(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
-    match args.len() {
-        2 => Err(RespRefusal::new(
-            "ERR AUTH <password> called without any password configured for the default user. \
-             Are you sure your configuration is correct?",
-        )),
-        3 => {
-            authenticate(args.get(1))?;
-            ctx.out.ok();
-            Ok(RespPlan::Answered)
-        }
-        _ => Err(errors::SYNTAX),
-    }
+/// Refusal of a password for the user `default`, in Redis' words: its clients know them.
+const NO_PASSWORD: RespRefusal = RespRefusal::new(
+    "ERR AUTH <password> called without any password configured for the default user. Are you \
+     sure your configuration is correct?",
+);
+
+pub fn auth(args: &Args<'_>, _: &mut CommandContext<'_>) -> TranslateResult {
+    Err(match args.len() {
+        2 => NO_PASSWORD,
+        3 => no_such_user(args.get(1)),
+        _ => errors::SYNTAX,
+    })
 }
 
 pub fn hello(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
@@ -92,8 +93,7 @@ pub fn hello(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     while at < args.len() {
         let remaining = args.len() - at - 1;
         if args.is(at, "AUTH") && remaining >= 2 {
-            authenticate(args.get(at + 1))?;
-            at += 3;
+            return Err(no_such_user(args.get(at + 1)));
         } else if args.is(at, "SETNAME") && remaining >= 1 {
             name = Some(super::clients::parse_name(args.get(at + 1))?);
             at += 2;
