@@ -17,6 +17,7 @@ mod connection;
 mod connection_limits;
 mod contexts;
 mod counters;
+mod creation_quota;
 pub mod http;
 mod http_input;
 mod idle;
@@ -29,8 +30,8 @@ pub mod resp;
 pub mod riak;
 mod settings;
 mod shared;
-mod typed;
 mod strict_json;
+mod typed;
 mod writer;
 
 pub use connection::{Connection, Shutdown};

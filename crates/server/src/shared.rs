@@ -5,14 +5,16 @@ use crate::access_control::AccessControl;
 use crate::clock::Clock;
 use crate::connection_limits::ConnectionLimiter;
 use crate::counters::Counters;
+use crate::creation_quota::{self, CreationQuota};
 use crate::idle::IdleConnections;
 use crate::settings::ServerSettings;
-use base::{Error, Reason};
+use base::{Call, Error, Reason};
 use bytes::Bytes;
 use node::{Node, WarningLimiter};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Unit of the budget for large buffers.
@@ -32,6 +34,8 @@ pub struct Shared {
     pub(crate) access_control: AccessControl,
     /// Connection limits, over all listeners.
     pub(crate) connection_limiter: Arc<ConnectionLimiter>,
+    /// Quota of sessions and buckets by address.
+    creation_quota: CreationQuota,
     /// Connections that may be ended in favour of new ones.
     pub(crate) idle: Arc<IdleConnections>,
     /// Rate limit of warnings about events that any client can cause, and the last of them.
@@ -55,6 +59,7 @@ impl Shared {
             access_control: AccessControl::new(&settings.allowed_hosts),
             counters: Counters::default(),
             connection_limiter: Arc::default(),
+            creation_quota: CreationQuota::default(),
             idle: Arc::default(),
             warning_limiter: WarningLimiter::default(),
             last_warning: Mutex::default(),
@@ -99,6 +104,17 @@ impl Shared {
     /// Returns the purpose and address of each listener.
     pub(crate) fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         self.listeners.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Counts a call that creates a session or a bucket against the quota of the client's address.
+    /// Fails if the client must not create more.
+    #[inline]
+    pub(crate) fn count_creation(&self, call: &Call, stream: &TcpStream) -> Result<(), Error> {
+        match creation_quota::is_creation(call).then(|| stream.peer_addr()) {
+            Some(Ok(client)) => self.creation_quota.count(client.ip(), self.clock.unix_ms()),
+            // Without an address the connection has ended.
+            Some(Err(_)) | None => Ok(()),
+        }
     }
 
     /// Reserves a share of the memory for large buffers. Returns `None` if that much is not free.

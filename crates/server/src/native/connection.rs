@@ -293,7 +293,12 @@ impl NativeConnection {
     ) -> Result<(), ConnectionEnd> {
         let bucket = request.bucket.clone();
         let mut master = None;
-        let (result, ticket) = match self.shared.node.submit(&mut self.flow, request) {
+        let admitted = self.shared.count_creation(&request.call, &self.stream);
+        let submitted = match admitted {
+            Ok(()) => self.shared.node.submit(&mut self.flow, request),
+            Err(refused) => SubmitResult::Ready(Err(refused)),
+        };
+        let (result, ticket) = match submitted {
             SubmitResult::Ready(result) => (result, None),
             SubmitResult::Pending(ticket, result) => (result, Some(ticket)),
             SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {

@@ -272,6 +272,9 @@ impl RespConnection {
             return SubmitResult::Ready(Err(no_siblings(&request.bucket)));
         }
         self.shared.node.submit(&mut self.flow, request)
+        if let Err(refused) = self.shared.count_creation(&request.call, &self.stream) {
+            return SubmitResult::Ready(Err(refused));
+        }
     }
 
     /// Returns true if the bucket is consistent.

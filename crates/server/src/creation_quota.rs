@@ -1,0 +1,121 @@
+//! Quota of what lasts beyond a connection: sessions, buckets and types that the clients at one
+//! address create in an hour.
+//!
+//! A cluster has room for a limited number of each, and one client must not take all. Clients on
+//! this machine are exempt, as they are from the limit of connections.
+
+use base::limits::CREATIONS_PER_ADDRESS_MAX;
+use base::{Call, DirectoryCall, Error, Reason, SessionCall, address_or_network};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+/// Length of the time in which creations are counted.
+const WINDOW_MS: u64 = 3_600_000;
+/// Maximum number of addresses that are counted.
+const ADDRESSES_MAX: usize = 4_096;
+
+/// Counts of creations by address.
+#[derive(Debug, Default)]
+pub struct CreationQuota(Mutex<BTreeMap<IpAddr, Creations>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Creations {
+    /// Begin of the hour, in milliseconds since 1970.
+    since_ms: u64,
+    count: usize,
+}
+
+/// Returns true if the call creates what lasts beyond its connection.
+pub fn is_creation(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Session(SessionCall::Open)
+            | Call::Directory(DirectoryCall::CreateBucket(_) | DirectoryCall::CreateType(_))
+    )
+}
+
+impl CreationQuota {
+    /// Counts one creation. Fails if the address has created too many within the hour.
+    pub fn count(&self, address: IpAddr, now_ms: u64) -> Result<(), Error> {
+        let address = address_or_network(address);
+        if address.is_loopback() {
+            return Ok(());
+        }
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Also after the clock was set back.
+        let is_over = |it: &Creations| now_ms.wrapping_sub(it.since_ms) >= WINDOW_MS;
+        if counts.len() >= ADDRESSES_MAX && !counts.contains_key(&address) {
+            counts.retain(|_, it| !is_over(it));
+            let fewest = || counts.iter().min_by_key(|(_, it)| it.count).map(|(key, _)| *key);
+            if counts.len() >= ADDRESSES_MAX
+                && let Some(fewest) = fewest()
+            {
+                counts.remove(&fewest);
+            }
+        }
+        let entry = counts.entry(address).or_insert(Creations { since_ms: now_ms, count: 0 });
+        if is_over(entry) {
+            *entry = Creations { since_ms: now_ms, count: 0 };
+        }
+        if entry.count >= CREATIONS_PER_ADDRESS_MAX {
+            return Err(Error::new(
+                Reason::TooMany,
+                format!(
+                    "clients at {address} have created {CREATIONS_PER_ADDRESS_MAX} sessions and \
+                     buckets within an hour: nothing was done; keep sessions open and use them \
+                     again"
+                ),
+            ));
+        }
+        entry.count += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u16) -> IpAddr {
+        let [high, low] = last.to_be_bytes();
+        IpAddr::from([198, 18, high, low])
+    }
+
+    #[test]
+    fn creations_of_one_address_are_bounded_within_an_hour() {
+        let quota = CreationQuota::default();
+        for _ in 0..CREATIONS_PER_ADDRESS_MAX {
+            quota.count(address(1), 5).expect("below the quota");
+        }
+        let refused = quota.count(address(1), WINDOW_MS + 4).expect_err("one too many");
+        assert_eq!(refused.reason, Reason::TooMany);
+        assert!(refused.text().contains("198.18.0.1"), "{refused:?}");
+        quota.count(address(2), 5).expect("another address");
+        quota.count(address(1), WINDOW_MS + 5).expect("the next hour");
+        for _ in 0..=CREATIONS_PER_ADDRESS_MAX {
+            quota.count(IpAddr::from([127, 0, 0, 1]), 5).expect("this machine is exempt");
+        }
+    }
+
+    #[test]
+    fn counted_addresses_are_bounded_and_the_busiest_stays_counted() {
+        let quota = CreationQuota::default();
+        for _ in 0..CREATIONS_PER_ADDRESS_MAX {
+            quota.count(address(0), 5).expect("below the quota");
+        }
+        for at in 1..=2 * ADDRESSES_MAX as u16 {
+            quota.count(address(at), 6).expect("the first of its address");
+        }
+        assert_eq!(quota.0.lock().expect("plain data").len(), ADDRESSES_MAX);
+        assert!(quota.count(address(0), 7).is_err());
+    }
+
+    #[test]
+    fn sessions_buckets_and_types_are_creations_and_nothing_else_is() {
+        assert!(is_creation(&Call::Session(SessionCall::Open)));
+        assert!(is_creation(&Call::Directory(DirectoryCall::CreateBucket(Vec::new()))));
+        assert!(is_creation(&Call::Directory(DirectoryCall::CreateType(Vec::new()))));
+        assert!(!is_creation(&Call::Directory(DirectoryCall::DescribeBucket)));
+    }
+}
