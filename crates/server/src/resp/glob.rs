@@ -2,9 +2,18 @@
 //!
 //! A *part* of fixed length stands between two stars. The first match of a part is always good
 //! enough, so the search never backtracks. A linear substring search finds plain parts; an
-//! automaton with one bit per position finds parts with `?` or `[..]`.
+//! automaton with one bit per position finds parts with `?` or `[..]`. Its masks are computed once
+//! for all keys.
 
 use memchr::memmem::Finder;
+use std::sync::OnceLock;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Number of positions up to which a part with `?` or `[..]` is compared at every offset. Masks
+/// would take 2 KiB for each such part.
+const SHORT_POSITIONS: usize = 8;
+/// Amount of pattern matching after which other tasks get their turn: well under a millisecond.
+pub const YIELD_MATCH_COST: usize = 256 * 1024;
 
 /// Compiled pattern, for many keys.
 #[derive(Clone, Debug)]
@@ -19,7 +28,15 @@ pub struct Glob {
 #[derive(Clone, Debug)]
 enum GlobPart {
     Literal(Box<Finder<'static>>),
-    Matchers(Vec<Matcher>),
+    Matchers(MatcherPart),
+}
+
+/// Part with `?` or `[..]`; never empty.
+#[derive(Clone, Debug)]
+struct MatcherPart {
+    matchers: Vec<Matcher>,
+    /// For each byte, the positions that match it: one bit each. Computed at the first search.
+    masks: OnceLock<Box<[u64]>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +78,23 @@ impl GlobPart {
             .collect();
         match literal {
             Some(bytes) => GlobPart::Literal(Box::new(Finder::new(&bytes).into_owned())),
-            None => GlobPart::Matchers(matchers),
+            None => GlobPart::Matchers(MatcherPart { matchers, masks: OnceLock::new() }),
         }
     }
 
     fn len(&self) -> usize {
         match self {
             GlobPart::Literal(finder) => finder.needle().len(),
-            GlobPart::Matchers(matchers) => matchers.len(),
+            GlobPart::Matchers(part) => part.matchers.len(),
+        }
+    }
+
+    /// Returns the number of machine words that a search reads for each byte.
+    fn cost_per_byte(&self) -> usize {
+        match self.len() {
+            _ if matches!(self, GlobPart::Literal(_)) => 1,
+            positions @ ..=SHORT_POSITIONS => positions,
+            positions => positions.div_ceil(64),
         }
     }
 
@@ -76,9 +102,7 @@ impl GlobPart {
     fn matches(&self, bytes: &[u8]) -> bool {
         match self {
             GlobPart::Literal(finder) => finder.needle() == bytes,
-            GlobPart::Matchers(matchers) => {
-                matchers.iter().zip(bytes).all(|(matcher, byte)| matcher.matches(*byte))
-            }
+            GlobPart::Matchers(part) => part.matches(bytes),
         }
     }
 
@@ -86,39 +110,66 @@ impl GlobPart {
     fn find(&self, bytes: &[u8]) -> Option<usize> {
         match self {
             GlobPart::Literal(finder) => finder.find(bytes),
-            GlobPart::Matchers(matchers) => find_matchers(matchers, bytes),
+            GlobPart::Matchers(part) => part.find(bytes),
         }
     }
 }
 
-/// Shift-and search: bit `i` of the state is set while positions 0 to `i` match the last bytes
-/// read.
-fn find_matchers(matchers: &[Matcher], bytes: &[u8]) -> Option<usize> {
-    let words = matchers.len().div_ceil(64);
-    let last = 1u64 << ((matchers.len() - 1) % 64);
-    let mut masks: Vec<Option<Box<[u64]>>> = vec![None; 256];
-    let mut state = vec![0u64; words];
-    for (at, &byte) in bytes.iter().enumerate() {
-        let mask = masks[usize::from(byte)].get_or_insert_with(|| {
-            let mut mask = vec![0u64; words];
-            for (index, _) in
-                matchers.iter().enumerate().filter(|(_, matcher)| matcher.matches(byte))
-            {
-                mask[index / 64] |= 1 << (index % 64);
-            }
-            mask.into()
-        });
-        let mut carry = 1;
-        for (word, match_bits) in state.iter_mut().zip(mask.iter()) {
-            let next = *word >> 63;
-            *word = (*word << 1 | carry) & match_bits;
-            carry = next;
-        }
-        if state[words - 1] & last != 0 {
-            return Some(at + 1 - matchers.len());
-        }
+impl MatcherPart {
+    /// Returns true if each of these bytes matches its position.
+    fn matches(&self, bytes: &[u8]) -> bool {
+        self.matchers.iter().zip(bytes).all(|(matcher, byte)| matcher.matches(*byte))
     }
-    None
+
+    /// Returns the offset of the first match. Shift-and search: bit `i` of the state is set while
+    /// positions 0 to `i` match the last bytes read.
+    fn find(&self, bytes: &[u8]) -> Option<usize> {
+        let positions = self.matchers.len();
+        if positions <= SHORT_POSITIONS {
+            return bytes.windows(positions).position(|window| self.matches(window));
+        }
+        let words = positions.div_ceil(64);
+        let last = 1u64 << ((positions - 1) % 64);
+        let masks = self.masks.get_or_init(|| self.compute_masks(words));
+        let mut state = vec![0u64; words];
+        for (at, &byte) in bytes.iter().enumerate() {
+            let mask = &masks[usize::from(byte) * words..][..words];
+            let mut carry = 1;
+            for (word, match_bits) in state.iter_mut().zip(mask) {
+                let next = *word >> 63;
+                *word = (*word << 1 | carry) & match_bits;
+                carry = next;
+            }
+            if state[words - 1] & last != 0 {
+                return Some(at + 1 - positions);
+            }
+        }
+        None
+    }
+
+    fn compute_masks(&self, words: usize) -> Box<[u64]> {
+        let mut masks = vec![0u64; 256 * words];
+        for byte in 0..=255u8 {
+            let mask = &mut masks[usize::from(byte) * words..][..words];
+            for (index, matcher) in self.matchers.iter().enumerate() {
+                mask[index / 64] |= u64::from(matcher.matches(byte)) << (index % 64);
+            }
+        }
+        masks.into()
+    }
+}
+
+/// Runs pattern matching of this cost in code that can't yield. If it is long, the other tasks of
+/// this thread continue on another one.
+pub fn run_long_match<T>(cost: usize, work: impl FnOnce() -> T) -> T {
+    let can_move = || {
+        let runtime = Handle::try_current();
+        runtime.is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+    };
+    match cost > YIELD_MATCH_COST && can_move() {
+        true => tokio::task::block_in_place(work),
+        false => work(),
+    }
 }
 
 impl Glob {
@@ -161,7 +212,8 @@ impl Glob {
         parts.push(GlobPart::new(matchers));
         let prefix = match &parts[0] {
             GlobPart::Literal(finder) => finder.needle().to_vec(),
-            GlobPart::Matchers(matchers) => matchers
+            GlobPart::Matchers(part) => part
+                .matchers
                 .iter()
                 .map_while(
                     |matcher| if let Matcher::Byte(byte) = matcher { Some(*byte) } else { None },
@@ -184,11 +236,8 @@ impl Glob {
 
     /// Returns the approximate number of machine words that a match against this many bytes reads.
     pub fn match_cost(&self, bytes: usize) -> usize {
-        let words = self.parts.iter().map(|part| match part {
-            GlobPart::Literal(_) => 1,
-            GlobPart::Matchers(matchers) => matchers.len().div_ceil(64),
-        });
-        self.bytes_min + bytes * words.max().unwrap_or(1)
+        let words = self.parts.iter().map(GlobPart::cost_per_byte).max().unwrap_or(1);
+        self.bytes_min + bytes * words
     }
 
     /// Returns true if the pattern matches the whole text.
@@ -249,4 +298,34 @@ fn parse_set(pattern: &[u8], from: usize) -> (Box<ByteSet>, usize) {
         members.0.iter_mut().for_each(|members| *members = !*members);
     }
     (members, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_of_a_pattern_are_computed_once_for_all_keys() {
+        let glob = Glob::new(format!("*{}*", "[a-z]".repeat(200)).as_bytes());
+        let masks = |glob: &Glob| match &glob.parts[1] {
+            GlobPart::Matchers(part) => part.masks.get().map(|masks| masks.as_ptr()),
+            GlobPart::Literal(_) => panic!("it has classes"),
+        };
+        assert!(!glob.matches(b"short") && masks(&glob).is_none(), "nothing is searched for");
+        assert!(glob.matches(&[b'x'; 300]));
+        let first = masks(&glob);
+        assert!(first.is_some());
+        assert!(!glob.matches(&[b'1'; 300]) && masks(&glob) == first);
+        assert_eq!(glob.match_cost(300), 200 + 300 * 4);
+    }
+
+    #[test]
+    fn long_match_runs_on_every_kind_of_runtime() {
+        let long = || run_long_match(YIELD_MATCH_COST + 1, || 7);
+        assert_eq!((long(), run_long_match(0, || 7)), (7, 7));
+        let single = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(single.block_on(async { long() }), 7);
+        let several = tokio::runtime::Builder::new_multi_thread().build().expect("a runtime");
+        assert_eq!(several.block_on(async { long() }), 7);
+    }
 }

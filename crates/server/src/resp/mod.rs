@@ -28,6 +28,7 @@ mod operation;
 mod output;
 mod pipeline;
 mod registry;
+mod scans;
 mod serve;
 mod translate;
 mod window;

@@ -6,25 +6,18 @@ use super::information;
 use super::operation::operation;
 use super::serve::{ANSWER_BYTES, RespConnection};
 use super::translate::{
-    ClientSelection, CommandContext, InfoSection, KillFilter, MultiStep, RespShape, Scan,
-    client_list_line, parameters, scan_range,
+    ClientSelection, CommandContext, InfoSection, KillFilter, MultiStep, RespShape,
+    client_list_line, parameters,
 };
+use crate::buffer_budget::overloaded;
 use crate::counters::Verdict;
-use base::limits::PAGE_ROWS_MAX;
 use base::range::Direction;
 use base::{
     Body, Bound, Call, DirectoryCall, Error, Key, Page, Range, Read, ReadLevel, Reason, Reply,
     Request, RowContent, SyncPolicy,
 };
-use bytes::Bytes;
 use node::SubmitResult;
 
-/// Most bytes of keys in the answer to one `KEYS`.
-const KEYS_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Number of keys that `KEYS` reads in one request.
-const KEYS_PAGE_ROWS: usize = 10_000;
-/// Amount of pattern matching after which the task yields: well under a millisecond.
-const YIELD_MATCH_COST: usize = 256 * 1024;
 /// Number of consecutive keys among which `RANDOMKEY` draws one.
 const RANDOM_KEY_CANDIDATES: usize = 1_000;
 /// Number of keys that a large `MGET` reads in one request.
@@ -61,12 +54,12 @@ impl RespConnection {
         Ok(())
     }
 
-    fn fail(&mut self, error: &Error) {
+    pub(super) fn fail(&mut self, error: &Error) {
         self.client.counts.errors += 1;
         self.out.error(&errors::text(error));
     }
 
-    fn refuse(&mut self, refusal: &RespRefusal) {
+    pub(super) fn refuse(&mut self, refusal: &RespRefusal) {
         self.client.counts.errors += 1;
         self.out.error(&refusal.0);
     }
@@ -89,101 +82,12 @@ impl RespConnection {
         reply
     }
 
-    async fn read_page(&mut self, range: Range) -> base::Result<Page> {
+    pub(super) async fn read_page(&mut self, range: Range) -> base::Result<Page> {
         let call = Call::Read(Read::Range(range), self.client.read_level);
         match self.call_node(call).await?.body {
             Body::Page(page) => Ok(page),
             _ => Err(Error::new(Reason::Malformed, "a range was not answered with a page")),
         }
-    }
-
-    /// Answers `KEYS`: reads all keys that can match, page by page, and keeps the matching ones as
-    /// frames.
-    async fn keys(&mut self, glob: &Glob) {
-        let mut matching = super::output::Output::new(self.out.protocol);
-        let mut count = 0;
-        let mut range = Range { rows_max: Some(KEYS_PAGE_ROWS), ..scan_range(glob) };
-        let mut share = None;
-        loop {
-            let page = match self.read_page(range.clone()).await {
-                Ok(page) => page,
-                Err(error) => return self.fail(&error),
-            };
-            let mut match_cost = 0;
-            for entry in &page.entries {
-                if glob.matches(&entry.key) {
-                    matching.bulk(&entry.key);
-                    count += 1;
-                }
-                match_cost += glob.match_cost(entry.key.len());
-                if match_cost > YIELD_MATCH_COST {
-                    match_cost = 0;
-                    tokio::task::yield_now().await;
-                }
-            }
-            if matching.len() > ANSWER_BYTES && share.is_none() {
-                share = self.shared.reserve(KEYS_BYTES_MAX);
-                if share.is_none() {
-                    let text = "too many large answers are in progress: try again later";
-                    return self.fail(&Error::new(Reason::Overloaded, text));
-                }
-            }
-            if matching.len() > KEYS_BYTES_MAX {
-                return self.refuse(&RespRefusal::new(errors::TOO_MANY_KEYS));
-            }
-            match page.entries.into_iter().next_back().filter(|_| page.more) {
-                Some(last) => range = range.after(last.key),
-                None => break,
-            }
-            // Matching a page may have taken a while: let other tasks run.
-            tokio::task::yield_now().await;
-        }
-        self.out.array(count);
-        self.out.frames(Bytes::from(matching.to_bytes()));
-        // Send now, because `share` is released when this function returns.
-        if share.is_some() {
-            let _ = self.send_part().await;
-        }
-    }
-
-    async fn scan(&mut self, scan: Scan) {
-        let mut range = match &scan.glob {
-            Some(glob) => scan_range(glob),
-            None => Range { want: RowContent::Keys, ..Range::default() },
-        };
-        range.rows_max = Some(scan.count);
-        if scan.cursor != 0 {
-            let position = self.registry.cursors().resume(&self.client.bucket, scan.cursor);
-            match position {
-                Some(position) => range = range.after(position.after),
-                None => {
-                    return self.refuse(&RespRefusal::new(
-                        "ERR invalid cursor: it is too old, or of another bucket; begin again \
-                         with SCAN 0",
-                    ));
-                }
-            }
-        }
-        let page = match self.read_page(range).await {
-            Ok(page) => page,
-            Err(error) => return self.fail(&error),
-        };
-        let next = {
-            let mut cursors = self.registry.cursors();
-            match page.entries.last().filter(|_| page.more) {
-                Some(last) => cursors.open(&self.client.bucket, &last.key, scan.cursor),
-                None => {
-                    cursors.close(scan.cursor);
-                    0
-                }
-            }
-        };
-        let matches = |key: &Key| scan.strings && scan.glob.as_ref().is_none_or(|g| g.matches(key));
-        let matching: Vec<_> = page.entries.iter().filter(|entry| matches(&entry.key)).collect();
-        self.out.array(2);
-        self.out.text(next.to_string());
-        self.out.array(matching.len());
-        matching.iter().for_each(|entry| self.out.value(&entry.key));
     }
 
     /// Returns the keys of a range, at most `rows_max`.
@@ -231,14 +135,14 @@ impl RespConnection {
         for part in keys.chunks(MGET_PART_KEYS) {
             let read = Read::MultiGet(part.to_vec());
             match self.call_node(Call::Read(read, self.client.read_level)).await {
-                Ok(reply) => self.write_rows(reply.body),
+                Ok(reply) => self.write_values(reply, part.len()),
                 Err(_) => {
                     // The values together may be too large, or one of them is unreadable: read each
                     // by itself.
                     for key in part {
                         let read = Read::Get(key.clone());
                         match self.call_node(Call::Read(read, self.client.read_level)).await {
-                            Ok(reply) => self.write_rows(reply.body),
+                            Ok(reply) => self.write_values(reply, 1),
                             Err(error) => self.fail(&error),
                         }
                         self.send_part().await?;
@@ -250,10 +154,16 @@ impl RespConnection {
         Ok(())
     }
 
-    fn write_rows(&mut self, body: Body) {
-        let rows = match body {
-            Body::Rows(rows) => rows,
-            Body::Row(row) => vec![row],
+    /// Writes the values of this many keys. Without memory for them, writes an error for each,
+    /// because the number of answers was sent already.
+    fn write_values(&mut self, reply: Reply, keys: usize) {
+        let reply = Ok(reply);
+        if !self.fits(&reply) {
+            return (0..keys).for_each(|_| self.fail(&overloaded()));
+        }
+        let rows = match reply.map(|reply| reply.body) {
+            Ok(Body::Rows(rows)) => rows,
+            Ok(Body::Row(row)) => vec![row],
             _ => Vec::new(),
         };
         let (shared, client, out) = (&*self.shared, &mut self.client, &mut self.out);
@@ -271,6 +181,7 @@ impl RespConnection {
         }
         if self.client.replies != super::client::Replies::On {
             self.out.clear();
+            self.answer_budget.release();
             return Ok(());
         }
         self.send().await
@@ -378,6 +289,3 @@ fn mix_bits(random: u64) -> u64 {
     let bits = (bits ^ bits >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits ^ bits >> 32
 }
-
-/// A page of `KEYS` must not exceed the limit of a page.
-const _: () = assert!(KEYS_PAGE_ROWS <= PAGE_ROWS_MAX);

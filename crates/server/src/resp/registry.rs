@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// Maximum bytes of concurrent requests in the windows of all connections: every replica must have
 /// space for all of them (`FORWARDED_MAX` there).
@@ -30,6 +31,8 @@ pub struct Registry {
     rate: Mutex<CommandRate>,
     window_bytes: Arc<Semaphore>,
 }
+    /// Turns of pattern matching: half of the runtime's threads.
+    match_turns: Semaphore,
 
 /// Counts since the front-end opened.
 #[derive(Debug, Default)]
@@ -130,6 +133,7 @@ impl Registry {
         Registry {
             clock,
             counts: Counts::default(),
+        let threads = Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers());
             next_client: AtomicU64::new(1),
             clients: Mutex::default(),
             cursors: Mutex::new(Cursors::new(opened_ms)),
@@ -138,6 +142,7 @@ impl Registry {
         }
     }
 
+            match_turns: Semaphore::new((threads / 2).max(1)),
     /// Registers a connection.
     pub fn add_client(&self, address: SocketAddr, local: SocketAddr) -> Arc<ClientInfo> {
         let now = self.clock.unix_ms();
@@ -192,6 +197,12 @@ impl Registry {
     /// Returns the commands per second between the last two calls that were at least a second
     /// apart.
     pub fn commands_per_second(&self) -> u64 {
+    /// Waits for a turn to match patterns, which others wait for until it is dropped.
+    pub async fn match_turn(&self) -> Option<SemaphorePermit<'_>> {
+        // An error means that the semaphore was closed, which never happens.
+        self.match_turns.acquire().await.ok()
+    }
+
         let now = self.clock.unix_ms();
         let commands = self.counts.commands.load(Relaxed);
         let mut rate = lock(&self.rate);

@@ -3,7 +3,7 @@
 use super::CommandContext;
 use super::expiry::TimeUnit;
 use crate::resp::client::WatchedKey;
-use crate::resp::glob::Glob;
+use crate::resp::glob::{Glob, run_long_match};
 use base::{Body, BucketName, Entry, Error, Key, Outcome, Page, Reason, Row, SyncPolicy, Value};
 use bytes::Bytes;
 use std::sync::atomic::Ordering::Relaxed;
@@ -355,9 +355,12 @@ fn write_keys(glob: &Glob, page: &Page, ctx: &mut CommandContext<'_>) {
     if page.more {
         return ctx.out.error(crate::resp::errors::TOO_MANY_KEYS);
     }
-    let is_match = |entry: &&Entry| glob.matches(&entry.key);
-    ctx.out.array(page.entries.iter().filter(is_match).count());
-    page.entries.iter().filter(is_match).for_each(|entry| ctx.out.value(&entry.key));
+    let cost = page.entries.iter().map(|entry| glob.match_cost(entry.key.len())).sum();
+    let matching: Vec<&Entry> = run_long_match(cost, || {
+        page.entries.iter().filter(|entry| glob.matches(&entry.key)).collect()
+    });
+    ctx.out.array(matching.len());
+    matching.iter().for_each(|entry| ctx.out.value(&entry.key));
 }
 
 fn watch(keys: &[Key], rows: &[Option<Row>], ctx: &mut CommandContext<'_>) {
