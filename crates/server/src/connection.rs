@@ -2,6 +2,7 @@
 //! to close.
 
 use bytes::BytesMut;
+use std::net::IpAddr;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -11,16 +12,14 @@ pub struct Connection {
     pub stream: TcpStream,
     /// Bytes read so far; never empty.
     pub first: BytesMut,
-    /// Kind of the listener that accepted it.
-    pub kind: ListenerKind,
+    /// Role of the listener that accepted it.
+    pub role: ListenerRole,
 }
 
 /// Purpose of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenerKind {
-    /// Clients and operators, on loopback.
-    Both,
-    /// Requests of clients. Status, metrics and administration have another listener.
+    /// Requests of clients, in every protocol.
     Clients,
     /// Status, metrics and administration only.
     Operators,
@@ -30,15 +29,45 @@ pub enum ListenerKind {
     Riak,
 }
 
-impl ListenerKind {
+/// Rights of a connection. There are no users yet, so its listener decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Acts of operators too: membership, settings, status, other clients' connections.
+    Operator,
+    /// Requests of clients only.
+    Client,
+}
+
+/// Purpose of a listener, and the rights of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerRole {
+    /// Its purpose.
+    pub kind: ListenerKind,
+    /// Rights of its connections.
+    pub access: Access,
+}
+
+impl ListenerRole {
+    /// Returns the role of a listener at this address. `operators_listen`: operators have a
+    /// listener of their own. Then it is their only one; otherwise whoever reaches loopback is an
+    /// operator.
+    pub(crate) fn new(kind: ListenerKind, address: IpAddr, operators_listen: bool) -> ListenerRole {
+        let is_operators = match kind {
+            ListenerKind::Operators => true,
+            _ => address.is_loopback() && !operators_listen,
+        };
+        let access = if is_operators { Access::Operator } else { Access::Client };
+        ListenerRole { kind, access }
+    }
+
     /// Returns the name that the node's status shows.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            ListenerKind::Both => "clients and operators",
-            ListenerKind::Clients => "clients",
-            ListenerKind::Operators => "operators",
-            ListenerKind::Arakoon => "arakoon",
-            ListenerKind::Riak => "riak",
+        match (self.kind, self.access) {
+            (ListenerKind::Clients, Access::Operator) => "clients and operators",
+            (ListenerKind::Clients, Access::Client) => "clients",
+            (ListenerKind::Operators, _) => "operators",
+            (ListenerKind::Arakoon, _) => "arakoon",
+            (ListenerKind::Riak, _) => "riak",
         }
     }
 }

@@ -33,6 +33,12 @@ pub async fn join_or_bootstrap(settings: &Settings, clusterless: &ClusterlessFla
     join_through(settings, clusterless, &settings.bootstrap_peers, Part::Voter).await
 }
 
+/// Logs that another node has a cluster. Returns `false`: this node founds none.
+fn found_cluster(other: &str) -> bool {
+    tracing::warn!(%other, "has a cluster: this node joins it and founds none");
+    false
+}
+
 /// Asks the other nodes until one has a cluster (`false`), or enough have none (`true`).
 async fn may_bootstrap(peers: &[String]) -> Outcome<bool> {
     let mut clients = clients(peers, None)?;
@@ -42,11 +48,12 @@ async fn may_bootstrap(peers: &[String]) -> Outcome<bool> {
         let mut silent = Vec::new();
         for (other, client) in &mut clients {
             match client.members().await {
-                Ok(_) => {
-                    tracing::warn!(%other, "has a cluster: this node joins it and founds none");
-                    return Ok(false);
-                }
                 Err(failure) if failure.reason() == Some(Reason::NotBootstrapped) => without += 1,
+                // Only a member of a cluster has members to keep to itself.
+                Ok(_) => return Ok(found_cluster(other)),
+                Err(failure) if failure.reason() == Some(Reason::Forbidden) => {
+                    return Ok(found_cluster(other));
+                }
                 Err(failure) => silent.push(format!("{other}: {}", failure.sentence())),
             }
         }

@@ -96,8 +96,11 @@ async fn fetch_lost_values(settings: &Settings, log_repair: &mut LogRepair) -> O
             return Ok(true);
         }
         for (_, client) in &mut clients {
-            // An answer means that this member belongs to a majority that decides.
-            if client.members().await.is_ok() {
+            // An answer means that this member belongs to a majority that decides. A member that
+            // requires a token refuses the repair, too, and names the remedy.
+            let answer = client.members().await;
+            let is_forbidden = |failure: &Failure| failure.reason() == Some(Reason::Forbidden);
+            if answer.as_ref().map_or_else(is_forbidden, |_| true) {
                 rounds_with_majority += 1;
                 break;
             }

@@ -8,7 +8,8 @@ use super::registry::Registry;
 use super::statistics::{Class, Statistics};
 use super::translate::{self, ArakoonShape, ClusterQuery, CommandPlan};
 use super::{clusters, views};
-use crate::buffer_budget::AnswerBudget;
+use crate::buffer_budget::{BufferBudget, reply_bytes};
+use crate::connection::Access;
 use crate::counters::{OperationKind, Verdict};
 use crate::idle::Activity;
 use crate::read_buffer::ReadBuffer;
@@ -42,7 +43,7 @@ pub(crate) async fn serve(
     let activity = Arc::new(Activity::new(shared.clock.unix_ms()));
     let _idle = shared.idle.register(activity.clone());
     let mut end_signal = pin!(activity.clone().wait_for_end_or_shutdown(shutdown));
-    let Connection { mut stream, first, .. } = connection;
+    let Connection { mut stream, first, role } = connection;
     // `local_addr` fails only on a dead socket.
     let Ok(local_address) = stream.local_addr() else { return };
     let mut read_buffer = ReadBuffer::new(first);
@@ -56,6 +57,7 @@ pub(crate) async fn serve(
             let mut connection = ArakoonConnection {
                 stream,
                 shared,
+                access: role.access,
                 cluster,
                 bucket,
                 local_address,
@@ -124,6 +126,7 @@ pub(super) struct RequestOutcome {
 pub(super) struct ArakoonConnection {
     stream: TcpStream,
     pub(super) shared: Arc<Shared>,
+    pub(super) access: Access,
     pub(super) cluster: Vec<u8>,
     pub(super) bucket: BucketName,
     pub(super) local_address: SocketAddr,

@@ -2,7 +2,7 @@
 
 use super::first_bytes::{self, FirstBytes, ForeignProtocol};
 use super::{ServerState, refusal};
-use crate::connection::{Connection, ListenerKind, Shutdown};
+use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::connection_limits::{ConnectionLimits, ExceededLimit};
 use crate::counters::ClientProtocol;
 use crate::read_buffer::CLOSE_GRACE_MS;
@@ -39,7 +39,7 @@ const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 /// `shutdown_timeout_ms`.
 pub(super) async fn run(
     listener: TcpListener,
-    kind: ListenerKind,
+    role: ListenerRole,
     state: ServerState,
     mut shutdown: Shutdown,
 ) {
@@ -58,11 +58,11 @@ pub(super) async fn run(
             Ok((stream, from)) => {
                 pause_ms = ACCEPT_PAUSE_MS.0;
                 shared.counters.count_accepted();
-                match shared.connection_limiter.acquire(kind, from.ip(), limits(shared)) {
+                match shared.connection_limiter.acquire(role.kind, from.ip(), limits(shared)) {
                     Ok(permit) => {
                         let (state, shutdown) = (state.clone(), shutdown.clone());
                         connections.spawn(async move {
-                            detect_and_serve(stream, kind, &state, shutdown).await;
+                            detect_and_serve(stream, role, &state, shutdown).await;
                             drop(permit);
                         });
                     }
@@ -160,11 +160,11 @@ fn refuse(
 /// Reads until the protocol is detected, then passes the connection to its front-end.
 async fn detect_and_serve(
     mut stream: TcpStream,
-    kind: ListenerKind,
+    role: ListenerRole,
     state: &ServerState,
     mut shutdown: Shutdown,
 ) {
-    let shared = &state.shared;
+    let (shared, kind) = (&state.shared, role.kind);
     // Both calls fail only on a dead socket, and the next read notices that.
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
@@ -187,7 +187,7 @@ async fn detect_and_serve(
     let Ok(Some(detected)) = hello else { return };
     let peer = stream.peer_addr().ok();
     tracing::debug!(target: "server", ?peer, language = ?detected, "connected");
-    let connection = |stream, first| Connection { stream, first, kind };
+    let connection = |stream, first| Connection { stream, first, role };
     match detected {
         FirstBytes::More => {}
         // On a port of Riak's alone, an unknown method is refused as HTTP does.

@@ -9,8 +9,8 @@ use super::accept::{
 };
 use super::first_bytes::{self, FirstBytes};
 use super::refusal::{self, StartPhase};
-use super::{FrontEnds, check_addresses, main_kind};
-use crate::connection::ListenerKind;
+use super::{FrontEnds, check_addresses, listeners};
+use crate::connection::ListenerRole;
 use crate::settings::ServerSettings;
 use base::Result;
 use base::limits::HTTP_LINE_BYTES_MAX;
@@ -31,7 +31,7 @@ use tokio::time::{sleep, timeout};
 pub struct BoundPorts {
     clusterless: ClusterlessFlag,
     pub(super) settings: ServerSettings,
-    pub(super) bound: Vec<((TcpListener, SocketAddr), ListenerKind)>,
+    pub(super) bound: Vec<((TcpListener, SocketAddr), ListenerRole)>,
 }
 
 /// True if the starting node belongs to no cluster yet. The client that founds a cluster waits for
@@ -54,19 +54,10 @@ impl FrontEnds {
     /// Binds the addresses and serves nothing yet. Errors: as for [`FrontEnds::open`].
     pub fn bind(settings: ServerSettings) -> Result<BoundPorts> {
         check_addresses(&settings)?;
-        let kind = main_kind(settings.listen);
-        let mut bound = vec![(super::bind("listen", settings.listen)?, kind)];
-        if let Some(address) = settings.admin_listen {
-            bound.push((super::bind("admin_listen", address)?, ListenerKind::Operators));
-        }
-        for address in &settings.arakoon_listen {
-            bound.push((super::bind("arakoon_listen", *address)?, ListenerKind::Arakoon));
-        }
-        for address in &settings.riak_listen {
-            bound.push((super::bind("riak_listen", *address)?, ListenerKind::Riak));
-        }
-        for address in &settings.listen_also {
-            bound.push((super::bind("listen_also", *address)?, main_kind(*address)));
+        let mut bound = Vec::new();
+        for (setting, kind, address) in listeners(&settings) {
+            let role = ListenerRole::new(kind, address.ip(), settings.admin_listen.is_some());
+            bound.push((super::bind(setting, address)?, role));
         }
         Ok(BoundPorts { clusterless: ClusterlessFlag::default(), settings, bound })
     }

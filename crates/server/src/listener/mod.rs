@@ -16,7 +16,7 @@ mod refusal;
 pub use bound_ports::{BoundPorts, ClusterlessFlag};
 
 use crate::clock::Clock;
-use crate::connection::{ListenerKind, Shutdown};
+use crate::connection::{ListenerKind, ListenerRole, Shutdown};
 use crate::settings::ServerSettings;
 use crate::shared::Shared;
 use crate::{arakoon, resp, riak};
@@ -73,19 +73,19 @@ impl FrontEnds {
     fn serve(
         node: Node,
         settings: ServerSettings,
-        bound: Vec<((TcpListener, SocketAddr), ListenerKind)>,
+        bound: Vec<((TcpListener, SocketAddr), ListenerRole)>,
     ) -> FrontEnds {
         let state = ServerState::new(Shared::new(node, settings));
         state.shared.set_listeners(
-            bound.iter().map(|((_, address), kind)| (kind.name(), *address)).collect(),
+            bound.iter().map(|((_, address), role)| (role.name(), *address)).collect(),
         );
         let (shutdown, receiver) = watch::channel(false);
         let mut addresses = Vec::new();
         let mut listeners = Vec::new();
-        for ((listener, address), kind) in bound {
+        for ((listener, address), role) in bound {
             addresses.push(address);
             let shutdown = Shutdown::new(receiver.clone());
-            listeners.push(tokio::spawn(accept::run(listener, kind, state.clone(), shutdown)));
+            listeners.push(tokio::spawn(accept::run(listener, role, state.clone(), shutdown)));
         }
         FrontEnds { addresses, state, shutdown, listeners }
     }
@@ -129,18 +129,23 @@ impl Drop for FrontEnds {
     }
 }
 
-/// Returns the kind of a listener of all protocols at this address.
-fn main_kind(address: SocketAddr) -> ListenerKind {
-    if address.ip().is_loopback() { ListenerKind::Both } else { ListenerKind::Clients }
+/// Returns the listeners of these settings: the setting, the purpose, and the address of each, in
+/// the order of [`FrontEnds::addresses`].
+fn listeners(
+    settings: &ServerSettings,
+) -> impl Iterator<Item = (&'static str, ListenerKind, SocketAddr)> {
+    let main = [("listen", ListenerKind::Clients, settings.listen)];
+    let operators = settings.admin_listen.iter();
+    let operators = operators.map(|it| ("admin_listen", ListenerKind::Operators, *it));
+    let arakoon = settings.arakoon_listen.iter();
+    let arakoon = arakoon.map(|it| ("arakoon_listen", ListenerKind::Arakoon, *it));
+    let riak = settings.riak_listen.iter().map(|it| ("riak_listen", ListenerKind::Riak, *it));
+    let also = settings.listen_also.iter().map(|it| ("listen_also", ListenerKind::Clients, *it));
+    main.into_iter().chain(operators).chain(arakoon).chain(riak).chain(also)
 }
 
 fn check_addresses(settings: &ServerSettings) -> Result<()> {
-    let main = [("listen", Some(settings.listen)), ("admin_listen", settings.admin_listen)];
-    let main = main.into_iter().filter_map(|(setting, address)| Some((setting, address?)));
-    let also = settings.listen_also.iter().map(|address| ("listen_also", *address));
-    let arakoon = settings.arakoon_listen.iter().map(|address| ("arakoon_listen", *address));
-    let riak = settings.riak_listen.iter().map(|address| ("riak_listen", *address));
-    for (setting, address) in main.chain(also).chain(arakoon).chain(riak) {
+    for (setting, _, address) in listeners(settings) {
         if !address.ip().is_loopback() && !settings.insecure {
             return Err(Error::new(
                 Reason::NotSupported,

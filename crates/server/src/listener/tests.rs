@@ -1,6 +1,7 @@
 //! Tests of the listener with real sockets on loopback.
 
 use super::*;
+use crate::connection::Access;
 
 #[test]
 fn non_loopback_listen_address_requires_insecure_setting() {
@@ -10,7 +11,6 @@ fn non_loopback_listen_address_requires_insecure_setting() {
     assert!(error.text().contains("insecure"), "{error}");
     settings.insecure = true;
     assert_eq!(check_addresses(&settings), Ok(()));
-    assert_eq!(main_kind(settings.listen), ListenerKind::Clients);
     settings = ServerSettings {
         admin_listen: Some("[::]:0".parse().expect("an address")),
         ..Default::default()
@@ -23,7 +23,27 @@ fn non_loopback_listen_address_requires_insecure_setting() {
     assert!(error.text().starts_with("listen_also"), "{error}");
     settings.listen_also.clear();
     assert_eq!(check_addresses(&settings), Ok(()));
-    assert_eq!(main_kind(settings.listen), ListenerKind::Both);
+}
+
+#[test]
+fn operators_are_served_on_loopback_or_only_at_their_own_listener() {
+    let role = |kind, address: &str, operators_listen| {
+        ListenerRole::new(kind, address.parse().expect("an address"), operators_listen)
+    };
+    for kind in [ListenerKind::Clients, ListenerKind::Arakoon, ListenerKind::Riak] {
+        for loopback in ["127.0.0.1", "127.64.1.1", "::1"] {
+            assert_eq!(role(kind, loopback, false).access, Access::Operator, "{kind:?}");
+            assert_eq!(role(kind, loopback, true).access, Access::Client, "{kind:?}");
+        }
+        for address in ["0.0.0.0", "10.0.0.1", "::", "2001:db8::1"] {
+            assert_eq!(role(kind, address, false).access, Access::Client, "{kind:?} {address}");
+        }
+    }
+    for address in ["127.0.0.1", "10.0.0.1"] {
+        assert_eq!(role(ListenerKind::Operators, address, true).access, Access::Operator);
+    }
+    assert_eq!(role(ListenerKind::Clients, "::1", false).name(), "clients and operators");
+    assert_eq!(role(ListenerKind::Clients, "::1", true).name(), "clients");
 }
 
 /// No task accepts meanwhile, because the test blocks the runtime's only thread. With a short

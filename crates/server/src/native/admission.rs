@@ -15,6 +15,15 @@ use base::{Error, JoinToken, Reason, TokenDigest};
 const TOKENS: &str = "/v1/cluster/tokens";
 const SCHEME: &[u8] = b"bearer ";
 
+pub const LIST_MEMBERS: HttpRoute = HttpRoute {
+    audience: Audience::Joining,
+    ..cluster(
+        (RouteName::ListMembers, Method::Get, "/v1/cluster/members"),
+        (RequestBody::Nothing, ResponseBody::Json("Members")),
+        "Lists the members of the cluster and the placement of each group.",
+    )
+};
+
 pub const ADD_MEMBER: HttpRoute = HttpRoute {
     audience: Audience::Joining,
     ..cluster(

@@ -4,7 +4,7 @@ use super::output::{self, AnswerOrigin, HttpOutput};
 use super::target::{self, HttpRefusal, RequestTarget, too_large};
 use super::translate::{self, NativePlan, NativeShape};
 use super::{errors, operators, render, stream};
-use crate::connection::{Connection, ListenerKind, Shutdown};
+use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::counters::{OperationKind, Verdict};
 use crate::http::answer::EncodeOptions;
 use crate::http::{BodyFraming, Method, RequestRefusal, head};
@@ -84,7 +84,7 @@ pub(crate) async fn serve(
         input: Input::new(connection.first),
         output: HttpOutput::default(),
         flow: Flow::default(),
-        kind: connection.kind,
+        role: connection.role,
         bucket: BucketName::default(),
         shared,
         shutdown,
@@ -101,8 +101,8 @@ pub(crate) async fn serve(
         }
         Err(ConnectionEnd::RiakRequest) => {
             native.flush().await.ok()?;
-            let NativeConnection { stream, input, kind, .. } = native;
-            Some(Connection { stream, first: input.into_bytes(), kind })
+            let NativeConnection { stream, input, role, .. } = native;
+            Some(Connection { stream, first: input.into_bytes(), role })
         }
     }
 }
@@ -118,7 +118,7 @@ pub struct NativeConnection {
     pub(super) shared: Arc<Shared>,
     input: Input,
     flow: Flow,
-    kind: ListenerKind,
+    role: ListenerRole,
     bucket: BucketName,
     shutdown: Shutdown,
 }
@@ -171,12 +171,10 @@ impl NativeConnection {
         let head::Parsed::Head(head, used) = head::parse(self.input.bytes())? else {
             return Ok(None);
         };
-        if matches!(self.kind, ListenerKind::Both | ListenerKind::Clients)
-            && is_riak_path(head.path)
-        {
+        if self.role.kind == ListenerKind::Clients && is_riak_path(head.path) {
             return Err(ConnectionEnd::RiakRequest);
         }
-        let target = target::parse(&head, &self.shared.access_control, self.kind, &mut self.bucket);
+        let target = target::parse(&head, &self.shared.access_control, self.role, &mut self.bucket);
         let request_head = RequestHead {
             bytes_max: target.as_ref().map_or(0, |target| target.route.request_body.bytes_max()),
             target,

@@ -231,14 +231,11 @@ pub const ROUTES: [HttpRoute; 70] = [
         operation: Operation::Directory,
         ..route(Name::DropType, Method::Delete, TYPE, "Drops a bucket type that has no buckets.")
     },
-    HttpRoute {
-        audience: Audience::Everyone,
-        ..cluster(
-            (Name::Cluster, Method::Get, "/v1/cluster"),
-            (RequestBody::Nothing, ResponseBody::Json("Cluster")),
-            "Returns members, their connections and their groups, as this node sees them.",
-        )
-    },
+    cluster(
+        (Name::Cluster, Method::Get, "/v1/cluster"),
+        (RequestBody::Nothing, ResponseBody::Json("Cluster")),
+        "Returns members, their connections and their groups, as this node sees them.",
+    ),
     cluster(
         (Name::Transfer, Method::Post, "/v1/cluster/groups/{group}/transfer"),
         (RequestBody::Json("Transfer"), ResponseBody::Nothing),
@@ -250,14 +247,7 @@ pub const ROUTES: [HttpRoute; 70] = [
         "Compares the replicas of a group; any node forwards the request to the master. The \
          group's `comparison` has the progress and result.",
     ),
-    HttpRoute {
-        audience: Audience::Everyone,
-        ..cluster(
-            (Name::ListMembers, Method::Get, MEMBERS),
-            (RequestBody::Nothing, ResponseBody::Json("Members")),
-            "Lists the members of the cluster and the placement of each group.",
-        )
-    },
+    admission::LIST_MEMBERS,
     admission::DECIDED_VALUE,
     admission::ADD_MEMBER,
     cluster(

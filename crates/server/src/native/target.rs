@@ -5,7 +5,7 @@ use super::errors::{self, malformed};
 use super::parameters::Query;
 use super::routes::{self, Audience, FoundRoute, HttpRoute, Lookup, RequestBody};
 use crate::access_control::AccessControl;
-use crate::connection::ListenerKind;
+use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::percent::{PlusMeaning, decode};
 use crate::http::{BodyFraming, Head, Method, RequestRefusal, StatusCode, head};
 use base::cluster::check_member_name;
@@ -92,7 +92,7 @@ fn refusal(status: StatusCode, detail: &'static str) -> HttpRefusal {
 pub fn parse(
     head: &Head<'_>,
     access_control: &AccessControl,
-    kind: ListenerKind,
+    role: ListenerRole,
     previous_bucket: &mut BucketName,
 ) -> Result<RequestTarget, HttpRefusal> {
     if !access_control.allows_host(head.host) {
@@ -106,7 +106,7 @@ pub fn parse(
         return Err(refusal(StatusCode::Forbidden, "cross-origin writes are not allowed"));
     }
     let FoundRoute { route, path_values } = find_route(head)?;
-    let token_digest = check_audience(route.audience, kind, head)?;
+    let token_digest = check_audience(route.audience, role, head)?;
     check_body(route.request_body, head)?;
     let query = Query::parse(head.query, route.query)?;
     let mut target = RequestTarget {
@@ -156,27 +156,22 @@ fn find_route<'a>(head: &Head<'a>) -> Result<FoundRoute<'a>, HttpRefusal> {
 /// request needs one.
 fn check_audience(
     audience: Audience,
-    kind: ListenerKind,
+    role: ListenerRole,
     head: &Head<'_>,
 ) -> Result<Option<TokenDigest>, HttpRefusal> {
-    match (audience, kind) {
-        (_, ListenerKind::Both) | (Audience::Everyone, _) => Ok(None),
-        (Audience::Clients, ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak)
-        | (Audience::Operators | Audience::Joining, ListenerKind::Operators) => Ok(None),
-        (Audience::Joining, ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak) => {
-            Ok(Some(admission::token_digest(head.authorization)?))
-        }
-        (
-            Audience::Operators,
-            ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak,
-        ) => {
-            let text = "this route is served to remote clients only at `admin_listen`";
-            Err(refusal(StatusCode::Forbidden, text))
-        }
-        (Audience::Clients, ListenerKind::Operators) => Err(refusal(
+    match (audience, role.access) {
+        (Audience::Clients, _) if role.kind == ListenerKind::Operators => Err(refusal(
             StatusCode::Forbidden,
             "this listener serves operators only; use the address of `listen` for data",
         )),
+        (Audience::Everyone | Audience::Clients, _) | (_, Access::Operator) => Ok(None),
+        (Audience::Joining, Access::Client) => {
+            Ok(Some(admission::token_digest(head.authorization)?))
+        }
+        (Audience::Operators, Access::Client) => {
+            let text = "this route serves operators only: use the address of `admin_listen`";
+            Err(refusal(StatusCode::Forbidden, text))
+        }
     }
 }
 

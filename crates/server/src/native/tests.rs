@@ -9,7 +9,7 @@ use super::target::{self, HttpRefusal, RequestTarget};
 use super::translate::{NativePlan, NativeShape, plan};
 use super::{errors, openapi, render, routes, table::ROUTES};
 use crate::access_control::AccessControl;
-use crate::connection::ListenerKind;
+use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::{Method, Parsed, head};
 use base::request::{Call, DirectoryCall, OnMissing, SequenceMode, When};
 use base::{
@@ -19,7 +19,11 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-fn target_at(kind: ListenerKind, request: &str) -> Result<RequestTarget, HttpRefusal> {
+fn role(kind: ListenerKind, access: Access) -> ListenerRole {
+    ListenerRole { kind, access }
+}
+
+fn target_at(role: ListenerRole, request: &str) -> Result<RequestTarget, HttpRefusal> {
     let text = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let text = if text.contains("host:") {
         text
@@ -27,11 +31,11 @@ fn target_at(kind: ListenerKind, request: &str) -> Result<RequestTarget, HttpRef
         text.replacen("\r\n", "\r\nhost: localhost\r\n", 1)
     };
     let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
-    target::parse(&head, &AccessControl::new(&[]), kind, &mut BucketName::default())
+    target::parse(&head, &AccessControl::new(&[]), role, &mut BucketName::default())
 }
 
 fn target(request: &str) -> Result<RequestTarget, HttpRefusal> {
-    target_at(ListenerKind::Both, request)
+    target_at(role(ListenerKind::Clients, Access::Operator), request)
 }
 
 fn status(request: &str) -> u16 {
@@ -120,17 +124,26 @@ fn route_is_denied_on_the_listener_of_another_audience() {
             "{} {path} HTTP/1.1\ncontent-length: 0\ncontent-type: application/json",
             route.method.name()
         );
-        let denied =
-            |kind| target_at(kind, &request).is_err_and(|refused| refused.status.code() == 403);
+        let denied = |kind, access| {
+            let target = target_at(role(kind, access), &request);
+            target.is_err_and(|refused| refused.status.code() == 403)
+        };
         use routes::Audience;
-        assert!(!denied(ListenerKind::Both), "{request}");
+        assert!(!denied(ListenerKind::Clients, Access::Operator), "{request}");
         let closed = matches!(route.audience, Audience::Operators | Audience::Joining);
-        assert_eq!(denied(ListenerKind::Clients), closed, "{request}");
+        assert_eq!(denied(ListenerKind::Clients, Access::Client), closed, "{request}");
         assert_eq!(
-            denied(ListenerKind::Operators),
+            denied(ListenerKind::Operators, Access::Operator),
             route.audience == Audience::Clients,
             "{request}"
         );
+        // Whatever shows or changes the cluster, this node or its settings is an operator's.
+        let is_public = ["/live", "/ready", "/openapi.json"].contains(&route.path);
+        let is_operators = ["/v1/cluster", "/v1/admin", "/status", "/metrics"]
+            .iter()
+            .any(|prefix| route.path.starts_with(prefix));
+        assert_eq!(route.audience == Audience::Everyone, is_public, "{request}");
+        assert!(closed || !is_operators, "{request}");
     }
 }
 
@@ -146,9 +159,10 @@ fn join_token_authorizes_only_the_join_request() {
     let bearer = format!("\nauthorization: Bearer {}", token.text());
     let join = "/v1/cluster/members";
     for kind in [ListenerKind::Clients, ListenerKind::Arakoon, ListenerKind::Riak] {
-        let refused = target_at(kind, &request(join, "")).expect_err("no token");
+        let role = role(kind, Access::Client);
+        let refused = target_at(role, &request(join, "")).expect_err("no token");
         assert_eq!(refused.status.code(), 403);
-        let target = target_at(kind, &request(join, &bearer)).expect("a token");
+        let target = target_at(role, &request(join, &bearer)).expect("a token");
         match plan(target, Bytes::from_static(body.as_bytes())) {
             Ok(NativePlan::Submit(base::Request { call, .. }, _)) => match call {
                 Call::Directory(DirectoryCall::Cluster(ClusterCall::WithToken {
@@ -162,11 +176,12 @@ fn join_token_authorizes_only_the_join_request() {
             other => panic!("{other:?}"),
         }
         // The token allows nothing else.
-        let make = target_at(kind, &request("/v1/cluster/tokens", &bearer)).expect_err("no right");
+        let make = target_at(role, &request("/v1/cluster/tokens", &bearer)).expect_err("no right");
         assert_eq!(make.status.code(), 403);
     }
-    for kind in [ListenerKind::Both, ListenerKind::Operators] {
-        let target = target_at(kind, &request(join, &bearer)).expect("an operator");
+    for kind in [ListenerKind::Clients, ListenerKind::Operators] {
+        let role = role(kind, Access::Operator);
+        let target = target_at(role, &request(join, &bearer)).expect("an operator");
         assert_eq!(target.token_digest, None, "an operator's right is enough");
     }
     let twice = format!("{bearer}{bearer}");

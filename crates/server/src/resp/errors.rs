@@ -32,6 +32,10 @@ pub const NOT_AN_INTEGER: RespRefusal =
 pub const NOT_A_FLOAT: RespRefusal = RespRefusal::new("ERR value is not a valid float");
 /// Refusal of a database other than 0.
 pub const NO_SUCH_DATABASE: RespRefusal = RespRefusal::new("ERR DB index is out of range");
+/// Refusal of a command that shows or changes what is not the client's own.
+pub const OPERATORS_ONLY: RespRefusal = RespRefusal::new(
+    "NOPERM this command is served to operators only: on loopback, while `admin_listen` is not set",
+);
 /// Error for a key that must exist.
 pub const NO_SUCH_KEY: &str = "ERR no such key";
 /// Error for a command that matches too many keys for one answer, with the remedy.

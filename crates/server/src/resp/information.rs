@@ -5,6 +5,7 @@ use super::client::Client;
 use super::registry::Registry;
 use super::translate::{InfoSection, REDIS_VERSION};
 use crate::Shared;
+use crate::connection::Access;
 use node::{Sample, Status};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -47,7 +48,11 @@ impl Role {
     }
 }
 
+/// Lines that only operators see: ids of the cluster, the node and the process.
+const OPERATORS_LINES: [&str; 3] = ["run_id", "master_replid", "process_id"];
+
 /// Returns the text of these sections. `keys`: number of keys in the connection's bucket, if known.
+/// Only operators see the section about this node and its disk.
 pub fn text(
     sections: &[InfoSection],
     shared: &Shared,
@@ -57,7 +62,11 @@ pub fn text(
 ) -> String {
     let status = shared.node.status();
     let mut text = String::new();
+    let is_operator = client.info.access == Access::Operator;
     for section in sections {
+        if matches!(section, InfoSection::Credenza) && !is_operator {
+            continue;
+        }
         if !text.is_empty() {
             text.push_str("\r\n");
         }
@@ -78,7 +87,8 @@ pub fn text(
             InfoSection::Cpu => write!(text, "# CPU\r\n"),
             section => write!(text, "# {section:?}\r\n"),
         };
-        for (name, value) in lines {
+        let is_shown = |name: &str| is_operator || !OPERATORS_LINES.contains(&name);
+        for (name, value) in lines.into_iter().filter(|(name, _)| is_shown(name)) {
             let _ = write!(text, "{name}:{value}\r\n");
         }
     }

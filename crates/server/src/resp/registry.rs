@@ -4,6 +4,7 @@ use super::client::ClientCounts;
 use super::cursors::Cursors;
 use super::output::Protocol;
 use crate::clock::Clock;
+use crate::connection::Access;
 use crate::idle::Activity;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,9 +31,9 @@ pub struct Registry {
     cursors: Mutex<Cursors>,
     rate: Mutex<CommandRate>,
     window_bytes: Arc<Semaphore>,
-}
     /// Turns of pattern matching: half of the runtime's threads.
     match_turns: Semaphore,
+}
 
 /// Counts since the front-end opened.
 #[derive(Debug, Default)]
@@ -85,6 +86,8 @@ pub struct ClientInfo {
     pub address: SocketAddr,
     /// Address of the server that the client connected to.
     pub local: SocketAddr,
+    /// Rights of the connection.
+    pub access: Access,
     /// Time of the connection's begin in milliseconds since 1970.
     pub since_ms: u64,
     /// Time of the last activity, and the signal that the connection must end.
@@ -130,26 +133,31 @@ impl Registry {
     /// Returns an empty registry.
     pub fn new(clock: Clock) -> Registry {
         let opened_ms = clock.unix_ms();
+        let threads = Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers());
         Registry {
             clock,
             counts: Counts::default(),
-        let threads = Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers());
             next_client: AtomicU64::new(1),
             clients: Mutex::default(),
             cursors: Mutex::new(Cursors::new(opened_ms)),
             rate: Mutex::new(CommandRate { at_ms: opened_ms, ..CommandRate::default() }),
             window_bytes: Arc::new(Semaphore::new(WINDOWS_BYTES_MAX)),
+            match_turns: Semaphore::new((threads / 2).max(1)),
         }
     }
 
-            match_turns: Semaphore::new((threads / 2).max(1)),
     /// Registers a connection.
-    pub fn add_client(&self, address: SocketAddr, local: SocketAddr) -> Arc<ClientInfo> {
+    pub fn add_client(
+        &self,
+        (address, local): (SocketAddr, SocketAddr),
+        access: Access,
+    ) -> Arc<ClientInfo> {
         let now = self.clock.unix_ms();
         let info = Arc::new(ClientInfo {
             id: self.next_client.fetch_add(1, Relaxed),
             address,
             local,
+            access,
             since_ms: now,
             activity: Arc::new(Activity::new(now)),
             queued: AtomicI64::new(-1),
@@ -189,6 +197,12 @@ impl Registry {
         self.window_bytes.available_permits()
     }
 
+    /// Waits for a turn to match patterns, which others wait for until it is dropped.
+    pub async fn match_turn(&self) -> Option<SemaphorePermit<'_>> {
+        // An error means that the semaphore was closed, which never happens.
+        self.match_turns.acquire().await.ok()
+    }
+
     /// Returns the cursors of scans. The caller must release them soon.
     pub fn cursors(&self) -> MutexGuard<'_, Cursors> {
         lock(&self.cursors)
@@ -197,12 +211,6 @@ impl Registry {
     /// Returns the commands per second between the last two calls that were at least a second
     /// apart.
     pub fn commands_per_second(&self) -> u64 {
-    /// Waits for a turn to match patterns, which others wait for until it is dropped.
-    pub async fn match_turn(&self) -> Option<SemaphorePermit<'_>> {
-        // An error means that the semaphore was closed, which never happens.
-        self.match_turns.acquire().await.ok()
-    }
-
         let now = self.clock.unix_ms();
         let commands = self.counts.commands.load(Relaxed);
         let mut rate = lock(&self.rate);

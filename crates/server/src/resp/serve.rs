@@ -35,7 +35,7 @@ pub(crate) async fn serve(
     let addresses = (connection.stream.peer_addr(), connection.stream.local_addr());
     // Both calls fail only on a dead socket.
     let (Ok(address), Ok(local)) = addresses else { return };
-    let info = registry.add_client(address, local);
+    let info = registry.add_client((address, local), connection.role.access);
     let _idle = shared.idle.register(info.activity.clone());
     let ended = pin!(info.activity.clone().wait_for_end_or_shutdown(shutdown));
     RespConnection::new(connection, shared, registry, info).run(ended).await;

@@ -40,11 +40,11 @@ pub(crate) async fn serve(
     counters: Arc<RiakCounters>,
     shutdown: Shutdown,
 ) -> Option<Connection> {
-    let Connection { stream, first, kind } = connection;
+    let Connection { stream, first, role } = connection;
     let (flow, operation) = (Flow::default(), OperationKind::Other);
     let (input, budget) = (Input::new(first), AnswerBudget::default());
     let mut riak_connection =
-        RiakConnection { stream, input, kind, shared, counters, shutdown, flow, budget, operation };
+        RiakConnection { stream, input, role, shared, counters, shutdown, flow, budget, operation };
     match riak_connection.run().await {
         Ok(()) | Err(ConnectionEnd::Closed) => None,
         Err(ConnectionEnd::Refused(answer)) => {
@@ -55,8 +55,8 @@ pub(crate) async fn serve(
             None
         }
         Err(ConnectionEnd::NativeRequest) => {
-            let RiakConnection { stream, input, kind, .. } = riak_connection;
-            Some(Connection { stream, first: input.into_bytes(), kind })
+            let RiakConnection { stream, input, role, .. } = riak_connection;
+            Some(Connection { stream, first: input.into_bytes(), role })
         }
     }
 }
@@ -97,7 +97,7 @@ impl From<HttpReadError> for ConnectionEnd {
 struct RiakConnection {
     stream: TcpStream,
     input: Input,
-    kind: ListenerKind,
+    role: ListenerRole,
     shared: Arc<Shared>,
     counters: Arc<RiakCounters>,
     shutdown: Shutdown,
@@ -128,6 +128,7 @@ impl RiakConnection {
                 RiakPlan::Statistics => RiakPlan::Answer(statistics::answer(
                     &self.shared,
                     &self.counters,
+                    self.role.access,
                     request.text("accept"),
                 )),
                 plan => plan,
@@ -151,7 +152,7 @@ impl RiakConnection {
             if self.input.has_head_candidate()
                 && let Some((framed, used)) = frame::head(self.input.bytes())?
             {
-                if self.kind != ListenerKind::Riak && !is_riak_path(&framed.request.path) {
+                if self.role.kind != ListenerKind::Riak && !is_riak_path(&framed.request.path) {
                     return Err(ConnectionEnd::NativeRequest);
                 }
                 self.input.advance(used);

@@ -6,6 +6,7 @@
 use super::answer::{POLICY, RiakResponse};
 use super::counters::RiakCounters;
 use super::negotiate::accept_weight;
+use crate::connection::Access;
 use crate::counters::{Class, ClientProtocol, OperationKind};
 use crate::shared::Shared;
 use base::NodeId;
@@ -36,11 +37,11 @@ const RESOURCES: [(&str, &str); 12] = [
 /// HTML page for browsers.
 const PAGE_TEMPLATE: &str = include_str!("welcome.html");
 
-/// Returns the list of resources: a document for Riak's clients, a page with links for a browser.
 /// Policy of the page: it has a style, and nothing else that a browser would load or run.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                            form-action 'none'; frame-ancestors 'none'";
 
+/// Returns the list of resources: a document for Riak's clients, a page with links for a browser.
 /// `host`: address at which the client reached this node.
 pub(super) fn resources(accept: Option<&str>, host: &str) -> RiakResponse {
     let links: Vec<String> =
@@ -49,8 +50,8 @@ pub(super) fn resources(accept: Option<&str>, host: &str) -> RiakResponse {
         let item = |(name, path): &(&str, &str)| format!("<li><a href=\"{path}\">{name}</a></li>");
         let items: String = RESOURCES.iter().map(item).collect();
         RiakResponse::with_body(200, "text/html", page(host, &items))
-    } else {
             .with_header(POLICY, PAGE_POLICY)
+    } else {
         let all = RESOURCES.iter().map(|(name, path)| (name.to_string(), json!(path)));
         let document = Value::Object(all.collect());
         RiakResponse::with_body(200, "application/json", document.to_string())
@@ -75,13 +76,15 @@ pub(super) fn node_name(address: &str) -> String {
     format!("riak@{}", host.trim_matches(['[', ']']))
 }
 
-/// Returns the document of `/stats`.
+/// Returns the document of `/stats`. Clients read in it the version, and counts of requests; only
+/// operators see the cluster and this machine.
 pub(super) fn answer(
     shared: &Shared,
     counters: &RiakCounters,
+    access: Access,
     accept: Option<&str>,
 ) -> RiakResponse {
-    let document = document(shared, counters);
+    let document = document(shared, counters, access);
     let plain = accept_weight(accept, "text/plain") > accept_weight(accept, "application/json");
     match serde_json::to_string_pretty(&document) {
         Ok(text) if plain => RiakResponse::with_body(200, "text/plain", text),
@@ -89,13 +92,27 @@ pub(super) fn answer(
     }
 }
 
-fn document(shared: &Shared, counters: &RiakCounters) -> Value {
-    let status = shared.node.status();
+fn document(shared: &Shared, counters: &RiakCounters, access: Access) -> Value {
     let mut fields = Map::new();
-    let nodes = NodeNames::new(shared, &status);
     for version in ["riak_kv_version", "riak_core_version", "riak_api_version"] {
         fields.insert(version.into(), VERSION.into());
     }
+    fields.insert("storage_backend".into(), "credenza".into());
+    if access == Access::Operator {
+        add_cluster(shared, &mut fields);
+        add_machine(&mut fields);
+    }
+    add_requests(shared, &mut fields);
+    let second = shared.clock.unix_ms() / 1_000;
+    add_repairs(shared, counters, second, &mut fields);
+    add_counters(counters, second, &mut fields);
+    Value::Object(fields)
+}
+
+/// Adds the members, the ring, and the disk and memory of this node.
+fn add_cluster(shared: &Shared, fields: &mut Map<String, Value>) {
+    let status = shared.node.status();
+    let nodes = NodeNames::new(shared, &status);
     let others = status.members.iter().filter(|entry| entry.member.node != status.node);
     let connected = others.clone().filter(|entry| entry.connected);
     let connected: Vec<_> = connected.map(|entry| nodes.name(entry.member.node)).collect();
@@ -112,19 +129,12 @@ fn document(shared: &Shared, counters: &RiakCounters) -> Value {
         fields.insert("riak_kv_vnodes_running".into(), owned.into());
         fields.insert("ring_ownership".into(), nodes.ownership(&ring.owners).into());
     }
-    fields.insert("storage_backend".into(), "credenza".into());
     let used = status.disk.total_bytes.saturating_sub(status.disk.free_bytes);
     let percent = used.saturating_mul(100).checked_div(status.disk.total_bytes).unwrap_or(0);
     let disk = json!({ "id": "data", "size": status.disk.total_bytes / 1024, "used": percent });
     fields.insert("disk".into(), json!([disk]));
     let memory = status.store.memory_bytes + status.store.cached_bytes;
     fields.insert("memory_total".into(), memory.into());
-    add_machine(&mut fields);
-    add_requests(shared, &mut fields);
-    let second = shared.clock.unix_ms() / 1_000;
-    add_repairs(shared, counters, second, &mut fields);
-    add_counters(counters, second, &mut fields);
-    Value::Object(fields)
 }
 
 /// Returns the name of this node in Riak's form.

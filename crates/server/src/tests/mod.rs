@@ -2,4 +2,6 @@
 
 mod closing;
 mod dates;
+mod memory;
+mod operators;
 pub mod test_server;

@@ -3,9 +3,11 @@
 use crate::{FrontEnds, ServerSettings};
 use base::{Reply, Request};
 use node::{Node, NodeSettings};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Node with its front-ends; stopped and removed when dropped.
@@ -68,6 +70,17 @@ impl TestServer {
             address,
             addresses,
         }
+    }
+
+    /// Sends requests to an address, ends the input, and returns all that is answered.
+    pub fn exchange(&self, address: SocketAddr, requests: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+        stream.write_all(requests).expect("sent");
+        stream.shutdown(Shutdown::Write).expect("it is connected");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer, and an end");
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     /// Submits a request to the node itself.

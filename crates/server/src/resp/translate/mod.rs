@@ -47,6 +47,7 @@ use super::glob::Glob;
 use super::output::Output;
 use crate::Shared;
 use crate::clock::Clock;
+use crate::connection::Access;
 use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
 
 /// Way in which a command is carried out.
@@ -171,6 +172,9 @@ fn run_or_queue(
     args: &Args<'_>,
     ctx: &mut CommandContext<'_>,
 ) -> TranslateResult {
+    if command.flags.has(Flags::OPERATORS) && ctx.client.info.access == Access::Client {
+        return Err(errors::OPERATORS_ONLY);
+    }
     if ctx.client.transaction.is_some() && !command.flags.has(Flags::IMMEDIATE) {
         return transaction::queue(command, args, ctx);
     }

@@ -45,12 +45,15 @@ const NO_MULTI: u16 = 1 << 5;
 const IMMEDIATE: u16 = 1 << 6;
 const HIDDEN: u16 = 1 << 7;
 const ALWAYS: u16 = 1 << 8;
+const OPERATORS: u16 = 1 << 9;
 
 impl Flags {
     /// Not allowed in a transaction.
     pub const NO_MULTI: u16 = NO_MULTI;
     /// Runs at once, even in a transaction.
     pub const IMMEDIATE: u16 = IMMEDIATE;
+    /// Shows or changes what is not the client's own: refused to all but operators.
+    pub const OPERATORS: u16 = OPERATORS;
 
     /// Returns true if this flag is set.
     #[inline]
@@ -195,8 +198,8 @@ const CONNECTION: &[Command] = &[
 const CLIENT: &[Command] = &[
     command("client|id", 2, ALWAYS, NO_KEY, clients::id),
     command("client|info", 2, ALWAYS | NO_MULTI, NO_KEY, clients::info),
-    command("client|list", -2, ALWAYS | ADMIN | NO_MULTI, NO_KEY, clients::list),
-    command("client|kill", -3, ALWAYS | ADMIN | NO_MULTI, NO_KEY, clients::kill),
+    command("client|list", -2, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, clients::list),
+    command("client|kill", -3, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, clients::kill),
     command("client|getname", 2, ALWAYS, NO_KEY, clients::getname),
     command("client|setname", 3, ALWAYS, NO_KEY, clients::setname),
     command("client|setinfo", 4, ALWAYS, NO_KEY, clients::setinfo),
@@ -237,7 +240,13 @@ const COMMAND: &[Command] = &[
 const CONFIG: &[Command] = &[
     command("config|get", -3, ALWAYS | ADMIN, NO_KEY, configuration::get),
     command("config|set", -4, ALWAYS | ADMIN, NO_KEY, configuration::set),
-    command("config|resetstat", 2, ALWAYS | ADMIN | NO_MULTI, NO_KEY, configuration::resetstat),
+    command(
+        "config|resetstat",
+        2,
+        OPERATORS | ALWAYS | ADMIN | NO_MULTI,
+        NO_KEY,
+        configuration::resetstat,
+    ),
     command("config|rewrite", 2, ALWAYS | ADMIN, NO_KEY, configuration::rewrite),
     command("config|help", 2, ALWAYS, NO_KEY, configuration::help),
 ];

@@ -90,7 +90,7 @@ fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Checks that requests at the clients' port may read the cluster's state and change nothing.
+/// Checks that requests at the clients' port can neither read the cluster's state nor change it.
 fn clients_must_change_nothing(web: &mut Http) {
     let headers = [("content-type", "application/json")];
     for (method, path) in [
@@ -105,7 +105,9 @@ fn clients_must_change_nothing(web: &mut Http) {
         let answer = web.request_with_headers(method, path, &headers, body).expect("it answers");
         assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text());
     }
-    assert_eq!(web.request("GET", "/v1/cluster", b"").expect("it answers").status, 200);
+    for path in ["/v1/cluster", "/v1/cluster/members"] {
+        assert_eq!(web.request("GET", path, b"").expect("it answers").status, 403, "{path}");
+    }
     let guessed_token = format!("Bearer {}", "x".repeat(49));
     let guess_headers =
         [("content-type", "application/json"), ("authorization", guessed_token.as_str())];

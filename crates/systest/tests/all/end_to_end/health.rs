@@ -4,7 +4,7 @@
 use super::{http, put, start_server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use systest::client::Http;
+use systest::client::{Http, RespReply};
 use systest::environment::{Scratch, resident_bytes};
 use systest::server::{Server, Setup};
 
@@ -137,12 +137,19 @@ fn admin_paths_are_forbidden_at_public_listener_beyond_loopback() {
     server.address.set_ip([127, 0, 0, 1].into());
     let mut web = http(&server);
     assert_eq!(put(&mut web, b"k", b"v").status, 204);
-    for path in ["/status", "/metrics", "/v1/admin/log-levels"] {
+    for path in ["/status", "/metrics", "/v1/admin/log-levels", "/v1/cluster"] {
         let answer = web.request("GET", path, b"").expect("answers");
         assert_eq!((answer.status, answer.reason()), (403, "forbidden".into()), "{path}");
     }
     for path in ["/live", "/ready", "/openapi.json"] {
         assert_eq!(web.request("GET", path, b"").expect("answers").status, 200, "{path}");
+    }
+    for command in ["CLIENT LIST", "CLIENT KILL TYPE normal", "CONFIG RESETSTAT"] {
+        let answer = super::resp(&server).call_line(command).expect("answers");
+        assert!(
+            matches!(&answer, RespReply::Error(text) if text.starts_with("NOPERM")),
+            "{command}"
+        );
     }
 }
 
