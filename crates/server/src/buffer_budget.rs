@@ -4,30 +4,29 @@
 //! A connection sends its answers before it reads more, so it holds at most one large answer. But
 //! many connections with slow clients hold many. So memory beyond a usual buffer counts against the
 //! budget that all connections share, until the answer is sent or the queued commands run.
+//!
+//! An answer is counted before it is encoded: [`reply_bytes`] sizes the node's reply. So an answer
+//! for which there is no memory is never built.
 
 use crate::Shared;
-use base::{Error, Reason};
+use base::wire::answer_bytes;
+use base::{Body, Error, Outcome, Reason, Reply, Result};
 use tokio::sync::OwnedSemaphorePermit;
 
+/// Bytes of a usual buffer, which need no share.
+pub const FREE_BYTES: usize = 64 * 1024;
 /// Granularity by which a share of the common memory grows.
 const STEP_BYTES: usize = 64 * 1024;
 
 /// Share of the common buffer memory (`buffer_bytes_max`) that one connection holds for one
 /// purpose. The first `FREE_BYTES` need no share.
 #[derive(Debug, Default)]
-pub struct BufferBudget<const FREE_BYTES: usize> {
+pub struct BufferBudget {
     share: Option<OwnedSemaphorePermit>,
     bytes: usize,
 }
 
-/// Memory for the answers that a connection is about to send.
-pub type AnswerBudget = BufferBudget<{ 1024 * 1024 }>;
-/// Memory for a request that is still arriving.
-pub type InputBudget = BufferBudget<{ 64 * 1024 }>;
-/// Memory for queued commands, which a client may leave queued without a time limit.
-pub type QueueBudget = BufferBudget<{ 64 * 1024 }>;
-
-impl<const FREE_BYTES: usize> BufferBudget<FREE_BYTES> {
+impl BufferBudget {
     /// Returns true if the connection may hold this many bytes. They count until `release`.
     #[inline]
     pub fn try_reserve(&mut self, bytes: usize, shared: &Shared) -> bool {
@@ -52,6 +51,34 @@ impl<const FREE_BYTES: usize> BufferBudget<FREE_BYTES> {
         if self.share.is_some() {
             *self = BufferBudget::default();
         }
+    }
+}
+
+/// Returns the size in bytes of the keys and values in a reply. Small replies, the most frequent
+/// ones, count as 0.
+#[inline]
+pub fn reply_bytes(reply: &Result<Reply>) -> usize {
+    match reply {
+        Ok(Reply { body: Body::Row(row), .. }) => row.as_ref().map_or(0, |row| row.value.len()),
+        Ok(Reply { body: Body::Done | Body::Count(_), .. }) | Err(_) => 0,
+        Ok(Reply { body: Body::Updated(outcome), .. }) if !holds_values(outcome) => 0,
+        reply => answer_bytes(reply),
+    }
+}
+
+/// Returns true if an outcome may hold values.
+#[inline]
+fn holds_values(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Done
+        | Outcome::Applied(_)
+        | Outcome::Existed(_)
+        | Outcome::Count(_)
+        | Outcome::Number(_)
+        | Outcome::Length(_)
+        | Outcome::AppliedAt(_) => false,
+        Outcome::Old(old) | Outcome::Swapped { old, .. } => old.is_some(),
+        Outcome::Text(_) | Outcome::Read(_) | Outcome::Steps(_) => true,
     }
 }
 

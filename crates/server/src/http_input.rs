@@ -1,7 +1,7 @@
 //! Input of an HTTP connection: reads heads and bodies from a socket, within limits. The native
 //! front-end and Riak's share it.
 
-use crate::buffer_budget::InputBudget;
+use crate::buffer_budget::BufferBudget;
 use crate::connection::Shutdown;
 use crate::http::{BodyFraming, Chunks, Decoded, RequestRefusal, StatusCode};
 use crate::read_buffer::CLOSE_GRACE_MS;
@@ -31,7 +31,7 @@ pub struct Input {
     /// has begun.
     deadline: Option<Instant>,
     /// Share of the common memory for a large head or body.
-    budget: InputBudget,
+    budget: BufferBudget,
 }
 
 /// Reason why reading a request failed. The connection ends.
@@ -67,7 +67,7 @@ impl Input {
             searched: 0,
             reparse_bytes: 0,
             deadline: None,
-            budget: InputBudget::default(),
+            budget: BufferBudget::default(),
         }
     }
 

@@ -1,12 +1,15 @@
 //! Writer of answers to a socket: usually one system call, with a bound on how long a client may
-//! not read.
+//! take to read.
+//!
+//! A client may stop reading for `ANSWER_WRITE_MS_MAX`, and must read at least
+//! `ANSWER_BYTES_PER_SECOND_MIN` on average after that: its answers hold memory that others need.
 
-use base::limits::ANSWER_WRITE_MS_MAX;
+use base::limits::{ANSWER_BYTES_PER_SECOND_MIN, ANSWER_WRITE_MS_MAX};
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Answers ready to be sent, in pieces that need not be contiguous.
 pub trait Pieces {
@@ -18,12 +21,33 @@ pub trait Pieces {
 
 /// Pieces handed over in one system call.
 const PIECES_MAX: usize = 64;
-/// Size of a part that a client must read within `ANSWER_WRITE_MS_MAX`.
-const PART_BYTES: usize = 1024 * 1024;
 /// Most bytes that are still read from a client after an error ended its connection.
 const REST_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest time for which they are read.
 const REST_MS_MAX: u64 = 1_000;
+
+/// Pace at which a client must read its answers.
+#[derive(Clone, Copy)]
+struct ReadPace {
+    /// Time for which it may read nothing.
+    patience: Duration,
+    /// Bytes that it must read in each second after that, on average.
+    bytes_per_second: u64,
+}
+
+impl ReadPace {
+    const OF_CLIENTS: ReadPace = ReadPace {
+        patience: Duration::from_millis(ANSWER_WRITE_MS_MAX),
+        bytes_per_second: ANSWER_BYTES_PER_SECOND_MIN,
+    };
+
+    /// Returns the time by which a client that has read `sent` bytes since `started` must read
+    /// more.
+    fn deadline(self, started: Instant, sent: usize) -> Instant {
+        let ms = (sent as u64).saturating_mul(1_000) / self.bytes_per_second;
+        started + self.patience + Duration::from_millis(ms)
+    }
+}
 
 /// Sends all pieces. Fails with `TimedOut` if the client does not read in time.
 pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result<()> {
@@ -39,21 +63,21 @@ pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result
             Err(error) => return Err(error),
         }
     }
-    let part_timeout = Duration::from_millis(ANSWER_WRITE_MS_MAX);
+    let started = Instant::now();
     while sent < out.len() {
-        let part_end = (sent + PART_BYTES).min(out.len());
-        let piece = async {
-            while sent < part_end {
-                match write_some(stream, out, sent).await? {
-                    0 => return Err(Error::from(ErrorKind::WriteZero)),
-                    bytes => sent += bytes,
-                }
-            }
-            Ok(())
-        };
-        timeout(part_timeout, piece).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;
+        let deadline = ReadPace::OF_CLIENTS.deadline(started, sent);
+        sent += in_time(deadline, write_some(stream, out, sent)).await?;
     }
     Ok(())
+}
+
+/// Waits for a write until the deadline. A write of no bytes is an error.
+async fn in_time(deadline: Instant, write: impl Future<Output = Result<usize>>) -> Result<usize> {
+    match timeout_at(deadline, write).await {
+        Ok(Ok(0)) => Err(Error::from(ErrorKind::WriteZero)),
+        Ok(written) => written,
+        Err(_) => Err(Error::from(ErrorKind::TimedOut)),
+    }
 }
 
 /// Makes one system call that sends bytes from offset `sent` on.
@@ -77,19 +101,20 @@ async fn write_some(
     stream.write_vectored(&slices[..count]).await
 }
 
-/// Sends bytes. Fails with `TimedOut` if the client does not read a part of them in time.
+/// Sends bytes. Fails with `TimedOut` if the client does not read them in time.
 pub async fn write_bytes(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<()> {
-    write_with_timeout(stream, bytes, Duration::from_millis(ANSWER_WRITE_MS_MAX)).await
+    write_at_pace(stream, bytes, ReadPace::OF_CLIENTS).await
 }
 
-async fn write_with_timeout(
+async fn write_at_pace(
     stream: &mut (impl AsyncWrite + Unpin),
     bytes: &[u8],
-    part_timeout: Duration,
+    pace: ReadPace,
 ) -> Result<()> {
-    for piece in bytes.chunks(PART_BYTES) {
-        let written = timeout(part_timeout, stream.write_all(piece)).await;
-        written.map_err(|_| Error::from(ErrorKind::TimedOut))??;
+    let (started, mut sent) = (Instant::now(), 0);
+    while sent < bytes.len() {
+        let deadline = pace.deadline(started, sent);
+        sent += in_time(deadline, stream.write(&bytes[sent..])).await?;
     }
     Ok(())
 }
@@ -116,28 +141,45 @@ pub async fn close_after_answer(stream: &mut TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
+    use tokio::time::sleep;
+
+    /// Returns the outcome of writing these bytes to a client that reads `piece_bytes` after each
+    /// pause.
+    async fn write_to_slow_client(bytes: usize, piece_bytes: usize, pace: ReadPace) -> Result<()> {
+        let (mut own, mut client) = tokio::io::duplex(64 * 1024);
+        let reader = tokio::spawn(async move {
+            let mut piece = vec![0; piece_bytes];
+            loop {
+                sleep(Duration::from_millis(50)).await;
+                if client.read_exact(&mut piece).await.is_err() {
+                    return client;
+                }
+            }
+        });
+        let written = write_at_pace(&mut own, &vec![b'x'; bytes], pace).await;
+        reader.abort();
+        written
+    }
 
     #[tokio::test]
-    async fn slow_reader_is_served_and_stalled_reader_times_out() {
-        const PIECES: usize = 5;
-        let part_timeout = Duration::from_secs(2);
-        let bytes = vec![b'x'; PIECES * PART_BYTES];
-        let (mut own, mut client) = tokio::io::duplex(64 * 1024);
-        let slow = tokio::spawn(async move {
-            let mut piece = vec![0; PART_BYTES];
-            for _ in 0..PIECES {
-                tokio::time::sleep(part_timeout / 4).await;
-                client.read_exact(&mut piece).await.expect("it is written");
-            }
-            client
-        });
-        let began = Instant::now();
-        write_with_timeout(&mut own, &bytes, part_timeout).await.expect("each piece was in time");
-        assert!(began.elapsed() > part_timeout, "together they took longer than one may");
-        let _silent = slow.await.expect("it ends");
-        let error =
-            write_with_timeout(&mut own, &bytes, part_timeout).await.expect_err("nobody reads");
+    async fn reader_below_the_minimum_pace_is_cut_off_and_a_faster_one_is_served() {
+        const MIB: usize = 1024 * 1024;
+        let pace = ReadPace { patience: Duration::from_millis(400), bytes_per_second: 200_000 };
+        // About 1,300,000 bytes a second, for longer than the patience.
+        let served = write_to_slow_client(MIB, 64 * 1024, pace).await;
+        assert!(served.is_ok(), "{served:?}");
+        // Some 20,000 bytes a second: it always reads a little, and would take a minute.
+        let started = Instant::now();
+        let error = write_to_slow_client(MIB, 1_024, pace).await.expect_err("it is too slow");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    }
+
+    #[tokio::test]
+    async fn client_that_stops_reading_times_out() {
+        let (mut own, _client) = tokio::io::duplex(64 * 1024);
+        let pace = ReadPace { patience: Duration::from_millis(100), bytes_per_second: 1 << 20 };
+        let error = write_at_pace(&mut own, &vec![0; 1 << 20], pace).await.expect_err("unread");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     }
 }

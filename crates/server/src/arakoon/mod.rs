@@ -17,6 +17,7 @@ mod errors;
 mod frame;
 mod nursery;
 mod output;
+mod ranges;
 mod registry;
 mod serve;
 mod statistics;

@@ -16,11 +16,8 @@ use crate::read_buffer::ReadBuffer;
 use crate::shared::shutting_down_error;
 use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
-use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX, WHOLE_RANGE_BYTES_MAX};
-use base::{
-    Body, BucketName, Call, Error, Kind, Range, ReadLevel, Reason, Reply, Request, Result, Update,
-    limits,
-};
+use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX};
+use base::{BucketName, Call, Kind, Range, ReadLevel, Reply, Request, Result, Update};
 use node::{Flow, SubmitResult};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -57,12 +54,12 @@ pub(crate) async fn serve(
             let mut connection = ArakoonConnection {
                 stream,
                 shared,
-                access: role.access,
                 cluster,
                 bucket,
                 local_address,
+                access: role.access,
                 out: Output::default(),
-                budget: AnswerBudget::default(),
+                budget: BufferBudget::default(),
                 // These clients locate the master themselves.
                 flow: Flow::with_redirects(),
                 read_buffer,
@@ -126,12 +123,12 @@ pub(super) struct RequestOutcome {
 pub(super) struct ArakoonConnection {
     stream: TcpStream,
     pub(super) shared: Arc<Shared>,
-    pub(super) access: Access,
     pub(super) cluster: Vec<u8>,
     pub(super) bucket: BucketName,
     pub(super) local_address: SocketAddr,
+    pub(super) access: Access,
     out: Output,
-    budget: AnswerBudget,
+    budget: BufferBudget,
     flow: Flow,
     read_buffer: ReadBuffer,
     parser: Parser,
@@ -252,7 +249,7 @@ impl ArakoonConnection {
     }
 
     /// Submits a request to the node. Refuses it instead if the server is closing.
-    fn submit(&mut self, request: Request) -> SubmitResult {
+    pub(super) fn submit(&mut self, request: Request) -> SubmitResult {
         match self.read_buffer.is_closing() {
             true => SubmitResult::Ready(Err(shutting_down_error())),
             false => self.shared.node.submit(&mut self.flow, request),
@@ -265,7 +262,11 @@ impl ArakoonConnection {
         shape: &ArakoonShape,
         reply: Result<Reply>,
     ) {
-        let (verdict, from) = (Verdict::from_result(&reply), self.out.bytes.len());
+        let verdict = Verdict::from_result(&reply);
+        if !self.budget.try_reserve(self.out.len() + reply_bytes(&reply), &self.shared) {
+            self.out.refuse(&ArakoonRefusal::no_memory(&reply));
+            return self.record(command, verdict, 0);
+        }
         let size = match (&reply, shape) {
             (Err(error), _) => Err(ArakoonRefusal::from(error)),
             (Ok(_), ArakoonShape::View(query)) => views::answer_query(self, query).map(|body| {
@@ -280,10 +281,6 @@ impl ArakoonConnection {
                 self.out.refuse(&refusal);
                 self.record(command, verdict, 0);
             }
-        }
-        if !self.budget.try_reserve(self.out.len(), &self.shared) {
-            self.out.bytes.truncate(from);
-            self.out.refuse(&ArakoonRefusal::no_memory(&reply));
         }
     }
 
@@ -332,39 +329,6 @@ impl ArakoonConnection {
             }
         }
         Ok(())
-    }
-
-    /// Reads a range of any length as of one moment: first a page, then the complete range if there
-    /// is more.
-    async fn range(&mut self, range: Range, level: ReadLevel) -> Result<Reply> {
-        let rows_total = range.rows_max.unwrap_or(usize::MAX);
-        let rows_max = Some(rows_total.min(limits::PAGE_ROWS_MAX));
-        let page = Range { rows_max, ..range.clone() };
-        let reply = self.read(page, level).await?;
-        match &reply.body {
-            Body::Page(page) if page.more && page.entries.len() < rows_total => {}
-            _ => return Ok(reply),
-        }
-        drop(reply);
-        let Some(reserved) = self.shared.reserve(WHOLE_RANGE_BYTES_MAX) else {
-            let text = "too many large ranges at a time: try again later, or ask for fewer keys";
-            return Err(Error::new(Reason::Overloaded, text));
-        };
-        let reply = self.read(translate::without_page_limit(range), level).await;
-        drop(reserved);
-        reply
-    }
-
-    async fn read(&mut self, range: Range, level: ReadLevel) -> Result<Reply> {
-        let call = Call::Read(base::Read::Range(range), level);
-        let request = Request { bucket: self.bucket.clone(), call, retry: None };
-        match self.submit(request) {
-            SubmitResult::Ready(reply) => reply,
-            SubmitResult::Pending(ticket, reply) => {
-                self.shared.node.wait_decided(ticket).await.and(reply)
-            }
-            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => reply.await,
-        }
     }
 
     /// Waits until every answer of the batch is decided, then sends the batch. Returns true if the

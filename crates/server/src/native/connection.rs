@@ -7,12 +7,13 @@ use super::{errors, operators, render, stream};
 use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::counters::{OperationKind, Verdict};
 use crate::http::answer::EncodeOptions;
-use crate::http::{BodyFraming, Method, RequestRefusal, head};
+use crate::http::{BodyFraming, HttpAnswer, Method, RequestRefusal, head};
 use crate::http_input::{HttpReadError, Input};
 use crate::riak::is_riak_path;
 use crate::shared::Shared;
+use crate::writer;
 use base::request::Call;
-use base::{BucketName, Error, Key, Reason, Request};
+use base::{BucketName, Error, Key, Reason, Reply, Request};
 use bytes::Bytes;
 use node::{Flow, SubmitResult};
 use std::sync::Arc;
@@ -206,7 +207,7 @@ impl NativeConnection {
         if !self.input.has_body(request_head.body) {
             self.flush().await?;
             if request_head.expects_continue {
-                output::write(&mut self.stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+                writer::write_bytes(&mut self.stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
         }
         let NativeConnection { stream, input, shared, .. } = self;
@@ -307,9 +308,8 @@ impl NativeConnection {
                 (reply, None)
             }
         };
-        let mut answer = render::answer(shape, key, &result);
+        let (mut answer, verdict) = self.render(shape, key, &result, origin.is_read);
         answer.master = master;
-        let verdict = output::verdict(&answer, &result);
         match ticket {
             Some(ticket) => {
                 self.output.push_pending(&self.shared, answer, origin, verdict, ticket);
@@ -317,6 +317,23 @@ impl NativeConnection {
             None => self.output.push(&self.shared, answer, origin, verdict),
         }
         Ok(())
+    }
+
+    /// Renders a result if there is memory for the answer.
+    fn render(
+        &mut self,
+        shape: &NativeShape,
+        key: &Key,
+        result: &Result<Reply, Error>,
+        is_read: bool,
+    ) -> (HttpAnswer, Verdict) {
+        if !self.output.reserve(&self.shared, render::body_bytes(shape, result)) {
+            let index = result.as_ref().ok().map(|reply| reply.index.0);
+            return output::without_memory(index, is_read, Verdict::from_result(result));
+        }
+        let answer = render::answer(shape, key, result);
+        let verdict = output::verdict(&answer, result);
+        (answer, verdict)
     }
 
     fn refuse(&mut self, refusal: HttpRefusal, origin: AnswerOrigin) {

@@ -2,32 +2,27 @@
 //! decided.
 
 use super::errors;
-use crate::buffer_budget::overloaded;
+use crate::buffer_budget::{BufferBudget, FREE_BYTES, overloaded};
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
 use crate::http::answer::EncodeOptions;
 use crate::http::date::DateCache;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
-use base::limits::{ANSWER_WRITE_MS_MAX, PIPELINE_DEPTH_MAX};
+use crate::writer;
+use base::limits::PIPELINE_DEPTH_MAX;
 use base::{Error, LogIndex};
 use bytes::Bytes;
 use node::Ticket;
 use std::io;
 use std::ops::Range;
-use std::time::Duration;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// Bodies up to this size are copied behind their heads, so that one call sends many answers.
 const INLINE_BYTES_MAX: usize = 32 * 1024;
-/// Number of buffered bytes from which the output is flushed before further requests are read.
-const BUFFERED_BYTES_MAX: usize = 256 * 1024;
-/// Size in bytes from which a body counts against the memory that all connections share.
-pub const LARGE_BYTES: usize = 64 * 1024;
-/// Size in bytes of the parts that a client must read within `ANSWER_WRITE_MS_MAX` each.
-const PART_BYTES: usize = 256 * 1024;
+/// Number of buffered bytes from which the output is flushed before further requests are read. It
+/// needs no share of the memory that all connections have in common.
+const BUFFERED_BYTES_MAX: usize = FREE_BYTES;
 
 /// Answers not yet sent.
 #[derive(Default)]
@@ -35,7 +30,8 @@ pub struct HttpOutput {
     bytes: Vec<u8>,
     /// Body that is too large to copy. No answer may follow it before it is sent.
     tail: Option<Bytes>,
-    reserved: Option<OwnedSemaphorePermit>,
+    /// Memory of the body that is answered next or stands in the tail.
+    budget: BufferBudget,
     waiting: Vec<WaitingAnswer>,
     date: DateCache,
 }
@@ -75,6 +71,12 @@ impl HttpOutput {
         self.bytes.is_empty() && self.tail.is_none()
     }
 
+    /// Reserves memory for the body of the next answer, before it is built. Returns false if there
+    /// is none.
+    pub fn reserve(&mut self, shared: &Shared, bytes: usize) -> bool {
+        self.budget.try_reserve(bytes, shared)
+    }
+
     /// Adds an answer that may be sent at once.
     pub fn push(
         &mut self,
@@ -109,20 +111,9 @@ impl HttpOutput {
     ) -> (Range<usize>, Verdict) {
         debug_assert!(self.tail.is_none(), "nothing stands behind a tail");
         let mut body = answer.content.bytes();
-        if body.len() > LARGE_BYTES && !origin.encode_options.head_only {
-            self.reserved = shared.reserve(body.len());
-            if self.reserved.is_none() {
-                answer = match answer.index.filter(|_| !origin.is_read) {
-                    // The update takes effect; only its answer is lost.
-                    Some(index) => super::render::applied_at(LogIndex(index)),
-                    None => {
-                        let error = overloaded();
-                        verdict = Verdict::Failed(error.kind());
-                        errors::answer(&error)
-                    }
-                };
-                body = answer.content.bytes();
-            }
+        if !origin.encode_options.head_only && !self.reserve(shared, body.len()) {
+            (answer, verdict) = without_memory(answer.index, origin.is_read, verdict);
+            body = answer.content.bytes();
         }
         let start = self.bytes.len();
         let date = self.date.format_at(shared.clock.unix_ms());
@@ -189,15 +180,15 @@ impl HttpOutput {
     /// Sends all answers. They must be decided.
     pub async fn flush(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         debug_assert!(self.waiting.is_empty(), "an undecided answer is never said");
-        write(stream, &self.bytes).await?;
+        writer::write_bytes(stream, &self.bytes).await?;
         self.bytes.clear();
         // Shrink the buffer: the connection would otherwise keep it for its lifetime, and no budget
         // would count it.
         self.bytes.shrink_to(INLINE_BYTES_MAX);
         if let Some(tail) = self.tail.take() {
-            write(stream, &tail).await?;
+            writer::write_bytes(stream, &tail).await?;
         }
-        self.reserved = None;
+        self.budget.release();
         Ok(())
     }
 }
@@ -209,15 +200,21 @@ fn observe(shared: &Shared, origin: &AnswerOrigin, verdict: Verdict) {
     shared.counters.observe(ClientProtocol::Http, operation, verdict, elapsed);
 }
 
-/// Sends bytes. Fails if the client does not read a part of them in time.
-pub async fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    let time_max = Duration::from_millis(ANSWER_WRITE_MS_MAX);
-    for part in bytes.chunks(PART_BYTES) {
-        timeout(time_max, stream.write_all(part))
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+/// Returns the answer in place of one for which there is no memory. `index`: log index of the
+/// answer, if it has one.
+pub fn without_memory(
+    index: Option<u64>,
+    is_read: bool,
+    verdict: Verdict,
+) -> (HttpAnswer, Verdict) {
+    match index.filter(|_| !is_read) {
+        // The update takes effect; only its answer is lost.
+        Some(index) => (super::render::applied_at(LogIndex(index)), verdict),
+        None => {
+            let error = overloaded();
+            (errors::answer(&error), Verdict::Failed(error.kind()))
+        }
     }
-    Ok(())
 }
 
 /// Returns the verdict on a result, for the counters: a failed condition is a conflict.

@@ -1,7 +1,7 @@
 //! Rendering of a reply as an HTTP answer. Pure.
 
 use super::errors;
-use super::json::write;
+use super::json::{size, write};
 use super::key_pages;
 use super::target::Tags;
 use super::translate::NativeShape;
@@ -30,6 +30,25 @@ pub fn answer(shape: &NativeShape, key: &Bytes, result: &Result<Reply, Error>) -
             }
             _ => errors::answer(error),
         },
+    }
+}
+
+/// Returns the size in bytes of the body that [`answer`] builds: an upper bound if it may be large,
+/// else 0.
+pub fn body_bytes(shape: &NativeShape, result: &Result<Reply, Error>) -> usize {
+    match (shape, result.as_ref().map(|reply| &reply.body)) {
+        (NativeShape::Value { .. }, Ok(Body::Row(row))) => {
+            row.as_ref().map_or(0, |row| row.value.len())
+        }
+        // Answers without a body.
+        (
+            NativeShape::Written { .. }
+            | NativeShape::Deleted { .. }
+            | NativeShape::Nothing
+            | NativeShape::Created,
+            _,
+        ) => 0,
+        _ => size::json_bytes_max(result),
     }
 }
 

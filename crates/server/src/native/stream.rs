@@ -2,21 +2,30 @@
 
 use super::connection::{ConnectionEnd, NativeConnection};
 use super::errors;
-use super::json::write;
-use super::output::{self, AnswerOrigin};
+use super::json::{size, write};
+use super::output::AnswerOrigin;
+use crate::buffer_budget::{BufferBudget, overloaded};
 use crate::counters::{ClientProtocol, Verdict};
 use crate::http::date::DateCache;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
+use crate::shared::Shared;
+use crate::writer;
+use base::limits::ANSWER_WRITE_MS_MAX;
 use base::request::Call;
 use base::{Body, Error, Page, Range, Read, Reason, Request};
 use std::io::Write;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// Size of a page in bytes of keys and values; a page holds at least one row.
 const PAGE_BYTES: usize = 256 * 1024;
 /// Number of rows in a page.
 const PAGE_ROWS: usize = 4_096;
-/// Memory reserved for a page and its JSON in bytes.
+/// Memory reserved for a page and its JSON in bytes. A page with a larger row takes more, as long
+/// as its client reads it.
 const RESERVED_BYTES: usize = 3 * PAGE_BYTES;
+/// Pause in milliseconds between two attempts to get memory.
+const MEMORY_RETRY_MS: u64 = 5;
 
 /// Sends all rows of the range. An error after the first page becomes the last line, and the body
 /// then lacks its final chunk.
@@ -46,6 +55,7 @@ pub async fn rows(
     let encode_options = origin.encode_options;
     let mut out = Vec::new();
     let mut head_is_written = false;
+    let mut page_budget = BufferBudget::default();
     loop {
         let reply = shared.node.handle(page_request(&request, &range)).await;
         let page = match reply {
@@ -70,23 +80,45 @@ pub async fn rows(
             Err(error) => return write_error(connection, &error, origin).await,
         };
         let last = page.entries.last().filter(|_| page.more).map(|entry| entry.key.clone());
+        if !wait_for_memory(&shared, &mut page_budget, &page).await {
+            // The rows so far end with whole lines, and the head precedes the error.
+            writer::write_bytes(&mut connection.stream, &out).await?;
+            return write_error(connection, &overloaded(), origin).await;
+        }
         if !encode_options.head_only {
             append_lines(&mut out, &page, encode_options.is_http_10);
         }
         drop(page);
         let Some(last) = last else { break };
-        output::write(&mut connection.stream, &out).await?;
+        writer::write_bytes(&mut connection.stream, &out).await?;
         out.clear();
+        // A page with a large row leaves a large buffer.
+        out.shrink_to(RESERVED_BYTES);
+        page_budget.release();
         range = range.after(last);
     }
     if !encode_options.is_http_10 && !encode_options.head_only {
         out.extend_from_slice(b"0\r\n\r\n");
     }
-    output::write(&mut connection.stream, &out).await?;
+    writer::write_bytes(&mut connection.stream, &out).await?;
     let elapsed = origin.parsed_at.elapsed();
     shared.counters.observe(ClientProtocol::Http, origin.operation, Verdict::Success, elapsed);
     // Without chunks only the end of the connection marks the end of the lines.
     if encode_options.is_http_10 { Err(ConnectionEnd::Disconnected) } else { Ok(()) }
+}
+
+/// Waits for memory for a page that is larger than `RESERVED_BYTES`, as long as a client may take
+/// to read one. Returns false if none became free.
+async fn wait_for_memory(shared: &Shared, budget: &mut BufferBudget, page: &Page) -> bool {
+    let bytes = page.entries.iter().map(size::entry_bytes).sum::<usize>();
+    let deadline = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
+    while !budget.try_reserve(bytes.saturating_sub(RESERVED_BYTES), shared) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        sleep(Duration::from_millis(MEMORY_RETRY_MS)).await;
+    }
+    true
 }
 
 fn page_request(request: &Request, range: &Range) -> Request {
@@ -97,24 +129,27 @@ fn page_request(request: &Request, range: &Range) -> Request {
     request
 }
 
-/// Appends a page as lines, in one chunk.
+/// Appends a page as lines, in one chunk. The length of the chunk is filled in last, so that the
+/// lines are not copied.
 fn append_lines(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
+    const NO_LENGTH: &[u8] = b"00000000\r\n";
     if page.entries.is_empty() {
         return;
     }
-    let mut lines = Vec::new();
+    let start = out.len();
+    if !is_http_10 {
+        out.extend_from_slice(NO_LENGTH);
+    }
+    let lines_start = out.len();
     for entry in &page.entries {
-        write::append_entry(&mut lines, entry);
-        lines.push(b'\n');
+        write::append_entry(out, entry);
+        out.push(b'\n');
     }
-    if is_http_10 {
-        out.append(&mut lines);
-        return;
+    if !is_http_10 {
+        let length = format!("{:08x}\r\n", out.len() - lines_start);
+        out[start..lines_start].copy_from_slice(length.as_bytes());
+        out.extend_from_slice(b"\r\n");
     }
-    // Writing to a vector can't fail.
-    let _ = write!(out, "{:x}\r\n", lines.len());
-    out.append(&mut lines);
-    out.extend_from_slice(b"\r\n");
 }
 
 async fn write_error(
@@ -133,7 +168,7 @@ async fn write_error(
         out.append(&mut line);
         out.extend_from_slice(b"\r\n");
     }
-    output::write(&mut connection.stream, &out).await?;
+    writer::write_bytes(&mut connection.stream, &out).await?;
     let elapsed = origin.parsed_at.elapsed();
     let verdict = Verdict::Failed(error.kind());
     connection.shared.counters.observe(ClientProtocol::Http, origin.operation, verdict, elapsed);

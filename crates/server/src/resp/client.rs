@@ -2,7 +2,7 @@
 
 use super::frame::OwnedArgs;
 use super::registry::ClientInfo;
-use crate::buffer_budget::QueueBudget;
+use crate::buffer_budget::BufferBudget;
 use base::request::ReadLevel;
 use base::{BucketName, Key, LogIndex, RetryId, SessionId, Version};
 use std::sync::Arc;
@@ -28,8 +28,9 @@ pub struct Transaction {
     pub queue: Vec<OwnedArgs>,
     /// Memory of the queued commands in bytes.
     pub bytes: usize,
-    /// Share of the memory budget of all connections, for the queue.
-    pub queue_budget: QueueBudget,
+    /// Share of the memory budget of all connections, for the queue: a client may leave commands
+    /// queued without a time limit.
+    pub queue_budget: BufferBudget,
     /// True if a command was refused, so that `EXEC` will be refused, too.
     pub failed: bool,
 }

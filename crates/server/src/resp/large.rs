@@ -2,12 +2,13 @@
 
 use super::output::OutputPosition;
 use super::serve::RespConnection;
-use crate::buffer_budget::overloaded;
+use super::translate::MultiStep;
+use crate::buffer_budget::{FREE_BYTES, overloaded, reply_bytes};
 use base::{Body, LogIndex, Reply, Result};
 
 /// Returns the log index of an update's reply. `None`: the reply is not an update's.
 #[inline]
-pub(super) fn update_index(reply: &Result<Reply>) -> Option<LogIndex> {
+fn update_index(reply: &Result<Reply>) -> Option<LogIndex> {
     match reply {
         Ok(Reply { index, body: Body::Updated(_), .. }) => Some(*index),
         _ => None,
@@ -15,13 +16,53 @@ pub(super) fn update_index(reply: &Result<Reply>) -> Option<LogIndex> {
 }
 
 impl RespConnection {
-    /// Counts the answers from `from` on against the memory that all connections share. If they do
-    /// not fit, an error replaces them.
+    /// Counts a reply against the memory that all connections share, before it is encoded. If it
+    /// does not fit, writes an error in its place and returns false.
     #[inline]
-    pub(super) fn charge_answer(&mut self, from: OutputPosition, applied: Option<LogIndex>) {
-        if !self.answer_budget.try_reserve(self.out.len(), &self.shared) {
-            self.replace_with_error(from, applied);
+    pub(super) fn reserve_reply(&mut self, reply: &Result<Reply>) -> bool {
+        let fits = self.fits(reply);
+        if !fits {
+            self.replace_with_error(self.out.position(), update_index(reply));
         }
+        fits
+    }
+
+    /// Returns true if there is memory for a reply beside the answers written so far.
+    #[inline]
+    pub(super) fn fits(&mut self, reply: &Result<Reply>) -> bool {
+        self.answer_budget.try_reserve(self.out.len() + reply_bytes(reply), &self.shared)
+    }
+
+    /// Counts the answers from `from` on against the memory that all connections share. If they do
+    /// not fit, an error replaces them. They must not be those of an update.
+    #[inline]
+    pub(super) fn charge_answer(&mut self, from: OutputPosition) {
+        if !self.answer_budget.try_reserve(self.out.len(), &self.shared) {
+            self.replace_with_error(from, None);
+        }
+    }
+
+    /// Counts an answer that a command wrote by itself, such as an echo, if it is large.
+    /// `bytes_before`: size of all answers before it.
+    #[inline]
+    pub(super) fn charge_large_answer(&mut self, from: OutputPosition, bytes_before: usize) {
+        if self.out.len() > bytes_before + FREE_BYTES {
+            self.charge_answer(from);
+        }
+    }
+
+    /// Runs a multi-step command, and counts its answer. `MGET` counts its own, part by part.
+    pub(super) async fn run_and_charge(
+        &mut self,
+        multi_step: MultiStep,
+    ) -> std::result::Result<(), ()> {
+        let is_sent_in_parts = matches!(multi_step, MultiStep::Values(_));
+        let from = self.out.position();
+        self.run_multi_step(multi_step).await?;
+        if !is_sent_in_parts {
+            self.charge_answer(from);
+        }
+        Ok(())
     }
 
     #[cold]

@@ -8,7 +8,7 @@ use super::output::Output;
 use super::registry::{ClientInfo, Registry};
 use super::translate::{self, CommandContext, MultiStep, RecentCommand, RespPlan, RespShape};
 use super::window::{ParallelCall, WINDOW_REQUEST_BYTES_MAX, Window};
-use crate::buffer_budget::AnswerBudget;
+use crate::buffer_budget::BufferBudget;
 use crate::counters::{OperationKind, Verdict};
 use crate::read_buffer::ReadBuffer;
 use crate::shared::shutting_down_error;
@@ -61,7 +61,7 @@ pub(super) struct RespConnection {
     pub(super) registry: Arc<Registry>,
     pub(super) client: Client,
     pub(super) out: Output,
-    pub(super) answer_budget: AnswerBudget,
+    pub(super) answer_budget: BufferBudget,
     pub(super) read_buffer: ReadBuffer,
     pub(super) parser: Parser,
     /// Requests in flight.
@@ -95,7 +95,7 @@ impl RespConnection {
             registry,
             client: Client::new(info),
             out: Output::default(),
-            answer_budget: AnswerBudget::default(),
+            answer_budget: BufferBudget::default(),
             flow: Flow::default(),
             recent: RecentCommand::default(),
             refused_by_close: false,
@@ -196,7 +196,7 @@ impl RespConnection {
         if self.client.replies == Replies::SkipNext {
             self.client.replies = Replies::Skip;
         }
-        let from = self.out.position();
+        let (from, bytes_before) = (self.out.position(), self.out.len());
         let plan = translate::translate(
             self.recent.find(args.get(0)),
             &args,
@@ -210,6 +210,7 @@ impl RespConnection {
             },
         );
         self.parser.reset();
+        self.charge_large_answer(from, bytes_before);
         let deferred = self.execute(plan);
         if self.client.replies != Replies::On && deferred.is_none() {
             self.suppress_reply(from);
@@ -271,10 +272,10 @@ impl RespConnection {
         if matches!(request.call, Call::Available(_)) && self.is_consistent(&request.bucket) {
             return SubmitResult::Ready(Err(no_siblings(&request.bucket)));
         }
-        self.shared.node.submit(&mut self.flow, request)
         if let Err(refused) = self.shared.count_creation(&request.call, &self.stream) {
             return SubmitResult::Ready(Err(refused));
         }
+        self.shared.node.submit(&mut self.flow, request)
     }
 
     /// Returns true if the bucket is consistent.
@@ -295,7 +296,9 @@ impl RespConnection {
 
     #[inline]
     pub(super) fn write_reply(&mut self, shape: &RespShape, reply: Result<Reply>) {
-        let (from, applied) = (self.out.position(), super::large::update_index(&reply));
+        if !self.reserve_reply(&reply) {
+            return;
+        }
         let answer = reply.map(|reply| {
             self.client.last_index = reply.index;
             reply.body
@@ -311,7 +314,6 @@ impl RespConnection {
                 depth: 0,
             },
         );
-        self.charge_answer(from, applied);
     }
 
     /// Waits for a slow answer after sending all earlier answers, unless the request may run
@@ -343,7 +345,7 @@ impl RespConnection {
                 let reply = reply.await;
                 self.count_and_write_reply(&shape, operation, reply);
             }
-            DeferredReply::MultiStep(multi_step) => self.run_multi_step(multi_step).await?,
+            DeferredReply::MultiStep(multi_step) => self.run_and_charge(multi_step).await?,
         }
         self.suppress_reply(from);
         Ok(())

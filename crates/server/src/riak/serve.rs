@@ -8,8 +8,8 @@ use super::{
     RiakPlan, RiakResponse, RiakShape, append_page, errors, next_page, plan, plan_after_read,
     render, statistics,
 };
-use crate::buffer_budget::{AnswerBudget, overloaded};
-use crate::connection::{Connection, ListenerKind, Shutdown};
+use crate::buffer_budget::{BufferBudget, overloaded, reply_bytes};
+use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::counters::{ClientProtocol, OperationKind};
 use crate::http_input::{HttpReadError, Input};
 use crate::shared::Shared;
@@ -42,7 +42,7 @@ pub(crate) async fn serve(
 ) -> Option<Connection> {
     let Connection { stream, first, role } = connection;
     let (flow, operation) = (Flow::default(), OperationKind::Other);
-    let (input, budget) = (Input::new(first), AnswerBudget::default());
+    let (input, budget) = (Input::new(first), BufferBudget::default());
     let mut riak_connection =
         RiakConnection { stream, input, role, shared, counters, shutdown, flow, budget, operation };
     match riak_connection.run().await {
@@ -103,7 +103,7 @@ struct RiakConnection {
     shutdown: Shutdown,
     flow: Flow,
     /// Memory of the answer.
-    budget: AnswerBudget,
+    budget: BufferBudget,
     /// Kind of operation that the current request is counted as.
     operation: OperationKind,
 }
@@ -202,11 +202,15 @@ impl RiakConnection {
         if head_only || self.budget.try_reserve(answer.body.len(), &self.shared) {
             return answer;
         }
+        self.without_memory(answer.status < 400)
+    }
+
+    /// Returns the answer in place of one for which there is no memory. `is_success`: the request
+    /// succeeded.
+    fn without_memory(&self, is_success: bool) -> RiakResponse {
         match self.operation {
             // The update takes effect; only its answer is lost.
-            OperationKind::Put | OperationKind::Update if answer.status < 400 => {
-                stored_without_value()
-            }
+            OperationKind::Put | OperationKind::Update if is_success => stored_without_value(),
             _ => errors::answer(&overloaded()),
         }
     }
@@ -219,6 +223,10 @@ impl RiakConnection {
         let _active_list = shape.is_list().then(|| counters.begin_list(second));
         let reply = with_deadline(deadline(&shape), self.all_pages(request)).await;
         counters.record_answer(is_read, &shape, &reply, second);
+        // Counted before the answer is built: that of several siblings is a copy of all.
+        if !self.budget.try_reserve(reply_bytes(&reply), &self.shared) {
+            return self.without_memory(reply.is_ok());
+        }
         render(&shape, &reply)
     }
 

@@ -16,6 +16,7 @@ pub mod keys;
 pub mod operations;
 pub mod ring;
 pub mod scan;
+pub mod size;
 pub mod steps;
 pub mod views;
 pub mod write;
