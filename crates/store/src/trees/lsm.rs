@@ -16,7 +16,7 @@ use lsm_tree::{
     Table, TableId, Tree,
 };
 
-use super::cache::{Loaded, RowCache};
+use super::cache::RowCache;
 use super::ingest::{Ingest, LsmIngest, PrefixWatch};
 use super::manifest::{self, Manifest};
 use super::memtable::Memtable;
@@ -24,7 +24,10 @@ use super::resident_tables::ResidentTables;
 use super::snapshot::{LsmSnapshot, RowCounts};
 use super::spans::{ReadPoint, Spans};
 use super::view::View;
-use super::{Pressure, RowChange, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
+use super::{
+    Pressure, RowChange, Snapshot, TreeSettings, TreeStatistics, Trees, ValueVisitor, hash,
+    spanfile,
+};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 use crate::panics::catch_panic;
@@ -124,7 +127,7 @@ impl LsmTrees {
     /// before the number: on disk it has only the newest row of each key, and the number then
     /// covers all of them. In the other order an older number could miss a row that a flush has
     /// superseded.
-    fn view_and_sequence(&self) -> (Arc<View>, u64) {
+    pub(super) fn view_and_sequence(&self) -> (Arc<View>, u64) {
         let view = self.view();
         (view, self.published.load(Ordering::Acquire))
     }
@@ -287,34 +290,15 @@ impl Trees for LsmTrees {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        let hash = hash(key, self.salt);
-        let (view, sequence) = self.view_and_sequence();
-        if let Some(found) = view.in_memory(key, hash, sequence) {
-            return Ok(found.value);
-        }
-        drop(view);
-        if let Some(found) = self.resident_tables.get(key, hash) {
-            return Ok(found.value);
-        }
-        // Memory is read again after the key has its slot in the cache: see the head of `cache.rs`.
-        self.row_cache.get(key, || {
-            let (view, sequence) = self.view_and_sequence();
-            Ok(match view.in_memory(key, hash, sequence) {
-                Some(found) => Loaded::Memory(found.value),
-                None => Loaded::Disk(view.on_disk(key, sequence)?.value),
-            })
-        })
+        self.read_newest(key)
+    }
+
+    fn get_each(&self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) {
+        self.read_each(keys, visit);
     }
 
     fn get_for_update(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        let hash = hash(key, self.salt);
-        let (view, sequence) = self.view_and_sequence();
-        let known =
-            view.in_memory(key, hash, sequence).or_else(|| self.resident_tables.get(key, hash));
-        match known.map(|found| found.value).or_else(|| self.row_cache.peek(key)) {
-            Some(value) => Ok(value),
-            None => Ok(view.on_disk(key, sequence)?.value),
-        }
+        self.read_for_update(key)
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {

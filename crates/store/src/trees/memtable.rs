@@ -36,6 +36,15 @@ const NO_ROW: u32 = u32::MAX;
 /// Maximum number of rows examined in a search for recent writes.
 const EXAMINED_ROWS_MAX: usize = 4_096;
 
+/// Place of a row among the tables that a reader searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowPlace {
+    /// Number of the table, by the reader's count.
+    pub table: usize,
+    /// Position of the row in it.
+    pub row: u32,
+}
+
 /// A table in memory: the active or a sealed one.
 pub(super) struct Memtable {
     state: RwLock<TableState>,
@@ -109,16 +118,37 @@ impl Memtable {
     /// Returns the newest row of a key up to batch `sequence`; a removed one has no value.
     pub fn get(&self, key: &[u8], hash: u32, sequence: u64) -> Option<Version> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let mut at = state.find(key, hash)?;
-        while at != NO_ROW {
-            let entry = state.entry(at);
-            if entry.sequence <= sequence {
-                let (sequence, value) = (entry.sequence, entry.value.clone());
-                return Some(Version { sequence, value });
-            }
-            at = entry.older;
+        let entry = state.entry(state.find_visible(key, hash, sequence)?);
+        Some(Version { sequence: entry.sequence, value: entry.value.clone() })
+    }
+
+    /// Searches the newest row up to batch `sequence` of each key that has no place yet, and sets
+    /// its place in this `table`. Loads all rows before it uses one. A row keeps its place.
+    pub fn find_each(
+        &self,
+        table: usize,
+        keys: &[(&[u8], u32)],
+        sequence: u64,
+        places: &mut [Option<RowPlace>],
+    ) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if state.newest.is_empty() {
+            return;
         }
-        None
+        let missing = || keys.iter().zip(&*places).filter(|(_, place)| place.is_none());
+        state.prefetch_values(missing().map(|((_, hash), _)| *hash));
+        for ((key, hash), place) in keys.iter().zip(places) {
+            if place.is_none() {
+                let row = state.find_visible(key, *hash, sequence);
+                *place = row.map(|row| RowPlace { table, row });
+            }
+        }
+    }
+
+    /// Calls `read` with the value of a row that was found here. `None`: the row was removed.
+    pub fn with_value<T>(&self, row: u32, read: impl FnOnce(Option<&Bytes>) -> T) -> T {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        read(state.entry(row).value.as_ref())
     }
 
     /// Returns the rows in order, as runs, newest first: at least those between the bounds up to
@@ -220,6 +250,29 @@ impl TableState {
     fn find(&self, key: &[u8], hash: u32) -> Option<u32> {
         let is_same_key = |slot: &TableSlot| slot.hash == hash && self.entry(slot.row).key == key;
         self.newest.find(mix_hash(hash), is_same_key).map(|slot| slot.row)
+    }
+
+    /// Returns the newest row of a key up to batch `sequence`.
+    fn find_visible(&self, key: &[u8], hash: u32, sequence: u64) -> Option<u32> {
+        let mut at = self.find(key, hash)?;
+        while at != NO_ROW {
+            let entry = self.entry(at);
+            if entry.sequence <= sequence {
+                return Some(at);
+            }
+            at = entry.older;
+        }
+        None
+    }
+
+    /// Loads the rows with these hashes, as `prefetch` does, and the ends of their values.
+    fn prefetch_values(&self, hashes: impl Iterator<Item = u32>) {
+        for hash in hashes {
+            let row = self.newest.find(mix_hash(hash), |slot| slot.hash == hash);
+            let entry = row.map(|slot| self.entry(slot.row));
+            let value_end = |entry: &RunEntry| entry.value.as_ref()?.last().copied();
+            black_box(entry.map(|entry| (entry.key.first().copied(), value_end(entry))));
+        }
     }
 
     /// Loads the rows that will be superseded, which are scattered in memory: the processor loads

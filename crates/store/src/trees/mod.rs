@@ -15,7 +15,7 @@
 //! crash the tree holds exactly the batches up to a flush; damaged blocks are errors, never values.
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
-//! Read next: `lsm.rs`, then `view.rs`, `memtable.rs`, `resident_tables.rs`, `cache.rs`,
+//! Read next: `lsm.rs`, then `point_reads.rs`, `view.rs`, `memtable.rs`, `resident_tables.rs`, `cache.rs`,
 //! `compaction.rs`, `reclaim.rs`, `ingest.rs`; `snapshot.rs` and `spans.rs` for range reads.
 
 pub(crate) mod archive;
@@ -29,6 +29,7 @@ pub(crate) mod manifest;
 mod memory;
 mod memtable;
 mod packed;
+mod point_reads;
 mod reclaim;
 mod resident_tables;
 mod settings;
@@ -85,6 +86,11 @@ pub type TreeRow = (Bytes, Bytes);
 /// Rows in the requested order. An error ends the iterator.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<TreeRow, StoreError>> + Send + 'a>;
 
+/// Visitor of the values that [`Trees::get_each`] reads: called once for each key, in their order.
+/// `None`: there is no row. It returns false to end the call, and must not call the trees: the
+/// writer may wait for it.
+pub type ValueVisitor<'a> = dyn FnMut(Result<Option<&Bytes>, StoreError>) -> bool + 'a;
+
 /// Ordered rows of the whole node: read by many, written by one. An error from a call that writes
 /// means that the node has to stop, except `Full`, after which it may be repeated.
 pub trait Trees: Send + Sync {
@@ -94,6 +100,20 @@ pub trait Trees: Send + Sync {
 
     /// Returns the newest published value.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
+
+    /// Returns the newest published value of each key, as one `get` after the other would. Faster
+    /// than these for rows in memory, and copies no value.
+    fn get_each(&self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) {
+        for key in keys {
+            let goes_on = match self.get(key) {
+                Ok(value) => visit(Ok(value.as_ref())),
+                Err(error) => visit(Err(error)),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
 
     /// Reads a row that the caller is about to write. A row read from disk is not cached.
     fn get_for_update(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {

@@ -28,6 +28,11 @@ impl ResidentTables {
         tables.iter().rev().find_map(|table| table.get(key, hash, u64::MAX))
     }
 
+    /// Calls `read` with the tables, oldest first. They neither grow in number nor leave meanwhile.
+    pub fn with_tables<T>(&self, read: impl FnOnce(&[Arc<Memtable>]) -> T) -> T {
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Adds the table that was flushed last.
     pub fn push(&self, table: Arc<Memtable>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).push(table);

@@ -29,7 +29,8 @@ fn read_all(trees: &LsmTrees) -> Result<Vec<TreeRow>, StoreError> {
     snapshot.range(Bound::Unbounded, Bound::Unbounded, false).collect()
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+/// Returns the files of a folder and its subfolders.
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

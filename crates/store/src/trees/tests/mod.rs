@@ -13,6 +13,7 @@ mod growth;
 mod ingest;
 mod memtable;
 mod model;
+mod point_reads;
 mod ranges;
 mod space;
 mod stream;

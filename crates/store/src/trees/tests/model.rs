@@ -9,6 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::super::{LsmTrees, MemoryTrees, RowChange, Snapshot, Trees};
+use super::point_reads::read_each;
 use super::{Scratch, open, open_narrow};
 
 type Model = BTreeMap<Bytes, Bytes>;
@@ -18,6 +19,7 @@ type Bounds = (Bound<Bytes>, Bound<Bytes>);
 enum Step {
     Apply(Vec<RowChange>),
     Get(Bytes),
+    GetEach(Vec<Bytes>),
     Range(Bounds, bool),
     Rotate,
     Flush,
@@ -84,6 +86,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => vec(change(), 0..12).prop_map(Step::Apply),
         8 => key().prop_map(Step::Get),
+        4 => vec(key(), 0..40).prop_map(Step::GetEach),
         4 => ((bound(), bound()), any::<bool>()).prop_map(|(b, r)| Step::Range(b, r)),
         3 => Just(Step::Rotate),
         3 => Just(Step::Flush),
@@ -149,6 +152,10 @@ fn run(subject: &mut dyn Subject, steps: &[Step]) {
                 for (snapshot, model) in &snapshots {
                     assert_eq!(snapshot.get(key).unwrap().as_ref(), model.get(key));
                 }
+            }
+            Step::GetEach(keys) => {
+                let expected: Vec<_> = keys.iter().map(|key| current.get(key).cloned()).collect();
+                assert_eq!(read_each(trees, keys), expected);
             }
             Step::Range(bounds, reverse) => {
                 let rows = read(&*trees.snapshot(), bounds, *reverse);
