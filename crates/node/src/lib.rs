@@ -37,6 +37,7 @@ mod recovery;
 mod ring;
 mod ring_replacement;
 mod route;
+mod runs;
 mod settings;
 mod shutdown;
 mod sibling_adapter;
@@ -59,7 +60,9 @@ pub use location::{BucketPlacement, PlacedMember};
 pub use process::processor_seconds;
 pub use recovery::{LogRepair, trust_log};
 pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
+pub use replication::point_reads::LentValue;
 pub use replication::snapshot::SnapshotStatus;
+pub use runs::{GetRun, RUN_BYTES_MAX, RUN_REQUESTS_MAX, SetRun};
 pub use runtime::mutants::break_rule;
 pub use runtime::submit::{LaterReply, SubmitResult, Ticket};
 pub use runtime::{Sample, SampleKind, WarningLimiter};
@@ -111,6 +114,18 @@ impl Node {
     /// once a ticket is decided, or later.
     pub fn submit(&self, flow: &mut Flow, request: Request) -> SubmitResult {
         self.router.submit(flow, request)
+    }
+
+    /// Begins a run of consistent gets of one connection; see [`GetRun`]. `None`: they are to be
+    /// submitted one by one.
+    pub fn begin_gets(&self, flow: &mut Flow, bucket: &BucketName) -> Option<GetRun<'_>> {
+        self.router.begin_gets(flow, bucket)
+    }
+
+    /// Begins a run of sets of one connection; see [`SetRun`]. `None`: they are to be submitted one
+    /// by one.
+    pub fn begin_sets(&self, flow: &Flow, bucket: &BucketName) -> Option<SetRun> {
+        self.router.begin_sets(flow, bucket)
     }
 
     /// Waits until everything up to the ticket is decided (and applied). An error means: the

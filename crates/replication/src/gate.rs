@@ -7,7 +7,8 @@
 //! The lock has two kinds of callers. An *urgent* one announces itself before it waits. A *patient*
 //! one checks for urgent ones before it takes the lock and once more when it has it, and releases
 //! it if one waits. Therefore an urgent caller waits for the one evaluation that was under way when
-//! it came, and for no other: every later holder is urgent too, or releases the lock at once.
+//! it came, and for no other: every later holder is urgent too, or releases the lock at once. A run
+//! of sets (`set_run.rs`), which is bounded, counts as one evaluation.
 
 use runtime::sync::{Mutex, MutexGuard};
 use std::sync::TryLockError;

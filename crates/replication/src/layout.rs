@@ -177,6 +177,32 @@ impl StoredRow {
     /// Decodes a row. Its value is a slice of `bytes`.
     #[inline]
     pub fn read(bytes: &Bytes) -> Result<StoredRow, Malformed> {
+        let RowView { version, expires, value } = RowView::read(bytes)?;
+        Ok(StoredRow { version, expires, value: bytes.slice(bytes.len() - value.len()..) })
+    }
+
+    /// Returns true if the row has expired by this group time.
+    #[inline]
+    pub fn is_expired(&self, now: u64) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
+/// A row as it is stored, with its value lent by the row's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowView<'a> {
+    /// Version of the update that wrote it.
+    pub version: Version,
+    /// Group time at which it expires, milliseconds.
+    pub expires: Option<u64>,
+    /// The value.
+    pub value: &'a [u8],
+}
+
+impl<'a> RowView<'a> {
+    /// Decodes a row.
+    #[inline]
+    pub fn read(bytes: &'a [u8]) -> Result<RowView<'a>, Malformed> {
         let mut reader = Reader::new(bytes);
         let flags = reader.u8("row flags")?;
         let version = Version(reader.u64("row version")?);
@@ -185,14 +211,7 @@ impl StoredRow {
             HAS_EXPIRY => Some(reader.u64("row expiry")?),
             _ => return Err(Malformed("row flags")),
         };
-        let value = bytes.slice(bytes.len() - reader.rest().len()..);
-        Ok(StoredRow { version, expires, value })
-    }
-
-    /// Returns true if the row has expired by this group time.
-    #[inline]
-    pub fn is_expired(&self, now: u64) -> bool {
-        self.expires.is_some_and(|expires| expires <= now)
+        Ok(RowView { version, expires, value: reader.rest() })
     }
 }
 

@@ -1,8 +1,9 @@
 //! The consistent path: one order of updates per group, evaluated once, decided, logged, applied.
 //!
-//! Path of an update: `submit.rs` evaluates it into the open entry (`evaluate/`, on an
-//! `overlay.rs`, within a `budget.rs`); `driver.rs` closes the entry, has consensus place it and
-//! the log writer log it, and applies it when it is decided; `wait.rs` wakes its client.
+//! Path of an update: `submit.rs` (`set_run.rs` for several sets) evaluates it into the open entry
+//! (`evaluate/`, on an `overlay.rs`, within a `budget.rs`); `driver.rs` closes the entry, has
+//! consensus place it and the log writer log it, and applies it when it is decided; `wait.rs` wakes
+//! its client.
 //!
 //! Promises: nothing is answered before it is decided; an entry's effects become visible together.
 //! Never: holds a lock across a wait; lets the driver wait for more than one evaluation
@@ -45,6 +46,7 @@ mod outgoing_message;
 pub mod overlay;
 mod pager;
 pub mod pending_entry;
+pub mod point_reads;
 mod proposal_queue;
 pub mod read;
 mod read_requests;
@@ -57,6 +59,7 @@ pub mod seals;
 mod send;
 mod send_window;
 mod session;
+mod set_run;
 mod shared;
 pub mod snapshot;
 mod state;

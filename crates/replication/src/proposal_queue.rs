@@ -32,6 +32,8 @@ pub struct ProposalQueue {
     open: Option<PendingEntry>,
     /// Closed entries that are not applied yet, proposed or not.
     pending: VecDeque<PendingEntry>,
+    /// Updates and bytes of `pending`, which every update checks.
+    closed: QueueSize,
     /// Number of entries at the front of `pending` that are proposed.
     proposed: usize,
     /// Rule for closing the open entry.
@@ -48,6 +50,25 @@ pub struct ProposalQueue {
     buffers: EntryBuffers,
 }
 
+/// Number of updates and bytes of some entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct QueueSize {
+    updates: u64,
+    bytes: usize,
+}
+
+impl QueueSize {
+    fn add(&mut self, entry: &PendingEntry) {
+        self.updates += u64::from(entry.updates);
+        self.bytes += entry.payload_bytes();
+    }
+
+    fn remove(&mut self, entry: &PendingEntry) {
+        self.updates -= u64::from(entry.updates);
+        self.bytes -= entry.payload_bytes();
+    }
+}
+
 impl ProposalQueue {
     /// Creates an empty queue behind the last applied entry.
     pub(super) fn new(group: GroupId, mark: Mark, bytes_max: usize) -> ProposalQueue {
@@ -55,6 +76,7 @@ impl ProposalQueue {
             group,
             open: None,
             pending: VecDeque::new(),
+            closed: QueueSize::default(),
             proposed: 0,
             batching: BatchingPolicy::default(),
             clock: GroupClock::starting_at(mark.time),
@@ -160,14 +182,19 @@ impl ProposalQueue {
         let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
         self.buffers = open.close_for_reuse();
         self.next_version = open.first_version + u64::from(open.updates);
-        self.pending.push_back(open);
+        self.push_closed(open);
+    }
+
+    fn push_closed(&mut self, entry: PendingEntry) {
+        self.closed.add(&entry);
+        self.pending.push_back(entry);
     }
 
     /// Appends a stop-sign behind all accepted updates. Returns its index.
     pub(super) fn append_sign(&mut self, replica: &Replica, next: Configuration) -> LogIndex {
         self.close();
         let (index, time) = (self.next_index(replica), self.clock.now());
-        self.pending.push_back(PendingEntry::sign(index, time, self.next_version, next));
+        self.push_closed(PendingEntry::sign(index, time, self.next_version, next));
         index
     }
 
@@ -245,8 +272,8 @@ impl ProposalQueue {
 
     /// Releases entries up to an applied index.
     pub(super) fn release_applied(&mut self, applied: LogIndex) {
-        while self.pending.front().is_some_and(|entry| entry.index <= applied) {
-            self.pending.pop_front();
+        while let Some(entry) = self.pending.pop_front_if(|entry| entry.index <= applied) {
+            self.closed.remove(&entry);
             self.proposed = self.proposed.saturating_sub(1);
         }
     }
@@ -264,6 +291,8 @@ impl ProposalQueue {
         let proposed = proposed.map_or(decided, |proposed| proposed.max(decided));
         applied.end_epoch(decided, proposed);
         self.pending.retain(|entry| entry.index <= decided);
+        self.closed = QueueSize::default();
+        self.pending.iter().for_each(|entry| self.closed.add(entry));
         self.proposed = self.pending.len();
         self.open = None;
     }
@@ -285,11 +314,13 @@ impl ProposalQueue {
     }
 
     /// Updates and bytes that are not applied yet.
+    #[inline]
     pub fn undecided(&self) -> (u64, usize) {
-        let all = self.pending.iter().chain(self.open.as_ref());
-        all.fold((0, 0), |(updates, bytes), entry| {
-            (updates + u64::from(entry.updates), bytes + entry.payload_bytes())
-        })
+        let mut size = self.closed;
+        if let Some(open) = &self.open {
+            size.add(open);
+        }
+        (size.updates, size.bytes)
     }
 
     /// Closed entries that are not applied yet.
@@ -304,96 +335,4 @@ impl ProposalQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::{Ballot, ConfigurationId, NodeId};
-    use logic::consensus::{LeaseClock, RestoredState};
-    use store::MemoryTrees;
-
-    fn replica() -> Replica {
-        let configuration =
-            Configuration::single_member(ConfigurationId(0), NodeId(1)).expect("a voter");
-        let restored = RestoredState {
-            node: NodeId(1),
-            configuration,
-            base: LogIndex(0),
-            signs: Vec::new(),
-            promised: Ballot::default(),
-            accepted_ballot: Ballot::default(),
-            last: LogIndex(0),
-            decided: LogIndex(0),
-            tear: None,
-            lease: LeaseClock::default(),
-        };
-        Replica::restore(restored).expect("a first life")
-    }
-
-    fn queue() -> ProposalQueue {
-        let mark = Mark { applied: 0, time: 0, next_version: 0 };
-        ProposalQueue::new(GroupId(1), mark, 100)
-    }
-
-    /// Adds an update of these bytes; returns its index.
-    fn add(queue: &mut ProposalQueue, value: &[u8]) -> LogIndex {
-        let trees = MemoryTrees::new(1 << 20);
-        let (is_first, begun_bytes) = queue.begin(&replica());
-        queue.overlay(&trees).open.put_raw(b"key", value);
-        assert!(queue.changed(begun_bytes));
-        queue.add(is_first, true).0
-    }
-
-    #[test]
-    fn updates_share_the_open_entry_and_later_ones_join_the_next() {
-        let mut queue = queue();
-        assert_eq!((add(&mut queue, b"1"), add(&mut queue, b"2")), (LogIndex(1), LogIndex(1)));
-        queue.close();
-        assert_eq!(add(&mut queue, b"3"), LogIndex(2));
-        assert_eq!(queue.first_unproposed(), Some(LogIndex(1)));
-        assert!(queue.has_unproposed() && !queue.is_proposed());
-        assert_eq!(queue.undecided().0, 3);
-        let versions: Vec<_> = queue.pending().map(|closed| closed.first_version).collect();
-        assert_eq!((versions, queue.version()), (vec![1], Some(Version(4))));
-    }
-
-    #[test]
-    fn empty_open_entry_is_recreated_and_never_closed() {
-        let mut queue = queue();
-        assert!(queue.begin(&replica()).0 && queue.begin(&replica()).0);
-        queue.close();
-        assert_eq!((queue.pending().count(), queue.last()), (0, None));
-        assert!(!queue.has_unproposed());
-        assert_eq!(queue.ticket(&Applied::default()), None);
-    }
-
-    #[test]
-    fn full_queue_rejects_updates_until_its_entries_are_applied() {
-        let mut queue = queue();
-        queue.check_room().expect("it is empty");
-        add(&mut queue, &[0; 100]);
-        let refused = queue.check_room().expect_err("it is full");
-        assert_eq!(refused.reason, Reason::Overloaded);
-        queue.close();
-        queue.mark_proposed();
-        queue.release_applied(LogIndex(1));
-        queue.check_room().expect("there is room");
-        assert!(queue.is_proposed());
-    }
-
-    #[test]
-    fn undecided_entries_are_dropped_when_the_term_ends() {
-        let (mut queue, applied) = (queue(), Applied::default());
-        for value in [b"1", b"2", b"3"] {
-            add(&mut queue, value);
-            queue.close();
-        }
-        queue.mark_proposed();
-        queue.mark_proposed();
-        assert!(queue.has_in_flight(LogIndex(1)) && !queue.has_in_flight(LogIndex(2)));
-        let epoch = applied.epoch();
-        queue.end_epoch(LogIndex(1), &applied);
-        assert_eq!(applied.epoch(), epoch + 1);
-        assert_eq!((queue.pending().count(), queue.first_unproposed()), (1, None));
-        queue.end_epoch(LogIndex(1), &applied);
-        assert_eq!(applied.epoch(), epoch + 1, "nobody holds a ticket for anything beyond");
-    }
-}
+mod tests;

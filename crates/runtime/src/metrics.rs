@@ -107,6 +107,12 @@ impl Metrics {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds a number to a counter.
+    #[inline]
+    pub fn add(counter: &AtomicU64, number: u64) {
+        counter.fetch_add(number, Ordering::Relaxed);
+    }
+
     /// Records a sync of this many records that took this long.
     pub fn record_sync(&self, microseconds: u64, records: u64) {
         self.syncs.fetch_add(1, Ordering::Relaxed);

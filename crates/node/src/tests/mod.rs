@@ -30,6 +30,7 @@ mod pressed;
 mod quorums;
 mod recover;
 mod remembered;
+mod runs;
 mod secrets;
 mod sessions;
 mod sim;

@@ -18,7 +18,7 @@ use super::budget::Budget;
 use super::overlay::Overlay;
 use super::pager::Pager;
 use crate::bucket::Bucket;
-use base::request::SequenceMode;
+use base::request::{Expiry, SequenceMode};
 use base::{Body, Entry, Error, Outcome, Read, Reason, Result, Row, Update, check, limits};
 use bytes::Bytes;
 
@@ -37,9 +37,30 @@ pub fn evaluate_with_budget(
     update: &Update,
     budget: Budget,
 ) -> Result<Outcome> {
+    within_budget(overlay, budget, |overlay| step(overlay, bucket, update))
+}
+
+/// Evaluates a set with the bucket's default expiry, like the update of that kind.
+pub fn evaluate_set(
+    overlay: &mut Overlay,
+    bucket: &Bucket,
+    key: &[u8],
+    value: &[u8],
+) -> Result<Outcome> {
+    within_budget(overlay, Budget::for_update(), |overlay| {
+        rows::set(overlay, bucket, key, value, Expiry::Default)
+    })
+}
+
+/// Runs an evaluation within a budget of its own, and undoes its effects after an error.
+fn within_budget<'a>(
+    overlay: &mut Overlay<'a>,
+    budget: Budget,
+    evaluation: impl FnOnce(&mut Overlay<'a>) -> Result<Outcome>,
+) -> Result<Outcome> {
     let savepoint = overlay.open.savepoint();
     let outer_budget = std::mem::replace(&mut overlay.budget, budget);
-    let outcome = step(overlay, bucket, update);
+    let outcome = evaluation(overlay);
     let exceeded = overlay.budget.is_exhausted().then(|| overlay.budget.check());
     overlay.budget = outer_budget;
     let outcome = outcome.and_then(|outcome| exceeded.unwrap_or(Ok(())).map(|()| outcome));

@@ -10,8 +10,8 @@ use base::{Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
 pub(super) fn set(
     overlay: &mut Overlay,
     bucket: &Bucket,
-    key: &Key,
-    value: &Value,
+    key: &[u8],
+    value: &[u8],
     expiry: Expiry,
 ) -> Result<Outcome> {
     let old_expiry = match expiry {
@@ -26,7 +26,7 @@ pub(super) fn set(
 fn write(
     overlay: &mut Overlay,
     bucket: &Bucket,
-    key: &Key,
+    key: &[u8],
     expiry: Expiry,
     old_expiry: Option<u64>,
     value: &[&[u8]],

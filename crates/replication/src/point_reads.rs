@@ -1,0 +1,89 @@
+//! Point reads of a run: the rows of several keys, read in one call of the store and lent to the
+//! caller.
+//!
+//! Promises: each value is what `read.rs` returns for the key, read in the order of the keys; an
+//! unreadable row fails alone.
+
+use super::group::Group;
+use super::layout::{self, ROW_PREFIX_BYTES, RowView};
+use crate::bucket::Bucket;
+use base::error::corrupt;
+use base::{LogIndex, Result};
+use bytes::Bytes;
+use runtime::log_writer::store_error;
+
+/// Number of keys for which the store is called once.
+const KEYS_AT_ONCE: usize = 16;
+/// Bytes of keys that are expected in one such call.
+const KEY_BYTES_EXPECTED: usize = 48;
+
+/// Value of a row, lent by the store until the visitor returns.
+#[derive(Clone, Copy, Debug)]
+pub struct LentValue<'a> {
+    row: &'a Bytes,
+    value: &'a [u8],
+}
+
+impl LentValue<'_> {
+    /// Returns the bytes of the value.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        self.value
+    }
+
+    /// Returns the value in the buffer that it lies in, to keep it.
+    pub fn share(&self) -> Bytes {
+        self.row.slice_ref(self.value)
+    }
+}
+
+/// Visitor of the values that [`get_each`] reads: called once for each key, in their order.
+/// `None`: there is no row. It returns false to end the call, and must not call the group.
+pub type LentValueVisitor<'a> = dyn FnMut(Result<Option<LentValue<'_>>>) -> bool + 'a;
+
+/// Reads the applied rows of these keys, one after the other. Returns an index at or above that of
+/// every row. The caller checks before and after that this node may answer.
+pub fn get_each(
+    group: &Group,
+    bucket: &Bucket,
+    keys: &[&[u8]],
+    visit: &mut LentValueVisitor<'_>,
+) -> LogIndex {
+    let mut tree_keys = Vec::with_capacity(KEYS_AT_ONCE.min(keys.len()) * KEY_BYTES_EXPECTED);
+    let mut prefix = Vec::with_capacity(ROW_PREFIX_BYTES);
+    layout::row_key(group.id, bucket.id, &[], &mut prefix);
+    for keys in keys.chunks(KEYS_AT_ONCE) {
+        tree_keys.clear();
+        let mut ends = [0; KEYS_AT_ONCE];
+        for (end, key) in ends.iter_mut().zip(keys) {
+            tree_keys.extend_from_slice(&prefix);
+            tree_keys.extend_from_slice(key);
+            *end = tree_keys.len();
+        }
+        let mut parts: [&[u8]; KEYS_AT_ONCE] = [&[]; KEYS_AT_ONCE];
+        let mut begin = 0;
+        for (part, end) in parts.iter_mut().zip(&ends[..keys.len()]) {
+            *part = &tree_keys[begin..*end];
+            begin = *end;
+        }
+        // Before the rows, as for a single read.
+        let now = group.applied.time();
+        let mut goes_on = true;
+        group.shared.trees.get_each(&parts[..keys.len()], &mut |row| {
+            goes_on = visit(row.map_err(store_error).and_then(|row| lend_unexpired(row, now)));
+            goes_on
+        });
+        if !goes_on {
+            break;
+        }
+    }
+    group.applied.visible_index()
+}
+
+/// Decodes a row. `None`: there is none, or it has expired by this group time.
+fn lend_unexpired(row: Option<&Bytes>, now: u64) -> Result<Option<LentValue<'_>>> {
+    let Some(row) = row else { return Ok(None) };
+    let RowView { expires, value, .. } = RowView::read(row).map_err(corrupt)?;
+    let is_expired = expires.is_some_and(|expires| expires <= now);
+    Ok((!is_expired).then_some(LentValue { row, value }))
+}
