@@ -7,9 +7,19 @@ use tokio::time::Instant;
 impl RespConnection {
     #[inline]
     pub(super) fn record_outcome(&mut self, operation: OperationKind, verdict: Verdict) {
+        self.record_outcomes(operation, verdict, 1);
+    }
+
+    #[inline]
+    pub(super) fn record_outcomes(
+        &mut self,
+        operation: OperationKind,
+        verdict: Verdict,
+        count: u64,
+    ) {
         match self.verdicts.last_mut() {
-            Some(last) if (last.0, last.1) == (operation, verdict) => last.2 += 1,
-            _ => self.verdicts.push((operation, verdict, 1)),
+            Some(last) if (last.0, last.1) == (operation, verdict) => last.2 += count,
+            _ => self.verdicts.push((operation, verdict, count)),
         }
     }
 

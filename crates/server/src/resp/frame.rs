@@ -217,6 +217,12 @@ impl Parser {
         }
     }
 
+    /// Forgets a request that may have begun: the input begins at another one.
+    #[inline]
+    pub fn restart(&mut self) {
+        (self.expected_args, self.at, self.unquoted) = (0, 0, None);
+    }
+
     /// Returns the memory of the argument positions in bytes.
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {

@@ -1,9 +1,10 @@
 //! Handling of answers that do not fit into the memory budget.
 
-use super::output::OutputPosition;
+use super::output::{Output, OutputPosition};
 use super::serve::RespConnection;
 use super::translate::MultiStep;
-use crate::buffer_budget::{FREE_BYTES, overloaded, reply_bytes};
+use crate::Shared;
+use crate::buffer_budget::{BufferBudget, FREE_BYTES, overloaded, reply_bytes};
 use base::{Body, LogIndex, Reply, Result};
 
 /// Returns the log index of an update's reply. `None`: the reply is not an update's.
@@ -15,14 +16,44 @@ fn update_index(reply: &Result<Reply>) -> Option<LogIndex> {
     }
 }
 
+/// Reserves memory for an answer of this size beside the answers written so far. Returns false if
+/// it does not fit, and an error stands in its place. `applied`: index of the update that it
+/// answers.
+#[inline]
+pub(super) fn reserve(
+    out: &mut Output,
+    (budget, shared): (&mut BufferBudget, &Shared),
+    bytes: usize,
+    applied: Option<LogIndex>,
+) -> bool {
+    let fits = budget.try_reserve(out.len() + bytes, shared);
+    if !fits {
+        write_error(out, applied);
+    }
+    fits
+}
+
+#[cold]
+fn write_error(out: &mut Output, applied: Option<LogIndex>) {
+    match applied {
+        None => out.error(&super::errors::text(&overloaded())),
+        // The update takes effect; only its answer is lost.
+        Some(index) => out.error(&format!(
+            "APPLIED the request was applied at index {index}; there is no memory for its answer \
+             (buffer_bytes_max)"
+        )),
+    }
+}
+
 impl RespConnection {
     /// Counts a reply against the memory that all connections share, before it is encoded. If it
     /// does not fit, writes an error in its place and returns false.
     #[inline]
     pub(super) fn reserve_reply(&mut self, reply: &Result<Reply>) -> bool {
-        let fits = self.fits(reply);
+        let budget = (&mut self.answer_budget, &*self.shared);
+        let fits = reserve(&mut self.out, budget, reply_bytes(reply), update_index(reply));
         if !fits {
-            self.replace_with_error(self.out.position(), update_index(reply));
+            self.client.counts.errors += 1;
         }
         fits
     }
@@ -38,7 +69,9 @@ impl RespConnection {
     #[inline]
     pub(super) fn charge_answer(&mut self, from: OutputPosition) {
         if !self.answer_budget.try_reserve(self.out.len(), &self.shared) {
-            self.replace_with_error(from, None);
+            self.out.truncate(from);
+            self.client.counts.errors += 1;
+            write_error(&mut self.out, None);
         }
     }
 
@@ -63,19 +96,5 @@ impl RespConnection {
             self.charge_answer(from);
         }
         Ok(())
-    }
-
-    #[cold]
-    fn replace_with_error(&mut self, from: OutputPosition, applied: Option<LogIndex>) {
-        self.out.truncate(from);
-        self.client.counts.errors += 1;
-        match applied {
-            None => self.out.error(&super::errors::text(&overloaded())),
-            // The update takes effect; only its answer is lost.
-            Some(index) => self.out.error(&format!(
-                "APPLIED the request was applied at index {index}; there is no memory for its \
-                 answer (buffer_bytes_max)"
-            )),
-        }
     }
 }

@@ -47,12 +47,14 @@ struct LargeValue {
     value: Bytes,
 }
 
-/// Answer that must not be sent before its ticket is decided.
+/// Answers that must not be sent before their ticket is decided: one answer, or those of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     from: OutputPosition,
     to: OutputPosition,
-    /// Ticket of the update that the answer depends on.
+    /// Number of answers.
+    pub answers: usize,
+    /// Ticket of the update that they depend on.
     pub ticket: Ticket,
 }
 
@@ -102,7 +104,21 @@ impl Output {
     /// Marks everything from `from` on as dependent on this ticket.
     #[inline]
     pub fn attach_ticket(&mut self, from: OutputPosition, ticket: Ticket) {
-        self.pending.push(Pending { from, to: self.position(), ticket });
+        self.pending.push(Pending { from, to: self.position(), answers: 1, ticket });
+    }
+
+    /// Marks everything from `from` on, which is one answer of a run, as dependent on this ticket.
+    /// Answers of a run are never dropped, so those in a row with one ticket are marked together.
+    #[inline]
+    pub fn attach_run_ticket(&mut self, from: OutputPosition, ticket: Ticket) {
+        let to = self.position();
+        match self.pending.last_mut() {
+            Some(last) if last.ticket == ticket && last.to == from => {
+                last.to = to;
+                last.answers += 1;
+            }
+            _ => self.attach_ticket(from, ticket),
+        }
     }
 
     /// Returns the answers that depend on a ticket, in order.
@@ -134,7 +150,7 @@ impl Output {
     }
 
     /// Rewrites the answers, with an error in place of each dependent answer whose ticket failed.
-    /// `errors` has one entry per dependent answer; `None`: its update is decided.
+    /// `errors` has one entry per item of `pending`; `None`: its update is decided.
     pub fn replace_failed(&mut self, errors: &[Option<String>]) {
         let old = std::mem::take(self);
         self.protocol = old.protocol;
@@ -142,7 +158,7 @@ impl Output {
         for (pending, error) in old.pending.iter().zip(errors) {
             if let Some(text) = error {
                 self.copy(&old, copied_to, pending.from);
-                self.error(text);
+                (0..pending.answers).for_each(|_| self.error(text));
                 copied_to = pending.to;
             }
         }
@@ -169,10 +185,10 @@ impl Output {
             large: begin.large + position.large,
         };
         let pending = other.pending.iter();
-        self.pending.extend(pending.map(|Pending { from, to, ticket }| Pending {
-            from: shifted(*from),
-            to: shifted(*to),
-            ticket: *ticket,
+        self.pending.extend(pending.map(|pending| Pending {
+            from: shifted(pending.from),
+            to: shifted(pending.to),
+            ..*pending
         }));
     }
 
@@ -281,6 +297,15 @@ impl Output {
         self.write_header(b'$', value.len() as i64);
         self.push_large(value.clone());
         self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends a value that was lent, like `value`. `share` returns it with its buffer.
+    #[inline]
+    pub fn lent_value(&mut self, value: &[u8], share: impl FnOnce() -> Bytes) {
+        match value.len() {
+            ..LARGE_BYTES => self.bulk(value),
+            _ => self.value(&share()),
+        }
     }
 
     /// Appends text for people: a verbatim string in RESP3, a bulk string in RESP2.

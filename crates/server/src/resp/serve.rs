@@ -66,7 +66,9 @@ pub(super) struct RespConnection {
     pub(super) parser: Parser,
     /// Requests in flight.
     pub(super) window: Window,
-    flow: Flow,
+    pub(super) flow: Flow,
+    /// Number of the next requests that go alone, because a run left them out.
+    pub(super) lone_requests: usize,
     /// Last command, for a quick look-up.
     recent: RecentCommand,
     /// True if a request was refused because the server closes. The connection then ends.
@@ -97,6 +99,7 @@ impl RespConnection {
             out: Output::default(),
             answer_budget: BufferBudget::default(),
             flow: Flow::default(),
+            lone_requests: 0,
             recent: RecentCommand::default(),
             refused_by_close: false,
             read_buffer: ReadBuffer::new(connection.first).with_idle_timeout(idle),
@@ -134,6 +137,11 @@ impl RespConnection {
             let mut needed = None;
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
+                let answered = self.handle_run(PIPELINE_DEPTH_MAX - requests);
+                if answered > 0 {
+                    requests += answered;
+                    continue;
+                }
                 match self.parser.parse(&self.read_buffer.input) {
                     Ok(ParseProgress::Frame(bytes)) => {
                         requests += 1;
@@ -381,12 +389,13 @@ impl RespConnection {
         if all_decided {
             return;
         }
-        let mut ticket_errors = Vec::with_capacity(pending.len());
+        let (mut ticket_errors, mut failed) = (Vec::with_capacity(pending.len()), 0);
         for answer in pending {
             let error = node.wait_decided(answer.ticket).await.err();
+            failed += if error.is_some() { answer.answers } else { 0 };
             ticket_errors.push(error.map(|error| super::errors::text(&error)));
         }
-        self.client.counts.errors += ticket_errors.iter().flatten().count() as u64;
+        self.client.counts.errors += failed as u64;
         self.out.replace_failed(&ticket_errors);
     }
 }

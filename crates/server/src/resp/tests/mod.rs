@@ -10,5 +10,6 @@ mod outputs;
 mod patterns;
 mod pipelines;
 mod random;
+mod runs;
 mod siblings;
 mod test_client;
