@@ -168,6 +168,8 @@ pub struct Properties {
     pub value_bytes_max: usize,
     /// Default time to live of rows in milliseconds. 0: rows do not expire.
     pub ttl_ms: u64,
+    /// True if a consistent bucket keeps counts of its keys and bytes; false in an available one.
+    pub counted: bool,
     /// Replication properties of an available bucket; the defaults in a consistent one.
     pub replication: Replication,
 }
@@ -180,6 +182,7 @@ impl Default for Properties {
             key_bytes_max: limits::KEY_BYTES_MAX,
             value_bytes_max: limits::VALUE_BYTES_MAX,
             ttl_ms: 0,
+            counted: false,
             replication: Replication::default(),
         }
     }
@@ -187,6 +190,8 @@ impl Default for Properties {
 
 /// Name of the property that holds a bucket's consistency mode.
 pub const CONSISTENCY: &str = "consistency";
+/// Name of the property by which a bucket keeps counts.
+pub const COUNTED: &str = "counted";
 /// Alias of `consistency`: accepted like it, and the name in the directory's rows.
 pub const PROMISE: &str = "promise";
 
@@ -231,7 +236,10 @@ impl Properties {
         }
         match changed.consistency {
             Consistency::Consistent => changed.replication = Replication::default(),
-            Consistency::Available => changed.replication.check()?,
+            Consistency::Available => {
+                changed.counted = false;
+                changed.replication.check()?;
+            }
         }
         Ok(changed)
     }
@@ -250,10 +258,16 @@ impl Properties {
         if property.applies_to(self.consistency) {
             return Ok(property);
         }
-        let text = format!(
-            "`{name}` is a property of available buckets, but this bucket is consistent: omit it, \
-             or use a bucket type with `consistency` available"
-        );
+        let text = match self.consistency {
+            Consistency::Consistent => format!(
+                "`{name}` is a property of available buckets, but this bucket is consistent: omit \
+                 it, or use a bucket type with `consistency` available"
+            ),
+            Consistency::Available => format!(
+                "`{name}` is a property of consistent buckets, but this bucket is available: omit \
+                 it, or use a bucket type with `consistency` consistent"
+            ),
+        };
         Err(Error::new(Reason::NotSupported, text))
     }
 
@@ -266,6 +280,15 @@ impl Properties {
     /// Returns all properties as name and text.
     pub fn texts(&self) -> Vec<(&'static str, String)> {
         self.applicable().map(|property| (property.name, (property.get)(self))).collect()
+    }
+
+    /// Returns the properties that the directory stores, as name and text. `counted` only if it is
+    /// true: an earlier program refuses a row with a property that it does not know, so it refuses
+    /// the buckets that it would miscount, and no others.
+    pub fn stored_texts(&self) -> Vec<(&'static str, String)> {
+        let mut texts = self.texts();
+        texts.retain(|(name, _)| *name != COUNTED || self.counted);
+        texts
     }
 }
 

@@ -42,6 +42,13 @@ pub enum Body {
     Page(Page),
     /// Number of keys.
     Count(u64),
+    /// Numbers of keys, and of bytes of keys and values, as a counted bucket keeps them.
+    Size {
+        /// Number of keys.
+        keys: u64,
+        /// Number of bytes of all keys and values.
+        bytes: u64,
+    },
     /// Outcome of an update.
     Updated(Outcome),
     /// The session that was opened.

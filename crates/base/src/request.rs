@@ -66,7 +66,7 @@ pub enum Read {
     MultiGetAll(Vec<Key>),
     /// A page of rows: `Body::Page`.
     Range(Range),
-    /// Exact number of keys in the bucket, found by a scan: `Body::Count`.
+    /// Number of keys: `Body::Size` if the bucket keeps counts, else by a scan: `Body::Count`.
     KeyCount,
     /// Fails with `assertion_failed` unless the key's value is this (`None`: absent): `Body::Done`.
     Assert {

@@ -1,11 +1,13 @@
 //! The table of properties.
 
-use super::{CONSISTENCY, Consistency, DataType, Properties, Property, PropertyShape, SyncPolicy};
+use super::{
+    CONSISTENCY, COUNTED, Consistency, DataType, Properties, Property, PropertyShape, SyncPolicy,
+};
 use crate::limits::{KEY_BYTES_MAX, REPLICAS_MAX, SIBLINGS_HARD_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
 use crate::quorum::Quorum;
 
 /// All properties of a bucket; new ones are appended.
-pub const PROPERTIES: [Property; 21] = [
+pub const PROPERTIES: [Property; 22] = [
     Property {
         name: CONSISTENCY,
         doc: "`consistent` (linearizable) or `available` (accepts writes during failures); fixed \
@@ -179,6 +181,15 @@ pub const PROPERTIES: [Property; 21] = [
         |p| p.replication.write_once.to_string(),
         |p, text| parse_flag(text).map(|value| p.replication.write_once = value),
     ),
+    Property {
+        name: COUNTED,
+        doc: "keeps the numbers of keys and bytes, so that counting is immediate; each write may \
+              cost a read",
+        consistency: Some(Consistency::Consistent),
+        shape: PropertyShape::Flag,
+        get: |p| p.counted.to_string(),
+        set: |p, text| parse_flag(text).map(|value| p.counted = value),
+    },
 ];
 
 type PropertyGetter = fn(&Properties) -> String;
@@ -297,7 +308,24 @@ mod tests {
         let consistent =
             with(&Properties::available(), "consistency", "consistent").expect("plain");
         assert_eq!(consistent, Properties::default(), "nothing stays behind");
-        assert_eq!(Properties::default().texts().len(), 5, "rows of old stay as they were");
+        assert_eq!(Properties::default().stored_texts().len(), 5, "rows of old stay as they were");
+    }
+
+    #[test]
+    fn counted_is_a_property_of_consistent_buckets_and_stored_only_if_true() {
+        let counted = with(&Properties::default(), "counted", "true").expect("consistent");
+        assert!(counted.counted && !Properties::default().counted);
+        let stored = counted.stored_texts();
+        assert_eq!(stored.last(), Some(&("counted", "true".to_string())));
+        let stored: Vec<_> = stored.into_iter().map(|(name, text)| (name.into(), text)).collect();
+        assert_eq!(Properties::default().with(&stored), Ok(counted.clone()));
+        assert_eq!(with(&counted, "counted", "false"), Ok(Properties::default()));
+        assert!(with(&counted, "counted", "yes").is_err());
+        let refused = with(&Properties::available(), "counted", "true").expect_err("available");
+        assert_eq!(refused.reason, Reason::NotSupported);
+        assert!(refused.text().contains("property of consistent buckets"), "{refused}");
+        let available = with(&counted, "consistency", "available").expect("plain");
+        assert_eq!(available, Properties::available(), "nothing stays behind");
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub(super) fn take(from: &mut FieldReader<'_>) -> WireResult<Reply> {
             let (description, secret) = cluster::take_joined(from)?;
             Body::Joined(Box::new(description), secret)
         }
+        25 => Body::Buckets(take_counted_buckets(from)?),
+        26 => Body::Types(take_counted_types(from)?),
+        27 => Body::Size { keys: from.u64("keys")?, bytes: from.u64("bytes")? },
         number => take_read_body(number, from)?,
     };
     Ok(Reply::new(index, body))
@@ -65,6 +68,9 @@ fn put_body<W: FieldWriter>(body: &Body, out: &mut W) {
         }
         Body::Count(count) => {
             out.u8(4).u64(*count);
+        }
+        Body::Size { keys, bytes } => {
+            out.u8(27).u64(*keys).u64(*bytes);
         }
         Body::Updated(outcome) => put_outcome(outcome, out.u8(5)),
         Body::Session(session) => {
@@ -100,33 +106,50 @@ fn fits_version_1(properties: &Properties) -> bool {
 /// Appends buckets in the oldest format that can express them all, so that a member of an older
 /// version understands as many answers as possible.
 fn put_buckets<W: FieldWriter>(buckets: &[BucketDescription], out: &mut W) {
+    let properties = || buckets.iter().map(|bucket| &bucket.properties);
     let none_moving = buckets.iter().all(|bucket| bucket.moving.is_none());
-    let replicated = buckets.iter().any(|bucket| !fits_version_1(&bucket.properties));
-    let number = if replicated {
-        13
-    } else if none_moving {
-        7
-    } else {
-        12
+    let counted = properties().any(|properties| properties.counted);
+    let replicated = counted || !properties().all(fits_version_1);
+    let number = match (counted, replicated) {
+        (true, _) => 25,
+        (_, true) => 13,
+        _ if none_moving => 7,
+        _ => 12,
     };
     out.u8(number).list(buckets, put_bucket);
     if number > 7 {
         buckets.iter().for_each(|bucket| put_moving(bucket.moving, out));
     }
-    if number > 12 {
-        let replications = buckets.iter().map(|bucket| &bucket.properties.replication);
-        replications.for_each(|replication| available::put_replication(replication, out));
-    }
+    put_extensions(properties(), (replicated, counted), out);
 }
 
 fn put_types<W: FieldWriter>(types: &[(String, Properties)], out: &mut W) {
-    let replicated = types.iter().any(|(_, properties)| !fits_version_1(properties));
-    out.u8(if replicated { 14 } else { 8 }).list(types, |(name, properties), out| {
+    let properties = || types.iter().map(|(_, properties)| properties);
+    let counted = properties().any(|properties| properties.counted);
+    let replicated = counted || !properties().all(fits_version_1);
+    let number = match (counted, replicated) {
+        (true, _) => 26,
+        (_, true) => 14,
+        _ => 8,
+    };
+    out.u8(number).list(types, |(name, properties), out| {
         put_properties(properties, out.bytes(name.as_bytes()));
     });
+    put_extensions(properties(), (replicated, counted), out);
+}
+
+/// Appends what later formats add behind the last bucket or type: the replication properties of
+/// all, then for each whether it is counted.
+fn put_extensions<'a, W: FieldWriter>(
+    all: impl Iterator<Item = &'a Properties> + Clone,
+    (replicated, counted): (bool, bool),
+    out: &mut W,
+) {
     if replicated {
-        let replications = types.iter().map(|(_, properties)| &properties.replication);
-        replications.for_each(|replication| available::put_replication(replication, out));
+        all.clone().for_each(|one| available::put_replication(&one.replication, out));
+    }
+    for one in all.filter(|_| counted) {
+        out.bool(one.counted);
     }
 }
 
@@ -274,6 +297,35 @@ fn take_replicated_types(from: &mut FieldReader<'_>) -> WireResult<Vec<(String, 
     Ok(types)
 }
 
+/// Reads buckets of which some are counted.
+fn take_counted_buckets(from: &mut FieldReader<'_>) -> WireResult<Vec<BucketDescription>> {
+    let mut buckets = take_buckets_with_moves(from)?;
+    take_counted(from, buckets.iter_mut().map(|bucket| &mut bucket.properties).collect())?;
+    Ok(buckets)
+}
+
+fn take_counted_types(from: &mut FieldReader<'_>) -> WireResult<Vec<(String, Properties)>> {
+    let mut types = take_types(from)?;
+    take_counted(from, types.iter_mut().map(|(_, properties)| properties).collect())?;
+    Ok(types)
+}
+
+/// Reads the extensions of properties of which some are counted: those of consistent buckets.
+fn take_counted(from: &mut FieldReader<'_>, mut all: Vec<&mut Properties>) -> WireResult<()> {
+    for properties in &mut all {
+        properties.replication = available::take_replication(from)?;
+    }
+    let mut any_counted = false;
+    for properties in all {
+        properties.counted = from.bool("counted")?;
+        any_counted |= properties.counted;
+        if properties.counted && properties.consistency == Consistency::Available {
+            return Err(Malformed("counted"));
+        }
+    }
+    if any_counted { Ok(()) } else { Err(Malformed("counted")) }
+}
+
 fn take_replications<'a>(
     from: &mut FieldReader<'_>,
     all: impl Iterator<Item = &'a mut Properties>,
@@ -324,6 +376,7 @@ fn take_properties(from: &mut FieldReader<'_>) -> WireResult<Properties> {
         key_bytes_max: from.usize("key_bytes_max")?,
         value_bytes_max: from.usize("value_bytes_max")?,
         ttl_ms: from.u64("ttl_ms")?,
+        counted: false,
         replication: Replication::default(),
     };
     let valid = (1..=KEY_BYTES_MAX).contains(&properties.key_bytes_max)

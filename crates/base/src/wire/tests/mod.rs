@@ -1,6 +1,7 @@
 //! Requests, replies and errors as bytes: laws, limits and golden bytes.
 
 mod available;
+mod counted;
 mod examples;
 mod golden;
 mod laws;
