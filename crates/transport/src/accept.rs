@@ -130,7 +130,9 @@ async fn read_call(table: Arc<PeerTable>, mut stream: TcpStream, _permit: Handsh
         return;
     }
     let transcript = Transcript::new(table.endpoint.credential());
-    let (mut refused, refusal) = match timeout(time_limit, greet::read(&mut stream)).await {
+    let versions = table.endpoint.versions();
+    let (mut refused, refusal) = match timeout(time_limit, greet::read(&mut stream, versions)).await
+    {
         Ok(Ok(received)) => {
             match pass_to_peer(&table, Caller { stream, transcript }, received).await {
                 Some(refused) => refused,

@@ -4,7 +4,9 @@ use super::credential::Credential;
 use super::handshake::PeerIdentity;
 use super::network::Sink;
 use super::settings::PeerSettings;
+use super::versions::{VERSIONS, Versions};
 use runtime::world;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 /// Local end of the connections with all peers.
@@ -13,12 +15,14 @@ pub(super) struct Endpoint {
     pub(super) sink: Arc<dyn Sink>,
     process: u64,
     credential: RwLock<Option<Credential>>,
+    version_min: AtomicU16,
 }
 
 impl Endpoint {
     pub(super) fn new(settings: PeerSettings, sink: Arc<dyn Sink>) -> Endpoint {
         let credential = RwLock::new(settings.credential.clone());
-        Endpoint { settings, sink, process: world::random_u64(), credential }
+        let version_min = AtomicU16::new(settings.version_min);
+        Endpoint { settings, sink, process: world::random_u64(), credential, version_min }
     }
 
     /// Returns this node's identity, with a new nonce for one connection.
@@ -34,6 +38,16 @@ impl Endpoint {
             address: settings.advertise.clone(),
             incarnations: settings.incarnations.clone(),
         }
+    }
+
+    /// Returns the versions of the protocol that connections may have now.
+    pub(super) fn versions(&self) -> Versions {
+        Versions { lowest: self.version_min.load(Relaxed), ..VERSIONS }
+    }
+
+    /// Sets the lowest version for connections that begin from now on.
+    pub(super) fn set_version_min(&self, version: u16) {
+        self.version_min.store(version, Relaxed);
     }
 
     /// Returns the current credential. `None`: the cluster has no secret, or this node lacks it.

@@ -7,7 +7,7 @@ use super::link::Terms;
 use super::network::{ConnectFailure, Member};
 use super::refusal::Refusal;
 use super::transcript::Transcript;
-use super::versions::VERSIONS;
+use super::versions::Versions;
 use runtime::world;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -43,14 +43,17 @@ impl From<io::Error> for GreetingError {
     }
 }
 
-/// Reads exactly one greeting.
-pub(super) async fn read(stream: &mut TcpStream) -> Result<Received, GreetingError> {
+/// Reads exactly one greeting; a hello must have one of these versions.
+pub(super) async fn read(
+    stream: &mut TcpStream,
+    versions: Versions,
+) -> Result<Received, GreetingError> {
     let mut envelope = [0; ENVELOPE_BYTES];
     stream.read_exact(&mut envelope).await?;
     let length = Greeting::body_bytes(&envelope).map_err(GreetingError::Refused)?;
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
-    Greeting::decode(&envelope, &body, VERSIONS).map_err(GreetingError::Refused)
+    Greeting::decode(&envelope, &body, versions).map_err(GreetingError::Refused)
 }
 
 /// Sends a greeting, signed if this node holds the cluster's secret.
@@ -91,22 +94,20 @@ pub(super) async fn dial(
     let connecting = timeout(time_limit, connect(endpoint, &member.address)).await;
     let mut stream = connecting.map_err(|_| timed_out("no answer"))?.map_err(failed)?;
     set_socket_options(&stream).map_err(failed)?;
-    let hello =
-        Hello { versions: VERSIONS, identity: endpoint.identity(), target: member.node, previous };
+    let (versions, identity) = (endpoint.versions(), endpoint.identity());
+    let hello = Hello { versions, identity, target: member.node, previous };
     // Before it is written: after an error an unknown part of it may have arrived.
     hello_sent.store(true, Relaxed);
     let mut transcript = Transcript::new(endpoint.credential());
     let greeting = async {
         send_greeting(&mut stream, &mut transcript, &Greeting::Hello(hello.clone())).await?;
-        read(&mut stream).await
+        read(&mut stream, versions).await
     };
     let answer = timeout(time_limit, greeting).await.map_err(|_| timed_out("no greeting came"))?;
     let refusal = match answer {
         Ok(received) => match check_answer(&mut transcript, received, &hello, &known()) {
-            Ok(identity) => {
-                return send_go(stream, transcript, &hello.identity, identity)
-                    .await
-                    .map_err(failed);
+            Ok(found) => {
+                return send_go(stream, transcript, &hello.identity, found).await.map_err(failed);
             }
             Err(ConnectFailure::RefusedLocally(refusal)) => refusal,
             Err(refused) => return Err(refused),
@@ -131,20 +132,22 @@ async fn connect(endpoint: &Endpoint, address: &str) -> io::Result<TcpStream> {
     TcpStream::connect(&allowed[..]).await
 }
 
-/// Returns the identity of the node that answered the hello, if it is the dialled one.
+/// Returns the identity of the node that answered the hello, and the version that it chose, if it is
+/// the dialled one.
 fn check_answer(
     transcript: &mut Transcript,
     received: Received,
     hello: &Hello,
     known: &KnownIncarnations,
-) -> Result<PeerIdentity, ConnectFailure> {
+) -> Result<(PeerIdentity, u16), ConnectFailure> {
     match &received.greeting {
         Greeting::Welcome { version, identity } => {
             let (local, target) = (&hello.identity, hello.target);
             let accepted = transcript
                 .verify(&received)
-                .and_then(|()| accept(local, target, *version, identity, *known, VERSIONS));
-            accepted.map(|()| identity.clone()).map_err(ConnectFailure::RefusedLocally)
+                .and_then(|()| accept(local, target, *version, identity, *known, hello.versions));
+            let found = (identity.clone(), *version);
+            accepted.map(|()| found).map_err(ConnectFailure::RefusedLocally)
         }
         Greeting::Refused { code, text } => {
             let (code, text) = (*code, text.clone());
@@ -158,12 +161,12 @@ async fn send_go(
     mut stream: TcpStream,
     mut transcript: Transcript,
     local: &PeerIdentity,
-    identity: PeerIdentity,
+    (identity, version): (PeerIdentity, u16),
 ) -> io::Result<NewLink> {
     let link_keys = LinkKeys::new(local, &identity, transcript.proven());
     send_greeting(&mut stream, &mut transcript, &Greeting::Go { link: link_keys.link }).await?;
     let salts = (link_keys.dialler_salt, link_keys.dialled_salt);
-    let terms = terms(&identity, link_keys.link, salts, &transcript);
+    let terms = terms((&identity, version), link_keys.link, salts, &transcript);
     Ok(NewLink { stream, terms, identity })
 }
 
@@ -179,7 +182,8 @@ pub(super) async fn welcome(
     let failed =
         |error: io::Error| ConnectFailure::Unreachable(format!("{}: {error}", caller.address));
     // `accept` only accepts callers with a common version.
-    let version = VERSIONS.common(hello.versions).unwrap_or(VERSIONS.lowest);
+    let versions = endpoint.versions();
+    let version = versions.common(hello.versions).unwrap_or(versions.lowest);
     let link_keys = LinkKeys::new(&caller, &local, transcript.proven());
     let greeting = async {
         send_greeting(
@@ -188,7 +192,7 @@ pub(super) async fn welcome(
             &Greeting::Welcome { version, identity: local },
         )
         .await?;
-        read(&mut stream).await
+        read(&mut stream, versions).await
     };
     let received = match timeout(endpoint.settings.dial_timeout, greeting).await {
         Ok(Ok(received)) => received,
@@ -204,7 +208,7 @@ pub(super) async fn welcome(
         Greeting::Go { link } if *link == link_keys.link => {
             transcript.verify(&received).map_err(ConnectFailure::RefusedLocally)?;
             let salts = (link_keys.dialled_salt, link_keys.dialler_salt);
-            let terms = terms(&caller, link_keys.link, salts, &transcript);
+            let terms = terms((&caller, version), link_keys.link, salts, &transcript);
             Ok(NewLink { stream, terms, identity: caller })
         }
         Greeting::Refused { code, text } => {
@@ -216,7 +220,7 @@ pub(super) async fn welcome(
 }
 
 fn terms(
-    identity: &PeerIdentity,
+    (identity, version): (&PeerIdentity, u16),
     id: u64,
     (send_salt, receive_salt): (u64, u64),
     transcript: &Transcript,
@@ -224,7 +228,7 @@ fn terms(
     let PeerIdentity { node, incarnation, incarnations, .. } = identity;
     let (node, incarnation, incarnations) = (*node, *incarnation, incarnations.clone());
     let is_proven = transcript.proven().is_some();
-    Terms { id, node, incarnation, incarnations, send_salt, receive_salt, is_proven }
+    Terms { id, node, incarnation, version, incarnations, send_salt, receive_salt, is_proven }
 }
 
 /// Returns the pause before a dial: half to all of `longest`, at random, so that nodes that lost

@@ -56,6 +56,7 @@ pub use refusal::Refusal;
 pub use rpc::{CallError, IncomingCall, Peers, Receiver};
 pub use settings::{LaneLimits, PeerSettings};
 pub use tcp::TcpNetwork;
+pub use versions::{VERSION_LOWEST, VERSION_WITH_COUNTS};
 
 #[cfg(test)]
 mod tests;

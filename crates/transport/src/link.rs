@@ -37,6 +37,8 @@ pub(super) struct Terms {
     pub(super) id: u64,
     pub(super) node: NodeId,
     pub(super) incarnation: Incarnation,
+    /// Version of the protocol.
+    pub(super) version: u16,
     /// Incarnations of the peer that the cluster may have on record, as the peer lists them.
     pub(super) incarnations: Vec<IncarnationId>,
     /// Salts of the frames of this node and of the peer.

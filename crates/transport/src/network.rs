@@ -7,6 +7,7 @@ use super::frame::FrameError;
 use super::incarnation::Incarnation;
 use super::message::{Lane, Message, SendOutcome};
 use super::refusal::Refusal;
+use super::versions::VERSIONS;
 use base::{GroupId, IncarnationId, NodeId};
 use bytes::Bytes;
 use std::fmt;
@@ -52,6 +53,8 @@ pub enum Broken {
     Superseded,
     /// The cluster's secret became required, and the node did not prove that it holds it.
     Unauthenticated,
+    /// The node's program speaks only versions of the protocol that are no longer enough.
+    VersionTooLow,
     /// The node was removed from the members.
     Removed,
     /// Stop of this node.
@@ -74,6 +77,9 @@ impl fmt::Display for Broken {
             Broken::Unauthenticated => {
                 f.write_str("greetings must now prove that the node has the cluster's secret")
             }
+            Broken::VersionTooLow => f.write_str(
+                "the other node's program is too old for what the cluster uses: upgrade it",
+            ),
             Broken::Removed => f.write_str("the node is not a member any more"),
             Broken::Stopping => f.write_str("this node is stopping"),
         }
@@ -159,6 +165,11 @@ pub trait Network: Send + Sync + 'static {
         self.is_linked(to).then_some(0)
     }
 
+    /// Returns the protocol version of the connection to that node. `None`: there is none.
+    fn version(&self, to: NodeId) -> Option<u16> {
+        self.is_linked(to).then_some(VERSIONS.highest)
+    }
+
     /// Waits until the bulk lane has space (`Sent`) or there is no connection (`NoLink`).
     fn wait_bulk_space(&self, to: NodeId) -> Boxed<'_, SendOutcome>;
 
@@ -169,6 +180,10 @@ pub trait Network: Send + Sync + 'static {
     /// Sets the credential for greetings. Once the secret is required, connections whose other side
     /// did not prove that it holds it end. A network without greetings ignores it.
     fn set_credential(&self, _credential: Credential) {}
+
+    /// Sets the lowest protocol version of connections: others end, and none of them begins. A
+    /// network without greetings ignores it.
+    fn require_version(&self, _lowest: u16) {}
 
     /// Returns the credential of this node's greetings. `None`: it has none.
     fn credential(&self) -> Option<Credential> {

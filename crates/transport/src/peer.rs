@@ -44,8 +44,8 @@ pub(super) struct Peer {
     pub(super) counters: Arc<Counters>,
     pub(super) calls: mpsc::Sender<PeerCall>,
     pub(super) stop: watch::Sender<Option<Broken>>,
-    /// Signals that the current connection must be checked again: known incarnations or the
-    /// credential have changed.
+    /// Signals that the current connection must be checked again: known incarnations, the
+    /// credential or the lowest version have changed.
     changed: Notify,
 }
 
@@ -105,13 +105,14 @@ impl Peer {
         self.changed.notify_one();
     }
 
-    /// Requests a check of the current connection: the credential may have become required.
+    /// Requests a check of the current connection: the credential may have become required, or a
+    /// higher version.
     pub(super) fn recheck(&self) {
         self.changed.notify_one();
     }
 
-    /// Resolves when the current connection would no longer be accepted: its incarnation is refused
-    /// by now, or it lacks a proof that is required by now.
+    /// Resolves when the current connection would no longer be accepted: its incarnation or its
+    /// version is refused by now, or it lacks a proof that is required by now.
     async fn wait_outdated(&self, endpoint: &Endpoint) -> Broken {
         loop {
             self.changed.notified().await;
@@ -129,6 +130,10 @@ impl Peer {
             }
             if is_required && terms.is_some_and(|terms| !terms.is_proven) {
                 return Broken::Unauthenticated;
+            }
+            let lowest = endpoint.versions().lowest;
+            if terms.is_some_and(|terms| terms.version < lowest) {
+                return Broken::VersionTooLow;
             }
         }
     }

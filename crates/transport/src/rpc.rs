@@ -260,6 +260,16 @@ impl Peers {
         self.network.credential()
     }
 
+    /// Sets the lowest protocol version of connections; see [`Network::require_version`].
+    pub fn require_version(&self, lowest: u16) {
+        self.network.require_version(lowest);
+    }
+
+    /// Returns the protocol version of the connection to that node; see [`Network::version`].
+    pub fn version(&self, to: NodeId) -> Option<u16> {
+        self.network.version(to)
+    }
+
     /// Returns true if there is a connection to that node now; see [`Network::is_linked`].
     pub fn is_linked(&self, to: NodeId) -> bool {
         self.network.is_linked(to)

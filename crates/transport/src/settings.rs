@@ -2,6 +2,7 @@
 
 use super::credential::Credential;
 use super::incarnation::Incarnation;
+use super::versions::VERSIONS;
 use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_DATA_BYTES_MAX};
 use base::{ClusterId, IncarnationId, IpNetworks, NodeId};
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct PeerSettings {
     pub incarnations: Vec<IncarnationId>,
     /// Credential that signs its greetings. `None`: this node holds no secret of its cluster.
     pub credential: Option<Credential>,
+    /// Lowest version of the protocol that a peer may speak; see [`super::Network::require_version`].
+    pub version_min: u16,
     /// Address for its peers, sent to them for their status.
     pub advertise: String,
     /// Networks within which nodes are dialled and accepted.
@@ -64,6 +67,7 @@ impl PeerSettings {
             incarnation,
             incarnations: Vec::new(),
             credential: None,
+            version_min: VERSIONS.lowest,
             advertise: String::new(),
             networks: IpNetworks::default(),
             ping_interval: Duration::from_millis(250),

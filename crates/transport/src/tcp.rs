@@ -121,6 +121,10 @@ impl Network for TcpNetwork {
         Some(link.silent_ms())
     }
 
+    fn version(&self, to: NodeId) -> Option<u16> {
+        Some(self.table.peer(to)?.link()?.terms.version)
+    }
+
     fn wait_bulk_space(&self, to: NodeId) -> Boxed<'_, SendOutcome> {
         Box::pin(async move {
             match self.table.peer(to).and_then(|peer| peer.link()) {
@@ -162,6 +166,16 @@ impl Network for TcpNetwork {
     fn set_credential(&self, credential: Credential) {
         // Set before any peer re-checks its connection, which must find it.
         self.table.endpoint.set_credential(credential);
+        let peers = self.table.peers.read().expect("no one panics while holding it");
+        peers.values().for_each(|peer| peer.recheck());
+    }
+
+    fn require_version(&self, lowest: u16) {
+        if lowest == self.table.endpoint.versions().lowest {
+            return;
+        }
+        // Set before any peer re-checks its connection, which must find it.
+        self.table.endpoint.set_version_min(lowest);
         let peers = self.table.peers.read().expect("no one panics while holding it");
         peers.values().for_each(|peer| peer.recheck());
     }

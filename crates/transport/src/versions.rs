@@ -7,8 +7,14 @@ pub(super) struct Versions {
     pub(super) highest: u16,
 }
 
+/// Lowest version that this program speaks.
+pub const VERSION_LOWEST: u16 = 1;
+/// Version whose nodes keep counts of buckets.
+pub const VERSION_WITH_COUNTS: u16 = 2;
+
 /// Range of this program.
-pub(super) const VERSIONS: Versions = Versions { lowest: 1, highest: 1 };
+pub(super) const VERSIONS: Versions =
+    Versions { lowest: VERSION_LOWEST, highest: VERSION_WITH_COUNTS };
 
 impl Versions {
     /// Returns the highest version that both speak. `None`: they have none in common.

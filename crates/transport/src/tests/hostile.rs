@@ -39,7 +39,7 @@ impl ManualPeer {
         let hello = Greeting::Hello(hello);
         greet::send_greeting(&mut stream, &mut transcript, &hello).await.expect("it hears");
         let Ok(Received { greeting: Greeting::Welcome { identity, .. }, .. }) =
-            greet::read(&mut stream).await
+            greet::read(&mut stream, VERSIONS).await
         else {
             panic!("it is welcome")
         };

@@ -11,3 +11,4 @@ mod proofs;
 mod races;
 mod stories;
 mod test_peer;
+mod versions;

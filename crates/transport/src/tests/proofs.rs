@@ -44,7 +44,7 @@ impl UnknownCaller {
     }
 
     async fn receive(&mut self) -> Received {
-        greet::read(&mut self.stream).await.unwrap_or_else(|_| panic!("an answer comes"))
+        greet::read(&mut self.stream, VERSIONS).await.unwrap_or_else(|_| panic!("an answer comes"))
     }
 }
 
