@@ -35,7 +35,7 @@ impl Router {
         let Local { mut bucket, mut group } = local;
         for _ in 0..LOOKUPS_MAX {
             self.check_update(&bucket, &group, update)?;
-            let weight = Weight::measure(update);
+            let weight = Weight::measure(update, bucket.properties.counted);
             // An update with a retry id goes through the log, so that a retry returns the same
             // outcome.
             let is_read_only = weight.is_read_only && retry.is_none();

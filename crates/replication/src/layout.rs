@@ -174,6 +174,13 @@ impl StoredRow {
         9 + if expires.is_some() { 8 } else { 0 }
     }
 
+    /// Returns the number of bytes of an encoded row's value. Of bytes that are no row: any number.
+    #[inline]
+    pub fn value_bytes(row: &[u8]) -> usize {
+        let has_expiry = row.first().is_some_and(|flags| flags & HAS_EXPIRY != 0);
+        row.len().saturating_sub(if has_expiry { 17 } else { 9 })
+    }
+
     /// Decodes a row. Its value is a slice of `bytes`.
     #[inline]
     pub fn read(bytes: &Bytes) -> Result<StoredRow, Malformed> {

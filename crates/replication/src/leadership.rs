@@ -13,6 +13,7 @@
 //! master only, and a node that ceases to be master gives the lease up first.
 //! Never: decides the leader (that is `logic`).
 
+use super::counts::BucketCounts;
 use super::mastership::Mastership;
 use super::seals::Seals;
 use super::state::GroupState;
@@ -181,7 +182,8 @@ impl LeadershipState {
         let is_unchanged = state.queue.first_unproposed() == Some(state.replica.next());
         if !is_unchanged {
             state.end_epoch(applied);
-            state.queue.restart(state.progress.mark);
+            let counts = BucketCounts::load(self.group, trees)?;
+            state.queue.restart(state.progress.mark, counts);
             state.master.load(self.group, trees, seals.all().sealed)?;
         }
         state.mastership.is_held = true;

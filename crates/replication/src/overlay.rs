@@ -6,6 +6,7 @@
 //! Never: returns rows that are expired by the open entry's group time.
 
 use super::budget::Budget;
+use super::counts::BucketCounts;
 use super::layout::{self, StoredRow, StoredSession};
 use super::pending_entry::{EFFECT_HEAD_BYTES, PendingEntry};
 use base::error::corrupt;
@@ -31,6 +32,8 @@ pub struct Overlay<'a> {
     pub budget: Budget,
     /// True if a row was treated as absent because it has expired.
     pub saw_expired: bool,
+    /// Counts of the group, changed with the rows that are written.
+    pub counts: &'a mut BucketCounts,
     /// Buffer for tree keys, so that lookups allocate nothing.
     pub scratch: &'a mut Vec<u8>,
 }
@@ -66,6 +69,11 @@ impl Overlay<'_> {
         self.find(|store, key| store.get(key))
     }
 
+    /// Returns the row under the tree key in `scratch`, which is about to be written.
+    pub(super) fn get_for_update(&mut self) -> Result<Option<Bytes>> {
+        self.find(|store, key| store.get_for_update(key))
+    }
+
     fn find(
         &mut self,
         lookup: impl Fn(&StoreSource<'_>, &[u8]) -> std::result::Result<Option<Bytes>, StoreError>,
@@ -77,6 +85,7 @@ impl Overlay<'_> {
             None => lookup(&self.store, key).map_err(store_error)?,
         };
         self.budget.count_row(found.as_ref().map_or(0, Bytes::len))?;
+        self.note_lookup(found.as_ref());
         Ok(found)
     }
 
@@ -93,9 +102,7 @@ impl Overlay<'_> {
     /// Returns the expiry of a row that is about to be written, expired or not.
     pub fn expires_at(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<u64>> {
         layout::row_key(self.group, bucket, key, self.scratch);
-        let Some(bytes) = self.find(|store, key| store.get_for_update(key))? else {
-            return Ok(None);
-        };
+        let Some(bytes) = self.get_for_update()? else { return Ok(None) };
         Ok(StoredRow::read(&bytes).map_err(corrupt)?.expires)
     }
 
@@ -115,6 +122,7 @@ impl Overlay<'_> {
             self.put_hint(expires, bucket, key);
         }
         layout::row_key(self.group, bucket, key, self.scratch);
+        self.count_write(bucket, Some(parts.iter().map(|part| part.len()).sum()))?;
         let bytes_before = self.open.payload_bytes();
         self.open.put(self.scratch, self.open.version(), expires, parts);
         self.budget.count_written(self.open.payload_bytes() - bytes_before);
@@ -122,25 +130,29 @@ impl Overlay<'_> {
     }
 
     /// Writes a row with the version that it has already.
-    pub fn put_versioned(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) {
+    pub fn put_versioned(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) -> Result<()> {
         layout::row_key(self.group, bucket, key, self.scratch);
+        self.count_write(bucket, Some(row.value.len()))?;
         self.open.put(self.scratch, row.version, row.expires, &[&row.value]);
         if let Some(expires) = row.expires {
             self.put_hint(expires, bucket, key);
         }
+        Ok(())
     }
 
     /// Deletes a row and its hint. `expires`: expiry of the row.
-    pub fn remove(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) {
+    pub fn remove(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) -> Result<()> {
         self.forget_hint(bucket, key, expires);
-        self.remove_row(bucket, key);
+        self.remove_row(bucket, key)
     }
 
     /// Deletes a row, and leaves its hint to the caller.
-    pub fn remove_row(&mut self, bucket: BucketId, key: &[u8]) {
+    pub fn remove_row(&mut self, bucket: BucketId, key: &[u8]) -> Result<()> {
         layout::row_key(self.group, bucket, key, self.scratch);
+        self.count_write(bucket, None)?;
         self.open.remove(self.scratch);
         self.budget.count_written(EFFECT_HEAD_BYTES + self.scratch.len());
+        Ok(())
     }
 
     /// Returns the version of the rows that the current update writes.

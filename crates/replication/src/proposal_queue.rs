@@ -6,12 +6,14 @@
 //!
 //! Invariants: entries stand in the order of their indexes; the first `proposed` of `pending` are
 //! proposed, and the others and the open one follow each other without gaps; versions and times
-//! rise from entry to entry. An entry is closed once, and no update enters it afterwards.
+//! rise from entry to entry. An entry is closed once, and no update enters it afterwards. A closed
+//! entry holds the row of every count that it changes.
 //! Never: checks whether this node is master; passes an entry to consensus (`driver.rs` does).
 
 use super::batching::BatchingPolicy;
 use super::budget::Budget;
 use super::clock::GroupClock;
+use super::counts::BucketCounts;
 use super::layout::Mark;
 use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
@@ -42,6 +44,8 @@ pub struct ProposalQueue {
     pub clock: GroupClock,
     /// Version of the next entry's first update.
     next_version: u64,
+    /// Counts of the group's counted buckets, after the last update of the open entry.
+    pub(super) counts: BucketCounts,
     /// Bound on undecided bytes: beyond it updates are answered `overloaded`.
     bytes_max: usize,
     /// Buffer for tree keys.
@@ -81,16 +85,19 @@ impl ProposalQueue {
             batching: BatchingPolicy::default(),
             clock: GroupClock::starting_at(mark.time),
             next_version: mark.next_version.max(1),
+            counts: BucketCounts::default(),
             bytes_max,
             scratch: Vec::new(),
             buffers: EntryBuffers::default(),
         }
     }
 
-    /// Restarts behind the last applied entry, which another master may have proposed.
-    pub(super) fn restart(&mut self, mark: Mark) {
+    /// Restarts behind the last applied entry, which another master may have proposed. `counts`:
+    /// those of the applied rows.
+    pub(super) fn restart(&mut self, mark: Mark, counts: BucketCounts) {
         self.clock = GroupClock::starting_at(mark.time);
         self.next_version = mark.next_version.max(1);
+        self.counts = counts;
     }
 
     /// Opens an entry unless one is open. Returns true if it holds no update yet, and its length in
@@ -111,6 +118,7 @@ impl ProposalQueue {
 
     /// Returns the overlay on which an update is evaluated.
     pub(super) fn overlay<'a>(&'a mut self, trees: &'a dyn Trees) -> Overlay<'a> {
+        self.counts.begin_update();
         Overlay {
             group: self.group,
             store: StoreSource::Live(trees),
@@ -118,6 +126,7 @@ impl ProposalQueue {
             open: self.open.as_mut().expect("`begin` was called"),
             budget: Budget::unbounded(),
             saw_expired: false,
+            counts: &mut self.counts,
             scratch: &mut self.scratch,
         }
     }
@@ -177,9 +186,11 @@ impl ProposalQueue {
         self.batching.pause()
     }
 
-    /// Closes the open entry, if it holds an update.
+    /// Closes the open entry, if it holds an update. The counts that its updates changed are its
+    /// last effects.
     pub(super) fn close(&mut self) {
         let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
+        self.counts.write_changed(self.group, &mut open);
         self.buffers = open.close_for_reuse();
         self.next_version = open.first_version + u64::from(open.updates);
         self.push_closed(open);

@@ -1,6 +1,7 @@
 //! Reads of a group's decided state.
 
 use super::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
+use super::counts::{BucketCount, count_tree_key};
 use super::group::Group;
 use super::layout::{self, StoredRow};
 use super::overlay::{is_empty_range, row_bounds};
@@ -24,7 +25,8 @@ use store::Snapshot;
 /// ones.
 pub const BYTES_AT_ONCE: usize = 256 << 10;
 
-/// Returns true for a read that belongs on a thread that may block, whatever it finds.
+/// Returns true for a read that belongs on a thread that may block, whatever it finds; a key count
+/// may be answered from the bucket's count first.
 pub fn is_long(read: &Read) -> bool {
     match read {
         Read::Range(range) => range.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
@@ -44,6 +46,9 @@ pub fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply> {
 /// Reads like `read`, but at once. `None`: the read takes so long that it belongs on a thread that
 /// may block.
 pub fn read_at_once(group: &Group, bucket: &Bucket, read: &Read) -> Option<Result<Reply>> {
+    if *read == Read::KeyCount {
+        return RowReader::new(group, bucket, BYTES_AT_ONCE).kept_count().transpose();
+    }
     if is_long(read) {
         return None;
     }
@@ -110,6 +115,9 @@ impl<'a> RowReader<'a> {
                 Body::Page(pager.page()?)
             }
             Read::KeyCount => {
+                if let Some(reply) = self.kept_count()? {
+                    return Ok(reply);
+                }
                 let mut count = 0;
                 self.walk(&Range::default(), |_, _| {
                     count += 1;
@@ -119,6 +127,22 @@ impl<'a> RowReader<'a> {
             }
         };
         Ok(Reply::new(self.index.get(), body))
+    }
+
+    /// Answers a key count from the count that the bucket keeps. `None`: it keeps none, or the
+    /// count is not complete.
+    fn kept_count(&self) -> Result<Option<Reply>> {
+        if !self.bucket.properties.counted {
+            return Ok(None);
+        }
+        let mut key = Vec::new();
+        count_tree_key(self.group.id, self.bucket.id, &mut key);
+        let row = self.group.shared.trees.get(&key).map_err(store_error)?;
+        self.index.set(self.group.applied.visible_index());
+        let count = row.map(|row| BucketCount::read_row(&row)).transpose()?;
+        Ok(count.filter(|count| count.is_complete).map(|BucketCount { keys, bytes, .. }| {
+            Reply::new(self.index.get(), Body::Size { keys, bytes })
+        }))
     }
 
     /// Charges the bytes of a row, expired or not, to `bytes_left`. Returns true if more may be

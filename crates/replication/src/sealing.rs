@@ -45,11 +45,9 @@ impl Group {
     /// otherwise.
     pub fn remove_bookkeeping(&self, key: &[u8], epoch: u64) -> Result<Option<Ticket>> {
         let forget = |overlay: &mut Overlay| {
-            if self.leadership.epoch() != epoch {
-                return Err(Error::new(Reason::Changed, "this node was not master all the time"));
-            }
+            self.check_epoch(epoch)?;
             if let Some(row) = overlay.row(BOOKKEEPING_BUCKET, key)? {
-                overlay.remove(BOOKKEEPING_BUCKET, key, row.expires);
+                overlay.remove(BOOKKEEPING_BUCKET, key, row.expires)?;
             }
             Ok(())
         };
@@ -61,6 +59,15 @@ impl Group {
             }
         });
         forgotten.map(|(ticket, ())| ticket)
+    }
+
+    /// Checks, at the master, that the leadership epoch in which something was decided has not
+    /// ended.
+    pub(super) fn check_epoch(&self, epoch: u64) -> Result<()> {
+        if self.leadership.epoch() == epoch {
+            return Ok(());
+        }
+        Err(Error::new(Reason::Changed, "this node was not master all the time"))
     }
 
     /// Writes rows of the group's own, atomically. Raises the next version to `version` at least.
@@ -77,11 +84,11 @@ impl Group {
         state.queue.raise_version(version);
         let (is_first, begun_bytes) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
-        let savepoint = overlay.open.savepoint();
+        let savepoint = overlay.savepoint();
         let written = write(&mut overlay);
         if written.is_err() {
             // The open entry holds updates of others, which are not affected.
-            overlay.open.undo(savepoint);
+            overlay.undo(savepoint);
         }
         let written = written?;
         on_written(&mut state.master);

@@ -9,6 +9,7 @@
 //! ```text
 //! s | bucket u32 BE -> format u8 (1) | group time u64 | version u64    the bucket is sealed
 //! i | bucket u32 BE -> format u8 (1) | see ../transfer/intake.rs   the bucket is copied in
+//! c | bucket u32 BE -> see counts.rs                               the bucket is counted
 //! ```
 
 use super::layout;
@@ -123,12 +124,15 @@ impl Observer for Seals {
     fn changed(&self, key: &[u8], row: Option<&Bytes>) {
         let Some((kind, number)) = key.split_first() else { return };
         let Ok(number) = <[u8; 4]>::try_from(number) else { return };
+        // Most entries of a group with counted buckets change a count and no mark.
+        if !matches!(*kind, SEALED | INTAKE) {
+            return;
+        }
         let bucket = BucketId(u32::from_be_bytes(number));
         let mut marks = self.marks();
         let set = match *kind {
             SEALED => &mut marks.sealed,
-            INTAKE => &mut marks.intakes,
-            _ => return,
+            _ => &mut marks.intakes,
         };
         match row {
             Some(_) => set.insert(bucket),

@@ -1,6 +1,7 @@
 //! Submission: evaluates updates into the open entry.
 
 use super::budget::Budget;
+use super::counts::BucketCounts;
 use super::evaluate::evaluate_with_budget;
 use super::group::Group;
 use super::heavy::Turn;
@@ -174,6 +175,10 @@ impl Group {
         let (pending, time) = (VecDeque::new(), self.applied.time());
         let mut open =
             PendingEntry::new(LogIndex(0), time, 0, world::salt(), EntryBuffers::default());
+        let mut counts = match bucket.properties.counted {
+            true => BucketCounts::for_dry_run(bucket.id),
+            false => BucketCounts::default(),
+        };
         let mut overlay = Overlay {
             group: self.id,
             store,
@@ -181,6 +186,7 @@ impl Group {
             open: &mut open,
             budget: Budget::unbounded(),
             saw_expired: false,
+            counts: &mut counts,
             scratch: &mut Vec::new(),
         };
         evaluate_with_budget(&mut overlay, bucket, update, budget)

@@ -79,6 +79,12 @@ base::mutants! {
         RestartExpirySweep,
         /// Returns the last fully applied index with every answer, whatever rows it shows.
         ReturnStaleIndex,
+        /// Leaves the count of a bucket as it is when a sweep removes an expired row.
+        SweepUncounted,
+        /// Keeps what a failed update, or a failed step of a sequence, has counted.
+        KeepUndoneCounts,
+        /// Completes a count with the rows of a snapshot, without the changes since.
+        CountWithoutChanges,
     }
 }
 

@@ -185,11 +185,11 @@ fn apply_item(
         Item::Row { key, row } => {
             let row = StoredRow::read(row).map_err(corrupt)?;
             let expires = row.expires.map(|expires| intake.to_local_time(expires));
-            overlay.put_versioned(bucket, key, &StoredRow { expires, ..row });
+            overlay.put_versioned(bucket, key, &StoredRow { expires, ..row })?;
         }
         Item::Removed { key } => {
             let expires = overlay.expires_at(bucket, key)?;
-            overlay.remove(bucket, key, expires);
+            overlay.remove(bucket, key, expires)?;
         }
         Item::Session { session, stored } => {
             let existing = overlay.session(*session)?;

@@ -52,7 +52,7 @@ pub(super) fn expire(
         return Ok(Outcome::Applied(false));
     }
     if expiry == Expiry::After(0) {
-        overlay.remove(bucket.id, key, row.expires);
+        overlay.remove(bucket.id, key, row.expires)?;
     } else if new_expiry != row.expires {
         if new_expiry.is_none() {
             overlay.forget_hint(bucket.id, key, row.expires);
@@ -91,7 +91,10 @@ pub fn expire_due(
         if bucket == SESSION_BUCKET {
             expire_session(overlay, now, &name)?;
         } else if overlay.expires_at(bucket, &name)?.is_some_and(|expires| expires <= now) {
-            overlay.remove_row(bucket, &name);
+            match Mutant::SweepUncounted.is_active() {
+                true => overlay.open.remove(overlay.scratch),
+                false => overlay.remove_row(bucket, &name)?,
+            }
         }
         overlay.remove_hint(hint);
     }

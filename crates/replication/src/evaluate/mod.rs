@@ -58,14 +58,14 @@ fn within_budget<'a>(
     budget: Budget,
     evaluation: impl FnOnce(&mut Overlay<'a>) -> Result<Outcome>,
 ) -> Result<Outcome> {
-    let savepoint = overlay.open.savepoint();
+    let savepoint = overlay.savepoint();
     let outer_budget = std::mem::replace(&mut overlay.budget, budget);
     let outcome = evaluation(overlay);
     let exceeded = overlay.budget.is_exhausted().then(|| overlay.budget.check());
     overlay.budget = outer_budget;
     let outcome = outcome.and_then(|outcome| exceeded.unwrap_or(Ok(())).map(|()| outcome));
     if outcome.is_err() {
-        overlay.open.undo(savepoint);
+        overlay.undo(savepoint);
     }
     outcome
 }
@@ -114,7 +114,7 @@ fn sequence(
 ) -> Result<Outcome> {
     let mut outcomes = Vec::with_capacity(steps.len());
     for update in steps {
-        let savepoint = overlay.open.savepoint();
+        let savepoint = overlay.savepoint();
         let outcome = step(overlay, bucket, update);
         overlay.budget.count_answer(answer_bytes(&outcome))?;
         if overlay.budget.is_exhausted() {
@@ -126,7 +126,7 @@ fn sequence(
                 return Err(error);
             }
             Err(error) => {
-                overlay.open.undo(savepoint);
+                overlay.undo(savepoint);
                 outcomes.push(Err(error));
             }
         }

@@ -33,8 +33,7 @@ fn write(
 ) -> Result<()> {
     if expiry == Expiry::After(0) {
         let expires = overlay.expires_at(bucket.id, key)?;
-        overlay.remove(bucket.id, key, expires);
-        return Ok(());
+        return overlay.remove(bucket.id, key, expires);
     }
     let expires = expiry_time(expiry, old_expiry, &bucket.properties, overlay.open.time);
     overlay.put(bucket.id, key, expires, value)
@@ -69,7 +68,7 @@ pub(super) fn delete(
     missing: OnMissing,
 ) -> Result<Outcome> {
     match overlay.row(bucket.id, key)? {
-        Some(row) => overlay.remove(bucket.id, key, row.expires),
+        Some(row) => overlay.remove(bucket.id, key, row.expires)?,
         None if missing == OnMissing::Fail => return Err(Error::key(Reason::NotFound, key)),
         None => return Ok(Outcome::Existed(false)),
     }
@@ -85,12 +84,7 @@ fn put_or_remove(
 ) -> Result<()> {
     match wanted {
         Some(value) => write(overlay, bucket, key, Expiry::Default, None, &[value]),
-        None => {
-            if let Some(old) = old {
-                overlay.remove(bucket.id, key, old.expires);
-            }
-            Ok(())
-        }
+        None => old.map_or(Ok(()), |old| overlay.remove(bucket.id, key, old.expires)),
     }
 }
 
@@ -202,15 +196,16 @@ pub(super) fn delete_prefix(
         if bytes > limits::UPDATE_BYTES_MAX {
             return Err(too_much_to_delete());
         }
-        found.push((key, row.expires));
+        found.push((key, row.expires, row.value.len()));
         Ok(true)
     });
     walked.and_then(|()| overlay.budget.check()).map_err(|error| match error.reason {
         Reason::TooLarge => too_much_to_delete(),
         _ => error,
     })?;
-    for (key, expires) in &found {
-        overlay.remove(bucket.id, key, *expires);
+    for (key, expires, value_bytes) in &found {
+        overlay.note_value(bucket.id, key, *value_bytes);
+        overlay.remove(bucket.id, key, *expires)?;
     }
     Ok(Outcome::Count(found.len() as u64))
 }
@@ -294,7 +289,8 @@ pub(super) fn rename(
         return Ok(Outcome::Applied(false));
     };
     if from != to {
-        overlay.remove(bucket.id, from, row.expires);
+        overlay.note_value(bucket.id, from, row.value.len());
+        overlay.remove(bucket.id, from, row.expires)?;
     }
     Ok(Outcome::Applied(true))
 }

@@ -19,14 +19,17 @@ pub struct Weight {
     lookups: usize,
     /// True if it scans an unknown number of rows.
     has_scan: bool,
+    /// True if every write looks up the row that it replaces.
+    is_counted: bool,
 }
 
 impl Weight {
-    /// Estimates the cost of an update and all its steps.
+    /// Estimates the cost of an update and all its steps. `is_counted`: its bucket keeps counts.
     #[inline]
-    pub fn measure(update: &Update) -> Weight {
+    pub fn measure(update: &Update, is_counted: bool) -> Weight {
+        let (may_return_values, lookups, has_scan) = (false, 0, false);
         let mut weight =
-            Weight { is_read_only: true, may_return_values: false, lookups: 0, has_scan: false };
+            Weight { is_read_only: true, may_return_values, lookups, has_scan, is_counted };
         weight.add(update);
         // A single read outside a sequence is submitted to see undecided updates, or to go through
         // the log.
@@ -56,7 +59,9 @@ impl Weight {
     #[inline]
     fn add_single(&mut self, update: &Update) {
         match update {
-            Update::Set { expiry, .. } => self.write(usize::from(*expiry == Expiry::Keep)),
+            Update::Set { expiry, .. } => {
+                self.write(usize::from(*expiry == Expiry::Keep || self.is_counted));
+            }
             Update::Rename { .. } | Update::Copy { .. } => self.write(2),
             Update::Delete { .. }
             | Update::Confirm { .. }
@@ -118,10 +123,8 @@ mod tests {
     }
 
     fn all(step: Update, count: usize) -> Weight {
-        Weight::measure(&Update::Sequence {
-            steps: vec![step; count],
-            mode: SequenceMode::EachAlone,
-        })
+        let steps = vec![step; count];
+        Weight::measure(&Update::Sequence { steps, mode: SequenceMode::EachAlone }, false)
     }
 
     #[test]
@@ -134,9 +137,21 @@ mod tests {
         let many = Read::MultiGet(vec![Key::new(); LOOKUPS_AT_ONCE / 2]);
         assert!(!all(Update::Read(many.clone()), 2).is_heavy());
         assert!(all(Update::Read(many), 3).is_heavy());
-        assert!(Weight::measure(&Update::DeletePrefix { prefix: Key::new() }).is_heavy());
+        assert!(Weight::measure(&Update::DeletePrefix { prefix: Key::new() }, false).is_heavy());
         let range = |rows_max| Update::Read(Read::Range(Range { rows_max, ..Range::default() }));
         assert!(all(range(None), 1).is_heavy() && !all(range(Some(ROWS_AT_ONCE)), 2).is_heavy());
+    }
+
+    #[test]
+    fn plain_write_of_a_counted_bucket_counts_as_a_lookup() {
+        let steps = |count| vec![set(Expiry::Default); count];
+        let measure = |count, is_counted| {
+            let mode = SequenceMode::Batch;
+            Weight::measure(&Update::Sequence { steps: steps(count), mode }, is_counted)
+        };
+        assert!(measure(LOOKUPS_AT_ONCE + 1, true).is_heavy());
+        assert!(!measure(LOOKUPS_AT_ONCE, true).is_heavy());
+        assert!(!measure(LOOKUPS_AT_ONCE + 1, false).is_heavy());
     }
 
     #[test]
@@ -155,9 +170,9 @@ mod tests {
             ],
             mode: SequenceMode::EachAlone,
         };
-        assert!(!Weight::measure(&nested).is_read_only);
+        assert!(!Weight::measure(&nested, false).is_read_only);
         assert!(
-            !Weight::measure(&Update::Nop).is_read_only,
+            !Weight::measure(&Update::Nop, false).is_read_only,
             "it is asked for to go through the log"
         );
     }
