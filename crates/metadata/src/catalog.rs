@@ -26,6 +26,8 @@ pub struct Catalog {
     buckets: RwLock<BTreeMap<BucketName, Arc<Bucket>>>,
     /// Buckets that are moving to another group.
     moving: watch::Sender<BTreeSet<BucketName>>,
+    /// Counted buckets, by group; one that moves is counted in both groups.
+    counted: watch::Sender<BTreeSet<(GroupId, BucketId)>>,
     /// Members and placement by the applied rows.
     applied_cluster: Mutex<ClusterDescription>,
     /// Incarnation of each member that was admitted last.
@@ -48,6 +50,7 @@ impl Catalog {
         Catalog {
             buckets: RwLock::default(),
             moving: watch::Sender::default(),
+            counted: watch::Sender::default(),
             applied_cluster: Mutex::new(applied_cluster),
             incarnations: Mutex::default(),
             secret: Mutex::default(),
@@ -235,6 +238,14 @@ impl Catalog {
             }
             false => moving.remove(name),
         });
+        let former = replaced.as_ref().map(|bucket| counted_places(bucket)).unwrap_or_default();
+        let present = buckets.get(name).map(|bucket| counted_places(bucket)).unwrap_or_default();
+        if former != present {
+            self.counted.send_modify(|counted| {
+                counted.retain(|place| !former.contains(place));
+                counted.extend(present);
+            });
+        }
         if let Some(replaced) = replaced {
             replaced.retire();
         }
@@ -243,6 +254,16 @@ impl Catalog {
     /// Returns the moving buckets as a watch, for callers that wait for a change.
     pub fn watch_moving(&self) -> watch::Receiver<BTreeSet<BucketName>> {
         self.moving.subscribe()
+    }
+
+    /// Returns the counted buckets by group as a watch, for callers that wait for a change.
+    pub fn watch_counted(&self) -> watch::Receiver<BTreeSet<(GroupId, BucketId)>> {
+        self.counted.subscribe()
+    }
+
+    /// Returns true if a bucket or a type is counted, which programs of earlier versions can't be.
+    pub fn has_counted(&self) -> bool {
+        !self.counted.borrow().is_empty() || self.available.has_type(|kind| kind.counted)
     }
 
     /// Calls a function with every bucket.
@@ -268,6 +289,13 @@ impl Catalog {
         let names = buckets.iter().filter(|(_, bucket)| interval(bucket));
         names.take(max).map(|(name, _)| name.full().to_string()).collect()
     }
+}
+
+/// Returns the groups that keep counts of a bucket, with its number in each.
+fn counted_places(bucket: &Bucket) -> Vec<(GroupId, BucketId)> {
+    let target = bucket.moving.map(|moving| (moving.group, moving.id));
+    let places = std::iter::once((bucket.group, bucket.id)).chain(target);
+    places.filter(|_| bucket.properties.counted).collect()
 }
 
 fn properties(value: Option<&Value>) -> Result<Option<Arc<Properties>>> {
@@ -336,5 +364,38 @@ mod tests {
         assert_eq!(names(), ["n1", "n2"]);
         apply_row(&catalog, b"m/no digits", Some(Value::from_static(b"no row")));
         assert_eq!(names(), ["n1", "n2"], "a row that can't be read changes nothing");
+    }
+
+    #[test]
+    fn catalog_lists_a_counted_bucket_in_each_group_that_keeps_rows_of_it() {
+        let catalog = Catalog::new(ClusterDescription::default());
+        let name = BucketName::parse("fruit").expect("a name");
+        let describe = |counted, moving| BucketDescription {
+            name: name.clone(),
+            id: BucketId(3),
+            group: GroupId(1),
+            properties: Properties { counted, ..Properties::default() },
+            moving,
+        };
+        let apply = |bucket: &BucketDescription| {
+            let row = rows::write_bucket(bucket);
+            let is_marked = row.windows(7).any(|bytes| bytes == b"counted");
+            assert_eq!(is_marked, bucket.properties.counted, "an earlier program reads the others");
+            apply_row(&catalog, &rows::bucket_key(&name), Some(row));
+            catalog.watch_counted().borrow().iter().copied().collect::<Vec<_>>()
+        };
+        let moving = Some(base::MoveDestination { group: GroupId(2), id: BucketId(4) });
+        let (here, there) = ((GroupId(1), BucketId(3)), (GroupId(2), BucketId(4)));
+        assert_eq!((apply(&describe(false, None)), catalog.has_counted()), (vec![], false));
+        assert_eq!((apply(&describe(true, None)), catalog.has_counted()), (vec![here], true));
+        assert_eq!(apply(&describe(true, moving)), [here, there]);
+        assert!(apply(&describe(false, moving)).is_empty());
+        assert!(!catalog.has_counted());
+        let counted = rows::write_properties(&describe(true, None).properties);
+        apply_row(&catalog, &rows::type_key("ledger"), Some(counted));
+        assert!(catalog.has_counted(), "a bucket of the type may be next");
+        apply(&describe(true, None));
+        apply_row(&catalog, &rows::bucket_key(&name), None);
+        assert!(catalog.watch_counted().borrow().is_empty(), "it was dropped");
     }
 }

@@ -164,7 +164,7 @@ pub(crate) fn group_of(key: &[u8]) -> Option<GroupId> {
 /// spelling, `promise`, in them.
 pub fn write_properties(properties: &Properties) -> Value {
     let mut bytes = Vec::new();
-    let texts = properties.texts();
+    let texts = properties.stored_texts();
     bytes.put_u32(texts.len() as u32);
     for (name, text) in texts {
         let stored = if name == CONSISTENCY { PROMISE } else { name };

@@ -41,6 +41,7 @@ pub(crate) async fn begin(node: &Node) -> Result<()> {
         networks: cluster.settings.peer_networks.clone(),
         incarnations: known.clone(),
         credential,
+        version_min: router.locator.version_min(),
         ..PeerSettings::new(status.view.cluster, cluster.links.node, incarnation)
     };
     let dispatcher = Arc::new(Dispatcher::new(node));

@@ -11,6 +11,7 @@ mod audit;
 mod checkpoint;
 mod checkpoints;
 mod cluster;
+mod count_keeper;
 mod data_dir;
 mod disk_alarm;
 mod disk_health;
@@ -46,6 +47,7 @@ mod status;
 mod status_reader;
 mod transfer;
 mod updating;
+mod versions;
 mod warnings;
 
 pub use checkpoints::CheckpointStatus;
@@ -73,14 +75,15 @@ pub use transfer::{MovePhase, MoveProgress, MoveStatus};
 
 use base::error::shutting_down;
 use base::{
-    BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId, JoinToken, LogIndex, Reason,
-    Reply, Request, Result, RingDescription, TokenDigest,
+    BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId, JoinToken, LogIndex, Read,
+    Reason, Reply, Request, Result, RingDescription, TokenDigest,
 };
 use bytes::Bytes;
 use checkpoint::Checkpointer;
 use cluster::ClusterAgent;
 use housekeeping::Housekeeper;
 use lifecycle::Lifecycle;
+use replication::read::read_at_once;
 use route::Router;
 use status_reader::StatusReader;
 use std::sync::Arc;
@@ -153,6 +156,15 @@ impl Node {
     /// there saves one hop.
     pub fn remote_master(&self, bucket: &BucketName) -> Option<String> {
         self.router.other_master(bucket)
+    }
+
+    /// Returns true if this node can tell the number of a bucket's keys at once: the bucket keeps
+    /// counts, and its count here is complete.
+    pub fn has_count(&self, bucket: &BucketName) -> bool {
+        let found = self.router.locator.bucket(bucket);
+        found.is_ok_and(|(bucket, group)| {
+            matches!(read_at_once(&group, &bucket, &Read::KeyCount), Some(Ok(_)))
+        })
     }
 
     /// Returns the group of a bucket, the group that it moves to, and the progress.

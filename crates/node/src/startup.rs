@@ -2,6 +2,7 @@
 
 use crate::assembly::{RecoveredParts, assemble};
 use crate::cluster::OwnIncarnations;
+use crate::count_keeper::{self, CountKeeper};
 use crate::group_lifecycle::drive;
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
@@ -93,6 +94,7 @@ fn start_loops(node: &Node, is_stored: bool) {
     let alarm = master_alarm::watch(router.readiness.clone(), lifecycle.clone());
     loops.spawn("master alarm", alarm);
     loops.spawn("moves", transfer::reconcile(node.moves.clone()));
+    loops.spawn("counts", count_keeper::run(CountKeeper::new(router.clone())));
 }
 
 /// Starts all background tasks of available buckets.

@@ -64,6 +64,7 @@ impl Router {
         if let DirectoryCall::Cluster(ClusterCall::RemoveMember { name }) = &call {
             self.available.refuse_removal_with_rows(name).await?;
         }
+        self.locator.check_versions(&call)?;
         // Before the change: a dropped bucket has no group any more.
         let group_ref = self.locator.group_ref(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;
