@@ -62,6 +62,10 @@ pub struct PageReply {
 pub struct KeyCount {
     /// Number of keys.
     pub count: u64,
+    /// Number of bytes of all keys and values; absent unless the bucket is counted and its count is
+    /// complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 /// Page of keys.

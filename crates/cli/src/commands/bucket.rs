@@ -5,13 +5,14 @@ use super::empty_prefix::EmptyPrefix;
 use super::moves::{self, Move};
 use super::parse_bucket;
 use super::properties;
-use crate::client::HttpCall;
+use crate::client::{Client, HttpCall};
 use crate::output::{self, printable_text};
-use api::BucketReply;
-use base::properties::{CONSISTENCY, PROMISE};
+use api::{BucketReply, KeyCount};
+use base::properties::{CONSISTENCY, COUNTED, PROMISE};
 use base::{BucketName, Kind, Part};
 use hyper::Method;
 use program::{Failure, Outcome};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub const EXAMPLES: &str = "\
@@ -25,6 +26,8 @@ Examples:
   credenza bucket list
   credenza bucket describe users
   credenza bucket alter users value_bytes_max=65536
+  credenza bucket alter users counted=true         keeps counts: counting is immediate from then on
+  credenza bucket count users
   credenza bucket move users --group 2             to another group, while it is used
   credenza bucket status users                     where it lives, and how far its move is
   credenza bucket clear users                      empties it at once, whatever its size
@@ -43,6 +46,8 @@ pub enum BucketCommand {
     /// Show a bucket's properties
     #[command(alias = "show")]
     Describe(BucketArguments),
+    /// Show how many keys a bucket has
+    Count(BucketArguments),
     /// Change a bucket's properties
     #[command(after_help = properties::bucket_properties_help())]
     Alter(BucketChange),
@@ -120,10 +125,36 @@ impl BucketCommand {
             BucketCommand::Alter(change) => change.send(Method::PATCH).await,
             BucketCommand::List(node) => list(&node).await,
             BucketCommand::Describe(target) => target.show().await,
+            BucketCommand::Count(target) => target.count().await,
             BucketCommand::Clear(arguments) => arguments.destroy(Method::POST, "/clear").await,
             BucketCommand::EmptyPrefix(empty) => empty.run().await,
             BucketCommand::Drop(arguments) => arguments.destroy(Method::DELETE, "").await,
         }
+    }
+}
+
+/// A bucket of the list, with its counts if it keeps them.
+#[derive(Serialize)]
+struct ListedBucket {
+    #[serde(flatten)]
+    bucket: BucketReply,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+}
+
+impl ListedBucket {
+    /// Asks for the counts of a counted bucket. There are none of a bucket whose group does not
+    /// answer, or that was dropped meanwhile: the others are listed.
+    async fn new(bucket: BucketReply, client: &mut Client) -> ListedBucket {
+        let is_counted = bucket.properties.text(COUNTED).as_deref() == Some("true");
+        let count = match is_counted {
+            true => client.get(format!("/v1/buckets/{}/count", bucket.name)).await.ok(),
+            false => None::<KeyCount>,
+        };
+        let keys = count.as_ref().map(|count| count.count);
+        ListedBucket { bucket, keys, bytes: count.and_then(|count| count.bytes) }
     }
 }
 
@@ -138,19 +169,30 @@ async fn list(node: &NodeArguments) -> Outcome {
         }
         buckets.extend(page);
     }
-    if node.json {
-        return output::json(&buckets);
+    let mut listed = Vec::with_capacity(buckets.len());
+    for bucket in buckets {
+        listed.push(ListedBucket::new(bucket, &mut client).await);
     }
-    let row = |bucket: &BucketReply| {
+    if node.json {
+        return output::json(&listed);
+    }
+    // Without counts there is nothing to show in these columns.
+    let is_counted = listed.iter().any(|listed| listed.keys.is_some());
+    let counts: &[&str] = if is_counted { &["keys", "bytes"] } else { &[] };
+    let row = |listed: &ListedBucket| {
+        let ListedBucket { bucket, keys, bytes } = listed;
         let moves = bucket.moves_to.as_ref().map(|to| format!(" -> {}", to.group));
         let group = format!("{}{}", bucket.group, moves.unwrap_or_default());
         let property =
             |name: &str| printable_text(&bucket.properties.text(name).unwrap_or_default());
         let properties = [CONSISTENCY, "sync", "ttl_ms"].map(property);
-        [printable_text(&bucket.name), group].into_iter().chain(properties).collect()
+        let counts = [keys, bytes].map(|number| number.map_or("-".into(), |it| it.to_string()));
+        let cells = [printable_text(&bucket.name), group].into_iter().chain(properties);
+        cells.chain(counts.into_iter().filter(|_| is_counted)).collect()
     };
-    let rows = buckets.iter().map(row).collect();
-    output::table(&["bucket", "group", CONSISTENCY, "sync", "ttl_ms"], rows)?;
+    let rows = listed.iter().map(row).collect();
+    let head = [&["bucket", "group", CONSISTENCY, "sync", "ttl_ms"], counts].concat();
+    output::table(&head, rows)?;
     let kind = BucketName::AVAILABLE;
     eprintln!("available buckets are not listed: each exists once named, as {kind}/NAME");
     Ok(())
@@ -159,6 +201,14 @@ async fn list(node: &NodeArguments) -> Outcome {
 impl BucketArguments {
     fn path(&self, rest: &str) -> String {
         format!("/v1/buckets/{}{rest}", self.bucket)
+    }
+
+    async fn count(&self) -> Outcome {
+        let count: KeyCount = self.node.address.client()?.get(self.path("/count")).await?;
+        match self.node.json {
+            true => output::json(&count),
+            false => output::text(&format!("{}\n", count.count)),
+        }
     }
 
     async fn show(&self) -> Outcome {
@@ -252,7 +302,7 @@ impl DestroyArguments {
     async fn destroy(self, method: Method, rest: &str) -> Outcome {
         let mut client = self.target.node.address.client()?;
         if !self.yes {
-            let api::KeyCount { count: keys } = client.get(self.target.path("/count")).await?;
+            let KeyCount { count: keys, .. } = client.get(self.target.path("/count")).await?;
             let bucket = &self.target.bucket;
             let message =
                 format!("{bucket} holds {keys} keys that would be lost: add --yes to mean it");

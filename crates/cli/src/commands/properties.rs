@@ -23,11 +23,14 @@ fn list_properties(is_shown: impl Fn(&Property) -> bool) -> String {
     {
         text.push_str(&describe_property(property));
     }
-    text.push_str("\nProperties of available buckets:\n");
-    for property in
-        PROPERTIES.iter().filter(|property| property.consistency == Some(Consistency::Available))
-    {
-        if is_shown(property) {
+    for consistency in [Consistency::Consistent, Consistency::Available] {
+        let mode = match consistency {
+            Consistency::Consistent => "consistent",
+            Consistency::Available => "available",
+        };
+        text.push_str(&format!("\nProperties of {mode} buckets:\n"));
+        let has = |property: &&Property| property.consistency == Some(consistency);
+        for property in PROPERTIES.iter().filter(has).filter(|property| is_shown(property)) {
             text.push_str(&describe_property(property));
         }
     }
@@ -56,6 +59,10 @@ mod tests {
         }
         assert!(text.contains("  datatype=none|counter|set|gset|map|hll\n"), "{text}");
         let text = bucket_properties_help();
+        assert!(
+            text.contains("Properties of consistent buckets:\n  counted=true|false\n"),
+            "{text}"
+        );
         assert!(text.contains("  sync=sync|interval\n") && !text.contains("datatype="), "{text}");
     }
 }

@@ -136,7 +136,7 @@ pub const ROUTES: [HttpRoute; 70] = [
             Name::Count,
             Method::Get,
             "/v1/buckets/{type}/{bucket}/count",
-            "Counts the keys of a bucket by a scan.",
+            "Counts the keys of a bucket: at once if it is counted, else by a scan.",
         )
     },
     HttpRoute {

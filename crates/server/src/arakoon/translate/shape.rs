@@ -82,7 +82,7 @@ impl ArakoonShape {
                 out.int(i32::try_from(*count).unwrap_or(i32::MAX));
                 Ok(*count)
             }
-            (ArakoonShape::LongCount, Body::Count(count)) => {
+            (ArakoonShape::LongCount, Body::Count(count) | Body::Size { keys: count, .. }) => {
                 out.long(i64::try_from(*count).unwrap_or(i64::MAX));
                 Ok(*count)
             }

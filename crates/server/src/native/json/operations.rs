@@ -140,7 +140,7 @@ pub const OPERATIONS: [JsonOperation; 26] = [
         "Returns a page of rows in key order: `entries`, `more`, `continue`."),
     JsonOperation { op: "key_count", name: OperationName::KeyCount, allowed_in: AllowedIn::Reads,
         required: &[], optional: &[],
-        doc: "Counts the keys of the bucket by a scan; returns `count`." },
+        doc: "Counts the keys of the bucket, at once if it is counted; returns `count`, `bytes`." },
 ];
 
 /// Returns the JSON names of all operations.

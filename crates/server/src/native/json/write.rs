@@ -133,6 +133,12 @@ pub fn append_body(out: &mut Vec<u8>, body: &Body) {
             out.extend_from_slice(b"\"count\":");
             append_number(out, count);
         }
+        Body::Size { keys, bytes } => {
+            out.extend_from_slice(b"\"count\":");
+            append_number(out, keys);
+            out.extend_from_slice(b",\"bytes\":");
+            append_number(out, bytes);
+        }
         Body::Updated(outcome) => append_outcome(out, outcome),
         // A session's id is text, because many JSON parsers round numbers of more than 53 bits.
         Body::Session(session) => {

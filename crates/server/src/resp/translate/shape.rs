@@ -174,7 +174,9 @@ impl RespShape {
                 ctx.out.array(rows.len());
                 rows.into_iter().for_each(|row| write_row_value(row, ctx));
             }
-            (RespShape::Number, Body::Count(count)) => ctx.out.count(count),
+            (RespShape::Number, Body::Count(count) | Body::Size { keys: count, .. }) => {
+                ctx.out.count(count)
+            }
             (RespShape::TypeName, Body::Count(0)) => ctx.out.simple("none"),
             (RespShape::TypeName, Body::Count(_)) => ctx.out.simple("string"),
             (_, Body::Updated(outcome)) => self.encode_outcome(outcome, ctx),
