@@ -24,11 +24,14 @@ const PAUSE_BEGUN: Duration = Duration::from_millis(20);
 /// Shortest and longest pause between two parts of a scan; otherwise as long as the part took.
 const PAUSE_SCAN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
+/// Bytes of rows that one part of a scan reads. Tests have few rows and need many parts.
+const PART_BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+
 /// Keeper of the counts of a node's groups.
 pub(crate) struct CountKeeper {
     router: Arc<Router>,
-    /// Scan in progress.
-    scan: Option<CountScan>,
+    /// Scan in progress, and the group of its bucket.
+    scan: Option<(Arc<Group>, CountScan)>,
 }
 
 /// Runs until the node stops.
@@ -94,29 +97,29 @@ impl CountKeeper {
     /// yet.
     async fn scan(&mut self, incomplete: &[(Arc<Group>, BucketId)]) -> Result<Option<Duration>> {
         let began_ms = world::milliseconds();
-        let is_wanted = |scan: &CountScan| {
-            let is_same = |(group, bucket): &(Arc<Group>, BucketId)| {
-                Arc::ptr_eq(group, scan.group()) && *bucket == scan.bucket
+        let is_wanted = |(group, scan): &(Arc<Group>, CountScan)| {
+            let is_same = |(other, bucket): &(Arc<Group>, BucketId)| {
+                Arc::ptr_eq(group, other) && *bucket == scan.bucket
             };
             incomplete.iter().any(is_same)
         };
         let mut scan = self.scan.take().filter(is_wanted);
         for (group, bucket) in incomplete {
             if scan.is_none() {
-                scan = CountScan::begin(group, *bucket)?;
+                scan = group.begin_count_scan(*bucket)?.map(|scan| (group.clone(), scan));
             }
         }
-        let Some(mut scan) = scan else { return Ok(None) };
+        let Some((group, mut scan)) = scan else { return Ok(None) };
         let tasks = &self.router.lifecycle.tasks.loops;
-        let read = move || scan.advance().map(|is_last| (scan, is_last));
+        let read = move || scan.advance(PART_BYTES).map(|is_last| (scan, is_last));
         let (scan, is_last) =
             tasks.run_blocking(read).await.unwrap_or_else(|| Err(shutting_down()))?;
         if is_last {
-            scan.complete()?;
+            group.complete_count(&scan)?;
             let bucket = scan.bucket.0;
             tracing::debug!(target: "node", bucket, "the count of a bucket is complete");
         } else {
-            self.scan = Some(scan);
+            self.scan = Some((group, scan));
         }
         Ok(Some(Duration::from_millis(world::milliseconds() - began_ms)))
     }

@@ -12,19 +12,14 @@ use super::group::Group;
 use super::layout::{self, StoredRow};
 use super::overlay::Overlay;
 use super::seals::BOOKKEEPING_BUCKET;
-use base::{BucketId, Error, Reason, Result};
+use base::{BucketId, Error, GroupId, Reason, Result};
 use bytes::Bytes;
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
-use std::sync::Arc;
-use store::{Chunk, Snapshot};
-
-/// Bytes of rows that one part reads.
-const PART_BYTES: usize = 1 << 20;
+use store::{Chunk, Snapshot, Trees};
 
 /// Scan of a bucket whose count is incomplete.
 pub struct CountScan {
-    group: Arc<Group>,
     /// Bucket that is counted.
     pub bucket: BucketId,
     /// Prefix of the bucket's rows.
@@ -40,30 +35,25 @@ pub struct CountScan {
 
 impl CountScan {
     /// Begins a scan. `None`: no incomplete count of the bucket is applied here.
-    pub fn begin(group: &Arc<Group>, bucket: BucketId) -> Result<Option<CountScan>> {
-        let snapshot = group.shared.trees.snapshot();
+    pub fn begin(group: GroupId, trees: &dyn Trees, bucket: BucketId) -> Result<Option<CountScan>> {
+        let snapshot = trees.snapshot();
         let mut key = Vec::new();
-        count_tree_key(group.id, bucket, &mut key);
+        count_tree_key(group, bucket, &mut key);
         let row = snapshot.get(&key).map_err(store_error)?;
         let count = row.map(|row| BucketCount::read_row(&row)).transpose()?;
         let Some(snapshot_count) = count.filter(|count| !count.is_complete) else {
             return Ok(None);
         };
-        layout::row_key(group.id, bucket, &[], &mut key);
-        let (group, prefix) = (group.clone(), key.into());
-        let (keys, bytes, after) = (0, 0, None);
-        Ok(Some(CountScan { group, bucket, prefix, snapshot, snapshot_count, keys, bytes, after }))
+        layout::row_key(group, bucket, &[], &mut key);
+        let (prefix, keys, bytes, after) = (key.into(), 0, 0, None);
+        Ok(Some(CountScan { bucket, prefix, snapshot, snapshot_count, keys, bytes, after }))
     }
 
-    /// Returns the group whose bucket is scanned.
-    pub fn group(&self) -> &Arc<Group> {
-        &self.group
-    }
-
-    /// Reads the next part. Blocks. Returns true if it was the last one.
-    pub fn advance(&mut self) -> Result<bool> {
+    /// Reads the next part, of at most so many bytes or one row. Blocks. Returns true if it was the
+    /// last one.
+    pub fn advance(&mut self, bytes_max: usize) -> Result<bool> {
         let (snapshot, prefix) = (&*self.snapshot, &self.prefix[..]);
-        let chunk = Chunk::read(snapshot, prefix, self.after.as_ref(), PART_BYTES);
+        let chunk = Chunk::read(snapshot, prefix, self.after.as_ref(), bytes_max);
         let chunk = chunk.map_err(store_error)?;
         self.keys += chunk.rows.len() as u64;
         let bytes = chunk
@@ -76,24 +66,39 @@ impl CountScan {
     }
 
     /// Completes the count, after the last part. `Changed`: the count has ended meanwhile.
-    pub fn complete(&self) -> Result<()> {
-        let bucket = self.bucket;
-        let complete = |overlay: &mut Overlay| {
-            let scanned = self.snapshot_count;
-            let count = overlay.counts.get(bucket).filter(|count| !count.is_complete);
-            let Some(count) = count.filter(|count| count.begun == scanned.begun) else {
-                return Err(Error::new(Reason::Changed, "the count of the bucket has ended"));
-            };
-            let total = |now: u64, then: u64, found: u64| match Mutant::CountWithoutChanges {
-                mutant if mutant.is_active() => found,
-                _ => now.wrapping_sub(then).wrapping_add(found),
-            };
-            let keys = total(count.keys, scanned.keys, self.keys);
-            let bytes = total(count.bytes, scanned.bytes, self.bytes);
-            put_count(overlay, bucket, BucketCount { is_complete: true, keys, bytes, ..count })
+    pub(super) fn complete(&self, overlay: &mut Overlay) -> Result<()> {
+        let scanned = self.snapshot_count;
+        let count = overlay.counts.get(self.bucket).filter(|count| !count.is_complete);
+        let Some(count) = count.filter(|count| count.begun == scanned.begun) else {
+            return Err(Error::new(Reason::Changed, "the count of the bucket has ended"));
         };
-        self.group.write_bookkeeping(0, complete, |_| {}).map(|_| ())
+        let forgets = Mutant::CountWithoutChanges.is_active();
+        let total = |now: u64, then: u64, found: u64| match forgets {
+            true => found,
+            false => now.wrapping_sub(then).wrapping_add(found),
+        };
+        let keys = total(count.keys, scanned.keys, self.keys);
+        let bytes = total(count.bytes, scanned.bytes, self.bytes);
+        put_count(overlay, self.bucket, BucketCount { is_complete: true, keys, bytes, ..count })
     }
+}
+
+/// Begins the count of a bucket, unless it has one.
+pub(super) fn begin_count(overlay: &mut Overlay, bucket: BucketId) -> Result<()> {
+    if overlay.counts.contains(bucket) {
+        return Ok(());
+    }
+    let (is_complete, begun, keys, bytes) = (false, overlay.version().0, 0, 0);
+    put_count(overlay, bucket, BucketCount { is_complete, begun, keys, bytes })
+}
+
+/// Ends the count of a bucket, if it has one.
+pub(super) fn end_count(overlay: &mut Overlay, bucket: BucketId) -> Result<()> {
+    if overlay.counts.contains(bucket) {
+        overlay.remove(BOOKKEEPING_BUCKET, &count_key(bucket), None)?;
+        overlay.counts.remove(bucket);
+    }
+    Ok(())
 }
 
 /// Writes the row of a count, and the count.
@@ -117,25 +122,31 @@ impl Group {
     pub fn begin_count(&self, bucket: BucketId, epoch: u64) -> Result<()> {
         let begin = |overlay: &mut Overlay| {
             self.check_epoch(epoch)?;
-            if overlay.counts.contains(bucket) {
-                return Ok(());
-            }
-            let (is_complete, begun, keys, bytes) = (false, overlay.version().0, 0, 0);
-            put_count(overlay, bucket, BucketCount { is_complete, begun, keys, bytes })
+            begin_count(overlay, bucket)
         };
         self.write_bookkeeping(0, begin, |_| {}).map(|_| ())
     }
 
-    /// Ends the count of a bucket. Errors: see [`Self::begin_count`].
+    /// Ends the count of a bucket, if it has one. Errors: see [`Self::begin_count`].
     pub fn end_count(&self, bucket: BucketId, epoch: u64) -> Result<()> {
         let end = |overlay: &mut Overlay| {
             self.check_epoch(epoch)?;
-            if overlay.counts.contains(bucket) {
-                overlay.remove(BOOKKEEPING_BUCKET, &count_key(bucket), None)?;
-                overlay.counts.remove(bucket);
-            }
-            Ok(())
+            end_count(overlay, bucket)
         };
         self.write_bookkeeping(0, end, |_| {}).map(|_| ())
     }
+
+    /// Begins a scan of a bucket of this group; see [`CountScan::begin`].
+    pub fn begin_count_scan(&self, bucket: BucketId) -> Result<Option<CountScan>> {
+        CountScan::begin(self.id, &*self.shared.trees, bucket)
+    }
+
+    /// Completes a count with a scan that has read its last part. `Changed`: the count has ended
+    /// meanwhile.
+    pub fn complete_count(&self, scan: &CountScan) -> Result<()> {
+        self.write_bookkeeping(0, |overlay| scan.complete(overlay), |_| {}).map(|_| ())
+    }
 }
+
+#[cfg(test)]
+mod tests;

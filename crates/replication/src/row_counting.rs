@@ -70,3 +70,117 @@ impl Overlay<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::Bucket;
+    use crate::budget::Budget;
+    use crate::counts::BucketCounts;
+    use crate::evaluate::evaluate;
+    use crate::layout::row_key;
+    use crate::overlay::StoreSource;
+    use crate::pending_entry::{EntryBuffers, PendingEntry};
+    use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
+    use base::{GroupId, Key, LogIndex, Properties, Update, Value, Version};
+    use std::cell::Cell;
+    use std::collections::VecDeque;
+    use std::ops::Bound;
+    use store::{MemoryTrees, RowChange, Snapshot, StoreError, TreeRow, Trees};
+
+    const GROUP: GroupId = GroupId(3);
+    const COUNTED: BucketId = BucketId(7);
+    const OTHER: BucketId = BucketId(8);
+
+    type Rows<'a> = Box<dyn Iterator<Item = std::result::Result<TreeRow, StoreError>> + Send + 'a>;
+
+    /// Snapshot that counts its point reads.
+    struct CountedReads {
+        snapshot: Box<dyn Snapshot>,
+        gets: Cell<usize>,
+    }
+
+    impl Snapshot for CountedReads {
+        fn get(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
+            self.gets.set(self.gets.get() + 1);
+            self.snapshot.get(key)
+        }
+
+        fn range(&self, low: Bound<Bytes>, high: Bound<Bytes>, reverse: bool) -> Rows<'_> {
+            self.snapshot.range(low, high, reverse)
+        }
+    }
+
+    /// Returns the number of rows that an update of a bucket reads from the store by key.
+    fn reads_of(update: &Update, id: BucketId) -> usize {
+        let bucket = Bucket::new(id, GROUP, Properties::default());
+        let trees = MemoryTrees::new(1 << 20);
+        let rows = ["a", "b"].map(|name| {
+            let (mut key, mut row) = (Vec::new(), Vec::new());
+            row_key(GROUP, id, name.as_bytes(), &mut key);
+            StoredRow::write_head(Version(1), None, &mut row);
+            row.push(b'7');
+            RowChange::Put(key.into(), row.into())
+        });
+        trees.apply(&mut rows.into_iter()).expect("memory");
+        let counted_reads = CountedReads { snapshot: trees.snapshot(), gets: Cell::new(0) };
+        let mut open = PendingEntry::new(LogIndex(1), 5, 1, 0, EntryBuffers::default());
+        let mut counts = BucketCounts::for_dry_run(COUNTED);
+        let mut overlay = Overlay {
+            group: GROUP,
+            store: StoreSource::Snapshot(&counted_reads),
+            pending: &VecDeque::new(),
+            open: &mut open,
+            budget: Budget::unbounded(),
+            saw_expired: false,
+            counts: &mut counts,
+            scratch: &mut Vec::new(),
+        };
+        evaluate(&mut overlay, &bucket, update).expect("it goes");
+        counted_reads.gets.get()
+    }
+
+    #[test]
+    fn update_of_a_counted_bucket_reads_one_row_more_only_if_it_is_unknown() {
+        let (a, b, c) = (Key::from("a"), Key::from("b"), Key::from("c"));
+        let value = || Value::from("8");
+        let set = |key: &Key, expiry| Update::Set { key: key.clone(), value: value(), expiry };
+        let delete = |key: &Key| Update::Delete { key: key.clone(), missing: OnMissing::Skip };
+        let steps = |steps| Update::Sequence { steps, mode: SequenceMode::AllOrNothing };
+        let rename = |to: &Key| {
+            let (from, to) = (a.clone(), to.clone());
+            Update::Rename { from, to, when: When::Always }
+        };
+        let replace = Update::Replace { key: a.clone(), wanted: Some(value()) };
+        let prefix = Key::new();
+        for (update, more) in [
+            (set(&a, Expiry::Default), 1),
+            (set(&c, Expiry::Default), 1),
+            (set(&a, Expiry::After(9)), 0),
+            (set(&a, Expiry::After(0)), 0),
+            (set(&a, Expiry::Keep), 0),
+            (delete(&a), 0),
+            (delete(&c), 0),
+            (replace, 0),
+            (Update::Add { key: a.clone(), delta: 1 }, 0),
+            (Update::Append { key: c.clone(), value: value() }, 0),
+            (
+                Update::Expire {
+                    key: a.clone(),
+                    expiry: Expiry::After(9),
+                    when: ExpireWhen::Always,
+                },
+                0,
+            ),
+            (rename(&b), 1),
+            (rename(&c), 1),
+            (Update::DeletePrefix { prefix }, 0),
+            (steps(vec![set(&a, Expiry::Default), set(&b, Expiry::Default)]), 2),
+            (steps(vec![set(&a, Expiry::Default); 3]), 1),
+        ] {
+            let (other, counted) = (reads_of(&update, OTHER), reads_of(&update, COUNTED));
+            assert_eq!(counted, other + more, "{update:?}");
+        }
+        assert_eq!(reads_of(&set(&a, Expiry::Default), OTHER), 0);
+    }
+}
