@@ -22,6 +22,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 /// Size of one read.
@@ -93,8 +94,11 @@ impl Link {
 
     /// Queues a message.
     pub(super) fn send(&self, message: Message) -> SendOutcome {
-        let sending = self.outbox().put(message);
-        if sending == SendOutcome::Sent {
+        let mut outbox = self.outbox();
+        let sending = outbox.put(message);
+        let must_wake = sending == SendOutcome::Sent && outbox.mark_signalled();
+        drop(outbox);
+        if must_wake {
             self.wake.notify_one();
         }
         sending
@@ -142,8 +146,13 @@ impl Link {
     }
 
     fn queue_control(&self, control: ControlFrame) {
-        self.outbox().queue_control(control);
-        self.wake.notify_one();
+        let mut outbox = self.outbox();
+        outbox.queue_control(control);
+        let must_wake = outbox.mark_signalled();
+        drop(outbox);
+        if must_wake {
+            self.wake.notify_one();
+        }
     }
 }
 
@@ -157,11 +166,17 @@ impl CreditSource for Link {
 }
 
 /// Writing half: the encoder and the batch of encoded frames.
-struct FrameWriter {
+pub(super) struct FrameWriter {
     encoder: Encoder,
     batch: FrameBatch,
     /// Total bytes of consumed bulk, as last reported to the peer.
     consumed_sent: u64,
+}
+
+impl FrameWriter {
+    pub(super) fn new(salt: u64) -> FrameWriter {
+        FrameWriter { encoder: Encoder::new(salt), batch: FrameBatch::default(), consumed_sent: 0 }
+    }
 }
 
 /// Transfers messages in both directions until the connection ends, by itself or because `ended`
@@ -174,11 +189,7 @@ pub(super) async fn run(
     ended: impl Future<Output = Broken>,
 ) -> Broken {
     let (mut from, mut to) = stream.split();
-    let mut writer = FrameWriter {
-        encoder: Encoder::new(link.terms.send_salt),
-        batch: FrameBatch::default(),
-        consumed_sent: 0,
-    };
+    let mut writer = FrameWriter::new(link.terms.send_salt);
     sink.connected(link.terms.node, link.terms.incarnation);
     // Reading comes before `keep_alive`: data that has arrived counts as received before silence is
     // judged, also after the whole process was suspended.
@@ -228,7 +239,7 @@ async fn read_frames<R: AsyncRead + Unpin>(
         // half.
         if read_bytes >= READ_YIELD_BYTES {
             read_bytes = 0;
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
     }
 }
@@ -270,6 +281,7 @@ impl Link {
         let now = world::nanoseconds();
         let mut room = false;
         let mut outbox = self.outbox();
+        outbox.clear_signal();
         // The total, not each amount: one control frame covers all amounts not reported yet.
         let consumed = self.consumed.load(Relaxed);
         if consumed != writer.consumed_sent {
@@ -301,7 +313,10 @@ impl Link {
 }
 
 /// Writes waiting frames until the socket fails.
-async fn write_frames<W: AsyncWrite + Unpin>(
+///
+/// The task that queues the first message wakes this half, which a scheduler may run before the
+/// other runnable tasks. So it lets those run first: what they queue leaves in the same system call.
+pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
     link: &Link,
     writer: &mut FrameWriter,
     socket: &mut W,
@@ -319,6 +334,7 @@ async fn write_frames<W: AsyncWrite + Unpin>(
             () = link.wake.notified() => {}
             () = sleep(Duration::from_nanos(wait)), if wait != u64::MAX => {}
         }
+        yield_now().await;
     }
 }
 
@@ -331,7 +347,7 @@ async fn keep_alive(link: &Link, settings: &PeerSettings) -> Broken {
             |since: u64, limit: Duration| u128::from(now.saturating_sub(since)) > limit.as_nanos();
         if exceeds(link.received_at.load(Relaxed), settings.silence_timeout) {
             // After the whole process was suspended, the reading half gets one more turn first.
-            tokio::task::yield_now().await;
+            yield_now().await;
             if exceeds(link.received_at.load(Relaxed), settings.silence_timeout) {
                 return Broken::Silent;
             }

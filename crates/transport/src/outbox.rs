@@ -75,6 +75,8 @@ pub(super) struct Outbox {
     bulk_consumed: u64,
     dropped: Dropped,
     closed: bool,
+    /// True if the writing half was woken and has not looked for frames since.
+    signalled: bool,
 }
 
 impl Outbox {
@@ -89,6 +91,7 @@ impl Outbox {
             bulk_consumed: 0,
             dropped: Dropped::default(),
             closed: false,
+            signalled: false,
         }
     }
 
@@ -112,6 +115,17 @@ impl Outbox {
         queue.bytes += message.size();
         queue.messages.push_back(message);
         SendOutcome::Sent
+    }
+
+    /// Returns true if the writing half must be woken for what was queued: the first time since it
+    /// last looked.
+    pub(super) fn mark_signalled(&mut self) -> bool {
+        !std::mem::replace(&mut self.signalled, true)
+    }
+
+    /// Records that the writing half looks for frames now.
+    pub(super) fn clear_signal(&mut self) {
+        self.signalled = false;
     }
 
     /// Queues a control frame; it replaces an older one of its kind.

@@ -11,4 +11,5 @@ mod proofs;
 mod races;
 mod stories;
 mod test_peer;
+mod turns;
 mod versions;
