@@ -1,8 +1,9 @@
 //! Store of this node's vnodes: rows in the local store, overlaid with changes that are logged and
 //! not applied yet.
 //!
-//! All vnodes of a node write through one store, so that all changes that arrive while one record
-//! is being synced go into the next: batches form by themselves. A change is evaluated on the
+//! All vnodes of a node write through one store. All changes of the tasks that are runnable when the
+//! first one is made go into one log record, and those that arrive while it is being synced into the
+//! next: batches form by themselves. A change is evaluated on the
 //! newest state (`vnode_ops.rs`); readers see the store alone, which holds only rows that survive a
 //! crash.
 //!
@@ -10,6 +11,7 @@
 //! batch is in the store.
 //! Never: holds its lock across a wait; depends on the other replicas.
 
+mod fence;
 mod waits;
 
 use super::batch::{Batch, Mark, apply, batch_record, log_head_record};
@@ -186,26 +188,9 @@ impl VnodeStore {
         Ok(state)
     }
 
-    /// Refuses changes until `until_ms`. Returns the ticket of the last accepted change.
-    pub(super) fn fence(&self, epoch: u64, until_ms: u64) -> u64 {
-        let mut state = self.state();
-        state.fence = Some((epoch, until_ms));
-        state.last_ticket()
-    }
-
     /// Returns the ticket of the last accepted change.
     pub(super) fn last_ticket(&self) -> u64 {
         self.state().last_ticket()
-    }
-
-    /// Returns the epoch of the ring for which the fence was set. `None`: there is no fence.
-    pub(super) fn fence_epoch(&self) -> Option<u64> {
-        self.state().fence.map(|(epoch, _)| epoch)
-    }
-
-    /// Removes the fence: changes are accepted again.
-    pub(super) fn lift_fence(&self) {
-        self.state().fence = None;
     }
 
     /// Returns the newest value of a tree key, applied or not, and its batch (0: it is in the
@@ -244,7 +229,7 @@ impl VnodeStore {
         sync: bool,
     ) -> u64 {
         let index = state.open.index;
-        let before = state.open.payload.len();
+        let (before, was_empty) = (state.open.payload.len(), state.open.changes == 0);
         for (key, value) in changes {
             state.open.change(&key, value.as_deref());
             state.overlay.insert(key, (index, value));
@@ -255,12 +240,20 @@ impl VnodeStore {
         }
         state.open.sync |= sync;
         state.bytes += state.open.payload.len() - before;
-        // Changes that arrive while a batch is being written gather, and share the next write and
-        // sync.
-        if state.pending.is_empty() || state.open.payload.len() >= BATCH_BYTES_MAX {
+        if state.open.payload.len() >= BATCH_BYTES_MAX {
             self.submit_batch(state);
+        } else if was_empty {
+            self.submit_soon(state);
         }
         index
+    }
+
+    /// Has the loop hand the open batch to the log writer: after the tasks that are runnable now, or
+    /// once the batch before it is applied. What they change shares one write and one sync.
+    fn submit_soon(&self, state: &VnodeStoreState) {
+        if state.pending.is_empty() {
+            self.wake.notify_one();
+        }
     }
 
     /// Hands the open batch to the log writer.
@@ -326,6 +319,10 @@ impl VnodeStore {
                     stopping = true;
                     self.state().closing = true;
                 }
+            }
+            // Woken by the first change of a turn: other tasks may be about to make more.
+            if self.state().pending.is_empty() {
+                world::yield_now().await;
             }
             let applied = self.apply_done(&stop).await;
             if let Err(error) = applied {

@@ -122,6 +122,12 @@ pub async fn sleep(time: Duration) {
     }
 }
 
+/// Lets the tasks that are runnable now run first.
+pub async fn yield_now() {
+    // Outside a Tokio runtime, as in a simulation, it wakes its task for the next round.
+    tokio::task::yield_now().await;
+}
+
 /// Resolves after this time, or at once when the token is cancelled.
 pub async fn sleep_or_cancelled(stop: &CancellationToken, time: Duration) {
     tokio::select! {

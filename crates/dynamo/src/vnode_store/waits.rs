@@ -64,9 +64,7 @@ impl VnodeStore {
         }
         state.open.sync = true;
         let ticket = state.open.index;
-        if state.pending.is_empty() {
-            self.submit_batch(state);
-        }
+        self.submit_soon(state);
         ticket
     }
 

@@ -72,6 +72,13 @@ impl Vnodes {
         }
     }
 
+    /// Lets the store submit what has gathered, while the log writer rests.
+    async fn submit(&self) {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Waits until the batch of a ticket is applied.
     async fn wait_stored(&self, ticket: u64) {
         tokio::join!(self.run(), async {
@@ -151,8 +158,10 @@ async fn merges_of_identical_unsynced_rows_share_one_sync() {
     let merge = |index: usize, sync| {
         owner.store.merge(&keys[index], rows[index].clone(), policy(sync), None).expect("taken")
     };
+    let first = merge(0, false);
     // The first is submitted to the log, the second gathers after it.
-    let (first, second) = (merge(0, false), merge(1, false));
+    owner.submit().await;
+    let second = merge(1, false);
     assert_ne!(first, second);
     let tickets = [merge(0, true), merge(1, true)];
     assert_eq!(
@@ -178,4 +187,31 @@ async fn sync_for_anti_entropy_makes_unsynced_rows_durable() {
     let syncs = owner.syncs();
     tokio::join!(owner.run(), async { owner.store.wait_synced().await.expect("no faults") });
     assert_eq!(owner.syncs(), syncs, "nothing was written since");
+}
+
+#[tokio::test]
+async fn changes_of_tasks_that_run_in_one_turn_share_one_record() {
+    let (fallback, owner) = (Vnodes::start(1), Vnodes::start(2));
+    let keys = ["a", "b", "c", "d"].map(key_ref);
+    let (store, mut rows) = (&owner.store, Vec::new());
+    for key_ref in &keys {
+        rows.push(write(&fallback, key_ref).await);
+    }
+    let (tickets, merged) = (Arc::new(Mutex::new(Vec::new())), keys.clone().into_iter().zip(rows));
+    for (key_ref, row) in merged {
+        let (store, tickets) = (store.clone(), tickets.clone());
+        tokio::spawn(async move {
+            let ticket = store.merge(&key_ref, row, policy(true), None).expect("taken");
+            tickets.lock().expect("nobody panics").push(ticket);
+        });
+    }
+    owner.submit().await;
+    let tickets = tickets.lock().expect("nobody panics").clone();
+    assert_eq!(tickets, [1; 4]);
+    owner.wait_stored(1).await;
+    assert_eq!(owner.syncs(), 1);
+    // The turn is over: a later change is in the next record.
+    let later = store.merge(&key_ref("e"), Row::empty(), policy(true), None).expect("taken");
+    assert_eq!(later, 2);
+    assert!(keys.iter().all(|key_ref| owner.survives(key_ref)));
 }
