@@ -104,16 +104,16 @@ impl KeyRequest<'_> {
         let n = self.properties.replication.n_val;
         let key_owners = self.available.key_owners(self.bucket, key, n)?;
         let replicas = &key_owners.replicas;
-        let mut fallbacks = replicas.fallbacks.iter().filter(|node| !replicas.down.contains(node));
+        let mut fallbacks = replicas.fallbacks.iter().filter(|node| !replicas.is_down(**node));
         let mut owners = Vec::with_capacity(replicas.primaries.len());
-        for primary in &replicas.primaries {
-            let is_down = replicas.down.contains(primary);
+        for primary in replicas.primaries.iter() {
+            let is_down = replicas.is_down(*primary);
             let Some(node) = (if is_down { fallbacks.next() } else { Some(primary) }) else {
                 continue;
             };
             let member = self.available.members.member(*node);
             owners.push(Owner {
-                partition: key_owners.partition,
+                partition: key_owners.owners.partition,
                 node: self.available.members.name_of(*node),
                 address: member.map(|member| member.client).unwrap_or_default(),
                 primary: !is_down,

@@ -46,7 +46,12 @@ impl Available {
         self.lift_stale_fence();
         let hint = self.fallback_for(&owners.replicas);
         let extra = ExtraReceivers::new(self.node, &owners);
-        let KeyOwners { key_ref, replicas, epoch, .. } = owners;
+        let KeyOwners {
+            key_ref,
+            replicas,
+            epoch,
+            ..
+        } = owners;
         // Locally first: the dot is this vnode's, and the other replicas merge the row with it.
         let written = self.vnode_store.write(&key_ref, write, policy, hint)?;
         let (sender, receiver) = oneshot::channel();
@@ -59,17 +64,19 @@ impl Available {
             epoch,
             pw: needs.pw,
         };
-        self.tasks.spawn_short(driver.run((Store::new(needs, replicas), extra), sender, within));
+        self.tasks
+            .spawn_short(driver.run((Store::new(needs, replicas), extra), sender, within));
         write_outcome(receiver.await).map(|()| written)
     }
 
     /// Returns the owner for which this node is the fallback. `None`: it is an owner itself.
     fn fallback_for(&self, replicas: &Replicas) -> Option<NodeId> {
-        let Replicas { primaries, down, .. } = replicas;
+        let primaries = &replicas.primaries;
         if primaries.contains(&self.node) {
             return None;
         }
-        primaries.iter().find(|node| down.contains(node)).or(primaries.first()).copied()
+        let down = primaries.iter().find(|node| replicas.is_down(**node));
+        down.or(primaries.first()).copied()
     }
 
     /// Reads a row from its replicas and merges their answers. `None`: they have no row.
@@ -80,9 +87,20 @@ impl Available {
         within: Duration,
     ) -> Result<Option<Row>> {
         let (sender, receiver) = oneshot::channel();
-        let KeyOwners { key_ref, replicas, epoch, .. } = owners;
-        let driver = GetDriver { available: self.clone(), key_ref, policy, epoch };
-        self.tasks.spawn_short(driver.run(Fetch::new(needs, replicas), sender, within));
+        let KeyOwners {
+            key_ref,
+            replicas,
+            epoch,
+            ..
+        } = owners;
+        let driver = GetDriver {
+            available: self.clone(),
+            key_ref,
+            policy,
+            epoch,
+        };
+        self.tasks
+            .spawn_short(driver.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
             Ok(FetchOutcome::Found(found)) => {
                 let row = policy.resolve(found.0);
@@ -107,7 +125,7 @@ impl Available {
         question: Bytes,
         within: Duration,
     ) -> Result<Bytes> {
-        let epoch = self.schema.ring().map_or(0, |ring| ring.epoch());
+        let epoch = self.schema.ring_epoch();
         self.ask_vnode_of(epoch, node, question, within).await
     }
 
@@ -124,7 +142,10 @@ impl Available {
         let peers = self.peers.get().ok_or_else(no_peers)?;
         let bytes = peers.call(node, NO_GROUP, question, within).await?;
         reply::read(&bytes).unwrap_or_else(|Malformed(field)| {
-            let text = format!("the answer of node {:016x} can't be decoded ({field})", node.0);
+            let text = format!(
+                "the answer of node {:016x} can't be decoded ({field})",
+                node.0
+            );
             Err(Error::new(Reason::InDoubt, text))
         })
     }
@@ -201,7 +222,10 @@ impl GetDriver {
                     }
                     let event = match answer {
                         Ok(versions) => FetchEvent::Answered { by, versions },
-                        Err(_) => FetchEvent::Failed { by },
+                        Err(_) => {
+                            quorum.mark_down(|node| !self.available.reaches(node));
+                            FetchEvent::Failed { by }
+                        }
                     };
                     quorum.step(event, &mut effects);
                 }
@@ -209,6 +233,7 @@ impl GetDriver {
                     if late_at.take().is_none_or(|late_at| late_at >= deadline) {
                         quorum.step(FetchEvent::TimedOut, &mut effects);
                     } else {
+                        quorum.mark_down(|node| !self.available.reaches(node));
                         for by in waiting.clone() {
                             quorum.step(FetchEvent::Late { by }, &mut effects);
                         }
@@ -225,8 +250,14 @@ impl GetDriver {
         answer: &Result<Option<ReplicaRow>>,
         deadline: u64,
     ) -> bool {
-        let refused = answer.as_ref().is_err_and(|error| error.reason == Reason::Changed);
-        refused && self.available.fetch_ring(by, self.epoch, time_until(deadline)).await
+        let refused = answer
+            .as_ref()
+            .is_err_and(|error| error.reason == Reason::Changed);
+        refused
+            && self
+                .available
+                .fetch_ring(by, self.epoch, time_until(deadline))
+                .await
     }
 
     fn ask(&self, node: NodeId, deadline: u64, tasks: &mut JoinSet<FetchAnswer>) {
@@ -269,16 +300,28 @@ impl GetDriver {
         if node == available.node {
             // The partition may have moved since the read began.
             let merged = available.check_write_epoch(self.epoch, &key_ref);
-            let merged = merged
-                .and_then(|()| available.vnode_store.merge(&key_ref, versions.0, policy, None));
+            let merged = merged.and_then(|()| {
+                available
+                    .vnode_store
+                    .merge(&key_ref, versions.0, policy, None)
+            });
             if let Err(error) = merged {
                 tracing::debug!(target: "node", %error, "read repair of a row failed");
             }
             return;
         }
         let row = super::layout::write_row(&versions.0);
-        let question = VnodeQuestion::Store { key_ref, policy, hint: None, row }.write();
-        let chosen = RingTarget { node, epoch: self.epoch };
+        let question = VnodeQuestion::Store {
+            key_ref,
+            policy,
+            hint: None,
+            row,
+        }
+        .write();
+        let chosen = RingTarget {
+            node,
+            epoch: self.epoch,
+        };
         self.available.tasks.spawn_short(async move {
             let _ = available.ask_ring_target(chosen, question, within).await;
         });

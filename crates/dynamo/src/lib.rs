@@ -39,6 +39,7 @@ mod members;
 mod message;
 pub mod migrate_v1;
 pub mod multi_key;
+pub mod owners_table;
 mod pending_hints;
 mod put;
 pub mod reap;

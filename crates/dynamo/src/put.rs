@@ -100,6 +100,9 @@ impl PutDriver {
                         continue;
                     }
                     pending.remove(&by);
+                    if !stored {
+                        quorum.mark_down(|node| !self.available.reaches(node));
+                    }
                     let event =
                         if stored { StoreEvent::Stored { by } } else { StoreEvent::Failed { by } };
                     quorum.step(event, &mut effects);
@@ -109,6 +112,7 @@ impl PutDriver {
                         quorum.step(StoreEvent::TimedOut, &mut effects);
                         self.give_up(&mut extra, |_| true);
                     } else if late_at.take().is_some() {
+                        quorum.mark_down(|node| !self.available.reaches(node));
                         for by in pending.clone() {
                             quorum.step(StoreEvent::Late { by }, &mut effects);
                         }
@@ -186,9 +190,12 @@ impl PutDriver {
         let (available, ticket) = (self.available.clone(), self.ticket);
         if node == available.node {
             // Already written locally: only the batch is awaited.
-            tasks.push(
-                async move { (node, available.vnode_store.wait_stored(ticket).await.is_ok()) },
-            );
+            tasks.push(async move {
+                (
+                    node,
+                    available.vnode_store.wait_stored(ticket).await.is_ok(),
+                )
+            });
             return;
         }
         // A write past its deadline is not sent, as with read repairs.
@@ -197,7 +204,13 @@ impl PutDriver {
             return;
         }
         let (key_ref, policy, row) = (self.key_ref.clone(), self.policy, self.row.clone());
-        let question = VnodeQuestion::Store { key_ref, policy, hint, row }.write();
+        let question = VnodeQuestion::Store {
+            key_ref,
+            policy,
+            hint,
+            row,
+        }
+        .write();
         let epoch = self.epoch;
         tasks.push(async move {
             let within = call_timeout(time_until(deadline));
@@ -206,14 +219,20 @@ impl PutDriver {
             let stored = available.observe_request(node, request).await;
             match &stored {
                 Ok(bytes) => {
-                    available.snitch.record(node, world::milliseconds().saturating_sub(began));
+                    available
+                        .snitch
+                        .record(node, world::milliseconds().saturating_sub(began));
                     if reply::is_incomplete(bytes) {
-                        available.fetch_ring(node, epoch, time_until(deadline)).await;
+                        available
+                            .fetch_ring(node, epoch, time_until(deadline))
+                            .await;
                     }
                 }
                 // By that node's newer ring the write also goes to other nodes.
                 Err(error) if error.reason == Reason::Changed => {
-                    available.fetch_ring(node, epoch, time_until(deadline)).await;
+                    available
+                        .fetch_ring(node, epoch, time_until(deadline))
+                        .await;
                 }
                 Err(_) => {}
             }

@@ -67,7 +67,7 @@ impl Available {
                 return Ok(Coordinator::Local(Some(owners)));
             }
             let is_unavailable = |node: &NodeId| {
-                replicas.down.contains(node) || declined.contains(node) || self.is_silent(*node)
+                replicas.is_down(*node) || declined.contains(node) || self.is_silent(*node)
             };
             let candidates =
                 replicas.primaries.iter().copied().filter(|node| !is_unavailable(node));

@@ -164,7 +164,7 @@ impl Available {
         if admission == WriteAdmission::Open {
             return self.has_rows();
         }
-        let epoch = self.schema.ring().map_or(0, |ring| ring.epoch());
+        let epoch = self.schema.ring_epoch();
         // Every write before the fence is in the store once the last ticket is reached.
         let last = self.vnode_store.fence(epoch, world::milliseconds() + FENCE_MS);
         self.vnode_store.wait_stored(last).await?;

@@ -2,6 +2,7 @@
 //! of the metadata rows. A lookup is local.
 
 use super::contexts::ContextKey;
+use super::owners_table::OwnersTable;
 use super::slots::{SLOTS, Slot, SlotSpan};
 use base::{BucketName, ClusterSecret, Consistency, Partition, Properties};
 use logic::ring::Ring;
@@ -18,9 +19,8 @@ struct KnownSchema {
     types: BTreeMap<String, Arc<Properties>>,
     /// Buckets whose properties differ from their type's.
     custom: BTreeMap<BucketName, Arc<Properties>>,
-    ring: Option<Arc<Ring>>,
-    /// Epoch of the last known change of each partition's owners or receivers.
-    change_epochs: Vec<u64>,
+    /// The ring, with the owners of its partitions.
+    owners: Option<Arc<OwnersTable>>,
     /// Properties of the type `available`, if no row overrides them.
     built_in: Arc<Properties>,
     /// Key that seals contexts. `None`: the cluster has no secret, or this node lacks it.
@@ -32,8 +32,7 @@ impl Default for SchemaCache {
         let schema = KnownSchema {
             types: BTreeMap::new(),
             custom: BTreeMap::new(),
-            ring: None,
-            change_epochs: Vec::new(),
+            owners: None,
             built_in: Arc::new(Properties::available()),
             context_key: None,
         };
@@ -86,14 +85,28 @@ impl SchemaCache {
     /// Returns the epoch of the last change of any of these slots.
     pub fn change_epoch_in(&self, slots: Range<u32>) -> u64 {
         let schema = self.schema.read().expect("no one panics while holding it");
-        let partition = |slot: u32| slot as usize * schema.change_epochs.len() / SLOTS as usize;
+        let Some(owners) = &schema.owners else { return 0 };
+        let change_epochs = owners.change_epochs();
+        let partition = |slot: u32| slot as usize * change_epochs.len() / SLOTS as usize;
         let partitions = partition(slots.start)..=partition(slots.end - 1);
-        schema.change_epochs.get(partitions).and_then(|all| all.iter().max().copied()).unwrap_or(0)
+        change_epochs.get(partitions).and_then(|all| all.iter().max().copied()).unwrap_or(0)
     }
 
     /// Returns the ring. `None`: there is none yet.
     pub fn ring(&self) -> Option<Arc<Ring>> {
-        self.schema.read().expect("no one panics while holding it").ring.clone()
+        let schema = self.schema.read().expect("no one panics while holding it");
+        schema.owners.as_ref().map(|owners| owners.ring().clone())
+    }
+
+    /// Returns the owners of partitions by the ring. `None`: there is no ring yet.
+    pub fn owners(&self) -> Option<Arc<OwnersTable>> {
+        self.schema.read().expect("no one panics while holding it").owners.clone()
+    }
+
+    /// Returns the epoch of the ring. 0: there is no ring yet.
+    pub fn ring_epoch(&self) -> u64 {
+        let schema = self.schema.read().expect("no one panics while holding it");
+        schema.owners.as_ref().map_or(0, |owners| owners.ring().epoch())
     }
 
     /// Returns the key that seals contexts.
@@ -122,9 +135,10 @@ impl SchemaCache {
         let mut schema = self.schema.write().expect("no one panics while holding it");
         schema.types = types;
         schema.custom = custom;
-        schema.change_epochs =
-            ring.iter().flat_map(|ring| change_epochs(None, ring, &[])).collect();
-        schema.ring = ring.map(Arc::new);
+        schema.owners = ring.map(|ring| {
+            let change_epochs = change_epochs(None, &ring, &[]);
+            Arc::new(OwnersTable::new(ring, change_epochs))
+        });
     }
 
     /// Adopts a decided ring from another node, unless a newer one is in force. The directory's row
@@ -138,15 +152,17 @@ impl SchemaCache {
         let n_vals = self.n_vals();
         let mut guard = self.schema.write().expect("no one panics while holding it");
         let schema = &mut *guard;
-        let current_epoch = schema.ring.as_ref().map_or(0, |current| current.epoch());
+        let current_epoch = schema.owners.as_ref().map_or(0, |owners| owners.ring().epoch());
         if ring.as_ref().is_some_and(|ring| ring.epoch() < current_epoch) {
             return;
         }
-        let before = schema.ring.as_ref().map(|before| (&**before, &schema.change_epochs[..]));
+        let before = schema.owners.as_ref();
+        let before = before.map(|before| (&**before.ring(), before.change_epochs()));
         let n_vals: Vec<_> = n_vals.into_iter().map(usize::from).collect();
-        let after = ring.iter().flat_map(|ring| change_epochs(before, ring, &n_vals)).collect();
-        schema.change_epochs = after;
-        schema.ring = ring.map(Arc::new);
+        schema.owners = ring.map(|ring| {
+            let change_epochs = change_epochs(before, &ring, &n_vals);
+            Arc::new(OwnersTable::new(ring, change_epochs))
+        });
     }
 
     /// Sets the properties of a bucket type. `None`: removes it.

@@ -13,6 +13,7 @@ use crate::Available;
 use crate::join_set::JoinSet;
 use crate::key_owners::{KeyOwners, RingTarget};
 use crate::message::VnodeQuestion;
+use crate::owners_table::{OwnersTable, PartitionOwners};
 use crate::slots::SlotSpan;
 use crate::timing::LATE_MS;
 use crate::vnode_ops::{KeyRef, WritePolicy};
@@ -44,8 +45,9 @@ impl ExtraReceivers {
     /// Creates the set for a write to these owners, which are asked in any case.
     pub fn new(node: NodeId, owners: &KeyOwners) -> ExtraReceivers {
         let asked = owners.replicas.primaries.iter().copied().collect();
-        let initial = owners.receivers.iter().chain(&owners.former_owners).copied().collect();
-        let (former, epoch) = (owners.former_owners.clone(), owners.epoch);
+        let (epoch, owners) = (owners.epoch, &owners.owners);
+        let initial = [&owners.receivers[..], &owners.former_owners].concat();
+        let former = owners.former_owners.clone();
         let (outstanding, stored) = (BTreeSet::new(), BTreeSet::new());
         ExtraReceivers { node, epoch, initial, former, asked, outstanding, stored }
     }
@@ -66,8 +68,8 @@ impl ExtraReceivers {
         if available.schema.change_epoch_at(key_ref.slot) <= self.epoch {
             return Vec::new();
         }
-        let Some(ring) = available.schema.ring() else { return Vec::new() };
-        let keepers = available.keepers(&ring, key_ref);
+        let Some(table) = available.schema.owners() else { return Vec::new() };
+        let keepers = available.owners_in(&table, key_ref).keepers();
         self.ask(keepers)
     }
 
@@ -99,7 +101,8 @@ impl ExtraReceivers {
             return None;
         }
         let ring = available.schema.ring()?;
-        let (partition, n) = (key_ref.partition(&ring), available.copies_at(&ring, key_ref));
+        let partition = key_ref.partition(&ring);
+        let n = usize::from(available.copies_at(&ring, key_ref));
         // Both, since the partition may move right after the answer.
         let sets = [ring.owners(partition, n), ring.future_owners(partition, n)];
         sets.iter().find_map(|set| {
@@ -124,16 +127,14 @@ impl ExtraReceivers {
 }
 
 impl Available {
-    /// Returns the current and next owners of a key.
-    fn keepers(&self, ring: &Ring, key_ref: &KeyRef) -> Vec<NodeId> {
-        let (partition, n) = (key_ref.partition(ring), self.copies_at(ring, key_ref));
-        let mut keepers = ring.owners(partition, n);
-        keepers.extend(ring.receivers(partition, n));
-        keepers
+    /// Returns the owners of a key by the ring of this table.
+    fn owners_in(&self, table: &OwnersTable, key_ref: &KeyRef) -> Arc<PartitionOwners> {
+        let copies = self.copies_at(table.ring(), key_ref);
+        table.owners(key_ref.partition(table.ring()), copies)
     }
 
-    fn copies_at(&self, ring: &Ring, key_ref: &KeyRef) -> usize {
-        (self.vnode_store.copies)(&key_ref.bucket).map_or(ring.n(), usize::from)
+    fn copies_at(&self, ring: &Ring, key_ref: &KeyRef) -> u8 {
+        (self.vnode_store.copies)(&key_ref.bucket).unwrap_or(ring.n() as u8)
     }
 
     /// Returns true if the owners of a key have changed since the ring of this epoch.
@@ -158,7 +159,7 @@ impl Available {
         within: Duration,
     ) -> Result<Bytes> {
         let sender_epoch = match Mutant::SendNewestRingEpoch.is_active() {
-            true => self.schema.ring().map_or(0, |ring| ring.epoch()),
+            true => self.schema.ring_epoch(),
             false => epoch,
         };
         let answer = self.ask_vnode_of(sender_epoch, node, question, within).await;
@@ -182,15 +183,16 @@ impl Available {
 
     /// Returns true if this node has a newer ring than the one of this epoch.
     pub fn has_newer_ring(&self, epoch: u64) -> bool {
-        self.schema.ring().is_some_and(|ring| ring.epoch() > epoch)
+        self.schema.ring_epoch() > epoch
     }
 
     /// Refuses a write for a key that this node does not keep, unless its sender has a newer ring.
     pub fn check_write_epoch(&self, epoch: u64, key_ref: &KeyRef) -> Result<()> {
-        let Some(ring) = self.schema.ring() else { return Ok(()) };
-        let is_keeper = self.keepers(&ring, key_ref).contains(&self.node);
+        let Some(table) = self.schema.owners() else { return Ok(()) };
+        let owners = self.owners_in(&table, key_ref);
         // By a newer ring this node may be an owner already.
-        if is_keeper || epoch > ring.epoch() { Ok(()) } else { Err(partition_moved()) }
+        let is_admitted = owners.is_keeper(self.node) || epoch > table.ring().epoch();
+        if is_admitted { Ok(()) } else { Err(partition_moved()) }
     }
 
     /// Refuses a list of partitions if this node no longer keeps one of them (with `n` copies) and
@@ -229,15 +231,16 @@ impl Available {
         if !self.is_stale(epoch, &key_ref) {
             return true;
         }
-        let Some(ring) = self.schema.ring() else { return true };
-        let mut keepers = self.keepers(&ring, &key_ref);
+        let Some(table) = self.schema.owners() else { return true };
+        let mut keepers = self.owners_in(&table, &key_ref).keepers();
         keepers.retain(|node| *node != self.node);
+        let epoch = table.ring().epoch();
         let (mut tasks, mut waiting) = (JoinSet::new(), 0);
         for node in keepers {
             let (available, key_ref, row) = (self.clone(), key_ref.clone(), row.clone());
             let question = VnodeQuestion::Store { key_ref, policy, hint: None, row }.write();
             let within = Duration::from_millis(LATE_MS);
-            let chosen = RingTarget { node, epoch: ring.epoch() };
+            let chosen = RingTarget { node, epoch };
             tasks.push(async move {
                 let stored = available.reaches(node)
                     && available.ask_ring_target(chosen, question, within).await.is_ok();

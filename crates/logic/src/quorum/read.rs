@@ -1,9 +1,8 @@
 //! Read: asks all primaries, answers at R, repairs stale primaries.
 
 use super::needs::FetchNeeds;
-use super::replicas::{Ask, ReplicaCalls, Replicas};
+use super::replicas::{AnswerCount, Ask, ReplicaCalls, Replicas};
 use base::{NodeId, Share, Shortfall};
-use std::collections::BTreeMap;
 
 /// Replicated value of a key: two can be merged, in any order and any number of times.
 pub trait Versions: Clone + PartialEq {
@@ -73,19 +72,13 @@ pub enum FetchOutcome<V> {
     TimedOut(Shortfall),
 }
 
-/// Number of answers, and of those by primaries.
-#[derive(Clone, Copy, Debug, Default)]
-struct AnswerCount {
-    all: usize,
-    primaries: usize,
-}
-
 /// Read of one key.
 #[derive(Clone, Debug)]
 pub struct Fetch<V> {
     needs: FetchNeeds,
     calls: ReplicaCalls,
-    answers: BTreeMap<NodeId, Option<V>>,
+    /// Answers, by node.
+    answers: Vec<(NodeId, Option<V>)>,
     done: bool,
     finished: bool,
 }
@@ -93,7 +86,7 @@ pub struct Fetch<V> {
 impl<V: Versions> Fetch<V> {
     /// Builds a read from these replicas.
     pub fn new(needs: FetchNeeds, replicas: Replicas) -> Fetch<V> {
-        let answers = BTreeMap::new();
+        let answers = Vec::with_capacity(replicas.primaries.len());
         Fetch { needs, calls: ReplicaCalls::new(replicas), answers, done: false, finished: false }
     }
 
@@ -102,28 +95,37 @@ impl<V: Versions> Fetch<V> {
         self.finished
     }
 
+    /// Marks fallbacks that are down now: they are not asked for later failures.
+    pub fn mark_down(&mut self, is_down: impl Fn(NodeId) -> bool) {
+        self.calls.mark_down(is_down);
+    }
+
     /// Handles an event; appends the effects, in order.
     pub fn step(&mut self, event: FetchEvent<V>, effects: &mut Vec<FetchEffect<V>>) {
         if self.finished {
             return;
         }
-        let in_time = event != FetchEvent::TimedOut;
-        let requests = match event {
-            FetchEvent::Started => self.calls.begin(),
+        let in_time = !matches!(event, FetchEvent::TimedOut);
+        let ask = match event {
+            FetchEvent::Started => {
+                self.calls.begin(|ask| effects.push(to_effect(ask)));
+                None
+            }
             FetchEvent::Answered { by, versions } => {
                 if self.calls.record_answer(by) {
-                    self.answers.insert(by, versions);
+                    let index = self.answers.partition_point(|(node, _)| *node < by);
+                    self.answers.insert(index, (by, versions));
                 }
-                Vec::new()
+                None
             }
-            FetchEvent::Failed { by } => self.calls.record_failure(by).into_iter().collect(),
-            FetchEvent::Late { by } => self.calls.record_late(by).into_iter().collect(),
+            FetchEvent::Failed { by } => self.calls.record_failure(by),
+            FetchEvent::Late { by } => self.calls.record_late(by),
             FetchEvent::TimedOut => {
                 self.calls.fail_outstanding();
-                Vec::new()
+                None
             }
         };
-        effects.extend(requests.into_iter().map(to_effect));
+        effects.extend(ask.map(to_effect));
         if !self.done
             && let Some(outcome) = self.outcome(in_time)
         {
@@ -132,7 +134,7 @@ impl<V: Versions> Fetch<V> {
         }
         // Repaired only now: an earlier merge may lack the value of a late primary, and would
         // repair twice.
-        if self.calls.outstanding() == 0 {
+        if self.calls.is_done() {
             self.finished = true;
             self.repair(effects);
             effects.push(FetchEffect::Finished);
@@ -145,7 +147,7 @@ impl<V: Versions> Fetch<V> {
         if self.shortfall(counted).is_none() {
             return Some(self.merged().map_or(FetchOutcome::NotFound, FetchOutcome::Found));
         }
-        let all_empty = self.answers.values().all(Option::is_none);
+        let all_empty = self.answers.iter().all(|(_, versions)| versions.is_none());
         // `basic_quorum`: a majority without the key avoids the wait for the slowest replica.
         let is_basic_quorum =
             self.needs.notfound_quorum.is_some_and(|at| self.answers.len() >= usize::from(at));
@@ -179,7 +181,7 @@ impl<V: Versions> Fetch<V> {
 
     /// Returns the count if all outstanding answers arrive and count.
     fn with_outstanding(&self, count: AnswerCount) -> AnswerCount {
-        let (all, primaries) = (self.calls.outstanding(), self.calls.outstanding_primaries());
+        let AnswerCount { all, primaries } = self.calls.outstanding();
         AnswerCount { all: count.all + all, primaries: count.primaries + primaries }
     }
 
@@ -195,7 +197,7 @@ impl<V: Versions> Fetch<V> {
     }
 
     fn merged(&self) -> Option<V> {
-        let mut all = self.answers.values().flatten();
+        let mut all = self.answers.iter().filter_map(|(_, versions)| versions.as_ref());
         let mut merged = all.next()?.clone();
         all.for_each(|versions| merged.merge(versions));
         Some(merged)

@@ -3,7 +3,6 @@
 use super::needs::StoreNeeds;
 use super::replicas::{Ask, ReplicaCalls, Replicas};
 use base::{NodeId, Share, Shortfall};
-use std::collections::BTreeSet;
 
 /// Event for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +66,6 @@ pub enum StoreOutcome {
 pub struct Store {
     needs: StoreNeeds,
     calls: ReplicaCalls,
-    accepted: BTreeSet<NodeId>,
-    stored: BTreeSet<NodeId>,
     done: bool,
     finished: bool,
 }
@@ -77,14 +74,7 @@ impl Store {
     /// Builds a write to these replicas. The coordinator is one of them and is asked like all
     /// others.
     pub fn new(needs: StoreNeeds, replicas: Replicas) -> Store {
-        Store {
-            needs,
-            calls: ReplicaCalls::new(replicas),
-            accepted: BTreeSet::new(),
-            stored: BTreeSet::new(),
-            done: false,
-            finished: false,
-        }
+        Store { needs, calls: ReplicaCalls::new(replicas), done: false, finished: false }
     }
 
     /// Returns true if the last effect was emitted.
@@ -94,7 +84,12 @@ impl Store {
 
     /// Returns the number of replicas that have stored it.
     pub fn stored(&self) -> usize {
-        self.stored.len()
+        self.calls.answered().all
+    }
+
+    /// Marks fallbacks that are down now: they are not asked for later failures.
+    pub fn mark_down(&mut self, is_down: impl Fn(NodeId) -> bool) {
+        self.calls.mark_down(is_down);
     }
 
     /// Handles an event; appends the effects, in order.
@@ -102,37 +97,27 @@ impl Store {
         if self.finished {
             return;
         }
-        let requests = match event {
-            StoreEvent::Started => self.calls.begin(),
+        let ask = match event {
+            StoreEvent::Started => {
+                self.calls.begin(|ask| effects.push(to_effect(ask)));
+                None
+            }
             StoreEvent::Accepted { by } => {
-                // After a failure or the deadline an answer does not count.
-                if self.calls.is_outstanding(by) {
-                    self.accepted.insert(by);
-                }
-                Vec::new()
+                self.calls.record_acceptance(by);
+                None
             }
             StoreEvent::Stored { by } => {
-                if self.calls.record_answer(by) {
-                    self.accepted.insert(by);
-                    self.stored.insert(by);
-                }
-                Vec::new()
+                self.calls.record_answer(by);
+                None
             }
-            StoreEvent::Failed { by } => {
-                let ask = self.calls.record_failure(by);
-                // A row that was only accepted may be lost; a stored one stays.
-                if !self.stored.contains(&by) {
-                    self.accepted.remove(&by);
-                }
-                ask.into_iter().collect()
-            }
-            StoreEvent::Late { by } => self.calls.record_late(by).into_iter().collect(),
+            StoreEvent::Failed { by } => self.calls.record_failure(by),
+            StoreEvent::Late { by } => self.calls.record_late(by),
             StoreEvent::TimedOut => {
                 self.calls.fail_outstanding();
-                Vec::new()
+                None
             }
         };
-        effects.extend(requests.into_iter().map(to_effect));
+        effects.extend(ask.map(to_effect));
         if !self.done
             && let Some(outcome) = self.outcome(event != StoreEvent::TimedOut)
         {
@@ -140,7 +125,7 @@ impl Store {
             effects.push(StoreEffect::Done(outcome));
         }
         // Not at `Done`: the remaining nodes still receive the row, fallbacks with a hint.
-        if self.calls.outstanding() == 0 {
+        if self.calls.is_done() {
             self.finished = true;
             effects.push(StoreEffect::Finished);
         }
@@ -163,16 +148,16 @@ impl Store {
 
     /// Returns each requirement with the number reached.
     fn reached(&self) -> [(Share, usize, u8); 4] {
-        let primaries = self.stored.iter().filter(|node| self.calls.is_primary(**node)).count();
-        self.shares(self.accepted.len(), self.stored.len(), primaries)
+        let stored = self.calls.answered();
+        self.shares(self.calls.accepted(), stored.all, stored.primaries)
     }
 
     /// Returns each requirement with the number reached if all awaited nodes stored it. A node that
     /// has accepted it and not stored it yet is still awaited: it counts once.
     fn best_case(&self) -> [(Share, usize, u8); 4] {
-        let primaries = self.stored.iter().filter(|node| self.calls.is_primary(**node)).count();
-        let stored = self.stored.len() + self.calls.outstanding();
-        self.shares(stored, stored, primaries + self.calls.outstanding_primaries())
+        let (stored, awaited) = (self.calls.answered(), self.calls.outstanding());
+        let all = stored.all + awaited.all;
+        self.shares(all, all, stored.primaries + awaited.primaries)
     }
 
     fn shares(&self, accepted: usize, stored: usize, primaries: usize) -> [(Share, usize, u8); 4] {

@@ -31,13 +31,15 @@ fn random_event() -> impl Strategy<Value = (RandomEvent, u64, u8)> {
     (kind, 1..9_u64, 0..4_u8)
 }
 
-/// Primaries 1 to n, then fallbacks, some of both down.
-fn replicas() -> impl Strategy<Value = Replicas> {
+/// Primaries 1 to n, then fallbacks, and the nodes of both that are down.
+fn replicas() -> impl Strategy<Value = (Replicas, BTreeSet<NodeId>)> {
     let down = proptest::collection::btree_set((1..9_u64).prop_map(NodeId), 0..4);
-    (1..6_u64, 0..4_u64, down).prop_map(|(primaries, fallbacks, down)| Replicas {
-        primaries: (1..=primaries).map(NodeId).collect(),
-        fallbacks: (primaries + 1..=primaries + fallbacks).map(NodeId).collect(),
-        down,
+    (1..6_u64, 0..4_u64, down).prop_map(|(primaries, fallbacks, down)| {
+        let nodes = |range: std::ops::RangeInclusive<u64>| range.map(NodeId).collect::<Vec<_>>();
+        let fallbacks = nodes(primaries + 1..=primaries + fallbacks);
+        let mut replicas = Replicas::new(nodes(1..=primaries), fallbacks);
+        replicas.mark_down(|node| down.contains(&node));
+        (replicas, down)
     })
 }
 
@@ -50,13 +52,18 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn ask(&mut self, node: NodeId, instead_of: Option<NodeId>, replicas: &Replicas) {
+    fn ask(
+        &mut self,
+        node: NodeId,
+        instead_of: Option<NodeId>,
+        (replicas, down): (&Replicas, &BTreeSet<NodeId>),
+    ) {
         assert_eq!(self.calls.insert(node, instead_of), None, "node {node} is asked once");
         match instead_of {
             None => assert!(replicas.primaries.contains(&node)),
             Some(primary) => {
                 assert!(replicas.primaries.contains(&primary));
-                assert!(replicas.fallbacks.contains(&node) && !replicas.down.contains(&node));
+                assert!(replicas.fallbacks.contains(&node) && !down.contains(&node));
             }
         }
     }
@@ -135,7 +142,7 @@ proptest! {
 
     #[test]
     fn fetch_matches_reference_model_in_any_event_order(
-        replicas in replicas(),
+        (replicas, down) in replicas(),
         (r, pr, node_confirms) in (1..5_u8, 0..4_u8, 0..4_u8),
         notfound_quorum in proptest::option::of(1..4_u8),
         notfound_ok: bool,
@@ -143,6 +150,7 @@ proptest! {
     ) {
         let needs = FetchNeeds { r, pr, node_confirms, notfound_quorum, notfound_ok };
         let mut fetch = Fetch::new(needs, replicas.clone());
+        fetch.mark_down(|node| down.contains(&node));
         let mut ledger = Ledger::default();
         let mut answers = BTreeMap::new();
         let mut done = None;
@@ -178,7 +186,7 @@ proptest! {
             prop_assert!(!finished || effects.is_empty(), "nothing comes after the end");
             for effect in &effects {
                 if let FetchEffect::Ask { node, fallback_for } = effect {
-                    ledger.ask(*node, *fallback_for, &replicas);
+                    ledger.ask(*node, *fallback_for, (&replicas, &down));
                 }
             }
             let open = ledger.open();
@@ -203,12 +211,13 @@ proptest! {
 
     #[test]
     fn store_matches_reference_model_in_any_event_order(
-        replicas in replicas(),
+        (replicas, down) in replicas(),
         (w, dw, pw, node_confirms) in (1..5_u8, 1..4_u8, 0..4_u8, 0..4_u8),
         random_events in proptest::collection::vec(random_event(), 0..24),
     ) {
         let needs = StoreNeeds { w, dw, pw, node_confirms };
         let mut store = Store::new(needs, replicas.clone());
+        store.mark_down(|node| down.contains(&node));
         let mut ledger = Ledger::default();
         let (mut taken, mut stored) = (BTreeSet::new(), BTreeSet::new());
         let (mut done, mut finished) = (false, false);
@@ -245,7 +254,7 @@ proptest! {
             prop_assert!(!finished || effects.is_empty(), "nothing comes after the end");
             for effect in &effects {
                 if let StoreEffect::Ask { node, fallback_for } = effect {
-                    ledger.ask(*node, *fallback_for, &replicas);
+                    ledger.ask(*node, *fallback_for, (&replicas, &down));
                 }
             }
             let open = ledger.open();
@@ -325,4 +334,47 @@ fn expected_write(
         _ => stored_nodes.len(),
     };
     Some(StoreOutcome::TooFew(Shortfall { got: got as u8, ..unreachable }))
+}
+
+#[test]
+fn fallbacks_are_looked_at_once_a_primary_is_down() {
+    use std::cell::RefCell;
+    let nodes = |range: std::ops::RangeInclusive<u64>| range.map(NodeId).collect::<Vec<_>>();
+    let looked_at = RefCell::new(Vec::new());
+    let mut replicas = Replicas::new(nodes(1..=3), nodes(4..=6));
+    let mut mark = |down: &[NodeId]| {
+        replicas.mark_down(|node| {
+            looked_at.borrow_mut().push(node);
+            down.contains(&node)
+        });
+        let is_down: Vec<_> = nodes(1..=6).into_iter().filter(|it| replicas.is_down(*it)).collect();
+        (std::mem::take(&mut *looked_at.borrow_mut()), is_down)
+    };
+    assert_eq!(mark(&[NodeId(5)]), (nodes(1..=3), vec![]));
+    assert_eq!(mark(&[NodeId(2), NodeId(5)]), (nodes(1..=6), vec![NodeId(2), NodeId(5)]));
+    assert_eq!(mark(&[]), (nodes(1..=3), vec![]), "they are up again");
+}
+
+#[test]
+fn fallback_that_went_down_meanwhile_is_skipped_and_a_recovered_one_is_asked() {
+    let needs = StoreNeeds { w: 2, dw: 2, pw: 0, node_confirms: 0 };
+    let nodes = |range: std::ops::RangeInclusive<u64>| range.map(NodeId).collect::<Vec<_>>();
+    let mut replicas = Replicas::new(nodes(1..=3), nodes(4..=6));
+    replicas.mark_down(|node| [3, 4].map(NodeId).contains(&node));
+    let (mut store, mut effects) = (Store::new(needs, replicas), Vec::new());
+    store.step(StoreEvent::Started, &mut effects);
+    let ask = |node, primary| StoreEffect::Ask {
+        node: NodeId(node),
+        fallback_for: Some(primary).filter(|it| *it != node).map(NodeId),
+    };
+    assert_eq!(effects, [ask(1, 1), ask(2, 2), ask(5, 3)]);
+    effects.clear();
+    store.mark_down(|node| node == NodeId(6));
+    store.step(StoreEvent::Failed { by: NodeId(1) }, &mut effects);
+    assert_eq!(effects, [], "the last one is down");
+    let mut replicas = Replicas::new(nodes(1..=2), nodes(3..=4));
+    replicas.mark_down(|node| node != NodeId(1));
+    let mut store = Store::new(needs, replicas);
+    store.step(StoreEvent::Started, &mut effects);
+    assert_eq!(effects, [ask(1, 1), ask(2, 2)], "no fallback is up");
 }

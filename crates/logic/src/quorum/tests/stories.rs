@@ -57,12 +57,16 @@ impl Runner for Stage {
         let mut args = command.consume_args();
         match command.name.as_str() {
             "fetch" => {
-                let (needs, replicas) = (fetch_needs(&mut args)?, replicas(&mut args)?);
-                *self = Stage::Fetch(Fetch::new(needs, replicas));
+                let (needs, (replicas, down)) = (fetch_needs(&mut args)?, replicas(&mut args)?);
+                let mut fetch = Fetch::new(needs, replicas);
+                fetch.mark_down(|node| down.contains(&node));
+                *self = Stage::Fetch(fetch);
             }
             "store" => {
-                let (needs, replicas) = (store_needs(&mut args)?, replicas(&mut args)?);
-                *self = Stage::Store(Store::new(needs, replicas));
+                let (needs, (replicas, down)) = (store_needs(&mut args)?, replicas(&mut args)?);
+                let mut store = Store::new(needs, replicas);
+                store.mark_down(|node| down.contains(&node));
+                *self = Stage::Store(store);
             }
             _ => {}
         }
@@ -108,10 +112,12 @@ impl Runner for Stage {
 }
 
 /// `primaries=1,2,3 fallbacks=4,5 down=2`
-fn replicas(args: &mut ArgumentConsumer<'_>) -> Result<Replicas, Box<dyn Error>> {
+fn replicas(args: &mut ArgumentConsumer<'_>) -> Result<(Replicas, Vec<NodeId>), Box<dyn Error>> {
     let mut list = |name| nodes(args.take_key(name).unwrap_or(""));
-    let down = list("down")?.into_iter().collect();
-    Ok(Replicas { primaries: list("primaries")?, fallbacks: list("fallbacks")?, down })
+    let down = list("down")?;
+    let mut replicas = Replicas::new(list("primaries")?, list("fallbacks")?);
+    replicas.mark_down(|node| down.contains(&node));
+    Ok((replicas, down))
 }
 
 /// `r=2 pr=0 node_confirms=0 notfound_quorum=2 notfound_ok=false`

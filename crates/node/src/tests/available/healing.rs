@@ -42,7 +42,13 @@ pub(super) fn hints(node: &Node) -> usize {
 
 /// Returns the owners of a key.
 fn owners(node: &Node, key: &str, n: u8) -> Vec<NodeId> {
-    node.router.available.key_owners(&bucket(), &bytes(key), n).expect("a ring").replicas.primaries
+    node.router
+        .available
+        .key_owners(&bucket(), &bytes(key), n)
+        .expect("a ring")
+        .replicas
+        .primaries
+        .to_vec()
 }
 
 fn own_values(node: &Node, key: &str) -> Option<Vec<bytes::Bytes>> {
