@@ -84,13 +84,12 @@ impl VnodeStore {
     /// Takes a snapshot, and begins a tree of the changes that it lacks: those logged and not
     /// applied yet.
     fn begin_tree(&self, tree_id: TreeId) -> Result<Option<Box<dyn Snapshot>>> {
-        // Under the lock of all changes: each is in the snapshot, in the overlay, or comes after
-        // `begin`.
+        // Under the lock of all changes: each is in the snapshot, unapplied, or comes after `begin`.
         let mut guard = self.state();
         let state = &mut *guard;
         let snapshot = self.trees.snapshot();
         let mut unapplied = HashTree::new();
-        for (key, (_, newest)) in &state.overlay {
+        for (key, newest) in state.unapplied.iter() {
             if hash_trees::tree_of_row(key, tree_id.0.partitions, &self.copies) == Some(tree_id) {
                 let in_snapshot = snapshot.get(key).map_err(store_error)?;
                 let hash_of =

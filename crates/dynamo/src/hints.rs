@@ -283,9 +283,8 @@ impl VnodeStore {
             if let Some(nodes) = &state.hinted_nodes {
                 return Ok(nodes.clone());
             }
-            let unapplied = state.overlay.keys().filter_map(read_hint_key);
-            // Under one lock with the snapshot: each hint is in it, in the overlay, or added from
-            // here on.
+            let unapplied = state.unapplied.iter().filter_map(|(key, _)| read_hint_key(key));
+            // Under one lock with the snapshot: each hint is in it, unapplied, or added from here on.
             state.hinted_nodes = Some(unapplied.map(|(primary, ..)| primary).collect());
             state.pending_hints.clear();
             let snapshot = self.trees.snapshot();
@@ -316,7 +315,7 @@ impl VnodeStore {
         snapshot: &dyn Snapshot,
     ) -> Result<BTreeMap<NodeId, i64>> {
         let mut unapplied = BTreeMap::new();
-        for (key, (_, newest)) in &state.overlay {
+        for (key, newest) in state.unapplied.iter() {
             let Some((primary, ..)) = read_hint_key(key) else { continue };
             let in_snapshot = snapshot.get(key).map_err(store_error)?.is_some();
             *unapplied.entry(primary).or_default() +=
@@ -330,7 +329,7 @@ impl VnodeStore {
     fn begin_delivery(&self, primary: NodeId) -> bool {
         let mut state = self.state();
         state.hinted_nodes.get_or_insert_default().remove(&primary);
-        let mut unapplied = state.overlay.keys().filter_map(read_hint_key);
+        let mut unapplied = state.unapplied.iter().filter_map(|(key, _)| read_hint_key(key));
         unapplied.any(|(node, ..)| node == primary)
     }
 

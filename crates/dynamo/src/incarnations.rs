@@ -24,8 +24,8 @@ use store::RowChange;
 impl VnodeStore {
     /// Returns the minter of a slot on this node.
     pub(super) fn minter(&self, state: &mut VnodeStoreState, slot: Slot) -> Result<Minter> {
-        if let Some(minter) = state.minters.get(&slot) {
-            return Ok(*minter);
+        if let Some(minter) = state.minters.get(slot) {
+            return Ok(minter);
         }
         let (_, record) = self.newest(state, &record_key(slot))?;
         let record =
@@ -83,7 +83,7 @@ impl VnodeStore {
         let mut changes = Vec::new();
         for slot in Slot::all() {
             let key = record_key(slot);
-            let idle = !state.minters.contains_key(&slot);
+            let idle = state.minters.get(slot).is_none();
             if idle && self.newest(state, &key)?.1.is_some() {
                 let record = self.minter(state, slot)?.record();
                 changes.push(RowChange::Put(key, record.into()));

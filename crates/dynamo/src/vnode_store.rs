@@ -16,18 +16,18 @@ mod waits;
 
 use super::batch::{Batch, Mark, apply, batch_record, log_head_record};
 use super::hash_trees::{CopyCount, HashTrees};
+use super::minters::Minters;
 use super::pending_hints::PendingHints;
-use super::slots::Slot;
 use super::tickets::Tickets;
+use super::unapplied_rows::UnappliedRows;
 use base::error::shutting_down;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
-use logic::causal::Minter;
 use runtime::log_writer::{AppendCompletion, LogWriterHandle, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::warning_limiter::WarningLimiter;
 use runtime::{CancellationToken, world};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -72,9 +72,8 @@ pub type IsSoleMember = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// State of the store behind its lock: minters, and changes that are not applied yet.
 pub struct VnodeStoreState {
-    pub(super) minters: BTreeMap<Slot, Minter>,
-    /// Newest value of each tree key, with the number of its batch.
-    pub(super) overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
+    pub(super) minters: Minters,
+    pub(super) unapplied: UnappliedRows,
     open: Batch,
     pending: VecDeque<SentBatch>,
     /// Last applied batch that is known to be synced, with all before it.
@@ -129,8 +128,8 @@ impl VnodeStore {
         (copies, is_sole_member): (CopyCount, IsSoleMember),
     ) -> VnodeStore {
         let state = VnodeStoreState {
-            minters: BTreeMap::new(),
-            overlay: BTreeMap::new(),
+            minters: Minters::default(),
+            unapplied: UnappliedRows::default(),
             open: Batch::new(mark.applied + 1),
             pending: VecDeque::new(),
             // A start syncs the log before it is replayed.
@@ -200,8 +199,8 @@ impl VnodeStore {
         state: &VnodeStoreState,
         key: &Bytes,
     ) -> Result<(u64, Option<Bytes>)> {
-        match state.overlay.get(key) {
-            Some((index, value)) => Ok((*index, value.clone())),
+        match state.unapplied.get(key) {
+            Some((index, value)) => Ok((index, value.clone())),
             None => Ok((0, self.trees.get(key).map_err(store_error)?)),
         }
     }
@@ -232,7 +231,7 @@ impl VnodeStore {
         let (before, was_empty) = (state.open.payload.len(), state.open.changes == 0);
         for (key, value) in changes {
             state.open.change(&key, value.as_deref());
-            state.overlay.insert(key, (index, value));
+            state.unapplied.insert(index, key, value);
         }
         // No changes: the ticket is the last change's, since another change may never come.
         if state.open.changes == 0 {
@@ -377,8 +376,7 @@ impl VnodeStore {
                 state.synced = index;
             }
             state.bytes = state.bytes.saturating_sub(bytes);
-            // Values of later batches stay.
-            state.overlay.retain(|_, (newest, _)| *newest > index);
+            state.unapplied.remove_applied(index);
         }
         // After `apply`: a waiter for the batch finds its rows in the store.
         self.progress.send_modify(|progress| progress.applied = index);
