@@ -13,9 +13,8 @@
 use super::hash_trees::{TreeId, tree_of_row};
 use super::join_set::JoinSet;
 use super::key_owners::RingTarget;
-use super::layout::{read_row_tail, row_tail};
+use super::layout::{read_row, read_row_tail, row_tail};
 use super::message::VnodeQuestion;
-use super::replica_row::read_replica_row;
 use super::slots::SlotSpan;
 use super::span_rows::rows_in_span;
 use super::vnode_ops::{KeyRef, WritePolicy};
@@ -344,12 +343,11 @@ impl Available {
         if at != Side::Local && direction == SyncDirection::Both {
             let question = VnodeQuestion::Fetch(key_ref.clone()).write();
             let answer = self.ask_ring_target(other, question, within).await?;
-            if answer.first() == Some(&1)
-                && let Some(received) = read_replica_row(Some(&answer.slice(1..)))?
-            {
+            if answer.first() == Some(&1) {
+                let received = read_row(&answer.slice(1..)).map_err(corrupt)?;
                 // The partition may have moved since the comparison began.
                 self.check_write_epoch(0, &key_ref)?;
-                let ticket = self.vnode_store.merge(&key_ref, received.0, policy, None)?;
+                let ticket = self.vnode_store.merge(&key_ref, received, policy, None)?;
                 self.vnode_store.wait_stored(ticket).await?;
                 Metrics::count(&self.metrics.available.rows_fetched);
             }

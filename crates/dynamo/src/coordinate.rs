@@ -10,7 +10,7 @@ use super::key_owners::{KeyOwners, RingTarget};
 use super::layout::Row;
 use super::message::{self, VnodeQuestion};
 use super::put::PutDriver;
-use super::replica_row::{ReplicaRow, read_replica_row};
+use super::replica_row::ReplicaRow;
 use super::reply;
 use super::timing::{DRAIN_TIME_MAX, LATE_MS, call_timeout, time_until};
 use super::vnode_ops::{EvaluatedWrite, KeyRef, Write, WritePolicy};
@@ -103,7 +103,7 @@ impl Available {
             .spawn_short(driver.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
             Ok(FetchOutcome::Found(found)) => {
-                let row = policy.resolve(found.0);
+                let row = policy.resolve(found.into_row());
                 self.count_siblings(&row);
                 Ok(Some(row))
             }
@@ -180,7 +180,7 @@ struct GetDriver {
     epoch: u64,
 }
 
-type FetchAnswer = (NodeId, Result<Option<ReplicaRow>>);
+type FetchAnswer = (NodeId, Result<Option<Bytes>>);
 
 impl GetDriver {
     async fn run(
@@ -194,6 +194,7 @@ impl GetDriver {
         let mut late_at = Some(began + LATE_MS);
         let (mut tasks, mut effects) = (JoinSet::new(), Vec::new());
         let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
+        let mut known = Vec::new();
         quorum.step(FetchEvent::Started, &mut effects);
         loop {
             for effect in std::mem::take(&mut effects) {
@@ -220,7 +221,12 @@ impl GetDriver {
                     if caller.is_some() && self.is_outdated(by, &answer, deadline).await {
                         return; // The caller retries.
                     }
-                    let event = match answer {
+                    let read = |row| {
+                        let row = ReplicaRow::read(row, &known)?;
+                        known.push(row.clone());
+                        Ok(row)
+                    };
+                    let event = match answer.and_then(|row| row.map(read).transpose()) {
                         Ok(versions) => FetchEvent::Answered { by, versions },
                         Err(_) => {
                             quorum.mark_down(|node| !self.available.reaches(node));
@@ -244,12 +250,7 @@ impl GetDriver {
     }
 
     /// Returns true if a node refused because of its newer ring, and this node has that ring now.
-    async fn is_outdated(
-        &self,
-        by: NodeId,
-        answer: &Result<Option<ReplicaRow>>,
-        deadline: u64,
-    ) -> bool {
+    async fn is_outdated(&self, by: NodeId, answer: &Result<Option<Bytes>>, deadline: u64) -> bool {
         let refused = answer
             .as_ref()
             .is_err_and(|error| error.reason == Reason::Changed);
@@ -264,13 +265,7 @@ impl GetDriver {
         let available = self.available.clone();
         if node == available.node {
             let key_ref = self.key_ref.clone();
-            tasks.push(async move {
-                let versions = available
-                    .vnode_store
-                    .read(&key_ref)
-                    .and_then(|row| read_replica_row(row.as_ref()));
-                (node, versions)
-            });
+            tasks.push(async move { (node, available.vnode_store.read(&key_ref)) });
             return;
         }
         let question = VnodeQuestion::Fetch(self.key_ref.clone()).write();
@@ -280,7 +275,7 @@ impl GetDriver {
             let request = available.ask_vnode_of(epoch, node, question, within);
             let answer = available.observe_request(node, request).await;
             let versions = answer.and_then(|bytes| match bytes.first() {
-                Some(1) => read_replica_row(Some(&bytes.slice(1..))),
+                Some(1) => Ok(Some(bytes.slice(1..))),
                 Some(0) => Ok(None),
                 _ => Err(corrupt(Malformed("yes or no"))),
             });
@@ -303,14 +298,14 @@ impl GetDriver {
             let merged = merged.and_then(|()| {
                 available
                     .vnode_store
-                    .merge(&key_ref, versions.0, policy, None)
+                    .merge(&key_ref, versions.into_row(), policy, None)
             });
             if let Err(error) = merged {
                 tracing::debug!(target: "node", %error, "read repair of a row failed");
             }
             return;
         }
-        let row = super::layout::write_row(&versions.0);
+        let row = versions.bytes().clone();
         let question = VnodeQuestion::Store {
             key_ref,
             policy,
