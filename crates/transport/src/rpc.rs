@@ -6,193 +6,24 @@
 //! distinguishes the two, and lets a request be taken back when its deadline passes while it still
 //! waits.
 
+use super::call_error::CallError;
 use super::credential::Credential;
-use super::incarnation::Incarnation;
 use super::message::{Lane, Message, Receipt, SendOutcome};
-use super::network::{Broken, IncomingMessage, Member, Network, Sink};
+use super::network::{Member, Network, Sink};
+use super::pending_calls::{
+    ANSWER, AnswerHandler, AnswerTarget, DECLINED, HEAD_BYTES, IncomingCall, PendingCalls,
+    QUESTION, Receiver, StartedCall,
+};
 use super::settings::PeerSettings;
 use super::{counters::PeerStatus, tcp::TcpNetwork};
-use base::codec::{Malformed, Reader};
-use base::limits::{PEER_CALL_BYTES_MAX, PEER_CALLS_MAX, PEER_HEAD_BYTES_MAX};
-use base::{Error, GroupId, NodeId, Reason};
-use bytes::{Buf, Bytes};
+use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
+use base::{Error, GroupId, NodeId};
+use bytes::Bytes;
 use runtime::{TaskScope, world};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-
-/// Size of the head of a request or an answer: kind, token, remaining timeout of the caller in
-/// milliseconds.
-const HEAD_BYTES: usize = 13;
-const QUESTION: u8 = 1;
-const ANSWER: u8 = 2;
-const DECLINED: u8 = 3;
-
-/// Reason why a request was not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallError {
-    /// There is no connection to the node: nothing was sent.
-    NoLink(NodeId),
-    /// Too much is queued for that node, or too many requests wait for answers: nothing was sent.
-    Full,
-    /// The request is larger than one message may be.
-    TooLarge,
-    /// The connection broke, or the deadline passed, before it was sent.
-    NotSent(NodeId),
-    /// The node received the request and declined it: nothing happened.
-    Declined(NodeId),
-    /// The connection broke after it was sent.
-    Broken(NodeId),
-    /// The deadline passed after it was sent.
-    TimedOut(NodeId),
-}
-
-impl From<CallError> for Error {
-    fn from(why: CallError) -> Error {
-        let error_for = |reason, node: NodeId, words: &str| {
-            Error::new(reason, format!("node {:016x} {words}", node.0))
-        };
-        match why {
-            CallError::NoLink(node) => {
-                error_for(Reason::NoQuorum, node, "is not connected: nothing was sent; try again")
-            }
-            CallError::Full => Error::new(
-                Reason::Overloaded,
-                "the send queue to another node is full: nothing was sent; try again later",
-            ),
-            CallError::TooLarge => Error::new(
-                Reason::TooLarge,
-                format!("a forwarded request may have at most {PEER_CALL_BYTES_MAX} bytes"),
-            ),
-            CallError::NotSent(node) => {
-                error_for(Reason::NoQuorum, node, "was not reached: nothing was sent; try again")
-            }
-            CallError::Declined(node) => {
-                error_for(Reason::Overloaded, node, "is too busy and did nothing; try again later")
-            }
-            CallError::Broken(node) => error_for(
-                Reason::InDoubt,
-                node,
-                "was lost before it answered: the request may have been applied; read before \
-                 retrying",
-            ),
-            CallError::TimedOut(node) => error_for(
-                Reason::DeadlinePassed,
-                node,
-                "did not answer in time: the request may have been applied; read before retrying",
-            ),
-        }
-    }
-}
-
-/// Request that arrived; answer it with [`Peers::answer`].
-pub struct IncomingCall {
-    /// Id of the caller.
-    pub from: NodeId,
-    /// Incarnation of the caller.
-    pub incarnation: Incarnation,
-    /// Group to which it is addressed.
-    pub group: GroupId,
-    /// Remaining time for which the caller waits; later it ignores an answer.
-    pub timeout: Duration,
-    /// Payload of the request.
-    pub payload: Bytes,
-    token: u64,
-}
-
-/// Receiver of messages, connection events and requests.
-pub trait Receiver: Sink {
-    /// Delivers a request. Must hand over and return, like [`Sink::deliver`].
-    fn deliver_call(&self, call: IncomingCall);
-}
-
-/// Request that awaits its answer.
-struct WaitingCall {
-    to: NodeId,
-    receipt: Receipt,
-    answer: oneshot::Sender<Result<Bytes, CallError>>,
-}
-
-/// Table of callers that await answers, between the network and the receiver.
-struct PendingCalls {
-    receiver: Arc<dyn Receiver>,
-    waiting: Mutex<BTreeMap<u64, WaitingCall>>,
-    /// Token of the next request.
-    token: AtomicU64,
-}
-
-impl PendingCalls {
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, WaitingCall>> {
-        self.waiting.lock().expect("no one panics while holding it")
-    }
-
-    fn on_call_message(&self, message: IncomingMessage) -> Result<(), Malformed> {
-        let IncomingMessage { from, incarnation, group, mut payload, .. } = message;
-        let mut reader = Reader::new(&payload);
-        let (kind, token) = (reader.u8("kind")?, reader.u64("token")?);
-        let timeout = Duration::from_millis(u64::from(reader.u32("within")?));
-        payload.advance(HEAD_BYTES);
-        let answer = match kind {
-            QUESTION => {
-                self.receiver.deliver_call(IncomingCall {
-                    from,
-                    incarnation,
-                    group,
-                    timeout,
-                    payload,
-                    token,
-                });
-                return Ok(());
-            }
-            ANSWER => Ok(payload),
-            DECLINED => Err(CallError::Declined(from)),
-            _ => return Err(Malformed("kind")),
-        };
-        let mut calls = self.waiting();
-        // Only the node that was asked may answer; a late answer finds no caller.
-        if calls.get(&token).is_some_and(|waiting| waiting.to == from)
-            && let Some(waiting) = calls.remove(&token)
-        {
-            let _ = waiting.answer.send(answer);
-        }
-        Ok(())
-    }
-}
-
-impl Sink for PendingCalls {
-    fn deliver(&self, message: IncomingMessage) {
-        if message.lane != Lane::Call {
-            return self.receiver.deliver(message);
-        }
-        let from = message.from;
-        if let Err(Malformed(field)) = self.on_call_message(message) {
-            tracing::warn!(target: "peers", %from, "a request is malformed: {field}");
-        }
-    }
-
-    fn connected(&self, node: NodeId, incarnation: Incarnation) {
-        self.receiver.connected(node, incarnation);
-    }
-
-    fn broken(&self, node: NodeId, reason: &Broken) {
-        let lost: Vec<_> = {
-            let mut calls = self.waiting();
-            let lost = calls.extract_if(.., |_, waiting| waiting.to == node);
-            lost.map(|(_, waiting)| waiting).collect()
-        };
-        for waiting in lost {
-            let why = match waiting.receipt.revoke() {
-                true => CallError::NotSent(node),
-                false => CallError::Broken(node),
-            };
-            let _ = waiting.answer.send(Err(why));
-        }
-        self.receiver.broken(node, reason);
-    }
-}
 
 /// Guard that removes a request from the table, even if its caller is dropped.
 struct CallGuard<'a> {
@@ -205,7 +36,7 @@ impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         // A queued request must not be sent once its answer is no longer awaited.
         self.receipt.revoke();
-        self.pending_calls.waiting().remove(&self.token);
+        self.pending_calls.remove(self.token);
     }
 }
 
@@ -239,8 +70,7 @@ impl Peers {
         receiver: Arc<dyn Receiver>,
         first_token: u64,
     ) -> Peers {
-        let token = AtomicU64::new(first_token);
-        let pending_calls = Arc::new(PendingCalls { receiver, waiting: Mutex::default(), token });
+        let pending_calls = Arc::new(PendingCalls::new(receiver, first_token));
         Peers { network: network(pending_calls.clone()), pending_calls }
     }
 
@@ -302,35 +132,73 @@ impl Peers {
         body: Bytes,
         within: Duration,
     ) -> Result<Bytes, CallError> {
-        if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
-            return Err(CallError::TooLarge);
-        }
-        let token = self.pending_calls.token.fetch_add(1, Relaxed);
-        let (receipt, (sender, answer)) = (Receipt::default(), oneshot::channel());
-        {
-            let mut waiting = self.pending_calls.waiting();
-            if waiting.len() >= PEER_CALLS_MAX {
-                return Err(CallError::Full);
-            }
-            // Registered before it is sent, so that every outcome finds it in the table.
-            waiting.insert(token, WaitingCall { to, receipt: receipt.clone(), answer: sender });
-        }
-        let guard =
-            CallGuard { pending_calls: &self.pending_calls, token, receipt: receipt.clone() };
-        let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
-        let mut question = call_message(QUESTION, token, within_ms, group, body);
-        question.receipt = Some(receipt);
-        match self.network.send(to, question) {
-            SendOutcome::Sent => {}
-            SendOutcome::Full => return Err(CallError::Full),
-            SendOutcome::NoLink => return Err(CallError::NoLink(to)),
-        }
+        let (sender, answer) = oneshot::channel();
+        let (token, receipt) =
+            self.send_question(to, group, body, within, AnswerTarget::Channel(sender))?;
+        let guard = CallGuard { pending_calls: &self.pending_calls, token, receipt };
         match world::timeout(within, answer).await {
             Some(Ok(answer)) => answer,
             // The table drops no caller without an outcome, so the node is being destroyed.
             Some(Err(_)) => Err(CallError::Broken(to)),
             None if guard.receipt.revoke() => Err(CallError::NotSent(to)),
             None => Err(CallError::TimedOut(to)),
+        }
+    }
+
+    /// Sends a request to a node. Its answer, or the end of the connection, is passed to the
+    /// handler, without a task or a timer for it: the caller keeps the time, and cancels the request
+    /// once it is up ([`Peers::cancel_call`]). The node ignores the request after `within`. Errors:
+    /// nothing was sent, and the handler is not called.
+    pub fn start_call(
+        &self,
+        to: NodeId,
+        group: GroupId,
+        body: Bytes,
+        within: Duration,
+        handler: Arc<dyn AnswerHandler>,
+    ) -> Result<StartedCall, CallError> {
+        let (token, _) =
+            self.send_question(to, group, body, within, AnswerTarget::Handler(handler))?;
+        Ok(StartedCall { token })
+    }
+
+    /// Cancels a request: its handler is not called any more. Returns the error of a request whose
+    /// time is up: it was not sent, or may have been carried out. `None`: its outcome has been
+    /// passed to the handler, or is being passed.
+    pub fn cancel_call(&self, call: StartedCall) -> Option<CallError> {
+        let (to, receipt) = self.pending_calls.remove(call.token)?;
+        // A queued request must not be sent once its answer is no longer awaited.
+        let is_unsent = receipt.revoke();
+        Some(if is_unsent { CallError::NotSent(to) } else { CallError::TimedOut(to) })
+    }
+
+    /// Registers a request and sends it. Returns its token and its receipt.
+    fn send_question(
+        &self,
+        to: NodeId,
+        group: GroupId,
+        body: Bytes,
+        within: Duration,
+        target: AnswerTarget,
+    ) -> Result<(u64, Receipt), CallError> {
+        if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
+            return Err(CallError::TooLarge);
+        }
+        let receipt = Receipt::default();
+        // Registered before it is sent, so that every outcome finds it in the table.
+        let token = self.pending_calls.add(to, receipt.clone(), target)?;
+        let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+        let mut question = call_message(QUESTION, token, within_ms, group, body);
+        question.receipt = Some(receipt.clone());
+        let error = match self.network.send(to, question) {
+            SendOutcome::Sent => return Ok((token, receipt)),
+            SendOutcome::Full => CallError::Full,
+            SendOutcome::NoLink => CallError::NoLink(to),
+        };
+        match self.pending_calls.remove(token) {
+            Some(_) => Err(error),
+            // The connection broke meanwhile, and its end was passed on as the outcome.
+            None => Ok((token, receipt)),
         }
     }
 

@@ -4,6 +4,7 @@ mod calls;
 mod frames;
 mod golden;
 mod greetings;
+mod handlers;
 mod hostile;
 mod incarnations;
 mod links;
