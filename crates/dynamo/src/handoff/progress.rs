@@ -171,9 +171,11 @@ impl HandoffProgress {
         transfer.bytes_left = bytes_left.checked_sub(1);
         transfer.rate = rate;
         transfer.waits_for = waits_for;
-        transfer.eta_ms = transfer
-            .bytes_left
-            .and_then(|bytes| if bytes == 0 { Some(0) } else { (bytes * 1_000).checked_div(rate) });
+        // Another node's numbers may be anything.
+        transfer.eta_ms = transfer.bytes_left.and_then(|bytes| match bytes {
+            0 => Some(0),
+            bytes => bytes.saturating_mul(1_000).checked_div(rate),
+        });
     }
 }
 
@@ -204,5 +206,15 @@ mod tests {
         let mut transfer = RingTransfer::default();
         tracker.progress().fill(&mut transfer);
         assert_eq!((transfer.bytes_left, transfer.eta_ms), (Some(0), Some(0)));
+    }
+
+    #[test]
+    fn largest_numbers_of_another_node_overflow_nothing() {
+        for (rate, eta_ms) in [(0, None), (1, Some(u64::MAX)), (u64::MAX, Some(1))] {
+            let progress = HandoffProgress { bytes_left: u64::MAX, rate, ..Default::default() };
+            let mut transfer = RingTransfer::default();
+            progress.fill(&mut transfer);
+            assert_eq!((transfer.bytes_left, transfer.eta_ms), (Some(u64::MAX - 1), eta_ms));
+        }
     }
 }
