@@ -13,6 +13,9 @@ use transport::CallKind;
 const SESSION: u8 = 2;
 /// A session that is bound to a bucket.
 const BOUND_SESSION: u8 = 4;
+/// Highest version that another node may name: far above what any group reaches, and so far from
+/// the highest number that no later version gets there. A group goes on above those that it hears.
+const VERSION_MAX: u64 = u64::MAX / 2;
 /// Minimum length of an item, in bytes; bounds the number of items in a message.
 const ITEM_BYTES_MIN: usize = 5;
 
@@ -194,7 +197,11 @@ impl MoveRequest {
             }
             2 => {
                 let (bucket, time) = (message.bucket()?, message.u64("time")?);
-                MoveRequest::Close { bucket, time, version: message.u64("version")? }
+                let version = message.u64("version")?;
+                if version > VERSION_MAX {
+                    return Err(Malformed("version"));
+                }
+                MoveRequest::Close { bucket, time, version }
             }
             3 => MoveRequest::Progress { bucket: message.bucket()? },
             _ => return Err(Malformed("kind of question")),

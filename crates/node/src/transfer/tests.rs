@@ -102,6 +102,17 @@ fn move_messages_match_golden_bytes_of_version_1() {
     assert_eq!(text, stored, "what was once said between nodes is never changed");
 }
 
+/// A group goes on above the version that it is told: after the last one it could never write
+/// again.
+#[test]
+fn close_with_a_version_at_the_end_of_all_numbers_is_rejected() {
+    for (version, is_sound) in [(u64::MAX / 2, true), (u64::MAX / 2 + 1, false), (u64::MAX, false)]
+    {
+        let close = MoveRequest::Close { bucket: BUCKET, time: 10, version };
+        assert_eq!(MoveRequest::read(&close.write()).is_ok(), is_sound, "{version}");
+    }
+}
+
 #[test]
 fn move_message_of_wrong_length_is_rejected() {
     for question in requests().into_iter().chain(later_requests()) {
