@@ -214,4 +214,21 @@ mod tests {
         apply_entry_to(group, &trees, LogIndex(1), &whole, None).expect("a whole value");
         assert!(trees.get(&key).expect("memory").is_some());
     }
+
+    /// An entry without a version for the next one: applied, no later entry could be.
+    #[test]
+    fn entry_with_the_last_version_is_never_marked_as_applied() {
+        let (group, index) = (GroupId(1), LogIndex(1));
+        let mut key = Vec::new();
+        layout::mark_key(group, &mut key);
+        for (first_version, is_sound) in [(u64::MAX - 1, true), (u64::MAX, false)] {
+            let mut batch = PendingEntry::new(index, 5, first_version, 0, EntryBuffers::default());
+            batch.put_raw(b"one", b"1");
+            batch.updates = 1;
+            let trees = MemoryTrees::new(1 << 20);
+            let applied = apply_entry_to(group, &trees, index, &batch.close(), None);
+            assert_eq!(applied.map_err(|error| error.reason).is_ok(), is_sound);
+            assert_eq!(trees.get(&key).expect("memory").is_some(), is_sound);
+        }
+    }
 }

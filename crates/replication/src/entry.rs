@@ -38,6 +38,10 @@ pub fn read_entry(payload: &Bytes) -> Result<(EntryHead, Changes), Malformed> {
         updates: reader.u32("value updates")?,
         sign: None,
     };
+    // The next entry's first version: it must exist.
+    if head.first_version.checked_add(head.updates.into()).is_none() {
+        return Err(Malformed("value version"));
+    }
     let offset = match format {
         FORMAT => HEAD_BYTES,
         FORMAT_SIGN => {
