@@ -26,6 +26,9 @@ use store::TreeRow;
 use transport::CallKind;
 
 const VERSION: u8 = 1;
+/// Highest index, time and version of a state that another node may offer: far above what any group
+/// reaches, and so far from overflow that no computation on them gets there.
+const MARK_MAX: u64 = u64::MAX / 2;
 /// Bytes in front of a part's rows.
 pub(super) const HEAD_BYTES: usize = 26;
 /// Maximum bytes of a tree key, with its prefix: a row's, an outcome's or a hint's.
@@ -176,6 +179,9 @@ impl SnapshotAnswer {
             1 => {
                 let id = reader.u64("snapshot")?;
                 let mark = Mark::read(reader.take(24, "mark")?)?;
+                if mark.applied.max(mark.time).max(mark.next_version) > MARK_MAX {
+                    return Err(Malformed("mark"));
+                }
                 let base = LogIndex(reader.u64("base")?);
                 let (rows_estimated, bytes_estimated) = (reader.u64("rows")?, reader.u64("bytes")?);
                 let configuration = Configuration::read(&mut reader)?;

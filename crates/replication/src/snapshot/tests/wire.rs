@@ -1,10 +1,12 @@
 //! Messages of a transfer: encoding and decoding, and the refusal of other bytes.
 
 use super::test_node::{initial, mark};
+use crate::layout::Mark;
 use crate::snapshot::message::{
     Offer, PartEnd, PartHead, SnapshotAnswer, SnapshotQuestion, read_rows, write_rows,
 };
 use base::LogIndex;
+use base::codec::Malformed;
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -55,6 +57,21 @@ fn snapshot_messages_round_trip_and_other_lengths_are_rejected() {
     questions().iter().for_each(|one| assert_round_trip(one, &one.write(), SnapshotQuestion::read));
     answers().iter().for_each(|one| assert_round_trip(one, &one.write(), SnapshotAnswer::read));
     assert_eq!(PartHead::read(&head().write()), Ok(head()));
+}
+
+/// A state that leaves no number for what follows: the group that installs it could never go on.
+#[test]
+fn offer_with_a_mark_at_the_end_of_all_numbers_is_malformed() {
+    let [SnapshotAnswer::Offer(offer), ..] = answers() else { panic!("the first is an offer") };
+    let sound = offer.mark;
+    for mark in [
+        Mark { applied: u64::MAX, ..sound },
+        Mark { time: u64::MAX / 2 + 1, ..sound },
+        Mark { next_version: u64::MAX, ..sound },
+    ] {
+        let bytes = SnapshotAnswer::Offer(Offer { mark, ..offer.clone() }).write();
+        assert_eq!(SnapshotAnswer::read(&bytes), Err(Malformed("mark")), "{mark:?}");
+    }
 }
 
 proptest! {
