@@ -24,6 +24,8 @@ mod contexts;
 mod coordinate;
 mod data_type;
 pub mod failure_detector;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod handoff;
 mod hash_tree_build;
 mod hash_trees;

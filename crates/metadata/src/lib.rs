@@ -12,6 +12,8 @@ mod available;
 mod buckets;
 pub mod catalog;
 mod draft;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod groups;
 pub mod incarnations;
 mod members;

@@ -21,6 +21,8 @@ mod emptying;
 mod flow;
 mod flush;
 mod forward;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod group_lifecycle;
 mod group_ref;
 mod groups;

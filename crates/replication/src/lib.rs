@@ -31,6 +31,8 @@ mod evaluate;
 mod expiry_index;
 mod expiry_sweep;
 mod flow_control;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gate;
 pub mod group;
 mod heavy;

@@ -30,7 +30,7 @@ pub(super) const HEAD_BYTES: usize = 28;
 /// retain a large buffer. The copy costs no more than reference counting would.
 const COPY_BYTES_MAX: usize = 4 * 1024;
 /// Maximum number of bytes allocated for a message in pieces before its bytes have arrived.
-const FIRST_ALLOCATION_BYTES: usize = 256 * 1024;
+pub(super) const FIRST_ALLOCATION_BYTES: usize = 256 * 1024;
 /// Maximum length of a close text, in bytes.
 pub(super) const CLOSE_BYTES_MAX: usize = 512;
 /// Lane number of the connection's control frames.
@@ -208,7 +208,7 @@ impl Decoder {
     }
 
     /// Returns the bytes buffered for incomplete messages.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn buffered_bytes(&self) -> usize {
         self.open.iter().flatten().map(|open| open.bytes.capacity()).sum()
     }

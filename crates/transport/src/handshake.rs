@@ -187,7 +187,7 @@ impl Greeting {
     }
 }
 
-fn enveloped(body: &[u8]) -> Vec<u8> {
+pub(super) fn enveloped(body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ENVELOPE_BYTES + body.len());
     bytes.extend_from_slice(MAGIC);
     bytes.put_u32(body.len() as u32);

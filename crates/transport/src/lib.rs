@@ -28,6 +28,8 @@ mod counters;
 mod credential;
 mod endpoint;
 mod frame;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod greet;
 mod handshake;
 mod incarnation;

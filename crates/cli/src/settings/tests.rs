@@ -204,3 +204,46 @@ fn peer_address_is_advertised_or_refused_with_a_remedy() {
         assert!(said.contains(remedy), "{said}");
     }
 }
+
+/// Lines that a settings file may have, and pieces that change them.
+const LINES: [&str; 8] = [
+    "listen = \"127.0.0.1:7711\"",
+    "segment_bytes = \"8MiB\"",
+    "lease_ms = 600",
+    "insecure = true",
+    "preferred_masters = \"a,b\"",
+    "peer_listen = \"[::1]:7712\"",
+    "log_level = \"server=debug,info\"",
+    "join_as = \"witness\"",
+];
+const PIECES: [&str; 12] =
+    ["", "\"", "\\", "=", "\n", "[", "#", "-1", "99999999999999999999", "\u{e9}", ",", "'''"];
+
+/// Any file is read or refused, with a line that it has, and whatever it sets is checked.
+#[test]
+fn settings_file_changed_at_random_is_read_or_refused_with_its_line() {
+    let mut chance = sim::Chance::new(23);
+    let (mut read, mut accepted) = (0, 0);
+    for _ in 0..20_000 {
+        let count = 1 + chance.index(3);
+        let mut text: String =
+            (0..count).map(|_| format!("{}\n", LINES[chance.index(LINES.len())])).collect();
+        for _ in 0..chance.below(3) {
+            let bounds: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
+            let from = chance.index(bounds.len());
+            let end = bounds.get(from + chance.index(4)).copied().unwrap_or(text.len());
+            text.replace_range(bounds[from]..end, PIECES[chance.index(PIECES.len())]);
+        }
+        match parse_file(&text) {
+            Ok(found) => {
+                read += 1;
+                let row = |name: &str| TABLE.iter().find(|row| row.name == name).expect("known");
+                let texts = found.into_iter().map(|found| (row(&found.name).name, found.text));
+                let all = Flags { texts: texts.collect(), ..Flags::default() };
+                accepted += usize::from(all.settings(&none).is_ok());
+            }
+            Err((line, _)) => assert!((1..=text.lines().count() + 1).contains(&line), "{text:?}"),
+        }
+    }
+    assert!(accepted > 1_000 && read > accepted && read < 20_000, "{accepted} of {read}");
+}

@@ -179,7 +179,7 @@ impl MemberCalls {
     }
 }
 
-fn decode_members(answer: &[u8]) -> Result<Vec<NodeId>, Malformed> {
+pub(super) fn decode_members(answer: &[u8]) -> Result<Vec<NodeId>, Malformed> {
     let mut reader = Reader::new(answer);
     let count = reader.u32("number of members")? as usize;
     if count > GROUP_MEMBERS_MAX {

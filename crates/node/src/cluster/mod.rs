@@ -7,6 +7,8 @@
 //! Read next: `membership_controller.rs`, `reconcile.rs`, then `../metadata/members.rs` (what is
 //! wanted).
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod hand_over;
 pub(crate) mod incarnations;
 mod join;

@@ -37,7 +37,7 @@ type MemberLog = (NodeId, Part, Option<LogIndex>);
 
 /// Report of a group's master.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct GroupReport {
+pub(super) struct GroupReport {
     group: GroupId,
     members: Vec<MemberLog>,
     quorums: (usize, usize),
@@ -180,7 +180,7 @@ fn put_comparison(found: &ComparisonStatus, out: &mut Vec<u8>) {
     }
 }
 
-fn read(answer: &[u8]) -> ReportResult<Vec<GroupReport>> {
+pub(super) fn read(answer: &[u8]) -> ReportResult<Vec<GroupReport>> {
     let mut reader = Reader::new(answer);
     let reports = many(&mut reader, GROUPS_MAX, "number of groups", report)?;
     reader.end("reports").map(|()| reports)

@@ -18,6 +18,8 @@
 
 mod client;
 mod directory;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod message;
 mod moved;
 mod server;

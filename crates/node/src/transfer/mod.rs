@@ -37,6 +37,8 @@
 //! meet such a bucket `../forward/moved.rs`.
 
 mod copier;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod intake;
 mod message;
 mod mover;

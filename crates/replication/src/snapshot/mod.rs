@@ -25,6 +25,8 @@
 //! bounds the rate (that is `transport`).
 //! Read next: `message.rs`, `send.rs`, `open_snapshots.rs`, `receive.rs`, `part_assembler.rs`.
 
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod message;
 mod open_snapshots;
 mod part_assembler;

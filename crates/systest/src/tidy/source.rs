@@ -126,7 +126,8 @@ fn test_lines(path: &str, code: &str) -> Vec<bool> {
     let is_test_file = path.contains("/tests/")
         || path.ends_with("/tests.rs")
         || path.ends_with("_tests.rs")
-        || path.starts_with("crates/systest/");
+        || path.starts_with("crates/systest/")
+        || path.starts_with("crates/fuzz/");
     let mut tests = vec![is_test_file; lines];
     for (at, _) in code.match_indices("#[cfg(test)]") {
         let after = at + "#[cfg(test)]".len();

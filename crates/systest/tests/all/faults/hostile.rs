@@ -1,11 +1,13 @@
-//! F-37, F-38: malformed bytes, over the real sockets of all front-ends.
+//! F-37, F-38: malformed bytes, over the real sockets of all front-ends. They are changed examples,
+//! and changed inputs that the fuzz targets kept (`crates/fuzz/corpus`).
 
 use super::small_setup;
 use base::codec::Writer;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::time::Duration;
-use systest::client::{Resp, RespReply, encode_command, encode_key};
+use systest::client::{Http, Resp, RespReply, encode_command};
 use systest::environment::{Scratch, experiment, resident_bytes};
 use systest::report::{Figures, is_long_form, short_or_long};
 use systest::server::Server;
@@ -26,6 +28,25 @@ impl Dice {
         self.0 ^= self.0 << 17;
         (self.0 % below.max(1) as u64) as usize
     }
+}
+
+/// Returns the inputs that a fuzz target kept.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = systest::tidy::root().join("crates/fuzz/corpus").join(target);
+    let entries = std::fs::read_dir(&folder).expect("the target has a corpus").flatten();
+    let mut inputs: Vec<_> = entries.map(|entry| (entry.file_name(), entry.path())).collect();
+    inputs.sort();
+    inputs.into_iter().map(|(_, path)| std::fs::read(path).expect("it is a file")).collect()
+}
+
+/// Returns what no stranger may change: who the node is, by the files of its data directory, and
+/// the members of its cluster.
+fn identity(server: &Server, data: &Path) -> Vec<(&'static str, Vec<u8>)> {
+    let names = ["IDENTITY", "MEMBERS", "SECRET", "INCARNATION", "LIVES", "OUTDATED", "JOINER"];
+    let read = |name| (name, std::fs::read(data.join(name)).unwrap_or_default());
+    let mut web = Http::connect(server.address).expect("it listens");
+    let members = web.request("GET", "/v1/cluster/members", b"").expect("it answers").body;
+    names.map(read).into_iter().chain([("members", members)]).collect()
 }
 
 /// Returns valid requests, to be corrupted.
@@ -59,38 +80,6 @@ fn resp_frames() -> Vec<Vec<u8>> {
     frames
 }
 
-fn http_frames() -> Vec<Vec<u8>> {
-    let key = format!("/v1/buckets/default/default/keys/{}", encode_key(b"a/b"));
-    let range = "/v1/buckets/default/default/range?prefix=a&limit=3&reverse=true&want=keys";
-    let steps = r#"[{"op":"set","key":"a","value":{"base64":"AAE="}},{"op":"get","key":"a"}]"#;
-    let request = |method: &str, path: &str, extra: &str, body: &str| {
-        let length = body.len();
-        format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{extra}content-length: {length}\r\n\r\n\
-             {body}"
-        )
-        .into_bytes()
-    };
-    let chunked = "content-type: application/json\r\n";
-    vec![
-        request("GET", &key, "", ""),
-        request("PUT", &key, "if-match: \"3\"\r\n", "value"),
-        request("DELETE", &key, "", ""),
-        request("GET", range, "", ""),
-        request("POST", "/v1/buckets/default/default/sequence", chunked, steps),
-        request("POST", "/v1/buckets/default/default/multi_get", chunked, r#"{"keys":["a","b"]}"#),
-        request("PUT", "/v1/buckets/default/other", chunked, r#"{"ttl_ms":"5"}"#),
-        request("GET", "/status", "", ""),
-        request("GET", "/metrics", "accept-encoding: gzip\r\n", ""),
-        b"PUT /v1/buckets/default/default/keys/c HTTP/1.1\r\nhost: localhost\r\n\
-          transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
-            .to_vec(),
-        b"PUT /v1/buckets/default/default/keys/c HTTP/1.1\r\nhost: localhost\r\n\
-          content-length: 5\r\ncontent-length: 6\r\ntransfer-encoding: chunked\r\n\r\nhello"
-            .to_vec(),
-    ]
-}
-
 /// Returns requests of an Arakoon client after its prologue, several to a connection.
 fn arakoon_frames() -> Vec<Vec<u8>> {
     let prologue = b"\0\0\xff\xb1\x01\0\0\0\x05\0\0\0ricky";
@@ -107,34 +96,6 @@ fn arakoon_frames() -> Vec<Vec<u8>> {
         b"\x13\0\xff\xb1",
     ];
     requests.iter().map(|request| [&prologue[..], request, request].concat()).collect()
-}
-
-fn riak_frames() -> Vec<Vec<u8>> {
-    let request = |method: &str, path: &str, extra: &str, body: &str| {
-        let length = body.len();
-        format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{extra}Content-Length: {length}\r\n\r\n\
-             {body}"
-        )
-        .into_bytes()
-    };
-    let (key, json) = ("/buckets/fruit/keys/fig%2Fripe", "Content-Type: application/json\r\n");
-    let text = "Content-Type: text/plain\r\nX-Riak-Meta-Farm: west\r\n\
-                Link: </buckets/b/keys/k>; riaktag=\"t\"\r\nX-Riak-Index-age_int: 7\r\n";
-    vec![
-        request("GET", &format!("{key}?r=1&pr=0"), "Accept: multipart/mixed\r\n", ""),
-        request("PUT", &format!("{key}?w=1&dw=1&returnbody=true"), text, "ripe"),
-        request("DELETE", &format!("{key}?rw=1"), "X-Riak-Vclock: a85hYGBg\r\n", ""),
-        request("GET", "/buckets/fruit/keys?keys=true", "", ""),
-        request("GET", "/riak/fruit?keys=stream&timeout=1000", "", ""),
-        request("PUT", "/buckets/fruit/props", json, r#"{"props":{"n_val":1,"allow_mult":true}}"#),
-        request("POST", "/types/carts/buckets/web/datatypes/ann", json, r#"{"add_all":["a","b"]}"#),
-        request("POST", "/buckets/fruit/counters/n", "", "5"),
-        request("GET", "/stats", "", ""),
-        b"PUT /buckets/fruit/keys/c HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
-          Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
-            .to_vec(),
-    ]
 }
 
 /// Returns bodies of handshake messages between nodes, of every kind.
@@ -284,6 +245,7 @@ fn must_survive_at(
     let mut figures = Figures::start(name);
     let mut bystander = Resp::connect(server.address).expect("it listens");
     assert_eq!(bystander.call_line("SET bystander unhurt").expect("answers").error(), None);
+    let known = identity(&server, &scratch.join("data"));
     let goal = short_or_long(50_000, 1_000_000) as u64;
     let before = resident_bytes(server.pid());
     let workers = 4;
@@ -313,6 +275,9 @@ fn must_survive_at(
     figures.add("seed", seed);
     figures.add("grown_mib", growth >> 20);
     assert!(growth < 256 << 20, "{growth} bytes more after frames that mean nothing");
+    assert_eq!(identity(&server, &scratch.join("data")), known, "strangers have left a mark");
+    let mut next = Resp::connect(server.address).expect("it listens");
+    assert_eq!(next.call_line("SET next served").expect("it answers").error(), None);
     server.must_be_healthy();
     figures.print();
     if is_long_form() {
@@ -322,17 +287,22 @@ fn must_survive_at(
 
 #[test]
 fn malformed_resp_frames_harm_neither_node_nor_other_clients() {
-    must_survive("F-37 malformed RESP", 37, &resp_frames());
+    must_survive("F-37 malformed RESP", 37, &[resp_frames(), corpus("resp")].concat());
 }
 
 #[test]
 fn malformed_http_requests_harm_neither_node_nor_other_clients() {
-    must_survive("F-37 malformed HTTP", 38, &http_frames());
+    must_survive("F-37 malformed HTTP", 38, &corpus("http"));
 }
 
 #[test]
 fn malformed_riak_requests_harm_neither_node_nor_other_clients() {
-    must_survive("F-37 malformed requests of Riak", 40, &riak_frames());
+    must_survive("F-37 malformed requests of Riak", 40, &corpus("riak"));
+}
+
+#[test]
+fn malformed_first_bytes_of_any_protocol_harm_neither_node_nor_other_clients() {
+    must_survive("F-37 malformed first bytes", 42, &corpus("port"));
 }
 
 #[test]
@@ -357,8 +327,8 @@ fn bit_flips_in_valid_frames_leave_the_node_serving() {
     let scratch = Scratch::new("f37-flips");
     let server = Server::must_start(&small_setup(&scratch.join("data")));
     let mut figures = Figures::start("F-37 every byte flipped");
-    let (resp, http, arakoon) = (resp_frames(), http_frames(), arakoon_frames());
-    let riak = riak_frames();
+    let (resp, http, arakoon) = (resp_frames(), corpus("http"), arakoon_frames());
+    let riak = corpus("riak");
     for frame in resp[..4].iter().chain(&http[..2]).chain(&arakoon[..2]).chain(&riak[..2]) {
         for at in 0..frame.len() {
             for bit in [0, 3, 7] {

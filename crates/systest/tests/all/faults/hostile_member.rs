@@ -226,6 +226,10 @@ fn malformed_member_messages_leave_the_node_serving() {
     let mut server = Server::must_start(&setup.with_args(&["--peer-listen", &address.to_string()]));
     let credentials = join(&server, address);
     let mut figures = Figures::start("F-38 a member that says what means nothing");
+    let file = |name: &&str| std::fs::read(scratch.join("data").join(name)).unwrap_or_default();
+    let identity =
+        || ["IDENTITY", "SECRET", "OUTDATED", "JOINER"].iter().map(file).collect::<Vec<_>>();
+    let known = identity();
     let (examples, mut dice) = (examples(), Dice::new(43));
     let (goal, mut links) = (short_or_long(50_000, 1_000_000), 0_u64);
     let before = resident_bytes(server.pid());
@@ -256,6 +260,7 @@ fn malformed_member_messages_leave_the_node_serving() {
     let mut client = Resp::connect(server.address).expect("it listens");
     assert_eq!(client.call_line("SET unhurt yes").expect("it answers").error(), None);
     assert!(growth < 256 << 20, "{growth} bytes more after messages that mean nothing");
+    assert!(identity() == known, "a member has changed who the node is");
     server.must_be_healthy();
     figures.print();
 }

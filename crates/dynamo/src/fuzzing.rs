@@ -1,0 +1,82 @@
+//! Fuzzing: what must hold of the messages and rows of available buckets, whatever their bytes are.
+//! Only the crate `fuzz` builds this.
+
+use super::handoff::progress::HandoffProgress;
+use super::handoff::send::{RowPage, SizeEstimate};
+use super::layout::{self, read_row, write_row};
+use super::message::{VnodeQuestion, read_enveloped, write_enveloped};
+use super::reply;
+use base::RingTransfer;
+use bytes::Bytes;
+
+/// Decodes bytes as a question to a vnode or as one of the answers.
+pub fn message(kind: u8, bytes: &Bytes) {
+    match kind % 6 {
+        0 => {
+            let Ok((epoch, question)) = read_enveloped(bytes) else { return };
+            let plain = question.write();
+            let again = VnodeQuestion::read(&plain).expect("what was written can be read");
+            assert_eq!(again.write(), plain, "a question is written as it was read");
+            let (found, inside) =
+                read_enveloped(&write_enveloped(epoch, &plain)).expect("it is sound");
+            assert_eq!((found, inside.write()), (epoch, plain));
+        }
+        1 => {
+            if let Ok(Err(error)) = reply::read(bytes) {
+                assert_eq!(reply::read(&reply::failure(&error).into()), Ok(Err(error)));
+            }
+        }
+        2 => {
+            let Ok((names, more)) = reply::take_names(bytes) else { return };
+            let mut again = Vec::new();
+            reply::put_names(&names, more, &mut again);
+            assert_eq!(reply::take_names(&again.into()), Ok((names, more)));
+        }
+        3 => {
+            let Ok(page) = RowPage::read(bytes) else { return };
+            let mut again = Vec::new();
+            page.write(&mut again);
+            assert_eq!(RowPage::read(&again.into()).as_ref(), Ok(&page));
+            for (tail, row) in &page.rows {
+                let _ = (layout::read_row_tail(tail), read_row(row));
+            }
+        }
+        4 => {
+            let Ok(estimate) = SizeEstimate::read(bytes) else { return };
+            let mut again = Vec::new();
+            estimate.write(&mut again);
+            assert_eq!(again, bytes[..], "an estimate has one form");
+        }
+        _ => {
+            let Ok(progress) = HandoffProgress::read(bytes) else { return };
+            let mut again = Vec::new();
+            progress.write(&mut again);
+            assert_eq!(HandoffProgress::read(&again.into()), Ok(progress.clone()));
+            progress.fill(&mut RingTransfer::default());
+        }
+    }
+}
+
+/// Decodes two rows of a key, and merges them in both orders.
+pub fn row(one: &Bytes, other: &Bytes) {
+    let read = |bytes: &Bytes| {
+        let row = read_row(bytes).ok()?;
+        assert_eq!(write_row(&row), bytes, "a row has one form");
+        for (dot, value) in row.siblings() {
+            let _ = value.sibling(dot);
+            let later = value.clone().with_expiry(7);
+            assert_eq!(value.is_tombstone(), later.is_tombstone());
+            let _ =
+                (value.expires_at(), value.has_expired(7), value.written_ms(), value.is_typed());
+        }
+        assert_eq!(write_row(&row.clone().sync(row.clone())), bytes, "merging twice adds nothing");
+        Some(row)
+    };
+    let (Some(one), Some(other)) = (read(one), read(other)) else { return };
+    let merged = one.clone().sync(other.clone());
+    let bytes = write_row(&merged);
+    assert_eq!(write_row(&other.sync(one)), bytes, "merging has no order");
+    assert!(read_row(&bytes).is_ok(), "a merged row reads back");
+    let everything = merged.join();
+    assert!(merged.discard(&everything).is_empty(), "a context of all replaces all");
+}

@@ -1,0 +1,81 @@
+//! Fuzzing: what must hold of the directory's rows, whatever their bytes are. Only the crate `fuzz`
+//! builds this.
+
+use super::catalog::Catalog;
+use super::rows::{
+    self, BUCKETS, CLUSTER, CUSTOM, GROUPS, INCARNATIONS, MEMBERS, RING, SECRET, TYPES,
+};
+use super::{incarnations, read_ring, replacements, secret, staged};
+use base::{ClusterDescription, Version};
+use bytes::Bytes;
+use replication::group::Observer;
+use replication::layout::StoredRow;
+
+/// Beginnings of the keys of all rows.
+pub const PREFIXES: &[&[u8]] = &[
+    BUCKETS,
+    TYPES,
+    MEMBERS,
+    GROUPS,
+    CLUSTER,
+    SECRET,
+    CUSTOM,
+    RING,
+    INCARNATIONS,
+    rows::RING_PLAN,
+    rows::RING_REPLACEMENTS,
+    b"",
+];
+
+/// Applies rows in this order, as every member does with those of the log: a row that can't be read
+/// changes nothing, and all that are read are written back as they were meant.
+pub fn rows(rows: &[(Vec<u8>, Option<Vec<u8>>)]) {
+    let catalog = Catalog::new(ClusterDescription::default());
+    for (key, value) in rows {
+        if let Some(value) = value {
+            read_back(key, &Bytes::copy_from_slice(value));
+        }
+        let row = value.as_ref().map(|value| {
+            let mut row = Vec::new();
+            StoredRow::write_head(Version(1), None, &mut row);
+            row.extend_from_slice(value);
+            Bytes::from(row)
+        });
+        catalog.changed(key, row.as_ref());
+    }
+    let cluster = catalog.cluster();
+    assert!(cluster.members.is_sorted_by(|one, next| one.node < next.node), "{cluster:?}");
+    assert!(cluster.groups.is_sorted_by(|one, next| one.group < next.group), "{cluster:?}");
+    let mut buckets = 0;
+    catalog.for_each_bucket(|_| buckets += 1);
+    assert_eq!(buckets, catalog.bucket_count());
+    assert_eq!(catalog.counts().values().sum::<usize>(), buckets);
+}
+
+fn read_back(key: &[u8], value: &Bytes) {
+    if let Ok(bucket) = rows::read_bucket(key, Some(value)) {
+        let again = rows::write_bucket(&bucket);
+        assert_eq!(rows::read_bucket(key, Some(&again)), Ok(bucket));
+    }
+    if let Ok(properties) = rows::properties_of(value) {
+        assert_eq!(rows::properties_of(&rows::write_properties(&properties)), Ok(properties));
+    }
+    if let Ok(member) = rows::read_member(key, value) {
+        assert_eq!(rows::write_member(&member), value, "a member's row has one form");
+    }
+    if let Ok(placement) = rows::read_group(key, value) {
+        let again = rows::write_group(&placement);
+        assert_eq!(rows::read_group(key, &again), Ok(placement));
+    }
+    if let Ok(cluster) = rows::read_cluster(value) {
+        assert_eq!(rows::write_cluster(&cluster), value, "the cluster's row has one form");
+    }
+    if let Ok(ring) = read_ring(value) {
+        assert_eq!(read_ring(&ring.encode()).map(|ring| ring.encode()), Ok(ring.encode()));
+    }
+    if let Ok(changes) = staged::read(value) {
+        assert_eq!(staged::read(&staged::write(&changes)), Ok(changes));
+    }
+    let _ = (replacements::read(value), incarnations::read(value), secret::read(value));
+    let _ = (rows::token_of(key), rows::custom_of(key), rows::member_of(key));
+}
