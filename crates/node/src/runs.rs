@@ -14,7 +14,8 @@
 use crate::flow::Flow;
 use crate::groups::Local;
 use crate::route::Router;
-use base::{BucketName, LogIndex, Properties};
+use base::{BucketName, GroupId, LogIndex, Properties, Reply, Result};
+use replication::group::Group;
 use replication::point_reads::{self, LentValueVisitor};
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
@@ -37,15 +38,41 @@ pub struct SetRun {
 }
 
 impl Router {
-    /// Returns the bucket that the connection used last, if it is this one, this node is master of
-    /// its group, and the directory is as its clients left it.
+    /// Returns the bucket that the connection used last, if it is this one and its requests are
+    /// evaluated here.
     fn run_target(self: &Arc<Router>, flow: &Flow, name: &BucketName) -> Option<Local> {
-        if self.lifecycle.is_stopping() {
+        let local = flow.cached_bucket(name, &self.locator.groups)?;
+        self.evaluates(&local.group).then_some(local)
+    }
+
+    /// Returns true if this node is master of the group, with a directory as its clients left it.
+    fn evaluates(&self, group: &Group) -> bool {
+        !self.lifecycle.is_stopping()
+            && group.leadership.is_master()
+            && self.is_directory_current(group)
+    }
+
+    /// Answers a consistent get of a key in this group, if the row is in memory and this node may
+    /// answer. `None`: the request takes the usual way.
+    pub(crate) fn get_in_memory(
+        &self,
+        name: &BucketName,
+        group: GroupId,
+        key: &[u8],
+    ) -> Option<Result<Reply>> {
+        let (bucket, group) =
+            self.locator.bucket(name).ok().filter(|(_, found)| found.id == group)?;
+        let is_valid = key.len() <= bucket.properties.key_bytes_max && self.evaluates(&group);
+        // Before and after the read, as for any read under a lease.
+        if !is_valid || !group.leadership.can_read() {
             return None;
         }
-        let local = flow.cached_bucket(name, &self.locator.groups)?;
-        let is_master = local.group.leadership.is_master();
-        (is_master && self.is_directory_current(&local.group)).then_some(local)
+        let reply = point_reads::get_in_memory(&group, &bucket, key)?;
+        if !group.leadership.can_read() || group.check_seal(&bucket).is_err() {
+            return None;
+        }
+        Metrics::count(&self.metrics.reads);
+        Some(reply)
     }
 
     /// Begins a run of consistent gets. `None`: they are to be submitted one by one.

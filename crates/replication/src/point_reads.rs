@@ -1,14 +1,15 @@
-//! Point reads of a run: the rows of several keys, read in one call of the store and lent to the
-//! caller.
+//! Point reads: the rows of several keys, read in one call of the store and lent to the caller; and
+//! the row of one key, if it is in memory.
 //!
 //! Promises: each value is what `read.rs` returns for the key, read in the order of the keys; an
 //! unreadable row fails alone.
 
 use super::group::Group;
-use super::layout::{self, ROW_PREFIX_BYTES, RowView};
+use super::layout::{self, ROW_PREFIX_BYTES, RowView, StoredRow};
+use super::read::to_row;
 use crate::bucket::Bucket;
 use base::error::corrupt;
-use base::{LogIndex, Result};
+use base::{Body, LogIndex, Reply, Result};
 use bytes::Bytes;
 use runtime::log_writer::store_error;
 
@@ -78,6 +79,19 @@ pub fn get_each(
         }
     }
     group.applied.visible_index()
+}
+
+/// Reads the applied row of a key like `read.rs`, if it is in memory. `None`: it may be on disk.
+pub fn get_in_memory(group: &Group, bucket: &Bucket, key: &[u8]) -> Option<Result<Reply>> {
+    let mut tree_key = Vec::with_capacity(ROW_PREFIX_BYTES + key.len());
+    layout::row_key(group.id, bucket.id, key, &mut tree_key);
+    // Before the row, as for any read.
+    let now = group.applied.time();
+    let row = group.shared.trees.get_in_memory(&tree_key)?;
+    let index = group.applied.visible_index();
+    let row = row.as_ref().map(StoredRow::read).transpose().map_err(corrupt);
+    let visible = row.map(|row| row.filter(|row| !row.is_expired(now)));
+    Some(visible.map(|row| Reply::new(index, Body::Row(row.map(|row| to_row(row, now))))))
 }
 
 /// Decodes a row. `None`: there is none, or it has expired by this group time.

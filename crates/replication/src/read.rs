@@ -61,7 +61,8 @@ fn check_assertion(holds: bool, key: &Key) -> Result<Body> {
     if holds { Ok(Body::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
 }
 
-fn to_row(row: StoredRow, now: u64) -> Row {
+/// Converts a stored row into one for a client. `now`: group time.
+pub(super) fn to_row(row: StoredRow, now: u64) -> Row {
     Row {
         value: row.value,
         version: row.version,

@@ -5,20 +5,32 @@ use crate::answers::Answers;
 use crate::route::Router;
 use base::wire::{answer_bytes, may_change, write_answer_to};
 use base::{
-    Body, Call, Error, GroupId, LogIndex, Outcome, ReadLevel, Reason, Reply, Request, Result,
+    Body, Call, Error, GroupId, LogIndex, Outcome, Read, ReadLevel, Reason, Reply, Request, Result,
 };
 use bytes::Bytes;
 use replication::seals::bucket_moved_error;
 use runtime::metrics::Metrics;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
-use transport::IncomingCall;
+use transport::{IncomingCall, incoming};
 
 /// Length from which an answer counts against the memory for answers.
 const LARGE_BYTES: usize = 64 * 1024;
-/// Accepts a forwarded request and evaluates it in a task of its own, or declines it.
+/// Longest request that may be answered by the task that received it, and longest value in such an
+/// answer: it has other messages to deliver.
+const AT_ONCE_BYTES_MAX: usize = 4 * 1024;
+
+/// Accepts a forwarded request, or declines it. A get of a row in memory is answered at once; any
+/// other request is evaluated in a task of its own.
 pub(crate) fn on_forwarded_request(router: &Arc<Router>, call: IncomingCall) {
     let Some(peers) = router.locator.links.peers.get() else { return };
+    if let Some(answer) = answer_from_memory(router, &call) {
+        match router.incoming.admit_or_decline(peers, &call) {
+            Some(permit) => incoming::reply(permit, peers, call, answer),
+            None => Metrics::count(&router.metrics.forwarded_rejected),
+        }
+        return;
+    }
     let owner = router.clone();
     let handle = move |group, payload: Bytes| async move {
         let (directory, request) = message::read(&payload)?;
@@ -29,6 +41,25 @@ pub(crate) fn on_forwarded_request(router: &Arc<Router>, call: IncomingCall) {
     if !router.incoming.serve(peers, call, "a forwarded request", handle) {
         Metrics::count(&router.metrics.forwarded_rejected);
     }
+}
+
+/// Returns the answer to a consistent get that this node can give without waiting for anything.
+fn answer_from_memory(router: &Arc<Router>, call: &IncomingCall) -> Option<Bytes> {
+    let payload = &call.payload;
+    if payload.len() > AT_ONCE_BYTES_MAX || message::is_for_version(payload) {
+        return None;
+    }
+    let (directory, request) = message::read(payload).ok()?;
+    let Call::Read(Read::Get(key), ReadLevel::Consistent) = &request.call else { return None };
+    if router.directory.group.applied.index() < directory {
+        return None;
+    }
+    let answer = router.get_in_memory(&request.bucket, call.group, key)?;
+    if answer_bytes(&answer) > AT_ONCE_BYTES_MAX {
+        return None;
+    }
+    Metrics::count(&router.metrics.forwarded_in);
+    Some(encode_answer(&router.answers, (payload, &request.call), answer))
 }
 
 /// Encodes the answer to a call. A large one counts against the memory for answers until it is

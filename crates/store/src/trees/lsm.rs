@@ -293,6 +293,10 @@ impl Trees for LsmTrees {
         self.read_newest(key)
     }
 
+    fn get_in_memory(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        self.read_in_memory(key, &self.view_and_sequence())
+    }
+
     fn get_each(&self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) {
         self.read_each(keys, visit);
     }

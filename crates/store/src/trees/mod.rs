@@ -101,6 +101,12 @@ pub trait Trees: Send + Sync {
     /// Returns the newest published value.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
+    /// Returns the newest published value if it is in memory, for callers that must not wait for the
+    /// disk. `None`: it may be on disk, or is unreadable.
+    fn get_in_memory(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        self.get(key).ok()
+    }
+
     /// Returns the newest published value of each key, as one `get` after the other would. Faster
     /// than these for rows in memory, and copies no value.
     fn get_each(&self, keys: &[&[u8]], visit: &mut ValueVisitor<'_>) {

@@ -8,11 +8,14 @@
 //! the later one is read at the same moment or at a later one. The first key of a group that is not
 //! in memory ends the part of the group that one moment answers; the rest is read key by key.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::cache::Loaded;
 use super::lsm::LsmTrees;
 use super::memtable::RowPlace;
+use super::view::View;
 use super::{ValueVisitor, hash};
 use crate::StoreError;
 
@@ -43,14 +46,24 @@ impl LsmTrees {
 
     /// Reads a row that the caller is about to write, and does not cache it.
     pub(super) fn read_for_update(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        let hash = hash(key, self.salt);
-        let (view, sequence) = self.view_and_sequence();
-        let known =
-            view.in_memory(key, hash, sequence).or_else(|| self.resident_tables.get(key, hash));
-        match known.map(|found| found.value).or_else(|| self.row_cache.peek(key)) {
+        let read_point = self.view_and_sequence();
+        match self.read_in_memory(key, &read_point) {
             Some(value) => Ok(value),
-            None => Ok(view.on_disk(key, sequence)?.value),
+            None => Ok(read_point.0.on_disk(key, read_point.1)?.value),
         }
+    }
+
+    /// Returns the value of a key as of a read point, or a newer one, if it is in a table in memory
+    /// or cached.
+    pub(super) fn read_in_memory(
+        &self,
+        key: &[u8],
+        (view, sequence): &(Arc<View>, u64),
+    ) -> Option<Option<Bytes>> {
+        let hash = hash(key, self.salt);
+        let known =
+            view.in_memory(key, hash, *sequence).or_else(|| self.resident_tables.get(key, hash));
+        known.map(|found| found.value).or_else(|| self.row_cache.peek(key))
     }
 
     /// Reads the newest published value of each key; see [`super::Trees::get_each`].

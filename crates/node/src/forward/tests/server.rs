@@ -5,13 +5,17 @@ use crate::Node;
 use crate::forward::{message, on_forwarded_request};
 use crate::route::Router;
 use crate::tests::{Place, bytes, get, request, set};
-use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX};
+use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX, KEY_BYTES_MAX};
 use base::{
     Body, Call, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Read, ReadLevel, Reason, Reply,
     Request, Result, Update,
 };
 use bytes::Bytes;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use transport::CallKind;
 use transport::{
@@ -73,6 +77,82 @@ async fn forwarded_request_gets_the_same_answer_as_a_local_request() {
         panic!("a description is wanted")
     };
     assert_eq!(found.len(), 1);
+    node.stop().await.expect("it stops");
+}
+
+/// Polls a call once: no other task has run by then.
+fn poll_once<T>(call: impl Future<Output = T>) -> Poll<T> {
+    pin!(call).as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn forwarded_get_of_a_row_in_memory_is_answered_at_once() {
+    let place = Place::new();
+    let (node, peers) = node_and_peers(&place).await;
+    ask(&peers, &request(Call::Update(set("k", "1")))).await.expect("written");
+    let large = "v".repeat(5_000);
+    ask(&peers, &request(Call::Update(set("large", &large)))).await.expect("written");
+    let get = |key: &str| request(Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent));
+    let forwarded = || node.router.metrics.forwarded_in.load(Ordering::Relaxed);
+    let before = forwarded();
+    for _ in 0..3 {
+        let Poll::Ready(Ok(reply)) = poll_once(ask(&peers, &get("k"))) else {
+            panic!("it is answered without another task")
+        };
+        assert!(matches!(&reply.body, Body::Row(Some(row)) if row.value == bytes("1")));
+        assert_eq!(reply, ask(&peers, &get("k")).await.expect("read"));
+    }
+    assert_eq!(forwarded() - before, 6);
+    // These go on in tasks of their own, and have the same answers.
+    let exists = request(Call::Read(Read::Exists(vec![bytes("k")]), ReadLevel::Consistent));
+    let dirty = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Dirty));
+    let long = "x".repeat(KEY_BYTES_MAX);
+    for request in [exists, dirty, get("large"), get(&long)] {
+        assert!(poll_once(ask(&peers, &request)).is_pending(), "{request:?}");
+        ask(&peers, &request).await.expect("it is answered");
+    }
+    let missing = ask(&peers, &get("missing")).await.expect("read");
+    assert_eq!(missing.body, Body::Row(None));
+    node.router
+        .locator
+        .groups
+        .find(GroupId(1))
+        .expect("it is there")
+        .leadership
+        .set_master_for_test(false);
+    let error = ask(&peers, &get("k")).await.expect_err("another node must answer");
+    assert_eq!(error.reason, Reason::NotMaster);
+    node.router
+        .locator
+        .groups
+        .find(GroupId(1))
+        .expect("it is there")
+        .leadership
+        .set_master_for_test(true);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn forwarded_get_at_once_waits_for_directory_and_counts_against_the_bound() {
+    let place = Place::new();
+    let (node, peers) = node_and_peers(&place).await;
+    ask(&peers, &request(Call::Update(set("k", "1")))).await.expect("written");
+    let get = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
+    let ahead = LogIndex(node.router.directory.group.applied.index().0 + 10);
+    let sent = message::write(ahead, &get).expect("small");
+    assert!(poll_once(peers.call(MASTER, GroupId(1), sent, LONG)).is_pending());
+    let elsewhere = message::write(LogIndex(0), &get).expect("small");
+    let answer = peers.call(MASTER, GroupId(7), elsewhere.clone(), LONG).await.expect("answered");
+    let reply = message::read_answer_to(&elsewhere, answer).expect("readable");
+    assert_eq!(reply.map_err(|error| error.reason), Err(Reason::Moved));
+    let incoming = &node.router.incoming;
+    let permits: Vec<_> =
+        (0..FORWARDED_MAX - 1).map(|_| incoming.admit(1).expect("a permit")).collect();
+    let answer = peers.call(MASTER, GroupId(1), elsewhere, LONG).await;
+    assert_eq!(answer, Err(CallError::Declined(MASTER)), "one waits for the directory");
+    drop(permits);
+    // Ends that wait.
+    node.cluster.groups.find(GroupId(1)).expect("it is here").leadership.set_master(NodeId(3));
     node.stop().await.expect("it stops");
 }
 

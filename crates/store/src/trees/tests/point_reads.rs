@@ -60,6 +60,30 @@ fn get_each_equals_single_gets_wherever_the_rows_are() {
 }
 
 #[test]
+fn get_in_memory_finds_rows_unless_they_are_on_disk_alone() {
+    for open in [open, open_narrow] {
+        let scratch = Scratch::new();
+        let trees = open(&scratch);
+        fill(&trees);
+        let mut unknown = 0;
+        for n in 0..260 {
+            let value = trees.get_in_memory(key(n).as_bytes());
+            unknown += usize::from(value.is_none());
+            assert!(value.is_none_or(|value| value == trees.get(key(n).as_bytes()).unwrap()));
+        }
+        assert!(unknown > 0, "what was never written is in no table");
+        // The last batch is in the active table.
+        for n in (0..200).step_by(7) {
+            let third = Bytes::from(format!("third {n}"));
+            assert_eq!(trees.get_in_memory(key(n).as_bytes()), Some(Some(third)));
+        }
+    }
+    let trees = MemoryTrees::new(1 << 20);
+    apply(&trees, [put("k", "v")]);
+    assert_eq!(trees.get_in_memory(b"k"), Some(Some(Bytes::from_static(b"v"))));
+}
+
+#[test]
 fn visitor_ends_get_each_after_any_key() {
     let scratch = Scratch::new();
     let (on_disk, in_memory) = (open_narrow(&scratch), MemoryTrees::new(1 << 20));
