@@ -5,14 +5,17 @@
 //! all. A failed write or sync ends the thread for good, and with it the node: a retried sync may
 //! report success for lost data (LWN, *PostgreSQL's fsync surprise*).
 //!
-//! Promises: records are written in the order they were submitted; completion is reported after
-//! they are written, and synced if one of them requires it; the time for which the disk has not
-//! answered is available meanwhile.
+//! Promises: records of one group are written in the order they were submitted, and a record behind
+//! those whose completion was reported before it was submitted; completion is reported after they
+//! are written, and synced if one of them requires it; the time for which the disk has not answered
+//! is available meanwhile.
 //! Never: retries a sync; interprets a payload.
-//! Read next: `log_writer/rounds.rs`, what the thread does, step by step.
+//! Read next: `log_writer/rounds.rs`, what the thread does, step by step; `commit_order.rs`.
 
+mod commit_order;
 mod rounds;
 
+pub use commit_order::LARGE_RECORD_BYTES;
 pub use rounds::{LogWriter, WriterStep};
 
 use crate::metrics::Metrics;
@@ -145,7 +148,7 @@ impl LogWriterHandle {
         self.queue.lock().expect("no one panics while holding it")
     }
 
-    /// Submits records, to be written in this order.
+    /// Submits records; those of one group are written in this order.
     pub fn write(&self, appends: impl IntoIterator<Item = Append>) {
         let mut queue = self.queue();
         let was_empty = queue.appends.is_empty();

@@ -1,5 +1,6 @@
-//! Rounds of the log writer: one round takes all waiting records, appends them, commits once,
-//! publishes the end of the log, reports completions, and truncates.
+//! Rounds of the log writer: one round takes all waiting records, appends those whose turn it is
+//! (`commit_order.rs`), commits once, publishes the end of the log, reports completions, and
+//! truncates.
 //!
 //! A promise, and the mark of an adopted log, count only once the log states that they are durable,
 //! so a torn tail never held one that was reported (`docs/inside/consensus.md`).
@@ -9,9 +10,10 @@
 //! the end of the log and reporting completions to the groups.
 //!
 //! Promises: one step makes at most one commit; a step that finds the disk full leaves everything
-//! for a later step to retry.
+//! for a later step to retry; a truncation, and the stop, wait for all records taken before them.
 //! Never: waits; retries a sync.
 
+use super::commit_order::CommitOrder;
 use super::{Append, AppendCompletion, LogWriterHandle, record};
 use crate::log_writer::AppendSink;
 use crate::metrics::Metrics;
@@ -59,8 +61,10 @@ pub struct LogWriter {
     metrics: Arc<Metrics>,
     sync_interval: Duration,
     phase: WriterPhase,
-    /// Records of this round that are not appended yet, in order of submission.
+    /// Records that are not appended yet, those of each group in order of submission.
     appends: VecDeque<Append>,
+    /// Choice of the records of the next commit.
+    order: CommitOrder,
     /// Records appended, whose completion is not reported yet.
     done: Vec<AppendCompletion>,
     sync: bool,
@@ -93,6 +97,7 @@ impl LogWriter {
             sync_interval,
             phase: WriterPhase::Take,
             appends: VecDeque::new(),
+            order: CommitOrder::default(),
             done: Vec::new(),
             sync: false,
             must_mark_durable: false,
@@ -154,8 +159,11 @@ impl LogWriter {
 
     /// Chooses the next phase from the work left in this round.
     fn choose_next_phase(&mut self) {
+        let must_finish = self.keep_from.is_some() || self.stopping;
         self.phase = match () {
-            () if !self.appends.is_empty() => WriterPhase::Write,
+            // Otherwise the next round takes the rest, with what was submitted meanwhile.
+            () if !self.appends.is_empty() && must_finish => WriterPhase::Write,
+            () if !self.appends.is_empty() => WriterPhase::Take,
             // After all writes: records that maintenance copied to the log's head are written
             // before their old segments are deleted.
             () if self.keep_from.is_some() => WriterPhase::Collapse,
@@ -167,7 +175,7 @@ impl LogWriter {
         self.handle.set_busy_since(if idle { 0 } else { world::nanoseconds() });
     }
 
-    /// Begins a round with all submitted work.
+    /// Begins a round with all submitted work, and what the last round left.
     fn begin_round(&mut self) -> Result<WriterStep, StoreError> {
         (self.keep_from, self.stopping) = self.handle.drain_into(&mut self.appends);
         self.sync = self.stopping || self.is_sync_due();
@@ -213,12 +221,18 @@ impl LogWriter {
             .is_some_and(|since| world::nanoseconds().saturating_sub(since) >= interval)
     }
 
-    /// Appends the records that fit into one write, and commits them. A full disk is detected
-    /// before a record is removed from the queue, so the next step continues where this one
-    /// stopped.
+    /// Appends the chosen records that fit into one write, and commits them. A full disk is
+    /// detected before a record is removed from the queue, so the next step continues where this
+    /// one stopped.
     fn write(&mut self) -> Result<(), StoreError> {
         let round_start = self.log.end().0;
-        while let Some(append) = self.appends.front() {
+        // After a full disk the records before are buffered: no others join their commit.
+        let count = match self.done.is_empty() {
+            true => self.order.choose(&mut self.appends),
+            false => self.order.chosen(),
+        };
+        for _ in 0..count {
+            let Some(append) = self.appends.front() else { break };
             let start = self.log.end();
             self.log.append(&record(append))?;
             // One record that needs a sync causes a sync of the whole round.
@@ -226,6 +240,7 @@ impl LogWriter {
             self.must_mark_durable |= append.must_be_marked_durable();
             self.done.push(append.completion(start));
             self.appends.pop_front();
+            self.order.mark_taken();
             if self.log.end().0 - round_start > ROUND_BYTES_MAX {
                 break;
             }
@@ -281,7 +296,7 @@ impl LogWriter {
 
     /// Returns true if no round is in progress.
     pub fn is_between_rounds(&self) -> bool {
-        self.phase == WriterPhase::Take
+        self.phase == WriterPhase::Take && self.appends.is_empty()
     }
 
     /// Returns true if the next step uses the disk.
@@ -296,6 +311,10 @@ impl LogWriter {
 
     /// Takes these records out: they will never be written.
     pub fn take_unwritten(&mut self) -> VecDeque<Append> {
+        self.order.clear();
         std::mem::take(&mut self.appends)
     }
 }
+
+#[cfg(test)]
+mod tests;

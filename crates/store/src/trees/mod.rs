@@ -15,8 +15,9 @@
 //! crash the tree holds exactly the batches up to a flush; damaged blocks are errors, never values.
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
-//! Read next: `lsm.rs`, then `point_reads.rs`, `view.rs`, `memtable.rs`, `resident_tables.rs`, `cache.rs`,
-//! `compaction.rs`, `reclaim.rs`, `ingest.rs`; `snapshot.rs` and `spans.rs` for range reads.
+//! Read next: `lsm.rs`, then `point_reads.rs`, `view.rs`, `memtable.rs`, `resident_tables.rs`,
+//! `cache.rs`, `compaction.rs`, `reclaim.rs`, `ingest.rs`; `snapshot.rs` and `spans.rs` for range
+//! reads.
 
 pub(crate) mod archive;
 mod cache;
@@ -101,8 +102,8 @@ pub trait Trees: Send + Sync {
     /// Returns the newest published value.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
-    /// Returns the newest published value if it is in memory, for callers that must not wait for the
-    /// disk. `None`: it may be on disk, or is unreadable.
+    /// Returns the newest published value if it is in memory, for callers that must not wait for
+    /// the disk. `None`: it may be on disk, or is unreadable.
     fn get_in_memory(&self, key: &[u8]) -> Option<Option<Bytes>> {
         self.get(key).ok()
     }
