@@ -49,9 +49,15 @@ impl Router {
                 Metrics::count(&self.metrics.reads);
                 return Ok(SubmitResult::Ready(answer));
             }
-            let submission = match is_read_only {
-                true => group.submit_read(&bucket, update),
-                false => group.submit(&bucket, update, retry).map(Some),
+            let submission = if is_read_only {
+                group.submit_read(&bucket, update)
+            } else if weight.is_large() {
+                let Some(turn) = group.large.try_turn() else {
+                    return Ok(self.update_later(flow, name, update, retry, weight));
+                };
+                group.submit_large(&bucket, update, retry, turn).map(Some)
+            } else {
+                group.submit(&bucket, update, retry).map(Some)
             };
             match submission {
                 Ok(Some(submission)) => return Ok(pending(flow, submission)),
@@ -77,7 +83,7 @@ impl Router {
         check::update(update, &bucket.properties)
     }
 
-    /// Executes an update that may take long.
+    /// Executes an update that may take long, or must wait for its turn.
     fn update_later(
         self: &Arc<Router>,
         flow: &Flow,
@@ -93,8 +99,8 @@ impl Router {
             let _ = router.wait_applied(previous).await;
             let permit =
                 router.answers.reserve(steps_answer_bytes_max(weight.may_return_values)).await?;
-            let (ticket, stamp, outcome) = match router.submit_heavy(&bucket, &update, retry).await
-            {
+            let submitted = router.submit_in_turn(&bucket, &update, retry, weight).await;
+            let (ticket, stamp, outcome) = match submitted {
                 Ok(submission) => submission,
                 // Nothing was done here.
                 Err(error) => {
@@ -109,18 +115,27 @@ impl Router {
         }))
     }
 
-    async fn submit_heavy(
+    /// Submits a heavy or large update in its turn.
+    async fn submit_in_turn(
         &self,
         name: &BucketName,
         update: &Arc<Update>,
         retry: Option<RetryId>,
+        weight: Weight,
     ) -> Result<Submission> {
         for _ in 0..LOOKUPS_MAX {
             let (bucket, group) = self.locator.bucket(name)?;
-            let mut turn = group.heavy.turn().await?;
-            // It may have been altered while this update was queued.
-            check::update(update, &bucket.properties)?;
-            match turn.submit(&group, &bucket, update, retry).await {
+            // The bucket may have been altered while the update was queued.
+            let submission = if weight.is_heavy() {
+                let mut turn = group.heavy.turn().await?;
+                check::update(update, &bucket.properties)?;
+                turn.submit(&group, &bucket, update, retry).await
+            } else {
+                let turn = group.large.turn().await?;
+                check::update(update, &bucket.properties)?;
+                group.submit_large(&bucket, update, retry, turn)
+            };
+            match submission {
                 Err(error) if error.reason == Reason::Moved && bucket.is_retired() => {}
                 submission => return submission,
             }

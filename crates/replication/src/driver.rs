@@ -109,6 +109,7 @@ impl Group {
             (state.output.head_request.head_copied.take(), state.snapshot.discard())
         };
         drop(discarded);
+        self.large.close();
         self.leadership.forget_master();
         let unknown = Error::new(
             Reason::InDoubt,

@@ -11,6 +11,7 @@ use super::dirty_keys::DirtyKeyTracking;
 use super::driver_handle::DriverHandle;
 use super::gate::Gate;
 use super::heavy::HeavyUpdates;
+use super::large::LargeUpdates;
 use super::leadership::LeadershipState;
 use super::mastership::not_master_error;
 use super::recovered::RecoveredGroup;
@@ -50,6 +51,8 @@ pub struct Group {
     pub(super) tracking: DirtyKeyTracking,
     /// Queue of the updates that take long to evaluate.
     pub heavy: HeavyUpdates,
+    /// Queue of the updates whose records are large.
+    pub large: LargeUpdates,
     state: Gate<GroupState>,
 }
 
@@ -80,6 +83,7 @@ impl Group {
             witness_log: witness_log.unwrap_or_default(),
             tracking: DirtyKeyTracking::default(),
             heavy: HeavyUpdates::default(),
+            large: LargeUpdates::default(),
             state: Gate::new(state),
         }
     }

@@ -38,6 +38,7 @@ pub mod group;
 mod heavy;
 mod in_flight;
 mod inbox;
+mod large;
 pub mod layout;
 mod leadership;
 mod lifecycle;

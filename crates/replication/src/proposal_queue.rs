@@ -14,6 +14,7 @@ use super::batching::BatchingPolicy;
 use super::budget::Budget;
 use super::clock::GroupClock;
 use super::counts::BucketCounts;
+use super::large::LargeTurn;
 use super::layout::Mark;
 use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
@@ -52,6 +53,10 @@ pub struct ProposalQueue {
     scratch: Vec<u8>,
     /// Buffers of the last closed entry, reused for the next one.
     buffers: EntryBuffers,
+    /// True if updates that are not large were added since the last large one.
+    has_small: bool,
+    /// Turn of a large update, until this node's log has its entry.
+    large_turn: Option<(LogIndex, LargeTurn)>,
 }
 
 /// Number of updates and bytes of some entries.
@@ -89,6 +94,8 @@ impl ProposalQueue {
             bytes_max,
             scratch: Vec::new(),
             buffers: EntryBuffers::default(),
+            has_small: false,
+            large_turn: None,
         }
     }
 
@@ -139,6 +146,7 @@ impl ProposalQueue {
         let open = self.open.as_mut().expect("an update was just written into it");
         open.updates += 1;
         open.sync |= sync;
+        self.has_small = true;
         let index = open.index;
         let full =
             open.payload_bytes() >= VALUE_BATCH_BYTES || open.updates as usize >= VALUE_UPDATES_MAX;
@@ -199,6 +207,27 @@ impl ProposalQueue {
     fn push_closed(&mut self, entry: PendingEntry) {
         self.closed.add(&entry);
         self.pending.push_back(entry);
+    }
+
+    /// Prepares for a large update, which gets an entry of its own. Returns true if smaller ones
+    /// were added since the last large one.
+    pub(super) fn begin_large(&mut self) -> bool {
+        self.close();
+        std::mem::take(&mut self.has_small)
+    }
+
+    /// Closes the entry of a large update. `turn`: held until this node's log has the entry.
+    pub(super) fn close_large(&mut self, turn: Option<LargeTurn>) {
+        self.close();
+        self.has_small = false;
+        self.large_turn = self.pending.back().map(|entry| entry.index).zip(turn);
+    }
+
+    /// Takes the turn of the large update in this entry, which this node's log has now. The second
+    /// value is true if updates wait behind it.
+    pub(super) fn take_turn(&mut self, index: LogIndex) -> Option<(LargeTurn, bool)> {
+        let (_, turn) = self.large_turn.take_if(|(held, _)| *held == index)?;
+        Some((turn, self.last().is_some_and(|last| last > index)))
     }
 
     /// Appends a stop-sign behind all accepted updates. Returns its index.
@@ -283,6 +312,7 @@ impl ProposalQueue {
 
     /// Releases entries up to an applied index.
     pub(super) fn release_applied(&mut self, applied: LogIndex) {
+        self.large_turn.take_if(|(held, _)| *held <= applied);
         while let Some(entry) = self.pending.pop_front_if(|entry| entry.index <= applied) {
             self.closed.remove(&entry);
             self.proposed = self.proposed.saturating_sub(1);
@@ -306,6 +336,7 @@ impl ProposalQueue {
         self.pending.iter().for_each(|entry| self.closed.add(entry));
         self.proposed = self.pending.len();
         self.open = None;
+        self.large_turn = None;
     }
 
     /// Refuses updates while too many wait.

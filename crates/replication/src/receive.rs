@@ -83,6 +83,11 @@ impl Group {
         state.entries.in_flight.mark_processed(&record);
         let AppendCompletion { kind, ballot, index, decided, start, .. } = record;
         state.entries.positions.record(kind, ballot, index, decided, start);
+        if kind == RecordKind::Accept
+            && let Some((turn, has_waiters)) = state.queue.take_turn(index)
+        {
+            self.large.end(turn, has_waiters);
+        }
         let event = match kind {
             RecordKind::Promise => Event::PromiseSaved { ballot },
             RecordKind::Accept | RecordKind::Truncate => Event::Saved { ballot, last: index },

@@ -2,9 +2,10 @@
 
 use super::budget::Budget;
 use super::counts::BucketCounts;
-use super::evaluate::evaluate_with_budget;
+use super::evaluate::{Weight, evaluate_with_budget};
 use super::group::Group;
 use super::heavy::Turn;
+use super::large::LargeTurn;
 use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
 use super::read::{BYTES_AT_ONCE, is_long};
@@ -76,7 +77,18 @@ impl Group {
         update: &Update,
         retry: Option<RetryId>,
     ) -> Result<Submission> {
-        self.submit_within(bucket, update, retry, Budget::for_update())
+        self.submit_within(bucket, update, retry, Budget::for_update(), None)
+    }
+
+    /// Evaluates a large update in its turn.
+    pub fn submit_large(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+        retry: Option<RetryId>,
+        turn: LargeTurn,
+    ) -> Result<Submission> {
+        self.submit_within(bucket, update, retry, Budget::for_update(), Some(turn))
     }
 
     /// Evaluates a read, or a sequence of reads, on undecided entries. `None` if it takes so long
@@ -88,7 +100,7 @@ impl Group {
             Update::Read(Read::Get(_)) => Budget::for_update(),
             _ => Budget::for_short_read(BYTES_AT_ONCE),
         };
-        let submission = self.submit_within(bucket, update, None, budget)?;
+        let submission = self.submit_within(bucket, update, None, budget, None)?;
         let is_too_large = |error: &Error| error.reason == Reason::TooLarge;
         Ok(Some(submission).filter(|(_, _, outcome)| !outcome.as_ref().is_err_and(is_too_large)))
     }
@@ -99,13 +111,19 @@ impl Group {
         update: &Update,
         retry: Option<RetryId>,
         budget: Budget,
+        turn: Option<LargeTurn>,
     ) -> Result<Submission> {
         // Before the lock is taken: a value of megabytes takes milliseconds to hash.
         let attempt = retry.map(|retry| Attempt::new(retry, update));
+        let is_large = Weight::measure(update, false).is_large();
         // One lock from here to the ticket: the mastership, the rows read and the index belong to
         // one epoch.
         let mut guard = self.lock_for_update(bucket)?;
         let state = &mut *guard;
+        // Smaller updates must not share an entry with a large one. Without them in between, large
+        // ones need no turns.
+        let is_mixed = is_large && state.queue.begin_large();
+        let turn = turn.filter(|_| is_mixed);
         let (is_first, begun_bytes) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
         let (result, earlier_index) = match attempt {
@@ -132,6 +150,9 @@ impl Group {
                 matches!(update, Update::Sequence { mode: SequenceMode::Synced, .. });
             let sync = sync_requested || bucket.properties.sync == SyncPolicy::Sync;
             self.add_update(state, is_first, sync);
+            if is_large {
+                state.queue.close_large(turn);
+            }
         }
         // Also for an update that wrote nothing: entries that it read may be undecided, and its
         // answer must not contain rows that another master could void.

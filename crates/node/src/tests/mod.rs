@@ -15,6 +15,7 @@ mod groups;
 mod growth;
 mod incarnations;
 mod interleavings;
+mod large;
 mod lasting;
 mod late;
 mod leaving;

@@ -2,7 +2,8 @@
 
 use crate::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use base::request::Expiry;
-use base::{Read, Update};
+use base::{Read, Update, Value};
+use runtime::log_writer::LARGE_RECORD_BYTES;
 
 /// Maximum number of keys that an update looks up on the thread that received it; others are
 /// evaluated on a thread that may block.
@@ -21,15 +22,22 @@ pub struct Weight {
     has_scan: bool,
     /// True if every write looks up the row that it replaces.
     is_counted: bool,
+    /// Bytes of the values that it brings to be written.
+    value_bytes: usize,
 }
 
 impl Weight {
     /// Estimates the cost of an update and all its steps. `is_counted`: its bucket keeps counts.
     #[inline]
     pub fn measure(update: &Update, is_counted: bool) -> Weight {
-        let (may_return_values, lookups, has_scan) = (false, 0, false);
-        let mut weight =
-            Weight { is_read_only: true, may_return_values, lookups, has_scan, is_counted };
+        let mut weight = Weight {
+            is_read_only: true,
+            may_return_values: false,
+            lookups: 0,
+            has_scan: false,
+            is_counted,
+            value_bytes: 0,
+        };
         weight.add(update);
         // A single read outside a sequence is submitted to see undecided updates, or to go through
         // the log.
@@ -41,6 +49,12 @@ impl Weight {
     /// and to yield to other updates afterwards.
     pub fn is_heavy(&self) -> bool {
         self.has_scan || self.lookups > LOOKUPS_AT_ONCE
+    }
+
+    /// Returns true if the log's disk takes much longer for it than for a sync. It gets an entry of
+    /// its own.
+    pub fn is_large(&self) -> bool {
+        self.value_bytes >= LARGE_RECORD_BYTES
     }
 
     // Separate from the recursive function, so that a single update is inlined.
@@ -59,20 +73,24 @@ impl Weight {
     #[inline]
     fn add_single(&mut self, update: &Update) {
         match update {
-            Update::Set { expiry, .. } => {
+            Update::Set { value, expiry, .. } => {
                 self.write(usize::from(*expiry == Expiry::Keep || self.is_counted));
+                self.value_bytes += value.len();
             }
             Update::Rename { .. } | Update::Copy { .. } => self.write(2),
             Update::Delete { .. }
-            | Update::Confirm { .. }
             | Update::Add { .. }
             | Update::AddFloat { .. }
-            | Update::Append { .. }
-            | Update::SetRange { .. }
             | Update::Expire { .. } => self.write(1),
-            Update::SetIf { .. } | Update::TestAndSet { .. } | Update::Replace { .. } => {
+            Update::Confirm { value, .. }
+            | Update::Append { value, .. }
+            | Update::SetRange { value, .. } => {
                 self.write(1);
-                self.may_return_values = true;
+                self.value_bytes += value.len();
+            }
+            Update::SetIf { value, .. } => self.swap(Some(value)),
+            Update::TestAndSet { wanted, .. } | Update::Replace { wanted, .. } => {
+                self.swap(wanted.as_ref());
             }
             Update::DeletePrefix { .. } => {
                 self.write(0);
@@ -90,6 +108,13 @@ impl Weight {
     fn write(&mut self, lookups: usize) {
         self.is_read_only = false;
         self.lookups += lookups;
+    }
+
+    /// Adds an update that writes a value and may return the old one.
+    fn swap(&mut self, wanted: Option<&Value>) {
+        self.write(1);
+        self.may_return_values = true;
+        self.value_bytes += wanted.map_or(0, Value::len);
     }
 
     fn read(&mut self, read: &Read) {
@@ -115,8 +140,8 @@ impl Weight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::request::{OnMissing, SequenceMode};
-    use base::{Key, Range, Value};
+    use base::request::{OnMissing, SequenceMode, When};
+    use base::{Key, Range};
 
     fn set(expiry: Expiry) -> Update {
         Update::Set { key: Key::new(), value: Value::new(), expiry }
@@ -152,6 +177,39 @@ mod tests {
         assert!(measure(LOOKUPS_AT_ONCE + 1, true).is_heavy());
         assert!(!measure(LOOKUPS_AT_ONCE, true).is_heavy());
         assert!(!measure(LOOKUPS_AT_ONCE + 1, false).is_heavy());
+    }
+
+    #[test]
+    fn update_is_large_by_the_values_that_it_writes() {
+        let (key, expiry) = (Key::from("k"), Expiry::Default);
+        for (bytes, is_large) in [(LARGE_RECORD_BYTES - 1, false), (LARGE_RECORD_BYTES, true)] {
+            let value = Value::from(vec![0; bytes]);
+            let wanted = Some(value.clone());
+            let single = [
+                Update::Set { key: key.clone(), value: value.clone(), expiry },
+                Update::SetIf {
+                    key: key.clone(),
+                    value: value.clone(),
+                    expiry,
+                    when: When::Absent,
+                },
+                Update::Append { key: key.clone(), value: value.clone() },
+                Update::SetRange { key: key.clone(), offset: 9, value: value.clone() },
+                Update::Confirm { key: key.clone(), value: value.clone() },
+                Update::Replace { key: key.clone(), wanted: wanted.clone() },
+                Update::TestAndSet { key: key.clone(), expected: None, wanted: wanted.clone() },
+            ];
+            for update in single {
+                assert_eq!(Weight::measure(&update, false).is_large(), is_large, "{bytes} bytes");
+            }
+            // What is compared is not written.
+            let compared = Update::TestAndSet { key: key.clone(), expected: wanted, wanted: None };
+            assert!(!Weight::measure(&compared, false).is_large());
+            let half = Value::from(vec![0; bytes.div_ceil(2)]);
+            let half = Update::Set { key: key.clone(), value: half, expiry };
+            assert!(!Weight::measure(&half, false).is_large());
+            assert!(all(half, 2).is_large());
+        }
     }
 
     #[test]

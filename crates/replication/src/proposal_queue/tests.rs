@@ -110,15 +110,32 @@ fn undecided_size_counts_open_and_closed_entries_until_they_leave() {
         check(&mut queue, number as u64);
         if number % 2 == 0 {
             queue.close();
-            queue.mark_proposed();
             check(&mut queue, number as u64);
         }
     }
     add(&mut queue, b"open");
+    check(&mut queue, 7);
+    queue.mark_proposed();
+    queue.mark_proposed();
     queue.release_applied(LogIndex(1));
     check(&mut queue, 5);
     queue.end_epoch(LogIndex(2), &applied);
     check(&mut queue, 2);
     queue.release_applied(LogIndex(2));
     check(&mut queue, 0);
+}
+
+#[test]
+fn large_update_closes_the_entry_before_it_and_its_own() {
+    let mut queue = queue();
+    assert!(!queue.begin_large(), "nothing smaller came before");
+    let first = add(&mut queue, b"large");
+    queue.close_large(None);
+    assert!(!queue.begin_large(), "its own update does not count");
+    let small = add(&mut queue, b"small");
+    assert!(queue.begin_large());
+    let second = add(&mut queue, b"large");
+    queue.close_large(None);
+    let last = add(&mut queue, b"small");
+    assert_eq!([first, small, second, last], [1, 2, 3, 4].map(LogIndex));
 }
