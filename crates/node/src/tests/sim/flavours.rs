@@ -30,6 +30,8 @@ pub(super) enum Flavour {
     Away,
     /// Clients leave garbage and send large requests.
     Costly,
+    /// Buckets are counted.
+    Counted,
 }
 
 impl World {
@@ -46,7 +48,7 @@ impl World {
     /// Injects the additional fault at random. `None`: not this time.
     pub(super) fn flavour_fault(&mut self, nth: usize, time: u64) -> Option<&'static str> {
         match self.flavour {
-            Flavour::Usual | Flavour::Costly => None,
+            Flavour::Usual | Flavour::Costly | Flavour::Counted => None,
             Flavour::Freezes { .. } => self.chance.draw_bool(300).then(|| self.freeze(nth, time)),
             Flavour::Away => self.chance.draw_bool(300).then(|| self.remove_while_down(time)),
         }

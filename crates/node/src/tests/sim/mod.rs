@@ -15,6 +15,7 @@ mod available;
 mod behind;
 mod clients;
 mod costs;
+mod counted;
 mod ending;
 mod errors;
 mod faults;

@@ -4,7 +4,8 @@ use runtime::mutants::Mutant;
 use sim::{History, MutationCheck};
 
 /// Phrases of the judges' verdicts.
-const VERDICTS: [&str; 17] = [
+const VERDICTS: [&str; 18] = [
+    "a count is wrong: ",
     "costs too much: ",
     "two values at index",
     "values are applied in order",

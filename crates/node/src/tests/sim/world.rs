@@ -2,6 +2,7 @@
 
 use super::clients::{self, Client, Outcome};
 use super::costs::rows_read;
+use super::counted::SimScan;
 use super::flavours::Flavour;
 use super::judge::Judge;
 use super::network::draw_profile;
@@ -64,6 +65,8 @@ pub(super) struct World {
     /// Additional fault of the history.
     pub flavour: Flavour,
     clients: Vec<Client>,
+    /// Scans of counted buckets, one for each group.
+    pub scans: Vec<Option<SimScan>>,
     /// Judges, one for each group.
     pub judges: Vec<Judge>,
     /// Applied index that was reported to the judge, by node and group.
@@ -134,6 +137,7 @@ impl World {
             wrote_at: vec![0; groups],
             flavour: Flavour::Usual,
             clients: (0..CLIENTS).map(client).collect(),
+            scans: (0..groups).map(|_| None).collect(),
             judges: (0..groups).map(|_| Judge::default()).collect(),
             processes: 0,
             values: 0,
@@ -288,6 +292,9 @@ impl World {
         if self.flavour == Flavour::Costly {
             self.count_rows(nth, rows_before);
         }
+        if self.flavour == Flavour::Counted {
+            self.judge_counts(nth);
+        }
         self.look_at_wanted(nth);
         self.judge_applied(nth);
         self.poll_clients(nth);
@@ -336,6 +343,9 @@ impl World {
         }
         if self.flavour == Flavour::Costly && self.steps.draw_bool(500) {
             return self.costly_request();
+        }
+        if self.flavour == Flavour::Counted && self.steps.draw_bool(500) {
+            return self.counted_request();
         }
         // Most clients know the master; some call any node.
         let group = self.any_group();
