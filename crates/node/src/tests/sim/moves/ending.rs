@@ -27,6 +27,7 @@ impl World {
         self.is_over.set(true);
         self.scheduler.run(3_000_000);
         self.check_fillers();
+        self.check_answers();
         GROUPS.into_iter().chain([GroupId::DIRECTORY]).for_each(|group| self.check_rows(group));
         self.judge.borrow().judge();
         let moves = self.bucket_ids.borrow().len() - self.buckets.len();
@@ -67,7 +68,8 @@ impl World {
                 }
             }
         }
-        (self.journal.count_of("wrote") < wrote).then(|| "nothing is written".into())
+        let lacks_writes = self.journal.count_of("wrote") < wrote;
+        self.lacks_count().or(lacks_writes.then(|| "nothing is written".into()))
     }
 
     fn lives(&self, node: &Node, id: BucketId) -> bool {

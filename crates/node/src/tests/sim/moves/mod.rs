@@ -12,6 +12,7 @@
 //! `CREDENZA_SEEDS=20000 cargo test -p node sim::moves::seeds::bucket_move -- --nocapture`.
 
 mod clients;
+mod counted;
 mod ending;
 mod faults;
 mod judge;

@@ -2,6 +2,7 @@
 
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
+use crate::count_keeper::{self, CountKeeper};
 use crate::recovery::context;
 use crate::{Node, NodeSettings, group_lifecycle, transfer};
 use base::{ClusterDescription, NodeId};
@@ -50,6 +51,7 @@ impl MoveNode {
         }
         let loops = &node.lifecycle.tasks.loops;
         loops.spawn("moves", transfer::reconcile(node.moves.clone()));
+        loops.spawn("counts", count_keeper::run(CountKeeper::new(node.router.clone())));
         let process = Process::begin((node, log), self.port.which, &self.write_time, None);
         self.process = Some(process);
     }

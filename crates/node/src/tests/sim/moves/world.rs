@@ -43,6 +43,8 @@ pub(super) struct World {
     pub judge: RefCell<Judge>,
     known: ClusterDescription,
     pub has_faults: Cell<bool>,
+    /// True if the buckets are counted.
+    pub is_counted: Cell<bool>,
     /// True once clients start no more calls.
     pub is_over: Cell<bool>,
     /// Ids that the buckets have had.
@@ -205,6 +207,7 @@ impl World {
             judge: RefCell::default(),
             known,
             has_faults: Cell::new(true),
+            is_counted: Cell::new(false),
             is_over: Cell::new(false),
             bucket_ids: RefCell::default(),
             processes: Cell::new(0),
