@@ -9,6 +9,7 @@ mod cluster;
 mod comparison;
 mod composites;
 mod cost;
+mod counted;
 mod forwarded;
 mod full_log;
 mod groups;

@@ -1,9 +1,13 @@
-//! Random updates, reads and restarts against a naive twin: a map and a few lines per update.
+//! Random updates, reads and restarts against a naive twin: a map and a few lines per update. In
+//! half of the histories the bucket is counted.
 
-use super::{Place, read, update};
+use super::test_cluster::wait;
+use super::{Place, read, request, update};
 use base::range::{Bound, Direction};
 use base::request::{Expiry, OnMissing, SequenceMode, When};
-use base::{Body, Error, Outcome, Range, Read, Reason, Result, Update};
+use base::{
+    Body, BucketName, Call, DirectoryCall, Error, Outcome, Range, Read, Reason, Result, Update,
+};
 use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -259,8 +263,14 @@ async fn same_rows(node: &crate::Node, map: &Map, rng: &mut StdRng) {
         page.entries.iter().map(|entry| (&entry.key, &entry.row.as_ref().expect("a row").value));
     assert!(found.eq(expected), "a page differs from the twin's");
     assert_eq!(page.more, more);
+    let keys = map.len() as u64;
+    let bytes = map.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() as u64;
     let count = read(node, Read::KeyCount).await.expect("a count").body;
-    assert_eq!(count, Body::Count(map.len() as u64));
+    let expected = match node.has_count(&BucketName::default()) {
+        true => Body::Size { keys, bytes },
+        false => Body::Count(keys),
+    };
+    assert_eq!(count, expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,6 +278,13 @@ async fn random_updates_match_the_reference_model_across_restarts() {
     for seed in 0..6 {
         let (place, mut rng) = (Place::new(), StdRng::seed_from_u64(seed));
         let (mut node, mut map) = (place.start().await, Map::new());
+        if seed % 2 == 1 {
+            let counted = vec![("counted".to_string(), "true".to_string())];
+            let alter = Call::Directory(DirectoryCall::AlterBucket(counted));
+            node.handle(request(alter)).await.expect("altered");
+            let has_count = || node.has_count(&BucketName::default()).then_some(());
+            wait("the count", has_count).await;
+        }
         for step in 0..400 {
             let random = random(&mut rng, &map, 0);
             let expected = plain(twin(&mut map, &random));

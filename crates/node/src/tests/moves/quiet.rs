@@ -49,6 +49,31 @@ async fn attempt(
     cluster.node(0).handle(request).await.map(|reply| reply.body)
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bucket_move_keeps_the_count_of_the_bucket() {
+    let (cluster, bucket) = filled(1).await;
+    let changes = vec![("counted".to_string(), "true".to_string())];
+    directory(&cluster, &bucket, DirectoryCall::AlterBucket(changes)).await.expect("altered");
+    let mut sizes = Vec::new();
+    for group in [1, 2, 1] {
+        begin(&cluster, &bucket, group).await;
+        rests(&cluster, &bucket, group).await;
+        let node = cluster.node(0);
+        wait("a complete count", || node.has_count(&bucket).then_some(())).await;
+        update(&cluster, &bucket, set("row0003", "shorter")).await;
+        let call = Call::Read(Read::KeyCount, ReadLevel::Consistent);
+        sizes.push(ask(node, &bucket, call).await.expect("counted").body);
+        // The count of the bucket that has left ends.
+        wait("one count", || {
+            let counts = [1, 2].map(|group| cluster.group(0, group).counted_buckets().len());
+            (counts.iter().sum::<usize>() == 1).then_some(())
+        })
+        .await;
+    }
+    assert!(matches!(sizes[0], Body::Size { keys: 120, .. }), "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
+}
+
 /// Waits until nothing of the move is left: no seal, no intake, no bucket to be dropped.
 async fn tidy(cluster: &Cluster) {
     wait("tidiness", || {
