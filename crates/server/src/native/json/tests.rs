@@ -280,6 +280,7 @@ fn reply_bodies_and_outcomes_are_encoded_as_json() {
         ),
         (page(vec![key_alone], false), r#"{"entries":[{"key":"k"}],"more":false,"continue":null}"#),
         (Body::Count(7), r#"{"count":7}"#),
+        (Body::Size { keys: 7, bytes: 9 }, r#"{"count":7,"bytes":9}"#),
     ];
     for (body, json) in cases {
         assert_eq!(written(&body), json);
