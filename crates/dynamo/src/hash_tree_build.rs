@@ -84,7 +84,8 @@ impl VnodeStore {
     /// Takes a snapshot, and begins a tree of the changes that it lacks: those logged and not
     /// applied yet.
     fn begin_tree(&self, tree_id: TreeId) -> Result<Option<Box<dyn Snapshot>>> {
-        // Under the lock of all changes: each is in the snapshot, unapplied, or comes after `begin`.
+        // Under the lock of all changes: each is in the snapshot, unapplied, or comes after
+        // `begin`.
         let mut guard = self.state();
         let state = &mut *guard;
         let snapshot = self.trees.snapshot();

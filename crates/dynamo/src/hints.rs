@@ -284,7 +284,8 @@ impl VnodeStore {
                 return Ok(nodes.clone());
             }
             let unapplied = state.unapplied.iter().filter_map(|(key, _)| read_hint_key(key));
-            // Under one lock with the snapshot: each hint is in it, unapplied, or added from here on.
+            // Under one lock with the snapshot: each hint is in it, unapplied, or added from here
+            // on.
             state.hinted_nodes = Some(unapplied.map(|(primary, ..)| primary).collect());
             state.pending_hints.clear();
             let snapshot = self.trees.snapshot();

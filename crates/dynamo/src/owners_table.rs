@@ -4,8 +4,8 @@
 //! A preference list is a walk over the ring. It is the same for all keys of a partition until the
 //! ring changes, and a list is made when a request first needs it. A new ring has a new table.
 //!
-//! Promises: a list equals what the ring says; all lists of a table take at most a few hundred bytes
-//! for each partition and number of copies.
+//! Promises: a list equals what the ring says; all lists of a table take at most a few hundred
+//! bytes for each partition and number of copies.
 //! Never: asks which nodes are reachable.
 
 use base::{NodeId, Partition};
@@ -106,7 +106,7 @@ mod tests {
 
     /// Random change of a ring, or a part of the change in progress.
     #[derive(Clone, Debug)]
-    enum Step {
+    enum RingStep {
         Join(u64),
         Leave(u64),
         Arrive(u32),
@@ -114,26 +114,26 @@ mod tests {
         Clear(u32, u64),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = RingStep> {
         prop_oneof![
-            4 => (2..9_u64).prop_map(Step::Join),
-            2 => (1..9_u64).prop_map(Step::Leave),
-            8 => (0..8_u32).prop_map(Step::Arrive),
-            1 => Just(Step::Cancel),
-            2 => (0..8_u32, 1..9_u64).prop_map(|(partition, node)| Step::Clear(partition, node)),
+            4 => (2..9_u64).prop_map(RingStep::Join),
+            2 => (1..9_u64).prop_map(RingStep::Leave),
+            8 => (0..8_u32).prop_map(RingStep::Arrive),
+            1 => Just(RingStep::Cancel),
+            2 => (0..8_u32, 1..9_u64).prop_map(|(partition, node)| RingStep::Clear(partition, node)),
         ]
     }
 
     /// Returns the ring after a step. `None`: the step is not possible.
-    fn next(ring: &Ring, step: &Step) -> Option<Ring> {
+    fn next(ring: &Ring, step: &RingStep) -> Option<Ring> {
         let change = match step {
-            Step::Join(node) => {
+            RingStep::Join(node) => {
                 RingChangeRequest::Join { node: NodeId(*node), rack: Rack::default() }
             }
-            Step::Leave(node) => RingChangeRequest::Leave { node: NodeId(*node) },
-            Step::Arrive(partition) => return ring.arrive(Partition(*partition), &[1, 3]),
-            Step::Cancel => return ring.cancel(&[1, 3]),
-            Step::Clear(partition, node) => {
+            RingStep::Leave(node) => RingChangeRequest::Leave { node: NodeId(*node) },
+            RingStep::Arrive(partition) => return ring.arrive(Partition(*partition), &[1, 3]),
+            RingStep::Cancel => return ring.cancel(&[1, 3]),
+            RingStep::Clear(partition, node) => {
                 return ring.clear_leftovers((Partition(*partition), 0), NodeId(*node));
             }
         };

@@ -33,8 +33,8 @@ impl Versions for ReplicaRow {
 }
 
 impl ReplicaRow {
-    /// Decodes a row, unless one of the `known` rows has the same bytes. A row without values counts
-    /// too: its context matters to a merge.
+    /// Decodes a row, unless one of the `known` rows has the same bytes. A row without values
+    /// counts too: its context matters to a merge.
     pub fn read(bytes: Bytes, known: &[ReplicaRow]) -> Result<ReplicaRow> {
         if let Some(known) = known.iter().find(|known| known.bytes == bytes) {
             return Ok(known.clone());

@@ -99,18 +99,18 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum RowStep {
         Insert(u8, Option<u8>),
         NextBatch,
         Apply,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = RowStep> {
         prop_oneof![
             6 => (0..12_u8, proptest::option::of(any::<u8>()))
-                .prop_map(|(key, value)| Step::Insert(key, value)),
-            2 => Just(Step::NextBatch),
-            2 => Just(Step::Apply),
+                .prop_map(|(key, value)| RowStep::Insert(key, value)),
+            2 => Just(RowStep::NextBatch),
+            2 => Just(RowStep::Apply),
         ]
     }
 
@@ -132,18 +132,18 @@ mod tests {
             let (mut batch, mut applied) = (1, 0);
             for step in steps {
                 match step {
-                    Step::Insert(number, value) => {
+                    RowStep::Insert(number, value) => {
                         let value = value.map(|byte| Bytes::from(vec![byte]));
                         rows.insert(batch, key(number), value.clone());
                         expected.insert(key(number), (batch, value));
                     }
-                    Step::NextBatch => batch += 1,
-                    Step::Apply if applied + 1 < batch => {
+                    RowStep::NextBatch => batch += 1,
+                    RowStep::Apply if applied + 1 < batch => {
                         applied += 1;
                         rows.remove_applied(applied);
                         expected.retain(|_, (newest, _)| *newest > applied);
                     }
-                    Step::Apply => {}
+                    RowStep::Apply => {}
                 }
                 for number in 0..12 {
                     let found = rows.get(&key(number)).map(|(of, value)| (of, value.clone()));

@@ -1,9 +1,9 @@
 //! Store of this node's vnodes: rows in the local store, overlaid with changes that are logged and
 //! not applied yet.
 //!
-//! All vnodes of a node write through one store. All changes of the tasks that are runnable when the
-//! first one is made go into one log record, and those that arrive while it is being synced into the
-//! next: batches form by themselves. A change is evaluated on the
+//! All vnodes of a node write through one store. All changes of the tasks that are runnable when
+//! the first one is made go into one log record, and those that arrive while it is being synced
+//! into the next: batches form by themselves. A change is evaluated on the
 //! newest state (`vnode_ops.rs`); readers see the store alone, which holds only rows that survive a
 //! crash.
 //!
@@ -57,6 +57,8 @@ pub struct VnodeStore {
     /// Returns true if this node is the only member.
     pub(super) is_sole_member: IsSoleMember,
     state: Mutex<VnodeStoreState>,
+    /// True if the state has a fence.
+    has_fence: AtomicBool,
     completions: Mutex<Vec<AppendCompletion>>,
     wake: Notify,
     pub(super) progress: watch::Sender<StoreProgress>,
@@ -154,6 +156,7 @@ impl VnodeStore {
             acknowledged: AtomicBool::new(false),
             is_sole_member,
             state: Mutex::new(state),
+            has_fence: AtomicBool::new(false),
             completions: Mutex::default(),
             wake: Notify::new(),
             progress: watch::Sender::new(progress),
@@ -247,8 +250,8 @@ impl VnodeStore {
         index
     }
 
-    /// Has the loop hand the open batch to the log writer: after the tasks that are runnable now, or
-    /// once the batch before it is applied. What they change shares one write and one sync.
+    /// Has the loop hand the open batch to the log writer: after the tasks that are runnable now,
+    /// or once the batch before it is applied. What they change shares one write and one sync.
     fn submit_soon(&self, state: &VnodeStoreState) {
         if state.pending.is_empty() {
             self.wake.notify_one();

@@ -315,7 +315,8 @@ impl Link {
 /// Writes waiting frames until the socket fails.
 ///
 /// The task that queues the first message wakes this half, which a scheduler may run before the
-/// other runnable tasks. So it lets those run first: what they queue leaves in the same system call.
+/// other runnable tasks. So it lets those run first: what they queue leaves in the same system
+/// call.
 pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
     link: &Link,
     writer: &mut FrameWriter,

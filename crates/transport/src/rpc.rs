@@ -146,9 +146,9 @@ impl Peers {
     }
 
     /// Sends a request to a node. Its answer, or the end of the connection, is passed to the
-    /// handler, without a task or a timer for it: the caller keeps the time, and cancels the request
-    /// once it is up ([`Peers::cancel_call`]). The node ignores the request after `within`. Errors:
-    /// nothing was sent, and the handler is not called.
+    /// handler, without a task or a timer for it: the caller keeps the time, and cancels the
+    /// request once it is up ([`Peers::cancel_call`]). The node ignores the request after `within`.
+    /// Errors: nothing was sent, and the handler is not called.
     pub fn start_call(
         &self,
         to: NodeId,

@@ -1,5 +1,5 @@
-//! Requests whose answer goes to a handler: every outcome is passed once, and none after the request
-//! was cancelled.
+//! Requests whose answer goes to a handler: every outcome is passed once, and none after the
+//! request was cancelled.
 
 use super::test_peer::{TestPeer, introduce, member, nowhere, settings, through_a_relay, until};
 use crate::{AnswerHandler, CallError, PeerSettings, StartedCall};
@@ -37,6 +37,13 @@ fn text(text: &str) -> Bytes {
 
 fn start(one: &TestPeer, body: Bytes, log: &Arc<AnswerLog>) -> Result<StartedCall, CallError> {
     one.peers.start_call(TWO, GROUP, body, LONG, log.clone())
+}
+
+/// Sends a request that occupies the lane, and waits until its first piece has left.
+async fn start_large(one: &TestPeer, log: &Arc<AnswerLog>) {
+    start(one, vec![0; 40 << 20].into(), log).expect("the lane is empty");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(one.status(TWO).lanes[2].waiting_messages, 1);
 }
 
 fn calls(node: &TestPeer) -> usize {
@@ -102,8 +109,7 @@ async fn queued_request_can_be_cancelled_and_a_full_lane_refuses_one() {
     // The other end reads nothing, so the large request stays in flight.
     relay.stall(0);
     let [first, second, third] = [(); 3].map(|()| Arc::<AnswerLog>::default());
-    start(&one, vec![0; 40 << 20].into(), &first).expect("there is a link");
-    until("it has begun", || one.status(TWO).lanes[2].waiting_messages == 1).await;
+    start_large(&one, &first).await;
     let queued = start(&one, text("2"), &second).expect("the lane has room for one more");
     assert_eq!(start(&one, text("3"), &third).expect_err("full"), CallError::Full);
     assert_eq!(one.peers.cancel_call(queued), Some(CallError::NotSent(TWO)));
@@ -121,15 +127,12 @@ async fn lost_link_is_passed_to_each_handler_by_whether_its_request_left() {
     start(&one, text("1"), &answered).expect("there is a link");
     until("it arrived", || calls(&two) == 1).await;
     relay.stall(0);
-    start(&one, vec![0; 40 << 20].into(), &answered).expect("the lane is empty");
-    until("it has begun", || one.status(TWO).lanes[2].waiting_messages == 1).await;
+    start_large(&one, &answered).await;
     start(&one, text("3"), &queued).expect("the lane has room for one more");
     relay.cut();
     until("the loss is passed on", || !queued.answers().is_empty()).await;
-    assert_eq!(
-        answered.answers(),
-        [(TWO, Err(CallError::Broken(TWO))), (TWO, Err(CallError::Broken(TWO)))]
-    );
+    let broken = (TWO, Err(CallError::Broken(TWO)));
+    assert_eq!(answered.answers(), [broken.clone(), broken]);
     assert_eq!(queued.answers(), [(TWO, Err(CallError::NotSent(TWO)))]);
 }
 
