@@ -4,6 +4,7 @@
 //! counter, as with Riak 1.4.
 
 use super::data_type::{Change, merge_values};
+use super::key_owners::KeyOwners;
 use super::key_request::{KeyRequest, reply_failed_after_write};
 use super::layout::{Row, StoredValue};
 use super::vnode_ops::{SeenVersions, Write, WriteCondition, WriteContent};
@@ -37,14 +38,18 @@ impl KeyRequest<'_> {
         }
     }
 
-    pub(super) async fn change(&self, change: TypeChange) -> Result<Body> {
+    pub(super) async fn change(
+        &self,
+        change: &TypeChange,
+        owners: Option<KeyOwners>,
+    ) -> Result<Body> {
         let TypeChange { key, operation, context, options } = change;
-        let kind = self.kind(Some(&operation))?;
+        let kind = self.kind(Some(operation))?;
         self.check_disk_space()?;
-        let context = context.map(|context| self.contexts().decode(&key, &context)).transpose()?;
+        let context = context.as_ref().map(|context| self.contexts().decode(key, context));
         let change = Change {
-            operation,
-            context,
+            operation: operation.clone(),
+            context: context.transpose()?,
             kind,
             precision: self.properties.replication.hll_precision,
             now_ms: world::unix_ms(),
@@ -53,12 +58,13 @@ impl KeyRequest<'_> {
         let content = WriteContent::Change(change);
         let write =
             Write { content, seen: SeenVersions::Everything, condition: WriteCondition::Always };
-        let written = self.write(&key, write, &options).await?;
+        let (written, put) = self.start_write(key, write, options, owners)?;
+        self.finish_write(put).await?;
         let reply = match options.return_body {
             true => self
-                .to_type_found(&key, &written.row, kind)
+                .to_type_found(key, &written.row, kind)
                 .map(|found| Body::Typed(Box::new(found))),
-            false => Ok(Body::Stored(self.contexts().encode_typed(&key, &written.context))),
+            false => Ok(Body::Stored(self.contexts().encode_typed(key, &written.context))),
         };
         reply.map_err(|error| reply_failed_after_write(&error))
     }

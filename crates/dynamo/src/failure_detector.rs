@@ -116,23 +116,37 @@ impl Available {
             answer = &mut request => answer,
             () = sleep(Duration::from_millis(LATE_MS)) => {
                 was_late = true;
-                let (after, now) = (Millis(LATE_MS), Millis(began + LATE_MS));
-                self.failure_detector.on_event(Event::Unanswered { node, after, now });
+                self.record_late(node, began);
                 request.await
             }
         };
-        let now = Millis(world::milliseconds());
-        let after = Millis(now.0.saturating_sub(began));
-        match answer.as_ref().map_err(Error::kind) {
-            Ok(_) => self.failure_detector.on_event(Event::Answered { node, after, now }),
-            Err(Kind::Unavailable) => self.failure_detector.on_event(Event::Failed { node, now }),
-            Err(Kind::Unknown) if !was_late => {
-                self.failure_detector.on_event(Event::Unanswered { node, after, now })
-            }
-            // The node has answered: the error concerns the request.
-            Err(Kind::Unknown) => Vec::new(),
-            Err(_) => self.failure_detector.on_event(Event::Answered { node, after, now }),
-        };
+        self.record_outcome(node, (began, was_late), answer.as_ref().err());
         answer
+    }
+
+    /// Records that a node has not answered a request in time. `began_ms`: begin of the request.
+    pub(super) fn record_late(&self, node: NodeId, began_ms: u64) {
+        let (after, now) = (Millis(LATE_MS), Millis(began_ms + LATE_MS));
+        self.failure_detector.on_event(Event::Unanswered { node, after, now });
+    }
+
+    /// Records the outcome of a request: an answer, or an error. `was_late`: it was reported as
+    /// late.
+    pub(super) fn record_outcome(
+        &self,
+        node: NodeId,
+        (began_ms, was_late): (u64, bool),
+        error: Option<&Error>,
+    ) {
+        let now = Millis(world::milliseconds());
+        let after = Millis(now.0.saturating_sub(began_ms));
+        let event = match error.map(Error::kind) {
+            Some(Kind::Unavailable) => Event::Failed { node, now },
+            Some(Kind::Unknown) if was_late => return,
+            Some(Kind::Unknown) => Event::Unanswered { node, after, now },
+            // The node has answered: the error concerns the request.
+            None | Some(_) => Event::Answered { node, after, now },
+        };
+        self.failure_detector.on_event(event);
     }
 }

@@ -1,10 +1,8 @@
 //! Set of futures awaited together, in a deterministic order.
 
-use runtime::world::timeout;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
 
 type JoinSetTask<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -20,16 +18,6 @@ impl<T> JoinSet<T> {
 
     pub(super) fn push(&mut self, task: impl Future<Output = T> + Send + 'static) {
         self.all.push(Box::pin(task));
-    }
-
-    /// Awaits the remaining tasks for their effects, at most for `within`.
-    pub(super) async fn finish(mut self, within: Duration) {
-        let drained = async {
-            while !self.all.is_empty() {
-                self.next().await;
-            }
-        };
-        let _ = timeout(within, drained).await;
     }
 
     /// Returns the next result, of the task that has waited longest. Never resolves if there is no

@@ -3,10 +3,11 @@
 //!
 //! Path of a write: `request.rs` turns the client's request into an operation (`change.rs`, for
 //! data types), unless another node, an owner of the key, must coordinate it (`redirect.rs`), and
-//! finds the key's owners on the ring (`key_owners.rs`). `coordinate.rs` has this node's vnode give
-//! the write its dot (`vnode_ops.rs`, on `vnode_store.rs`), and sends the result to all owners
-//! (`put.rs`, driven by `logic::quorum`; `replica.rs` receives it). For an owner that is down a
-//! fallback stores the row, with a hint. A read asks all owners and merges their answers. A vnode
+//! finds the key's owners on the ring (`key_owners.rs`). `put.rs`, driven by `logic::quorum`, has
+//! this node's vnode give the write its dot (`vnode_ops.rs`, on `vnode_store.rs`), and sends the
+//! result to all owners (`replica.rs` receives it). For an owner that is down a fallback stores the
+//! row, with a hint. A read (`get.rs`) asks all owners and merges their answers. Both are state
+//! machines without a task of their own (`operation.rs`). A vnode
 //! is the part of a node in one of 1,024 slots; partitions are made of them (`slots.rs`).
 //! `handoff/` brings partitions to new owners when the ring changes. See
 //! `docs/inside/life-of-an-available-write.md`.
@@ -15,17 +16,17 @@
 //! only what survives a crash; no dot is created twice; an acknowledged value disappears only when
 //! a context that had seen it replaced it, or if the bucket's properties allow it.
 //! Never: needs a majority of the directory; drops a sibling to make space (it refuses the write).
-//! Read next: `layout.rs`, `vnode_store.rs`, then `coordinate.rs`.
+//! Read next: `layout.rs`, `vnode_store.rs`, then `put.rs`.
 
 pub mod anti_entropy;
 pub mod batch;
 mod change;
 mod contexts;
-mod coordinate;
 mod data_type;
 pub mod failure_detector;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod get;
 pub mod handoff;
 mod hash_tree_build;
 mod hash_trees;
@@ -35,6 +36,7 @@ mod incarnations;
 mod join_set;
 mod key_owners;
 mod key_request;
+mod key_write;
 pub mod layout;
 pub mod list;
 mod members;
@@ -42,9 +44,14 @@ mod message;
 pub mod migrate_v1;
 mod minters;
 pub mod multi_key;
+mod operation;
+pub mod operation_timers;
+mod outstanding_calls;
 pub mod owners_table;
 mod pending_hints;
 mod put;
+mod put_calls;
+mod read_repair;
 pub mod reap;
 mod redirect;
 pub mod replay;
@@ -62,6 +69,7 @@ mod status;
 mod tickets;
 mod timing;
 mod unapplied_rows;
+mod vnode_call;
 pub mod vnode_ops;
 pub mod vnode_store;
 pub mod warmup;
@@ -74,6 +82,7 @@ use base::{ClusterId, NodeId, Result, RingCall};
 use failure_detector::PeerHealth;
 use handoff::HandoffTracker;
 use multi_key::KeyPermits;
+use operation_timers::OperationTimers;
 use runtime::{DiskSpace, Metrics, TaskScope};
 use schema_cache::SchemaCache;
 use snitch::Snitch;
@@ -137,6 +146,8 @@ pub struct Available {
     pub space: Arc<DiskSpace>,
     /// Permits for concurrent requests of single keys.
     pub key_permits: KeyPermits,
+    /// Times of the gets and puts in progress.
+    pub operation_timers: OperationTimers,
     /// Progress of the partitions that this node receives when the ring changes.
     pub handoff_tracker: HandoffTracker,
     /// Store of the rows.
@@ -146,3 +157,6 @@ pub struct Available {
     /// Parent of the loops and of the requests' tasks.
     pub tasks: TaskScope,
 }
+
+#[cfg(test)]
+mod tests;

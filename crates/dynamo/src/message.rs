@@ -36,14 +36,22 @@ pub(super) const TOMBSTONES_MAX: usize = 512;
 
 pub(super) type MessageResult<T> = std::result::Result<T, Malformed>;
 
+/// Size of the envelope, in bytes.
+const ENVELOPE_BYTES: usize = 10;
+
 /// Adds the envelope to a question: the epoch of the ring by which the receiver was chosen.
 pub(super) fn write_enveloped(epoch: u64, question: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(10 + question.len());
+    let mut out = begin_envelope(epoch, question.len());
+    out.extend_from_slice(question);
+    out.into()
+}
+
+fn begin_envelope(epoch: u64, question_bytes: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(ENVELOPE_BYTES + question_bytes);
     out.put_u8(CallKind::Vnodes.byte());
     out.put_u8(ENVELOPE);
     out.put_u64(epoch);
-    out.extend_from_slice(question);
-    out.into()
+    out
 }
 
 /// Reads a question and the epoch of its envelope. 0: it has no envelope.
@@ -108,16 +116,40 @@ pub(super) enum WriteAdmission {
 
 impl VnodeQuestion {
     pub(super) fn write(&self) -> Bytes {
-        let mut out = vec![CallKind::Vnodes.byte()];
+        let mut out = Vec::with_capacity(self.usual_bytes());
+        self.put(&mut out);
+        out.into()
+    }
+
+    /// Writes the question in its envelope; see [`write_enveloped`].
+    pub(super) fn write_enveloped(&self, epoch: u64) -> Bytes {
+        let mut out = begin_envelope(epoch, self.usual_bytes());
+        self.put(&mut out);
+        out.into()
+    }
+
+    /// Returns the size of the frequent questions, and a guess for the others, in bytes.
+    fn usual_bytes(&self) -> usize {
+        let of_key = |key_ref: &KeyRef| 14 + key_ref.bucket.full().len() + key_ref.key.len();
+        match self {
+            VnodeQuestion::Fetch(key_ref) => of_key(key_ref),
+            VnodeQuestion::Store { key_ref, hint, row, .. } => {
+                of_key(key_ref) + 2 + hint.map_or(0, |_| 8) + row.len()
+            }
+            _ => 64,
+        }
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.put_u8(CallKind::Vnodes.byte());
         match self {
             VnodeQuestion::Fetch(key_ref) => {
                 out.put_u8(0);
-                put_key_ref(key_ref, &mut out);
+                put_key_ref(key_ref, out);
             }
             VnodeQuestion::Store { key_ref, policy, hint, row } => {
-                out.reserve(64 + key_ref.bucket.full().len() + key_ref.key.len() + row.len());
                 out.put_u8(1);
-                put_key_ref(key_ref, &mut out);
+                put_key_ref(key_ref, out);
                 out.put_u8(u8::from(policy.sync) | u8::from(policy.keep_newest_only) << 1);
                 out.put_u8(hint.is_some().into());
                 if let Some(hint) = hint {
@@ -127,33 +159,33 @@ impl VnodeQuestion {
             }
             VnodeQuestion::Forward(request) => {
                 out.put_u8(2);
-                request.write(&mut out);
+                request.write(out);
             }
             VnodeQuestion::Keys { spans, bucket, after, rows_max } => {
                 out.put_u8(3);
-                put_spans(spans, &mut out);
+                put_spans(spans, out);
                 out.put_string(bucket.full().as_bytes());
-                put_after(after.as_deref(), *rows_max, &mut out);
+                put_after(after.as_deref(), *rows_max, out);
             }
             VnodeQuestion::Buckets { spans, kind, after, rows_max } => {
                 out.put_u8(4);
-                put_spans(spans, &mut out);
+                put_spans(spans, out);
                 out.put_string(kind.as_bytes());
-                put_after(after.as_ref().map(String::as_bytes), *rows_max, &mut out);
+                put_after(after.as_ref().map(String::as_bytes), *rows_max, out);
             }
             VnodeQuestion::HasRows(WriteAdmission::Open) => out.put_u8(5),
             VnodeQuestion::HasRows(WriteAdmission::Fenced) => out.put_u8(6),
             VnodeQuestion::Compare { tree_id: (span, copies), question } => {
                 out.put_u8(7);
-                put_span(*span, &mut out);
+                put_span(*span, out);
                 out.put_u8(*copies);
-                question.write(&mut out);
+                question.write(out);
             }
             VnodeQuestion::Rows { tree_id: (span, copies), after, bytes_max } => {
                 out.put_u8(9);
-                put_span(*span, &mut out);
+                put_span(*span, out);
                 out.put_u8(*copies);
-                put_after(after.as_deref(), *bytes_max, &mut out);
+                put_after(after.as_deref(), *bytes_max, out);
             }
             VnodeQuestion::Size => out.put_u8(10),
             VnodeQuestion::Progress => out.put_u8(11),
@@ -163,12 +195,11 @@ impl VnodeQuestion {
                 out.put_u64(*epoch);
                 out.put_u32(rows.len() as u32);
                 for (key_ref, digest) in rows {
-                    put_key_ref(key_ref, &mut out);
+                    put_key_ref(key_ref, out);
                     out.extend_from_slice(&digest.to_be_bytes());
                 }
             }
         }
-        out.into()
     }
 
     pub(super) fn read(bytes: &Bytes) -> MessageResult<VnodeQuestion> {
@@ -328,55 +359,4 @@ fn take_cursor(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn invalid_partitions_are_rejected_and_key_slot_is_recomputed() {
-        let bucket = BucketName::new("available", "b").expect("a name");
-        let span = SlotSpan { partition: Partition(5), partitions: 64 };
-        let rows = VnodeQuestion::Rows { tree_id: (span, 3), after: None, bytes_max: 7 }.write();
-        assert_eq!(rows[..7], [16, 9, 5, 0, 64, 0, 3]);
-        let read = VnodeQuestion::read(&rows).expect("it reads");
-        assert!(matches!(read, VnodeQuestion::Rows { tree_id, .. } if tree_id == (span, 3)));
-        for word in [5, 64 << 16 | 64, 48 << 16 | 5, u32::MAX] {
-            let mut bytes = rows.to_vec();
-            bytes[2..6].copy_from_slice(&word.to_le_bytes());
-            assert!(VnodeQuestion::read(&bytes.into()).is_err(), "{word:x}");
-        }
-        let key_ref = KeyRef::new(bucket, Bytes::from_static(b"k"));
-        let mut fetch = VnodeQuestion::Fetch(key_ref.clone()).write().to_vec();
-        fetch[2] = 9;
-        let read = VnodeQuestion::read(&fetch.into()).expect("it reads");
-        assert!(matches!(read, VnodeQuestion::Fetch(found) if found.slot == key_ref.slot));
-    }
-
-    #[test]
-    fn tombstone_question_round_trips_and_more_than_a_page_is_rejected() {
-        let bucket = BucketName::new("available", "b").expect("a name");
-        let row =
-            |key: u8| (KeyRef::new(bucket.clone(), vec![key; 3].into()), u128::from(key) << 99);
-        let rows: Vec<_> = [1, 2, 3].into_iter().map(row).collect();
-        for drop in [false, true] {
-            let bytes = VnodeQuestion::Tombstones { epoch: 7, rows: rows.clone(), drop }.write();
-            let read = match VnodeQuestion::read(&bytes) {
-                Ok(VnodeQuestion::Tombstones { epoch: 7, rows, drop: read }) if read == drop => {
-                    rows
-                }
-                _ => panic!("it reads as it was written"),
-            };
-            let named = |rows: &[(KeyRef, u128)]| {
-                rows.iter()
-                    .map(|(key_ref, digest)| (key_ref.key.clone(), *digest))
-                    .collect::<Vec<_>>()
-            };
-            assert_eq!(named(&read), named(&rows));
-            for end in 2..bytes.len() {
-                assert!(VnodeQuestion::read(&bytes.slice(..end)).is_err(), "cut at {end}");
-            }
-        }
-        let many = vec![row(1); TOMBSTONES_MAX + 1];
-        let bytes = VnodeQuestion::Tombstones { epoch: 7, rows: many, drop: true }.write();
-        assert!(VnodeQuestion::read(&bytes).is_err(), "more than a page");
-    }
-}
+mod tests;

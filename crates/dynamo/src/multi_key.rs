@@ -204,8 +204,8 @@ impl MultiKeyRequest {
     /// Reads or changes one key.
     fn ask(&self, call: Call) -> impl Future<Output = Result<Body>> + Send + use<> {
         let (available, properties) = (self.available.clone(), self.properties.clone());
-        let request = Request { bucket: self.bucket.clone(), call, retry: None };
-        async move { available.answer(request, &properties).await.map(|reply| reply.body) }
+        let mut request = Request { bucket: self.bucket.clone(), call, retry: None };
+        async move { available.answer(&mut request, &properties).await.map(|reply| reply.body) }
     }
 }
 

@@ -1,4 +1,8 @@
-//! Write driver: sends a write to all owners of the key, and to its next owners.
+//! Put: a write that this node coordinates, on its way to all owners of the key, and to its next
+//! owners; driven by `logic::quorum`.
+//!
+//! The client is answered as soon as enough replicas have stored the write. The rest continues in
+//! the background: the remaining nodes get the row, or a hint is stored for them.
 //!
 //! While the ring changes, each write also goes to the next owners (`logic::ring::Ring::receivers`)
 //! and to the former ones. They do not count towards the quorum, but the client is answered only
@@ -6,237 +10,388 @@
 //! by a hint.
 
 use super::handoff::ExtraReceivers;
-use super::join_set::JoinSet;
-use super::message::VnodeQuestion;
+use super::key_owners::KeyOwners;
+use super::operation::{ClientSlot, wake};
+use super::operation_timers::{TimedOperation, TimerKey};
+use super::outstanding_calls::OutstandingCalls;
 use super::reply;
-use super::timing::{DRAIN_TIME_MAX, LATE_MS, call_timeout, time_until};
-use super::vnode_ops::{KeyRef, WritePolicy};
+use super::timing::{DRAIN_MS_MAX, LATE_MS};
+use super::vnode_call::read_answer;
+use super::vnode_ops::{EvaluatedWrite, KeyRef, Write, WritePolicy};
 use crate::Available;
-use base::{NodeId, Reason};
+use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
-use logic::quorum::{Store, StoreEffect, StoreEvent, StoreOutcome};
+use logic::quorum::{Replicas, Store, StoreEffect, StoreEvent, StoreNeeds, StoreOutcome};
 use runtime::world;
-use runtime::world::sleep;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use transport::{AnswerHandler, CallError};
 
 /// Maximum wait for next and former owners, in milliseconds. Suspected nodes are given up earlier.
 const EXTRA_MS_MAX: u64 = 3_000;
 
-/// Driver of a write.
-pub(super) struct PutDriver {
-    pub available: Arc<Available>,
-    pub key_ref: KeyRef,
-    pub policy: WritePolicy,
+/// Put of one key.
+pub(super) struct PutOperation {
+    available: Weak<Available>,
+    pub(super) key_ref: KeyRef,
+    pub(super) policy: WritePolicy,
     /// Ticket of the local write: reached once it is in the store.
-    pub ticket: u64,
-    pub row: Bytes,
+    pub(super) ticket: u64,
+    pub(super) row: Bytes,
     /// Epoch of the ring by which the replicas were chosen.
-    pub epoch: u64,
+    pub(super) epoch: u64,
     /// Number of primaries that must store it (`pw`).
-    pub pw: u8,
+    pub(super) pw: u8,
+    pub(super) deadline_ms: u64,
+    state: Mutex<PutState>,
 }
 
-impl PutDriver {
-    /// Runs the write to its end. The order of the steps is essential:
-    /// - Next owners are asked at once, although only owners count towards the quorum: a partition
-    ///   that moves while the write runs must not lack it.
+/// State behind the operation's lock.
+pub(super) struct PutState {
+    quorum: Store,
+    pub(super) extra: ExtraReceivers,
+    client: ClientSlot<Result<StoreOutcome>>,
+    /// Outcome of the quorum that waits for extra receivers.
+    outcome: Option<StoreOutcome>,
+    pub(super) calls: OutstandingCalls,
+    /// True while the local batch is not applied.
+    pub(super) awaits_local: bool,
+    /// Nodes that have answered, and whose answer counts once their ring is fetched.
+    pub(super) fetched_rings: Vec<NodeId>,
+    /// The question to owners, which is the same for all of them.
+    pub(super) question: Option<Bytes>,
+    /// Time at which fallbacks are asked in addition. `None`: they were.
+    late_ms: Option<u64>,
+    /// Time at which extra receivers are given up. `None`: they were.
+    extra_end_ms: Option<u64>,
+    finished: bool,
+    /// Time at which outstanding calls are given up. `None`: they count.
+    drain_end_ms: Option<u64>,
+    timer: Option<TimerKey>,
+    pub(super) ended: bool,
+}
+
+/// Result of one node: true if it has stored the write.
+pub(super) type NodeResult = (NodeId, bool);
+
+/// Future of a put; the put goes on if it is dropped.
+pub(super) struct PutReply(Arc<PutOperation>);
+
+impl Future for PutReply {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut PutReply>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let polled = self.0.state().client.poll(context);
+        polled.map(|outcome| match outcome? {
+            StoreOutcome::Enough => Ok(()),
+            StoreOutcome::TooFew(short) | StoreOutcome::TimedOut(short) => Err(short.write_error(
+                "fewer replicas accepted the write than required; those that did keep it, and it \
+                 may spread: read before you write again",
+            )),
+        })
+    }
+}
+
+impl Available {
+    /// Writes locally, and begins to send the write to all replicas.
+    pub(super) fn start_put(
+        self: &Arc<Available>,
+        owners: KeyOwners,
+        write: Write,
+        (policy, needs): (WritePolicy, StoreNeeds),
+        within: Duration,
+    ) -> Result<(EvaluatedWrite, PutReply)> {
+        self.lift_stale_fence();
+        let hint = self.fallback_for(&owners.replicas);
+        let extra = ExtraReceivers::new(self.node, &owners);
+        let KeyOwners { key_ref, replicas, epoch, .. } = owners;
+        // Locally first: the dot is this vnode's, and the other replicas merge the row with it.
+        let written = self.vnode_store.write(&key_ref, write, policy, hint)?;
+        let began_ms = world::milliseconds();
+        let state = PutState {
+            calls: OutstandingCalls::with_capacity(replicas.primaries.len()),
+            quorum: Store::new(needs, replicas),
+            extra,
+            client: ClientSlot::new(),
+            outcome: None,
+            awaits_local: false,
+            fetched_rings: Vec::new(),
+            question: None,
+            late_ms: Some(began_ms + LATE_MS),
+            extra_end_ms: Some(began_ms + EXTRA_MS_MAX),
+            finished: false,
+            drain_end_ms: None,
+            timer: None,
+            ended: false,
+        };
+        let operation = Arc::new(PutOperation {
+            available: Arc::downgrade(self),
+            key_ref,
+            policy,
+            ticket: written.ticket,
+            row: written.bytes.clone(),
+            epoch,
+            pw: needs.pw,
+            deadline_ms: began_ms + within.as_millis() as u64,
+            state: Mutex::new(state),
+        });
+        operation.begin(self);
+        Ok((written, PutReply(operation)))
+    }
+
+    /// Returns the owner for which this node is the fallback. `None`: it is an owner itself.
+    fn fallback_for(&self, replicas: &Replicas) -> Option<NodeId> {
+        let primaries = &replicas.primaries;
+        if primaries.contains(&self.node) {
+            return None;
+        }
+        let down = primaries.iter().find(|node| replicas.is_down(**node));
+        down.or(primaries.first()).copied()
+    }
+}
+
+impl PutOperation {
+    pub(super) fn state(&self) -> MutexGuard<'_, PutState> {
+        self.state.lock().expect("no one panics while holding it")
+    }
+
+    /// Asks next owners, which do not count towards the quorum, and all owners: a partition that
+    /// moves while the write runs must not lack it.
+    fn begin(self: &Arc<PutOperation>, available: &Arc<Available>) {
+        let mut state = self.state();
+        let due_ms = self.next_due_ms(&state);
+        match available.operation_timers.schedule(due_ms, self.clone()) {
+            Ok(timer) => state.timer = Some(timer),
+            Err(_) => {
+                let _ = state.client.answer(Err(stopping()));
+                state.ended = true;
+                return;
+            }
+        }
+        let initial = state.extra.initial();
+        let mut results = self.ask_extra(available, &mut state, initial);
+        results.extend(self.step(available, &mut state, StoreEvent::Started));
+        let waker = self.advance(available, &mut state, results);
+        drop(state);
+        wake(waker);
+    }
+
+    /// Feeds an event to the quorum, and carries out the effects. Returns the results that are
+    /// known at once.
+    fn step(
+        self: &Arc<PutOperation>,
+        available: &Arc<Available>,
+        state: &mut PutState,
+        event: StoreEvent,
+    ) -> Vec<NodeResult> {
+        let (mut effects, mut results) = (Vec::new(), Vec::new());
+        if matches!(event, StoreEvent::Failed { .. } | StoreEvent::Late { .. }) {
+            state.quorum.mark_down(|node| !available.reaches(node));
+        }
+        state.quorum.step(event, &mut effects);
+        for effect in effects {
+            match effect {
+                StoreEffect::Ask { node, fallback_for } => {
+                    results.extend(self.ask(available, state, (node, fallback_for)));
+                }
+                StoreEffect::Done(stored) => state.outcome = Some(stored),
+                StoreEffect::Finished => state.finished = true,
+            }
+        }
+        results
+    }
+
+    /// Handles results, and what follows from them. Returns the waker of the client if it is
+    /// answered. The order of the steps is essential:
     /// - Until the client is answered, each turn checks for a newer ring, which may name nodes that
     ///   have not been sent the write.
     /// - A failure does not wait for extra receivers, since it promises nothing about the replicas.
-    /// - After the answer the loop continues: the remaining nodes get the row, or a hint is stored
-    ///   for them.
     /// - A next owner that fails or is slow gets a hint: it must not delay clients, and only
     ///   anti-entropy would send it the row otherwise.
     /// - Fallbacks are asked in addition to late owners, whose answers still count.
-    pub(super) async fn run(
-        self,
-        (mut quorum, mut extra): (Store, ExtraReceivers),
-        caller: oneshot::Sender<StoreOutcome>,
-        within: Duration,
-    ) {
-        let began = world::milliseconds();
-        let deadline = began + within.as_millis() as u64;
-        let mut late_at = Some(began + LATE_MS);
-        let mut extra_end = Some(began + EXTRA_MS_MAX);
-        let (mut tasks, mut effects) = (JoinSet::new(), Vec::new());
-        let (mut caller, mut pending) = (Some(caller), BTreeSet::new());
-        let (mut answer, mut finished) = (None, false);
-        quorum.step(StoreEvent::Started, &mut effects);
-        self.ask_extra(extra.initial(), &mut extra, deadline, &mut tasks);
+    pub(super) fn advance(
+        self: &Arc<PutOperation>,
+        available: &Arc<Available>,
+        state: &mut PutState,
+        mut results: Vec<NodeResult>,
+    ) -> Option<Waker> {
+        let mut waker = None;
         loop {
-            for effect in std::mem::take(&mut effects) {
-                match effect {
-                    StoreEffect::Ask { node, fallback_for } => {
-                        pending.insert(node);
-                        self.ask(node, fallback_for, deadline, &mut tasks);
-                    }
-                    StoreEffect::Done(stored) => answer = Some(stored),
-                    StoreEffect::Finished => finished = true,
-                }
-            }
-            let awaits_extra = answer == Some(StoreOutcome::Enough);
-            if awaits_extra {
-                self.ask_new_receivers(&mut extra, deadline, &mut tasks);
-            }
-            if (extra.is_done() || !awaits_extra)
-                && let Some(stored) = answer.take()
-            {
-                let stored = self.check_pw(stored, &extra);
-                let _ = caller.take().map(|caller| caller.send(stored));
-            }
-            if finished && extra.is_done() {
-                return tasks.finish(DRAIN_TIME_MAX).await;
-            }
-            tokio::select! {
-                biased;
-                (by, stored) = tasks.next() => {
-                    if extra.on_answer(by, stored) {
-                        if !stored {
-                            self.add_hint(by, &extra);
-                        }
-                        continue;
-                    }
-                    pending.remove(&by);
+            while let Some((by, stored)) = results.pop() {
+                if state.extra.on_answer(by, stored) {
                     if !stored {
-                        quorum.mark_down(|node| !self.available.reaches(node));
+                        self.add_hint(available, by, &state.extra);
                     }
-                    let event =
-                        if stored { StoreEvent::Stored { by } } else { StoreEvent::Failed { by } };
-                    quorum.step(event, &mut effects);
+                    continue;
                 }
-                () = sleep(time_until(late_at.or(extra_end).unwrap_or(deadline).min(deadline))) => {
-                    if world::milliseconds() >= deadline {
-                        quorum.step(StoreEvent::TimedOut, &mut effects);
-                        self.give_up(&mut extra, |_| true);
-                    } else if late_at.take().is_some() {
-                        quorum.mark_down(|node| !self.available.reaches(node));
-                        for by in pending.clone() {
-                            quorum.step(StoreEvent::Late { by }, &mut effects);
-                        }
-                        self.give_up(&mut extra, |node| !self.available.reaches(node));
-                    } else {
-                        extra_end = None;
-                        self.give_up(&mut extra, |_| true);
-                    }
-                }
+                let event =
+                    if stored { StoreEvent::Stored { by } } else { StoreEvent::Failed { by } };
+                results.extend(self.step(available, state, event));
             }
+            let awaits_extra = state.outcome == Some(StoreOutcome::Enough);
+            if awaits_extra {
+                let receivers = state.extra.new_receivers(available, &self.key_ref);
+                results = self.ask_extra(available, state, receivers);
+            }
+            if results.is_empty() {
+                if (state.extra.is_done() || !awaits_extra)
+                    && let Some(stored) = state.outcome.take()
+                {
+                    let stored = self.check_pw(available, stored, &state.extra);
+                    waker = state.client.answer(Ok(stored));
+                }
+                break;
+            }
+        }
+        if state.finished && state.extra.is_done() && state.drain_end_ms.is_none() {
+            state.drain_end_ms = Some(world::milliseconds() + DRAIN_MS_MAX);
+        }
+        if state.drain_end_ms.is_some() && state.calls.is_empty() {
+            self.end(available, state);
+        }
+        waker
+    }
+
+    pub(super) fn on_stored_locally(self: Arc<PutOperation>, stored: bool) {
+        let Some(available) = self.available.upgrade() else { return };
+        let mut state = self.state();
+        state.awaits_local = false;
+        if state.ended {
+            return;
+        }
+        let waker = self.advance(&available, &mut state, vec![(available.node, stored)]);
+        drop(state);
+        wake(waker);
+    }
+
+    /// Returns the time at which the operation must be called next, in milliseconds.
+    fn next_due_ms(&self, state: &PutState) -> u64 {
+        let own_ms = match state.drain_end_ms {
+            Some(drain_end_ms) => drain_end_ms,
+            None => {
+                let next_ms = state.late_ms.or(state.extra_end_ms).unwrap_or(self.deadline_ms);
+                next_ms.min(self.deadline_ms)
+            }
+        };
+        state.calls.next_due_ms().map_or(own_ms, |due_ms| due_ms.min(own_ms))
+    }
+
+    fn end(&self, available: &Available, state: &mut PutState) {
+        state.ended = true;
+        state.calls.cancel_all(available);
+        if let Some(timer) = state.timer.take() {
+            available.operation_timers.remove(timer);
         }
     }
 
-    /// Returns the outcome of a write after the check of `pw` at present and next owners.
-    fn check_pw(&self, stored: StoreOutcome, extra: &ExtraReceivers) -> StoreOutcome {
-        let shortfall = || extra.pw_shortfall(self.pw, &self.available, &self.key_ref);
-        if stored == StoreOutcome::Enough {
-            shortfall().map_or(stored, StoreOutcome::TooFew)
+    /// Tells the quorum that the nodes which have not answered are late, or that the time is up.
+    fn on_own_time(
+        self: &Arc<PutOperation>,
+        available: &Arc<Available>,
+        state: &mut PutState,
+        now_ms: u64,
+    ) -> Vec<NodeResult> {
+        let mut results = Vec::new();
+        if now_ms >= self.deadline_ms {
+            results = self.step(available, state, StoreEvent::TimedOut);
+            self.give_up(available, state, |_| true);
+        } else if state.late_ms.take_if(|late_ms| now_ms >= *late_ms).is_some() {
+            let mut late = state.calls.nodes();
+            late.extend(&state.fetched_rings);
+            late.extend(state.awaits_local.then_some(available.node));
+            for by in late {
+                results.extend(self.step(available, state, StoreEvent::Late { by }));
+            }
+            self.give_up(available, state, |node| !available.reaches(node));
+        } else if state.extra_end_ms.take_if(|end_ms| now_ms >= *end_ms).is_some() {
+            self.give_up(available, state, |_| true);
+        }
+        results
+    }
+}
+
+impl AnswerHandler for PutOperation {
+    fn on_answer(
+        self: Arc<PutOperation>,
+        from: NodeId,
+        answer: std::result::Result<Bytes, CallError>,
+    ) {
+        let Some(available) = self.available.upgrade() else { return };
+        let answer = read_answer(from, answer);
+        let mut state = self.state();
+        if state.ended {
+            return;
+        }
+        let Some(took_ms) = state.calls.finish(&available, from, &answer) else { return };
+        let has_newer_ring = match &answer {
+            Ok(bytes) => {
+                available.snitch.record(from, took_ms);
+                reply::is_incomplete(bytes)
+            }
+            Err(error) => error.reason == Reason::Changed,
+        };
+        let result = (from, answer.is_ok());
+        let waker = if has_newer_ring {
+            self.fetch_ring(&available, &mut state, result);
+            None
         } else {
-            stored
-        }
+            self.advance(&available, &mut state, vec![result])
+        };
+        drop(state);
+        wake(waker);
     }
+}
 
-    /// Sends the write to receivers that only a newer ring names.
-    fn ask_new_receivers(
-        &self,
-        extra: &mut ExtraReceivers,
-        deadline: u64,
-        tasks: &mut JoinSet<(NodeId, bool)>,
-    ) {
-        let receivers = extra.new_receivers(&self.available, &self.key_ref);
-        self.ask_extra(receivers, extra, deadline, tasks);
-    }
-
-    /// Stops waiting for the selected extra receivers, and adds hints for those that need one.
-    fn give_up(&self, extra: &mut ExtraReceivers, select: impl Fn(NodeId) -> bool) {
-        for node in extra.give_up(select) {
-            self.add_hint(node, extra);
-        }
-    }
-
-    /// Sends the write to extra receivers. Adds a hint for a node that can't be reached.
-    fn ask_extra(
-        &self,
-        nodes: Vec<NodeId>,
-        extra: &mut ExtraReceivers,
-        deadline: u64,
-        tasks: &mut JoinSet<(NodeId, bool)>,
-    ) {
-        for node in nodes {
-            if self.available.reaches(node) {
-                self.ask(node, None, deadline, tasks);
-            } else {
-                extra.on_answer(node, false);
-                self.add_hint(node, extra);
-            }
-        }
-    }
-
-    fn add_hint(&self, node: NodeId, extra: &ExtraReceivers) {
-        if extra.requires_copy(node)
-            && let Err(error) = self.available.vnode_store.add_hint(&self.key_ref, node)
-        {
-            tracing::debug!(target: "node", %error, "a write is left to anti-entropy");
-        }
-    }
-
-    fn ask(
-        &self,
-        node: NodeId,
-        hint: Option<NodeId>,
-        deadline: u64,
-        tasks: &mut JoinSet<(NodeId, bool)>,
-    ) {
-        let (available, ticket) = (self.available.clone(), self.ticket);
-        if node == available.node {
-            // Already written locally: only the batch is awaited.
-            tasks.push(async move {
-                (
-                    node,
-                    available.vnode_store.wait_stored(ticket).await.is_ok(),
-                )
-            });
+impl TimedOperation for PutOperation {
+    fn on_time(self: Arc<PutOperation>, available: &Arc<Available>) {
+        let mut state = self.state();
+        state.timer = None;
+        if state.ended {
             return;
         }
-        // A write past its deadline is not sent, as with read repairs.
-        if world::milliseconds() > deadline {
-            tasks.push(async move { (node, false) });
+        let expired = state.calls.on_time(available);
+        let mut results: Vec<_> = expired.into_iter().map(|(node, _)| (node, false)).collect();
+        let now_ms = world::milliseconds();
+        if state.drain_end_ms.is_some_and(|end_ms| now_ms >= end_ms) {
+            self.end(available, &mut state);
             return;
         }
-        let (key_ref, policy, row) = (self.key_ref.clone(), self.policy, self.row.clone());
-        let question = VnodeQuestion::Store {
-            key_ref,
-            policy,
-            hint,
-            row,
+        if state.drain_end_ms.is_none() {
+            results.extend(self.on_own_time(available, &mut state, now_ms));
         }
-        .write();
-        let epoch = self.epoch;
-        tasks.push(async move {
-            let within = call_timeout(time_until(deadline));
-            let request = available.ask_vnode_of(epoch, node, question, within);
-            let began = world::milliseconds();
-            let stored = available.observe_request(node, request).await;
-            match &stored {
-                Ok(bytes) => {
-                    available
-                        .snitch
-                        .record(node, world::milliseconds().saturating_sub(began));
-                    if reply::is_incomplete(bytes) {
-                        available
-                            .fetch_ring(node, epoch, time_until(deadline))
-                            .await;
-                    }
+        let mut waker = self.advance(available, &mut state, results);
+        if !state.ended {
+            let due_ms = self.next_due_ms(&state).max(now_ms + 1);
+            match available.operation_timers.schedule(due_ms, self.clone()) {
+                Ok(timer) => state.timer = Some(timer),
+                Err(_) => {
+                    waker = state.client.answer(Err(stopping())).or(waker);
+                    self.end(available, &mut state);
                 }
-                // By that node's newer ring the write also goes to other nodes.
-                Err(error) if error.reason == Reason::Changed => {
-                    available
-                        .fetch_ring(node, epoch, time_until(deadline))
-                        .await;
-                }
-                Err(_) => {}
             }
-            (node, stored.is_ok())
-        });
+        }
+        drop(state);
+        wake(waker);
+    }
+}
+
+/// Returns the error of a write that is logged here when the node stops. It must not claim that
+/// nothing was done: the client would have another node write it again.
+fn stopping() -> Error {
+    let text = "the node is stopping: the write is in its log and may spread; read before you \
+                write again";
+    Error::new(Reason::DeadlinePassed, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Kind;
+
+    #[test]
+    fn logged_write_of_a_stopping_node_has_unknown_outcome() {
+        assert_eq!(stopping().kind(), Kind::Unknown);
     }
 }

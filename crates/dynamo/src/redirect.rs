@@ -40,40 +40,49 @@ const SILENT_MS: u64 = 750;
 pub(super) enum Coordinator {
     /// This node; with the owners of the key if the request is a write.
     Local(Option<KeyOwners>),
-    /// Another node, which has answered.
-    Remote(Reply),
+    /// One of these owners, of which this node is none.
+    Remote(KeyOwners),
 }
 
 impl Available {
     /// Chooses the coordinator of a request. A write goes to an owner of its key. This node
-    /// coordinates if it is an owner, if no owner can be reached, and all other requests.
-    pub(super) async fn coordinator(
-        self: &Arc<Available>,
+    /// coordinates if it is an owner, and all other requests.
+    pub(super) fn coordinator(
+        &self,
         request: &Request,
         properties: &Properties,
     ) -> Result<Coordinator> {
         let Some(key) = written_key(&request.call) else { return Ok(Coordinator::Local(None)) };
+        let owners = self.key_owners(&request.bucket, key, properties.replication.n_val)?;
+        Ok(match owners.replicas.primaries.contains(&self.node) {
+            true => Coordinator::Local(Some(owners)),
+            false => Coordinator::Remote(owners),
+        })
+    }
+
+    /// Has an owner coordinate a write. If none can be reached, this node coordinates it as a
+    /// fallback, with a hint.
+    pub(super) async fn redirect(
+        self: &Arc<Available>,
+        request: &Request,
+        properties: &Properties,
+        mut owners: KeyOwners,
+    ) -> Result<Reply> {
         let timeout_ms =
             timeout_field(&mut request.call.clone()).and_then(|it| *it).unwrap_or(FORWARD_MS_MAX);
         // The coordinator has the request's timeout, and `LATE_MS` more to report the outcome.
         let until_ms =
             world::milliseconds() + timeout_ms.saturating_add(LATE_MS).min(FORWARD_MS_MAX);
-        let n = properties.replication.n_val;
         let mut declined = BTreeSet::new();
         loop {
-            let owners = self.key_owners(&request.bucket, key, n)?;
             let replicas = &owners.replicas;
-            if replicas.primaries.contains(&self.node) {
-                return Ok(Coordinator::Local(Some(owners)));
-            }
             let is_unavailable = |node: &NodeId| {
                 replicas.is_down(*node) || declined.contains(node) || self.is_silent(*node)
             };
             let candidates =
                 replicas.primaries.iter().copied().filter(|node| !is_unavailable(node));
-            // No owner is available: this node coordinates as a fallback, with a hint.
             let Some(node) = self.snitch.choose(candidates) else {
-                return Ok(Coordinator::Local(Some(owners)));
+                return self.coordinate(request, properties, Some(owners)).await;
             };
             Metrics::count(&self.metrics.forwarded_out);
             Metrics::count(&self.metrics.available.redirected);
@@ -87,12 +96,19 @@ impl Available {
                         );
                         Err(Error::new(Reason::InDoubt, text))
                     });
-                    return answer.map(Coordinator::Remote);
+                    return answer;
                 }
                 // Certainly not executed. After any other error it may have been, and a second
                 // owner would write it under another dot: a sibling of itself.
                 Err(error) if error.kind() == Kind::Unavailable => drop(declined.insert(node)),
                 Err(error) => return Err(error),
+            }
+            // The ring may have changed meanwhile.
+            match self.coordinator(request, properties)? {
+                Coordinator::Local(owners) => {
+                    return self.coordinate(request, properties, owners).await;
+                }
+                Coordinator::Remote(newest) => owners = newest,
             }
         }
     }

@@ -78,7 +78,10 @@ fn store_row(
         // Checked after the write: a node that compares with this one from now on finds the row.
         let must_forward = result.is_ok() && node.is_stale(epoch, &received.key_ref);
         if !must_forward {
-            let answer = limit_size(result.map(|()| reply::stored(true)));
+            let answer = match result {
+                Ok(()) => reply::stored(true),
+                Err(error) => limit_size(Err(error)),
+            };
             incoming::reply(permit, &peers, call, answer);
             return;
         }
@@ -86,7 +89,7 @@ fn store_row(
         tasks.spawn_short(async move {
             let ReceivedRow { key_ref, policy, row, .. } = received;
             let is_complete = node.forward_write(epoch, key_ref, policy, row).await;
-            incoming::reply(permit, &peers, call, reply::stored(is_complete).into());
+            incoming::reply(permit, &peers, call, reply::stored(is_complete));
         });
     });
 }
@@ -132,14 +135,14 @@ impl Available {
                 let text = "a fetch or a store has no place among questions that take their time";
                 Err(Error::new(Reason::NotSupported, text))
             }
-            VnodeQuestion::Forward(request) => {
-                let request = self.wait_for_warmup(request).await;
-                let call = request.call.clone();
+            VnodeQuestion::Forward(mut request) => {
+                self.wait_for_warmup(&mut request).await;
                 let answer = match self.properties(&request.bucket) {
-                    Ok(properties) => self.coordinate(request, &properties, None).await,
+                    Ok(properties) => self.coordinate(&request, &properties, None).await,
                     Err(error) => Err(error),
                 };
-                Ok(reply::success(|out| write_answer_to(&call, &answer, ANSWER_BYTES_MAX - 1, out)))
+                let call = &request.call;
+                Ok(reply::success(|out| write_answer_to(call, &answer, ANSWER_BYTES_MAX - 1, out)))
             }
             VnodeQuestion::Keys { spans, bucket, after, rows_max } => {
                 self.check_list_epoch(epoch, &spans, self.copies_of(&bucket)?)?;

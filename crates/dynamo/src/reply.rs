@@ -19,12 +19,8 @@ pub(super) fn success(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 
 /// Builds the answer to a stored row. `is_complete`: all nodes that must have it by a newer ring
 /// than the sender's have it.
-pub(super) fn stored(is_complete: bool) -> Vec<u8> {
-    success(|out| {
-        if !is_complete {
-            out.put_u8(1)
-        }
-    })
+pub(super) fn stored(is_complete: bool) -> Bytes {
+    Bytes::from_static(if is_complete { &[0] } else { &[0, 1] })
 }
 
 /// Returns true if the stored row must be sent to further nodes. An empty answer means false.

@@ -31,8 +31,9 @@ impl Available {
         properties: Arc<Properties>,
     ) -> SubmitResult {
         let (available, key) = (self.clone(), single_key(&request.call).cloned());
+        let mut request = request;
         let answer: LaterReply =
-            Box::pin(async move { available.answer(request, &properties).await });
+            Box::pin(async move { available.answer(&mut request, &properties).await });
         match key {
             Some(key) => SubmitResult::Independent(key, answer),
             None => SubmitResult::Later(answer),
@@ -43,13 +44,18 @@ impl Available {
     /// of other nodes would make every clock longer.
     pub(super) async fn answer(
         self: &Arc<Available>,
-        request: Request,
+        request: &mut Request,
         properties: &Properties,
     ) -> Result<Reply> {
-        let request = self.wait_for_warmup(request).await;
-        match self.coordinator(&request, properties).await? {
-            Coordinator::Remote(reply) => Ok(reply),
+        // What is rare is boxed: the future of a frequent request has no space for it.
+        if self.check_warmup().is_err() {
+            Box::pin(self.wait_for_warmup(request)).await;
+        }
+        match self.coordinator(request, properties)? {
             Coordinator::Local(owners) => self.coordinate(request, properties, owners).await,
+            Coordinator::Remote(owners) => {
+                Box::pin(self.redirect(request, properties, owners)).await
+            }
         }
     }
 

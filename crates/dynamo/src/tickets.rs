@@ -30,14 +30,27 @@ impl Tickets {
         outcome: impl FnOnce() -> Option<Result<()>>,
         then: impl FnOnce(Result<()>) + Send + 'static,
     ) {
+        if let Some((outcome, then)) = self.register(ticket, outcome, then) {
+            then(outcome);
+        }
+    }
+
+    /// Registers a waiter like [`Tickets::wait`]. Returns it with the outcome if that is known
+    /// already: the caller may hold a lock that the waiter needs.
+    pub(super) fn register<F: FnOnce(Result<()>) + Send + 'static>(
+        &self,
+        ticket: u64,
+        outcome: impl FnOnce() -> Option<Result<()>>,
+        then: F,
+    ) -> Option<(Result<()>, F)> {
         let mut waiting = self.waiting();
         // Under the lock: a later outcome is reported to all waiters registered by then.
         match outcome() {
-            None => waiting.entry(ticket).or_default().push(Box::new(then)),
-            Some(outcome) => {
-                drop(waiting);
-                then(outcome);
+            None => {
+                waiting.entry(ticket).or_default().push(Box::new(then));
+                None
             }
+            Some(outcome) => Some((outcome, then)),
         }
     }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 /// Time without an answer, in milliseconds, after which the node counts as late: the request also
 /// asks a fallback, and the failure detector suspects the node.
 pub const LATE_MS: u64 = 500;
-/// Maximum wait for asked nodes after a request has ended: until they have answered, or were
-/// recorded as late.
-pub const DRAIN_TIME_MAX: Duration = Duration::from_millis(2 * LATE_MS);
+/// Maximum wait for asked nodes after a request has ended, in milliseconds: until they have
+/// answered, or were recorded as late.
+pub const DRAIN_MS_MAX: u64 = 2 * LATE_MS;
 
 /// Returns the remaining time until `ms`, in milliseconds of this node's clock.
 pub fn time_until(ms: u64) -> Duration {

@@ -62,11 +62,11 @@ impl Available {
         })
     }
 
-    /// Waits until the warm-up ends, at most for the request's timeout. Returns the request with
-    /// the remaining timeout.
-    pub(super) async fn wait_for_warmup(&self, mut request: Request) -> Request {
+    /// Waits until the warm-up ends, at most for the request's timeout, and leaves the remaining
+    /// timeout in the request.
+    pub(super) async fn wait_for_warmup(&self, request: &mut Request) {
         if self.check_warmup().is_ok() {
-            return request;
+            return;
         }
         let began = world::milliseconds();
         let wait_ms = timeout_field(&mut request.call).and_then(|it| *it).unwrap_or(WARMUP_MS_MAX);
@@ -77,7 +77,6 @@ impl Available {
         if let Some(Some(timeout_ms)) = timeout_field(&mut request.call) {
             *timeout_ms = timeout_ms.saturating_sub(waited_ms).max(1);
         }
-        request
     }
 }
 

@@ -31,6 +31,7 @@ use dynamo::batch::Mark;
 use dynamo::failure_detector::PeerHealth;
 use dynamo::handoff::HandoffTracker;
 use dynamo::multi_key::KeyPermits;
+use dynamo::operation_timers::OperationTimers;
 use dynamo::snitch::Snitch;
 use dynamo::vnode_store::VnodeStore;
 use dynamo::warmup::Warmup;
@@ -195,6 +196,7 @@ fn available(
         warmup: Warmup::begin(),
         snitch: Snitch::default(),
         key_permits: KeyPermits::new(tasks.available.clone()),
+        operation_timers: OperationTimers::default(),
         space,
         handoff_tracker: HandoffTracker::default(),
         trees: shared.trees.clone(),

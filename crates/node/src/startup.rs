@@ -13,7 +13,7 @@ use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::layout::VNODES;
 use dynamo::vnode_store::VnodeStore;
-use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, reap};
+use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, operation_timers, reap};
 use logic::consensus::Configuration;
 use replication::group::Group;
 use runtime::log_writer::{AppendCompletion, AppendSink, store_error};
@@ -107,6 +107,7 @@ pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Life
             owner.fail(error);
         }
     });
+    tasks.spawn("times of requests", operation_timers::run(available.clone()));
     tasks.spawn("failure detector", failure_detector::run(available.clone()));
     tasks.spawn("hinted handoff", hints::run(available.clone()));
     tasks.spawn("anti-entropy", anti_entropy::run(available.clone()));

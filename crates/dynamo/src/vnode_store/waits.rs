@@ -27,12 +27,25 @@ impl VnodeStore {
         ticket: u64,
         then: impl FnOnce(Result<()>) + Send + 'static,
     ) {
-        let outcome = || {
-            let progress = self.progress.borrow();
-            let stored = (progress.applied >= ticket).then_some(Ok(()));
-            stored.or_else(|| progress.failed.clone().map(Err))
-        };
-        self.tickets.wait(ticket, outcome, then);
+        self.tickets.wait(ticket, || self.outcome(ticket), then);
+    }
+
+    /// Calls `then` later, once the batch of a ticket is applied, or failed. Returns the outcome,
+    /// and calls nothing, if it is known already: the caller may hold a lock that `then` needs.
+    pub(crate) fn call_later_when_stored(
+        &self,
+        ticket: u64,
+        then: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Option<Result<()>> {
+        let known = self.tickets.register(ticket, || self.outcome(ticket), then);
+        known.map(|(outcome, _)| outcome)
+    }
+
+    /// Returns the outcome of a batch. `None`: it is not known yet.
+    fn outcome(&self, ticket: u64) -> Option<Result<()>> {
+        let progress = self.progress.borrow();
+        let stored = (progress.applied >= ticket).then_some(Ok(()));
+        stored.or_else(|| progress.failed.clone().map(Err))
     }
 
     /// Waits until every change accepted so far is applied and synced.

@@ -1,0 +1,208 @@
+//! Puts: when the client is answered, and what follows for owners that are slow, lost or refuse.
+
+use super::test_node::{SentQuestion, TestNode, ring_of};
+use crate::message::VnodeQuestion;
+use base::request::Expiry;
+use base::{Body, Call, Error, Key, Kind, NodeId, Outcome, Reason, Update};
+use bytes::Bytes;
+
+fn set(key: &Key) -> Call {
+    let (value, expiry) = (Bytes::from_static(b"value"), Expiry::Default);
+    Call::Update(Update::Set { key: key.clone(), value, expiry })
+}
+
+/// Returns the receiver of a store, and the owner for which it keeps a hint.
+fn store_hint(sent: &SentQuestion) -> (u64, Option<u64>) {
+    match &sent.question {
+        VnodeQuestion::Store { hint, .. } => (sent.to.0, hint.map(|node| node.0)),
+        other => panic!("a write is stored, not {other:?}"),
+    }
+}
+
+fn is_done(reply: Option<base::Result<base::Reply>>) -> bool {
+    matches!(reply, Some(Ok(reply)) if reply.body == Body::Updated(Outcome::Done))
+}
+
+fn overloaded() -> Error {
+    Error::new(Reason::Overloaded, "busy")
+}
+
+#[tokio::test]
+async fn client_is_answered_at_the_quorum_and_the_put_goes_on() {
+    let node = TestNode::start(3);
+    let mut reply = node.submit(set(&node.key_of(&[1, 2, 3])));
+    assert!(node.take_questions().is_empty(), "nothing runs before the client asks");
+    assert!(reply.poll().is_none());
+    let sent = node.take_questions();
+    let hints: Vec<_> = sent.iter().map(store_hint).collect();
+    assert_eq!(hints, [(2, None), (3, None)]);
+    node.answer_stored(&sent[0]);
+    assert!(reply.poll().is_none(), "one of two replicas has it");
+    node.sync().await;
+    assert!(is_done(reply.poll()));
+    assert!(!node.is_idle(), "the third has not answered");
+    node.answer_stored(&sent[1]);
+    assert!(node.is_idle() && node.take_questions().is_empty());
+}
+
+#[tokio::test]
+async fn put_on_a_single_node_is_answered_once_it_is_durable() {
+    let node = TestNode::start(1);
+    let mut reply = node.submit(set(&Key::from("k")));
+    assert!(reply.poll().is_none());
+    node.run_tasks().await;
+    assert!(reply.poll().is_none() && !node.is_idle(), "it is not synced");
+    node.sync().await;
+    assert!(is_done(reply.poll()) && node.is_idle());
+}
+
+#[tokio::test]
+async fn put_whose_client_is_dropped_reaches_all_owners() {
+    let node = TestNode::start(3);
+    let mut reply = node.submit(set(&node.key_of(&[1, 2, 3])));
+    assert!(reply.poll().is_none());
+    drop(reply);
+    let sent = node.take_questions();
+    assert_eq!(sent.len(), 2);
+    node.answer_error(&sent[0], &overloaded());
+    node.answer_stored(&sent[1]);
+    assert!(!node.is_idle());
+    node.sync().await;
+    assert!(node.is_idle());
+}
+
+#[tokio::test]
+async fn fallback_stores_a_hint_for_an_owner_that_is_down_or_refuses() {
+    let node = TestNode::start(5);
+    let (key, [down, busy], fallbacks) = node.owned_key();
+    node.unlink(down);
+    let mut reply = node.submit(set(&key));
+    assert!(reply.poll().is_none());
+    let sent = node.take_questions();
+    let find = |to: u64| sent.iter().find(|sent| sent.to == NodeId(to)).expect("it was asked");
+    assert_eq!(store_hint(find(fallbacks[0])), (fallbacks[0], Some(down)));
+    assert_eq!((sent.len(), store_hint(find(busy))), (2, (busy, None)));
+    node.answer_error(find(busy), &overloaded());
+    let more = node.take_questions();
+    let hints: Vec<_> = more.iter().map(store_hint).collect();
+    assert_eq!(hints, [(fallbacks[1], Some(busy))]);
+    node.answer_stored(&more[0]);
+    node.sync().await;
+    assert!(is_done(reply.poll()), "a fallback counts");
+    node.answer_stored(find(fallbacks[0]));
+    assert!(node.is_idle());
+}
+
+#[tokio::test]
+async fn late_owner_gets_a_fallback_beside_it_and_still_counts() {
+    let node = TestNode::start(4);
+    let mut reply = node.submit(set(&node.key_of(&[1, 2, 3])));
+    assert!(reply.poll().is_none());
+    let sent = node.take_questions();
+    node.sync().await;
+    node.pass_ms(499);
+    assert!(node.take_questions().is_empty());
+    node.pass_ms(1);
+    let more = node.take_questions();
+    let hints: Vec<_> = more.iter().map(store_hint).collect();
+    assert!(matches!(hints[..], [(4, Some(2 | 3))]), "one fallback is left: {hints:?}");
+    assert!(reply.poll().is_none());
+    node.answer_stored(&sent[0]);
+    assert!(is_done(reply.poll()), "a late answer counts");
+    node.answer_stored(&more[0]);
+    node.answer_stored(&sent[1]);
+    assert!(node.is_idle());
+}
+
+#[tokio::test]
+async fn silent_owners_end_the_put_at_its_deadline_and_late_answers_are_ignored() {
+    let node = TestNode::start(3);
+    let mut reply = node.submit(set(&node.key_of(&[1, 2, 3])));
+    assert!(reply.poll().is_none());
+    let sent = node.take_questions();
+    node.sync().await;
+    node.pass_ms(600);
+    node.pass_ms(9_300);
+    assert!(reply.poll().is_none());
+    node.pass_ms(100);
+    let error = reply.poll().expect("its time is up").expect_err("one of two");
+    assert_eq!(error.reason, Reason::WriteQuorumUnmet, "{error}");
+    // What was asked is observed for a moment more, and then given up.
+    node.pass_ms(1_001);
+    assert!(node.is_idle());
+    sent.iter().for_each(|sent| node.answer_stored(sent));
+    assert!(node.is_idle() && node.take_questions().is_empty());
+}
+
+#[tokio::test]
+async fn put_that_loses_all_other_owners_fails_at_once_and_stays_in_doubt() {
+    let node = TestNode::start(3);
+    let mut reply = node.submit(set(&node.key_of(&[1, 2, 3])));
+    assert!(reply.poll().is_none());
+    node.sync().await;
+    node.cut(2);
+    assert!(reply.poll().is_none());
+    node.cut(3);
+    let error = reply.poll().expect("nobody is left").expect_err("one of two");
+    assert_eq!(error.reason, Reason::WriteQuorumUnmet, "{error}");
+    assert!(node.is_idle());
+}
+
+#[tokio::test]
+async fn owner_with_a_newer_ring_counts_once_its_ring_is_here_and_next_owners_get_the_write() {
+    let node = TestNode::start(3);
+    let key = node.key_of(&[1, 2, 3]);
+    let mut reply = node.submit(set(&key));
+    assert!(reply.poll().is_none());
+    let sent = node.take_questions();
+    node.sync().await;
+    // By the newer ring a fourth node is to receive some partitions.
+    let join = logic::ring::RingChangeRequest::Join {
+        node: NodeId(4),
+        rack: logic::ring::Rack::default(),
+    };
+    let ring = ring_of(3);
+    let planned = logic::ring::plan(&ring, &[join], 3, &Default::default()).expect("a plan");
+    let newer = ring.commit(&planned).expect("made for it");
+    let partition =
+        crate::slots::Slot::for_key(&super::test_node::bucket(), &key).partition(&newer);
+    let receivers = newer.receivers(partition, 3);
+    node.answer(&sent[0], &[1]);
+    node.run_tasks().await;
+    let asked = node.take_questions();
+    assert!(matches!(
+        asked[..],
+        [SentQuestion { to: NodeId(2), question: VnodeQuestion::Ring, .. }]
+    ));
+    assert!(reply.poll().is_none(), "its answer counts with the ring");
+    node.answer(&asked[0], &newer.encode());
+    node.run_tasks().await;
+    let more = node.take_questions();
+    let to: Vec<_> = more.iter().map(|sent| sent.to).collect();
+    assert_eq!(to, receivers);
+    assert_eq!(reply.poll().is_none(), !receivers.is_empty(), "next owners are awaited");
+    more.iter().for_each(|sent| node.answer_stored(sent));
+    assert!(receivers.is_empty() || is_done(reply.poll()));
+    node.answer_stored(&sent[1]);
+    assert!(node.is_idle());
+}
+
+#[tokio::test]
+async fn put_in_progress_is_awaited_by_the_stop_and_none_begins_after_it() {
+    let node = TestNode::start(3);
+    let timers = tokio::spawn(crate::operation_timers::run(node.available.clone()));
+    let key = node.key_of(&[1, 2, 3]);
+    let mut reply = node.submit(set(&key));
+    assert!(reply.poll().is_none());
+    let sent = node.take_questions();
+    node.sync().await;
+    node.available.tasks.cancel();
+    node.run_tasks().await;
+    assert!(!timers.is_finished(), "a put is in progress");
+    sent.iter().for_each(|sent| node.answer_stored(sent));
+    node.run_tasks().await;
+    assert!(timers.is_finished() && is_done(reply.poll()));
+    let refused = node.submit(set(&key)).poll().expect("at once").expect_err("it stops");
+    assert_ne!(refused.kind(), Kind::Invalid, "{refused}");
+    assert!(node.take_questions().is_empty() && node.is_idle());
+}
