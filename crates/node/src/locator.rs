@@ -27,9 +27,14 @@ impl GroupLocator {
     /// Finds a bucket and its group. `NotMaster` if the group has no replica here.
     pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, Arc<Group>)> {
         let bucket = self.known_bucket(name)?;
-        let group = self.groups.get(bucket.group);
-        let group = group.ok_or_else(|| Error::new(Reason::NotMaster, "None"))?;
+        let group = self.group(&bucket)?;
         Ok((bucket, group))
+    }
+
+    /// Returns the group of a bucket. `NotMaster` if it has no replica here.
+    pub(crate) fn group(&self, bucket: &Bucket) -> Result<Arc<Group>> {
+        let group = self.groups.get(bucket.group);
+        group.ok_or_else(|| Error::new(Reason::NotMaster, "None"))
     }
 
     /// Finds the group that stores a bucket's rows.

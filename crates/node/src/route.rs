@@ -7,6 +7,7 @@ use crate::groups::Local;
 use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
 use crate::readiness::Readiness;
+use base::bucket::no_such_bucket;
 use base::error::shutting_down;
 use base::{
     Body, BucketName, Call, Error, Properties, ReadLevel, Reason, Reply, Request, Result,
@@ -90,17 +91,15 @@ impl Router {
         }
         // Before the look-up: a change in between then invalidates the cached result.
         let changes = self.locator.groups.changes();
-        match self.locator.bucket(name) {
-            Ok((bucket, group)) => {
-                let local = Local { bucket, group };
-                flow.cache_bucket(name, &local, (&self.locator.groups, changes));
-                Ok(Route::Local(local))
-            }
-            Err(error) if error.reason == Reason::NoSuchBucket => {
-                self.locator.catalog.available.find(name).map(Route::Available).ok_or(error)
-            }
-            Err(error) => Err(error),
-        }
+        let catalog = &self.locator.catalog;
+        let Some(bucket) = catalog.find(name) else {
+            let properties = catalog.available.find(name);
+            return properties.map(Route::Available).ok_or_else(|| no_such_bucket(name));
+        };
+        let group = self.locator.group(&bucket)?;
+        let local = Local { bucket, group };
+        flow.cache_bucket(name, &local, (&self.locator.groups, changes));
+        Ok(Route::Local(local))
     }
 
     /// Returns true if this node is the group's master, its directory may lack changes that clients
