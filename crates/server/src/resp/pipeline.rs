@@ -44,7 +44,7 @@ impl RespConnection {
         call: ParallelCall,
         bytes: usize,
     ) -> Result<Option<ParallelCall>, ()> {
-        // A client that waits for each answer needs no task for its request.
+        // A client that waits for each answer needs no window.
         let is_single = self.window.is_empty() && self.read_buffer.input.is_empty();
         let skips_no_reply = matches!(self.client.replies, Replies::On | Replies::Off);
         if is_single || !skips_no_reply || bytes > WINDOW_REQUEST_BYTES_MAX {
@@ -55,6 +55,13 @@ impl RespConnection {
         }
         let Some(permit) = self.registry.reserve_window(bytes) else { return Ok(Some(call)) };
         self.window.start(call, bytes, permit);
+        self.window.begin_last().await;
+        // A read of this node's own rows is done at once.
+        while self.out.len() < ANSWER_BYTES
+            && let Some(answer) = self.window.take_done()
+        {
+            self.write_window_answer(answer);
+        }
         Ok(None)
     }
 

@@ -1,9 +1,9 @@
 //! Window of one connection: its requests that are in flight at the same time.
 //!
 //! A request of an available bucket waits for replicas and for no request of another key. So the
-//! requests of a pipeline run concurrently, each in a task that ends with its connection. Answers
-//! leave in the order of the requests: only the first one is awaited, and those that are done by
-//! then leave with it.
+//! requests of a pipeline run concurrently, in the connection's own task: most go on by themselves
+//! once they have begun. Answers leave in the order of the requests: only the first one is awaited,
+//! and those that are done by then leave with it.
 //!
 //! Promises: at most one request of a key at a time; no more requests and bytes than the limits
 //! below, and than all connections together may have in flight.
@@ -11,14 +11,12 @@
 
 use super::translate::RespShape;
 use crate::counters::OperationKind;
-use base::{Error, Key, Reason, Reply, Result};
+use base::{Key, Reply, Result};
 use node::LaterReply;
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 /// Most requests of a connection on an available bucket that are under way at the same time.
@@ -46,11 +44,28 @@ pub struct WindowAnswer {
     pub began: Instant,
 }
 
+/// Answer of a request in flight.
+enum RunningAnswer {
+    Pending(LaterReply),
+    Done(Result<Reply>),
+}
+
+impl RunningAnswer {
+    /// Continues the request, unless it is done.
+    fn poll(&mut self, context: &mut Context<'_>) {
+        if let RunningAnswer::Pending(answer) = self
+            && let Poll::Ready(reply) = answer.as_mut().poll(context)
+        {
+            *self = RunningAnswer::Done(reply);
+        }
+    }
+}
+
 /// Request in flight.
 struct RunningRequest {
     key: Key,
     bytes: usize,
-    answer: JoinHandle<Result<Reply>>,
+    answer: RunningAnswer,
     shape: RespShape,
     operation: OperationKind,
     began: Instant,
@@ -69,12 +84,6 @@ pub struct Window {
 impl Default for Window {
     fn default() -> Window {
         Window { running: VecDeque::new(), bytes: 0, read_bytes: INITIAL_READ_BYTES }
-    }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        self.running.iter().for_each(|running| running.answer.abort());
     }
 }
 
@@ -101,12 +110,13 @@ impl Window {
         bytes + if reads { self.read_bytes } else { 0 }
     }
 
-    /// Starts a request of this many bytes.
+    /// Adds a request of this many bytes. It begins with the next call of
+    /// [`Window::begin_last`] or of a function that returns an answer.
     pub fn start(&mut self, call: ParallelCall, bytes: usize, permit: OwnedSemaphorePermit) {
         let ParallelCall { key, answer, shape, operation } = call;
         let bytes = self.expected_bytes(operation, bytes);
         self.bytes += bytes;
-        let answer = tokio::spawn(answer);
+        let answer = RunningAnswer::Pending(answer);
         let began = Instant::now();
         self.running.push_back(RunningRequest {
             key,
@@ -117,6 +127,17 @@ impl Window {
             began,
             _permit: permit,
         });
+    }
+
+    /// Begins the request that was added last.
+    pub async fn begin_last(&mut self) {
+        poll_fn(|context| {
+            if let Some(last) = self.running.back_mut() {
+                last.answer.poll(context);
+            }
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// Records the size of a read's answer in bytes.
@@ -140,27 +161,24 @@ impl Window {
         .await
     }
 
-    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<WindowAnswer> {
-        let Some(first) = self.running.front_mut() else { return Poll::Pending };
-        let Poll::Ready(result) = Pin::new(&mut first.answer).poll(context) else {
-            return Poll::Pending;
-        };
-        let Some(first) = self.running.pop_front() else { return Poll::Pending };
+    /// Returns the reply of the first request if it was done when it was last polled.
+    pub fn take_done(&mut self) -> Option<WindowAnswer> {
+        self.running.front().filter(|first| matches!(first.answer, RunningAnswer::Done(_)))?;
+        let first = self.running.pop_front()?;
         self.bytes -= first.bytes;
-        let RunningRequest { shape, operation, began, .. } = first;
-        Poll::Ready(WindowAnswer {
-            reply: result.unwrap_or_else(task_failure),
-            shape,
-            operation,
-            began,
-        })
+        let RunningRequest { answer, shape, operation, began, .. } = first;
+        let RunningAnswer::Done(reply) = answer else { return None };
+        Some(WindowAnswer { reply, shape, operation, began })
     }
-}
 
-/// Converts the failure of a task: a panic continues in the connection's own task.
-fn task_failure(error: JoinError) -> Result<Reply> {
-    match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => Err(Error::new(Reason::ShuttingDown, "the node is stopping")),
+    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<WindowAnswer> {
+        let mut running = self.running.iter_mut();
+        let Some(first) = running.next() else { return Poll::Pending };
+        first.answer.poll(context);
+        if matches!(first.answer, RunningAnswer::Pending(_)) {
+            // The task may have been woken for any of them.
+            running.for_each(|later| later.answer.poll(context));
+        }
+        self.take_done().map_or(Poll::Pending, Poll::Ready)
     }
 }

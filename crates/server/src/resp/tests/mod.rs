@@ -13,3 +13,4 @@ mod random;
 mod runs;
 mod siblings;
 mod test_client;
+mod windows;
