@@ -125,10 +125,26 @@ pub fn parse_with_all_headers<'a>(
     bytes: &'a [u8],
     all_headers: &mut Vec<(String, Bytes)>,
 ) -> Result<Parsed<'a>, RequestRefusal> {
+    // Most requests have few headers: the large table costs more to clear than they to parse.
+    let mut few = [httparse::EMPTY_HEADER; HTTP_HEADERS_MAX];
+    match parse_headers_into(bytes, &mut few, all_headers) {
+        Err(refusal) if refusal.detail == HEAD_TOO_LARGE => {
+            all_headers.clear();
+            let mut many = [httparse::EMPTY_HEADER; OPEN_HEADERS_MAX];
+            parse_headers_into(bytes, &mut many, all_headers)
+        }
+        parsed => parsed,
+    }
+}
+
+fn parse_headers_into<'a>(
+    bytes: &'a [u8],
+    headers: &mut [httparse::Header<'a>],
+    all_headers: &mut Vec<(String, Bytes)>,
+) -> Result<Parsed<'a>, RequestRefusal> {
     const FRAMING: [&str; 6] =
         ["host", "connection", "expect", "origin", "content-length", "transfer-encoding"];
-    let mut headers = [httparse::EMPTY_HEADER; OPEN_HEADERS_MAX];
-    parse_with(bytes, &mut headers, |known_headers, name, value| {
+    parse_with(bytes, headers, |known_headers, name, value| {
         all_headers.push((name.to_string(), Bytes::copy_from_slice(value)));
         let is_framing = FRAMING.iter().any(|known| name.eq_ignore_ascii_case(known));
         if is_framing { known_headers.set(name, value) } else { Ok(()) }

@@ -296,3 +296,23 @@ fn cached_date_equals_the_date_of_its_second() {
     let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
     assert!(cache.format_at(u64::MAX).iter().all(printable));
 }
+
+#[test]
+fn open_heads_have_up_to_512_headers_in_order() {
+    for count in [0, 63, 64, 100, 510] {
+        let more: String = (0..count).map(|at| format!("x-{at}: {at}\r\n")).collect();
+        let bytes = format!("GET / HTTP/1.1\r\nhost: a\r\n{more}\r\n");
+        let mut all = Vec::new();
+        let parsed = head::parse_with_all_headers(bytes.as_bytes(), &mut all).expect("a head");
+        assert!(
+            matches!(parsed, Parsed::Head(head, used) if head.host == b"a" && used == bytes.len())
+        );
+        let expected = (0..count).map(|at| (format!("x-{at}"), format!("{at}").into()));
+        assert_eq!(all[0], ("host".into(), "a".into()));
+        assert_eq!(all[1..], expected.collect::<Vec<_>>());
+    }
+    let more = "x: y\r\n".repeat(600);
+    let bytes = format!("GET / HTTP/1.1\r\nhost: a\r\n{more}\r\n");
+    let refused = head::parse_with_all_headers(bytes.as_bytes(), &mut Vec::new());
+    assert_eq!(refused.expect_err("too many").status, StatusCode::HeadersTooLarge);
+}

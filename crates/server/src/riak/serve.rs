@@ -182,7 +182,8 @@ impl RiakConnection {
         let answer = match plan {
             RiakPlan::Answer(answer) => answer,
             RiakPlan::Submit(request, shape) if shape.is_streamed() && !head_only => {
-                return self.stream_pages(*request, shape, keep_alive).await;
+                // Boxed, like all that is rare: a connection's future has no space for it.
+                return Box::pin(self.stream_pages(*request, shape, keep_alive)).await;
             }
             RiakPlan::Submit(request, shape) => self.answer_unstreamed(*request, shape).await,
             // Unreachable: `plan_after_read` plans no second read, and statistics were rendered
@@ -221,7 +222,10 @@ impl RiakConnection {
         shape.set_claimant(|| statistics::local_name(&self.shared));
         let is_read = counters.count_request(&request, second);
         let _active_list = shape.is_list().then(|| counters.begin_list(second));
-        let reply = with_deadline(deadline(&shape), self.all_pages(request)).await;
+        let reply = match shape.is_list() {
+            true => Box::pin(with_deadline(deadline(&shape), self.all_pages(request))).await,
+            false => self.submit(request).await,
+        };
         counters.record_answer(is_read, &shape, &reply, second);
         // Counted before the answer is built: that of several siblings is a copy of all.
         if !self.budget.try_reserve(reply_bytes(&reply), &self.shared) {
