@@ -84,15 +84,21 @@ impl Manifest {
         Ok(Some(Manifest { id, path: list_path, current, list }))
     }
 
-    /// The tables, level by level from the top.
+    /// The tables, level by level from the top. These trees have no files of values beside them: a
+    /// list that claims some is malformed. The library would reserve memory for all of them.
     pub fn tables(&self) -> Result<Vec<TableEntry>, StoreError> {
         let sections = archive::sections(&self.path)?;
-        let section = sections.iter().find(|section| section.name == b"tables");
-        let listed = section.and_then(|section| {
-            let folder = self.path.parent()?.join(TABLES);
-            parse(self.list.get(section.offset as usize..)?, &folder)
-        });
-        listed.ok_or_else(|| damage(&self.path, "the list of tables is malformed"))
+        let content = |name: &[u8]| {
+            let section = sections.iter().find(|section| section.name == name)?;
+            self.list.get(section.offset as usize..)
+        };
+        let folder = self.path.parent().map(|parent| parent.join(TABLES));
+        let listed = content(b"tables").zip(folder);
+        let listed = listed.and_then(|(bytes, folder)| parse(bytes, &folder));
+        let value_files = content(b"blob_files").and_then(|bytes| ArchiveFields(bytes).u32());
+        listed
+            .filter(|_| value_files == Some(0))
+            .ok_or_else(|| damage(&self.path, "the list of tables is malformed"))
     }
 }
 

@@ -142,6 +142,35 @@ fn missing_or_truncated_file_is_detected_and_store_left_unchanged() {
     }
 }
 
+/// The library reserves memory for as many files of values as a list claims.
+#[test]
+fn list_that_claims_files_of_values_is_refused_before_the_library_reads_it() {
+    let scratch = Scratch::new();
+    make_store(&scratch);
+    let store = scratch.path().join("store");
+    let current = store.join("current");
+    let mut head = std::fs::read(&current).unwrap();
+    let id = u64::from_le_bytes(head[..8].try_into().unwrap());
+    let list = store.join(format!("v{id}"));
+    let mut bytes = std::fs::read(&list).unwrap();
+    let sections = super::super::archive::sections(&list).unwrap();
+    let section = sections.iter().find(|section| section.name == b"blob_files").unwrap();
+    let at = section.offset as usize;
+    assert_eq!(bytes[at..at + 4], [0; 4]);
+    bytes[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    head[8..24].copy_from_slice(&xxhash_rust::xxh3::xxh3_128(&bytes).to_le_bytes());
+    std::fs::write(&list, &bytes).unwrap();
+    std::fs::write(&current, &head).unwrap();
+    let Err(StoreError::Corrupt { file, description, .. }) = open_at(&store) else {
+        panic!("it is opened")
+    };
+    assert_eq!(
+        (Path::new(&file), &description[..]),
+        (list.as_path(), "the list of tables is malformed")
+    );
+    assert_eq!(check_trees(&store, &mut |_, _| {}).unwrap().damage.len(), 1);
+}
+
 #[test]
 fn damaged_block_error_names_file_and_offset() {
     let scratch = Scratch::new();
