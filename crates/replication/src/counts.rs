@@ -6,7 +6,7 @@
 //! computes nothing.
 //!
 //! ```text
-//! c | bucket u32 BE -> form u8 (1) | complete u8 | begun u64 | keys u64 | bytes u64
+//! c | bucket u32 BE -> format u8 (1) | complete u8 | begun u64 | keys u64 | bytes u64
 //! ```
 //! A count begins *incomplete*, since its bucket may have rows: it covers the changes since it began.
 //! `count_scan.rs` finds what it lacks. `begun` is the version of the update that began it.
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Chunk, Trees};
 
 const COUNT: u8 = b'c';
-const FORM: u8 = 1;
+const FORMAT: u8 = 1;
 
 /// Count of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn count_tree_key(group: GroupId, bucket: BucketId, key: &mut Vec<u8>) {
 impl BucketCount {
     /// Encodes it for the store.
     pub fn write(self) -> Vec<u8> {
-        let mut bytes = vec![FORM, u8::from(self.is_complete)];
+        let mut bytes = vec![FORMAT, u8::from(self.is_complete)];
         for number in [self.begun, self.keys, self.bytes] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
@@ -68,7 +68,7 @@ impl BucketCount {
 
     fn read(value: &[u8]) -> std::result::Result<BucketCount, Malformed> {
         let mut reader = Reader::new(value);
-        if reader.u8("count")? != FORM {
+        if reader.u8("count")? != FORMAT {
             return Err(Malformed("count"));
         }
         let is_complete = reader.u8("count")? != 0;
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bucket_count_round_trips_and_keeps_its_form() {
+    fn bucket_count_round_trips_and_keeps_its_format() {
         let count = BucketCount { is_complete: true, begun: 7, keys: 0x0102, bytes: u64::MAX };
         // As version 1 wrote it.
         let kept = b"\x01\x01\x07\0\0\0\0\0\0\0\x02\x01\0\0\0\0\0\0\
@@ -275,7 +275,7 @@ mod tests {
         for end in 0..kept.len() {
             assert!(BucketCount::read(&kept[..end]).is_err(), "{end} bytes");
         }
-        assert!(BucketCount::read(&[&[2], &kept[1..]].concat()).is_err(), "a later form");
+        assert!(BucketCount::read(&[&[2], &kept[1..]].concat()).is_err(), "a later format");
         assert!(BucketCount::read(&[kept, &[0][..]].concat()).is_err());
     }
 
