@@ -76,6 +76,10 @@ fn must_serve_everywhere(round: usize) {
     }
 }
 
+fn keep_counts() -> Result<(), String> {
+    run_tool_at(1, &["bucket", "alter", "default", "counted=true"]).map(|_| ())
+}
+
 #[test]
 fn rolling_upgrade_from_former_version_stays_linearizable() {
     let name = "F-66 rolling upgrade";
@@ -128,7 +132,13 @@ fn rolling_upgrade_from_former_version_stays_linearizable() {
         figures.faults += 1;
         // Now the cluster is mixed, and after the last round it is of this program alone.
         must_serve_everywhere(node);
+        if node < NODES {
+            let refusal = keep_counts().expect_err("the former program keeps no counts");
+            assert!(refusal.contains("counted"), "{refusal}");
+        }
     }
+    wait_until("counts", keep_counts);
+    must_serve_everywhere(NODES + 1);
     let history = recorder.stop().expect("every node can be read");
     let (ok, refused, unknown) = history.counts();
     (figures.ok, figures.fail, figures.info) = (ok, refused, unknown);

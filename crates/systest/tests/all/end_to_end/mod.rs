@@ -16,6 +16,7 @@ mod clients;
 mod cluster;
 mod commands;
 mod copies;
+mod counted;
 mod crash_log;
 mod defaults;
 mod first_start;
