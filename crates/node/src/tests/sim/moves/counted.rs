@@ -46,13 +46,13 @@ async fn switch(world: Rc<World>) {
         let place = scheduler.draw(|chance| chance.index(world.buckets.len()));
         let is_counted = scheduler.draw(|chance| chance.draw_bool(600));
         let answer = ask(&world, nth, &world.buckets[place], alter(is_counted), None).await;
-        let is_switched = answer.is_some_and(|answer| answer.is_ok());
+        let is_switched = matches!(answer, Some(Ok(_)));
         world
             .journal
             .add(if is_counted { "switched on" } else { "switched off" }, is_switched.into());
     }
     for name in &world.buckets {
-        while !ask(&world, 0, name, alter(true), None).await.is_some_and(|answer| answer.is_ok()) {
+        while !matches!(ask(&world, 0, name, alter(true), None).await, Some(Ok(_))) {
             scheduler.sleep_us(20_000).await;
         }
     }
