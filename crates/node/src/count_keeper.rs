@@ -2,8 +2,8 @@
 //! leads, as the buckets' property `counted` says.
 //!
 //! The rows of a group say which counts stand there, and its master keeps those right in any case
-//! (`replication/counts.rs`). So it does not matter when this loop acts on a change of the property,
-//! nor on which node: until a count is complete, requests count by a scan.
+//! (`replication/counts.rs`). So it does not matter when this loop acts on a change of the
+//! property, nor on which node: until a count is complete, requests count by a scan.
 //!
 //! Promises: a scan takes half of a thread's time at most; one runs at a time on a node.
 
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two checks, if nothing changes: a new master continues with what another one began.
+/// Pause between two checks, if nothing changes: a new master continues what another one began.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Pause until a count that was just begun is applied.
 const PAUSE_BEGUN: Duration = Duration::from_millis(20);

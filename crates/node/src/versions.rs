@@ -1,8 +1,8 @@
 //! Versions of the peer protocol that the directory's content requires of all nodes.
 //!
-//! A node of an earlier program that became master of a group with counted buckets would change
-//! their rows without their counts. So a bucket or a type is counted only once every member is known
-//! to be able to, and from then on a node that is not is no peer.
+//! A node of an earlier program that became master of a group with counted buckets would
+//! change their rows without their counts. So a bucket or a type is counted only once every member
+//! is known to be able to, and from then on a node that is not is no peer.
 
 use crate::locator::GroupLocator;
 use base::properties::{COUNTED, Changes};

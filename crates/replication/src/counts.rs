@@ -1,4 +1,4 @@
-//! Counts of a group's counted buckets: the numbers of keys and of bytes, kept by the group's master.
+//! Counts of a group's counted buckets: the numbers of keys and bytes, kept by the group's master.
 //!
 //! A count is a row of the group's own bookkeeping (bucket 0). The master changes it with every
 //! update that writes or removes a row of the bucket, and writes it into the entry that holds those
@@ -8,8 +8,8 @@
 //! ```text
 //! c | bucket u32 BE -> format u8 (1) | complete u8 | begun u64 | keys u64 | bytes u64
 //! ```
-//! A count begins *incomplete*, since its bucket may have rows: it covers the changes since it began.
-//! `count_scan.rs` finds what it lacks. `begun` is the version of the update that began it.
+//! A count begins *incomplete*, since its bucket may have rows: it covers the changes since it
+//! began. `count_scan.rs` finds what it lacks. `begun` is the version of the update that began it.
 //!
 //! Invariant: as long as a count stands, rows minus count is the same number after every entry; it
 //! is 0 if the count is complete. An expired row counts until it is swept.

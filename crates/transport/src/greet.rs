@@ -132,8 +132,8 @@ async fn connect(endpoint: &Endpoint, address: &str) -> io::Result<TcpStream> {
     TcpStream::connect(&allowed[..]).await
 }
 
-/// Returns the identity of the node that answered the hello, and the version that it chose, if it is
-/// the dialled one.
+/// Returns the identity of the node that answered the hello, and the version that it chose, if it
+/// is the dialled one.
 fn check_answer(
     transcript: &mut Transcript,
     received: Received,

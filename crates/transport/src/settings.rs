@@ -32,7 +32,7 @@ pub struct PeerSettings {
     pub incarnations: Vec<IncarnationId>,
     /// Credential that signs its greetings. `None`: this node holds no secret of its cluster.
     pub credential: Option<Credential>,
-    /// Lowest version of the protocol that a peer may speak; see [`super::Network::require_version`].
+    /// Lowest version of the protocol of a peer; see [`super::Network::require_version`].
     pub version_min: u16,
     /// Address for its peers, sent to them for their status.
     pub advertise: String,

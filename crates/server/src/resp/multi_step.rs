@@ -22,7 +22,7 @@ use node::SubmitResult;
 const RANDOM_KEY_CANDIDATES: usize = 1_000;
 /// Number of keys that a large `MGET` reads in one request.
 const MGET_PART_KEYS: usize = 128;
-/// `INFO` counts keys by a scan in a store of up to so many rows; of a larger one it has an estimate.
+/// `INFO` counts keys by a scan in a store of up to so many rows; of a larger one it estimates.
 const ROWS_COUNTED_MAX: u64 = 100_000;
 
 impl RespConnection {
@@ -187,8 +187,8 @@ impl RespConnection {
         self.send().await
     }
 
-    /// Returns the number of keys in the connection's bucket. `None`: the bucket keeps no count, and
-    /// the store is too large for a scan.
+    /// Returns the number of keys in the connection's bucket. `None`: the bucket keeps no count,
+    /// and the store is too large for a scan.
     async fn count_keys(&mut self) -> Option<u64> {
         let node = &self.shared.node;
         if !node.has_count(&self.client.bucket)

@@ -1,5 +1,5 @@
-//! Versions of connections over real sockets: a node that requires a version ends connections of older
-//! ones, and begins none.
+//! Versions of connections over real sockets: a node that requires a version ends connections of
+//! older ones, and begins none.
 
 use super::greetings::identity;
 use super::test_peer::{CLUSTER, TestPeer, member, nowhere, settings, until};

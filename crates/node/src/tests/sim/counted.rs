@@ -1,5 +1,6 @@
-//! Counted buckets: histories in which counts begin, end and are completed, rows expire, and clients
-//! remove rows; and the judge of counts: rows and their count are equal on every replica, always.
+//! Counted buckets: histories in which counts begin, end and are completed, rows expire, and
+//! clients remove rows; and the judge of counts: rows and their count are equal on every replica,
+//! always.
 
 use super::clients::bucket;
 use super::flavours::{FROZEN, Flavour};
@@ -35,8 +36,8 @@ pub(super) struct SimScan {
     is_read: bool,
 }
 
-/// Asserts that a complete count of a bucket equals its rows. Returns whether the count is complete.
-/// `None`: the bucket has no count.
+/// Asserts that a complete count of a bucket equals its rows. Returns whether the count is
+/// complete. `None`: the bucket has no count.
 pub(super) fn judge_count(group: GroupId, id: BucketId, trees: &MemoryTrees) -> Option<bool> {
     // One snapshot: it has the rows and their count as of one entry.
     let snapshot = trees.snapshot();
