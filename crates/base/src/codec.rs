@@ -137,8 +137,8 @@ pub fn is_hidden(character: char) -> bool {
         )
 }
 
-/// Returns bytes as text: hidden characters ([`is_hidden`]) and bytes that are not UTF-8 are escaped
-/// as `\xNN`, so one event stays one line and shows what it holds.
+/// Returns bytes as text: hidden characters ([`is_hidden`]) and bytes that are not UTF-8 are
+/// escaped as `\xNN`, so one event stays one line and shows what it holds.
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

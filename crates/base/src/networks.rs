@@ -1,7 +1,7 @@
 //! Networks of IP addresses: which addresses may call, and which count as one.
 
+use core::net::{IpAddr, Ipv6Addr};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
 
 /// Networks from which addresses are accepted. The empty list accepts every address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

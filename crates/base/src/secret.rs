@@ -78,8 +78,8 @@ impl DerivedKey {
     /// Size of a key, and of its MACs, in bytes.
     pub const BYTES: usize = 32;
 
-    /// Returns a MAC over these parts: keyed BLAKE3. The length of each part is hashed too, so parts
-    /// split elsewhere give another MAC.
+    /// Returns a MAC over these parts: keyed BLAKE3. The length of each part is hashed too, so
+    /// parts split elsewhere give another MAC.
     pub fn mac(&self, parts: &[&[u8]]) -> [u8; DerivedKey::BYTES] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         for part in parts {

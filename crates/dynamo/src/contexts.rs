@@ -119,7 +119,8 @@ impl<'a> ContextCodec<'a> {
                 return Err(Error::new(Reason::StaleReplica, text));
             }
             Some(known) if known.is_required => {
-                Err(Malformed("contexts without a MAC, of before this cluster had its secret"))
+                let former = DotContext::<Actor>::decode(&context.0, self.salt(key));
+                former.and(Err(Malformed("the context is of before this cluster had its secret")))
             }
             _ => DotContext::decode(&context.0, self.salt(key)),
         };

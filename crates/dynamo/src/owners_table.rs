@@ -120,7 +120,7 @@ mod tests {
             2 => (1..9_u64).prop_map(RingStep::Leave),
             8 => (0..8_u32).prop_map(RingStep::Arrive),
             1 => Just(RingStep::Cancel),
-            2 => (0..8_u32, 1..9_u64).prop_map(|(partition, node)| RingStep::Clear(partition, node)),
+            2 => (0..8_u32, 1..9_u64).prop_map(|(part, node)| RingStep::Clear(part, node)),
         ]
     }
 

@@ -60,7 +60,7 @@ impl Available {
         })
     }
 
-    /// Has an owner coordinate a write. If none can be reached, this node coordinates it as a
+    /// Asks an owner to coordinate a write. If none can be reached, this node coordinates it as a
     /// fallback, with a hint.
     pub(super) async fn redirect(
         self: &Arc<Available>,

@@ -144,7 +144,14 @@ impl Available {
     }
 }
 
-fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 14] {
+/// Name, help and value of a counter.
+type NamedCounter = (&'static str, &'static str, u64);
+
+fn counters(counts: &AvailableCounters) -> Vec<NamedCounter> {
+    [&request_counters(counts)[..], &repair_counters(counts)[..]].concat()
+}
+
+fn request_counters(counts: &AvailableCounters) -> [NamedCounter; 6] {
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     [
         (
@@ -177,6 +184,12 @@ fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 1
             "Contexts refused because the cluster did not return them for their key.",
             of(&counts.contexts_refused),
         ),
+    ]
+}
+
+fn repair_counters(counts: &AvailableCounters) -> [NamedCounter; 8] {
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    [
         (
             "credenza_read_repairs_total",
             "Replicas repaired after a read (read repair).",

@@ -281,8 +281,7 @@ impl Catalog {
         counts
     }
 
-    /// Returns names of buckets whose updates are acknowledged before they are synced, at most
-    /// `max`, in order.
+    /// Returns at most `max` names of buckets whose updates are acknowledged unsynced, in order.
     pub fn interval_buckets(&self, max: usize) -> Vec<String> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
         let interval = |bucket: &Arc<Bucket>| bucket.properties.sync == base::SyncPolicy::Interval;

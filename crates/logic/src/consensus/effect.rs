@@ -64,7 +64,8 @@ pub enum Effect {
         message: Message,
     },
     /// Get a snapshot from this node and install it, once all that was logged so far is synced;
-    /// then answer with [`super::Event::Installed`], or with [`super::Event::SnapshotOutdated`]. Repeated now and then while it is in progress.
+    /// then answer with [`super::Event::Installed`], or with [`super::Event::SnapshotOutdated`].
+    /// Repeated now and then while it is in progress.
     FetchSnapshot {
         /// Node that has a snapshot.
         from: NodeId,

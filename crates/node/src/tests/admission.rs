@@ -1,11 +1,12 @@
 //! Join tokens in the directory: what one allows, and how it ends.
 
+use super::test_cluster::wait;
 use super::{Place, reason};
 use crate::{Node, NodeSettings, PeerAddresses};
 use base::limits::JOIN_TOKENS_MAX;
 use base::{
-    Body, BucketName, Call, ClusterCall, DirectoryCall, JoinToken, MemberDescription, Membership,
-    NodeId, Part, Reason, Request, Result,
+    Body, BucketName, Call, ClusterCall, DirectoryCall, IpNetworks, JoinToken, MemberDescription,
+    Membership, NodeId, Part, Reason, Request, Result,
 };
 use std::time::Duration;
 
@@ -64,13 +65,15 @@ async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
         ClusterCall::SetPart { name: "n2".into(), part: Some(Part::Voter), group: None },
         ClusterCall::AddToken { digest: foreign.digest(), lifetime_ms: None },
         ClusterCall::RevokeTokens,
-        ClusterCall::Describe,
         replace(Some("node1")),
         shown(&token, join(3)),
     ] {
         let refused = reason(ask(&node, shown(&token, call.clone())).await);
         assert_eq!(refused, Reason::Forbidden, "{call:?}");
     }
+    // A member whose data are damaged asks who the others are.
+    let listed = ask(&node, shown(&token, ClusterCall::Describe)).await.expect("listed");
+    assert!(matches!(&listed, Body::Cluster(known) if known.member(NodeId(2)).is_some()));
     assert_eq!(ask(&node, shown(&token, replace(None))).await, Ok(Body::Done));
     // They are in force after a restart, and another is made beside the first.
     node.stop().await.expect("it stops");
@@ -125,5 +128,23 @@ async fn join_token_setting_applies_only_at_founding() {
     older.start().await.stop().await.expect("it stops");
     let node = Node::start(with(&older)).await.expect("it starts");
     assert_eq!(reason(ask(&node, shown(&token, join(2))).await), Reason::Forbidden);
+    node.stop().await.expect("it stops");
+}
+
+/// Whoever may add members must not make the node call any address.
+#[tokio::test]
+async fn member_outside_the_peer_networks_is_not_dialled() {
+    let place = Place::new();
+    let peer_networks = IpNetworks::parse("192.0.2.0/24").expect("a network");
+    let settings = NodeSettings { peer_networks, ..settings(&place) };
+    let node = Node::start(settings).await.expect("it starts");
+    ask(&node, join(5)).await.expect("it joins");
+    let error = wait("an attempt", || {
+        let members = node.cluster().members;
+        let added = members.into_iter().find(|member| member.member.node == NodeId(5))?;
+        added.connection_error
+    });
+    let error = error.await;
+    assert!(error.contains("`peer_networks` (192.0.2.0/24)"), "{error}");
     node.stop().await.expect("it stops");
 }

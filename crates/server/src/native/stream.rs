@@ -6,6 +6,7 @@ use super::json::{size, write};
 use super::output::AnswerOrigin;
 use crate::buffer_budget::{BufferBudget, overloaded};
 use crate::counters::{ClientProtocol, Verdict};
+use crate::http::answer::EncodeOptions;
 use crate::http::date::DateCache;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
@@ -61,12 +62,7 @@ pub async fn rows(
         let page = match reply {
             Ok(base::Reply { index, body: Body::Page(page), .. }) => {
                 if !head_is_written {
-                    let mut answer = HttpAnswer::new(StatusCode::Ok, AnswerContent::JsonLines);
-                    answer.index = Some(index.0);
-                    answer.master = shared.node.remote_master(&request.bucket);
-                    let now_ms = shared.clock.unix_ms();
-                    let mut date = DateCache::new(now_ms);
-                    answer.encode_head(&mut out, encode_options, date.format_at(now_ms));
+                    write_head(&shared, (&request, index), encode_options, &mut out);
                     head_is_written = true;
                 }
                 page
@@ -105,6 +101,21 @@ pub async fn rows(
     shared.counters.observe(ClientProtocol::Http, origin.operation, Verdict::Success, elapsed);
     // Without chunks only the end of the connection marks the end of the lines.
     if encode_options.is_http_10 { Err(ConnectionEnd::Disconnected) } else { Ok(()) }
+}
+
+/// Writes the head of the answer. `index`: index of the first page.
+fn write_head(
+    shared: &Shared,
+    (request, index): (&Request, base::LogIndex),
+    encode_options: EncodeOptions,
+    out: &mut Vec<u8>,
+) {
+    let mut answer = HttpAnswer::new(StatusCode::Ok, AnswerContent::JsonLines);
+    answer.index = Some(index.0);
+    answer.master = shared.node.remote_master(&request.bucket);
+    let now_ms = shared.clock.unix_ms();
+    let mut date = DateCache::new(now_ms);
+    answer.encode_head(out, encode_options, date.format_at(now_ms));
 }
 
 /// Waits for memory for a page that is larger than `RESERVED_BYTES`, as long as a client may take

@@ -137,9 +137,7 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         },
         RouteName::Update => (Call::Update(bodies::update(&body)?), NativeShape::Updated),
         RouteName::Sequence => (Call::Update(bodies::sequence(&body)?), NativeShape::Json),
-        RouteName::Import => {
-            (Call::Update(import::update(&target.query, &body)?), NativeShape::Nothing)
-        }
+        RouteName::Import => import::call(&target.query, &body)?,
         RouteName::DeletePrefix => (
             Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }),
             NativeShape::Json,
@@ -172,15 +170,13 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         | RouteName::Metrics
         | RouteName::Live
         | RouteName::Ready
+        | RouteName::MakeToken
         | RouteName::OpenApi => return node_call(target, &body).map(NativePlan::Operator),
         RouteName::SeeMove | RouteName::EmptyPrefix => {
             return bucket_call(target, &body).map(NativePlan::Operator);
         }
         RouteName::Transfer | RouteName::Verify | RouteName::DecidedValue => {
             return group_call(target, &body).map(NativePlan::Operator);
-        }
-        RouteName::MakeToken => {
-            return Ok(NativePlan::Operator(OperatorCall::MakeToken(admission::lifetime(&body)?)));
         }
         _ => match siblings::call(&mut target, &body)? {
             Some(planned) => planned,
@@ -202,6 +198,7 @@ fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> 
         RouteName::Live => OperatorCall::Live,
         RouteName::Ready => OperatorCall::Ready,
         RouteName::OpenApi => OperatorCall::OpenApi,
+        RouteName::MakeToken => OperatorCall::MakeToken(admission::lifetime(body)?),
         _ => OperatorCall::GetLogLevels,
     })
 }

@@ -5,8 +5,8 @@
 //! be decided, and sends them with one system call. So one sync of the disk serves many requests of
 //! many connections.
 //!
-//! Plain `GET`s in a row, and plain `SET`s, are submitted together (`runs.rs`); each stays a request
-//! of its own.
+//! Plain `GET`s in a row, and plain `SET`s, are submitted together (`runs.rs`); each stays a
+//! request of its own.
 //!
 //! A request of an available bucket does not wait for a local sync but for replicas. Several such
 //! requests of a pipeline are in flight together, within a window (`pipeline.rs`).

@@ -389,13 +389,12 @@ impl RespConnection {
         if all_decided {
             return;
         }
-        let (mut ticket_errors, mut failed) = (Vec::with_capacity(pending.len()), 0);
+        let mut ticket_errors = Vec::with_capacity(pending.len());
         for answer in pending {
             let error = node.wait_decided(answer.ticket).await.err();
-            failed += if error.is_some() { answer.answers } else { 0 };
+            self.client.counts.errors += error.as_ref().map_or(0, |_| answer.answers as u64);
             ticket_errors.push(error.map(|error| super::errors::text(&error)));
         }
-        self.client.counts.errors += failed as u64;
         self.out.replace_failed(&ticket_errors);
     }
 }

@@ -80,6 +80,14 @@ fn keep_counts() -> Result<(), String> {
     run_tool_at(1, &["bucket", "alter", "default", "counted=true"]).map(|_| ())
 }
 
+fn run_former_tool(program: &Path, args: &[&str]) -> Result<(), String> {
+    let url = format!("http://{}", address(1, 7711));
+    let mut command = std::process::Command::new(program);
+    let output = command.args(args).args(["--url", &url]).output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    if output.status.success() { Ok(()) } else { Err(stderr) }
+}
+
 #[test]
 fn rolling_upgrade_from_former_version_stays_linearizable() {
     let name = "F-66 rolling upgrade";
@@ -102,13 +110,7 @@ fn rolling_upgrade_from_former_version_stays_linearizable() {
     };
     let mut servers: Vec<_> =
         (1..=NODES).map(|node| Server::must_start(&setup(node, Some(former.clone())))).collect();
-    let former_tool = |args: &[&str]| {
-        let url = format!("http://{}", address(1, 7711));
-        let mut command = std::process::Command::new(&former);
-        let output = command.args(args).args(["--url", &url]).output().expect("it runs");
-        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_string();
-        if output.status.success() { Ok(()) } else { Err(stderr) }
-    };
+    let former_tool = |args: &[&str]| run_former_tool(&former, args);
     wait_until("a type of available buckets", || {
         former_tool(&["type", "create", "carts", "promise=available", "n_val=3"])
     });
