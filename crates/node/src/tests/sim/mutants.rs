@@ -37,8 +37,11 @@ const OTHER_FAILURES: [(Mutant, &str); 3] = [
     (Mutant::StayMasterWithHungDisk, ": a disk hangs"),
 ];
 
-const FIRST_SEEDS: [(Mutant, u64); 2] =
-    [(Mutant::SkipAcceptSync, 900), (Mutant::TreatTornLogAsComplete, 600)];
+const FIRST_SEEDS: [(Mutant, u64); 3] = [
+    (Mutant::SkipAcceptSync, 900),
+    (Mutant::TreatTornLogAsComplete, 600),
+    (Mutant::DeleteLeftoversUnchecked, 2_400),
+];
 
 /// Returns a mutation check with this number of histories.
 pub(super) fn check(history: History, seeds_max: u64) -> MutationCheck<'static, Mutant> {
