@@ -39,6 +39,9 @@ def a_good_request_is_understood(_context, response, case):
     # What a context may say only the node knows, and which operation fits only the bucket's type.
     if "context" in (case.query or {}) or "/datatypes/" in case.path:
         return
+    # A document calls a chunk of records bytes; it can't say their format.
+    if case.path.endswith("/import"):
+        return
     # Nor can it say which token an earlier call gave.
     if isinstance(case.body, dict) and "continue" in case.body:
         return

@@ -18,7 +18,7 @@ pub const ROUTE: HttpRoute = HttpRoute {
     errors: &[404, 409, 413, 415],
     operation: OperationKind::Sequence,
     ..route(
-        RouteName::Import,
+        RouteName::ImportRecords,
         Method::Post,
         "/v1/buckets/{type}/{bucket}/import",
         "Writes a binary chunk of records, by default atomically and synced.",

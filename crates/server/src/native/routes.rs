@@ -18,7 +18,7 @@ pub enum RouteName {
     DeleteKey,
     Update,
     Sequence,
-    Import,
+    ImportRecords,
     MultiGet,
     Read,
     Range,

@@ -137,7 +137,7 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         },
         RouteName::Update => (Call::Update(bodies::update(&body)?), NativeShape::Updated),
         RouteName::Sequence => (Call::Update(bodies::sequence(&body)?), NativeShape::Json),
-        RouteName::Import => import::call(&target.query, &body)?,
+        RouteName::ImportRecords => import::call(&target.query, &body)?,
         RouteName::DeletePrefix => (
             Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }),
             NativeShape::Json,
