@@ -40,10 +40,8 @@ pub async fn rows(
     let _reserved = match shared.reserve(RESERVED_BYTES) {
         Some(reserved) => reserved,
         None => {
-            let error = Error::new(
-                Reason::Overloaded,
-                "too many ranges are being streamed: try again later",
-            );
+            let text = "too many ranges are being streamed: try again later";
+            let error = Error::new(Reason::Overloaded, text);
             let verdict = Verdict::Failed(error.kind());
             connection.output.push(&shared, errors::answer(&error), origin, verdict);
             return Ok(());
