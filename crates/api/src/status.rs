@@ -39,7 +39,7 @@ pub struct NodeStatus {
     pub memory: MemoryStatus,
     /// Available buckets: the ring, and hints for unreachable nodes.
     pub available: AvailableStatus,
-    /// Length of a master's lease in milliseconds.
+    /// Time for which voters wait for a silent master, in milliseconds; a lease is half of it.
     pub lease_ms: u64,
     /// Members of the cluster, each with the connection from this node.
     pub members: Vec<MemberStatus>,
