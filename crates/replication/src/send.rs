@@ -108,7 +108,8 @@ impl Group {
         peers.send(
             to,
             match message.body {
-                Body::Heartbeat { .. } => outgoing.with_slot(HEARTBEAT_SLOT),
+                Body::Heartbeat { .. } => outgoing.with_slot(HEARTBEAT_SLOT).with_patience(),
+                Body::Granted { .. } => outgoing.with_patience(),
                 _ => outgoing,
             },
         )

@@ -101,6 +101,9 @@ pub struct Message {
     /// Slot: a queued message replaces a waiting one of the same group and slot. `None`: it
     /// replaces none.
     pub slot: Option<u32>,
+    /// True if it may wait until the tasks that run now have added messages to the same peer: those
+    /// of many groups share one write.
+    pub is_patient: bool,
     /// Receipt: records whether the message has left, and allows the sender to take it back until
     /// then.
     pub receipt: Option<Receipt>,
@@ -109,7 +112,8 @@ pub struct Message {
 impl Message {
     /// Builds a message without a head.
     pub fn new(lane: Lane, group: GroupId, body: Bytes) -> Message {
-        Message { lane, group, head: MessageHead::EMPTY, body, slot: None, receipt: None }
+        let (head, slot, is_patient, receipt) = (MessageHead::EMPTY, None, false, None);
+        Message { lane, group, head, body, slot, is_patient, receipt }
     }
 
     /// Returns the message with this head.
@@ -121,6 +125,11 @@ impl Message {
     /// goes to the end of the lane. In a full lane, messages with a slot are dropped first.
     pub fn with_slot(self, slot: u32) -> Message {
         Message { slot: Some(slot), ..self }
+    }
+
+    /// Returns the message as one that may wait for others; see [`Message::is_patient`].
+    pub fn with_patience(self) -> Message {
+        Message { is_patient: true, ..self }
     }
 
     /// Returns the bytes of head and body.

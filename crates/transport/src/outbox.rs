@@ -139,6 +139,17 @@ impl Outbox {
         }
     }
 
+    /// Returns true if something waits, and all of it may wait a little longer. A ping may, an
+    /// answer to one may not: its time is measured.
+    pub(super) fn has_patient_alone(&self) -> bool {
+        let is_ping = |control: &ControlFrame| matches!(control, ControlFrame::Ping(_));
+        let mut waiting = self.queues.iter().flat_map(|queue| &queue.messages);
+        let has_waiting = !self.control_frames.is_empty() || waiting.clone().next().is_some();
+        has_waiting
+            && self.control_frames.iter().all(is_ping)
+            && waiting.all(|message| message.is_patient)
+    }
+
     /// Returns the next item to send.
     pub(super) fn next(&mut self, now: u64) -> Next {
         if let Some(control) = self.control_frames.pop_front() {
