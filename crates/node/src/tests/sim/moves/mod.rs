@@ -14,6 +14,7 @@
 mod clients;
 mod ending;
 mod faults;
+mod idle;
 mod judge;
 mod node;
 mod seeds;
