@@ -11,12 +11,12 @@ use std::time::Duration;
 
 /// Number of ticks in the duration of a lease, while work is in progress.
 const TICKS_PER_LEASE: u64 = 16;
-/// Ticks of followers at rest fall on multiples of this part of a lease: so those of a node's groups
-/// share wake-ups.
+/// Ticks of followers at rest fall on multiples of this part of a lease: so those of a node's
+/// groups share wake-ups.
 const GRID_PER_LEASE: u64 = 48;
-/// Ticks of masters at rest fall on multiples of this part, the interval of heartbeats: those of all
-/// groups of a node leave together. The first interval of a master at rest is up to twice as long,
-/// which is less than a lease.
+/// Ticks of masters at rest fall on multiples of this part, the interval of heartbeats: those of
+/// all groups of a node leave together. The first interval of a master at rest is up to twice as
+/// long, which is less than a lease.
 const HEARTBEATS_PER_LEASE: u64 = 6;
 /// Longest sleep of a group that needs no ticks.
 const IDLE: Duration = Duration::from_secs(1);
@@ -48,8 +48,8 @@ impl Ticks {
     }
 
     /// Returns the time that a due tick carries: the planned one, unless it is late by half of a
-    /// heartbeat's interval. A lease counts from that time, so it only ends sooner. With the time of
-    /// its arrival, each heartbeat would delay the next one by a whole interval.
+    /// heartbeat's interval. A lease counts from that time, so it only ends sooner. With the time
+    /// of its arrival, each heartbeat would delay the next one by a whole interval.
     pub(super) fn time(&self, now: Millis, lease_ms: u64) -> Millis {
         let late_ms = now.0.saturating_sub(self.next);
         let is_punctual = now.0 >= self.next && late_ms < lease_ms / HEARTBEATS_PER_LEASE / 2;

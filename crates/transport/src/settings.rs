@@ -33,8 +33,8 @@ pub struct PeerSettings {
     pub credential: Option<Credential>,
     /// Address for its peers, sent to them for their status.
     pub advertise: String,
-    /// Interval at which a quiet connection is pinged; one with traffic in both directions is pinged
-    /// every fourth time.
+    /// Interval at which a quiet connection is pinged; one with traffic in both directions is
+    /// pinged every fourth time.
     pub ping_interval: Duration,
     /// Time without received data after which a connection counts as broken.
     pub silence_timeout: Duration,

@@ -226,8 +226,8 @@ impl Replica {
         self.election.is_over(voters, self.host.now)
     }
 
-    /// Returns the time before which this replica holds no rounds: it has patience with a master, or
-    /// leaves mastership to another voter.
+    /// Returns the time before which this replica holds no rounds: it has patience with a master,
+    /// or leaves mastership to another voter.
     fn quiet_until(&self) -> Millis {
         let is_bound =
             self.grant.ballot.node != self.host.node && !broken(Rule::GrantForbidsStanding);
@@ -246,8 +246,8 @@ impl Replica {
         }
     }
 
-    /// Handles the end of the connection with another member. If that one is the master, its process
-    /// may have ended: then nobody need wait longer than for the promise that it was given.
+    /// Handles the end of the connection with another member. If that one is the master, its
+    /// process may have ended: then nobody need wait longer than for the promise that it was given.
     pub(super) fn on_link_ended(&mut self, node: NodeId, now: Millis, effects: &mut Vec<Effect>) {
         self.advance_clock(now);
         if !self.membership.has(node) || node == self.host.node {

@@ -42,8 +42,8 @@ pub enum Event {
         now: Millis,
     },
     /// The connection with another member ended: its process ended, or either side or the network
-    /// cut it. Nothing sent on it arrives after this event. A hint: elections begin sooner by it, and
-    /// safety never depends on it.
+    /// cut it. Nothing sent on it arrives after this event. A hint: elections begin sooner by it,
+    /// and safety never depends on it.
     LinkEnded {
         /// Other member.
         node: NodeId,

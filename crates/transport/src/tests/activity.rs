@@ -18,8 +18,8 @@ struct Run {
     pings: [u64; 2],
 }
 
-/// Runs a connection. `phase_ms`: offset between the ends of the two sides' intervals. `traffic_ms`:
-/// interval of requests of the first side, answered at once.
+/// Runs a connection. `phase_ms`: offset between the ends of the two sides' intervals.
+/// `traffic_ms`: interval of requests of the first side, answered at once.
 fn run(phase_ms: u64, traffic_ms: Option<u64>) -> Run {
     let ns = |ms: u64| ms * 1_000_000;
     let mut sides = [true, false].map(|is_pinger| Activity { is_pinger, ..Activity::default() });

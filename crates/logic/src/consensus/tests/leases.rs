@@ -53,8 +53,8 @@ fn lease_may_be_unbounded_and_excessive_drift_voids_lease() {
     assert!(!lease.is_valid(Millis(5)), "clocks that drift without bound leave no lease");
 }
 
-/// Returns a follower, node 1 of three, that promised ballot 2 of node 9 and was granted nothing for
-/// long, with the time.
+/// Returns a follower, node 1 of three, that promised ballot 2 of node 9 and granted nothing for
+/// long, with that ballot and the time.
 fn follower() -> (Replica, Ballot, u64) {
     let members = [1, 5, 9].map(|node| Member { node: NodeId(node), part: Part::Voter });
     let master = Ballot { round: 2, node: NodeId(9) };
@@ -117,8 +117,8 @@ fn voter_keeps_the_term_that_the_heartbeat_requested() {
     }
 }
 
-/// A voter waits for a silent master for the whole length, and for one whose connection ended for as
-/// long as its promise. Another member's connection changes nothing.
+/// A voter waits for a silent master for the whole length, and for one whose connection ended for
+/// as long as its promise. Another member's connection changes nothing.
 #[test]
 fn link_end_of_the_master_alone_shortens_patience() {
     for (ended, waits_ms) in [(None, 606), (Some(5), 606), (Some(9), 303), (Some(7), 606)] {

@@ -10,8 +10,8 @@ use systest::workload::registers::RegisterPlan;
 
 /// Lease of a cluster with default settings.
 const DEFAULT_LEASE: Duration = Duration::from_millis(600);
-/// Most seconds without a write after the master of such a cluster is killed, in the median: half of
-/// the lease, syncs and round trips (docs/inside/consensus.md).
+/// Most seconds without a write after the master of such a cluster is killed, in the median: half
+/// of the lease, syncs and round trips (docs/inside/consensus.md).
 const KILLED_GAP_S_MAX: f64 = 0.5;
 
 #[test]
