@@ -19,6 +19,7 @@ pub mod dots;
 pub mod duration;
 pub mod error;
 pub mod ids;
+pub mod import_chunk;
 pub mod limits;
 pub mod mutants;
 mod near;

@@ -55,6 +55,9 @@ pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const WHOLE_RANGE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Largest frame, body or pipeline buffer a front-end reads from one client before it answers.
 pub const FRAME_BYTES_MAX: usize = 48 * 1024 * 1024;
+/// Largest chunk of records that an import sends: room for one record at its limits, and for many
+/// small ones.
+pub const IMPORT_CHUNK_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most requests of one connection that may be in flight; a client that sends more waits in its
 /// socket.
 pub const PIPELINE_DEPTH_MAX: usize = 10_000;

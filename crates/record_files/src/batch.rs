@@ -1,6 +1,7 @@
 //! Batch of records in one buffer, so that a million records do not take two million allocations.
 
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use std::ops::Range;
 
 /// Batch of records, in the order they were read.
 #[derive(Clone, Debug, Default)]
@@ -70,11 +71,21 @@ impl RecordBatch {
 
     /// Returns key, value and number of every record.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> {
-        self.bounds.iter().enumerate().map(|(at, record)| {
-            let start = self.start(at);
+        self.range(0..self.len())
+    }
+
+    /// Returns key, value and number of the records at these positions.
+    pub fn range(&self, positions: Range<usize>) -> impl Iterator<Item = (&[u8], &[u8], u64)> {
+        positions.map(|at| {
+            let (start, record) = (self.start(at), self.bounds[at]);
             let (key, value) = (start..record.key_end, record.key_end..record.end);
             (&self.bytes[key], &self.bytes[value], record.number)
         })
+    }
+
+    /// Returns the bytes of keys and values of the records at these positions.
+    pub fn range_bytes(&self, positions: &Range<usize>) -> usize {
+        self.start(positions.end) - self.start(positions.start)
     }
 
     /// Returns the buffer for the bytes of the current record: its key first.

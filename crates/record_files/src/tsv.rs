@@ -1,11 +1,12 @@
 //! Format `tsv`: a record is a line with key, tab, value.
 
 use super::RecordBatch;
+use memchr::memchr;
 use std::io::{self, Write};
 
 /// Parses a line without its newline.
 pub fn read(line: &[u8], batch: &mut RecordBatch) -> Result<(), String> {
-    let tab = line.iter().position(|&byte| byte == b'\t');
+    let tab = memchr(b'\t', line);
     let tab = tab.ok_or("there is no tab between key and value")?;
     unescape(&line[..tab], batch.buffer())?;
     batch.end_key();
@@ -37,7 +38,7 @@ fn escape(sink: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
 
 /// Appends the bytes of an escaped text.
 pub fn unescape(mut text: &[u8], sink: &mut Vec<u8>) -> Result<(), String> {
-    while let Some(at) = text.iter().position(|&byte| byte == b'\\') {
+    while let Some(at) = memchr(b'\\', text) {
         sink.extend_from_slice(&text[..at]);
         let (byte, length) = match text.get(at + 1) {
             Some(b't') => (b'\t', 2),

@@ -1,4 +1,5 @@
-//! Emptying of a prefix in parts: its route, and the token with which the next call continues.
+//! Emptying of a bucket in one step, and of a prefix in parts: their routes, and the token with
+//! which the next call continues.
 
 use super::errors;
 use super::errors::malformed;
@@ -14,6 +15,17 @@ use base::{BucketName, Error, Key};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use node::EmptyPrefixCursor;
+
+pub const CLEAR: HttpRoute = HttpRoute {
+    errors: &[404],
+    operation: OperationKind::Directory,
+    ..route(
+        RouteName::ClearBucket,
+        Method::Post,
+        "/v1/buckets/{type}/{bucket}/clear",
+        "Deletes all keys of a bucket of any size in one step.",
+    )
+};
 
 pub const ROUTE: HttpRoute = HttpRoute {
     request_body: RequestBody::Json("EmptyPrefix"),

@@ -14,6 +14,7 @@ mod connection;
 mod constants;
 mod emptying;
 mod errors;
+mod import;
 mod json;
 mod key_pages;
 mod moves;

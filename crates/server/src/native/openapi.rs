@@ -6,7 +6,9 @@ use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName};
 use super::schemas;
 use super::table::ROUTES;
 use api::schema::{CHECKPOINT_PATTERN, MEMBER_PATTERN};
-use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX, VALUE_BYTES_MAX};
+use base::limits::{
+    IMPORT_CHUNK_BYTES_MAX, KEY_BYTES_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX,
+};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
@@ -117,6 +119,11 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
         Parameter::Ttl => {
             (schemas::ttl(), "Time to live in milliseconds, or `keep`, `never` or `default`.")
         }
+        Parameter::Mode => (
+            json!({ "enum": ["synced", "batch"], "default": "synced" }),
+            "`synced`: all records or none, on disk before the answer. `batch`: in an available \
+             bucket each record by itself; as durable as the bucket's properties say.",
+        ),
         Parameter::Prefix => (key, "Returns only keys with this prefix."),
         Parameter::From => (key, "Lower bound, inclusive by default."),
         Parameter::To => (key, "Upper bound, exclusive by default."),
@@ -192,6 +199,16 @@ fn request_body(request_body: RequestBody) -> Option<Value> {
         RequestBody::Value => Some(json!({
             "required": true,
             "description": format!("Value; at most {VALUE_BYTES_MAX} bytes."),
+            "content": { "application/octet-stream": { "schema": {} } },
+        })),
+        RequestBody::Chunk => Some(json!({
+            "required": true,
+            "description": format!(
+                "Chunk of at most {SEQUENCE_STEPS_MAX} records and {IMPORT_CHUNK_BYTES_MAX} \
+                 bytes, numbers little-endian: `crchunk1`, xxh3 (64 bits) of all bytes behind it, \
+                 number of records (32 bits); for each record the lengths of key and value (32 \
+                 bits each), key, value."
+            ),
             "content": { "application/octet-stream": { "schema": {} } },
         })),
         RequestBody::Json(name) => Some(json_body(name, true)),

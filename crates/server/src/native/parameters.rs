@@ -6,7 +6,7 @@ use super::ranges::{self, Bounds};
 use crate::contexts;
 use crate::http::percent::{PlusMeaning, decode};
 use base::limits::TTL_MS_MAX;
-use base::request::Expiry;
+use base::request::{Expiry, SequenceMode};
 use base::{BucketName, Context, Error, LogIndex, ReadLevel};
 use bytes::Bytes;
 
@@ -16,6 +16,7 @@ use bytes::Bytes;
 pub enum Parameter {
     Consistency,
     Ttl,
+    Mode,
     Prefix,
     From,
     To,
@@ -36,6 +37,7 @@ impl Parameter {
         match self {
             Parameter::Consistency => "consistency",
             Parameter::Ttl => "ttl_ms",
+            Parameter::Mode => "mode",
             Parameter::Prefix => "prefix",
             Parameter::From => "from",
             Parameter::To => "to",
@@ -60,6 +62,8 @@ pub struct Query {
     pub read_level: ReadLevel,
     /// Expiry of the row that is written.
     pub expiry: Expiry,
+    /// Atomicity and durability of a chunk of records. `None`: the route's default.
+    pub mode: Option<SequenceMode>,
     /// Range of rows or keys.
     pub bounds: Bounds,
     /// Last bucket of the previous page.
@@ -103,6 +107,7 @@ impl Query {
         match parameter {
             Parameter::Consistency => self.read_level = read_level(text(parameter, &value)?)?,
             Parameter::Ttl => self.expiry = expiry(text(parameter, &value)?)?,
+            Parameter::Mode => self.mode = Some(mode(text(parameter, &value)?)?),
             Parameter::Prefix => bounds.prefix = Some(value),
             Parameter::From => bounds.from = Some(value),
             Parameter::To => bounds.to = Some(value),
@@ -175,6 +180,14 @@ fn expiry(text: &str) -> Result<Expiry, Error> {
     })
 }
 
+fn mode(text: &str) -> Result<SequenceMode, Error> {
+    match text {
+        "synced" => Ok(SequenceMode::Synced),
+        "batch" => Ok(SequenceMode::Batch),
+        _ => Err(malformed("`mode` must be synced or batch")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,6 +198,7 @@ mod tests {
         Parameter::Reverse,
         Parameter::Consistency,
         Parameter::Ttl,
+        Parameter::Mode,
     ];
 
     #[test]
@@ -211,6 +225,8 @@ mod tests {
             "ttl_ms=9007199254740993",
             "ttl_ms=soon",
             "ttl_ms=%ff",
+            "mode=each_alone",
+            "mode=",
         ] {
             assert!(Query::parse(bad, ALL).is_err(), "{bad}");
         }

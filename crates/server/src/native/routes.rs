@@ -4,7 +4,9 @@ use super::parameters::Parameter;
 use super::table::ROUTES;
 use crate::counters::OperationKind;
 use crate::http::Method;
-use base::limits::{FRAME_BYTES_MAX, HTTP_SMALL_BODY_BYTES_MAX, VALUE_BYTES_MAX};
+use base::limits::{
+    FRAME_BYTES_MAX, HTTP_SMALL_BODY_BYTES_MAX, IMPORT_CHUNK_BYTES_MAX, VALUE_BYTES_MAX,
+};
 
 /// Name of a route, for its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,7 @@ pub enum RouteName {
     DeleteKey,
     Update,
     Sequence,
+    Import,
     MultiGet,
     Read,
     Range,
@@ -102,6 +105,8 @@ pub enum RequestBody {
     Nothing,
     /// A value as it is.
     Value,
+    /// A chunk of records, `base::import_chunk`.
+    Chunk,
     /// JSON of the named schema.
     Json(&'static str),
     /// JSON of the named schema, or no body.
@@ -114,6 +119,7 @@ impl RequestBody {
         match self {
             RequestBody::Nothing => 0,
             RequestBody::Value => VALUE_BYTES_MAX,
+            RequestBody::Chunk => IMPORT_CHUNK_BYTES_MAX,
             RequestBody::Json(
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
                 | "ChangedMember" | "SetPart" | "DesiredMembers" | "DesiredQuorum" | "Transfer"

@@ -5,7 +5,7 @@ use super::ring;
 use super::routes::{
     Audience, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster, route,
 };
-use super::{admission, checkpoints, emptying, key_pages, moves, siblings};
+use super::{admission, checkpoints, emptying, import, key_pages, moves, siblings};
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
 
@@ -20,7 +20,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 70] = [
+pub const ROUTES: [HttpRoute; 71] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -152,16 +152,8 @@ pub const ROUTES: [HttpRoute; 70] = [
             "Deletes all keys under a prefix.",
         )
     },
-    HttpRoute {
-        errors: &[404],
-        operation: Operation::Directory,
-        ..route(
-            Name::ClearBucket,
-            Method::Post,
-            "/v1/buckets/{type}/{bucket}/clear",
-            "Deletes all keys of a bucket of any size in one step.",
-        )
-    },
+    import::ROUTE,
+    emptying::CLEAR,
     emptying::ROUTE,
     moves::BEGIN,
     moves::DESCRIBE,

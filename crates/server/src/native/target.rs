@@ -190,7 +190,11 @@ fn check_body(request_body: RequestBody, head: &Head<'_>) -> Result<(), HttpRefu
             let text = "a value needs a content-length header or chunked encoding";
             return Err(refusal(StatusCode::LengthRequired, text));
         }
-        // A form of a web page can't send this type, so a page can't use these routes.
+        // A form of a web page can't send these types, so a page can't use these routes.
+        RequestBody::Chunk if !has_type(head.content_type, b"application/octet-stream") => {
+            let text = "this route requires `content-type: application/octet-stream`";
+            return Err(refusal(StatusCode::UnsupportedMediaType, text));
+        }
         RequestBody::Json(_) if !is_json(head.content_type) => {
             let text = "this route requires `content-type: application/json`";
             return Err(refusal(StatusCode::UnsupportedMediaType, text));
@@ -222,9 +226,14 @@ pub fn too_large(bytes_max: usize) -> HttpRefusal {
 }
 
 fn is_json(content_type: Option<&[u8]>) -> bool {
+    has_type(content_type, b"application/json")
+}
+
+/// Returns true if the header names this type, with parameters or without.
+fn has_type(content_type: Option<&[u8]>, media_type: &[u8]) -> bool {
     let Some(kind) = content_type else { return false };
     let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default();
-    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    kind.trim_ascii().eq_ignore_ascii_case(media_type)
 }
 
 impl RequestTarget {

@@ -11,9 +11,10 @@ use super::{errors, openapi, render, routes, table::ROUTES};
 use crate::access_control::AccessControl;
 use crate::connection::ListenerKind;
 use crate::http::{Method, Parsed, head};
-use base::request::{Call, DirectoryCall, OnMissing, SequenceMode, When};
+use base::request::{Call, DirectoryCall, Expiry, OnMissing, SequenceMode, When};
 use base::{
     Body, BucketName, ClusterCall, Error, LogIndex, Outcome, Reason, Reply, Row, Update, Version,
+    import_chunk,
 };
 use bytes::Bytes;
 use serde_json::Value;
@@ -76,6 +77,8 @@ fn unroutable_or_invalid_request_gets_its_error_status() {
         ("PUT /v1/buckets/a/b HTTP/1.1\ncontent-length: 1", 415),
         ("POST /v1/buckets/a/b/update HTTP/1.1\ncontent-length: 1\ncontent-type: text/plain", 415),
         ("POST /v1/buckets/a/b/update HTTP/1.1\ncontent-length: 1", 415),
+        ("POST /v1/buckets/a/b/import HTTP/1.1\ncontent-length: 1", 415),
+        ("POST /v1/buckets/a/b/import HTTP/1.1\ncontent-type: application/json", 415),
         ("DELETE /v1/sessions/a/b/x HTTP/1.1", 400),
         ("DELETE /v1/buckets/a/b HTTP/1.1\norigin: http://evil.example", 403),
         ("POST /v1/buckets/a/b/clear HTTP/1.1\norigin: null", 403),
@@ -172,6 +175,35 @@ fn join_token_authorizes_only_the_join_request() {
     let twice = format!("{bearer}{bearer}");
     let text = request(join, &twice).replace('\n', "\r\n").replacen("\r\n", "\r\nhost: a\r\n", 1);
     assert!(head::parse(format!("{text}\r\n\r\n").as_bytes()).is_err(), "which one counts?");
+}
+
+#[test]
+fn import_chunk_becomes_one_sequence_of_writes_in_order() {
+    let records = [(&b"a"[..], &b"1"[..]), (b"b", b"2"), (b"a", b"3")];
+    let chunk = Bytes::from(import_chunk::encode(records.into_iter(), 0));
+    let planned = |query: &str, chunk: &Bytes| {
+        let octets = "content-length: 9\ncontent-type: application/octet-stream";
+        let request = format!("POST /v1/buckets/a/b/import{query} HTTP/1.1\n{octets}");
+        plan(target(&request).expect(query), chunk.clone())
+    };
+    for (query, mode, expiry) in [
+        ("", SequenceMode::Synced, Expiry::Default),
+        ("?mode=batch&ttl_ms=9", SequenceMode::Batch, Expiry::After(9)),
+        ("?ttl_ms=never&mode=synced", SequenceMode::Synced, Expiry::Never),
+    ] {
+        let set = |(key, value): (&'static [u8], &'static [u8])| Update::Set {
+            key: Bytes::from_static(key),
+            value: Bytes::from_static(value),
+            expiry,
+        };
+        let call = Call::Update(Update::Sequence { steps: records.map(set).into(), mode });
+        match planned(query, &chunk) {
+            Ok(NativePlan::Submit(request, NativeShape::Nothing)) => assert_eq!(request.call, call),
+            other => panic!("{query}: {other:?}"),
+        }
+    }
+    let refused = planned("", &chunk.slice(1..)).expect_err("it lacks a byte");
+    assert_eq!(refused.reason, Reason::Malformed);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use super::admission;
 use super::emptying::{self, EmptyPrefixCall};
 use super::errors::malformed;
+use super::import;
 use super::json::{bodies, cluster};
 use super::key_pages;
 use super::parameters::BUCKETS_PER_PAGE_MAX;
@@ -136,6 +137,9 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         },
         RouteName::Update => (Call::Update(bodies::update(&body)?), NativeShape::Updated),
         RouteName::Sequence => (Call::Update(bodies::sequence(&body)?), NativeShape::Json),
+        RouteName::Import => {
+            (Call::Update(import::update(&target.query, &body)?), NativeShape::Nothing)
+        }
         RouteName::DeletePrefix => (
             Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }),
             NativeShape::Json,

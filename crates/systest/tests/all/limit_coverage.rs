@@ -77,6 +77,7 @@ const LIMITS: &[(&str, Coverage)] = &[
             "frame_beyond_frame_bytes_max_is_refused_from_its_header",
         ]),
     ),
+    ("IMPORT_CHUNK_BYTES_MAX", By(&["import_chunk_size_limit_is_exact"])),
     (
         "PIPELINE_DEPTH_MAX",
         By(&[

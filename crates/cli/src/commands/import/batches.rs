@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 const BATCH_BYTES: usize = 512 * 1024;
 const READ_BYTES: usize = 256 * 1024;
 
-/// Records that are sent as one sequence.
+/// Records that are sent as one chunk.
 pub struct ImportBatch {
     /// Number of its round: rounds count up from 0 without gaps, with one batch for each lane.
     pub number: u64,

@@ -1,7 +1,7 @@
-//! `credenza import`: loads records from a file, many sequences in flight.
+//! `credenza import`: loads records from a file, many chunks of them in flight.
 //!
 //! One thread reads and cuts the input into rounds, with a batch for each connection. A connection
-//! sends each of its batches as one sequence, in order. The resume file records the end of the
+//! sends each of its batches as one chunk, in order. The resume file records the end of the
 //! rounds that are acknowledged without a gap from the beginning.
 //!
 //! Promises: a record counts only after it was acknowledged; a wrong record is named by its line;
@@ -28,7 +28,7 @@ use program::{Failure, Outcome};
 use progress::ImportProgress;
 use record_files::{FieldNames, Format};
 use resume::{InputPosition, Resume};
-use send::{ImportRoute, Sender, SentBatch};
+use send::{Sender, SentBatch, chunk_path};
 use skips::Skips;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,8 +112,8 @@ pub struct Import {
     /// Connections that load at the same time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     connections: u8,
-    /// Records in one sequence, at most
-    #[arg(long, default_value_t = 1_000)]
+    /// Records in one chunk, at most; it ends earlier at 512 KiB
+    #[arg(long, default_value_t = 4_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: u32,
     #[command(flatten)]
@@ -139,8 +139,9 @@ impl Import {
         let input_format = self.input_format(format, skips.clone())?;
         let lanes = (0..connections).map(|_| mpsc::channel(BATCHES_QUEUED_MAX));
         let (lanes, receivers): (Vec<_>, Vec<_>) = lanes.unzip();
-        let route = (bucket_info.is_available, input_format.errors, skips);
-        let (mut senders, mut acknowledged) = self.senders(receivers, route)?;
+        let path = chunk_path(&self.address.path("/import"), bucket_info.is_available, self.ttl);
+        let errors = input_format.errors;
+        let (mut senders, mut acknowledged) = self.senders(receivers, &path, errors, &skips)?;
         let reader = batches::read(input, start, input_format, lanes)?;
         while let Some(batch) = acknowledged.recv().await {
             progress.add(batch);
@@ -189,14 +190,15 @@ impl Import {
     fn senders(
         &self,
         lanes: Vec<mpsc::Receiver<ImportBatch>>,
-        (is_available, errors, skips): (bool, Errors, Arc<Skips>),
+        path: &str,
+        errors: Errors,
+        skips: &Arc<Skips>,
     ) -> Outcome<(JoinSet<Outcome>, mpsc::Receiver<SentBatch>)> {
         let (report, sent) = mpsc::channel(64);
         let mut senders = JoinSet::new();
         for batches in lanes {
-            let route =
-                ImportRoute { path: self.address.path("/sequence"), is_available, ttl: self.ttl };
-            let sender = Sender::new(self.address.client()?, route, errors, skips.clone());
+            let client = self.address.client()?;
+            let sender = Sender::new(client, path.into(), errors, skips.clone());
             senders.spawn(sender.run(batches, report.clone()));
         }
         Ok((senders, sent))

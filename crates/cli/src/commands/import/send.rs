@@ -1,17 +1,17 @@
-//! Sender of an import: one connection that sends batch after batch, each as one sequence (in an
-//! available bucket: as one batch).
+//! Sender of an import: one connection that sends batch after batch, each as one chunk
+//! (`base::import_chunk`), which is written as a whole (in an available bucket: record by record).
 
 use super::Errors;
 use super::batches::ImportBatch;
 use super::resume::InputPosition;
 use super::skips::Skips;
 use crate::client::{Client, HttpCall};
-use base::{Kind, Reason};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base::{Kind, Reason, import_chunk};
+use bytes::Bytes;
 use hyper::Method;
 use program::{Failure, Outcome};
-use std::io::Write;
+use record_files::RecordBatch;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -36,28 +36,28 @@ pub struct SentBatch {
     pub end: InputPosition,
 }
 
-/// Destination of records.
-pub struct ImportRoute {
-    /// Path of the bucket's sequences.
-    pub path: String,
-    /// True if the bucket is available: it accepts no sequence that applies as a whole.
-    pub is_available: bool,
-    /// Time to live, in milliseconds. `None`: the records never expire.
-    pub ttl: Option<u64>,
+/// Returns the path and query of a bucket's chunks. `path`: the route without a query;
+/// `is_available`: true if the bucket accepts no sequence that applies as a whole; `ttl`: time to
+/// live in milliseconds, if the records expire.
+pub fn chunk_path(path: &str, is_available: bool, ttl: Option<u64>) -> String {
+    let mode = if is_available { "batch" } else { "synced" };
+    let ttl = ttl.map_or(String::new(), |ms| format!("&ttl_ms={ms}"));
+    format!("{path}?mode={mode}{ttl}")
 }
 
 /// Sender of one connection.
 pub struct Sender {
     client: Client,
-    route: ImportRoute,
+    /// Path and query of the bucket's chunks.
+    path: String,
     errors: Errors,
     skips: Arc<Skips>,
 }
 
 impl Sender {
-    /// Returns a sender along this route.
-    pub fn new(client: Client, route: ImportRoute, errors: Errors, skips: Arc<Skips>) -> Sender {
-        Sender { client, route, errors, skips }
+    /// Returns a sender of chunks to this path.
+    pub fn new(client: Client, path: String, errors: Errors, skips: Arc<Skips>) -> Sender {
+        Sender { client, path, errors, skips }
     }
 
     /// Sends until there are no more batches.
@@ -82,44 +82,50 @@ impl Sender {
             skipped: batch.skipped,
             end: batch.end,
         };
-        if batch.records.is_empty() {
-            return Ok(acknowledgement);
-        }
-        match self.send_records(batch.records.iter()).await {
-            Err(failure) if is_record_refused(&failure) => {}
-            other => return other.map(|()| acknowledgement),
-        }
-        // A record was refused (the bucket may have its own limits). Sending each record alone
-        // identifies it.
-        for (at, (key, value, line)) in batch.records.iter().enumerate() {
-            match self.send_records(std::iter::once((key, value, line))).await {
-                Err(failure) if is_record_refused(&failure) => {
-                    if self.errors == Errors::Stop {
-                        let text = format!("line {line}: {failure}: fix it, or --errors skip");
-                        return Err(Failure::invalid(text));
-                    }
-                    let text = batch.records.text(at).unwrap_or_default();
-                    self.skips.report(line, &failure.to_string(), text)?;
+        // Records that are not acknowledged yet, the next ones last. A range in which a record is
+        // refused (the bucket may have its own limits) is halved until only that record is left.
+        // The order of the input is kept, so that of two records with one key the later stays.
+        let mut remaining = vec![0..batch.records.len()];
+        while let Some(range) = remaining.pop().filter(|range| !range.is_empty()) {
+            match self.send_records(&batch.records, &range).await {
+                Ok(()) => {}
+                Err(failure) if !is_record_refused(&failure) => return Err(failure),
+                Err(_) if range.len() > 1 => {
+                    let middle = range.start + range.len() / 2;
+                    remaining.extend([middle..range.end, range.start..middle]);
+                }
+                Err(failure) => {
+                    self.skip_record(&batch.records, range.start, &failure)?;
                     acknowledgement.records -= 1;
-                    acknowledgement.bytes -= (key.len() + value.len()) as u64;
+                    acknowledgement.bytes -= batch.records.range_bytes(&range) as u64;
                     acknowledgement.skipped += 1;
                 }
-                other => other?,
             }
         }
         Ok(acknowledgement)
     }
 
-    /// Sends records as one sequence, repeatedly while the node can't accept it. A repeated write
-    /// of the same record is harmless, so an unknown outcome is retried, too.
-    async fn send_records<'b>(
-        &mut self,
-        records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
-    ) -> Outcome {
-        let body = bytes::Bytes::from(sequence(records, &self.route));
+    /// Skips a record that the node refused, or fails and ends the import.
+    fn skip_record(&self, records: &RecordBatch, at: usize, failure: &Failure) -> Outcome {
+        let line = records.range(at..at + 1).next().map_or(0, |(_, _, line)| line);
+        if self.errors == Errors::Stop {
+            let text = format!("line {line}: {failure}: fix it, or --errors skip");
+            return Err(Failure::invalid(text));
+        }
+        self.skips.report(line, &failure.to_string(), records.text(at).unwrap_or_default())
+    }
+
+    /// Sends records as one chunk, repeatedly while the node can't accept it. A repeated write of
+    /// the same record is harmless, so an unknown outcome is retried, too.
+    async fn send_records(&mut self, records: &RecordBatch, range: &Range<usize>) -> Outcome {
+        let pairs = records.range(range.clone()).map(|(key, value, _)| (key, value));
+        let bytes = import_chunk::records_bytes(range.len(), records.range_bytes(range));
+        let chunk = Bytes::from(import_chunk::encode(pairs, bytes));
         let mut pause = PAUSE_MS;
         for tries_left in (0..TRIES_MAX).rev() {
-            let call = HttpCall::json(Method::POST, self.route.path.clone(), body.clone());
+            let mut call = HttpCall::new(Method::POST, self.path.clone());
+            call.headers.push(("content-type", "application/octet-stream".into()));
+            call.body = chunk.clone();
             let failure = match self.client.call(call).await {
                 Ok(_) => return Ok(()),
                 Err(failure) => failure,
@@ -135,45 +141,8 @@ impl Sender {
     }
 }
 
-/// Returns true if the refusal concerns a record; false if it concerns the bucket, and thus every
-/// record.
+/// Returns true if the refusal concerns a record: its key or value is too large for the bucket.
+/// Other refusals concern the request or the bucket, and thus every record.
 fn is_record_refused(failure: &Failure) -> bool {
-    let bucket_reasons = [Reason::NoSuchBucket, Reason::NoSuchType, Reason::NotSupported].map(Some);
-    failure.kind() == Some(Kind::Invalid) && !bucket_reasons.contains(&failure.reason())
-}
-
-/// Returns a sequence as JSON, or a batch of independent steps for an available bucket.
-fn sequence<'b>(
-    records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
-    route: &ImportRoute,
-) -> Vec<u8> {
-    let mut json = Vec::with_capacity(64 * 1024);
-    let tail = route.ttl.map_or("}".into(), |ms| format!(",\"ttl_ms\":{ms}}}"));
-    if route.is_available {
-        json.extend_from_slice(b"{\"mode\":\"batch\",\"steps\":");
-    }
-    json.push(b'[');
-    for (index, (key, value, _)) in records.enumerate() {
-        if index > 0 {
-            json.push(b',');
-        }
-        json.extend_from_slice(b"{\"op\":\"set\",\"key\":");
-        append_bytes(&mut json, key);
-        json.extend_from_slice(b",\"value\":");
-        append_bytes(&mut json, value);
-        json.extend_from_slice(tail.as_bytes());
-    }
-    json.push(b']');
-    if route.is_available {
-        json.push(b'}');
-    }
-    json
-}
-
-fn append_bytes(json: &mut Vec<u8>, bytes: &[u8]) {
-    let written = match std::str::from_utf8(bytes) {
-        Ok(text) => serde_json::to_writer(json, text).is_ok(),
-        Err(_) => write!(json, "{{\"base64\":\"{}\"}}", STANDARD.encode(bytes)).is_ok(),
-    };
-    assert!(written, "memory takes everything");
+    failure.reason() == Some(Reason::TooLarge)
 }

@@ -5,7 +5,11 @@ use super::progress::ImportProgress;
 use super::resume::{InputPosition, Resume};
 use super::send::SentBatch;
 use super::*;
-use base::BucketName;
+use crate::client::Address;
+use base::{BucketName, import_chunk};
+use record_files::RecordBatch;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 
 fn position(offset: u64) -> InputPosition {
     InputPosition { offset, number: offset / 10 }
@@ -176,4 +180,96 @@ fn delimiter_is_a_single_byte_other_than_quote_or_newline() {
     for wrong in ["", ",,", "\"", "\n", "\r", "\u{e9}"] {
         assert!(delimiter(wrong).is_err(), "{wrong:?}");
     }
+}
+
+/// Reads a chunk that a sender sends; returns the request line and the keys.
+async fn receive_chunk(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<String>)> {
+    let (mut request_line, mut length) = (String::new(), 0);
+    stream.read_line(&mut request_line).await.ok().filter(|bytes| *bytes > 0)?;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.expect("a header");
+        match line.trim_end().split_once(": ") {
+            Some(("content-length", number)) => length = number.parse().expect("a number"),
+            Some(("content-type", kind)) => assert_eq!(kind, "application/octet-stream"),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut chunk = vec![0; length];
+    stream.read_exact(&mut chunk).await.expect("a body");
+    let key_text = |key: bytes::Bytes, _| String::from_utf8_lossy(&key).into_owned();
+    Some((request_line, import_chunk::decode(&chunk.into(), key_text).expect("a chunk")))
+}
+
+/// Serves one sender. A chunk with a key that begins with `large` is refused; the first other one
+/// is answered `overloaded`. Returns the keys of every chunk, and true if it was accepted.
+async fn serve_chunks(listener: TcpListener) -> Vec<(Vec<String>, bool)> {
+    let (stream, _) = listener.accept().await.expect("a connection");
+    let (mut stream, mut chunks, mut was_overloaded) = (BufReader::new(stream), Vec::new(), false);
+    while let Some((request_line, keys)) = receive_chunk(&mut stream).await {
+        let expected = "POST /v1/buckets/a/b/import?mode=synced&ttl_ms=7 HTTP/1.1";
+        assert_eq!(request_line.trim_end(), expected);
+        let answer = |status: &str, reason: &str, kind: &str| {
+            let body = format!(
+                r#"{{"error":{{"reason":"{reason}","kind":"{kind}","detail":"at most 3"}}}}"#
+            );
+            format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        };
+        let is_large = keys.iter().any(|key| key.starts_with("large"));
+        let is_accepted = !is_large && was_overloaded;
+        let answer = match (is_large, was_overloaded) {
+            (true, _) => answer("413", "too_large", "invalid"),
+            (false, false) => answer("503", "overloaded", "unavailable"),
+            (false, true) => "HTTP/1.1 204 x\r\n\r\n".into(),
+        };
+        was_overloaded |= !is_large;
+        chunks.push((keys, is_accepted));
+        stream.get_mut().write_all(answer.as_bytes()).await.expect("it listens");
+    }
+    chunks
+}
+
+/// Sends ten records, two of which are refused; returns the outcome and the chunks.
+async fn send_ten(errors: Errors) -> (Outcome<SentBatch>, Vec<(Vec<String>, bool)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let server = tokio::spawn(serve_chunks(listener));
+    let client = Address { url, timeout: std::time::Duration::from_secs(5) }.client();
+    let skips = Skips::new(indicatif::ProgressBar::hidden(), None, false).expect("no file");
+    let path = chunk_path("/v1/buckets/a/b/import", false, Some(7));
+    let sender = Sender::new(client.expect("an address"), path, errors, Arc::new(skips));
+    let mut records = RecordBatch::default();
+    for line in 0..10_u64 {
+        let key = if line == 3 || line == 8 { "large" } else { "k" };
+        records.push(format!("{key}{line}").as_bytes(), b"v", line + 1);
+    }
+    let (lane, batches) = mpsc::channel(1);
+    let batch = ImportBatch { number: 0, records, skipped: 0, end: position(10) };
+    lane.send(batch).await.unwrap_or_else(|_| panic!("it listens"));
+    drop(lane);
+    let (report, mut sent) = mpsc::channel(1);
+    let outcome = sender.run(batches, report).await;
+    let acknowledged = sent.recv().await;
+    let outcome = outcome.map(|()| acknowledged.expect("it was acknowledged"));
+    (outcome, server.await.expect("no panic"))
+}
+
+#[tokio::test]
+async fn refused_records_are_found_by_halving_and_the_others_are_sent_once_in_order() {
+    let (outcome, chunks) = send_ten(Errors::Skip).await;
+    let sent = outcome.expect("the others are accepted");
+    assert_eq!((sent.records, sent.skipped, sent.bytes), (8, 2, 8 * 3));
+    let accepted = chunks.iter().filter(|(_, is_accepted)| *is_accepted);
+    let accepted: Vec<_> = accepted.flat_map(|(keys, _)| keys.clone()).collect();
+    assert_eq!(accepted, ["k0", "k1", "k2", "k4", "k5", "k6", "k7", "k9"]);
+    assert!(chunks.len() <= 16, "{chunks:?}");
+    // Nothing was acknowledged before the refusal that ends an import.
+    let (outcome, chunks) = send_ten(Errors::Stop).await;
+    let failure = outcome.expect_err("a record is refused").to_string();
+    assert!(failure.starts_with("line 4: too_large: at most 3"), "{failure}");
+    assert!(failure.ends_with("fix it, or --errors skip"), "{failure}");
+    let accepted = chunks.iter().filter(|(_, is_accepted)| *is_accepted);
+    let accepted: Vec<_> = accepted.flat_map(|(keys, _)| keys.clone()).collect();
+    assert_eq!(accepted, ["k0", "k1", "k2"]);
 }

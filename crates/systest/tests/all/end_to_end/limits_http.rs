@@ -4,8 +4,9 @@
 use super::{http, resp, start_server};
 use base::limits::{
     FRAME_BYTES_MAX, HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX,
-    HTTP_SMALL_BODY_BYTES_MAX, KEYS_PER_READ_MAX, PAGE_BYTES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX,
-    PIPELINE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX, UPDATE_BYTES_MAX,
+    HTTP_SMALL_BODY_BYTES_MAX, IMPORT_CHUNK_BYTES_MAX, KEYS_PER_READ_MAX, PAGE_BYTES_MAX,
+    PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, PIPELINE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX,
+    UPDATE_BYTES_MAX,
 };
 use std::io::Write as _;
 use systest::client::{Http, HttpResponse, RespReply};
@@ -135,6 +136,26 @@ fn request_body_limits_are_exact() {
         let answer = web.request("PATCH", BUCKET, body.as_bytes()).expect("answers");
         check_response("properties", length, is_accepted, &answer, (413, "too_large"));
     }
+}
+
+#[test]
+fn import_chunk_size_limit_is_exact() {
+    let (_scratch, server) = start_server("limit-chunks");
+    let octets = [("content-type", "application/octet-stream")];
+    for (length, is_accepted) in sizes_around(IMPORT_CHUNK_BYTES_MAX) {
+        // A head of 20 bytes, and three records with 9 bytes beside their values.
+        let (part, rest) = ((length - 20 - 27) / 3, (length - 20 - 27) % 3);
+        let value = vec![b'v'; part + rest];
+        let records = [(&b"a"[..], &value[..]), (b"b", &value[..part]), (b"c", &value[..part])];
+        let chunk = base::import_chunk::encode(records.into_iter(), length);
+        assert_eq!(chunk.len(), length);
+        let mut web = http(&server);
+        let answer = web.request_with_headers("POST", &format!("{BUCKET}/import"), &octets, &chunk);
+        let answer = answer.expect("answers");
+        check_response("chunk", length, is_accepted, &answer, (413, "too_large"));
+    }
+    let count = http(&server).request("GET", &format!("{BUCKET}/count"), b"").expect("answers");
+    assert_eq!(count.json()["count"], 3);
 }
 
 /// Sends a head in pieces, so that its end is not in the first one.
