@@ -40,6 +40,7 @@ mod route;
 mod settings;
 mod shutdown;
 mod sibling_adapter;
+mod slowdown_watch;
 mod startup;
 mod status;
 mod status_reader;
