@@ -5,9 +5,10 @@
 
 use super::parameters::{Parameter, Query};
 use super::routes::{HttpRoute, RequestBody, RouteName, route};
+use super::translate::NativeShape;
 use crate::counters::OperationKind;
 use crate::http::Method;
-use base::request::SequenceMode;
+use base::request::{Call, SequenceMode};
 use base::{Error, Update, import_chunk};
 use bytes::Bytes;
 
@@ -24,8 +25,13 @@ pub const ROUTE: HttpRoute = HttpRoute {
     )
 };
 
+/// Returns the call for a chunk, and the form of its answer.
+pub fn call(query: &Query, chunk: &Bytes) -> Result<(Call, NativeShape), Error> {
+    Ok((Call::Update(update(query, chunk)?), NativeShape::Nothing))
+}
+
 /// Returns the update that writes the records of a chunk, in their order.
-pub fn update(query: &Query, chunk: &Bytes) -> Result<Update, Error> {
+fn update(query: &Query, chunk: &Bytes) -> Result<Update, Error> {
     let expiry = query.expiry;
     let steps = import_chunk::decode(chunk, |key, value| Update::Set { key, value, expiry })?;
     Ok(Update::Sequence { steps, mode: query.mode.unwrap_or(SequenceMode::Synced) })

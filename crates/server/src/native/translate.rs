@@ -137,9 +137,7 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         },
         RouteName::Update => (Call::Update(bodies::update(&body)?), NativeShape::Updated),
         RouteName::Sequence => (Call::Update(bodies::sequence(&body)?), NativeShape::Json),
-        RouteName::Import => {
-            (Call::Update(import::update(&target.query, &body)?), NativeShape::Nothing)
-        }
+        RouteName::Import => import::call(&target.query, &body)?,
         RouteName::DeletePrefix => (
             Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }),
             NativeShape::Json,
@@ -147,13 +145,12 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         RouteName::MultiGet => (Call::Read(bodies::multi_get(&body)?, level), NativeShape::Json),
         RouteName::Read => (Call::Read(bodies::read_operation(&body)?, level), NativeShape::Json),
         RouteName::Range => {
-            let range = std::mem::take(&mut target.query.bounds).into_range()?;
-            (Call::Read(Read::Range(range), level), NativeShape::Json)
+            (Call::Read(Read::Range(take_range(&mut target)?), level), NativeShape::Json)
         }
         RouteName::ListKeys => key_pages::call(std::mem::take(&mut target.query.bounds))?,
         RouteName::Count => (Call::Read(Read::KeyCount, level), NativeShape::Json),
         RouteName::Stream => {
-            let range = std::mem::take(&mut target.query.bounds).into_range()?;
+            let range = take_range(&mut target)?;
             let call = Call::Read(Read::Range(range.clone()), level);
             let request = Request { bucket: target.bucket, call, retry: None };
             return Ok(NativePlan::Stream(request, range));
@@ -188,6 +185,10 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         },
     };
     Ok(NativePlan::Submit(Request { bucket: target.bucket, call, retry: target.retry }, shape))
+}
+
+fn take_range(target: &mut RequestTarget) -> Result<Range, Error> {
+    std::mem::take(&mut target.query.bounds).into_range()
 }
 
 fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> {
