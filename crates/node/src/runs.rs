@@ -95,9 +95,9 @@ impl Router {
     /// Begins a run of sets. `None`: they are to be submitted one by one.
     pub(crate) fn begin_sets(self: &Arc<Router>, flow: &Flow, name: &BucketName) -> Option<SetRun> {
         let local = self.run_target(flow, name)?;
-        // A set of a row that expires reads the row before, perhaps from the disk.
-        let expires = local.bucket.properties.ttl_ms > 0;
-        (!expires && !self.space.is_full()).then_some(SetRun { local })
+        // A set of a row that expires or is counted reads the row before, perhaps from the disk.
+        let Properties { ttl_ms, counted, .. } = local.bucket.properties;
+        (ttl_ms == 0 && !counted && !self.space.is_full()).then_some(SetRun { local })
     }
 }
 

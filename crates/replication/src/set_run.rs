@@ -16,8 +16,9 @@ impl Group {
     /// behind it had no effect, and are to be submitted one by one. Returns the number of accepted
     /// ones.
     ///
-    /// The caller bounds the run, for which the driver may wait, and the bucket's rows have no
-    /// default expiry, so that no row is read. `accepted` is called under the group's lock.
+    /// The caller bounds the run, for which the driver may wait. The bucket's rows have no default
+    /// expiry and are not counted, so that no row is read. `accepted` is called under the group's
+    /// lock.
     ///
     /// Errors: those of [`Group::submit`] for the first one; nothing happened.
     pub fn submit_sets(

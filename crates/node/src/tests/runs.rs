@@ -236,8 +236,14 @@ async fn run_begins_only_for_the_bucket_that_was_used_last() {
     let mut flow = warm(&node, &brief).await;
     assert!(node.begin_sets(&flow, &brief).is_none());
     assert!(node.begin_gets(&mut flow, &brief).is_some());
+    // So does one in a bucket that keeps counts.
+    let counted = BucketName::parse("counted").expect("a name");
+    make(&counted, vec![("counted".into(), "true".into())]).await;
+    let mut flow = warm(&node, &counted).await;
+    assert!(node.begin_sets(&flow, &counted).is_none());
+    assert!(node.begin_gets(&mut flow, &counted).is_some());
     node.stop().await.expect("it stops");
-    assert!(node.begin_gets(&mut flow, &brief).is_none(), "it has stopped");
+    assert!(node.begin_gets(&mut flow, &counted).is_none(), "it has stopped");
 }
 
 #[tokio::test]
