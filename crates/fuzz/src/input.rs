@@ -3,14 +3,14 @@
 //! An input that has ended goes on as zeros, so every input is a valid one.
 
 /// Reader of an input.
-pub struct Input<'a> {
+pub struct InputReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Input<'a> {
+impl<'a> InputReader<'a> {
     /// Returns a reader of these bytes.
-    pub fn new(bytes: &'a [u8]) -> Input<'a> {
-        Input { rest: bytes }
+    pub fn new(bytes: &'a [u8]) -> InputReader<'a> {
+        InputReader { rest: bytes }
     }
 
     /// Returns true if nothing is left.

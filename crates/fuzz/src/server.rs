@@ -47,8 +47,8 @@ pub struct ServedNode {
     pub peers: SocketAddr,
 }
 
-/// What the node answered on one connection.
-pub struct Answer {
+/// Answer of the node on one connection.
+pub struct ConnectionAnswer {
     /// All bytes.
     pub bytes: Vec<u8>,
     /// True if it ended in order, and not by a reset, which may take bytes with it.
@@ -101,7 +101,7 @@ impl ServedNode {
 
     /// Sends bytes to an address on a connection of their own, and returns what was answered. The
     /// connection must end: with an answer, or without.
-    pub fn exchange(&self, to: SocketAddr, bytes: &[u8]) -> Answer {
+    pub fn exchange(&self, to: SocketAddr, bytes: &[u8]) -> ConnectionAnswer {
         let exchange = async { timeout(END_TIMEOUT, exchange(to, bytes)).await };
         let answer = self.runtime.block_on(exchange);
         answer.unwrap_or_else(|_| panic!("neither answered nor closed: {}", bytes.escape_ascii()))
@@ -188,7 +188,7 @@ fn multi_threaded() -> Runtime {
 
 /// Exchanges bytes on a new connection. Each comes from another address of this machine: the ports
 /// of one would run out.
-async fn exchange(to: SocketAddr, bytes: &[u8]) -> Answer {
+async fn exchange(to: SocketAddr, bytes: &[u8]) -> ConnectionAnswer {
     static NEXT: AtomicU8 = AtomicU8::new(0);
     let last = 1 + NEXT.fetch_add(1, Ordering::Relaxed) % 250;
     let from = SocketAddr::from(([127, 0, 0, last], 0));
@@ -204,5 +204,5 @@ async fn exchange(to: SocketAddr, bytes: &[u8]) -> Answer {
     let mut answer = Vec::new();
     let receiving = reader.read_to_end(&mut answer);
     let ((), end) = tokio::join!(sending, receiving);
-    Answer { bytes: answer, is_complete: end.is_ok() }
+    ConnectionAnswer { bytes: answer, is_complete: end.is_ok() }
 }

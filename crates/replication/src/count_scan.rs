@@ -1,7 +1,7 @@
 //! Scan that completes the count of a bucket, and the begin and end of counts.
 //!
-//! As long as a count stands, rows minus count is constant (`counts.rs`). A snapshot of the
-//! applied rows holds both as of one entry. So a scan of the snapshot finds the difference, in as
+//! Rows minus count is constant as long as a count stands (`counts.rs`). A snapshot of the applied
+//! rows holds both as of one entry. So a scan of the snapshot finds the difference, in as
 //! many parts and as slowly as its caller likes, while updates go on; and adding the difference to
 //! the present count completes it. Whatever fails meanwhile, the next scan finds the same.
 //!

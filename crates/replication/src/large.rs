@@ -6,7 +6,7 @@
 //! turn lasts until this node's log has the record. If smaller updates waited behind it, the next
 //! turn begins after a pause of the same length: they get half of the disk's time.
 //!
-//! Without smaller updates in between there are no turns, and large ones share commits.
+//! Large updates without smaller ones in between take no turns, and share commits.
 
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, Reason, Result};

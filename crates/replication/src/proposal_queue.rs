@@ -377,4 +377,4 @@ impl ProposalQueue {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

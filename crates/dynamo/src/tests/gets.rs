@@ -1,6 +1,6 @@
 //! Gets: when the client is answered and with what, and which replicas are repaired.
 
-use super::test_node::{SentQuestion, TestNode, ring_of, row};
+use super::test_node::{ClientReply, SentQuestion, TestNode, ring_of, row};
 use crate::message::VnodeQuestion;
 use base::{Body, Call, Error, Key, NodeId, Read, ReadLevel, Reason, Reply, Request};
 use bytes::Bytes;
@@ -16,6 +16,16 @@ fn value(reply: Option<base::Result<Reply>>) -> Option<Bytes> {
         Body::Row(row) => row.map(|row| row.value),
         other => panic!("a get answers a row, not {other:?}"),
     }
+}
+
+/// Begins a get at the first of so many nodes, of a key that the nodes 1 to 3 own. Returns the
+/// questions to the other two, too.
+fn begin_get(nodes: u64) -> (TestNode, ClientReply, Vec<SentQuestion>) {
+    let node = TestNode::start(nodes);
+    let mut reply = node.submit(get(&node.key_of(&[1, 2, 3])));
+    assert!(reply.poll().is_none());
+    let sent = node.take_questions();
+    (node, reply, sent)
 }
 
 fn moved() -> Error {
@@ -102,11 +112,7 @@ async fn different_answers_are_merged_to_siblings() {
 
 #[tokio::test]
 async fn get_fails_as_soon_as_too_few_replicas_are_left() {
-    let node = TestNode::start(3);
-    let key = node.key_of(&[1, 2, 3]);
-    let mut reply = node.submit(get(&key));
-    assert!(reply.poll().is_none());
-    let sent = node.take_questions();
+    let (node, mut reply, sent) = begin_get(3);
     node.cut(2);
     assert!(reply.poll().is_none(), "the third may answer");
     node.answer_error(&sent[1], &Error::new(Reason::Overloaded, "busy"));
@@ -117,11 +123,7 @@ async fn get_fails_as_soon_as_too_few_replicas_are_left() {
 
 #[tokio::test]
 async fn damaged_answer_counts_as_a_failure_of_its_replica() {
-    let node = TestNode::start(3);
-    let key = node.key_of(&[1, 2, 3]);
-    let mut reply = node.submit(get(&key));
-    assert!(reply.poll().is_none());
-    let sent = node.take_questions();
+    let (node, mut reply, sent) = begin_get(3);
     node.answer(&sent[0], b"\x01no row");
     assert!(reply.poll().is_none());
     node.answer(&sent[1], b"\x07");
@@ -132,11 +134,7 @@ async fn damaged_answer_counts_as_a_failure_of_its_replica() {
 
 #[tokio::test]
 async fn silent_replicas_end_the_get_at_its_deadline() {
-    let node = TestNode::start(4);
-    let key = node.key_of(&[1, 2, 3]);
-    let mut reply = node.submit(get(&key));
-    assert!(reply.poll().is_none());
-    let sent = node.take_questions();
+    let (node, mut reply, sent) = begin_get(4);
     node.pass_ms(500);
     let more = node.take_questions();
     assert!(matches!(more[..], [SentQuestion { to: NodeId(4), .. }]), "a fallback beside them");
@@ -177,11 +175,7 @@ async fn get_by_an_outdated_ring_is_repeated_with_the_newer_one() {
 
 #[tokio::test]
 async fn refusal_without_a_newer_ring_is_a_failure_and_held_answers_count() {
-    let node = TestNode::start(3);
-    let key = node.key_of(&[1, 2, 3]);
-    let mut reply = node.submit(get(&key));
-    assert!(reply.poll().is_none());
-    let sent = node.take_questions();
+    let (node, mut reply, sent) = begin_get(3);
     node.answer_error(&sent[0], &moved());
     node.run_tasks().await;
     let asked = node.take_questions();

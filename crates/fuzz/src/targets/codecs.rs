@@ -1,6 +1,6 @@
 //! Codecs between nodes: what decodes encodes to bytes that decode to the same.
 
-use crate::input::Input;
+use crate::input::InputReader;
 use base::codec::Reader;
 use base::wire::{answer_bytes, read_answer, write_answer};
 use base::{Error, Reply, Request};
@@ -17,7 +17,7 @@ fn encoded(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
 
 /// Requests, replies, errors and answers that nodes forward.
 pub fn requests(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let (kind, bytes) = (input.below(4), Bytes::copy_from_slice(input.rest()));
     match kind {
         0 => {
@@ -57,7 +57,7 @@ fn assert_same<T: std::fmt::Debug>(read: Result<T, base::codec::Malformed>, writ
 
 /// Messages of consensus, configurations, rings, and comparisons of copies.
 pub fn consensus(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let (kind, bytes) = (input.below(5), input.rest());
     let mut reader = Reader::new(bytes);
     match kind {
@@ -101,14 +101,14 @@ pub fn consensus(input: &[u8]) {
 
 /// Entries of consistent groups as they arrive and as they are kept, with outcomes of sessions.
 pub fn entries(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let (kind, bytes) = (input.u8(), Bytes::copy_from_slice(input.rest()));
     replication::fuzzing::entry(kind, &bytes);
 }
 
 /// Snapshots and comparisons of consistent groups: questions, answers, and parts in any order.
 pub fn snapshots(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let kind = input.below(5);
     if kind > 0 {
         let bytes = Bytes::copy_from_slice(input.rest());
@@ -123,14 +123,14 @@ pub fn snapshots(input: &[u8]) {
 
 /// Questions to vnodes, their answers, and their rows.
 pub fn vnodes(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let (kind, bytes) = (input.u8(), Bytes::copy_from_slice(input.rest()));
     dynamo::fuzzing::message(kind, &bytes);
 }
 
 /// Moves of buckets, forwarded requests, and questions about members.
 pub fn moves(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let (kind, bytes) = (input.u8(), Bytes::copy_from_slice(input.rest()));
     node::fuzzing::message(kind, &bytes);
 }

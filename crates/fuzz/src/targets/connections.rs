@@ -3,11 +3,11 @@
 //! The connection ends in an answer or an error, answers are of the client's protocol, and the next
 //! client is served.
 
-use crate::server::{ARAKOON_CLUSTER, Answer, ServedNode};
+use crate::server::{ARAKOON_CLUSTER, ConnectionAnswer, ServedNode};
 use std::sync::{Mutex, PoisonError};
 
 /// Sends bytes to a node that is replaced when it does not serve any more.
-fn send(bytes: &[u8]) -> Answer {
+fn send(bytes: &[u8]) -> ConnectionAnswer {
     static NODE: Mutex<Option<ServedNode>> = Mutex::new(None);
     let mut place = NODE.lock().unwrap_or_else(PoisonError::into_inner);
     let node = place.get_or_insert_with(ServedNode::start);
@@ -71,7 +71,7 @@ pub fn riak(input: &[u8]) {
 }
 
 /// Checks answers of HTTP as far as their ends are known: an answer to `HEAD` has no body.
-fn check_http(answer: Answer, input: &[u8]) {
+fn check_http(answer: ConnectionAnswer, input: &[u8]) {
     let text = answer.bytes.escape_ascii().to_string();
     if !answer.is_complete {
         return;

@@ -1,6 +1,6 @@
 //! Causal contexts, rows of siblings, data types and vnodes' records.
 
-use crate::input::Input;
+use crate::input::InputReader;
 use base::codec::Reader;
 use base::dots::DotContext;
 use base::properties::Properties;
@@ -11,7 +11,7 @@ use logic::types::Typed;
 
 /// Contexts, rows, data types and records.
 pub fn run(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let kind = input.below(4);
     match kind {
         0 => context(input.rest()),
@@ -80,7 +80,7 @@ fn encoded(typed: &Typed<Actor>) -> Vec<u8> {
 
 /// Words of operators and clients: join tokens, secrets, names of buckets, properties, quorums.
 pub fn names(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let kind = input.below(6);
     if kind == 0 {
         let bytes = input.rest();

@@ -1,6 +1,6 @@
 //! Data directory: its small files with any content, of which some have valid checksums.
 
-use crate::input::Input;
+use crate::input::InputReader;
 use crate::scratch;
 use base::codec::checksum;
 use base::{
@@ -20,7 +20,7 @@ const FILES_MAX: usize = 6;
 pub fn run(input: &[u8]) {
     static SOUND: OnceLock<TempDir> = OnceLock::new();
     let folder = SOUND.get_or_init(make).path();
-    let (path, mut input) = (folder.join("changed"), Input::new(input));
+    let (path, mut input) = (folder.join("changed"), InputReader::new(input));
     scratch::copy(&folder.join("sound"), &path);
     for name in ["log", "store", "crash"] {
         fs::create_dir_all(path.join(name)).expect("a folder");
@@ -102,7 +102,7 @@ fn make() -> TempDir {
 }
 
 /// Changes one of the files; most keep a valid last line.
-fn change(path: &Path, input: &mut Input<'_>) {
+fn change(path: &Path, input: &mut InputReader<'_>) {
     let files = scratch::files(path);
     let Some(file) = files.get(input.below(files.len())) else { return };
     let file = path.join(file);

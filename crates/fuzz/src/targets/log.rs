@@ -3,7 +3,7 @@
 //!
 //! The frames are made here once more, from `docs/inside/file-format.md` alone.
 
-use crate::input::Input;
+use crate::input::InputReader;
 use base::codec::checksum;
 use std::sync::Arc;
 use store::disk::{Disk, Honesty, MemoryDisk};
@@ -28,7 +28,7 @@ const KINDS: [RecordKind; 8] = [
 
 /// Writes a log, damages its files, and opens it.
 pub fn run(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let disk = MemoryDisk::new(Honesty::Honest);
     let written = write(&disk, &mut input);
     let damage = damage(&disk, &mut input);
@@ -36,19 +36,19 @@ pub fn run(input: &[u8]) {
     past_damage(&disk.copy(Honesty::Honest));
     match open(&disk) {
         Ok((log, found)) => {
-            if damage != Damage::MadeUp {
+            if damage != LogDamage::MadeUp {
                 assert!(written.starts_with(&found), "a record is made up, or lost in the middle");
             }
-            if damage == Damage::None {
+            if damage == LogDamage::None {
                 assert_eq!(found.len(), written.len(), "a whole log lost records");
             }
-            if damage != Damage::MadeUp {
+            if damage != LogDamage::MadeUp {
                 assert_eq!(is_sound.ok(), Some(true), "the check finds damage where there is none");
             }
             go_on(&disk, log, found);
         }
         Err(StoreError::Corrupt { .. } | StoreError::Version { .. }) => {
-            assert!(damage != Damage::None, "a whole log is refused");
+            assert!(damage != LogDamage::None, "a whole log is refused");
         }
         Err(other) => panic!("{other}"),
     }
@@ -114,7 +114,7 @@ fn record(kind: RecordKind, index: u64, payload: &[u8]) -> OwnedRecord {
 }
 
 /// Writes a log in several runs. Returns the records that are in its files.
-fn write(disk: &MemoryDisk, input: &mut Input<'_>) -> Vec<OwnedRecord> {
+fn write(disk: &MemoryDisk, input: &mut InputReader<'_>) -> Vec<OwnedRecord> {
     let (mut log, mut written) = open(disk).expect("a new log");
     let mut committed = 0;
     for _ in 0..input.below(STEPS_MAX) {
@@ -153,7 +153,7 @@ fn write(disk: &MemoryDisk, input: &mut Input<'_>) -> Vec<OwnedRecord> {
 
 /// Damage that was done to the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Damage {
+enum LogDamage {
     None,
     /// Bytes that no checksum covers any more.
     Bytes,
@@ -161,8 +161,8 @@ enum Damage {
     MadeUp,
 }
 
-fn damage(disk: &MemoryDisk, input: &mut Input<'_>) -> Damage {
-    let mut done = Damage::None;
+fn damage(disk: &MemoryDisk, input: &mut InputReader<'_>) -> LogDamage {
+    let mut done = LogDamage::None;
     for _ in 0..STEPS_MAX {
         if input.is_empty() {
             break;
@@ -184,7 +184,7 @@ fn damage(disk: &MemoryDisk, input: &mut Input<'_>) -> Damage {
     done
 }
 
-fn change(bytes: &mut Vec<u8>, at: usize, input: &mut Input<'_>) -> Damage {
+fn change(bytes: &mut Vec<u8>, at: usize, input: &mut InputReader<'_>) -> LogDamage {
     match input.below(8) {
         0 | 1 => bytes[at] ^= input.u8() | 1,
         2 => {
@@ -204,16 +204,16 @@ fn change(bytes: &mut Vec<u8>, at: usize, input: &mut Input<'_>) -> Damage {
             bytes[field] = input.u8();
             let sum = checksum(&bytes[..HEADER_PAGE_BYTES - 8], 0).to_le_bytes();
             bytes[HEADER_PAGE_BYTES - 8..HEADER_PAGE_BYTES].copy_from_slice(&sum);
-            return Damage::MadeUp;
+            return LogDamage::MadeUp;
         }
         6 | 7 if at >= HEADER_PAGE_BYTES => return put_frame(bytes, at / 8 * 8, input),
         _ => {}
     }
-    Damage::Bytes
+    LogDamage::Bytes
 }
 
 /// Puts a frame with a valid checksum at this offset, where it has room.
-fn put_frame(bytes: &mut [u8], at: usize, input: &mut Input<'_>) -> Damage {
+fn put_frame(bytes: &mut [u8], at: usize, input: &mut InputReader<'_>) -> LogDamage {
     let base =
         bytes.get(32..40).and_then(|base| base.try_into().ok()).map_or(0, u64::from_le_bytes);
     let generation = if input.below(4) == 0 { input.u32() } else { 1 + u32::from(input.u8() % 3) };
@@ -233,5 +233,5 @@ fn put_frame(bytes: &mut [u8], at: usize, input: &mut Input<'_>) -> Damage {
     if let Some(room) = bytes.get_mut(at..at + frame.len()) {
         room.copy_from_slice(&frame);
     }
-    Damage::MadeUp
+    LogDamage::MadeUp
 }

@@ -4,7 +4,7 @@
 //! node may serve no more and is replaced; but no message of a member ends it, makes a thread of it
 //! panic, or takes more than its share of memory.
 
-use crate::input::Input;
+use crate::input::InputReader;
 use crate::server::{Joined, ServedNode};
 use base::codec::checksum;
 use base::{ClusterId, GroupId, NodeId};
@@ -36,7 +36,7 @@ pub fn stranger(input: &[u8]) {
         node
     });
     let before = node.identity();
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let bytes = match input.below(4) {
         0 => input.rest().to_vec(),
         _ => [sealed(input.block()), input.rest().to_vec()].concat(),
@@ -154,7 +154,7 @@ pub fn member(input: &[u8]) {
     let mut place = ATTACK.lock().unwrap_or_else(PoisonError::into_inner);
     let attack = place.get_or_insert_with(Attack::start);
     attack.wait_linked();
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let mut calls = Vec::new();
     for _ in 0..MESSAGES_MAX {
         if input.is_empty() {

@@ -1,17 +1,17 @@
 //! Greetings of nodes, and frames of their connections, as `transport` decodes them.
 
-use crate::input::Input;
+use crate::input::InputReader;
 
 /// A greeting: an envelope and a body, or a body in a valid envelope.
 pub fn greeting(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let is_sealed = input.bool();
     transport::fuzzing::greeting(is_sealed, input.rest());
 }
 
 /// Frames of one connection, of which most have a valid checksum.
 pub fn frames(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let chunk_bytes = usize::from(input.u8()).max(1);
     let mut frames = Vec::new();
     while !input.is_empty() && frames.len() < 64 {

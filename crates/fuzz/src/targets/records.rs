@@ -1,13 +1,13 @@
 //! Files of import: records of keys and values in all formats.
 
-use crate::input::Input;
+use crate::input::InputReader;
 use record_files::{Fault, FieldNames, Format, Reader, RecordBatch, Writer};
 
 const FORMATS: [Format; 4] = [Format::Tsv, Format::Jsonl, Format::Csv, Format::Raw];
 
 /// Reads a file in one format, writes what was read in each, and reads that.
 pub fn run(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let (format, file) = (input.choose(&FORMATS), input.rest());
     let records = read(format, file, false);
     if records.is_empty() {

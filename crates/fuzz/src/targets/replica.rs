@@ -7,7 +7,7 @@
 //! is no member can't write to its disk at all.
 
 use super::replica_host::{Host, MEMBERS, configuration};
-use crate::input::Input;
+use crate::input::InputReader;
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
 use logic::consensus::{Body, EntrySize, Event, LogSummary, Message, ProbeReply, ReadToken, Tear};
 
@@ -18,7 +18,7 @@ const ENTRIES_MAX: u64 = 64;
 
 /// Passes the events of an input to a replica.
 pub fn run(input: &[u8]) {
-    let mut input = Input::new(input);
+    let mut input = InputReader::new(input);
     let mut host = Host::new(input.below(4));
     for _ in 0..EVENTS_MAX {
         if input.is_empty() {
@@ -31,7 +31,7 @@ pub fn run(input: &[u8]) {
     host.crash(0);
 }
 
-fn event(host: &mut Host, input: &mut Input<'_>) {
+fn event(host: &mut Host, input: &mut InputReader<'_>) {
     let now = host.now;
     match input.below(24) {
         0 | 1 => host.step(Event::Tick { now }),
@@ -57,13 +57,13 @@ fn event(host: &mut Host, input: &mut Input<'_>) {
 }
 
 /// Returns a node: a member, sometimes a stranger, never the replica's own.
-fn node(input: &mut Input<'_>) -> NodeId {
+fn node(input: &mut InputReader<'_>) -> NodeId {
     NodeId(2 + input.u8() as u64 % MEMBERS)
 }
 
 /// Answers one of the last messages as a sound member does, so that histories get as far as an
 /// office of a master.
-fn answer(host: &mut Host, input: &mut Input<'_>) {
+fn answer(host: &mut Host, input: &mut InputReader<'_>) {
     let Some((from, sent)) = host.last_sent(input.below(6)) else { return };
     let log = LogSummary { ballot: Ballot::default(), last: LogIndex(0), decided: LogIndex(0) };
     let body = match sent.body {
@@ -97,7 +97,7 @@ fn answer(host: &mut Host, input: &mut Input<'_>) {
     }
 }
 
-fn receive(host: &mut Host, input: &mut Input<'_>) {
+fn receive(host: &mut Host, input: &mut InputReader<'_>) {
     let from = node(input);
     let current = host.replica.configuration().id();
     let configuration = match input.below(12) {
@@ -133,7 +133,7 @@ fn receive(host: &mut Host, input: &mut Input<'_>) {
 }
 
 /// Returns a number near a meaningful one, or any.
-fn number(host: &Host, input: &mut Input<'_>) -> u64 {
+fn number(host: &Host, input: &mut InputReader<'_>) -> u64 {
     let (last, decided) = (host.replica.last().0, host.replica.decided().0);
     let near = [0, last, decided, 64, 1 << 40, 2 << 40, host.now.0, u64::MAX / 2, u64::MAX];
     match input.below(16) {
@@ -142,11 +142,11 @@ fn number(host: &Host, input: &mut Input<'_>) -> u64 {
     }
 }
 
-fn index(host: &Host, input: &mut Input<'_>) -> LogIndex {
+fn index(host: &Host, input: &mut InputReader<'_>) -> LogIndex {
     LogIndex(number(host, input))
 }
 
-fn ballot(host: &Host, input: &mut Input<'_>) -> Ballot {
+fn ballot(host: &Host, input: &mut InputReader<'_>) -> Ballot {
     let promised = host.replica.promised();
     let node = NodeId(1 + input.u8() as u64 % (MEMBERS + 1));
     match input.below(8) {
@@ -159,7 +159,7 @@ fn ballot(host: &Host, input: &mut Input<'_>) -> Ballot {
     }
 }
 
-fn log(host: &Host, input: &mut Input<'_>) -> LogSummary {
+fn log(host: &Host, input: &mut InputReader<'_>) -> LogSummary {
     LogSummary {
         ballot: ballot(host, input),
         last: index(host, input),
@@ -167,7 +167,7 @@ fn log(host: &Host, input: &mut Input<'_>) -> LogSummary {
     }
 }
 
-fn body(host: &Host, input: &mut Input<'_>) -> Body {
+fn body(host: &Host, input: &mut InputReader<'_>) -> Body {
     let kind = input.below(26);
     let (yes, no) = (input.bool(), input.bool());
     let after = index(host, input);

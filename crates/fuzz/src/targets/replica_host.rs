@@ -14,7 +14,7 @@ const NODE: NodeId = NodeId(1);
 
 /// Record of the log; an entry is a number.
 #[derive(Clone, Debug)]
-enum Record {
+enum HostRecord {
     Promise(Ballot),
     Adopt(Ballot, LogIndex, LogIndex),
     Stage(LogIndex, Ballot, u64),
@@ -29,7 +29,7 @@ pub struct Host {
     pub replica: Replica,
     /// The present time.
     pub now: Millis,
-    records: Vec<Record>,
+    records: Vec<HostRecord>,
     /// Number of synced records.
     synced: usize,
     /// Completions of synced records, which the replica has not heard of.
@@ -162,15 +162,15 @@ impl Host {
                 Effect::SavePromise { ballot } => {
                     // A torn log states that until it is mended, and once more then.
                     if self.tear.is_some() {
-                        self.records.push(Record::OpenTear(self.replica.tear()));
+                        self.records.push(HostRecord::OpenTear(self.replica.tear()));
                     }
-                    self.records.push(Record::Promise(ballot));
+                    self.records.push(HostRecord::Promise(ballot));
                 }
                 Effect::Stage { index, ballot } => {
                     let value = came(index).expect("what is staged came with a message");
                     self.staged.retain(|_, (under, _)| *under == ballot);
                     self.staged.insert(index, (ballot, value));
-                    self.records.push(Record::Stage(index, ballot, value));
+                    self.records.push(HostRecord::Stage(index, ballot, value));
                 }
                 Effect::Adopt { ballot, from, last } => {
                     assert!(from.0 as usize >= self.ledger.len(), "what is decided stays");
@@ -181,16 +181,16 @@ impl Host {
                         self.values.push(value);
                     }
                     self.staged.clear();
-                    self.records.push(Record::Adopt(ballot, from, last));
+                    self.records.push(HostRecord::Adopt(ballot, from, last));
                 }
                 Effect::Save { index, ballot, decided } => {
                     assert_eq!(index.0, self.values.len() as u64 + 1, "entries come in order");
                     let value = came(index).unwrap_or(self.next_value);
                     self.next_value += u64::from(value == self.next_value);
                     self.values.push(value);
-                    self.records.push(Record::Accept(index, ballot, decided, value));
+                    self.records.push(HostRecord::Accept(index, ballot, decided, value));
                 }
-                Effect::SaveDecided { last } => self.records.push(Record::Decided(last)),
+                Effect::SaveDecided { last } => self.records.push(HostRecord::Decided(last)),
                 Effect::Decided { last } => self.decide(last),
                 Effect::Send { to, message } => {
                     assert!(message.is_sound(), "it says what is unsound: {message:?}");
@@ -220,11 +220,11 @@ impl Host {
         let end = (self.synced + count).min(self.records.len());
         for record in &self.records[self.synced..end] {
             self.saved.extend(match *record {
-                Record::Promise(ballot) => Some(Event::PromiseSaved { ballot }),
-                Record::Adopt(ballot, _, last) | Record::Accept(last, ballot, ..) => {
+                HostRecord::Promise(ballot) => Some(Event::PromiseSaved { ballot }),
+                HostRecord::Adopt(ballot, _, last) | HostRecord::Accept(last, ballot, ..) => {
                     Some(Event::Saved { ballot, last })
                 }
-                Record::Stage(..) | Record::Decided(_) | Record::OpenTear(_) => None,
+                HostRecord::Stage(..) | HostRecord::Decided(_) | HostRecord::OpenTear(_) => None,
             });
         }
         self.synced = end;
@@ -247,16 +247,18 @@ impl Host {
         let mut values = self.values[..self.flushed].to_vec();
         for record in &self.records {
             match *record {
-                Record::Promise(ballot) => replay.replay_promise(ballot),
-                Record::Adopt(ballot, from, last) => {
+                HostRecord::Promise(ballot) => replay.replay_promise(ballot),
+                HostRecord::Adopt(ballot, from, last) => {
                     replay.replay_adoption(ballot, from, last).expect("the log is sound");
                 }
-                Record::Stage(index, ballot, value) => replay.replay_staged(index, ballot, value),
-                Record::Accept(index, ballot, decided, value) => {
+                HostRecord::Stage(index, ballot, value) => {
+                    replay.replay_staged(index, ballot, value)
+                }
+                HostRecord::Accept(index, ballot, decided, value) => {
                     replay.replay_accepted(index, ballot, decided, value).expect("it is sound");
                 }
-                Record::Decided(last) => replay.replay_decided(last),
-                Record::OpenTear(tear) => replay.replay_open_tear(tear),
+                HostRecord::Decided(last) => replay.replay_decided(last),
+                HostRecord::OpenTear(tear) => replay.replay_open_tear(tear),
             }
             while let Some((_, value)) = replay.next_decided() {
                 values.push(value);

@@ -1,7 +1,7 @@
 //! Ordered trees: files that were damaged anywhere, and lists of tables that were made up with
 //! valid checksums.
 
-use crate::input::Input;
+use crate::input::InputReader;
 use crate::scratch;
 use bytes::Bytes;
 use std::fs;
@@ -35,7 +35,7 @@ impl Sound {
 pub fn run(input: &[u8]) {
     static SOUND: OnceLock<Sound> = OnceLock::new();
     let sound = SOUND.get_or_init(make);
-    let (path, mut input) = (sound.copy_path(), Input::new(input));
+    let (path, mut input) = (sound.copy_path(), InputReader::new(input));
     scratch::copy(&sound.path(), &path);
     let is_made_up = damage(&path, &mut input);
     let report = check_trees(&path, &mut |_, _| {});
@@ -96,7 +96,7 @@ fn read_all(trees: &LsmTrees) -> Result<Vec<TreeRow>, StoreError> {
 }
 
 /// Damages files. Returns true if one of them has a valid checksum all the same.
-fn damage(path: &Path, input: &mut Input<'_>) -> bool {
+fn damage(path: &Path, input: &mut InputReader<'_>) -> bool {
     let mut is_made_up = false;
     for _ in 0..PLACES_MAX {
         if input.is_empty() {

@@ -8,15 +8,13 @@ use crate::evaluate::{evaluate, expire_due};
 use crate::layout::{Mark, StoredRow};
 use crate::overlay::{Overlay, row_bounds};
 use crate::proposal_queue::ProposalQueue;
+use crate::proposal_queue::tests::replica;
 use crate::wait::Applied;
 use base::range::Direction;
 use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
-use base::{
-    Ballot, BucketId, ConfigurationId, GroupId, Key, LogIndex, NodeId, Properties, Range, Result,
-    Update, Value,
-};
+use base::{BucketId, GroupId, Key, LogIndex, Properties, Range, Result, Update, Value};
 use bytes::Bytes;
-use logic::consensus::{Configuration, LeaseClock, Replica, RestoredState};
+use logic::consensus::Replica;
 use proptest::prelude::*;
 use runtime::mutants::Mutant;
 use runtime::world;
@@ -36,27 +34,9 @@ fn bucket(id: BucketId) -> Bucket {
     Bucket::new(id, GROUP, Properties { counted: id == COUNTED, ..Properties::default() })
 }
 
-fn replica() -> Replica {
-    let configuration =
-        Configuration::single_member(ConfigurationId(0), NodeId(1)).expect("a voter");
-    let restored = RestoredState {
-        node: NodeId(1),
-        configuration,
-        base: LogIndex(0),
-        signs: Vec::new(),
-        promised: Ballot::default(),
-        accepted_ballot: Ballot::default(),
-        last: LogIndex(0),
-        decided: LogIndex(0),
-        tear: None,
-        lease: LeaseClock::default(),
-    };
-    Replica::restore(restored).expect("a first life")
-}
-
 /// Step of a history.
 #[derive(Clone, Debug)]
-enum Step {
+enum CountStep {
     Update(BucketId, Update),
     /// Time passes, in milliseconds.
     Pass(u64),
@@ -140,29 +120,29 @@ fn update() -> impl Strategy<Value = Update> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = CountStep> {
     prop_oneof![
         12 => (prop::bool::weighted(0.8), update()).prop_map(|(counted, update)| {
-            Step::Update(if counted { COUNTED } else { OTHER }, update)
+            CountStep::Update(if counted { COUNTED } else { OTHER }, update)
         }),
-        2 => (1..40_u64).prop_map(Step::Pass),
-        2 => (1..4_usize).prop_map(Step::Sweep),
-        2 => Just(Step::Close),
-        3 => Just(Step::Apply),
-        1 => Just(Step::EndEpoch),
-        2 => Just(Step::BeginCount),
+        2 => (1..40_u64).prop_map(CountStep::Pass),
+        2 => (1..4_usize).prop_map(CountStep::Sweep),
+        2 => Just(CountStep::Close),
+        3 => Just(CountStep::Apply),
+        1 => Just(CountStep::EndEpoch),
+        2 => Just(CountStep::BeginCount),
         1 => (0..4_u8).prop_map(|number| match number {
-            0 => Step::EndCount,
-            _ => Step::BeginCount,
+            0 => CountStep::EndCount,
+            _ => CountStep::BeginCount,
         }),
-        2 => Just(Step::BeginScan),
-        4 => Just(Step::AdvanceScan),
-        3 => Just(Step::CompleteScan),
+        2 => Just(CountStep::BeginScan),
+        4 => Just(CountStep::AdvanceScan),
+        3 => Just(CountStep::CompleteScan),
     ]
 }
 
 /// A group without its protocol: updates are evaluated, and entries applied.
-struct Stage {
+struct BareGroup {
     trees: MemoryTrees,
     queue: ProposalQueue,
     replica: Replica,
@@ -176,11 +156,11 @@ struct Stage {
     completed: usize,
 }
 
-impl Stage {
-    fn new() -> Stage {
+impl BareGroup {
+    fn new() -> BareGroup {
         let mark = Mark { applied: 0, time: 1, next_version: 1 };
         world::set_time(Some(1_000_000));
-        Stage {
+        BareGroup {
             trees: MemoryTrees::new(1 << 20),
             queue: ProposalQueue::new(GROUP, mark, 1 << 20),
             replica: replica(),
@@ -227,37 +207,37 @@ impl Stage {
         self.queue.restart(self.mark, counts);
     }
 
-    fn run(&mut self, step: Step) {
+    fn run(&mut self, step: CountStep) {
         match step {
             // Refused or not, the counts hold.
-            Step::Update(id, update) => {
+            CountStep::Update(id, update) => {
                 drop(self.write(|overlay| evaluate(overlay, &bucket(id), &update)));
             }
-            Step::Pass(ms) => {
+            CountStep::Pass(ms) => {
                 self.now_ms += ms;
                 world::set_time(Some(self.now_ms * 1_000_000));
             }
-            Step::Sweep(max) => {
+            CountStep::Sweep(max) => {
                 let swept = self.write(|overlay| expire_due(overlay, Bytes::new(), max, 1_000));
                 swept.expect("memory");
             }
-            Step::Close => self.queue.close(),
-            Step::Apply => self.apply(),
-            Step::EndEpoch => self.end_epoch(),
-            Step::BeginCount => self.write(|all| begin_count(all, COUNTED)).expect("memory"),
-            Step::EndCount => self.write(|all| end_count(all, COUNTED)).expect("memory"),
-            Step::BeginScan => {
+            CountStep::Close => self.queue.close(),
+            CountStep::Apply => self.apply(),
+            CountStep::EndEpoch => self.end_epoch(),
+            CountStep::BeginCount => self.write(|all| begin_count(all, COUNTED)).expect("memory"),
+            CountStep::EndCount => self.write(|all| end_count(all, COUNTED)).expect("memory"),
+            CountStep::BeginScan => {
                 let scan = CountScan::begin(GROUP, &self.trees, COUNTED).expect("memory");
                 self.scan = scan.map(|scan| (scan, false));
             }
-            Step::AdvanceScan => {
+            CountStep::AdvanceScan => {
                 if let Some((scan, is_read)) = &mut self.scan
                     && !*is_read
                 {
                     *is_read = scan.advance(PART_BYTES).expect("memory");
                 }
             }
-            Step::CompleteScan => {
+            CountStep::CompleteScan => {
                 // A count that was begun anew has nothing to do with the scan.
                 if let Some((scan, _)) = self.scan.take_if(|(_, is_read)| *is_read) {
                     let completed = self.write(|overlay| scan.complete(overlay));
@@ -318,16 +298,16 @@ fn count_rows(rows: impl Iterator<Item = (Bytes, Bytes)>) -> (u64, u64) {
     })
 }
 
-fn live(steps: Vec<Step>) -> usize {
-    let mut stage = Stage::new();
+fn live(steps: Vec<CountStep>) -> usize {
+    let mut stage = BareGroup::new();
     steps.into_iter().for_each(|step| stage.run(step));
     // Whatever happened, a scan completes the count, or it was complete.
-    let last = [Step::BeginCount, Step::Apply, Step::BeginScan];
+    let last = [CountStep::BeginCount, CountStep::Apply, CountStep::BeginScan];
     last.into_iter().for_each(|step| stage.run(step));
     while stage.scan.as_ref().is_some_and(|(_, is_read)| !is_read) {
-        stage.run(Step::AdvanceScan);
+        stage.run(CountStep::AdvanceScan);
     }
-    stage.run(Step::CompleteScan);
+    stage.run(CountStep::CompleteScan);
     stage.apply();
     let count = stage.queue.counts.get(COUNTED).expect("it was begun");
     assert!(count.is_complete, "nothing prevents it");

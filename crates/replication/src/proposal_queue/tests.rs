@@ -5,7 +5,8 @@ use base::{Ballot, ConfigurationId, NodeId};
 use logic::consensus::{LeaseClock, RestoredState};
 use store::MemoryTrees;
 
-fn replica() -> Replica {
+/// Returns the replica of a sole voter in its first life.
+pub fn replica() -> Replica {
     let configuration =
         Configuration::single_member(ConfigurationId(0), NodeId(1)).expect("a voter");
     let restored = RestoredState {

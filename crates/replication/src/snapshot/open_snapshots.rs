@@ -47,7 +47,7 @@ pub(super) struct OpenSnapshot {
     cursor: Mutex<SendCursor>,
 }
 
-/// What was sent of an open snapshot.
+/// Progress of sending an open snapshot.
 struct SendCursor {
     snapshot: Box<dyn Snapshot>,
     /// Stream that was requested last; earlier streams end.

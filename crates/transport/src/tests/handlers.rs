@@ -13,11 +13,11 @@ const TWO: NodeId = NodeId(2);
 const LONG: Duration = Duration::from_secs(60);
 const GROUP: GroupId = GroupId(3);
 
-type Answer = (NodeId, Result<Bytes, CallError>);
+type HandledAnswer = (NodeId, Result<Bytes, CallError>);
 
 /// Handler that records what it is passed.
 #[derive(Default)]
-struct AnswerLog(Mutex<Vec<Answer>>);
+struct AnswerLog(Mutex<Vec<HandledAnswer>>);
 
 impl AnswerHandler for AnswerLog {
     fn on_answer(self: Arc<AnswerLog>, from: NodeId, answer: Result<Bytes, CallError>) {
@@ -26,7 +26,7 @@ impl AnswerHandler for AnswerLog {
 }
 
 impl AnswerLog {
-    fn answers(&self) -> Vec<Answer> {
+    fn answers(&self) -> Vec<HandledAnswer> {
         self.0.lock().expect("plain data").clone()
     }
 }

@@ -55,6 +55,12 @@ async fn ask(peers: &Peers, request: &Request) -> Result<Reply> {
     message::read_answer_to(&sent, answer).expect("it is an answer")
 }
 
+/// Sets whether a node takes itself for the master of the default bucket's group.
+fn set_master(node: &Node, is_master: bool) {
+    let group = node.router.locator.groups.find(GroupId(1)).expect("it is there");
+    group.leadership.set_master_for_test(is_master);
+}
+
 #[tokio::test]
 async fn forwarded_request_gets_the_same_answer_as_a_local_request() {
     let place = Place::new();
@@ -113,22 +119,10 @@ async fn forwarded_get_of_a_row_in_memory_is_answered_at_once() {
     }
     let missing = ask(&peers, &get("missing")).await.expect("read");
     assert_eq!(missing.body, Body::Row(None));
-    node.router
-        .locator
-        .groups
-        .find(GroupId(1))
-        .expect("it is there")
-        .leadership
-        .set_master_for_test(false);
+    set_master(&node, false);
     let error = ask(&peers, &get("k")).await.expect_err("another node must answer");
     assert_eq!(error.reason, Reason::NotMaster);
-    node.router
-        .locator
-        .groups
-        .find(GroupId(1))
-        .expect("it is there")
-        .leadership
-        .set_master_for_test(true);
+    set_master(&node, true);
     node.stop().await.expect("it stops");
 }
 
@@ -197,13 +191,7 @@ async fn request_from_older_node_is_answered_without_version() {
 async fn non_master_refuses_forwarded_request_without_forwarding_again() {
     let place = Place::new();
     let (node, peers) = node_and_peers(&place).await;
-    node.router
-        .locator
-        .groups
-        .find(GroupId(1))
-        .expect("it is there")
-        .leadership
-        .set_master_for_test(false);
+    set_master(&node, false);
     let error = ask(&peers, &request(Call::Update(set("k", "1")))).await.expect_err("it is not");
     assert_eq!(error.reason, Reason::NotMaster);
     // The caller is not asked: it has no connection to answer on, so that would never end.
@@ -212,13 +200,7 @@ async fn non_master_refuses_forwarded_request_without_forwarding_again() {
     assert_eq!(error.reason, Reason::NotMaster);
     let dirty = Call::Read(Read::KeyCount, ReadLevel::Dirty);
     assert_eq!(ask(&peers, &request(dirty)).await.expect("it may").body, Body::Count(0));
-    node.router
-        .locator
-        .groups
-        .find(GroupId(1))
-        .expect("it is there")
-        .leadership
-        .set_master_for_test(true);
+    set_master(&node, true);
     node.stop().await.expect("it stops");
 }
 
