@@ -250,8 +250,9 @@ impl VnodeStore {
         index
     }
 
-    /// Has the loop hand the open batch to the log writer: after the tasks that are runnable now,
-    /// or once the batch before it is applied. What they change shares one write and one sync.
+    /// Wakes the loop, which hands the open batch to the log writer: after the tasks that are
+    /// runnable now, or once the batch before it is applied. What they change shares one write and
+    /// one sync.
     fn submit_soon(&self, state: &VnodeStoreState) {
         if state.pending.is_empty() {
             self.wake.notify_one();

@@ -131,7 +131,7 @@ async fn join_token_setting_applies_only_at_founding() {
     node.stop().await.expect("it stops");
 }
 
-/// Whoever may add members must not make the node call any address.
+/// Addresses of members come from others, who must not make the node call any address.
 #[tokio::test]
 async fn member_outside_the_peer_networks_is_not_dialled() {
     let place = Place::new();

@@ -52,7 +52,7 @@ impl Role {
 const OPERATORS_LINES: [&str; 3] = ["run_id", "master_replid", "process_id"];
 
 /// Returns the text of these sections. `keys`: number of keys in the connection's bucket, if known.
-/// Only operators see the section about this node and its disk.
+/// Omits the section about this node and its disk, except for operators.
 pub fn text(
     sections: &[InfoSection],
     shared: &Shared,
