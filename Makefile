@@ -10,7 +10,7 @@ help:
 	@echo "make run         build, then serve on 127.0.0.1:7711 with data in ./data (ARGS='--name a' adds settings)"
 	@echo "make cluster     build, then run three nodes on this machine with data in ./dev (ARGS='--nodes 5' adds options)"
 	@echo "make test        every check and test (what CI runs)"
-	@echo "make test-long   the same for hours: all seeds, all fault rigs; goes on where it was stopped (NAMES=cluster:: some)"
+	@echo "make test-long   the same for hours: all seeds, all fault injections; goes on where it was stopped (NAMES=cluster:: some)"
 	@echo "make bench       measure beside etcd and Redis, write docs/performance.md and docs/performance/growth.md"
 	@echo "                 (QUICK=1: 20 minutes; SUITE=growth: one of the two; POINT=redis-sync: one point)"
 	@echo "make install     put the server and the load tool into $(PREFIX)/bin, stripped (PREFIX=... elsewhere)"

@@ -190,12 +190,12 @@ fn mounted_below(folder: &Path) -> Vec<String> {
     points
 }
 
-/// Compiles a small C program of `crates/systest/rigs`, once; returns its path.
+/// Compiles a small C program of `crates/systest/helpers`, once; returns its path.
 pub fn compile_helper(name: &str) -> PathBuf {
     static BUILD_LOCK: Mutex<()> = Mutex::new(());
     let _guard = BUILD_LOCK.lock().unwrap_or_else(|broken| broken.into_inner());
-    let source = crate::tidy::root().join(format!("crates/systest/rigs/{name}.c"));
-    let folder = crate::tidy::root().join("target/tmp/rigs");
+    let source = crate::tidy::root().join(format!("crates/systest/helpers/{name}.c"));
+    let folder = crate::tidy::root().join("target/tmp/helpers");
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
     let program = folder.join(name);

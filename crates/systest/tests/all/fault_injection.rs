@@ -45,7 +45,7 @@ fn cut_power_under_writer(mount: &mut Mount, wrapper: &[&str]) -> (u64, u64) {
 }
 
 fn must_lose_only_unsynced_records(system: FileSystem) {
-    let name = format!("rig power loss {}", system.mount_type());
+    let name = format!("injected power loss {}", system.mount_type());
     let tools = [system.tools(), &["eatmydata"]].concat();
     if let Some(reason) = missing(Root::Needed, &tools) {
         return skipped(&name, &reason);
@@ -65,27 +65,27 @@ fn must_lose_only_unsynced_records(system: FileSystem) {
     figures.add("control_lost", acked.saturating_sub(found));
     figures.print();
     assert!(figures.ok > 10, "the writer wrote almost nothing");
-    assert_eq!(figures.lost, 0, "a synced record was lost: the rig cuts too much");
-    assert!(acked > found, "nothing was lost without syncs: the rig cuts nothing");
+    assert_eq!(figures.lost, 0, "a synced record was lost: the injection cuts too much");
+    assert!(acked > found, "nothing was lost without syncs: the injection cuts nothing");
 }
 
 #[test]
-fn power_loss_rig_on_ext4_drops_only_unsynced_records() {
+fn power_loss_injection_on_ext4_drops_only_unsynced_records() {
     must_lose_only_unsynced_records(FileSystem::Ext4);
 }
 
 #[test]
-fn power_loss_rig_on_xfs_drops_only_unsynced_records() {
+fn power_loss_injection_on_xfs_drops_only_unsynced_records() {
     must_lose_only_unsynced_records(FileSystem::Xfs);
 }
 
 #[test]
 fn injected_sync_error_reaches_the_process_and_the_trace_record() {
-    let name = "rig failing sync";
+    let name = "injected failing sync";
     if let Some(reason) = missing(Root::Needed, &["strace", "cc"]) {
         return skipped(name, &reason);
     }
-    let scratch = Scratch::new("rig-trace");
+    let scratch = Scratch::new("injected-trace");
     let mut child = Command::new(compile_helper("ack"))
         .arg(scratch.join("log"))
         .stdout(Stdio::null())
@@ -101,19 +101,19 @@ fn injected_sync_error_reaches_the_process_and_the_trace_record() {
 }
 
 #[test]
-fn shortwrite_rig_shortens_writes_without_corrupting_data() {
-    let name = "rig short writes";
+fn short_write_injection_shortens_writes_without_corrupting_data() {
+    let name = "injected short writes";
     if !cfg!(target_arch = "x86_64") {
         return skipped(name, "reads registers of x86-64");
     }
     if let Some(reason) = missing(Root::Needed, &["cc"]) {
         return skipped(name, &reason);
     }
-    let scratch = Scratch::new("rig-short");
-    let (rig, writer) = (compile_helper("shortwrite"), compile_helper("whole"));
+    let scratch = Scratch::new("injected-short");
+    let (injector, writer) = (compile_helper("shortwrite"), compile_helper("whole"));
     let file = scratch.join("file");
     let prefix = path_str(scratch.path());
-    let output = run(&[path_str(&rig), "3", prefix, path_str(&writer), path_str(&file)]);
+    let output = run(&[path_str(&injector), "3", prefix, path_str(&writer), path_str(&file)]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let cut = stderr.trim().strip_prefix("shortwrite: cut ").and_then(|count| count.parse().ok());
@@ -124,12 +124,12 @@ fn shortwrite_rig_shortens_writes_without_corrupting_data() {
 }
 
 #[test]
-fn full_disk_read_only_and_inode_rigs_return_their_errors() {
-    let name = "rig full disk";
+fn full_disk_read_only_and_inode_injection_return_their_errors() {
+    let name = "injected full disk";
     if let Some(reason) = missing(Root::Needed, FileSystem::Ext4.tools()) {
         return skipped(name, &reason);
     }
-    let scratch = Scratch::new("rig-full");
+    let scratch = Scratch::new("injected-full");
     let mount = Mount::new(scratch.path(), FileSystem::Ext4, 64);
     let kind = |result: std::io::Result<()>| result.map_err(|error| error.kind());
     let write = |name: &str| kind(std::fs::write(mount.point().join(name), vec![1; 256 * 1024]));

@@ -50,8 +50,8 @@ fn send_datagrams(
 }
 
 #[test]
-fn network_rig_delays_loses_duplicates_and_cuts_packets() {
-    let name = "rig network";
+fn network_injection_delays_loses_duplicates_and_cuts_packets() {
+    let name = "injected network";
     if let Some(reason) = Network::missing() {
         return skipped(name, &reason);
     }
@@ -143,7 +143,7 @@ fn count_changed_pieces(network: &Network, port: u16) -> usize {
 /// checksum would accept what TCP does not detect.
 #[test]
 fn corrupted_tcp_byte_passes_checksum_and_reaches_the_program() {
-    let name = "rig network, changed bytes";
+    let name = "injected network, changed bytes";
     if let Some(reason) = Network::missing() {
         return skipped(name, &reason);
     }

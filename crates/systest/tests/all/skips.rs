@@ -1,4 +1,4 @@
-//! Test of the list of skips that a run in CI or a long run may have: any other missing rig fails
+//! Test of the list of skips that a run in CI or a long run may have: any other missing tool fails
 //! the run.
 
 use std::os::unix::fs::symlink;
@@ -23,13 +23,13 @@ fn run_skip_check(log: &str) -> (bool, String) {
 
 #[test]
 fn unlisted_skip_fails_a_ci_run() {
-    let rigs = [
+    let tools = [
         ("F-20 power loss on ext4", "needs root (mounts, groups, tracing)"),
         ("F-26 sync error", "needs `strace`, which is not installed (Debian: strace)"),
         ("F-08 cut cables", "needs network namespaces and macvtap, which the kernel refuses"),
         ("redis-py against the binary", "no virtual environment"),
     ];
-    for (name, reason) in rigs {
+    for (name, reason) in tools {
         let line = skip_line(name, reason);
         let (passed, output) = run_skip_check(&format!("test a ... ok\ntest b ... {line}\nok\n"));
         assert!(!passed && output.contains(&line), "{line}: {output}");
@@ -66,7 +66,7 @@ fn run_without_tools(name: &str, variables: &[(&str, &str)]) -> Output {
 }
 
 #[test]
-fn missing_rig_fails_the_long_form_and_names_its_package() {
+fn missing_tool_fails_the_long_form_and_names_its_package() {
     let name = "end_to_end::redis_tools::redis_cli_works_unchanged";
     let line = "redis-cli against the binary: skipped: needs `redis-cli`, which is not installed \
                 (Debian: redis-tools)";
@@ -75,7 +75,7 @@ fn missing_rig_fails_the_long_form_and_names_its_package() {
     assert!(short.status.success() && stderr_of(&short).contains(line), "{}", stderr_of(&short));
     let long = run_without_tools(name, &[("CREDENZA_TEST_LONG", "1")]);
     assert!(!long.status.success() && stderr_of(&long).contains(line), "{}", stderr_of(&long));
-    assert!(stderr_of(&long).contains("needs all its rigs"), "{}", stderr_of(&long));
+    assert!(stderr_of(&long).contains("needs all its tools"), "{}", stderr_of(&long));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn packages_named_for_missing_tools_are_installed_by_check() {
         let line = script.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("=\""));
         line.expect("a list").trim_end_matches('"').split(' ').collect::<Vec<_>>()
     };
-    let installed = [list("RIG_PACKAGES"), list("LONG_PACKAGES")].concat();
+    let installed = [list("TOOL_PACKAGES"), list("LONG_PACKAGES")].concat();
     let systems = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Memory { files: 1 }];
     let mut tools: Vec<_> = systems.iter().flat_map(|system| system.tools()).copied().collect();
     tools.extend(["ip", "nsenter", "fsfreeze", "prlimit", "setpriv", "strace", "eatmydata"]);
@@ -110,7 +110,7 @@ fn packages_named_for_missing_tools_are_installed_by_check() {
 #[test]
 fn rigs_are_set_up_first_in_complete_and_long_runs() {
     let script = std::fs::read_to_string(systest::tidy::root().join("check")).expect("it is there");
-    for (form, first) in [("\nall)\n", "rigs"), ("\nlong)\n", "rigs $LONG_PACKAGES")] {
+    for (form, first) in [("\nall)\n", "tools"), ("\nlong)\n", "tools $LONG_PACKAGES")] {
         let mut steps = script.split_once(form).expect(form).1.lines().map(str::trim_start);
         assert_eq!(steps.find(|step| !step.starts_with('#')), Some(first), "{form}");
     }

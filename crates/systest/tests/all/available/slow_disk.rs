@@ -19,8 +19,8 @@ fn slow_disk_of_one_node_leaves_other_nodes_answering() {
     if !is_long_form() {
         return skipped(name, "takes a minute: CREDENZA_TEST_LONG=1");
     }
-    let missing_rig = missing(Root::Needed, FileSystem::Ext4.tools()).or_else(DiskGroup::missing);
-    if let Some(reason) = missing_rig {
+    let missing_tool = missing(Root::Needed, FileSystem::Ext4.tools()).or_else(DiskGroup::missing);
+    if let Some(reason) = missing_tool {
         return skipped(name, &reason);
     }
     let _permit = experiment();

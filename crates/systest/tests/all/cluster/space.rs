@@ -133,8 +133,8 @@ fn slow_follower_disk_delays_no_client_and_slow_master_hands_over() {
     if is_left_to_long_form(name) {
         return;
     }
-    let missing_rig = missing(Root::Needed, FileSystem::Ext4.tools()).or_else(DiskGroup::missing);
-    if let Some(reason) = missing_rig {
+    let missing_tool = missing(Root::Needed, FileSystem::Ext4.tools()).or_else(DiskGroup::missing);
+    if let Some(reason) = missing_tool {
         return skipped(name, &reason);
     }
     let _permit = experiment();

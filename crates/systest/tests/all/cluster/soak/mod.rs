@@ -82,9 +82,9 @@ fn five_node_soak_under_random_faults_loses_nothing() {
 
 fn soak(name: &str, nodes: usize) {
     let tools = [FileSystem::Ext4.tools(), &["fsfreeze"]].concat();
-    let missing_rig =
+    let missing_tool =
         missing(Root::Needed, &tools).or_else(Network::missing).or_else(NodeClock::missing);
-    if let Some(reason) = missing_rig {
+    if let Some(reason) = missing_tool {
         return skipped(name, &reason);
     }
     let _permit = experiment();

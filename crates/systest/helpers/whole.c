@@ -1,4 +1,4 @@
-/* A writer that goes on after short writes: what the rig that makes them is tried on.
+/* A writer that goes on after short writes: what the injection of short writes is tried on.
  *
  * whole FILE                 writes 300,000 bytes, 1,000 at a time, each completed however short its
  *                            calls are; ends with 3 if a call changes a register it must not. */

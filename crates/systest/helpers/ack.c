@@ -1,4 +1,4 @@
-/* A writer that acknowledges synced records: what a rig is tried on before it tries the product.
+/* A writer that acknowledges synced records: what an injection is tried on before it tries the product.
  *
  * ack FILE                   appends numbered records, syncs each, then says its number on stdout. */
 #include <fcntl.h>
