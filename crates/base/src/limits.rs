@@ -161,6 +161,14 @@ pub const PEER_GREETINGS_MAX: usize = 128;
 pub const PEER_GREETINGS_PER_ADDRESS_MAX: usize = 32;
 /// Most of them from addresses of no member: the others are left to members.
 pub const PEER_GREETINGS_OF_STRANGERS_MAX: usize = 64;
+/// A TLS handshake that is not complete after this, in milliseconds, ends its connection.
+pub const TLS_HANDSHAKE_MS_MAX: u64 = 5_000;
+/// Most bytes that a TLS handshake may take from the other side: room for its certificates.
+pub const TLS_HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
+/// Most TLS handshakes of clients that are in progress at a time; one more waits for a place.
+pub const TLS_HANDSHAKES_MAX: usize = 512;
+/// Most of them from one address (IPv6: from one /64 network) beyond this machine.
+pub const TLS_HANDSHAKES_PER_ADDRESS_MAX: usize = 16;
 /// Most members of a cluster.
 pub const PEERS_MAX: usize = 1_024;
 /// Most requests to other nodes that may wait for their answer; one more is answered `overloaded`.

@@ -38,6 +38,7 @@ pub(crate) async fn begin(node: &Node) -> Result<()> {
     let settings = PeerSettings {
         name: name.clone(),
         advertise: place.advertise.clone(),
+        tls: cluster.settings.tls.clone(),
         networks: cluster.settings.peer_networks.clone(),
         incarnations: known.clone(),
         credential,

@@ -3,6 +3,8 @@
 use base::{ClusterDescription, IpNetworks, JoinToken, Membership, NodeId};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use tls::Tls;
 
 /// A node's settings. Sizes in bytes, times in milliseconds.
 #[derive(Clone, Debug)]
@@ -58,6 +60,8 @@ pub struct NodeSettings {
     pub anti_entropy_interval_ms: u64,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerAddresses>,
+    /// TLS of connections to other nodes. `None`: they are plain.
+    pub tls: Option<Arc<Tls>>,
     /// Networks within which the other nodes are.
     pub peer_networks: IpNetworks,
     /// Token that lets nodes join a cluster which this node founds, and lets this one join another.
@@ -99,6 +103,7 @@ impl Default for NodeSettings {
             reap_after_ms: 150_000,
             anti_entropy_interval_ms: 10_000,
             peers: None,
+            tls: None,
             peer_networks: IpNetworks::default(),
             join_token: None,
             client_address: String::new(),

@@ -16,6 +16,8 @@ use runtime::world;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::Trees;
+use tls::PeerMode;
+use transport::PeerStatus;
 
 /// Maximum number of interval buckets listed in the status.
 const INTERVAL_BUCKETS_SHOWN: usize = 100;
@@ -57,6 +59,7 @@ impl StatusReader {
             own: links.node,
             disk: &self.disk,
             has_many_siblings: available.vnode_store.has_many_siblings(),
+            plain_peers: self.plain_peers(),
             unsynced_ms: unsynced.then_some(self.settings.sync_interval_ms),
         };
         let warnings = warnings.warnings();
@@ -86,6 +89,15 @@ impl StatusReader {
             available: available.status(),
             warnings,
         }
+    }
+
+    /// Returns the members with which plain connections last although they may be encrypted.
+    fn plain_peers(&self) -> Vec<String> {
+        let is_used =
+            self.settings.tls.as_ref().is_some_and(|tls| tls.peer_mode() != PeerMode::Off);
+        let links = if is_used { self.view.links.status() } else { Vec::new() };
+        let is_plain = |link: &PeerStatus| link.connected.is_some() && !link.is_encrypted;
+        links.into_iter().filter(is_plain).map(|link| link.name).collect()
     }
 
     fn log_status(&self) -> LogStatus {

@@ -19,6 +19,8 @@ pub(crate) struct WarningInput<'a> {
     pub disk: &'a DiskHealth,
     /// True if a key of an available bucket has so many siblings that writes may be refused.
     pub has_many_siblings: bool,
+    /// Names of the members with which plain connections last while they may be encrypted.
+    pub plain_peers: Vec<String>,
     /// Milliseconds of updates that a power cut may lose. `None`: none.
     pub unsynced_ms: Option<u64>,
 }
@@ -52,6 +54,7 @@ impl WarningInput<'_> {
                     .into(),
             );
         }
+        all.extend(plain_peers(&self.plain_peers));
         if let Some(unsynced_ms) = self.unsynced_ms {
             all.push(format!(
                 "a power cut may lose up to {unsynced_ms} ms of updates of buckets with \
@@ -60,6 +63,15 @@ impl WarningInput<'_> {
         }
         all
     }
+}
+
+/// Returns the warning about plain connections during a migration to encrypted ones.
+fn plain_peers(names: &[String]) -> Option<String> {
+    let names = (!names.is_empty()).then(|| names.join(", "))?;
+    Some(format!(
+        "the connections to {names} are not encrypted: set `peer_tls = accept` there, too; once no \
+         node has this warning, set `peer_tls = required` everywhere"
+    ))
 }
 
 /// Returns warnings about the disk: full, hanging, slow, nearly full.
@@ -207,5 +219,12 @@ mod tests {
         assert_eq!(member_warnings(&cluster(Vec::new()), NodeId(1)), Vec::<String>::new());
         let removed = member_warnings(&cluster(leaving.to_vec()), NodeId(3));
         assert_eq!(removed, ["this node was removed from the cluster: stop it"]);
+    }
+
+    #[test]
+    fn plain_connections_are_named_while_a_cluster_migrates_to_encrypted_ones() {
+        assert_eq!(plain_peers(&[]), None);
+        let warning = plain_peers(&["n2".into(), "n3".into()]).expect("two of them");
+        assert!(warning.contains("n2, n3") && warning.contains("peer_tls = required"));
     }
 }

@@ -3,13 +3,15 @@
 
 use bytes::BytesMut;
 use std::net::IpAddr;
-use tokio::net::TcpStream;
+use std::time::Duration;
+use tls::Stream;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 /// Connection whose protocol is known: the stream, and the bytes read to detect the protocol.
 pub struct Connection {
-    /// The stream; `TCP_NODELAY` is set.
-    pub stream: TcpStream,
+    /// The stream; `TCP_NODELAY` is set. It knows the identity in its client's certificate.
+    pub stream: Stream,
     /// Bytes read so far; never empty.
     pub first: BytesMut,
     /// Role of the listener that accepted it.
@@ -48,6 +50,12 @@ pub struct ListenerRole {
 }
 
 impl ListenerRole {
+    /// Returns the role of a connection whose certificate is that of a node: it comes to join, and
+    /// is served nothing else.
+    pub(crate) fn of_joining_node() -> ListenerRole {
+        ListenerRole { kind: ListenerKind::Operators, access: Access::Client }
+    }
+
     /// Returns the role of a listener at this address. `operators_listen`: operators have a
     /// listener of their own. Then it is their only one; otherwise whoever reaches loopback is an
     /// operator.
@@ -72,24 +80,45 @@ impl ListenerRole {
     }
 }
 
-/// Signal to connections that the server is closing. Cheap to clone.
+/// Signal to a connection that it must end: the server is closing, or its session is over. Cheap to
+/// clone.
 #[derive(Clone)]
-pub struct Shutdown(watch::Receiver<bool>);
+pub struct Shutdown {
+    called: watch::Receiver<bool>,
+    /// End of the session. `None`: it lasts as long as its client wishes.
+    session_end: Option<Instant>,
+}
 
 impl Shutdown {
     /// Returns a signal that is on once `called` holds true.
     pub(crate) fn new(called: watch::Receiver<bool>) -> Shutdown {
-        Shutdown(called)
+        Shutdown { called, session_end: None }
     }
 
-    /// Returns true if the server is closing.
+    /// Returns a signal that is also on after this time.
+    pub(crate) fn with_session_time(self, session_time: Duration) -> Shutdown {
+        // Without a time that far there is no end.
+        Shutdown { session_end: Instant::now().checked_add(session_time), ..self }
+    }
+
+    /// Returns true if the connection must end.
     pub fn is_requested(&self) -> bool {
-        *self.0.borrow()
+        *self.called.borrow() || self.session_end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Resolves when the server begins to close. Cancel-safe.
-    pub async fn wait(&mut self) {
+    /// Resolves when the connection must end. Returns true if the reason is that the server closes.
+    /// Cancel-safe.
+    pub async fn wait(&mut self) -> bool {
         // An error means that the front-ends are gone: the server has closed.
-        let _ = self.0.wait_for(|called| *called).await;
+        let closing = self.called.wait_for(|called| *called);
+        let Some(end) = self.session_end else {
+            let _ = closing.await;
+            return true;
+        };
+        tokio::select! {
+            biased;
+            _ = closing => true,
+            () = sleep_until(end) => false,
+        }
     }
 }

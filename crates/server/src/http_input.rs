@@ -151,7 +151,7 @@ impl Input {
         let received = tokio::select! {
             biased;
             received = timeout(idle, self.read_some(stream)) => received,
-            () = shutdown.wait() => {
+            _ = shutdown.wait() => {
                 let last = idle.min(Duration::from_millis(CLOSE_GRACE_MS));
                 timeout(last, self.read_some(stream)).await
             }

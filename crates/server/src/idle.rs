@@ -59,7 +59,7 @@ impl Activity {
         tokio::select! {
             biased;
             () = self.wait_for_end() => false,
-            () = shutdown.wait() => true,
+            is_server_closing = shutdown.wait() => is_server_closing,
         }
     }
 

@@ -18,6 +18,7 @@ mod connection_limits;
 mod contexts;
 mod counters;
 mod creation_quota;
+mod handshake_limits;
 pub mod http;
 mod http_input;
 mod idle;

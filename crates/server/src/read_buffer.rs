@@ -9,8 +9,8 @@ use bytes::BytesMut;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
+use tls::Stream;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -124,7 +124,7 @@ impl ReadBuffer {
     /// send for `CLOSE_GRACE_MS`.
     pub async fn read(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         mut ended: Pin<&mut impl Future<Output = bool>>,
     ) -> bool {
         let arrived = self.input.len();

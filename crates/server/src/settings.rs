@@ -4,6 +4,7 @@ use crate::LogLevels;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use tls::{CertificateDemand, ListenerMode, Tls};
 
 /// Settings of the front-ends. Sizes are in bytes, times in milliseconds.
 #[derive(Clone)]
@@ -20,6 +21,8 @@ pub struct ServerSettings {
     pub arakoon_clusters: Vec<String>,
     /// Further addresses for clients of Riak; they serve no other protocol.
     pub riak_listen: Vec<SocketAddr>,
+    /// TLS of the node, shared with its connections to other nodes. `None`: everything is plain.
+    pub tls: Option<Arc<Tls>>,
     /// True if addresses beyond loopback are allowed although traffic is neither encrypted nor
     /// authenticated.
     pub insecure: bool,
@@ -54,6 +57,7 @@ impl Default for ServerSettings {
             arakoon_listen: Vec::new(),
             arakoon_clusters: Vec::new(),
             riak_listen: Vec::new(),
+            tls: None,
             insecure: false,
             connections_max: 10_000,
             connections_per_address_max: None,
@@ -65,5 +69,20 @@ impl Default for ServerSettings {
             checkpoints: None,
             log_levels: None,
         }
+    }
+}
+
+impl ServerSettings {
+    /// Returns the use of TLS at the listeners.
+    pub(crate) fn tls_mode(&self) -> ListenerMode {
+        self.tls.as_ref().map_or(ListenerMode::Off, |tls| tls.listener_mode())
+    }
+
+    /// Returns true if traffic is encrypted and nobody is served without a valid certificate.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| {
+            tls.listener_mode() == ListenerMode::Required
+                && tls.settings().client_certificates == CertificateDemand::Required
+        })
     }
 }

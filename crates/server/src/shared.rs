@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::connection_limits::ConnectionLimiter;
 use crate::counters::Counters;
 use crate::creation_quota::{self, CreationQuota};
+use crate::handshake_limits::HandshakeLimiter;
 use crate::idle::IdleConnections;
 use crate::settings::ServerSettings;
 use base::{Call, Error, Reason};
@@ -14,7 +15,7 @@ use node::{Node, WarningLimiter};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use tokio::net::TcpStream;
+use tls::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Unit of the budget for large buffers.
@@ -34,6 +35,8 @@ pub struct Shared {
     pub(crate) access_control: AccessControl,
     /// Connection limits, over all listeners.
     pub(crate) connection_limiter: Arc<ConnectionLimiter>,
+    /// Limits of TLS handshakes in progress, over all listeners.
+    pub(crate) handshake_limiter: Arc<HandshakeLimiter>,
     /// Quota of sessions and buckets by address.
     creation_quota: CreationQuota,
     /// Connections that may be ended in favour of new ones.
@@ -59,6 +62,7 @@ impl Shared {
             access_control: AccessControl::new(&settings.allowed_hosts),
             counters: Counters::default(),
             connection_limiter: Arc::default(),
+            handshake_limiter: Arc::default(),
             creation_quota: CreationQuota::default(),
             idle: Arc::default(),
             warning_limiter: WarningLimiter::default(),
@@ -109,7 +113,7 @@ impl Shared {
     /// Counts a call that creates a session or a bucket against the quota of the client's address.
     /// Fails if the client must not create more.
     #[inline]
-    pub(crate) fn count_creation(&self, call: &Call, stream: &TcpStream) -> Result<(), Error> {
+    pub(crate) fn count_creation(&self, call: &Call, stream: &Stream) -> Result<(), Error> {
         match creation_quota::is_creation(call).then(|| stream.peer_addr()) {
             Some(Ok(client)) => self.creation_quota.count(client.ip(), self.clock.unix_ms()),
             // Without an address the connection has ended.

@@ -7,8 +7,8 @@
 use base::limits::{ANSWER_BYTES_PER_SECOND_MIN, ANSWER_WRITE_MS_MAX};
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::time::Duration;
+use tls::Stream;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Answers ready to be sent, in pieces that need not be contiguous.
@@ -50,13 +50,15 @@ impl ReadPace {
 }
 
 /// Sends all pieces. Fails with `TimedOut` if the client does not read in time.
-pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result<()> {
+pub async fn write(stream: &mut Stream, out: &(impl Pieces + Sync)) -> Result<()> {
     let mut pieces = out.pieces();
     let first = pieces.next().unwrap_or_default();
     let has_more = pieces.next().is_some();
     let mut sent = 0;
-    if !has_more {
-        match stream.try_write(first) {
+    if let Stream::Plain(socket) = stream
+        && !has_more
+    {
+        match socket.try_write(first) {
             Ok(bytes) if bytes == first.len() => return Ok(()),
             Ok(bytes) => sent = bytes,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -68,7 +70,22 @@ pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result
         let deadline = ReadPace::OF_CLIENTS.deadline(started, sent);
         sent += in_time(deadline, write_some(stream, out, sent)).await?;
     }
-    Ok(())
+    flush_encrypted(stream, ReadPace::OF_CLIENTS.deadline(started, sent)).await
+}
+
+/// Sends what encryption holds back. A plain stream holds nothing back.
+async fn flush_encrypted(stream: &mut Stream, deadline: Instant) -> Result<()> {
+    match stream {
+        Stream::Plain(_) => Ok(()),
+        Stream::Tls(_) => flush(stream, deadline).await,
+    }
+}
+
+async fn flush(stream: &mut (impl AsyncWrite + Unpin), deadline: Instant) -> Result<()> {
+    match timeout_at(deadline, stream.flush()).await {
+        Ok(flushed) => flushed,
+        Err(_) => Err(Error::from(ErrorKind::TimedOut)),
+    }
 }
 
 /// Waits for a write until the deadline. A write of no bytes is an error.
@@ -81,11 +98,7 @@ async fn in_time(deadline: Instant, write: impl Future<Output = Result<usize>>) 
 }
 
 /// Makes one system call that sends bytes from offset `sent` on.
-async fn write_some(
-    stream: &mut TcpStream,
-    out: &(impl Pieces + Sync),
-    sent: usize,
-) -> Result<usize> {
+async fn write_some(stream: &mut Stream, out: &(impl Pieces + Sync), sent: usize) -> Result<usize> {
     let mut skip = sent;
     let rest = out.pieces().filter_map(|piece| {
         let skipped = skip.min(piece.len());
@@ -116,12 +129,12 @@ async fn write_at_pace(
         let deadline = pace.deadline(started, sent);
         sent += in_time(deadline, stream.write(&bytes[sent..])).await?;
     }
-    Ok(())
+    flush(stream, pace.deadline(started, sent)).await
 }
 
 /// Ends a connection so that the client sees the last answer. Discards further input for a moment,
 /// because closing with unread input would send a reset.
-pub async fn close_after_answer(stream: &mut TcpStream) {
+pub async fn close_after_answer(stream: &mut Stream) {
     let rest = async {
         stream.shutdown().await?;
         let mut discarded = 0;

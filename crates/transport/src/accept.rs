@@ -4,9 +4,10 @@
 use super::admission::admit;
 use super::greet::{self, GreetingError};
 use super::handshake::{Greeting, Received};
-use super::peer::{Caller, PeerCall};
+use super::peer_call::{Caller, PeerCall};
 use super::peer_table::PeerTable;
 use super::refusal::Refusal;
+use super::secure;
 use super::transcript::Transcript;
 use base::address_or_network;
 use base::limits::{
@@ -124,11 +125,20 @@ fn permit(table: &PeerTable, limit: &Arc<HandshakeLimit>, from: IpAddr) -> Optio
 }
 
 /// Reads the greeting of one caller, within its time limit, and passes the call on or refuses it.
-async fn read_call(table: Arc<PeerTable>, mut stream: TcpStream, _permit: HandshakePermit) {
+async fn read_call(table: Arc<PeerTable>, socket: TcpStream, _permit: HandshakePermit) {
     let time_limit = Duration::from_millis(PEER_GREETING_MS_MAX);
-    if greet::set_socket_options(&stream).is_err() {
+    if greet::set_socket_options(&socket).is_err() {
         return;
     }
+    let securing = timeout(time_limit, secure::accept(&table.endpoint.settings, socket));
+    let mut stream = match securing.await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(target: "peers", "a TLS handshake of a caller failed: {error}");
+            return;
+        }
+        Err(_) => return,
+    };
     let transcript = Transcript::new(table.endpoint.credential());
     let versions = table.endpoint.versions();
     let (mut refused, refusal) = match timeout(time_limit, greet::read(&mut stream, versions)).await
@@ -154,13 +164,20 @@ async fn pass_to_peer(
     mut caller: Caller,
     received: Received,
 ) -> Option<(Caller, Refusal)> {
+    if let Err(refusal) = secure::check_encryption(&table.endpoint.settings, &caller.stream) {
+        return Some((caller, refusal));
+    }
     let verified = caller.transcript.verify(&received);
     let Greeting::Hello(hello) = received.greeting else {
         return Some((caller, Refusal::Malformed("kind")));
     };
     let peer = table.peer(hello.identity.node);
     let known = peer.as_ref().map(|peer| peer.known());
-    if let Err(refusal) = verified.and_then(|()| admit(&table.endpoint.identity(), &hello, known)) {
+    let admitted = verified.and_then(|()| admit(&table.endpoint.identity(), &hello, known));
+    let name = peer.as_ref().map_or_else(String::new, |peer| peer.member().name);
+    // Behind the admission, which tells a caller that is no member so.
+    let certified = admitted.and_then(|()| secure::check_member(&caller.stream, &name));
+    if let Err(refusal) = certified {
         return Some((caller, refusal));
     }
     let calls = &peer?.calls;

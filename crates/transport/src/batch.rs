@@ -87,6 +87,8 @@ impl FrameBatch {
             }
             self.written += written;
         }
+        // Encryption may hold bytes back; a plain socket holds none.
+        socket.flush().await?;
         self.buffer.clear();
         self.parts.clear();
         (self.bytes, self.written) = (0, 0);

@@ -55,6 +55,8 @@ pub struct PeerStatus {
     pub replaced_messages: u64,
     /// Messages refused because their lane was full.
     pub refused_messages: u64,
+    /// True if the present connection is encrypted.
+    pub is_encrypted: bool,
     /// Reason why the last connection ended. `None`: none has ended.
     pub last_disconnect: Option<String>,
     /// Reason why the last attempt to connect failed. `None`: it succeeded.

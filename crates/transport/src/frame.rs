@@ -80,6 +80,9 @@ pub(super) enum ControlFrame {
     Consumed(u64),
     /// Announces that the sender closes the connection, with the reason.
     Close(String),
+    /// Announces that the sender begins no more requests on this connection, with the number of its
+    /// unanswered ones. Only encrypted connections carry it.
+    Retire(u64),
 }
 
 impl ControlFrame {
@@ -89,6 +92,7 @@ impl ControlFrame {
             ControlFrame::Pong(_) => 2,
             ControlFrame::Consumed(_) => 3,
             ControlFrame::Close(_) => 4,
+            ControlFrame::Retire(_) => 5,
         }
     }
 }
@@ -143,7 +147,8 @@ impl Encoder {
         match control {
             ControlFrame::Ping(number)
             | ControlFrame::Pong(number)
-            | ControlFrame::Consumed(number) => {
+            | ControlFrame::Consumed(number)
+            | ControlFrame::Retire(number) => {
                 self.frame(
                     out,
                     CONTROL_FRAME_LANE,
@@ -305,6 +310,7 @@ fn read_control(number: u32, piece: &[u8]) -> Result<ControlFrame, FrameError> {
         3 => value().map(ControlFrame::Consumed),
         4 if piece.len() > CLOSE_BYTES_MAX => Err(FrameError::Length),
         4 => Ok(ControlFrame::Close(base::codec::printable(piece))),
+        5 => value().map(ControlFrame::Retire),
         _ => Err(FrameError::Lane),
     }
 }

@@ -6,12 +6,14 @@ use super::handshake::{ENVELOPE_BYTES, Greeting, Hello, LinkKeys, PeerIdentity, 
 use super::link::Terms;
 use super::network::{ConnectFailure, Member};
 use super::refusal::Refusal;
+use super::secure;
 use super::transcript::Transcript;
 use super::versions::Versions;
 use runtime::world;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tls::Stream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
@@ -20,7 +22,7 @@ const UNSENT_BYTES: u32 = 64 * 1024;
 
 /// Connection after a completed handshake.
 pub(super) struct NewLink {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) terms: Terms,
     pub(super) identity: PeerIdentity,
 }
@@ -45,7 +47,7 @@ impl From<io::Error> for GreetingError {
 
 /// Reads exactly one greeting; a hello must have one of these versions.
 pub(super) async fn read(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + Unpin),
     versions: Versions,
 ) -> Result<Received, GreetingError> {
     let mut envelope = [0; ENVELOPE_BYTES];
@@ -58,15 +60,20 @@ pub(super) async fn read(
 
 /// Sends a greeting, signed if this node holds the cluster's secret.
 pub(super) async fn send_greeting(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncWrite + Unpin),
     transcript: &mut Transcript,
     greeting: &Greeting,
 ) -> io::Result<()> {
-    stream.write_all(&transcript.sign(greeting)).await
+    stream.write_all(&transcript.sign(greeting)).await?;
+    stream.flush().await
 }
 
 /// Sends a refusal; best effort, the socket is closed in any case.
-pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, refusal: &Refusal) {
+pub(super) async fn refuse(
+    stream: &mut (impl AsyncWrite + Unpin),
+    transcript: &mut Transcript,
+    refusal: &Refusal,
+) {
     let text = match transcript.proven() {
         Some(_) => refusal.to_string(),
         None => refusal.redacted_text(),
@@ -85,15 +92,18 @@ pub(super) async fn dial(
     member: Member,
     known: impl Fn() -> KnownIncarnations,
     previous: u64,
-    hello_sent: &AtomicBool,
+    (hello_sent, handshake_failed): (&AtomicBool, &AtomicBool),
 ) -> Result<NewLink, ConnectFailure> {
     let time_limit = endpoint.settings.dial_timeout;
     let timed_out = |what: &str| ConnectFailure::Unreachable(format!("{}: {what}", member.address));
     let failed =
         |error: io::Error| ConnectFailure::Unreachable(format!("{}: {error}", member.address));
     let connecting = timeout(time_limit, connect(endpoint, &member.address)).await;
-    let mut stream = connecting.map_err(|_| timed_out("no answer"))?.map_err(failed)?;
-    set_socket_options(&stream).map_err(failed)?;
+    let socket = connecting.map_err(|_| timed_out("no answer"))?.map_err(failed)?;
+    set_socket_options(&socket).map_err(failed)?;
+    let securing = secure::connect(&endpoint.settings, socket, &member.name, handshake_failed);
+    let securing = timeout(time_limit, securing).await;
+    let mut stream = securing.map_err(|_| timed_out("no TLS handshake"))?.map_err(failed)?;
     let (versions, identity) = (endpoint.versions(), endpoint.identity());
     let hello = Hello { versions, identity, target: member.node, previous };
     // Before it is written: after an error an unknown part of it may have arrived.
@@ -105,13 +115,20 @@ pub(super) async fn dial(
     };
     let answer = timeout(time_limit, greeting).await.map_err(|_| timed_out("no greeting came"))?;
     let refusal = match answer {
-        Ok(received) => match check_answer(&mut transcript, received, &hello, &known()) {
-            Ok(found) => {
-                return send_go(stream, transcript, &hello.identity, found).await.map_err(failed);
+        Ok(received) => {
+            match check_answer(&mut transcript, received, &hello, &known()).and_then(|found| {
+                let checked = secure::check_member(&stream, &member.name);
+                checked.map(|()| found).map_err(ConnectFailure::RefusedLocally)
+            }) {
+                Ok(found) => {
+                    return send_go(stream, transcript, &hello.identity, found)
+                        .await
+                        .map_err(failed);
+                }
+                Err(ConnectFailure::RefusedLocally(refusal)) => refusal,
+                Err(refused) => return Err(refused),
             }
-            Err(ConnectFailure::RefusedLocally(refusal)) => refusal,
-            Err(refused) => return Err(refused),
-        },
+        }
         Err(GreetingError::Refused(refusal)) => refusal,
         Err(GreetingError::Socket(error)) => return Err(failed(error)),
     };
@@ -158,22 +175,23 @@ fn check_answer(
 }
 
 async fn send_go(
-    mut stream: TcpStream,
+    mut stream: Stream,
     mut transcript: Transcript,
     local: &PeerIdentity,
     (identity, version): (PeerIdentity, u16),
 ) -> io::Result<NewLink> {
     let link_keys = LinkKeys::new(local, &identity, transcript.proven());
+    let link_keys = link_keys.bound_to(stream.session_secret());
     send_greeting(&mut stream, &mut transcript, &Greeting::Go { link: link_keys.link }).await?;
     let salts = (link_keys.dialler_salt, link_keys.dialled_salt);
-    let terms = terms((&identity, version), link_keys.link, salts, &transcript);
+    let terms = terms((&identity, version), link_keys.link, salts, (&transcript, &stream));
     Ok(NewLink { stream, terms, identity })
 }
 
 /// Welcomes an accepted caller, and waits for its `Go`. `transcript`: that of its hello.
 pub(super) async fn welcome(
     endpoint: &Endpoint,
-    mut stream: TcpStream,
+    mut stream: Stream,
     hello: Hello,
     mut transcript: Transcript,
 ) -> Result<NewLink, ConnectFailure> {
@@ -185,6 +203,7 @@ pub(super) async fn welcome(
     let versions = endpoint.versions();
     let version = versions.common(hello.versions).unwrap_or(versions.lowest);
     let link_keys = LinkKeys::new(&caller, &local, transcript.proven());
+    let link_keys = link_keys.bound_to(stream.session_secret());
     let greeting = async {
         send_greeting(
             &mut stream,
@@ -208,7 +227,8 @@ pub(super) async fn welcome(
         Greeting::Go { link } if *link == link_keys.link => {
             transcript.verify(&received).map_err(ConnectFailure::RefusedLocally)?;
             let salts = (link_keys.dialled_salt, link_keys.dialler_salt);
-            let terms = terms((&caller, version), link_keys.link, salts, &transcript);
+            let parties = (&transcript, &stream);
+            let terms = terms((&caller, version), link_keys.link, salts, parties);
             Ok(NewLink { stream, terms, identity: caller })
         }
         Greeting::Refused { code, text } => {
@@ -223,12 +243,20 @@ fn terms(
     (identity, version): (&PeerIdentity, u16),
     id: u64,
     (send_salt, receive_salt): (u64, u64),
-    transcript: &Transcript,
+    (transcript, stream): (&Transcript, &Stream),
 ) -> Terms {
     let PeerIdentity { node, incarnation, incarnations, .. } = identity;
-    let (node, incarnation, incarnations) = (*node, *incarnation, incarnations.clone());
-    let is_proven = transcript.proven().is_some();
-    Terms { id, node, incarnation, version, incarnations, send_salt, receive_salt, is_proven }
+    Terms {
+        id,
+        node: *node,
+        incarnation: *incarnation,
+        version,
+        incarnations: incarnations.clone(),
+        send_salt,
+        receive_salt,
+        is_proven: transcript.proven().is_some(),
+        tls_generation: stream.generation(),
+    }
 }
 
 /// Returns the pause before a dial: half to all of `longest`, at random, so that nodes that lost

@@ -349,4 +349,16 @@ impl LinkKeys {
         };
         LinkKeys { link, dialler_salt: salt(1), dialled_salt: salt(2) }
     }
+
+    /// Binds the keys to a TLS session by bytes that only its two ends know, so that greetings of
+    /// another session do not fit. `None`: the connection is plain.
+    pub(super) fn bound_to(self, session_secret: Option<[u8; 32]>) -> LinkKeys {
+        let Some(secret) = session_secret else { return self };
+        let bind = |key| checksum(&secret, key);
+        LinkKeys {
+            link: bind(self.link).max(1),
+            dialler_salt: bind(self.dialler_salt),
+            dialled_salt: bind(self.dialled_salt),
+        }
+    }
 }

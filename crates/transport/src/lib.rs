@@ -11,10 +11,13 @@
 //! lane is reported to the sender; a message may be lost, but never arrives altered, twice, or at
 //! another cluster, node or incarnation; `connected` precedes the first message of a connection and
 //! `broken` follows its last. A greeting proves that its node holds the cluster's secret
-//! (`transcript.rs`).
-//! Never: encrypts, or authenticates each frame (a checksum detects accidents, not forgery by an
-//! attacker who reads the traffic: private networks only); resends a lost message (consensus and
-//! the caller decide that); interprets a message; delivers a message of an ended connection.
+//! (`transcript.rs`). With TLS a connection is encrypted, its two certificates name the nodes of
+//! the greetings (`secure.rs`), and it is replaced in order when certificates change
+//! (`rotation.rs`).
+//! Never: encrypts without TLS, or authenticates each frame then (a checksum detects accidents, not
+//! forgery by an attacker who reads the traffic: private networks only); resends a lost message
+//! (consensus and the caller decide that); interprets a message; delivers a message of an ended
+//! connection.
 //! Read next: `network.rs` (the interface), `frame.rs`, `handshake.rs`, `admission.rs`, then
 //! `stories/two_dials.txt`.
 
@@ -39,14 +42,19 @@ mod message;
 mod network;
 mod outbox;
 mod peer;
+mod peer_call;
 mod peer_table;
 mod pending_calls;
 mod rate;
 mod refusal;
+mod retirement;
+mod rotation;
 mod rpc;
+mod secure;
 mod settings;
 mod tcp;
 mod transcript;
+mod transfer;
 mod versions;
 
 pub use call_error::CallError;

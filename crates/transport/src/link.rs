@@ -1,36 +1,22 @@
-//! Link: one connection with a peer, from the first frame to the last. One task owns both halves of
-//! the socket, and all other code uses it through the outbox.
+//! Link: one connection with a peer, as the rest of the node sees it. All other code uses it
+//! through the outbox; `transfer.rs` moves its frames.
 
 use super::batch::FrameBatch;
 use super::counters::Counters;
-use super::frame::{ControlFrame, Decoder, Encoder, FrameError, FrameEvent};
+use super::frame::{ControlFrame, Encoder, FrameError, FrameEvent};
 use super::incarnation::Incarnation;
 use super::message::{Lane, Message, SendOutcome};
 use super::network::{Broken, Credit, CreditSource, IncomingMessage, Sink};
 use super::outbox::{Dropped, Next, Outbox};
 use super::rate::Rate;
+use super::retirement::Retirement;
 use super::settings::PeerSettings;
 use base::{IncarnationId, NodeId};
-use bytes::BytesMut;
 use runtime::world;
-use std::future::Future;
-use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
-
-/// Size of one read.
-const READ_BYTES: usize = 64 * 1024;
-/// Bytes read without a pause after which the reading half yields to the writing half.
-const READ_YIELD_BYTES: usize = 256 * 1024;
-/// Maximum duration of a goodbye.
-const GOODBYE: Duration = Duration::from_millis(100);
 
 /// Properties of a connection that are fixed when it begins.
 pub(super) struct Terms {
@@ -47,6 +33,8 @@ pub(super) struct Terms {
     pub(super) receive_salt: u64,
     /// True if both sides have proven that they hold the cluster's secret.
     pub(super) is_proven: bool,
+    /// Generation of this node's certificates that it was made with. `None`: it is plain.
+    pub(super) tls_generation: Option<u64>,
 }
 
 impl Terms {
@@ -64,16 +52,17 @@ pub(super) struct Link {
     pub(super) terms: Terms,
     outbox: Mutex<Outbox>,
     /// Signals the writing half that frames may be queued.
-    wake: Notify,
+    pub(super) wake: Notify,
     /// Signals that the bulk lane may have space again, or that the connection ended.
     room: Notify,
     counters: Arc<Counters>,
     /// Time at which data was last received, and time since which a ping is unanswered (0: none
     /// is).
-    received_at: AtomicU64,
-    unanswered_since: AtomicU64,
+    pub(super) received_at: AtomicU64,
+    pub(super) unanswered_since: AtomicU64,
     /// Total bytes of bulk consumed here.
     consumed: AtomicU64,
+    pub(super) retirement: Retirement,
 }
 
 impl Link {
@@ -89,11 +78,20 @@ impl Link {
             received_at: AtomicU64::new(now),
             unanswered_since: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
+            retirement: Retirement::default(),
         })
+    }
+
+    /// Returns true if it is encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.terms.tls_generation.is_some()
     }
 
     /// Queues a message.
     pub(super) fn send(&self, message: Message) -> SendOutcome {
+        if self.retirement.has_begun() && message.is_question() {
+            return SendOutcome::NoLink;
+        }
         let mut outbox = self.outbox();
         let sending = outbox.put(message);
         let must_wake = sending == SendOutcome::Sent && outbox.mark_signalled();
@@ -145,7 +143,7 @@ impl Link {
         self.outbox.lock().expect("no one panics while holding it")
     }
 
-    fn queue_control(&self, control: ControlFrame) {
+    pub(super) fn queue_control(&self, control: ControlFrame) {
         let mut outbox = self.outbox();
         outbox.queue_control(control);
         let must_wake = outbox.mark_signalled();
@@ -167,8 +165,8 @@ impl CreditSource for Link {
 
 /// Writing half: the encoder and the batch of encoded frames.
 pub(super) struct FrameWriter {
-    encoder: Encoder,
-    batch: FrameBatch,
+    pub(super) encoder: Encoder,
+    pub(super) batch: FrameBatch,
     /// Total bytes of consumed bulk, as last reported to the peer.
     consumed_sent: u64,
 }
@@ -179,74 +177,9 @@ impl FrameWriter {
     }
 }
 
-/// Transfers messages in both directions until the connection ends, by itself or because `ended`
-/// resolves; calls the sink at the begin and after the end.
-pub(super) async fn run(
-    link: &Arc<Link>,
-    mut stream: TcpStream,
-    settings: &PeerSettings,
-    sink: &dyn Sink,
-    ended: impl Future<Output = Broken>,
-) -> Broken {
-    let (mut from, mut to) = stream.split();
-    let mut writer = FrameWriter::new(link.terms.send_salt);
-    sink.connected(link.terms.node, link.terms.incarnation);
-    // Reading comes before `keep_alive`: data that has arrived counts as received before silence is
-    // judged, also after the whole process was suspended.
-    let broken = tokio::select! {
-        biased;
-        broken = ended => broken,
-        broken = read_frames(link, &mut from, sink) => broken,
-        error = write_frames(link, &mut writer, &mut to) => Broken::Socket(error.to_string()),
-        broken = keep_alive(link, settings) => broken,
-    };
-    // Closed first: later senders get `NoLink` and do not fill a queue that is never emptied.
-    link.close();
-    goodbye(&mut writer, &mut to, &broken).await;
-    sink.broken(link.terms.node, &broken);
-    broken
-}
-
-/// Reads frames until the end, and delivers them.
-async fn read_frames<R: AsyncRead + Unpin>(
-    link: &Arc<Link>,
-    socket: &mut R,
-    sink: &dyn Sink,
-) -> Broken {
-    let mut decoder = Decoder::new(link.terms.receive_salt);
-    let mut buffer = BytesMut::new();
-    let mut read_bytes = 0;
-    loop {
-        buffer.reserve(READ_BYTES);
-        match socket.read_buf(&mut buffer).await {
-            Ok(0) => return Broken::Ended,
-            Ok(read) => read_bytes += read,
-            Err(error) => return Broken::Socket(error.to_string()),
-        }
-        link.received_at.store(world::nanoseconds(), Relaxed);
-        loop {
-            match decoder.next(&mut buffer) {
-                Ok(None) => break,
-                Ok(Some(event)) => {
-                    if let Some(broken) = link.on_frame(event, sink) {
-                        return broken;
-                    }
-                }
-                Err(error) => return Broken::Frame(error),
-            }
-        }
-        // One task runs both halves: a peer that sends without a pause would starve the writing
-        // half.
-        if read_bytes >= READ_YIELD_BYTES {
-            read_bytes = 0;
-            yield_now().await;
-        }
-    }
-}
-
 impl Link {
     /// Handles a decoded frame. Returns the reason if it ends the connection.
-    fn on_frame(self: &Arc<Link>, event: FrameEvent, sink: &dyn Sink) -> Option<Broken> {
+    pub(super) fn on_frame(self: &Arc<Link>, event: FrameEvent, sink: &dyn Sink) -> Option<Broken> {
         match event {
             FrameEvent::Message { lane, group, payload } => {
                 self.counters.received(lane, payload.len());
@@ -271,13 +204,18 @@ impl Link {
                 }
                 self.wake.notify_one();
             }
+            // A plain connection has no certificate to renew.
+            FrameEvent::Control(ControlFrame::Retire(_)) if !self.is_encrypted() => {
+                return Some(Broken::Frame(FrameError::Lane));
+            }
+            FrameEvent::Control(ControlFrame::Retire(calls)) => self.retirement.on_peer(calls),
             FrameEvent::Control(ControlFrame::Close(text)) => return Some(Broken::Closed(text)),
         }
         None
     }
 
     /// Fills the batch with the next frames. Returns nanoseconds to wait if there are none.
-    fn fill(&self, writer: &mut FrameWriter) -> u64 {
+    pub(super) fn fill(&self, writer: &mut FrameWriter) -> u64 {
         let now = world::nanoseconds();
         let mut room = false;
         let mut outbox = self.outbox();
@@ -310,68 +248,4 @@ impl Link {
         }
         wait
     }
-}
-
-/// Writes waiting frames until the socket fails.
-///
-/// The task that queues the first message wakes this half, which a scheduler may run before the
-/// other runnable tasks. So it lets those run first: what they queue leaves in the same system
-/// call.
-pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
-    link: &Link,
-    writer: &mut FrameWriter,
-    socket: &mut W,
-) -> io::Error {
-    loop {
-        let wait = link.fill(writer);
-        if !writer.batch.is_empty() {
-            match writer.batch.write_to(socket).await {
-                Ok(()) => continue,
-                Err(error) => return error,
-            }
-        }
-        tokio::select! {
-            biased;
-            () = link.wake.notified() => {}
-            () = sleep(Duration::from_nanos(wait)), if wait != u64::MAX => {}
-        }
-        yield_now().await;
-    }
-}
-
-/// Sends pings; returns when they stay unanswered or nothing is received for too long.
-async fn keep_alive(link: &Link, settings: &PeerSettings) -> Broken {
-    loop {
-        sleep(settings.ping_interval).await;
-        let now = world::nanoseconds();
-        let exceeds =
-            |since: u64, limit: Duration| u128::from(now.saturating_sub(since)) > limit.as_nanos();
-        if exceeds(link.received_at.load(Relaxed), settings.silence_timeout) {
-            // After the whole process was suspended, the reading half gets one more turn first.
-            yield_now().await;
-            if exceeds(link.received_at.load(Relaxed), settings.silence_timeout) {
-                return Broken::Silent;
-            }
-        }
-        let unanswered = link.unanswered_since.load(Relaxed);
-        // Only the oldest unanswered ping counts: otherwise each ping would restart the wait.
-        if unanswered == 0 {
-            link.unanswered_since.store(now, Relaxed);
-        } else if exceeds(unanswered, settings.answer_timeout) {
-            return Broken::Unresponsive;
-        }
-        link.queue_control(ControlFrame::Ping(now));
-    }
-}
-
-/// Sends the reason for closing, if the other side still reads: after the frame in progress, so
-/// that it can be decoded.
-async fn goodbye<W: AsyncWrite + Unpin>(writer: &mut FrameWriter, socket: &mut W, why: &Broken) {
-    if matches!(why, Broken::Closed(_) | Broken::Ended | Broken::Socket(_)) {
-        return;
-    }
-    writer.batch.control(&mut writer.encoder, &ControlFrame::Close(why.to_string()));
-    // Best effort: the socket is closed in any case.
-    let sent = timeout(GOODBYE, writer.batch.write_to(socket)).await;
-    tracing::trace!(told = sent.is_ok(), "said goodbye");
 }

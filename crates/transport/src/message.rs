@@ -87,6 +87,9 @@ impl fmt::Debug for MessageHead {
     }
 }
 
+/// First byte of the head of a request.
+pub(super) const QUESTION: u8 = 1;
+
 /// Message to one peer.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -121,6 +124,11 @@ impl Message {
     /// goes to the end of the lane. In a full lane, messages with a slot are dropped first.
     pub fn with_slot(self, slot: u32) -> Message {
         Message { slot: Some(slot), ..self }
+    }
+
+    /// Returns true if it is a request, which an answer will follow.
+    pub(super) fn is_question(&self) -> bool {
+        self.lane == Lane::Call && self.head.bytes().first() == Some(&QUESTION)
     }
 
     /// Returns the bytes of head and body.

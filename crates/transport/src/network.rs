@@ -55,6 +55,8 @@ pub enum Broken {
     Unauthenticated,
     /// The node's program speaks only versions of the protocol that are no longer enough.
     VersionTooLow,
+    /// The certificates have changed: a new connection presents the present ones.
+    Renewed,
     /// The node was removed from the members.
     Removed,
     /// Stop of this node.
@@ -80,6 +82,7 @@ impl fmt::Display for Broken {
             Broken::VersionTooLow => f.write_str(
                 "the other node's program is too old for what the cluster uses: upgrade it",
             ),
+            Broken::Renewed => f.write_str("certificates have changed: it is made anew"),
             Broken::Removed => f.write_str("the node is not a member any more"),
             Broken::Stopping => f.write_str("this node is stopping"),
         }
@@ -146,6 +149,10 @@ pub trait Sink: Send + Sync + 'static {
     fn connected(&self, node: NodeId, incarnation: Incarnation);
     /// Reports that the connection ended: unanswered messages may be lost.
     fn broken(&self, node: NodeId, reason: &Broken);
+    /// Returns the number of requests to that node that are unanswered.
+    fn unanswered_calls(&self, _node: NodeId) -> usize {
+        0
+    }
 }
 
 /// Boxed future, so that the trait can be an object.

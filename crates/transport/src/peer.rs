@@ -6,37 +6,23 @@ use super::arbitrate::{Phase, arbitrate};
 use super::counters::{Counters, PeerStatus};
 use super::endpoint::Endpoint;
 use super::greet::{self, NewLink};
-use super::handshake::{Hello, PeerIdentity};
-use super::link::{self, Link, Terms};
+use super::handshake::PeerIdentity;
+use super::link::{Link, Terms};
 use super::network::{Broken, ConnectFailure, Member};
+use super::peer_call::{Caller, PeerCall};
 use super::refusal::Refusal;
-use super::transcript::Transcript;
+use super::transfer;
 use runtime::world;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep;
 
 /// Time after which a connection counts as good: the next dial then follows without a long pause.
 const GOOD_LINK_NS: u64 = 1_000_000_000;
-
-/// Incoming connection, with the transcript of its greetings.
-pub(super) struct Caller {
-    pub(super) stream: TcpStream,
-    pub(super) transcript: Transcript,
-}
-
-/// Call that has sent its hello.
-pub(super) struct PeerCall {
-    pub(super) caller: Caller,
-    pub(super) hello: Hello,
-    /// Channel on which a refused call is returned.
-    pub(super) on_refusal: oneshot::Sender<(Caller, Refusal)>,
-}
 
 /// Peer, as the rest of the node sees it.
 pub(super) struct Peer {
@@ -47,6 +33,8 @@ pub(super) struct Peer {
     /// Signals that the current connection must be checked again: known incarnations, the
     /// credential or the lowest version have changed.
     changed: Notify,
+    /// True if the last TLS handshake with a dialled peer failed.
+    handshake_failed: AtomicBool,
 }
 
 /// State behind the lock.
@@ -83,6 +71,7 @@ impl Peer {
             calls,
             stop: watch::Sender::new(None),
             changed: Notify::new(),
+            handshake_failed: AtomicBool::new(false),
         }
     }
 
@@ -180,6 +169,7 @@ impl Peer {
             lanes: counters.lanes(waiting),
             replaced_messages: counters.replaced.load(Relaxed) + dropped.replaced,
             refused_messages: counters.full.load(Relaxed) + dropped.full,
+            is_encrypted: state.link.as_ref().is_some_and(|link| link.is_encrypted()),
             last_disconnect: state.broken.as_ref().map(ToString::to_string),
             last_failure: state.failed.as_ref().map(ToString::to_string),
         }
@@ -297,7 +287,7 @@ impl PeerTask {
                 }
             }
         };
-        let broken = link::run(&link, stream, &endpoint.settings, &*endpoint.sink, ended).await;
+        let broken = transfer::run(&link, stream, &endpoint.settings, &*endpoint.sink, ended).await;
         peer.on_disconnected(broken);
         replacement
     }
@@ -333,7 +323,8 @@ impl PeerTask {
         let sent = AtomicBool::new(false);
         let mut dial = pin!(async {
             sleep(greet::random_pause(pause)).await;
-            greet::dial(endpoint, peer.member(), || peer.known(), previous, &sent).await
+            let flags = (&sent, &peer.handshake_failed);
+            greet::dial(endpoint, peer.member(), || peer.known(), previous, flags).await
         });
         loop {
             tokio::select! {

@@ -7,7 +7,7 @@
 
 use super::call_error::CallError;
 use super::incarnation::Incarnation;
-use super::message::{Lane, Receipt};
+use super::message::{Lane, QUESTION, Receipt};
 use super::network::{Broken, IncomingMessage, Sink};
 use base::codec::{Malformed, Reader};
 use base::limits::PEER_CALLS_MAX;
@@ -22,7 +22,6 @@ use tokio::sync::oneshot;
 /// Size of the head of a request or an answer: kind, token, remaining timeout of the caller in
 /// milliseconds.
 pub(super) const HEAD_BYTES: usize = 13;
-pub(super) const QUESTION: u8 = 1;
 pub(super) const ANSWER: u8 = 2;
 pub(super) const DECLINED: u8 = 3;
 
@@ -176,6 +175,10 @@ impl Sink for PendingCalls {
 
     fn connected(&self, node: NodeId, incarnation: Incarnation) {
         self.receiver.connected(node, incarnation);
+    }
+
+    fn unanswered_calls(&self, node: NodeId) -> usize {
+        self.waiting().values().filter(|waiting| waiting.to == node).count()
     }
 
     fn broken(&self, node: NodeId, reason: &Broken) {

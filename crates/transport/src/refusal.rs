@@ -71,6 +71,15 @@ pub enum Refusal {
     },
     /// Its greeting does not prove that it holds the cluster's secret.
     Unauthenticated,
+    /// The connection is plain, and only encrypted ones are accepted.
+    Unencrypted,
+    /// The certificate is that of another node than the member whose id the greeting has.
+    OtherCertificate {
+        /// Name of the node in the certificate; empty: it names none.
+        certified: String,
+        /// Name of the member.
+        member: String,
+    },
     /// Malformed greeting; the text names the field.
     Malformed(&'static str),
 }
@@ -93,6 +102,8 @@ impl Refusal {
             Refusal::OldCopy { .. } => 12,
             Refusal::Unauthenticated => 13,
             Refusal::FarAhead { .. } => 14,
+            Refusal::Unencrypted => 15,
+            Refusal::OtherCertificate { .. } => 16,
         }
     }
 
@@ -184,6 +195,15 @@ impl fmt::Display for Refusal {
                 far_ahead(f, *node, *claimed, *highest_seen)
             }
             Refusal::Unauthenticated => f.write_str(UNPROVEN),
+            Refusal::Unencrypted => f.write_str(
+                "this node accepts only encrypted connections: set `peer_tls` and the certificate \
+                 of the other node",
+            ),
+            Refusal::OtherCertificate { certified, member } => write!(
+                f,
+                "the certificate is that of node `{certified}`, the greeting that of `{member}`: \
+                 give each node the certificate of its own name"
+            ),
             Refusal::Connected => f.write_str("connected already; try again"),
             Refusal::Dialling => f.write_str(
                 "this node is already connecting to the other; wait for that connection",

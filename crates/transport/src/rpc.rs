@@ -8,11 +8,11 @@
 
 use super::call_error::CallError;
 use super::credential::Credential;
-use super::message::{Lane, Message, Receipt, SendOutcome};
+use super::message::{Lane, Message, QUESTION, Receipt, SendOutcome};
 use super::network::{Member, Network, Sink};
 use super::pending_calls::{
     ANSWER, AnswerHandler, AnswerTarget, DECLINED, HEAD_BYTES, IncomingCall, PendingCalls,
-    QUESTION, Receiver, StartedCall,
+    Receiver, StartedCall,
 };
 use super::settings::PeerSettings;
 use super::{counters::PeerStatus, tcp::TcpNetwork};

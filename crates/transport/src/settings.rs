@@ -5,7 +5,9 @@ use super::incarnation::Incarnation;
 use super::versions::VERSIONS;
 use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_DATA_BYTES_MAX};
 use base::{ClusterId, IncarnationId, IpNetworks, NodeId};
+use std::sync::Arc;
 use std::time::Duration;
+use tls::{PeerMode, Tls};
 
 /// Bounds of one lane to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct PeerSettings {
     pub version_min: u16,
     /// Address for its peers, sent to them for their status.
     pub advertise: String,
+    /// TLS of connections. `None`: they are plain.
+    pub tls: Option<Arc<Tls>>,
     /// Networks within which nodes are dialled and accepted.
     pub networks: IpNetworks,
     /// Interval of pings.
@@ -58,6 +62,11 @@ pub struct PeerSettings {
 }
 
 impl PeerSettings {
+    /// Returns the TLS of connections, if it is in use.
+    pub(super) fn tls_in_use(&self) -> Option<&Arc<Tls>> {
+        self.tls.as_ref().filter(|tls| tls.peer_mode() != PeerMode::Off)
+    }
+
     /// Returns settings for this node, with defaults for everything else.
     pub fn new(cluster: ClusterId, node: NodeId, incarnation: Incarnation) -> PeerSettings {
         PeerSettings {
@@ -69,6 +78,7 @@ impl PeerSettings {
             credential: None,
             version_min: VERSIONS.lowest,
             advertise: String::new(),
+            tls: None,
             networks: IpNetworks::default(),
             ping_interval: Duration::from_millis(250),
             silence_timeout: Duration::from_millis(1_500),

@@ -8,6 +8,7 @@ use super::message::{Message, SendOutcome};
 use super::network::{Boxed, Broken, Member, Network, Sink};
 use super::peer::{Peer, PeerTask};
 use super::peer_table::PeerTable;
+use super::rotation;
 use super::settings::PeerSettings;
 use base::NodeId;
 use base::limits::PEERS_MAX;
@@ -56,6 +57,11 @@ impl TcpNetwork {
         if let Some(listener) = listener {
             let stop = scope.cancellation_token().clone();
             scope.spawn("listener", accept(table.clone(), listener, stop));
+        }
+        if let Some(tls) = table.endpoint.settings.tls_in_use() {
+            let stop = scope.cancellation_token().clone();
+            let rotating = rotation::run(table.clone(), tls.watch_generation(), stop);
+            scope.spawn("rotation", rotating);
         }
         TcpNetwork { table, tasks: Mutex::default(), scope, runtime: Handle::current() }
     }

@@ -5,8 +5,11 @@
 //! Never: repeats a request by itself; reads more of an answer than `ANSWER_BYTES_MAX`.
 //! Read next: `control.rs` (a method for each request of operators).
 
+mod address;
 mod control;
 
+pub use address::Address;
+use address::HTTPS;
 use base::limits::{FRAME_BYTES_MAX, VALUES_BYTES_MAX};
 use base::{Error, JoinToken, Kind, Reason, nearest};
 use bytes::Bytes;
@@ -18,34 +21,12 @@ use program::{Failure, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
+use tls::{Stream, TlsClient};
 use tokio::net::TcpStream;
 
 /// Largest answer: the most bytes of values in the answer of one read, each escaped in JSON as
 /// `\u00XX`.
 const ANSWER_BYTES_MAX: usize = 6 * VALUES_BYTES_MAX + FRAME_BYTES_MAX;
-
-/// Address of the node, and the longest wait for it.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Address {
-    /// The node's HTTP address
-    #[arg(long, env = "CREDENZA_URL", default_value = "http://127.0.0.1:7711", global = true)]
-    pub url: String,
-    /// Longest wait for an answer
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout, global = true)]
-    #[arg(allow_hyphen_values = true)]
-    pub timeout: Duration,
-}
-
-impl Address {
-    /// Returns a client of the node; it connects with the first request.
-    pub fn client(&self) -> Outcome<Client> {
-        Client::new(self)
-    }
-}
-
-fn timeout(text: &str) -> Result<Duration, String> {
-    crate::settings::units::time_with_unit_ms(text).map(Duration::from_millis)
-}
 
 /// Request.
 #[derive(Clone, Debug)]
@@ -106,6 +87,8 @@ impl HttpResponse {
 /// Client of one node.
 pub struct Client {
     authority: String,
+    /// TLS of its connections. `None`: they are plain.
+    tls: Option<TlsClient>,
     timeout: Duration,
     connection: Option<SendRequest<Full<Bytes>>>,
     /// Join token that is sent with every request.
@@ -117,27 +100,39 @@ pub struct Client {
 impl Client {
     /// Returns a client of a node; it connects with the first request. Fails on an invalid address.
     pub fn new(address: &Address) -> Outcome<Client> {
-        let rest = address.url.strip_prefix("http://").unwrap_or(&address.url);
+        let tls = address.tls()?;
+        let rest = ["http://", HTTPS].iter().find_map(|begin| address.url.strip_prefix(begin));
+        let rest = rest.unwrap_or(&address.url);
         let authority = rest.trim_end_matches('/');
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-            let what = format!("--url {}: expected http://HOST:PORT, or HOST:PORT", address.url);
+            let what = format!(
+                "--url {}: expected http://HOST:PORT, https://HOST:PORT or HOST:PORT",
+                address.url
+            );
             return Err(Failure::invalid(what));
         }
         let has_port =
             authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let authority = if has_port { authority.into() } else { format!("{authority}:7711") };
         let remedy = "; start one with `credenza serve`, or name it with --url";
-        Ok(Client { authority, timeout: address.timeout, connection: None, token: None, remedy })
+        Ok(Client {
+            authority,
+            tls,
+            timeout: address.timeout,
+            connection: None,
+            token: None,
+            remedy,
+        })
     }
 
     /// Returns a client of the member at this address; every request carries a join token.
     pub fn for_member(
         address: &str,
-        token: Option<JoinToken>,
+        (token, tls): (Option<JoinToken>, Option<TlsClient>),
         timeout: Duration,
     ) -> Outcome<Client> {
-        let url = format!("http://{address}");
-        Ok(Client { token, remedy: "", ..Client::new(&Address { url, timeout })? })
+        let address = Address::plain(format!("http://{address}"), timeout);
+        Ok(Client { token, tls, remedy: "", ..Client::new(&address)? })
     }
 
     /// Sends a GET request for a path, and decodes the answer.
@@ -236,9 +231,17 @@ impl Client {
         }
         let unreachable =
             |detail: &str| Failure::new(Kind::Unavailable, self.no_answer_text(detail));
-        let stream = TcpStream::connect(&self.authority).await;
-        let stream = stream.map_err(|error| unreachable(&error.to_string()))?;
-        stream.set_nodelay(true).map_err(|error| unreachable(&error.to_string()))?;
+        let socket = TcpStream::connect(&self.authority).await;
+        let socket = socket.map_err(|error| unreachable(&error.to_string()))?;
+        socket.set_nodelay(true).map_err(|error| unreachable(&error.to_string()))?;
+        let stream = match &self.tls {
+            None => Stream::from(socket),
+            Some(tls) => {
+                let host = self.authority.rsplit_once(':').map_or("", |(host, _)| host);
+                let connected = tls.connect(socket, host).await;
+                connected.map_err(|error| unreachable(&format!("no TLS: {error}")))?
+            }
+        };
         let (connection, driver) = handshake(TokioIo::new(stream))
             .await
             .map_err(|error| unreachable(&error.to_string()))?;
@@ -249,7 +252,8 @@ impl Client {
 
     /// Returns the error text for a node that does not answer.
     fn no_answer_text(&self, what: &str) -> String {
-        format!("no node answers at http://{}: {what}{}", self.authority, self.remedy)
+        let begin = if self.tls.is_some() { HTTPS } else { "http://" };
+        format!("no node answers at {begin}{}: {what}{}", self.authority, self.remedy)
     }
 }
 
@@ -331,7 +335,7 @@ mod tests {
     use super::*;
 
     fn client(url: &str) -> Outcome<Client> {
-        Client::new(&Address { url: url.into(), timeout: Duration::from_secs(1) })
+        Client::new(&Address::plain(url.into(), Duration::from_secs(1)))
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! that has their data. So a node founds a cluster only if a majority of the list, itself included,
 //! reports that it belongs to none: of a majority that had one, at least one node knows it.
 
-use super::join::{ATTEMPTS_PER_MESSAGE, PAUSE, blocking, clients, join_through};
+use super::join::{ATTEMPTS_PER_MESSAGE, MemberAccess, PAUSE, blocking, clients, join_through};
 use crate::settings::Settings;
 use base::{Kind, Part, Reason};
 use node::PendingJoin;
@@ -24,7 +24,7 @@ pub async fn join_or_bootstrap(settings: &Settings, clusterless: &ClusterlessFla
     let node = settings.node.clone();
     if blocking(move || PendingJoin::is_fresh(&node)).await? {
         clusterless.set(true);
-        let may_bootstrap = may_bootstrap(&settings.bootstrap_peers).await?;
+        let may_bootstrap = may_bootstrap(settings).await?;
         clusterless.set(false);
         if may_bootstrap {
             return Ok(());
@@ -40,8 +40,10 @@ fn found_cluster(other: &str) -> bool {
 }
 
 /// Asks the other nodes until one has a cluster (`false`), or enough have none (`true`).
-async fn may_bootstrap(peers: &[String]) -> Outcome<bool> {
-    let mut clients = clients(peers, None)?;
+async fn may_bootstrap(settings: &Settings) -> Outcome<bool> {
+    let peers = &settings.bootstrap_peers;
+    let access = MemberAccess { token: None, tls: settings.member_tls()? };
+    let mut clients = clients(peers, &access)?;
     let all = peers.len() + 1;
     for attempt in 0_u32.. {
         let mut without = 1;

@@ -8,6 +8,7 @@ use node::PendingJoin;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
 use std::time::Duration;
+use tls::TlsClient;
 
 /// Longest wait for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,7 +33,7 @@ pub async fn join_through(
         return Ok(());
     };
     clusterless.set(true);
-    let token = settings.node.join_token.as_ref();
+    let access = MemberAccess::of(settings)?;
     let member = joining.member.clone();
     let request = NewMember {
         node: member.node.to_string(),
@@ -42,9 +43,10 @@ pub async fn join_through(
         part: Some(joining.part.name().into()),
         lease_ms: Integer(joining.lease_ms),
     };
-    let joined =
-        ask_members(members, token, NOT_ADMITTED, async |member| member.add_member(&request).await)
-            .await?;
+    let joined = ask_members(members, &access, NOT_ADMITTED, async |member| {
+        member.add_member(&request).await
+    })
+    .await?;
     let secret = joined.secret.as_deref().map(ClusterSecret::from_hex).transpose()?;
     let description = ClusterDescription::from(joined.members);
     let (cluster, members) = (description.cluster, description.members.len());
@@ -70,26 +72,44 @@ pub async fn blocking<T: Send + 'static>(
         .map_err(start_failure)
 }
 
-/// Returns a client of each of these nodes, which presents this token.
+/// Means by which a node gets access to the members of a cluster that it is not connected with.
+pub struct MemberAccess {
+    /// Token that lets it in.
+    pub token: Option<JoinToken>,
+    /// Its TLS as a client. `None`: it calls them without.
+    pub tls: Option<TlsClient>,
+}
+
+impl MemberAccess {
+    /// Returns the means that the settings name.
+    pub fn of(settings: &Settings) -> Outcome<MemberAccess> {
+        let token = settings.node.join_token.clone();
+        Ok(MemberAccess { token, tls: settings.member_tls()? })
+    }
+}
+
+/// Returns a client of each of these nodes.
 pub fn clients<'a>(
     nodes: &'a [String],
-    token: Option<&JoinToken>,
+    access: &MemberAccess,
 ) -> Outcome<Vec<(&'a String, Client)>> {
-    let client =
-        |node: &'a String| Ok((node, Client::for_member(node, token.cloned(), ANSWER_TIMEOUT)?));
+    let client = |node: &'a String| {
+        let means = (access.token.clone(), access.tls.clone());
+        Ok((node, Client::for_member(node, means, ANSWER_TIMEOUT)?))
+    };
     nodes.iter().map(client).collect()
 }
 
 /// Sends a request to one member after the other until one accepts it: a member may start later
 /// than this node, and a cluster may be without a master for a while. `not_yet`: message about a
-/// member that does not answer yet. `token`: presented to the members.
+/// member that does not answer yet. `access`: presented to the members.
 pub async fn ask_members<T>(
     members: &[String],
-    token: Option<&JoinToken>,
+    access: &MemberAccess,
     not_yet: &str,
     request: impl AsyncFn(&mut Client) -> Outcome<T>,
 ) -> Outcome<T> {
-    let mut clients = clients(members, token)?;
+    let mut clients = clients(members, access)?;
     for attempt in 0_u32.. {
         for (member, client) in &mut clients {
             match request(client).await {

@@ -10,6 +10,8 @@ mod bench;
 mod bootstrap;
 mod bucket;
 mod bucket_info;
+mod cert;
+mod certificates;
 mod checkpoint;
 mod cluster;
 mod cluster_status;
@@ -117,6 +119,9 @@ pub enum Command {
     /// Groups: their masters, their desired and their actual members
     #[command(subcommand, after_help = group::EXAMPLES)]
     Group(group::Group),
+    /// Certificates of nodes and users for TLS, and the authority that signs them
+    #[command(subcommand, after_help = cert::EXAMPLES)]
+    Cert(cert::CertCommand),
     /// Run a cluster of several nodes on this machine, to try things out
     #[command(after_help = dev::EXAMPLES)]
     Dev(dev::Dev),
@@ -155,6 +160,7 @@ impl Command {
             Command::Verify(command) => command.run(),
             Command::Cluster(command) => command.run(),
             Command::Group(command) => run_online(command.run()),
+            Command::Cert(command) => command.run(),
             Command::Dev(command) => run_online(command.run()),
             Command::Bench(command) => command.run(json),
             Command::LogLevels(command) => run_online(command.run()),

@@ -2,6 +2,7 @@
 //! another member has them, it fetches these and goes on. Otherwise it asks the cluster to free its
 //! place, moves its data aside, and joins anew.
 
+use super::join::MemberAccess;
 use super::{bootstrap, join};
 use crate::client::{Client, HttpCall};
 use crate::settings::Settings;
@@ -71,7 +72,7 @@ async fn repair_log(settings: &Settings, damage: &Error) -> Outcome<bool> {
 /// and there is a majority that can free this node's place.
 async fn fetch_lost_values(settings: &Settings, log_repair: &mut LogRepair) -> Outcome<bool> {
     let members = log_repair.members.clone();
-    let mut clients = join::clients(&members, settings.node.join_token.as_ref())?;
+    let mut clients = join::clients(&members, &MemberAccess::of(settings)?)?;
     let mut rounds_with_majority = 0;
     for attempt in 0_u32.. {
         while let Some((group, index)) = log_repair.next_missing() {
@@ -147,10 +148,10 @@ async fn repair(settings: &Settings, clusterless: &ClusterlessFlag, damage: Erro
     );
     eprintln!("credenza: {}: fetching everything from the other members", damage.text());
     let members = rejoining.members.clone();
-    let token = settings.node.join_token.as_ref();
+    let access = MemberAccess::of(settings)?;
     let name = &rejoining.name;
     let request = async |member: &mut Client| member.replace_member(name, None).await;
-    let result = join::ask_members(&members, token, NOT_FREED, request).await;
+    let result = join::ask_members(&members, &access, NOT_FREED, request).await;
     result.map_err(|failure| {
         let kind = failure.kind().unwrap_or(Kind::Corrupt);
         let words = "no member lets this node's place be taken";

@@ -1,6 +1,6 @@
 //! `credenza serve`: one node, from start to stop.
 
-use super::{rejoin, token};
+use super::{certificates, rejoin, token};
 use crate::logging::{self, Logging};
 use crate::machine;
 use crate::notify::notify;
@@ -30,7 +30,8 @@ Examples:
     --join 127.0.0.1:7711                          a second node of a cluster
   credenza serve --arakoon-config /etc/arakoon/ricky.ini --name arakoon_0
 
-Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
+Signals: TERM or INT stops gracefully (a second one: at once), HUP reads the files of TLS again,
+USR2 writes the crash log.";
 
 /// Memory below which freed memory is returned to the system at once.
 const MEMORY_SCARCE_BYTES: u64 = 1 << 30;
@@ -90,6 +91,7 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         token::load(&mut settings)?;
+        certificates::open(&mut settings)?;
         let runtime = runtime(settings.threads)?;
         let outcome = runtime.block_on(serve(settings, log.clone()));
         runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));
@@ -193,6 +195,7 @@ async fn serve_until_stopped(
     log: &Logging,
     settings: &Settings,
 ) -> Option<Failure> {
+    let mut look = certificates::look_interval();
     loop {
         tokio::select! {
             biased;
@@ -203,7 +206,9 @@ async fn serve_until_stopped(
             signal = signals.next() => match signal {
                 OperatorSignal::Stop => return None,
                 OperatorSignal::Dump => dump(log, &settings.node.data_dir, "asked by SIGUSR2"),
+                OperatorSignal::Reload => certificates::reload(settings).await,
             },
+            _ = look.tick() => certificates::reload(settings).await,
         }
     }
 }
@@ -274,6 +279,7 @@ fn raise_limits(wish: u64) -> u64 {
 enum OperatorSignal {
     Stop,
     Dump,
+    Reload,
 }
 
 /// The signals that a node handles.
@@ -281,6 +287,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     dump: Signal,
+    reload: Signal,
 }
 
 impl Signals {
@@ -294,6 +301,7 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             dump: listen(SignalKind::user_defined2())?,
+            reload: listen(SignalKind::hangup())?,
         })
     }
 
@@ -305,6 +313,7 @@ impl Signals {
             _ = self.dump.recv() => OperatorSignal::Dump,
             _ = self.terminate.recv() => OperatorSignal::Stop,
             _ = self.interrupt.recv() => OperatorSignal::Stop,
+            _ = self.reload.recv() => OperatorSignal::Reload,
         }
     }
 

@@ -58,7 +58,7 @@ pub const PEER_LISTEN: SettingRow = SettingRow {
     value: "ADDRESS",
     default: "none",
     doc: "address for the other nodes of the cluster; `none`: this node takes no others. Traffic \
-          between nodes is not encrypted: use a private network",
+          between nodes is encrypted with `peer_tls`: without it use a private network",
     apply: |settings, text| optional_address(text).map(|parsed| settings.peer_listen = parsed),
 };
 

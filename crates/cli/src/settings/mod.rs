@@ -16,6 +16,7 @@ pub mod page;
 mod renames;
 mod row;
 mod table;
+mod tls;
 pub mod units;
 mod variables;
 
@@ -24,6 +25,7 @@ mod tests;
 
 use crate::arakoon;
 use crate::logging::Levels;
+use ::tls::{CertificateDemand, ListenerMode, PeerMode, TlsClient, TlsSettings};
 use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use file::{FileSetting, read_file};
@@ -44,6 +46,8 @@ pub struct Settings {
     pub node: NodeSettings,
     /// Settings of the front-ends.
     pub server: ServerSettings,
+    /// Settings of TLS.
+    pub tls: TlsSettings,
     /// Number of threads that serve clients.
     pub threads: usize,
     /// Log levels.
@@ -170,6 +174,7 @@ impl Flags {
         let mut settings = Settings {
             node: NodeSettings::default(),
             server: ServerSettings::default(),
+            tls: TlsSettings::default(),
             threads: 1,
             levels: Levels::default(),
             crash_log: true,
@@ -237,6 +242,21 @@ impl Settings {
         Ok(())
     }
 
+    /// Returns the TLS with which this node calls other nodes as their client, to join them. It
+    /// assumes that they encrypt if this node does.
+    pub fn member_tls(&self) -> Outcome<Option<TlsClient>> {
+        let Some(ca) = &self.tls.authorities else { return Ok(None) };
+        if self.tls.listeners == ListenerMode::Off {
+            return Ok(None);
+        }
+        let own = self.tls.certificate.as_deref().zip(self.tls.key.as_deref());
+        // Where no certificate is required, this node is served by its address, as without TLS.
+        let is_required = self.tls.client_certificates == CertificateDemand::Required;
+        let own = own.filter(|_| is_required);
+        let client = TlsClient::open(ca, own);
+        client.map(Some).map_err(|error| Failure::invalid(error.text()))
+    }
+
     /// Checks conditions that involve several settings.
     fn check(&self) -> Outcome {
         if self.node.segment_bytes * 2 > self.node.log_bytes_max {
@@ -251,10 +271,20 @@ impl Settings {
             ));
         }
         let is_remote = |address: SocketAddr| !address.ip().is_loopback();
-        if self.peer_listen.is_some_and(is_remote) && !self.server.insecure {
+        let is_open =
+            self.peer_listen.is_some_and(is_remote) && self.tls.peers != PeerMode::Required;
+        if is_open && !self.server.insecure {
             return Err(Failure::invalid(
                 "`peer_listen` is not on loopback, and nodes neither encrypt what they say nor \
-                 prove who they are: set `insecure` if that network is your own",
+                 prove who they are: set `peer_tls = required`, or `insecure` if that network is \
+                 your own",
+            ));
+        }
+        if self.tls.client_certificates != CertificateDemand::Off
+            && self.tls.listeners == ListenerMode::Off
+        {
+            return Err(Failure::invalid(
+                "`tls_client_certs` has no effect without encryption: set `tls`, too",
             ));
         }
         let is_alone = self.join.is_empty() && self.bootstrap_peers.is_empty();

@@ -9,6 +9,7 @@ use super::checks::{
 use super::listeners;
 use super::masters;
 use super::row::SettingRow;
+use super::tls;
 use super::units;
 use base::Part;
 use std::path::PathBuf;
@@ -58,6 +59,15 @@ pub const TABLE: &[SettingRow] = &[
     listeners::PEER_LISTEN,
     listeners::PEER_ADVERTISE,
     listeners::PEER_NETWORKS,
+    tls::PEER_TLS,
+    tls::TLS,
+    tls::TLS_CERT_FILE,
+    tls::TLS_KEY_FILE,
+    tls::TLS_CA_FILE,
+    tls::TLS_CRL_FILE,
+    tls::TLS_CLIENT_CERTS,
+    tls::TLS_MIN,
+    tls::TLS_SESSION_MS_MAX,
     SettingRow {
         name: "join",
         value: "ADDRESSES",
@@ -163,8 +173,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "insecure",
         value: "SWITCH",
         default: "off",
-        doc: "allows addresses beyond loopback, although traffic is neither encrypted nor \
-              authenticated",
+        doc: "allows addresses beyond loopback although not everyone who reaches them must \
+              encrypt and show a certificate (`tls`, `tls_client_certs`, `peer_tls`)",
         apply: |settings, text| {
             settings.server.insecure = units::switch(text)?;
             Ok(())

@@ -5,8 +5,18 @@ use super::renames::current_name;
 use base::nearest;
 
 /// Variables of commands that are not settings of `serve`.
-const NON_SETTINGS: [&str; 6] =
-    ["URL", "BUCKET", "CONFIG", "ARAKOON_CONFIG", "FAILPOINT", "MUTANT"];
+const NON_SETTINGS: [&str; 10] = [
+    "URL",
+    "BUCKET",
+    "CONFIG",
+    "ARAKOON_CONFIG",
+    "FAILPOINT",
+    "MUTANT",
+    "CA",
+    "CA_DIR",
+    "CERT",
+    "KEY",
+];
 const FRONT: &str = "CREDENZA_";
 
 /// Returns a warning for each environment variable that seems misspelt.

@@ -11,7 +11,7 @@ use crate::{Shared, writer};
 use base::limits::NAME_BYTES_MAX;
 use base::{BucketName, Call, DirectoryCall, Error, Read, ReadLevel, Reason, Request, Result};
 use node::Node;
-use tokio::net::TcpStream;
+use tls::Stream;
 
 /// Bucket type of ids that are valid bucket names.
 const PLAIN: &str = "arakoon";
@@ -86,7 +86,7 @@ async fn create_bucket(node: &Node, bucket: &BucketName) -> Result<()> {
 /// Rejects the client of a cluster that this node does not serve, and logs the reason. A node that
 /// starts or stops sends an error; otherwise the connection closes without a byte, as in Arakoon.
 pub(super) async fn reject_client(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     shared: &Shared,
     cluster: &[u8],
     error: &Error,

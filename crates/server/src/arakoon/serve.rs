@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tls::Stream;
 use tokio::time::{Instant, timeout};
 
 /// Size of a batch's answers in bytes at which they are sent before more requests are read.
@@ -78,7 +78,7 @@ pub(crate) async fn serve(
 /// Reads the prologue and returns its cluster id. Returns `None` if the bytes are not a prologue or
 /// the connection ends first.
 async fn read_prologue(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     read_buffer: &mut ReadBuffer,
     shared: &Shared,
     mut end_signal: Pin<&mut impl Future<Output = bool>>,
@@ -121,7 +121,7 @@ pub(super) struct RequestOutcome {
 
 /// Connection that has passed the prologue and serves requests.
 pub(super) struct ArakoonConnection {
-    stream: TcpStream,
+    stream: Stream,
     pub(super) shared: Arc<Shared>,
     pub(super) cluster: Vec<u8>,
     pub(super) bucket: BucketName,

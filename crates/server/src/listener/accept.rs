@@ -1,20 +1,20 @@
 //! Accept loop, and protocol detection of a new connection.
 
+use super::ServerState;
 use super::first_bytes::{self, FirstBytes, ForeignProtocol};
-use super::{ServerState, refusal};
+use super::refusal::{self, REFUSAL_MS_MAX, send_and_close};
+use super::secure::{self, Detected};
 use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::connection_limits::{ConnectionLimits, ExceededLimit};
 use crate::counters::ClientProtocol;
-use crate::read_buffer::CLOSE_GRACE_MS;
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
-use base::limits::HELLO_MS_MAX;
-use bytes::BytesMut;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+use tls::{Purpose, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -24,17 +24,12 @@ use tokio::time::{sleep, timeout};
 const DESCRIPTORS_KEPT_MIN: u64 = 96;
 /// Most refused connections that are answered at a time; others are closed without an answer.
 pub(super) const REFUSALS_MAX: usize = 64;
-/// Time that a refused connection has to show which protocol it speaks.
-pub(super) const REFUSAL_MS_MAX: u64 = 1_000;
 /// Pauses after a failed accept in milliseconds: the first one, and the maximum that doubling
 /// reaches.
 pub(super) const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
 /// Least silence, milliseconds, after which a client of Redis or Arakoon is closed for another
 /// where all places are taken.
 const IDLE_MS_MIN: u64 = 60_000;
-/// Buffer size for detecting the protocol.
-const FIRST_BUFFER_BYTES: usize = 4 * 1024;
-
 /// Accepts connections until the server closes. Then waits for open ones, up to
 /// `shutdown_timeout_ms`.
 pub(super) async fn run(
@@ -50,7 +45,7 @@ pub(super) async fn run(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = shutdown.wait() => break,
+            _ = shutdown.wait() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             accepted = listener.accept() => accepted,
         };
@@ -159,50 +154,50 @@ fn refuse(
 
 /// Reads until the protocol is detected, then passes the connection to its front-end.
 async fn detect_and_serve(
-    mut stream: TcpStream,
-    role: ListenerRole,
+    stream: TcpStream,
+    mut role: ListenerRole,
     state: &ServerState,
     mut shutdown: Shutdown,
 ) {
-    let (shared, kind) = (&state.shared, role.kind);
+    let shared = &state.shared;
     // Both calls fail only on a dead socket, and the next read notices that.
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
-    let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
-    let time_limit = Duration::from_millis(HELLO_MS_MAX);
-    // On a port of Arakoon's alone, one byte suffices to recognize a foreign protocol.
-    let detect: fn(&[u8]) -> FirstBytes = if kind == ListenerKind::Arakoon {
-        first_bytes::detect_arakoon
-    } else {
-        first_bytes::detect
-    };
-    let hello = tokio::select! {
-        biased;
-        hello = timeout(time_limit, read_first_bytes(&mut stream, &mut first, detect)) => hello,
-        () = shutdown.wait() => {
-            let grace = Duration::from_millis(CLOSE_GRACE_MS);
-            timeout(grace, read_first_bytes(&mut stream, &mut first, detect)).await
+    let detecting = secure::detect(stream, role.kind, shared, shutdown.clone());
+    let Some(Detected { stream, first, protocol }) = detecting.await else { return };
+    if let Stream::Tls(_) = &stream {
+        shutdown = shutdown.with_session_time(secure::session_time(&stream, shared));
+        if stream.identity().is_some_and(|identity| identity.purpose == Purpose::Node) {
+            role = ListenerRole::of_joining_node();
         }
-    };
-    let Ok(Some(detected)) = hello else { return };
-    let peer = stream.peer_addr().ok();
-    tracing::debug!(target: "server", ?peer, language = ?detected, "connected");
-    let connection = |stream, first| Connection { stream, first, role };
-    match detected {
+    }
+    let (peer, tls) = (stream.peer_addr().ok(), stream.version());
+    tracing::debug!(target: "server", ?peer, tls, language = ?protocol, "connected");
+    serve_protocol(Connection { stream, first, role }, protocol, state, shutdown).await;
+}
+
+/// Passes a connection to the front-end of its protocol, if its listener serves that.
+async fn serve_protocol(
+    connection: Connection,
+    protocol: FirstBytes,
+    state: &ServerState,
+    shutdown: Shutdown,
+) {
+    let (shared, kind) = (&state.shared, connection.role.kind);
+    match protocol {
         FirstBytes::More => {}
         // On a port of Riak's alone, an unknown method is refused as HTTP does.
-        FirstBytes::Resp if kind == ListenerKind::Riak && !first.starts_with(b"*") => {
-            serve_http(connection(stream, first), true, state, shutdown).await;
+        FirstBytes::Resp if kind == ListenerKind::Riak && !connection.first.starts_with(b"*") => {
+            serve_http(connection, true, state, shutdown).await;
         }
         FirstBytes::Resp | FirstBytes::Arakoon
             if matches!(kind, ListenerKind::Operators | ListenerKind::Riak) =>
         {
-            refuse_foreign(stream, ForeignProtocol::Unknown, &first, shared).await;
+            refuse_foreign(connection, ForeignProtocol::Unknown, shared).await;
         }
         FirstBytes::Arakoon => {
             let _open = shared.counters.open_connection(ClientProtocol::Arakoon);
-            arakoon::serve(connection(stream, first), shared.clone(), &state.arakoon, shutdown)
-                .await;
+            arakoon::serve(connection, shared.clone(), &state.arakoon, shutdown).await;
         }
         // Bytes that are not a prologue: close without an answer, as Arakoon does.
         _ if kind == ListenerKind::Arakoon => shared.counters.count_unknown_protocol(),
@@ -211,16 +206,15 @@ async fn detect_and_serve(
                 ListenerKind::Riak => true,
                 // On the operators' port every path belongs to the native front-end.
                 ListenerKind::Operators => false,
-                _ => detected == FirstBytes::Riak,
+                _ => protocol == FirstBytes::Riak,
             };
-            serve_http(connection(stream, first), is_riak, state, shutdown).await;
+            serve_http(connection, is_riak, state, shutdown).await;
         }
         FirstBytes::Resp => {
             let _open = shared.counters.open_connection(ClientProtocol::Resp);
-            resp::serve(connection(stream, first), shared.clone(), state.resp.clone(), shutdown)
-                .await;
+            resp::serve(connection, shared.clone(), state.resp.clone(), shutdown).await;
         }
-        FirstBytes::Foreign(protocol) => refuse_foreign(stream, protocol, &first, shared).await,
+        FirstBytes::Foreign(foreign) => refuse_foreign(connection, foreign, shared).await,
     }
 }
 
@@ -249,30 +243,7 @@ async fn serve_http(
     }
 }
 
-/// Reads until the first bytes identify the protocol. Returns `None` if the client leaves earlier.
-pub(super) async fn read_first_bytes(
-    stream: &mut TcpStream,
-    first: &mut BytesMut,
-    detect: fn(&[u8]) -> FirstBytes,
-) -> Option<FirstBytes> {
-    loop {
-        match stream.read_buf(first).await {
-            Ok(0) | Err(_) => return None,
-            Ok(_) => {}
-        }
-        let detected = detect(first);
-        if detected != FirstBytes::More {
-            return Some(detected);
-        }
-    }
-}
-
-async fn refuse_foreign(
-    stream: TcpStream,
-    protocol: ForeignProtocol,
-    first: &[u8],
-    shared: &Shared,
-) {
+async fn refuse_foreign(connection: Connection, protocol: ForeignProtocol, shared: &Shared) {
     shared.counters.count_unknown_protocol();
     shared.warn_limited(|| {
         format!(
@@ -281,23 +252,5 @@ async fn refuse_foreign(
             protocol.name()
         )
     });
-    send_and_close(stream, &refusal::foreign(protocol, first)).await;
-}
-
-/// Sends the last bytes to a connection and ends it.
-pub(super) async fn send_and_close(mut stream: TcpStream, bytes: &[u8]) {
-    let sending = async {
-        stream.write_all(bytes).await?;
-        stream.shutdown().await?;
-        // Discard further input: unread bytes would turn the close into a reset, and the client
-        // would lose the answer.
-        let mut rest = [0; 1024];
-        for _ in 0..16 {
-            if stream.read(&mut rest).await? == 0 {
-                break;
-            }
-        }
-        Ok::<(), std::io::Error>(())
-    };
-    let _ = timeout(Duration::from_millis(REFUSAL_MS_MAX), sending).await;
+    send_and_close(connection.stream, &refusal::foreign(protocol, &connection.first)).await;
 }

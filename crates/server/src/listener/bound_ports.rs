@@ -4,17 +4,15 @@
 //! A port that is in use is reported before the log is read, however long that takes, and a long
 //! recovery is distinguishable from a dead process.
 
-use super::accept::{
-    ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, read_first_bytes, send_and_close,
-};
-use super::first_bytes::{self, FirstBytes};
-use super::refusal::{self, StartPhase};
+use super::accept::{ACCEPT_PAUSE_MS, REFUSALS_MAX};
+use super::first_bytes::FirstBytes;
+use super::refusal::{self, REFUSAL_MS_MAX, StartPhase, send_and_close};
+use super::secure::{self, Detected};
 use super::{FrontEnds, check_addresses, listeners};
 use crate::connection::ListenerRole;
 use crate::settings::ServerSettings;
 use base::Result;
 use base::limits::HTTP_LINE_BYTES_MAX;
-use bytes::BytesMut;
 use node::Node;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -88,8 +86,10 @@ impl BoundPorts {
                 Ok(stream) if connections.len() < REFUSALS_MAX => {
                     let time_limit = Duration::from_millis(REFUSAL_MS_MAX);
                     let phase = self.clusterless.phase();
+                    let settings = self.settings.clone();
                     connections.spawn(async move {
-                        let _ = timeout(time_limit, answer_starting(stream, phase)).await;
+                        let answering = answer_starting(stream, phase, &settings);
+                        let _ = timeout(time_limit, answering).await;
                     });
                 }
                 Ok(_) => {}
@@ -117,13 +117,10 @@ impl BoundPorts {
 }
 
 /// Answers a connection in its own protocol.
-async fn answer_starting(mut stream: TcpStream, phase: StartPhase) {
-    let mut first = BytesMut::with_capacity(1024);
-    let Some(detected) = read_first_bytes(&mut stream, &mut first, first_bytes::detect).await
-    else {
-        return;
-    };
-    if detected == FirstBytes::Http {
+async fn answer_starting(socket: TcpStream, phase: StartPhase, settings: &ServerSettings) {
+    let Some(detected) = secure::detect_at_start(socket, settings).await else { return };
+    let Detected { mut stream, mut first, protocol } = detected;
+    if protocol == FirstBytes::Http {
         // The answer depends on the first line.
         while !first.contains(&b'\n') && first.len() <= HTTP_LINE_BYTES_MAX {
             if stream.read_buf(&mut first).await.unwrap_or(0) == 0 {
@@ -131,5 +128,5 @@ async fn answer_starting(mut stream: TcpStream, phase: StartPhase) {
             }
         }
     }
-    send_and_close(stream, &refusal::starting(phase, detected, &first)).await;
+    send_and_close(stream, &refusal::starting(phase, protocol, &first)).await;
 }

@@ -53,6 +53,8 @@ impl ForeignProtocol {
 /// A first line longer than this is told by what stands in it so far.
 pub const FIRST_BYTES_MAX: usize = 512;
 
+/// First byte of a TLS handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
 const ARAKOON_MAGIC: [u8; 4] = [0x00, 0x00, 0xff, 0xb1];
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 /// HTTP methods that are no Redis command. `GET` is both: the end of its line decides.
@@ -105,7 +107,7 @@ pub fn detect(first: &[u8]) -> FirstBytes {
         b'*' => FirstBytes::Resp,
         0x80 => FirstBytes::Foreign(ForeignProtocol::MemcachedBinary),
         0xC8 => FirstBytes::Foreign(ForeignProtocol::Tyrant),
-        0x16 => FirstBytes::Foreign(ForeignProtocol::Tls),
+        TLS_HANDSHAKE => FirstBytes::Foreign(ForeignProtocol::Tls),
         0x00 => match_magic(first, &ARAKOON_MAGIC, FirstBytes::Arakoon),
         0x21..=0x7e => detect_by_method(first),
         _ => FirstBytes::Foreign(ForeignProtocol::Unknown),
@@ -114,6 +116,9 @@ pub fn detect(first: &[u8]) -> FirstBytes {
 
 /// Compares the first bytes with Arakoon's magic number, on a port that serves nothing else.
 pub fn detect_arakoon(first: &[u8]) -> FirstBytes {
+    if first.first() == Some(&TLS_HANDSHAKE) {
+        return FirstBytes::Foreign(ForeignProtocol::Tls);
+    }
     match_magic(first, &ARAKOON_MAGIC, FirstBytes::Arakoon)
 }
 
@@ -230,6 +235,13 @@ mod tests {
         for (bytes, protocol) in cases {
             assert_eq!(detect(bytes), protocol, "{:?}", bytes.escape_ascii().to_string());
         }
+    }
+
+    #[test]
+    fn arakoon_port_recognizes_its_magic_number_and_tls_alone() {
+        assert_eq!(detect_arakoon(b"\x16"), FirstBytes::Foreign(ForeignProtocol::Tls));
+        assert_eq!(detect_arakoon(b"\x00\x00\xff\xb1"), FirstBytes::Arakoon);
+        assert_eq!(detect_arakoon(b"*"), FirstBytes::Foreign(ForeignProtocol::Unknown));
     }
 
     #[test]

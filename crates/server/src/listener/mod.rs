@@ -6,12 +6,13 @@
 //! `close` lets requests in flight finish, up to a time limit.
 //! Never: parses a request; lets connections use the file descriptors that the log and the store
 //! need.
-//! Read next: `first_bytes.rs`, `accept.rs`.
+//! Read next: `first_bytes.rs`, `secure.rs`, `accept.rs`.
 
 mod accept;
 mod bound_ports;
 mod first_bytes;
 mod refusal;
+mod secure;
 
 pub use bound_ports::{BoundPorts, ClusterlessFlag};
 
@@ -146,12 +147,14 @@ fn listeners(
 
 fn check_addresses(settings: &ServerSettings) -> Result<()> {
     for (setting, _, address) in listeners(settings) {
-        if !address.ip().is_loopback() && !settings.insecure {
+        let is_closed = address.ip().is_loopback() || settings.is_protected();
+        if !is_closed && !settings.insecure {
             return Err(Error::new(
                 Reason::NotSupported,
                 format!(
                     "{setting} = {address} is open to the network without encryption or \
-                     authentication; listen on 127.0.0.1, or set `insecure` to allow it"
+                     authentication; set `tls = required` and `tls_client_certs = required`, \
+                     listen on 127.0.0.1, or set `insecure` to allow it"
                 ),
             ));
         }

@@ -6,7 +6,13 @@ use crate::clock::Clock;
 use crate::http::date;
 use base::Reason;
 use bytes::BufMut;
+use std::time::Duration;
+use tls::Stream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
+/// Time that a refused connection has to show which protocol it speaks, and to read the answer.
+pub(super) const REFUSAL_MS_MAX: u64 = 1_000;
 const SPOKEN: &str = "this port serves HTTP/1.1, RESP (Redis) and Arakoon";
 
 /// Returns the answer to a protocol that is not served.
@@ -25,6 +31,25 @@ pub fn foreign(protocol: ForeignProtocol, first: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Returns the answer to a plain connection where TLS is required, in its protocol. Arakoon's is
+/// closed without a byte, as it does with what it does not serve.
+pub fn plain(protocol: FirstBytes) -> Vec<u8> {
+    const TEXT: &str = "this port requires TLS";
+    match protocol {
+        FirstBytes::Resp => format!("-ERR {TEXT}\r\n").into_bytes(),
+        FirstBytes::Arakoon | FirstBytes::More => Vec::new(),
+        FirstBytes::Http | FirstBytes::Riak => {
+            let upgrade = "upgrade: TLS/1.3, HTTP/1.1\r\nconnection: upgrade, close\r\n";
+            http_error(("426 Upgrade Required", upgrade), ("forbidden", "denied"), TEXT)
+        }
+        FirstBytes::Foreign(ForeignProtocol::MemcachedText) => {
+            format!("SERVER_ERROR {TEXT}\r\n").into_bytes()
+        }
+        FirstBytes::Foreign(ForeignProtocol::Tyrant) => vec![1],
+        FirstBytes::Foreign(_) => format!("{TEXT}\r\n").into_bytes(),
+    }
+}
+
 /// Returns the answer to a connection beyond the limit, in the protocol that its first bytes
 /// indicate, if any.
 pub fn too_many(protocol: FirstBytes, limit: usize) -> Vec<u8> {
@@ -33,6 +58,7 @@ pub fn too_many(protocol: FirstBytes, limit: usize) -> Vec<u8> {
             return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
         }
         FirstBytes::Arakoon => return arakoon::too_many_clients_answer(),
+        FirstBytes::Foreign(ForeignProtocol::Tls) => return foreign(ForeignProtocol::Tls, &[]),
         FirstBytes::Http | FirstBytes::Riak | FirstBytes::More | FirstBytes::Foreign(_) => {}
     }
     unavailable("too_many", &format!("{limit} connections are open, the maximum; try again later"))
@@ -87,14 +113,23 @@ fn is_live(first: &[u8]) -> bool {
 }
 
 fn unavailable(reason: &str, detail: &str) -> Vec<u8> {
+    let headers = "retry-after: 1\r\nconnection: close\r\n";
+    http_error(("503 Service Unavailable", headers), (reason, "unavailable"), detail)
+}
+
+/// Returns an HTTP answer with an error. `headers`: further ones, each with its line end.
+fn http_error(
+    (status, headers): (&str, &str),
+    (reason, kind): (&str, &str),
+    detail: &str,
+) -> Vec<u8> {
     let body = format!(
-        "{{\"error\":{{\"reason\":\"{reason}\",\"kind\":\"unavailable\",\
-         \"detail\":\"{detail}\"}}}}"
+        "{{\"error\":{{\"reason\":\"{reason}\",\"kind\":\"{kind}\",\"detail\":\"{detail}\"}}}}"
     );
     let (length, date) = (body.len(), date::format(Clock::Wall.unix_ms()));
     format!(
-        "HTTP/1.1 503 Service Unavailable\r\ndate: {date}\r\ncontent-type: application/json\r\n\
-         retry-after: 1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        "HTTP/1.1 {status}\r\ndate: {date}\r\ncontent-type: application/json\r\n\
+         {headers}content-length: {length}\r\n\r\n{body}"
     )
     .into_bytes()
 }
@@ -128,6 +163,25 @@ fn http2() -> Vec<u8> {
     bytes
 }
 
+/// Sends the last bytes to a connection and ends it.
+pub(super) async fn send_and_close(mut stream: Stream, bytes: &[u8]) {
+    let sending = async {
+        stream.write_all(bytes).await?;
+        stream.flush().await?;
+        stream.shutdown().await?;
+        // Discard further input: unread bytes would turn the close into a reset, and the client
+        // would lose the answer.
+        let mut rest = [0; 1024];
+        for _ in 0..16 {
+            if stream.read(&mut rest).await? == 0 {
+                break;
+            }
+        }
+        Ok::<(), std::io::Error>(())
+    };
+    let _ = timeout(Duration::from_millis(REFUSAL_MS_MAX), sending).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,9 +199,15 @@ mod tests {
         assert_eq!(arakoon[4] as usize + 8, arakoon.len());
         let http2 = foreign(ForeignProtocol::Http2, b"");
         assert_eq!(http2[9 + 2] as usize + 18, http2.len());
-        let text = String::from_utf8(too_many(FirstBytes::Http, 7)).expect("text");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
-        assert!(head.ends_with(&format!("content-length: {}", body.len())));
+        for answer in [too_many(FirstBytes::Http, 7), plain(FirstBytes::Http)] {
+            let text = String::from_utf8(answer).expect("text");
+            let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+            assert!(head.ends_with(&format!("content-length: {}", body.len())));
+        }
+        assert!(plain(FirstBytes::Riak).starts_with(b"HTTP/1.1 426 "));
+        assert!(
+            plain(FirstBytes::Resp).starts_with(b"-ERR ") && plain(FirstBytes::Arakoon).is_empty()
+        );
     }
 
     #[test]

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use node::{Flow, SubmitResult};
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Stream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 /// Maximum size of a refused request's body that is read and discarded; with a larger one the
@@ -114,7 +114,7 @@ const FINAL_MANNER: EncodeOptions =
 
 /// State of one connection.
 pub struct NativeConnection {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) output: HttpOutput,
     pub(super) shared: Arc<Shared>,
     input: Input,

@@ -145,6 +145,9 @@ fn status(shared: &Shared) -> api::NodeStatus {
         },
         ..views::status(&shared.node.status())
     };
+    let tls_warnings =
+        shared.settings.tls.iter().flat_map(|tls| tls.warnings(shared.clock.unix_time().as_secs()));
+    status.warnings.extend(tls_warnings);
     status.warnings.extend(shared.recent_warning());
     status
 }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use node::Ticket;
 use std::io;
 use std::ops::Range;
-use tokio::net::TcpStream;
+use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
 /// Bodies up to this size are copied behind their heads, so that one call sends many answers.
@@ -178,7 +178,7 @@ impl HttpOutput {
     }
 
     /// Sends all answers. They must be decided.
-    pub async fn flush(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    pub async fn flush(&mut self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         debug_assert!(self.waiting.is_empty(), "an undecided answer is never said");
         writer::write_bytes(stream, &self.bytes).await?;
         self.bytes.clear();
@@ -229,7 +229,7 @@ pub fn verdict(answer: &HttpAnswer, result: &Result<base::Reply, Error>) -> Verd
 mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     #[tokio::test]
     async fn output_buffer_shrinks_after_a_large_flush() {

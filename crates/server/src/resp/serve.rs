@@ -19,7 +19,7 @@ use node::{Flow, LaterReply, SubmitResult};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use tokio::net::TcpStream;
+use tls::Stream;
 use tokio::time::Instant;
 
 /// Size of a batch's answers at which they are sent before more requests are read.
@@ -55,7 +55,7 @@ pub(super) enum DeferredReply {
 
 /// Connection that serves requests.
 pub(super) struct RespConnection {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) shared: Arc<Shared>,
     /// State that all RESP connections share.
     pub(super) registry: Arc<Registry>,

@@ -20,7 +20,7 @@ use node::{Flow, SubmitResult};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tls::Stream;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// Maximum bytes of names in a list that is answered in one document; a stream has no such limit.
@@ -95,7 +95,7 @@ impl From<HttpReadError> for ConnectionEnd {
 }
 
 struct RiakConnection {
-    stream: TcpStream,
+    stream: Stream,
     input: Input,
     role: ListenerRole,
     shared: Arc<Shared>,

@@ -6,3 +6,4 @@ mod dates;
 mod memory;
 mod operators;
 pub mod test_server;
+mod tls_listeners;

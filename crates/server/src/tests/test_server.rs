@@ -108,6 +108,12 @@ impl TestServer {
         front_ends.window_free()
     }
 
+    /// Returns the TLS of its listeners.
+    pub fn tls(&self) -> Option<std::sync::Arc<tls::Tls>> {
+        let front_ends = self.front_ends.as_ref().expect("they are open");
+        front_ends.shared().settings.tls.clone()
+    }
+
     /// Closes the front-ends.
     pub fn close_front_ends(&mut self) {
         if let Some(front_ends) = self.front_ends.take() {

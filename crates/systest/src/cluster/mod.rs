@@ -56,7 +56,7 @@ pub struct Options {
     pub disk: Option<(FileSystem, usize)>,
     /// The length of a lease.
     pub lease: Duration,
-    /// Further flags of every node, each with its value.
+    /// Further flags of every node, each with its value; `@NODE` stands for the node's name.
     pub args: Vec<String>,
     /// Command that runs each node; empty: none.
     pub wrapper: Vec<String>,
@@ -151,7 +151,9 @@ impl Cluster {
             wrapper = network.wrapper(node);
         }
         wrapper.extend(self.options.wrapper.clone());
-        args.extend(self.options.args.clone());
+        // Files that each node has of its own.
+        let name = format!("n{node}");
+        args.extend(self.options.args.iter().map(|arg| arg.replace("@NODE", &name)));
         let (data, listen) = (node_dir.join("data"), listen.to_string());
         Setup { data, listen, args, wrapper, ..Setup::default() }
     }

@@ -135,15 +135,22 @@ const SERVER: &[ForbiddenWord] = &[
 
 /// Crates that the paths of requests, consistent and available, may import.
 const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
+/// Words of the crate of TLS.
+const TLS: &[ForbiddenWord] = &[
+    forbid("std::env", "settings are passed in, never reached for"),
+    forbid("std::thread", "this crate starts no thread: its callers' tasks wait"),
+    forbid("tokio::spawn", "a handshake belongs to the task of its connection"),
+];
 /// Crates that a node consists of. The node re-exports what its callers need of them, so that no
 /// crate above it imports them.
 const NODE_IMPORTS: &[&str] =
-    &["base", "logic", "store", "runtime", "transport", "replication", "dynamo", "metadata"];
+    &["base", "logic", "store", "runtime", "tls", "transport", "replication", "dynamo", "metadata"];
 
 /// Engine of simulation, which tests alone import.
 const SIMULATOR: &str = "sim";
 /// Crates that the binary may import.
-const CLI_IMPORTS: &[&str] = &["api", "base", "store", "node", "server", "program", "record_files"];
+const CLI_IMPORTS: &[&str] =
+    &["api", "base", "store", "tls", "node", "server", "program", "record_files"];
 
 /// Crates that read bytes of others, and what their fuzz targets run on.
 const FUZZ_IMPORTS: &[&str] = &[
@@ -162,7 +169,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 19] = [
+pub const CRATES: [CrateRule; 20] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
@@ -171,9 +178,10 @@ pub const CRATES: [CrateRule; 19] = [
         imports: &["base", "store"],
         never: &[NODE, PARENTS, ORDERED, QUIET],
     },
+    CrateRule { name: "tls", imports: &["base"], never: &[TLS, ORDERED, QUIET] },
     CrateRule {
         name: "transport",
-        imports: &["base", "runtime"],
+        imports: &["base", "runtime", "tls"],
         never: &[NODE, PARENTS, ORDERED, QUIET],
     },
     // The two paths do not import each other.
@@ -186,7 +194,7 @@ pub const CRATES: [CrateRule; 19] = [
     },
     CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, PARENTS, ORDERED, QUIET] },
     CrateRule { name: "api", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
-    CrateRule { name: "server", imports: &["api", "base", "node"], never: &[SERVER, QUIET] },
+    CrateRule { name: "server", imports: &["api", "base", "node", "tls"], never: &[SERVER, QUIET] },
     // Every crate's tests may use it, and nothing that is shipped.
     CrateRule { name: SIMULATOR, imports: &["base", "runtime"], never: &[ORDERED] },
     CrateRule { name: "program", imports: &["base"], never: &[] },

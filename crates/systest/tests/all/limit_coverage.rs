@@ -123,6 +123,13 @@ const LIMITS: &[(&str, Coverage)] = &[
         "ANSWER_BYTES_PER_SECOND_MIN",
         By(&["reader_below_the_minimum_pace_is_cut_off_and_a_faster_one_is_served"]),
     ),
+    (
+        "TLS_HANDSHAKE_MS_MAX",
+        By(&["half_finished_handshakes_are_closed_and_other_clients_are_served"]),
+    ),
+    ("TLS_HANDSHAKE_BYTES_MAX", By(&["handshake_beyond_its_bytes_is_refused"])),
+    ("TLS_HANDSHAKES_MAX", By(&["handshakes_are_bounded_in_total_and_by_address"])),
+    ("TLS_HANDSHAKES_PER_ADDRESS_MAX", By(&["handshakes_are_bounded_in_total_and_by_address"])),
     ("SIZE_LINE_BYTES_MAX", By(&["chunk_line_or_trailer_beyond_its_limit_is_refused"])),
     ("TRAILER_BYTES_MAX", By(&["chunk_line_or_trailer_beyond_its_limit_is_refused"])),
     ("BUCKETS_PER_PAGE_MAX", By(&["bucket_list_page_limit_is_exact"])),

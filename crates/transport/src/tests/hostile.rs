@@ -114,6 +114,18 @@ async fn peer_that_reads_nothing_fills_its_lane_and_then_breaks_the_link() {
 }
 
 #[tokio::test]
+async fn plain_connection_that_announces_its_retirement_is_broken() {
+    let node = start_passive(settings(1, 1)).await;
+    let mut peer = ManualPeer::connect(node.address, 1, 0).await;
+    until("it is connected", || node.connected(TWO)).await;
+    let mut frame = Vec::new();
+    peer.encoder.control(&mut frame, &ControlFrame::Retire(0));
+    peer.stream.write_all(&frame).await.expect("it reads");
+    until("it is broken", || !node.log.breaks().is_empty()).await;
+    assert_eq!(node.log.breaks(), [Broken::Frame(FrameError::Lane)]);
+}
+
+#[tokio::test]
 async fn half_open_link_is_replaced_when_the_same_node_reconnects() {
     let node = start_passive(settings(1, 1)).await;
     let first = ManualPeer::connect(node.address, 1, 0).await;

@@ -1,6 +1,7 @@
 //! Laws and stories of the transport, and tests of links over real sockets on loopback.
 
 mod calls;
+mod encrypted;
 mod frames;
 mod golden;
 mod greetings;

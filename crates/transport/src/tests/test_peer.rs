@@ -118,6 +118,7 @@ pub(super) struct TestPeer {
     pub(super) peers: Peers,
     pub(super) log: Arc<EventLog>,
     pub(super) address: SocketAddr,
+    pub(super) tls: Option<Arc<tls::Tls>>,
 }
 
 impl TestPeer {
@@ -128,9 +129,9 @@ impl TestPeer {
 
     pub(super) fn at(settings: PeerSettings, listener: TcpListener) -> TestPeer {
         let address = listener.local_addr().expect("it is bound");
-        let (id, log) = (settings.node, Arc::<EventLog>::default());
+        let (id, tls, log) = (settings.node, settings.tls.clone(), Arc::<EventLog>::default());
         let peers = Peers::start(settings, Some(listener), log.clone(), TaskScope::new("peers"));
-        TestPeer { id, peers, log, address }
+        TestPeer { id, peers, log, address, tls }
     }
 
     pub(super) fn member(&self) -> Member {

@@ -2,7 +2,8 @@
 
 use super::test_peer::{settings, until};
 use crate::counters::Counters;
-use crate::link::{FrameWriter, Link, Terms, write_frames};
+use crate::link::{FrameWriter, Link, Terms};
+use crate::transfer::write_frames;
 use crate::{Incarnation, Lane, Message, SendOutcome};
 use base::{GroupId, NodeId};
 use bytes::Bytes;
@@ -51,6 +52,7 @@ fn link() -> Arc<Link> {
         send_salt: 5,
         receive_salt: 6,
         is_proven: false,
+        tls_generation: None,
     };
     Link::new(terms, &settings(1, 1), Arc::<Counters>::default())
 }

@@ -3,7 +3,7 @@
 use super::control::DevRequest;
 use super::node::DevNode;
 use super::{DevCluster, PAUSE};
-use crate::client::{Address, HttpCall};
+use crate::client::HttpCall;
 use base::Kind;
 use hyper::Method;
 use program::{Failure, Outcome};
@@ -52,7 +52,7 @@ impl DevCluster {
 
     /// Waits until a started node serves its clients.
     async fn wait_until_ready(&self, node: &mut DevNode, port: u16) -> Outcome {
-        let address = Address { url: format!("http://127.0.0.1:{port}"), timeout: READY_TIMEOUT };
+        let address = self.address_at(port, READY_TIMEOUT);
         let started = Instant::now();
         loop {
             let reply = address.client()?.call(HttpCall::new(Method::GET, "/ready")).await;

@@ -8,6 +8,7 @@
 mod actions;
 mod control;
 mod node;
+mod security;
 
 use super::convergence;
 use crate::client::Address;
@@ -29,6 +30,7 @@ Examples:
   credenza dev                                     three nodes, data in ./dev
   credenza dev --nodes 5 --data /tmp/five
   credenza dev --port 8811                         clients at 8811, 8821, 8831
+  credenza dev --tls --data secure                 everything encrypted
   credenza dev kill n2                             n2 dies, as in a crash (from another terminal)
   credenza dev restart n2                          and comes back
   credenza dev restart n2 --data /tmp/five         of the cluster in that folder
@@ -83,6 +85,9 @@ struct DevCluster {
     /// The first node's port; the others follow in steps of 10
     #[arg(long, default_value_t = 7711, value_parser = clap::value_parser!(u16).range(1024..65000))]
     port: u16,
+    /// Encrypt everything, with an authority and certificates that are made in the folder
+    #[arg(long)]
+    tls: bool,
 }
 
 impl Dev {
@@ -109,6 +114,9 @@ impl DevCluster {
         self.check_ports()?;
         create_directory(&self.data)?;
         self.check_original_port()?;
+        if self.tls {
+            security::make_certificates(&self.data, self.nodes)?;
+        }
         let mut interrupt = listen_for_signal(SignalKind::interrupt())?;
         let mut termination = listen_for_signal(SignalKind::terminate())?;
         let listener = control::listen(&self.data).await?;
@@ -246,12 +254,22 @@ impl DevCluster {
         if number > 1 {
             arguments.extend(["--join".into(), format!("127.0.0.1:{}", self.port)]);
         }
+        if self.tls {
+            arguments.extend(security::node_arguments(&self.data, &name));
+        }
         DevNode::start(&self.data, name, &arguments)
     }
 
+    /// Returns the address of the node with this port for clients.
+    fn address_at(&self, port: u16, timeout: Duration) -> Address {
+        match self.tls {
+            true => security::address(&self.data, port, timeout),
+            false => Address::plain(format!("http://127.0.0.1:{port}"), timeout),
+        }
+    }
+
     fn address(&self) -> Address {
-        let url = format!("http://127.0.0.1:{}", self.port);
-        Address { url, timeout: FORM_TIMEOUT }
+        self.address_at(self.port, FORM_TIMEOUT)
     }
 
     /// Waits until all nodes vote, prints suggestions, and then waits without end. Returns the
@@ -307,6 +325,9 @@ impl DevCluster {
             2 => "no majority is left, writes wait until it is back",
             _ => "the rest goes on",
         };
+        if self.tls {
+            return security::instructions(&self.data, (nodes, port, last));
+        }
         format!(
             "\n{nodes} nodes are one cluster: n1 at 127.0.0.1:{port} to n{nodes} at \
              127.0.0.1:{last}, data and logs in {data}/\n\n\

@@ -235,7 +235,7 @@ async fn send_ten(errors: Errors) -> (Outcome<SentBatch>, Vec<(Vec<String>, bool
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let server = tokio::spawn(serve_chunks(listener));
-    let client = Address { url, timeout: std::time::Duration::from_secs(5) }.client();
+    let client = Address::plain(url, std::time::Duration::from_secs(5)).client();
     let skips = Skips::new(indicatif::ProgressBar::hidden(), None, false).expect("no file");
     let path = chunk_path("/v1/buckets/a/b/import", false, Some(7));
     let sender = Sender::new(client.expect("an address"), path, errors, Arc::new(skips));

@@ -30,6 +30,7 @@ mod once;
 mod snapshots;
 mod soak;
 mod space;
+mod tls;
 mod torn;
 mod transactions;
 mod upgrade;

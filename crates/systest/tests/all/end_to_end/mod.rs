@@ -45,6 +45,7 @@ mod strangers;
 mod tables;
 mod three_nodes;
 mod times;
+mod tls;
 mod transfer;
 mod typed;
 mod verdict;

@@ -1,0 +1,266 @@
+//! TLS as clients and proxies meet it: unmodified tools, refusals, revocation, half handshakes.
+
+use super::clients::find_python;
+use super::output;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use systest::certificates::TestAuthority;
+use systest::client::Resp;
+use systest::environment::{Root, Scratch, find_tool, missing, path_str};
+use systest::report::skipped;
+use systest::server::{Server, Setup, signal};
+
+/// Starts a node with TLS and these further flags; its authority has made certificates of the node
+/// and of alice.
+fn start(name: &str, args: &[&str]) -> (Scratch, TestAuthority, Server) {
+    let scratch = Scratch::new(name);
+    let authority = TestAuthority::create(&scratch.join("ca"));
+    authority.node("node1");
+    authority.client("alice");
+    let files: Vec<_> =
+        authority.node_args().iter().map(|arg| arg.replace("@NODE", "node1")).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let setup = Setup::new(&scratch.join("data")).with_args(&files).with_args(args);
+    let server = Server::must_start(&setup);
+    (scratch, authority, server)
+}
+
+/// Returns the flags of alice's files, by the names that a tool gives them.
+fn files(authority: &TestAuthority, names: [&str; 3]) -> Vec<String> {
+    let paths = ["ca.crt", "alice.client.crt", "alice.client.key"];
+    names
+        .iter()
+        .zip(paths)
+        .flat_map(|(name, path)| [name.to_string(), authority.file(path)])
+        .collect()
+}
+
+fn run(program: &str, args: &[String], input: &[u8]) -> Output {
+    let path = find_tool(program).unwrap_or_else(|| program.into());
+    let mut command = Command::new(path);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{program}: {error}"));
+    // The program may end before it reads all of it.
+    let _ = child.stdin.take().expect("it is piped").write_all(input);
+    child.wait_with_output().expect("it ends")
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(String::from).collect()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+const REQUIRED: [&str; 4] = ["--tls", "required", "--tls-client-certs", "required"];
+
+#[test]
+fn redis_cli_and_curl_work_inside_tls_and_are_refused_without_a_certificate() {
+    if let Some(reason) = missing(Root::Spared, &["redis-cli", "curl"]) {
+        return skipped("redis-cli --tls and curl", &reason);
+    }
+    let (_scratch, authority, mut server) = start("tls-tools", &REQUIRED);
+    let port = server.address.port();
+    let common = words(&format!("--tls -h 127.0.0.1 -p {port}"));
+    let with = files(&authority, ["--cacert", "--cert", "--key"]);
+    let ping = [&common[..], &with, &words("SET k inside")].concat();
+    assert_eq!(stdout(&run("redis-cli", &ping, b"")), "OK\n");
+    let without = [&common[..], &with[..2], &words("PING")].concat();
+    assert!(!stdout(&run("redis-cli", &without, b"")).contains("PONG"));
+    let url = format!("https://127.0.0.1:{port}/v1/buckets/default/default/keys/k");
+    let get = [&words("-sS")[..], &with, &[url.clone()]].concat();
+    assert_eq!(stdout(&run("curl", &get, b"")), "inside");
+    assert!(!run("curl", &[&words("-sS")[..], &with[..2], &[url]].concat(), b"").status.success());
+    let plain = run("curl", &words(&format!("-sS -i http://127.0.0.1:{port}/live")), b"");
+    assert!(stdout(&plain).starts_with("HTTP/1.1 426 "), "{}", stdout(&plain));
+    let mut resp = Resp::connect(server.address).expect("the port is open");
+    let refused = resp.call_line("PING").expect("it answers");
+    assert_eq!(refused.error(), Some("ERR this port requires TLS"));
+    // The tool itself, and a revoked certificate.
+    let tool = |authority: &TestAuthority| {
+        let mut command = systest::server::tool(&["get", "k"]);
+        command.args(["--url", &format!("https://127.0.0.1:{port}")]);
+        output({
+            command.args(files(authority, ["--ca", "--cert", "--key"]));
+            command
+        })
+    };
+    assert_eq!(stdout(&tool(&authority)), "inside");
+    authority.revoke("alice.client.crt");
+    signal(server.pid(), rustix::process::Signal::HUP);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while tool(&authority).status.success() {
+        assert!(Instant::now() < deadline, "it is still served");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.must_be_healthy();
+}
+
+#[test]
+fn openssl_negotiates_tls_13_alone_and_verifies_the_node() {
+    if let Some(reason) = missing(Root::Spared, &["openssl"]) {
+        return skipped("openssl s_client", &reason);
+    }
+    let (_scratch, authority, server) = start("tls-openssl", &["--tls", "optional"]);
+    let connect = format!("s_client -connect {} -verify_return_error", server.address);
+    let connect = [&words(&connect)[..], &["-CAfile".into(), authority.file("ca.crt")]].concat();
+    let said = stdout(&run("openssl", &connect, b"PING\r\n"));
+    assert!(said.contains("TLSv1.3") && said.contains("Verify return code: 0 (ok)"), "{said}");
+    for version in ["-tls1_2", "-tls1_1"] {
+        let old = [&connect[..], &[version.into()]].concat();
+        assert!(!run("openssl", &old, b"").status.success(), "{version}");
+    }
+    let key = words("pkey -noout -in");
+    let key = [&key[..], &[authority.file("node1.node.key")]].concat();
+    assert!(run("openssl", &key, b"").status.success(), "openssl reads the keys");
+}
+
+#[test]
+fn redis_py_works_inside_tls() {
+    let python = match find_python() {
+        Ok(python) => python,
+        Err(reason) => return skipped("redis-py inside TLS", &reason),
+    };
+    let (_scratch, authority, server) = start("tls-redis-py", &REQUIRED);
+    let script = format!(
+        "import redis\nr = redis.Redis(host='127.0.0.1', port={}, ssl=True, ssl_ca_certs='{}', \
+         ssl_certfile='{}', ssl_keyfile='{}')\nassert r.set('k', b'v' * 300000)\n\
+         assert len(r.get('k')) == 300000\npipe = r.pipeline(transaction=False)\n\
+         [pipe.set(f'k{{n}}', n) for n in range(1000)]\nassert all(pipe.execute())\nprint('done')",
+        server.address.port(),
+        authority.file("ca.crt"),
+        authority.file("alice.client.crt"),
+        authority.file("alice.client.key"),
+    );
+    let result = run(path_str(&python), &["-c".into(), script], b"");
+    assert_eq!(stdout(&result), "done\n", "{}", String::from_utf8_lossy(&result.stderr));
+}
+
+#[test]
+fn half_finished_handshakes_are_closed_and_other_clients_are_served() {
+    let (_scratch, _authority, mut server) = start("tls-half", &["--tls", "optional"]);
+    // The first bytes of a hello, and nothing more.
+    let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    let mut half: Vec<TcpStream> = (0..500)
+        .map(|number| {
+            let mut stream = TcpStream::connect(server.address).expect("it listens");
+            let bytes = if number % 2 == 0 { &hello[..] } else { &hello[..1] };
+            stream.write_all(bytes).expect("it reads");
+            stream
+        })
+        .collect();
+    let opened = Instant::now();
+    let mut client = Resp::connect(server.address).expect("it listens");
+    let mut slowest = Duration::ZERO;
+    while opened.elapsed() < Duration::from_secs(2) {
+        let asked = Instant::now();
+        assert!(client.call_line("PING").expect("it answers").error().is_none());
+        slowest = slowest.max(asked.elapsed());
+    }
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    for stream in &mut half {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("an option");
+        // A reset is an end, too; a time-out is none.
+        let mut rest = [0; 64];
+        let end = loop {
+            match stream.read(&mut rest) {
+                Ok(0) => break true,
+                Ok(_) => {}
+                Err(error) => break error.kind() != std::io::ErrorKind::WouldBlock,
+            }
+        };
+        assert!(end, "it is open after {:?}", opened.elapsed());
+    }
+    assert!(opened.elapsed() < Duration::from_secs(15), "{:?}", opened.elapsed());
+    server.must_be_healthy();
+}
+
+/// Proxy that is killed when it is dropped.
+struct Proxy(Child);
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    listener.local_addr().expect("it is bound").port()
+}
+
+fn start_haproxy(scratch: &Path, ports: [u16; 2], node: &str, authority: &TestAuthority) -> Proxy {
+    let pem = scratch.join("proxy.pem");
+    let parts = ["node1.node.crt", "node1.node.key"]
+        .map(|name| std::fs::read_to_string(authority.file(name)).expect("it was made"));
+    std::fs::write(&pem, parts.concat()).expect("the scratch folder can be written");
+    let alice = scratch.join("alice.pem");
+    let parts = ["alice.client.crt", "alice.client.key"]
+        .map(|name| std::fs::read_to_string(authority.file(name)).expect("it was made"));
+    std::fs::write(&alice, parts.concat()).expect("the scratch folder can be written");
+    let (ca, pem, alice) = (authority.file("ca.crt"), path_str(&pem), path_str(&alice));
+    let config = format!(
+        "defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n\
+         listen passing\n  bind 127.0.0.1:{}\n  server n1 {node}\n\
+         listen terminating\n  bind 127.0.0.1:{} ssl crt {pem}\n  \
+         server n1 {node} ssl verify required ca-file {ca} crt {alice}\n",
+        ports[0], ports[1]
+    );
+    let path = scratch.join("haproxy.cfg");
+    std::fs::write(&path, config).expect("the scratch folder can be written");
+    let haproxy = find_tool("haproxy").expect("checked before");
+    let mut command = Command::new(haproxy);
+    command.args(["-db", "-f", path_str(&path)]).stdout(Stdio::null()).stderr(Stdio::null());
+    Proxy(command.spawn().expect("it starts"))
+}
+
+#[test]
+fn haproxy_passes_tls_through_and_ends_it() {
+    if let Some(reason) = missing(Root::Spared, &["haproxy", "redis-cli"]) {
+        return skipped("HAProxy before TLS", &reason);
+    }
+    let (scratch, authority, server) = start("tls-haproxy", &REQUIRED);
+    let ports = [free_port(), free_port()];
+    let _proxy = start_haproxy(scratch.path(), ports, &server.address.to_string(), &authority);
+    let with = files(&authority, ["--cacert", "--cert", "--key"]);
+    // Passed through, the client shows its certificate to the node; ended, the proxy shows its own.
+    for (port, args) in [(ports[0], &with[..]), (ports[1], &with[..2])] {
+        let ping = words(&format!("--tls -h 127.0.0.1 -p {port}"));
+        let ping = [&ping[..], args, &words("PING")].concat();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while stdout(&run("redis-cli", &ping, b"")) != "PONG\n" {
+            assert!(Instant::now() < deadline, "no answer through port {port}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn node_beyond_loopback_needs_no_insecure_where_certificates_are_required() {
+    let (_scratch, authority, server) = start("tls-beyond", &REQUIRED);
+    drop(server);
+    let scratch = Scratch::new("tls-beyond-loopback");
+    let files: Vec<_> =
+        authority.node_args().iter().map(|arg| arg.replace("@NODE", "node1")).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let open = |args: &[&str]| {
+        let mut setup = Setup::new(&scratch.join("data")).with_args(&files);
+        setup.listen = "0.0.0.0:0".into();
+        Server::start(&setup.with_args(&["--admin-listen", "127.0.0.1:0"]).with_args(args))
+    };
+    assert!(open(&REQUIRED).is_ok());
+    let refusal = open(&["--tls", "required"]).map(drop).expect_err("anyone may write");
+    assert!(refusal.output.contains("tls_client_certs"), "{refusal}");
+    std::fs::set_permissions(
+        authority.file("node1.node.key"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o640),
+    )
+    .expect("it is ours");
+    let refusal = open(&REQUIRED).map(drop).expect_err("others can read the key");
+    assert!(refusal.output.contains("chmod 600") && refusal.code == Some(2), "{refusal}");
+}

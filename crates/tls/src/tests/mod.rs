@@ -1,0 +1,6 @@
+//! Tests of handshakes over real sockets, of reloads, and of the authority.
+
+mod authority;
+mod handshakes;
+mod reloads;
+mod rig;

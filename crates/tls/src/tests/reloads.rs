@@ -1,0 +1,81 @@
+//! Reloads of changed files, and warnings.
+
+use super::rig::{DAY, Rig, unix_s};
+use crate::settings::{CertificateDemand, ListenerMode, PeerMode, TlsSettings};
+use crate::{Purpose, Tls};
+use std::time::SystemTime;
+
+#[test]
+fn reload_takes_effect_when_files_changed_and_bad_files_change_nothing() {
+    let rig = Rig::new();
+    let tls = rig.open(rig.settings());
+    let mut generation = tls.watch_generation();
+    assert_eq!(tls.reload(), Ok(false), "nothing has changed");
+    rig.write_own("n1", &[]);
+    assert_eq!(tls.reload(), Ok(true));
+    assert_eq!(*generation.borrow_and_update(), 1);
+    assert_eq!(tls.warnings(unix_s(SystemTime::now())), Vec::<String>::new());
+    // The key of another certificate.
+    rig.write("node.key", &rig.issue(Purpose::Node, "n1").key, 0o600);
+    let error = tls.reload().expect_err("they do not belong together");
+    assert!(error.text().contains("node.crt"), "{error}");
+    assert!(!generation.has_changed().expect("it lives"));
+    let warnings = tls.warnings(unix_s(SystemTime::now()));
+    assert!(warnings.len() == 1 && warnings[0].contains("former ones stay in force"));
+    rig.write("node.crt", "no certificate", 0o644);
+    assert!(tls.reload().is_err());
+    rig.write_own("n1", &[]);
+    assert_eq!((tls.reload(), *generation.borrow_and_update()), (Ok(true), 2));
+    assert_eq!(tls.warnings(unix_s(SystemTime::now())), Vec::<String>::new());
+}
+
+#[test]
+fn key_that_others_can_read_and_missing_files_are_refused() {
+    let rig = Rig::new();
+    let refused = |settings: TlsSettings| {
+        Tls::open(settings).map(drop).expect_err("it must not start").text()
+    };
+    for mode in [0o640, 0o604, 0o660, 0o601] {
+        let key = std::fs::read_to_string(rig.path("node.key")).expect("written above");
+        rig.write("node.key", &key, mode);
+        let text = refused(rig.settings());
+        assert!(text.contains("tls_key_file") && text.contains("chmod 600"), "{mode:o}: {text}");
+        rig.write("node.key", &key, 0o600);
+    }
+    let none = |settings: TlsSettings, setting: &str| {
+        let text = refused(settings);
+        assert!(text.contains(setting), "{text}");
+    };
+    none(TlsSettings { certificate: None, ..rig.settings() }, "tls_cert_file");
+    none(TlsSettings { key: None, ..rig.settings() }, "tls_key_file");
+    none(TlsSettings { authorities: None, ..rig.settings() }, "tls_ca_file");
+    let absent = Some(rig.path("absent"));
+    none(TlsSettings { revoked: absent, ..rig.settings() }, "tls_crl_file");
+    // A certificate of a client names no node.
+    let client = rig.issue(Purpose::Client, "alice");
+    rig.write("node.crt", &client.certificate, 0o644);
+    rig.write("node.key", &client.key, 0o600);
+    assert!(refused(rig.settings()).contains("names no node"));
+    // Where no certificate of others is looked at, any will do.
+    let alone = TlsSettings {
+        listeners: ListenerMode::Optional,
+        peers: PeerMode::Off,
+        client_certificates: CertificateDemand::Off,
+        authorities: None,
+        ..rig.settings()
+    };
+    assert!(Tls::open(alone).is_ok());
+}
+
+#[test]
+fn certificate_that_ends_soon_is_warned_of() {
+    let rig = Rig::new();
+    let tls = rig.open(rig.settings());
+    let now = SystemTime::now();
+    let warnings = |days: u32| tls.warnings(unix_s(now + days * DAY));
+    assert_eq!(warnings(59), Vec::<String>::new());
+    assert!(warnings(62)[0].contains("expires in 2"), "{:?}", warnings(62));
+    assert!(warnings(91)[0].contains("has expired"));
+    let authority = warnings(3_640);
+    assert!(authority[1].contains("Credenza CA of shop"), "{authority:?}");
+}

@@ -1,0 +1,64 @@
+//! Rotation: after a change of this node's certificate or of the authorities that it trusts, its
+//! connections are replaced one after the other.
+//!
+//! A connection ends in order: both sides begin no more requests on it, and it is closed once those
+//! under way are answered. Heartbeats and log entries flow until then, so no election follows.
+
+use super::greet::random_pause;
+use super::link::Link;
+use super::peer_table::PeerTable;
+use runtime::{CancellationToken, world};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Longest pause before the first connection is replaced: the nodes of a cluster often get their
+/// files at the same moment.
+const SPREAD: Duration = Duration::from_secs(1);
+/// Longest wait for the connection that replaces another, before the next one is replaced: with
+/// two nodes unreachable at a time a group of three would have no majority.
+const REPLACE_NS_MAX: u64 = 10_000_000_000;
+/// Pause between two looks at a connection.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Replaces connections after each change, until the node stops.
+pub(super) async fn run(
+    table: Arc<PeerTable>,
+    mut generation: watch::Receiver<u64>,
+    stop: CancellationToken,
+) {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = async {
+            // An error means that nothing changes any more.
+            while generation.changed().await.is_ok() {
+                sleep(random_pause(SPREAD)).await;
+                let current = *generation.borrow_and_update();
+                replace_older(&table, current).await;
+            }
+        } => {}
+    }
+}
+
+/// Replaces the connections that were made with older certificates, one after the other.
+async fn replace_older(table: &PeerTable, current: u64) {
+    let peers: Vec<_> = {
+        let peers = table.peers.read().expect("no one panics while holding it");
+        peers.values().cloned().collect()
+    };
+    let is_older = |link: &Arc<Link>| link.terms.tls_generation.is_some_and(|it| it < current);
+    for peer in peers {
+        let Some(link) = peer.link().filter(is_older) else { continue };
+        tracing::info!(
+            target: "peers", peer = peer.member().name, "certificates have changed: the connection \
+             is replaced"
+        );
+        link.retirement.begin();
+        let deadline = world::nanoseconds().saturating_add(REPLACE_NS_MAX);
+        while peer.link().is_none_or(|link| is_older(&link)) && world::nanoseconds() < deadline {
+            sleep(LOOK_PAUSE).await;
+        }
+    }
+}
