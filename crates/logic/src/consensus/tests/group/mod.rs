@@ -18,6 +18,8 @@ stories!(
     adopts_more_than_one_flight,
     old_master_wakes,
     lease_forbids_a_candidate,
+    killed_master_is_replaced_after_half_a_lease,
+    link_ends_and_the_master_lives,
     far_apart,
     slow_follower_is_asked,
     quorum_loss,
