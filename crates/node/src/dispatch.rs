@@ -122,6 +122,9 @@ impl Sink for Dispatcher {
         if let Some(snapshots) = self.snapshots.upgrade() {
             snapshots.on_broken(node);
         }
+        if let Some(groups) = self.groups.upgrade() {
+            groups.all().iter().for_each(|group| group.on_link_ended(node));
+        }
     }
 }
 

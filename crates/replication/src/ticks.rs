@@ -52,8 +52,7 @@ impl Ticks {
         #[cfg(debug_assertions)]
         rest_until.into_iter().for_each(|until| assert_rest(replica, until));
         let grid = (lease_ms / GRID_PER_LEASE).max(1);
-        let at = |until: Millis| until.0.max(usual).next_multiple_of(grid);
-        self.next = rest_until.map_or(usual, at);
+        self.next = rest_until.map_or(usual, |until| until.0.next_multiple_of(grid));
     }
 
     /// Returns the time until the next tick.

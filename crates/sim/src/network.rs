@@ -169,9 +169,14 @@ impl<M: Clone + Send + 'static> FaultyNetwork<M> {
 
     /// Ends a node's incarnation: its links break.
     pub fn stop_node(&self, node: usize) {
+        self.end_links(node);
+        self.links().endpoints[node] = None;
+    }
+
+    /// Ends the links of a node, which lives on: both ends of each get the event.
+    pub fn end_links(&self, node: usize) {
         let count = self.links().endpoints.len();
         (0..count).filter(|other| *other != node).for_each(|other| self.unlink(node, other));
-        self.links().endpoints[node] = None;
     }
 
     fn unlink(&self, one: usize, other: usize) {

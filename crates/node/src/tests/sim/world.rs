@@ -42,6 +42,7 @@ pub(super) enum Event {
     Starts(usize),
     Fault,
     Heals { from: usize, to: usize },
+    LinkEnds { node: usize, other: usize },
     Asked { from: NodeId, by: Fetcher },
     Staged { by: Fetcher, staged: Option<Box<StagedSnapshot>> },
     Housekeeping,
@@ -186,6 +187,7 @@ impl World {
             Event::Starts(which) => self.starts(which),
             Event::Fault => self.fault(),
             Event::Heals { from, to } => self.cuts.mend(from, to),
+            Event::LinkEnds { node, other } => self.link_ends(node, other),
             Event::Asked { from, by } => self.asked(from, by),
             Event::Staged { by, staged } => self.staged(by, staged),
         }
