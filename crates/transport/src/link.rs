@@ -1,6 +1,7 @@
 //! Link: one connection with a peer, from the first frame to the last. One task owns both halves of
 //! the socket, and all other code uses it through the outbox.
 
+use super::activity::Activity;
 use super::batch::FrameBatch;
 use super::counters::Counters;
 use super::frame::{ControlFrame, Decoder, Encoder, FrameError, FrameEvent};
@@ -68,9 +69,10 @@ pub(super) struct Link {
     /// Signals that the bulk lane may have space again, or that the connection ended.
     room: Notify,
     counters: Arc<Counters>,
-    /// Time at which data was last received, and time since which a ping is unanswered (0: none
-    /// is).
+    /// Times at which data was last received and written, and time since which a ping is unanswered
+    /// (0: none is).
     received_at: AtomicU64,
+    sent_at: AtomicU64,
     unanswered_since: AtomicU64,
     /// Total bytes of bulk consumed here.
     consumed: AtomicU64,
@@ -87,6 +89,7 @@ impl Link {
             room: Notify::new(),
             counters,
             received_at: AtomicU64::new(now),
+            sent_at: AtomicU64::new(0),
             unanswered_since: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
         })
@@ -180,7 +183,7 @@ impl FrameWriter {
 }
 
 /// Transfers messages in both directions until the connection ends, by itself or because `ended`
-/// resolves; calls the sink at the begin and after the end.
+/// resolves; calls the sink at the begin. The caller calls it after the end.
 pub(super) async fn run(
     link: &Arc<Link>,
     mut stream: TcpStream,
@@ -203,7 +206,6 @@ pub(super) async fn run(
     // Closed first: later senders get `NoLink` and do not fill a queue that is never emptied.
     link.close();
     goodbye(&mut writer, &mut to, &broken).await;
-    sink.broken(link.terms.node, &broken);
     broken
 }
 
@@ -326,9 +328,10 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
         let wait = link.fill(writer);
         if !writer.batch.is_empty() {
             match writer.batch.write_to(socket).await {
-                Ok(()) => continue,
+                Ok(()) => link.sent_at.store(world::nanoseconds(), Relaxed),
                 Err(error) => return error,
             }
+            continue;
         }
         tokio::select! {
             biased;
@@ -341,8 +344,9 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
 
 /// Sends pings; returns when they stay unanswered or nothing is received for too long.
 async fn keep_alive(link: &Link, settings: &PeerSettings) -> Broken {
+    let mut pinged_at = 0;
     loop {
-        sleep(settings.ping_interval).await;
+        sleep(world::until_next(settings.ping_interval)).await;
         let now = world::nanoseconds();
         let exceeds =
             |since: u64, limit: Duration| u128::from(now.saturating_sub(since)) > limit.as_nanos();
@@ -354,11 +358,22 @@ async fn keep_alive(link: &Link, settings: &PeerSettings) -> Broken {
             }
         }
         let unanswered = link.unanswered_since.load(Relaxed);
+        if unanswered != 0 && exceeds(unanswered, settings.answer_timeout) {
+            return Broken::Unresponsive;
+        }
+        let activity = Activity {
+            is_pinger: settings.node < link.terms.node,
+            received_at: link.received_at.load(Relaxed),
+            sent_at: link.sent_at.load(Relaxed),
+            pinged_at,
+        };
+        if !activity.is_ping_due(now, settings.ping_interval) {
+            continue;
+        }
+        pinged_at = now;
         // Only the oldest unanswered ping counts: otherwise each ping would restart the wait.
         if unanswered == 0 {
             link.unanswered_since.store(now, Relaxed);
-        } else if exceeds(unanswered, settings.answer_timeout) {
-            return Broken::Unresponsive;
         }
         link.queue_control(ControlFrame::Ping(now));
     }

@@ -298,7 +298,9 @@ impl PeerTask {
             }
         };
         let broken = link::run(&link, stream, &endpoint.settings, &*endpoint.sink, ended).await;
-        peer.on_disconnected(broken);
+        peer.on_disconnected(broken.clone());
+        // Who is told finds no link any more.
+        endpoint.sink.broken(link.terms.node, &broken);
         replacement
     }
 
