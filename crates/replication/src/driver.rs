@@ -141,7 +141,7 @@ impl Group {
         self.give_up_overdue(state);
         self.leadership.publish_lease(&state.mastership, &state.replica);
         state.ticks.plan(&state.replica, self.shared.limits.lease_ms);
-        let sleep = state.sleep(now);
+        let sleep = state.sleep();
         let TurnWork { appends, messages, head_copied } =
             state.output.take(self.id, &state.replica);
         let mut flow_control = std::mem::take(&mut state.output.flow_control);
@@ -200,7 +200,8 @@ impl Group {
         } else if state.ticks.are_due(now) {
             self.yield_to_forced(state);
             self.check_disk(state);
-            self.step(state, Event::Tick { now }, &[]);
+            let at = state.ticks.time(now, self.shared.limits.lease_ms);
+            self.step(state, Event::Tick { now: at }, &[]);
             state.ticks.ticked(now);
         }
     }
