@@ -300,7 +300,8 @@ impl World {
         self.look_at_wanted(nth);
         self.judge_applied(nth);
         self.poll_clients(nth);
-        self.wake(nth, sleep.as_micros() as u64);
+        // Rounded up: a sleep of less than a microsecond must pass, too.
+        self.wake(nth, sleep.as_nanos().div_ceil(1_000) as u64);
     }
 
     pub(super) fn poll_clients(&mut self, nth: usize) {
