@@ -16,7 +16,7 @@ pub struct ClusterStatus {
     pub cluster: HexId,
     /// Durable id of the node that founded the cluster. The node may have left since.
     pub founder: HexId,
-    /// Length of a master's lease in milliseconds.
+    /// Time for which voters wait for a silent master, in milliseconds; a lease is half of it.
     pub lease_ms: u64,
     /// Number of changes of members and placement that this node has applied.
     pub changes: u64,

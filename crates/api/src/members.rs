@@ -18,7 +18,7 @@ pub struct Members {
     pub cluster: HexId,
     /// Durable id of the node that founded the cluster. The node may have left since.
     pub founder: HexId,
-    /// Length of a master's lease in milliseconds.
+    /// Time for which voters wait for a silent master, in milliseconds; a lease is half of it.
     pub lease_ms: u64,
     /// Number of changes of members and placement; the description with the higher number is newer.
     pub changes: u64,
@@ -193,8 +193,7 @@ pub struct NewMember {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<PartName>")]
     pub part: Option<String>,
-    /// Length of a master's lease in the node's settings, in milliseconds; it must equal the
-    /// cluster's.
+    /// Setting `lease_ms` of the node, in milliseconds; it must equal the cluster's.
     #[schemars(range(min = 1, max = u32::MAX))]
     pub lease_ms: Integer,
 }

@@ -39,7 +39,7 @@ pub struct NodeStatus {
     pub memory: MemoryStatus,
     /// Available buckets: the ring, and hints for unreachable nodes.
     pub available: AvailableStatus,
-    /// Length of a master's lease in milliseconds.
+    /// Time for which voters wait for a silent master, in milliseconds; a lease is half of it.
     pub lease_ms: u64,
     /// Members of the cluster, each with the connection from this node.
     pub members: Vec<MemberStatus>,
@@ -141,7 +141,7 @@ pub struct LogStatus {
     pub sync_us_mean: u64,
     /// True if syncs are so slow that they limit the node.
     pub slow: bool,
-    /// True if the disk has not completed an operation of the log for two leases.
+    /// True if the disk has not completed an operation of the log for twice `lease_ms`.
     pub hangs: bool,
     /// Age of the oldest incomplete disk operation of the log in milliseconds.
     pub unanswered_ms: u64,

@@ -146,7 +146,7 @@ pub struct ClusterDescription {
     pub cluster: ClusterId,
     /// Id of the node that made the cluster; it may have left since.
     pub founder: NodeId,
-    /// Duration of the master lease in milliseconds: the same for every member.
+    /// Time for which voters wait for a silent master, in milliseconds: the same for every member.
     pub lease_ms: u64,
     /// Number of changes applied so far: of two descriptions the one with more is the newer.
     pub changes: u64,

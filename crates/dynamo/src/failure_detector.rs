@@ -12,14 +12,17 @@ use base::{Error, Kind, Millis, NodeId, Result};
 use logic::members::{Effect, Event, FailureDetector, Health};
 use runtime::metrics::Metrics;
 use runtime::world;
-use runtime::world::{sleep, sleep_or_cancelled};
+use runtime::world::{sleep, until_next};
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Notify;
 
-/// Pause between checks of links, and between probes.
-const PAUSE: Duration = Duration::from_millis(250);
+/// Period of the checks of links and of the probes while a node is suspect.
+const PERIOD: Duration = Duration::from_millis(250);
+/// Period of the checks otherwise. Changes of links wake the loop.
+const PERIOD_IDLE: Duration = Duration::from_secs(1);
 /// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -27,12 +30,25 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct PeerHealth {
     detector: Mutex<FailureDetector>,
     metrics: Arc<Metrics>,
+    /// Signals that a link began or ended, or that a node's health changed.
+    changed: Notify,
 }
 
 impl PeerHealth {
     /// Creates a detector that watches no node yet.
     pub fn new(metrics: Arc<Metrics>) -> PeerHealth {
-        PeerHealth { detector: Mutex::default(), metrics }
+        PeerHealth { detector: Mutex::default(), metrics, changed: Notify::new() }
+    }
+
+    /// Notes that a link to a node began or ended.
+    pub fn note_link_change(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Returns the time until the links are to be checked, unless something changes.
+    fn until_check(&self) -> Duration {
+        let detector = self.detector.lock().expect("no one panics while holding it");
+        until_next(if detector.is_at_rest() { PERIOD_IDLE } else { PERIOD })
     }
 
     /// Returns the health of a node.
@@ -53,6 +69,7 @@ impl PeerHealth {
         for effect in effects {
             match effect {
                 Effect::Changed { node, to } => {
+                    self.changed.notify_one();
                     Metrics::count(&self.metrics.available.failure_detector_transitions);
                     tracing::info!(target: "node", %node, "health for available buckets: {to:?}");
                 }
@@ -97,7 +114,12 @@ pub async fn run(available: Arc<Available>) {
                 let _ = available.observe_request(node, request).await;
             });
         }
-        sleep_or_cancelled(&stop, PAUSE).await;
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = available.failure_detector.changed.notified() => {}
+            () = sleep(available.failure_detector.until_check()) => {}
+        }
     }
 }
 

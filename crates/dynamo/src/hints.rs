@@ -27,14 +27,14 @@ use logic::ring::Ring;
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use runtime::world;
-use runtime::world::sleep_or_cancelled;
+use runtime::world::next_or_cancelled;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Snapshot;
 
-/// Pause between checks for reachable nodes with hints.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Period of the checks for reachable nodes with hints.
+const PERIOD: Duration = Duration::from_millis(500);
 /// Maximum number of hints in delivery at a time.
 const SENDS_MAX: usize = 64;
 /// Number of hints in a page.
@@ -60,7 +60,7 @@ pub async fn run(available: Arc<Available>) {
         if let Err(error) = available.deliver_hints().await {
             tracing::warn!(target: "node", %error, "hints could not be delivered yet");
         }
-        sleep_or_cancelled(&stop, PAUSE).await;
+        next_or_cancelled(&stop, PERIOD).await;
     }
 }
 
@@ -69,6 +69,9 @@ impl Available {
     /// node may be down for long, and have many.
     async fn deliver_hints(self: &Arc<Available>) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
+        if self.vnode_store.has_no_hints() {
+            return Ok(());
+        }
         let available = self.clone();
         let nodes = self.read_blocking(move || available.vnode_store.hinted_nodes()).await?;
         let has_left = |node: &NodeId| !ring.layout().nodes().contains_key(node);
@@ -273,6 +276,11 @@ impl VnodeStore {
     pub(super) fn hint_totals(&self) -> (u64, u64) {
         let state = self.state();
         (state.pending_hints.stored, state.pending_hints.delivered)
+    }
+
+    /// Returns true if the store is known to have no hints.
+    fn has_no_hints(&self) -> bool {
+        self.state().hinted_nodes.as_ref().is_some_and(BTreeSet::is_empty)
     }
 
     /// Returns the nodes for which hints may be stored. Reads the store once after a start; from

@@ -32,7 +32,7 @@ use bytes::Bytes;
 use logic::ring::Ring;
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
-use runtime::world::{self, sleep_or_cancelled};
+use runtime::world::{self, sleep_or_cancelled, until_next};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -83,13 +83,12 @@ pub async fn run(available: Arc<Available>) {
     let stop = available.tasks.cancellation_token().clone();
     let mut reaper = Reaper::default();
     while !stop.is_cancelled() {
-        let time = match reaper.turn(&available).await {
-            Ok(time) => time,
-            Err(error) => {
-                tracing::debug!(target: "node", %error, "tombstones could not be reaped yet");
-                PAUSE
-            }
-        };
+        let time = reaper.turn(&available).await.unwrap_or_else(|error| {
+            tracing::debug!(target: "node", %error, "tombstones could not be reaped yet");
+            PAUSE
+        });
+        // Between rounds it wakes together with other loops.
+        let time = if time == PAUSE { until_next(PAUSE) } else { time };
         sleep_or_cancelled(&stop, time).await;
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
         (space, &tasks),
     );
     let own = (node, settings.name.clone());
-    let data = Arc::new(OpenDataDir::new(data));
+    let data = Arc::new(OpenDataDir::new(data, shared.tasks.clone()));
     let handles = Handles {
         links: Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog)),
         lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.vnode_store.clone(), tasks)),

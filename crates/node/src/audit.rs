@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::{IncomingCall, Peers};
 
-/// Pause between two checks for groups that are due.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Period of the checks for groups that are due.
+const PERIOD: Duration = Duration::from_secs(1);
 
 /// Compares replicas of groups whose master is this node, and keeps the results.
 pub(crate) struct ReplicaAudit {
@@ -51,7 +51,7 @@ impl ReplicaAudit {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.comparisons.wake.notified() => {}
-                () = tokio::time::sleep(CHECK_INTERVAL) => {}
+                () = world::sleep(world::until_next(PERIOD)) => {}
             }
         }
     }

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two checks, if nothing changes: a new master continues what another one began.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Period of the checks, if nothing changes: a new master continues what another one began.
+const PERIOD: Duration = Duration::from_secs(1);
 /// Pause until a count that was just begun is applied.
 const PAUSE_BEGUN: Duration = Duration::from_millis(20);
 /// Shortest and longest pause between two parts of a scan; otherwise as long as the part took.
@@ -76,13 +76,13 @@ impl CountKeeper {
             Err(error) => {
                 self.scan = None;
                 tracing::debug!(target: "node", %error, "a count is not complete; it is retried");
-                return PAUSE;
+                return world::until_next(PERIOD);
             }
         };
         match (took, incomplete.is_empty()) {
             (Some(took), _) => took.clamp(PAUSE_SCAN.0, PAUSE_SCAN.1),
             (None, false) => PAUSE_BEGUN,
-            (None, true) => PAUSE,
+            (None, true) => world::until_next(PERIOD),
         }
     }
 

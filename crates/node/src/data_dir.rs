@@ -2,23 +2,29 @@
 //!
 //! Promises: nothing is written to it once it was closed; the next process may hold it then.
 
-use base::{Error, Reason, Result};
+use base::Result;
+use base::error::shutting_down;
+use runtime::TaskScope;
 use runtime::log_writer::store_error;
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{DataDir, StoreError};
 
 /// Open data directory, and with it the directory's lock, until the node has stopped.
-pub(crate) struct OpenDataDir(Mutex<Option<DataDir>>);
+pub(crate) struct OpenDataDir {
+    open: Mutex<Option<DataDir>>,
+    /// Parent of the writes.
+    tasks: TaskScope,
+}
 
 impl OpenDataDir {
     /// `None`: the node has no data directory.
-    pub(crate) fn new(data: Option<DataDir>) -> OpenDataDir {
-        OpenDataDir(Mutex::new(data))
+    pub(crate) fn new(data: Option<DataDir>, tasks: TaskScope) -> OpenDataDir {
+        OpenDataDir { open: Mutex::new(data), tasks }
     }
 
     /// Returns the directory, if it is still open. It stays open until the guard is dropped.
     pub(crate) fn get(&self) -> MutexGuard<'_, Option<DataDir>> {
-        self.0.lock().expect("no one panics while holding it")
+        self.open.lock().expect("no one panics while holding it")
     }
 
     /// Writes a small file into the directory on a blocking thread. Does nothing while the node
@@ -32,8 +38,7 @@ impl OpenDataDir {
             Some(data) => operation(data).map_err(store_error),
             None => Ok(()), // The node is stopping.
         };
-        let result = tokio::task::spawn_blocking(task).await;
-        result.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "writing ended abnormally")))
+        self.tasks.run_blocking(task).await.unwrap_or_else(|| Err(shutting_down()))
     }
 
     /// Drops the directory, and its lock.

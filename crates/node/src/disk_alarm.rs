@@ -10,12 +10,11 @@ use runtime::{CancellationToken, world};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of checks in the length of a lease.
-const CHECKS_PER_LEASE: u64 = 4;
+/// Period of the checks.
+const PERIOD: Duration = Duration::from_millis(500);
 
 /// Watches the disk until the node stops.
 pub(crate) async fn watch(disk: Arc<DiskHealth>, stop: CancellationToken) {
-    let pause = Duration::from_millis((disk.lease_ms / CHECKS_PER_LEASE).max(1));
     let mut hangs_for = 0;
     while !stop.is_cancelled() {
         let unanswered_ms = disk.log_writer.unanswered_ms();
@@ -38,6 +37,6 @@ pub(crate) async fn watch(disk: Arc<DiskHealth>, stop: CancellationToken) {
             }
             false => {}
         }
-        world::sleep_or_cancelled(&stop, pause).await;
+        world::next_or_cancelled(&stop, PERIOD).await;
     }
 }

@@ -115,6 +115,7 @@ impl Sink for Dispatcher {
         tracing::info!(target: "peers", %node, %incarnation, "connected");
         if let Some(router) = self.router.upgrade() {
             router.available.vnode_store.mark_acknowledged();
+            router.available.failure_detector.note_link_change();
         }
     }
 
@@ -122,6 +123,12 @@ impl Sink for Dispatcher {
         tracing::info!(target: "peers", %node, "disconnected: {reason}");
         if let Some(snapshots) = self.snapshots.upgrade() {
             snapshots.on_broken(node);
+        }
+        if let Some(router) = self.router.upgrade() {
+            router.available.failure_detector.note_link_change();
+        }
+        if let Some(groups) = self.groups.upgrade() {
+            groups.all().iter().for_each(|group| group.on_link_ended(node));
         }
     }
 }

@@ -128,7 +128,7 @@ impl Housekeeper {
             drop(task);
             match merged {
                 Ok(true) => {}
-                Ok(false) => self.merging.wait(PAUSE),
+                Ok(false) => self.merging.wait(PAUSE_IDLE),
                 Err(error) if error.kind() == Kind::Corrupt => {
                     self.lifecycle.fail(error);
                     return;
@@ -155,6 +155,7 @@ impl Housekeeper {
             || self.flusher.unflushed_log() >= self.settings.log_bytes_max / COLLAPSE_FRACTION;
         if flush {
             self.flusher.flush_and_collapse()?;
+            self.merging.raise();
         }
         let mut has_work = flush;
         let applied =

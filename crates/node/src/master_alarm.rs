@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of checks in the length of a lease.
-const CHECKS_PER_LEASE: u64 = 4;
+/// Period of the checks.
+const PERIOD: Duration = Duration::from_millis(500);
 /// Number of leases that a loss lasts before it is logged.
 const LEASES_MIN: u64 = 2;
 /// Time after the start for which nothing is logged, in milliseconds: the node is still connecting.
@@ -27,7 +27,6 @@ const PAUSE_MS: u64 = 5_000;
 pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) {
     let stop = lifecycle.stop_signal();
     let lease_ms = readiness.settings.lease_ms;
-    let pause = Duration::from_millis((lease_ms / CHECKS_PER_LEASE).max(1));
     let mut alarm = Alarm::new(world::milliseconds() + STARTUP_QUIET_MS, LEASES_MIN * lease_ms);
     // A stopping node hands its groups over.
     while !stop.is_cancelled() && !lifecycle.is_stopping() {
@@ -50,7 +49,7 @@ pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) 
             let (groups, lasted) = (readiness::group_names(&groups), format_ms(longest_ms));
             tracing::info!(target: "node", "{groups}: the master is reached again, after {lasted}");
         }
-        world::sleep_or_cancelled(&stop, pause).await;
+        world::next_or_cancelled(&stop, PERIOD).await;
     }
 }
 

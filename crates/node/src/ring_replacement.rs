@@ -9,14 +9,14 @@
 use base::{Error, NodeId, Partition, Reason, Result};
 use dynamo::Available;
 use metadata::Directory;
-use runtime::world::sleep_or_cancelled;
+use runtime::world::next_or_cancelled;
 use runtime::{CancellationToken, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two checks.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Period of the checks.
+const PERIOD: Duration = Duration::from_millis(500);
 /// Number of consecutive refusals per warning: at first a successor is often unreachable.
 const REFUSALS_PER_WARNING: u32 = 20;
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(replacement: RingReplacement, stop: CancellationToken) {
             Ok(()) => refusals = RefusedAttempts::default(),
             Err(error) => refusals.record(&error),
         }
-        sleep_or_cancelled(&stop, PAUSE).await;
+        next_or_cancelled(&stop, PERIOD).await;
     }
 }
 

@@ -24,7 +24,8 @@ pub struct NodeSettings {
     /// Writes are refused when less than this is free on the disk (or an eighth of the disk, if
     /// that is less).
     pub disk_reserve_bytes: u64,
-    /// Length of a master's lease, in milliseconds; the same at every member.
+    /// Time for which voters wait for a silent master, in milliseconds; the same at every member. A
+    /// lease lasts half of it.
     pub lease_ms: u64,
     /// True if this node, as master, answers reads under its lease; else each read asks a quorum.
     /// For machines whose clocks may stand still. Each master decides for itself, so the setting is

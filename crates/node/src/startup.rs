@@ -80,10 +80,15 @@ async fn recover_directory(
 
 /// Starts all background tasks. `is_stored`: see [`cluster::reconcile`].
 fn start_loops(node: &Node, is_stored: bool) {
+    let groups = node.router.locator.groups.all();
+    groups.into_iter().for_each(|group| drive(&node.lifecycle, group));
+    start_node_loops(node, is_stored);
+}
+
+/// Starts all background tasks but the drivers of groups.
+pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     let Node { router, cluster, lifecycle, .. } = node;
     let (loops, stop) = (&lifecycle.tasks.loops, || lifecycle.stop_signal());
-    let groups = router.locator.groups.all();
-    groups.into_iter().for_each(|group| drive(lifecycle, group));
     start_vnode_loops(&router.available, lifecycle);
     loops.spawn("cluster", cluster::reconcile(cluster.clone(), is_stored));
     let (directory, available) = (router.directory.clone(), router.available.clone());

@@ -109,7 +109,7 @@ pub struct LogStatus {
     pub sync_us_mean: u64,
     /// True if syncs take so long that they bound the node.
     pub slow: bool,
-    /// True if the disk has not finished a call of the log for two leases at least.
+    /// True if the disk has not finished a call of the log for twice `lease_ms` at least.
     pub hangs: bool,
     /// For how long the log has waited for it now, milliseconds.
     pub unanswered_ms: u64,

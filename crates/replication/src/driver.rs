@@ -122,7 +122,7 @@ impl Group {
     /// Does everything that can be done now. Returns the time for which there is nothing to do.
     pub fn turn(&self, stopping: bool) -> Result<Duration> {
         let written = self.driver.take_written();
-        let received = self.driver.inbox().take();
+        let (received, unlinked) = self.driver.inbox().take();
         let mut guard = self.state();
         let state = &mut *guard;
         let now = Millis(world::milliseconds());
@@ -134,13 +134,14 @@ impl Group {
         for message in received {
             self.receive(state, message, now);
         }
+        self.end_links(state, &unlinked, now);
         self.note_collapse(state);
         self.collect_expired(state)?;
         self.propose(state, now);
         self.give_up_overdue(state);
         self.leadership.publish_lease(&state.mastership, &state.replica);
         state.ticks.plan(&state.replica, self.shared.limits.lease_ms);
-        let sleep = state.sleep(now);
+        let sleep = state.sleep();
         let TurnWork { appends, messages, head_copied } =
             state.output.take(self.id, &state.replica);
         let mut flow_control = std::mem::take(&mut state.output.flow_control);
@@ -199,13 +200,26 @@ impl Group {
         } else if state.ticks.are_due(now) {
             self.yield_to_forced(state);
             self.check_disk(state);
-            self.step(state, Event::Tick { now }, &[]);
+            let at = state.ticks.time(now, self.shared.limits.lease_ms);
+            self.step(state, Event::Tick { now: at }, &[]);
             state.ticks.ticked(now);
         }
     }
 
-    /// Reports to the replica whether another member is the forced master. Runs before the tick,
-    /// because a replica starts an election only in a tick.
+    /// Reports to the replica which connections with other members ended.
+    fn end_links(&self, state: &mut GroupState, unlinked: &[NodeId], now: Millis) {
+        if unlinked.is_empty() {
+            return;
+        }
+        self.yield_to_forced(state);
+        self.check_disk(state);
+        for node in unlinked {
+            self.step(state, Event::LinkEnded { node: *node, now }, &[]);
+        }
+    }
+
+    /// Reports to the replica whether another member is the forced master. Runs before every event
+    /// with which a replica at rest may begin an election.
     fn yield_to_forced(&self, state: &mut GroupState) {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let prefers_other =

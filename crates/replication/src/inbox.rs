@@ -21,6 +21,8 @@ const INBOX_MESSAGES_MAX: usize = 8_192;
 /// small.
 pub struct Inbox {
     messages: Vec<InboxMessage>,
+    /// Members whose connections ended after the last of their messages here.
+    unlinked: Vec<NodeId>,
     /// Bytes of the messages with entries.
     bytes: usize,
     bytes_max: usize,
@@ -47,12 +49,15 @@ impl Inbox {
     pub(super) fn new(undecided_bytes_max: usize) -> Inbox {
         let bytes_max = INBOX_BYTES_MAX.min(undecided_bytes_max);
         let unsound = WarningLimiter::default();
-        Inbox { messages: Vec::new(), bytes: 0, bytes_max, unsound, unsound_from: None }
+        let (messages, unlinked) = (Vec::new(), Vec::new());
+        Inbox { messages, unlinked, bytes: 0, bytes_max, unsound, unsound_from: None }
     }
 
     /// Adds a message unless the inbox is full. Returns false if it is. One message with entries
     /// always fits, however large.
     pub(super) fn push(&mut self, message: InboxMessage) -> bool {
+        // It came over a new connection.
+        self.unlinked.retain(|node| *node != message.from);
         let has_entries = !message.entries.is_empty();
         let overflows =
             has_entries && self.bytes > 0 && self.bytes + message.bytes > self.bytes_max;
@@ -64,6 +69,13 @@ impl Inbox {
         }
         self.messages.push(message);
         true
+    }
+
+    /// Notes that the connection with a member ended, after all messages from it that wait here.
+    pub(super) fn end_link(&mut self, node: NodeId) {
+        if !self.unlinked.contains(&node) {
+            self.unlinked.push(node);
+        }
     }
 
     /// Counts a message that violates the protocol. Returns the number of suppressed warnings, if
@@ -88,10 +100,10 @@ impl Inbox {
         (self.messages.len(), self.bytes)
     }
 
-    /// Removes and returns all messages.
-    pub(super) fn take(&mut self) -> Vec<InboxMessage> {
+    /// Removes and returns all messages, and the members whose connections ended after them.
+    pub(super) fn take(&mut self) -> (Vec<InboxMessage>, Vec<NodeId>) {
         self.bytes = 0;
-        std::mem::take(&mut self.messages)
+        (std::mem::take(&mut self.messages), std::mem::take(&mut self.unlinked))
     }
 }
 
@@ -150,10 +162,10 @@ mod tests {
             assert!(!inbox.push(incoming(1, 1)), "there is no room for values");
             assert!(inbox.push(incoming(0, 1_000)), "what brings none is taken");
         }
-        assert_eq!(inbox.take().len(), 4);
+        assert_eq!(inbox.take().0.len(), 4);
         assert!((0..4).all(|_| inbox.push(incoming(2, 25))), "all is room again");
         assert!(!inbox.push(incoming(2, 1)));
-        assert_eq!(inbox.take().len(), 4);
+        assert_eq!(inbox.take().0.len(), 4);
     }
 
     #[test]
@@ -163,8 +175,25 @@ mod tests {
             assert!(inbox.push(incoming(0, 64)));
         }
         assert!(!inbox.push(incoming(0, 64)) && !inbox.push(incoming(1, 64)));
-        assert_eq!(inbox.take().len(), INBOX_MESSAGES_MAX);
+        assert_eq!(inbox.take().0.len(), INBOX_MESSAGES_MAX);
         assert!(inbox.push(incoming(0, 64)));
+    }
+
+    #[test]
+    fn link_end_follows_the_messages_of_its_connection_alone() {
+        let mut inbox = Inbox::new(100);
+        assert!(inbox.push(incoming(0, 64)));
+        for node in [1, 2, 1].map(NodeId) {
+            inbox.end_link(node);
+        }
+        let (messages, unlinked) = inbox.take();
+        assert_eq!((messages.len(), unlinked), (1, vec![NodeId(1), NodeId(2)]));
+        inbox.end_link(NodeId(1));
+        inbox.end_link(NodeId(2));
+        assert!(inbox.push(incoming(0, 64)), "node 1 is connected again");
+        let (messages, unlinked) = inbox.take();
+        assert_eq!((messages.len(), unlinked), (1, vec![NodeId(2)]));
+        assert_eq!(inbox.take().1, vec![]);
     }
 
     #[test]

@@ -45,6 +45,12 @@ impl Group {
         self.driver.wake();
     }
 
+    /// Handles the end of the connection with another node. Must follow its last message.
+    pub fn on_link_ended(&self, node: NodeId) {
+        self.driver.inbox().end_link(node);
+        self.driver.wake();
+    }
+
     /// Passes a message to consensus.
     pub(super) fn receive(&self, state: &mut GroupState, received: InboxMessage, now: Millis) {
         let InboxMessage { from, message, entries, .. } = received;

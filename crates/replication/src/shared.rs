@@ -53,7 +53,7 @@ pub struct Shared {
 pub struct GroupLimits {
     /// Bytes of the store's memory. Undecided entries may take a part of as much in addition.
     pub memory_bytes_max: u64,
-    /// Duration of a master's lease, milliseconds.
+    /// Time for which voters wait for a silent master, in milliseconds. A lease lasts half of it.
     pub lease_ms: u64,
     /// Rate at which missing entries are sent to a member, in bytes a second.
     pub catch_up_bytes_per_second: u64,

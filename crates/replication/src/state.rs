@@ -15,7 +15,7 @@ use super::snapshot::PendingSnapshot;
 use super::ticks::Ticks;
 use super::turn_output::TurnOutput;
 use super::wait::Applied;
-use base::{BucketId, Error, LogIndex, Millis};
+use base::{BucketId, Error, LogIndex};
 use bytes::Bytes;
 use logic::consensus::Replica;
 use runtime::mutants::Mutant;
@@ -116,8 +116,8 @@ impl GroupState {
     }
 
     /// Returns the time for which there is nothing to do, unless a message comes.
-    pub(super) fn sleep(&self, now: Millis) -> Duration {
-        let tick = self.ticks.sleep(now);
+    pub(super) fn sleep(&self) -> Duration {
+        let tick = self.ticks.sleep();
         let tick = self.queue.pause().map_or(tick, |pause| tick.min(Duration::from_millis(pause)));
         if !self.mastership.is_held {
             return tick;

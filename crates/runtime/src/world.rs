@@ -137,6 +137,19 @@ pub async fn sleep_or_cancelled(stop: &CancellationToken, time: Duration) {
     }
 }
 
+/// Returns the time until the next multiple of `period` on this node's clock. Loops whose periods
+/// divide each other wake together: one wake-up of the process serves them all.
+pub fn until_next(period: Duration) -> Duration {
+    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+    Duration::from_nanos(period_ns - nanoseconds() % period_ns)
+}
+
+/// Resolves at the next multiple of `period`, see [`until_next`], or at once when the token is
+/// cancelled.
+pub async fn next_or_cancelled(stop: &CancellationToken, period: Duration) {
+    sleep_or_cancelled(stop, until_next(period)).await;
+}
+
 /// Awaits a task for at most this time. `None`: it timed out.
 pub async fn timeout<T>(time: Duration, task: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
@@ -154,4 +167,28 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
         return Some(work());
     }
     tokio::task::spawn_blocking(work).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_of_different_loops_end_at_common_multiples() {
+        let ms = Duration::from_millis;
+        for (now_ms, period_ms, left_ms) in [
+            (1_000, 250, 250),
+            (1_001, 250, 249),
+            (1_249, 250, 1),
+            (1_249, 500, 251),
+            (1_249, 1, 1),
+        ] {
+            set_time(Some(now_ms * 1_000_000));
+            assert_eq!(until_next(ms(period_ms)), ms(left_ms), "{period_ms} ms at {now_ms}");
+        }
+        set_time(Some(1_999_999_999));
+        assert_eq!(until_next(ms(250)), Duration::from_nanos(1));
+        assert!(until_next(Duration::ZERO) > Duration::ZERO, "a loop without a period waits");
+        set_time(None);
+    }
 }

@@ -69,6 +69,17 @@ struct KnownIncarnation {
     process: Option<u64>,
 }
 
+/// Messages that a node sent to another.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SentMessages {
+    /// Number of messages.
+    pub messages: u64,
+    /// Number of milliseconds in which at least one was sent: they share a write.
+    pub writes: u64,
+    /// The last such millisecond.
+    last_ms: Option<u64>,
+}
+
 /// Network between all nodes; see the head of this file. Clones share its state.
 pub struct FaultyNetwork<M>(Arc<Mutex<Links<M>>>);
 
@@ -90,6 +101,8 @@ struct Links<M> {
     known_incarnations: BTreeMap<(usize, NodeId), KnownIncarnation>,
     /// Highest incarnation of each node that was ever linked.
     highest_incarnations: BTreeMap<NodeId, u64>,
+    /// Messages sent, by the sending endpoint and the receiving one.
+    sent: BTreeMap<(usize, usize), SentMessages>,
     last_link: u64,
     profile: FaultProfile,
 }
@@ -129,6 +142,12 @@ impl<M> Links<M> {
         }
     }
 
+    fn count_sent(&mut self, link: NetworkLink, now_ms: u64) {
+        let sent = self.sent.entry((link.from, link.to)).or_default();
+        sent.messages += 1;
+        sent.writes += u64::from(sent.last_ms.replace(now_ms) != Some(now_ms));
+    }
+
     fn endpoint_of(&self, node: NodeId) -> Option<usize> {
         self.endpoints.iter().position(|end| end.as_ref().is_some_and(|end| end.node == node))
     }
@@ -144,6 +163,7 @@ impl<M: Clone + Send + 'static> FaultyNetwork<M> {
             cuts: Cuts::default(),
             known_incarnations: BTreeMap::new(),
             highest_incarnations: BTreeMap::new(),
+            sent: BTreeMap::new(),
             last_link: 0,
             profile,
         }));
@@ -169,9 +189,14 @@ impl<M: Clone + Send + 'static> FaultyNetwork<M> {
 
     /// Ends a node's incarnation: its links break.
     pub fn stop_node(&self, node: usize) {
+        self.end_links(node);
+        self.links().endpoints[node] = None;
+    }
+
+    /// Ends the links of a node, which lives on: both ends of each get the event.
+    pub fn end_links(&self, node: usize) {
         let count = self.links().endpoints.len();
         (0..count).filter(|other| *other != node).for_each(|other| self.unlink(node, other));
-        self.links().endpoints[node] = None;
     }
 
     fn unlink(&self, one: usize, other: usize) {
@@ -250,9 +275,15 @@ impl<M: Clone + Send + 'static> FaultyNetwork<M> {
         Some(NetworkLink { from, to, number })
     }
 
+    /// Returns what a node has sent to another since the start of the history.
+    pub fn sent(&self, from: usize, to: usize) -> SentMessages {
+        self.links().sent.get(&(from, to)).copied().unwrap_or_default()
+    }
+
     /// Sends a message over a link.
     pub fn send(&self, posting: &Posting, message: &M) {
         let scheduler = Scheduler::current();
+        self.links().count_sent(posting.link, scheduler.now() / 1_000);
         let mut profile = self.links().profile;
         if !posting.may_be_stale {
             profile.stale = 0;

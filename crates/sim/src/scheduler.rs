@@ -43,7 +43,20 @@ struct SchedulerState {
     /// Node whose task is being polled.
     current: Option<usize>,
     clocks: Vec<SimClock>,
+    /// Wake-ups of each node by timers.
+    wake_ups: Vec<WakeUps>,
     chance: Chance,
+}
+
+/// Wake-ups of a node by timers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WakeUps {
+    /// Number of timers that expired.
+    pub timers: u64,
+    /// Number of milliseconds in which at least one did: a process wakes once for all of them.
+    pub instants: u64,
+    /// The last such millisecond.
+    last_ms: Option<u64>,
 }
 
 struct SimTask {
@@ -75,6 +88,7 @@ impl Scheduler {
         if let Some(before) = ENTERED.with_borrow(Option::clone) {
             before.uninstall();
         }
+        let wake_ups = vec![WakeUps::default(); clocks.len()];
         let state = SchedulerState {
             timers: EventQueue::default(),
             started: 0,
@@ -83,6 +97,7 @@ impl Scheduler {
             paused_tasks: Vec::new(),
             current: None,
             clocks,
+            wake_ups,
             chance: Chance::new(seed.wrapping_add(0x57A6E)),
         };
         let state = RefCell::new(state);
@@ -243,6 +258,11 @@ impl Scheduler {
         self.resume(node);
     }
 
+    /// Returns the wake-ups of a node by timers since the start of the history.
+    pub fn wake_ups(&self, node: usize) -> WakeUps {
+        self.state.borrow().wake_ups[node]
+    }
+
     /// Returns a future that resolves after this many microseconds of simulated time.
     pub fn sleep_us(&self, microseconds: u64) -> impl Future<Output = ()> + use<> {
         SimSleep { until: self.now() + microseconds, timer: None }
@@ -250,6 +270,18 @@ impl Scheduler {
 }
 
 impl SchedulerState {
+    /// Counts an expired timer of the current node.
+    fn note_wake_up(&mut self) {
+        let now_ms = self.timers.now() / 1_000;
+        let Some(wake_ups) = self.current.and_then(|node| self.wake_ups.get_mut(node)) else {
+            return;
+        };
+        wake_ups.timers += 1;
+        if wake_ups.last_ms.replace(now_ms) != Some(now_ms) {
+            wake_ups.instants += 1;
+        }
+    }
+
     fn is_paused(&self, node: usize) -> bool {
         self.clocks[node].paused_until > self.timers.now()
     }
@@ -263,7 +295,8 @@ impl world::World for Scheduler {
 
     fn sleep(&self, time: Duration) -> Task {
         let state = self.state.borrow();
-        let own_us = time.as_micros();
+        // Rounded up: a sleep of less than a microsecond must pass, too.
+        let own_us = time.as_nanos().div_ceil(1_000);
         let real_us =
             state.current.map_or(own_us as u64, |node| state.clocks[node].real_us(own_us));
         Box::pin(SimSleep { until: state.timers.now() + real_us, timer: None })
@@ -293,6 +326,9 @@ impl Future for SimSleep {
         let scheduler = Scheduler::current();
         let mut state = scheduler.state.borrow_mut();
         if state.timers.now() >= self.until {
+            if self.timer.take().is_some() {
+                state.note_wake_up();
+            }
             return Poll::Ready(());
         }
         if self.timer.is_none() {

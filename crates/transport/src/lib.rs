@@ -22,6 +22,7 @@
 //! `stories/two_dials.txt`.
 
 mod accept;
+mod activity;
 mod admission;
 mod arbitrate;
 mod batch;

@@ -56,9 +56,10 @@ pub(super) struct Link {
     /// Signals that the bulk lane may have space again, or that the connection ended.
     room: Notify,
     counters: Arc<Counters>,
-    /// Time at which data was last received, and time since which a ping is unanswered (0: none
-    /// is).
+    /// Times at which data was last received and written, and time since which a ping is unanswered
+    /// (0: none is).
     pub(super) received_at: AtomicU64,
+    pub(super) sent_at: AtomicU64,
     pub(super) unanswered_since: AtomicU64,
     /// Total bytes of bulk consumed here.
     consumed: AtomicU64,
@@ -76,6 +77,7 @@ impl Link {
             room: Notify::new(),
             counters,
             received_at: AtomicU64::new(now),
+            sent_at: AtomicU64::new(0),
             unanswered_since: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
             retirement: Retirement::default(),

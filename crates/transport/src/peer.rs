@@ -288,7 +288,9 @@ impl PeerTask {
             }
         };
         let broken = transfer::run(&link, stream, &endpoint.settings, &*endpoint.sink, ended).await;
-        peer.on_disconnected(broken);
+        peer.on_disconnected(broken.clone());
+        // Who is told finds no link any more.
+        endpoint.sink.broken(link.terms.node, &broken);
         replacement
     }
 

@@ -42,7 +42,8 @@ pub struct PeerSettings {
     pub tls: Option<Arc<Tls>>,
     /// Networks within which nodes are dialled and accepted.
     pub networks: IpNetworks,
-    /// Interval of pings.
+    /// Interval at which a quiet connection is pinged; one with traffic in both directions is
+    /// pinged every fourth time.
     pub ping_interval: Duration,
     /// Time without received data after which a connection counts as broken.
     pub silence_timeout: Duration,

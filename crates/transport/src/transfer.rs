@@ -1,6 +1,7 @@
 //! Transfer of the frames of a link, from the first to the last. One task owns both halves of the
 //! stream, plain or encrypted.
 
+use super::activity::Activity;
 use super::frame::{ControlFrame, Decoder};
 use super::link::{FrameWriter, Link};
 use super::network::{Broken, Sink};
@@ -30,7 +31,7 @@ const RETIRE_PAUSE: Duration = Duration::from_millis(5);
 const GOODBYE: Duration = Duration::from_millis(100);
 
 /// Transfers messages in both directions until the connection ends, by itself or because `ended`
-/// resolves; calls the sink at the begin and after the end.
+/// resolves; calls the sink at the begin. The caller calls it after the end.
 pub(super) async fn run(
     link: &Arc<Link>,
     stream: Stream,
@@ -73,7 +74,6 @@ async fn transfer<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     // Closed first: later senders get `NoLink` and do not fill a queue that is never emptied.
     link.close();
     goodbye(&mut writer, &mut to, &broken).await;
-    sink.broken(link.terms.node, &broken);
     broken
 }
 
@@ -128,9 +128,10 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
         let wait = link.fill(writer);
         if !writer.batch.is_empty() {
             match writer.batch.write_to(socket).await {
-                Ok(()) => continue,
+                Ok(()) => link.sent_at.store(world::nanoseconds(), Relaxed),
                 Err(error) => return error,
             }
+            continue;
         }
         tokio::select! {
             biased;
@@ -143,8 +144,9 @@ pub(super) async fn write_frames<W: AsyncWrite + Unpin>(
 
 /// Sends pings; returns when they stay unanswered or nothing is received for too long.
 async fn keep_alive(link: &Link, settings: &PeerSettings) -> Broken {
+    let mut pinged_at = 0;
     loop {
-        sleep(settings.ping_interval).await;
+        sleep(world::until_next(settings.ping_interval)).await;
         let now = world::nanoseconds();
         let exceeds =
             |since: u64, limit: Duration| u128::from(now.saturating_sub(since)) > limit.as_nanos();
@@ -156,11 +158,22 @@ async fn keep_alive(link: &Link, settings: &PeerSettings) -> Broken {
             }
         }
         let unanswered = link.unanswered_since.load(Relaxed);
+        if unanswered != 0 && exceeds(unanswered, settings.answer_timeout) {
+            return Broken::Unresponsive;
+        }
+        let activity = Activity {
+            is_pinger: settings.node < link.terms.node,
+            received_at: link.received_at.load(Relaxed),
+            sent_at: link.sent_at.load(Relaxed),
+            pinged_at,
+        };
+        if !activity.is_ping_due(now, settings.ping_interval) {
+            continue;
+        }
+        pinged_at = now;
         // Only the oldest unanswered ping counts: otherwise each ping would restart the wait.
         if unanswered == 0 {
             link.unanswered_since.store(now, Relaxed);
-        } else if exceeds(unanswered, settings.answer_timeout) {
-            return Broken::Unresponsive;
         }
         link.queue_control(ControlFrame::Ping(now));
     }

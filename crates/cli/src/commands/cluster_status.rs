@@ -35,8 +35,10 @@ fn page(cluster: &ClusterStatus, paint: Paint) -> String {
         text.push_str(&wrap(&warning, "warning: ".len()));
     }
     let (id, name) = (cluster.cluster, printable_text(&cluster.name));
-    let lease = format_ms(cluster.lease_ms);
-    text.push_str(&format!("\ncluster {id}, lease of masters {lease}, as {name} sees it\n\n"));
+    let patience = format_ms(cluster.lease_ms);
+    text.push_str(&format!(
+        "\ncluster {id}, silent masters are replaced after {patience}, as {name} sees it\n\n"
+    ));
     text.push_str(&as_table(&MEMBERS, &member_rows(cluster)));
     text.push('\n');
     text.push_str(&as_table(&GROUPS, &group_rows(cluster)));
@@ -259,7 +261,7 @@ mod tests {
         let expected = "\
 1 of 3 down (n3): writes go on
 
-cluster dcb290358f72c23f, lease of masters 0.6 s, as n1 sees it
+cluster dcb290358f72c23f, silent masters are replaced after 0.6 s, as n1 sees it
 
 member  node              peers at        clients at      membership  connection     health  hints
 n1      27b9775f33bbdcfa  127.0.0.1:7712  127.0.0.1:7711  member      itself         up      0

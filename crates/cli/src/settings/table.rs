@@ -121,8 +121,9 @@ pub const TABLE: &[SettingRow] = &[
         name: "lease_ms",
         value: "TIME",
         default: "600ms",
-        doc: "length of a master's lease: how long it answers reads without asking the others, \
-              and how long they wait for it before they elect another; the same at every member",
+        doc: "time for which the voters wait for a silent master before they elect another one; \
+              half of it if the master's process has ended. For half of it a master answers reads \
+              without asking the others; the same at every member",
         apply: |settings, text| {
             settings.node.lease_ms = bounded_time_ms(text, 100, "100ms to 60s is wanted")?;
             Ok(())

@@ -34,12 +34,14 @@ use cleanup::Cleanup;
 use logic::ring::Ring;
 use runtime::mutants::Mutant;
 use runtime::world;
-use runtime::world::{sleep, sleep_or_cancelled};
+use runtime::world::{sleep, sleep_or_cancelled, until_next};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between checks for work.
+/// Pause between checks for work while the ring changes.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Period of the checks otherwise.
+const PERIOD_IDLE: Duration = Duration::from_millis(500);
 /// Pause before a retry if other nodes do not have the new ring yet.
 const RETRY_SOON: Duration = Duration::from_millis(50);
 /// Pause before a retry after another error.
@@ -51,7 +53,8 @@ pub async fn run(available: Arc<Available>) {
     let mut cleanup = Cleanup::default();
     while !stop.is_cancelled() {
         let pause = match available.run_step(&mut cleanup).await {
-            Ok(TurnOutcome::Idle) => PAUSE,
+            Ok(TurnOutcome::Idle) if available.changes_ring() => PAUSE,
+            Ok(TurnOutcome::Idle) => until_next(PERIOD_IDLE),
             Ok(TurnOutcome::Progress) => Duration::ZERO,
             // Other nodes receive the new ring in a moment.
             Err(error) if error.reason == Reason::Changed => RETRY_SOON,
@@ -72,6 +75,10 @@ enum TurnOutcome {
 }
 
 impl Available {
+    fn changes_ring(&self) -> bool {
+        self.schema.ring().is_some_and(|ring| ring.pending().is_some())
+    }
+
     /// Runs one step: removes the rows of a partition that this node no longer owns, or receives
     /// one.
     async fn run_step(self: &Arc<Available>, cleanup: &mut Cleanup) -> Result<TurnOutcome> {

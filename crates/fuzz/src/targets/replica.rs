@@ -9,7 +9,9 @@
 use super::replica_host::{Host, MEMBERS, configuration};
 use crate::input::InputReader;
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
-use logic::consensus::{Body, EntrySize, Event, LogSummary, Message, ProbeReply, ReadToken, Tear};
+use logic::consensus::{
+    Body, EntrySize, Event, LeaseTerm, LogSummary, Message, ProbeReply, ReadToken, Tear,
+};
 
 /// Most events of one input.
 const EVENTS_MAX: usize = 256;
@@ -48,7 +50,10 @@ fn event(host: &mut Host, input: &mut InputReader<'_>) {
         10 => host.flush(),
         11 => host.report_unsent(input.below(4)),
         12 => host.step(Event::LaneSpace { to: node(input) }),
-        13 => host.step(Event::Disk { disk_hangs: input.bool() }),
+        13 => match input.u8() {
+            choice if choice < 0xC0 => host.step(Event::Disk { disk_hangs: choice & 1 == 1 }),
+            _ => host.step(Event::LinkEnded { node: node(input), now }),
+        },
         14 => host.step(Event::Yield { prefers_other: input.bool() }),
         15 if input.u8() == 0 => host.step(Event::Retire),
         15..=18 => answer(host, input),
@@ -76,8 +81,8 @@ fn answer(host: &mut Host, input: &mut InputReader<'_>) {
         Body::Adopt { last, .. } | Body::Accept { last, .. } | Body::Sent { last } => {
             if input.bool() { Body::Accepted { last } } else { Body::Staged { last } }
         }
-        Body::Heartbeat { beat, sent, .. } => {
-            Body::Granted { beat, sent, grants_lease: true, is_full: false }
+        Body::Heartbeat { beat, sent, lease, .. } => {
+            Body::Granted { beat, sent, lease, is_full: false }
         }
         Body::Promise { log } => Body::Adopt { from: log.last, last: log.last },
         Body::Accepted { last } if input.bool() => Body::Decide { last },
@@ -167,6 +172,10 @@ fn log(host: &Host, input: &mut InputReader<'_>) -> LogSummary {
     }
 }
 
+fn lease(is_leased: bool, is_whole: bool) -> Option<LeaseTerm> {
+    is_leased.then_some(if is_whole { LeaseTerm::Whole } else { LeaseTerm::Half })
+}
+
 fn body(host: &Host, input: &mut InputReader<'_>) -> Body {
     let kind = input.below(26);
     let (yes, no) = (input.bool(), input.bool());
@@ -199,13 +208,13 @@ fn body(host: &Host, input: &mut InputReader<'_>) -> Body {
         17 | 18 => Body::Heartbeat {
             beat: number(host, input),
             sent: Millis(number(host, input)),
-            requests_lease: yes,
+            lease: lease(yes, no),
             decided: after,
             saved_by_all: last,
         },
         19 => {
             let (beat, sent) = (number(host, input), Millis(number(host, input)));
-            Body::Granted { beat, sent, grants_lease: yes, is_full: no }
+            Body::Granted { beat, sent, lease: lease(yes, no), is_full: no }
         }
         20 => Body::LogEnd { tear, last },
         21 => [Body::HandOver, Body::Outdated, Body::Ended][input.below(3)],

@@ -8,6 +8,9 @@
 //! A voter stands for election only once a majority, itself included, is bound by no lease. Bound
 //! voters would refuse it, and its attempt would only raise ballots (the *pre-vote* of Ongaro's
 //! thesis, 9.6, has the same reason).
+//!
+//! A voter whose connection with the master ended seeks another as soon as its promise is over. A
+//! master that only lost this connection stays: the other voters say that they are bound.
 
 use super::effect::Effect;
 use super::message::{Body, LogSummary, ProbeReply};
@@ -41,6 +44,11 @@ pub(super) struct Election {
     deferred: u32,
     /// Number of answers that came after the end of their round.
     late_answers: u32,
+    /// True if a voter that had to abstain in this round seeks a master by now: it is free, and the
+    /// next round need not wait.
+    has_freed_voter: bool,
+    /// Members whose connection ended, and that were not heard since. No round waits for them.
+    unlinked: Vec<NodeId>,
     /// Time before which this replica holds no rounds: it was master, lost contact with a majority,
     /// and leaves mastership to another voter.
     pub abstains_until: Millis,
@@ -58,15 +66,16 @@ pub(super) enum RoundOutcome {
 }
 
 impl Election {
-    /// Returns true if the round is to be judged: all answered, or its time is over. A judged round
-    /// still lasts that long, so that rounds do not follow each other at network speed.
-    pub(super) fn is_over(&self, voter_count: usize, now: Millis) -> bool {
-        (self.open && self.answers.len() >= voter_count) || now >= self.deadline
-    }
-
-    /// Returns true if a round is in progress.
-    pub(super) fn is_open(&self) -> bool {
-        self.open
+    /// Returns true if the round is to be judged, or the next one is to begin. `voters`: the other
+    /// voters; a round is complete with the answers of all that are connected. A judged round still
+    /// lasts until its deadline, so that rounds do not follow each other at network speed.
+    fn is_over(&self, mut voters: impl Iterator<Item = NodeId>, now: Millis) -> bool {
+        let has_answered = |voter: NodeId| self.answers.iter().any(|(node, _)| *node == voter);
+        let is_early = match self.open {
+            true => voters.all(|voter| has_answered(voter) || self.unlinked.contains(&voter)),
+            false => self.has_freed_voter,
+        };
+        is_early || now >= self.deadline
     }
 
     /// Returns the current length of a round in multiples of its first length.
@@ -79,7 +88,33 @@ impl Election {
         self.round += 1;
         self.deadline = deadline;
         self.answers.clear();
+        self.has_freed_voter = false;
         self.open = true;
+    }
+
+    /// Records that a voter seeks a master. Returns true if it had to abstain in this round: it was
+    /// bound, and is free now.
+    fn note_seeker(&mut self, voter: NodeId) -> bool {
+        let mut answers = self.answers.iter_mut();
+        let Some((_, reply)) = answers.find(|(node, _)| *node == voter) else { return false };
+        let is_freed = std::mem::take(&mut reply.must_abstain);
+        self.has_freed_voter |= is_freed;
+        is_freed
+    }
+
+    /// Records that the connection with a member ended.
+    fn note_unlinked(&mut self, node: NodeId) {
+        if !self.unlinked.contains(&node) {
+            self.unlinked.push(node);
+        }
+    }
+
+    /// Records that a member was heard: there is a connection again.
+    #[inline]
+    pub(super) fn note_heard(&mut self, node: NodeId) {
+        if !self.unlinked.is_empty() {
+            self.unlinked.retain(|unlinked| *unlinked != node);
+        }
     }
 
     /// Records an answer; one of an older round only counts as late.
@@ -107,7 +142,9 @@ impl Election {
         if !was_connected {
             // Other voters can't report yet that they may stand: voters that begin to seek a master
             // at the same moment would all stand, and split the promises among them.
-            self.deadline = Millis(0);
+            if self.quorum_connected {
+                self.deadline = Millis(0);
+            }
             return RoundOutcome::NextRound;
         }
         let free = self.answers.iter().filter(|(_, standing)| !standing.must_abstain);
@@ -131,6 +168,7 @@ impl Election {
     pub(super) fn end_rounds(&mut self) {
         self.open = false;
         self.quorum_connected = false;
+        self.has_freed_voter = false;
         self.deferred = 0;
         self.late_answers = 0;
         self.deadline = Millis(0);
@@ -144,16 +182,11 @@ impl Replica {
     /// not lead send probes too: one may be the only member with the configuration in force.
     pub(super) fn run_election(&mut self, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
-        let bound = self.grant.ballot.node != self.host.node
-            && self.host.now < self.grant.until
-            && !broken(Rule::GrantForbidsStanding);
-        let abstains = self.host.now < self.election.abstains_until;
         // A replica that can't save a promise can't lead; the master that it follows may still
         // lead.
-        if abstains
+        if self.host.now < self.quiet_until()
             || !self.role.is_following()
             || self.membership.removed
-            || bound
             || self.host.disk_hangs
         {
             return;
@@ -164,10 +197,10 @@ impl Replica {
         let quorums = self.membership.configuration.quorums();
         let voter_count = self.membership.other_voters(self.host.node).count();
         loop {
-            if !self.election.is_over(voter_count, self.host.now) {
+            if !self.is_round_over() {
                 return;
             }
-            if self.election.is_open() {
+            if self.election.open {
                 let outcome = self.election.judge(self.host.node, self.log.accepted(), quorums);
                 if outcome == RoundOutcome::Stand && may_lead {
                     return self.stand_for_election(Ballot::default(), effects);
@@ -188,6 +221,47 @@ impl Replica {
         }
     }
 
+    fn is_round_over(&self) -> bool {
+        let voters = self.membership.other_voters(self.host.node);
+        self.election.is_over(voters, self.host.now)
+    }
+
+    /// Returns the time before which this replica holds no rounds: it has patience with a master,
+    /// or leaves mastership to another voter.
+    fn quiet_until(&self) -> Millis {
+        let is_bound =
+            self.grant.ballot.node != self.host.node && !broken(Rule::GrantForbidsStanding);
+        let patience_until = if is_bound { self.grant.patience_until } else { Millis(0) };
+        patience_until.max(self.election.abstains_until)
+    }
+
+    /// Returns the time before which passing time alone changes nothing for a follower. `None`: it
+    /// needs a tick.
+    pub(super) fn election_due(&self) -> Option<Millis> {
+        match self.quiet_until() {
+            until if self.host.now < until => Some(until),
+            // The next tick forgets the master, or ends the round.
+            _ if self.role.followed_master().is_some() || self.is_round_over() => None,
+            _ => Some(self.election.deadline),
+        }
+    }
+
+    /// Handles the end of the connection with another member. If that one is the master, its
+    /// process may have ended: then nobody need wait longer than for the promise that it was given.
+    pub(super) fn on_link_ended(&mut self, node: NodeId, now: Millis, effects: &mut Vec<Effect>) {
+        self.advance_clock(now);
+        if !self.membership.has(node) || node == self.host.node {
+            return;
+        }
+        let members = &self.membership;
+        self.election.unlinked.retain(|unlinked| members.has(*unlinked));
+        self.election.note_unlinked(node);
+        if self.grant.ballot.node == node {
+            self.grant.end_patience();
+        }
+        self.run_election(effects);
+    }
+
     /// Returns true if this replica may become master.
     pub(super) fn may_lead(&self) -> bool {
         self.membership.configuration.may_lead(self.host.node)
@@ -199,7 +273,7 @@ impl Replica {
     pub(super) fn on_probe(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
         // A master with a majority is not replaced, even without leases.
         let is_leading = self.leads_majority();
-        let granted = self.grant.ballot.node != from && self.host.now < self.grant.until;
+        let granted = self.grant.ballot.node != from && self.host.now < self.grant.patience_until;
         let is_seeking =
             self.role.is_following() && self.election.quorum_connected && self.may_lead();
         let reply = ProbeReply {
@@ -211,6 +285,9 @@ impl Replica {
             log: self.log.accepted(),
         };
         self.send(from, Body::Probed { round, reply }, effects);
+        if self.role.is_following() && self.election.note_seeker(from) {
+            self.run_election(effects);
+        }
     }
 
     /// Handles a voter's answer to a round.
@@ -224,9 +301,9 @@ impl Replica {
         let is_voter = self.membership.configuration.is_voter(from);
         if self.role.is_following() && is_voter {
             self.election.record_answer(from, round, standing);
-            let voter_count = self.membership.other_voters(self.host.node).count();
+            let voters = self.membership.other_voters(self.host.node);
             // Time 0: only the last answer ends the round here; its deadline is for the tick.
-            if self.election.is_open() && self.election.is_over(voter_count, Millis(0)) {
+            if self.election.open && self.election.is_over(voters, Millis(0)) {
                 self.run_election(effects);
             }
         }

@@ -41,6 +41,15 @@ pub enum Event {
         /// The time.
         now: Millis,
     },
+    /// The connection with another member ended: its process ended, or either side or the network
+    /// cut it. Nothing sent on it arrives after this event. A hint: elections begin sooner by it,
+    /// and safety never depends on it.
+    LinkEnded {
+        /// Other member.
+        node: NodeId,
+        /// The time.
+        now: Millis,
+    },
     /// Entries that an [`super::Effect::Send`] named were not sent: the lane was full or is broken.
     Unsent {
         /// Intended receiver.

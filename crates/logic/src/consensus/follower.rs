@@ -3,6 +3,7 @@
 //! A candidate or a master also answers `Prepare` here: it may have to step down.
 
 use super::effect::Effect;
+use super::lease::LeaseTerm;
 use super::log::Staging;
 use super::message::{Body, LogSummary};
 use super::progress::MESSAGE_VALUES_MAX;
@@ -46,7 +47,7 @@ impl Replica {
         self.election.end_rounds();
         // Reserves time for this attempt: with promises to each next candidate at once, two
         // candidates could supersede each other for ever.
-        self.grant = self.host.grant(ballot);
+        self.grant = self.host.grant(ballot, LeaseTerm::Whole);
         self.ballots.promise(ballot, effects);
         self.announce(effects);
     }
@@ -98,14 +99,14 @@ impl Replica {
         &mut self,
         beat: u64,
         sent: Millis,
-        asks: bool,
+        lease: Option<LeaseTerm>,
         effects: &mut Vec<Effect>,
     ) {
         self.election.end_rounds();
-        if asks {
-            self.grant = self.host.grant(self.ballots.promised);
+        if let Some(term) = lease {
+            self.grant = self.host.grant(self.ballots.promised, term);
         }
-        let granted = Body::Granted { beat, sent, grants_lease: asks, is_full: self.witness.full };
+        let granted = Body::Granted { beat, sent, lease, is_full: self.witness.full };
         self.send(self.ballots.promised.node, granted, effects);
         self.try_decide(effects);
     }

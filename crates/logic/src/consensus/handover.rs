@@ -2,7 +2,7 @@
 //! incarnation.
 
 use super::effect::{Effect, Refusal, RefusedCall, Role};
-use super::lease::LeaseGrant;
+use super::lease::{LeaseGrant, LeaseTerm};
 use super::master::{Master, MasterPhase, Successor};
 use super::message::Body;
 use super::progress::FollowerProgress;
@@ -79,7 +79,7 @@ impl Replica {
         effects: &mut Vec<Effect>,
     ) {
         let round = ballot.round.saturating_add(1);
-        self.grant = self.host.grant(Ballot { round, node: successor });
+        self.grant = self.host.grant(Ballot { round, node: successor }, LeaseTerm::Whole);
         self.send_under(ballot, successor, Body::HandOver, effects);
     }
 

@@ -9,7 +9,7 @@
 use super::configuration::Configuration;
 use super::effect::Effect;
 use super::host::Host;
-use super::lease::Lease;
+use super::lease::{Lease, LeaseTerm};
 use super::message::Body;
 use super::quorum::VoterTally;
 use super::replica::Replica;
@@ -62,13 +62,14 @@ impl Heartbeats {
         self.contact.raise(host.node, host.now);
     }
 
-    /// Records that heartbeat `beat` is sent; returns true if it requests a lease. A master that
-    /// may have lost its majority must not keep the voters from electing a new one.
-    fn record_sent(&mut self, beat: u64, host: &Host) -> bool {
+    /// Records that heartbeat `beat` is sent; returns the lease that it requests. A master that may
+    /// have lost its majority must not keep the voters from electing a new one.
+    fn record_sent(&mut self, beat: u64, host: &Host) -> Option<LeaseTerm> {
         let has_contact = self.has_majority_contact(host);
         self.next_due = host.after(host.clock.heartbeat_interval_ms());
         self.answered.raise(host.node, beat);
-        has_contact || (self.contact.agreed().is_none() && host.now < self.grace_until)
+        let is_new = self.contact.agreed().is_none() && host.now < self.grace_until;
+        (has_contact || is_new).then_some(LeaseTerm::Half)
     }
 
     fn record_reply(&mut self, from: NodeId, reply: HeartbeatReply, now: Millis) {
@@ -121,12 +122,9 @@ impl Replica {
         let Some(master) = self.role.master_mut() else { return };
         self.progress.beat += 1;
         let (beat, sent, decided) = (self.progress.beat, self.host.now, self.log.decided);
-        let requests_lease = master.heartbeats.record_sent(beat, &self.host);
+        let lease = master.heartbeats.record_sent(beat, &self.host);
         let saved_by_all = self.saved_by_all();
-        self.send_all(
-            Body::Heartbeat { beat, sent, requests_lease, decided, saved_by_all },
-            effects,
-        );
+        self.send_all(Body::Heartbeat { beat, sent, lease, decided, saved_by_all }, effects);
         self.answer_reads(effects);
     }
 

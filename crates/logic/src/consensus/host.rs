@@ -5,7 +5,7 @@
 //! out of order.
 //! Never: changes by a message of another member.
 
-use super::lease::{LeaseClock, LeaseGrant};
+use super::lease::{LeaseClock, LeaseGrant, LeaseTerm};
 use base::{Ballot, Millis, NodeId};
 
 /// Identity, time and health of the host.
@@ -44,7 +44,9 @@ impl Host {
     }
 
     /// Returns a lease granted to `ballot` now.
-    pub(super) fn grant(&self, ballot: Ballot) -> LeaseGrant {
-        LeaseGrant { ballot, until: self.clock.grant_end(self.now) }
+    pub(super) fn grant(&self, ballot: Ballot, term: LeaseTerm) -> LeaseGrant {
+        let until = self.clock.grant_end(self.now, term);
+        let patience_until = self.clock.grant_end(self.now, LeaseTerm::Whole);
+        LeaseGrant { ballot, until, patience_until }
     }
 }

@@ -20,6 +20,7 @@ impl Replica {
             return;
         }
         self.advance_clock(now);
+        self.election.note_heard(from);
         if message.configuration != self.membership.configuration.id() {
             return self.receive_from_other_configuration(from, message, effects);
         }
@@ -70,12 +71,9 @@ impl Replica {
             Body::Accepted { last } => self.on_accepted(from, last, effects),
             Body::Staged { last } => self.on_staged(from, last, effects),
             Body::Gap { last } => self.on_gap(from, last, effects),
-            Body::Granted { beat, sent, grants_lease, is_full } => {
-                self.on_granted(
-                    from,
-                    HeartbeatReply { beat, sent, grants_lease, is_full },
-                    effects,
-                );
+            Body::Granted { beat, sent, lease, is_full } => {
+                let reply = HeartbeatReply { beat, sent, grants_lease: lease.is_some(), is_full };
+                self.on_granted(from, reply, effects);
             }
         }
     }
@@ -93,10 +91,10 @@ impl Replica {
                 self.log.record_reported_decided(ballot, last);
                 self.try_decide(effects);
             }
-            Body::Heartbeat { beat, sent, requests_lease, decided, saved_by_all } => {
+            Body::Heartbeat { beat, sent, lease, decided, saved_by_all } => {
                 self.log.record_reported_decided(ballot, decided);
                 self.witness.record_saved_by_all(saved_by_all);
-                self.on_heartbeat(beat, sent, requests_lease, effects);
+                self.on_heartbeat(beat, sent, lease, effects);
                 self.report_tear(effects);
             }
             Body::LogEnd { tear, last } => self.on_log_end(tear, last, effects),

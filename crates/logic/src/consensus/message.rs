@@ -5,6 +5,7 @@
 //! Any message may be lost, duplicated, late or out of order; none may be altered, and none may
 //! reach another group or cluster.
 
+use super::lease::LeaseTerm;
 use super::tear::Tear;
 use base::{Ballot, ConfigurationId, LogIndex, Millis};
 
@@ -123,8 +124,8 @@ pub enum Body {
         beat: u64,
         /// Time by the master's clock.
         sent: Millis,
-        /// True if a lease is requested; a master that may have lost its majority requests none.
-        requests_lease: bool,
+        /// Requested lease. `None`: a master that may have lost its majority requests none.
+        lease: Option<LeaseTerm>,
         /// Last decided index.
         decided: LogIndex,
         /// Index up to which all voters that keep the rows have everything on disk; 0 if the group
@@ -137,8 +138,8 @@ pub enum Body {
         beat: u64,
         /// Time of the heartbeat by the master's clock.
         sent: Millis,
-        /// True if the heartbeat requested a lease.
-        grants_lease: bool,
+        /// Granted lease: the requested one.
+        lease: Option<LeaseTerm>,
         /// True if the sender is a witness at the limit of the log that it may keep.
         is_full: bool,
     },

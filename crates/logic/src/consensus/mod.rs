@@ -53,7 +53,7 @@ mod witness;
 pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, VOTERS_MAX};
 pub use effect::{Effect, Refusal, RefusedCall, Role};
 pub use event::{EntrySize, Event, ReadToken};
-pub use lease::LeaseClock;
+pub use lease::{LeaseClock, LeaseTerm};
 pub use message::{Body, LogSummary, Message, ProbeReply};
 pub use quorum::Quorums;
 pub use replay::{Replay, ReplayError, ReplayResult};

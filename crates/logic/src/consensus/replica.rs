@@ -15,7 +15,7 @@ use super::effect::{Effect, Role};
 use super::election::Election;
 use super::event::Event;
 use super::host::Host;
-use super::lease::LeaseGrant;
+use super::lease::{LeaseGrant, LeaseTerm};
 use super::log::AcceptedLog;
 use super::master::MasterPhase;
 use super::membership::Membership;
@@ -88,6 +88,7 @@ impl Replica {
                 self.receive(from, message, now, effects);
                 self.log.incoming_signs = Vec::new();
             }
+            Event::LinkEnded { node, now } => self.on_link_ended(node, now, effects),
             Event::Unsent { to, after } => self.progress.mark_unsent(to, after),
             Event::LaneSpace { to } if self.role.is_replicating() => self.send_next(to, effects),
             Event::LaneSpace { .. } => {}
@@ -123,8 +124,8 @@ impl Replica {
             && self.ballots.promised.node != self.host.node;
         if may_have_granted && !broken(Rule::RestartRemembersGrant) {
             // A lease is granted only to the last promised ballot. A grant is not on disk, so that
-            // ballot counts as granted just now.
-            self.grant = self.host.grant(self.ballots.promised);
+            // ballot counts as granted just now, for the longest term.
+            self.grant = self.host.grant(self.ballots.promised, LeaseTerm::Whole);
         }
         self.run_election(effects);
     }

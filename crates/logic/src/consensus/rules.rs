@@ -79,6 +79,9 @@ base::mutants! {
         /// A voter that granted a lease does not stand for election until its end.
         /// Source: Gray and Cheriton 1989.
         GrantForbidsStanding,
+        /// The end of a connection shortens a voter's patience, never its promise.
+        /// Source: ours, of Gray and Cheriton 1989 (a lease ends by its term or by its holder).
+        PromiseOutlivesLink,
         /// A restarted voter behaves as if it had granted a lease just now.
         /// Source: Gray and Cheriton 1989 (after a crash, wait for the longest lease).
         RestartRemembersGrant,

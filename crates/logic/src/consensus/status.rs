@@ -128,11 +128,8 @@ impl Replica {
         let is_idle = self.log.is_idle();
         let due = match &self.role {
             _ if !is_idle => None,
-            // It follows a master, and its grant is valid. A removed replica still requests the end
-            // of its configuration now and then.
-            RoleState::Follower { master: Some(_) } if !self.membership.removed => {
-                (self.grant.ballot.node != self.host.node).then_some(self.grant.until)
-            }
+            RoleState::Follower { .. } if self.membership.removed => self.straggling_due(),
+            RoleState::Follower { .. } if !self.host.disk_hangs => self.election_due(),
             RoleState::Master(master) if master.phase == MasterPhase::Leading => {
                 let mut followers = self.progress.followers.iter();
                 let is_steady = master.successor.is_none()

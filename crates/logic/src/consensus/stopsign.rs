@@ -20,7 +20,7 @@ use super::master::MasterPhase;
 use super::message::{Body, Message};
 use super::progress::MESSAGE_VALUES_MAX;
 use super::replica::Replica;
-use base::{Ballot, LogIndex, NodeId};
+use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// Most entries of history sent to a new member; with more it fetches a snapshot instead.
 const HISTORY_VALUES_MAX: u64 = 4_096;
@@ -150,6 +150,15 @@ impl Replica {
         if self.membership.has(self.host.node) && self.host.now >= self.membership.straggling_due {
             self.membership.straggling_due = self.host.after_leases(REMOVED_RETRY_LEASES);
             self.send_all(Body::Straggling { decided: self.history_index() }, effects);
+        }
+    }
+
+    /// Returns the time at which a removed replica next requests the end of its configuration, or
+    /// looks again whether it has to.
+    pub(super) fn straggling_due(&self) -> Option<Millis> {
+        match self.membership.has(self.host.node) {
+            true => Some(self.membership.straggling_due),
+            false => Some(self.host.after_leases(REMOVED_RETRY_LEASES)),
         }
     }
 

@@ -18,6 +18,7 @@ mod group;
 mod holes;
 mod hostile;
 mod laws;
+mod leases;
 mod machine;
 mod model;
 mod stories;

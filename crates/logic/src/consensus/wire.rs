@@ -2,18 +2,25 @@
 //!
 //! A message is its configuration (4 bytes), its ballot (round 8, node 8), the number of its body
 //! (1), then the body's fields in the order of their declaration: numbers take 8 bytes, ballots 16,
-//! a boolean one. The entries it names follow and are the carrier's. A configuration is its id (4),
+//! a boolean one. A lease is a boolean, and the highest bit of the time before it: 1 for half a
+//! lease. The entries it names follow and are the carrier's. A configuration is its id (4),
 //! its number of members combined with its quorum (4), then each one's node (8) and role (1).
 //!
 //! A reader trusts nothing: unknown bodies and roles, ranges that run backwards, and invalid
 //! configurations are [`Malformed`].
 
 use super::configuration::{Configuration, MEMBERS_MAX, Member};
+use super::lease::LeaseTerm;
 use super::message::{Body, LogSummary, Message, ProbeReply};
 use super::tear::Tear;
 use base::cluster::{pack_quorum, unpack_quorum};
 use base::codec::{Malformed, Reader, Writer};
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
+
+/// Bit of a heartbeat's time that requests half a lease. A follower of a former version grants a
+/// whole lease, which is longer, and returns the time with its bit, so the answer reads as granted.
+/// A master of a former version never sets it, and gets the whole lease that it relies on.
+const HALF_LEASE: u64 = 1 << 63;
 
 impl Message {
     /// Appends the message.
@@ -41,19 +48,17 @@ impl Message {
                 out.put_u64(tear.0);
                 put_indexes(&[last], out);
             }
-            Body::Heartbeat { beat, sent, requests_lease, decided, saved_by_all } => {
+            Body::Heartbeat { beat, sent, lease, decided, saved_by_all } => {
                 out.put_u64(beat);
-                out.put_u64(sent.0);
-                out.put_u8(requests_lease.into());
+                put_lease(sent, lease, out);
                 out.put_u64(decided.0);
                 if saved_by_all.0 > 0 {
                     out.put_u64(saved_by_all.0);
                 }
             }
-            Body::Granted { beat, sent, grants_lease, .. } => {
+            Body::Granted { beat, sent, lease, .. } => {
                 out.put_u64(beat);
-                out.put_u64(sent.0);
-                out.put_u8(grants_lease.into());
+                put_lease(sent, lease, out);
             }
             Body::Fetch { after: index }
             | Body::Accepted { last: index }
@@ -148,17 +153,17 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
         12 => Body::Gap { last: take_index(from)? },
         13 => Body::Decide { last: take_index(from)? },
         14 | 21 => {
-            let (beat, sent) = (from.u64("beat")?, Millis(from.u64("sent")?));
-            let (requests_lease, decided) = (take_bool(from)?, take_index(from)?);
+            let beat = from.u64("beat")?;
+            let ((sent, lease), decided) = (take_lease(from)?, take_index(from)?);
             let saved_by_all = if number == 21 { take_index(from)? } else { LogIndex(0) };
             if number == 21 && saved_by_all == LogIndex(0) {
                 return Err(Malformed("what is kept"));
             }
-            Body::Heartbeat { beat, sent, requests_lease, decided, saved_by_all }
+            Body::Heartbeat { beat, sent, lease, decided, saved_by_all }
         }
         15 | 22 => {
-            let (beat, sent) = (from.u64("beat")?, Millis(from.u64("sent")?));
-            Body::Granted { beat, sent, grants_lease: take_bool(from)?, is_full: number == 22 }
+            let (beat, (sent, lease)) = (from.u64("beat")?, take_lease(from)?);
+            Body::Granted { beat, sent, lease, is_full: number == 22 }
         }
         16 => Body::HandOver,
         17 => Body::Outdated,
@@ -214,6 +219,13 @@ impl Configuration {
     }
 }
 
+/// Appends the time of a heartbeat and the lease that it requests, or that an answer grants.
+fn put_lease(sent: Millis, lease: Option<LeaseTerm>, out: &mut Vec<u8>) {
+    let half = if lease == Some(LeaseTerm::Half) { HALF_LEASE } else { 0 };
+    out.put_u64(sent.0 | half);
+    out.put_u8(lease.is_some().into());
+}
+
 fn put_ballot(ballot: Ballot, out: &mut Vec<u8>) {
     out.put_u64(ballot.round);
     out.put_u64(ballot.node.0);
@@ -226,6 +238,17 @@ fn put_indexes(indexes: &[LogIndex], out: &mut Vec<u8>) {
 fn put_log(log: LogSummary, out: &mut Vec<u8>) {
     put_ballot(log.ballot, out);
     put_indexes(&[log.last, log.decided], out);
+}
+
+fn take_lease(from: &mut Reader<'_>) -> Result<(Millis, Option<LeaseTerm>), Malformed> {
+    let (sent, is_leased) = (from.u64("sent")?, take_bool(from)?);
+    let lease = match (is_leased, sent & HALF_LEASE != 0) {
+        (true, true) => Some(LeaseTerm::Half),
+        (true, false) => Some(LeaseTerm::Whole),
+        (false, false) => None,
+        (false, true) => return Err(Malformed("half of no lease")),
+    };
+    Ok((Millis(sent & !HALF_LEASE), lease))
 }
 
 fn take_ballot(from: &mut Reader<'_>) -> Result<Ballot, Malformed> {

@@ -47,8 +47,8 @@ impl Replica {
     pub(super) fn on_full(&mut self, is_full: bool, effects: &mut Vec<Effect>) {
         self.witness.full = is_full;
         if let Some(master) = self.role.followed_master() {
-            let (beat, sent, grants_lease) = (0, Millis(0), false);
-            self.send(master, Body::Granted { beat, sent, grants_lease, is_full }, effects);
+            let (beat, sent, lease) = (0, Millis(0), None);
+            self.send(master, Body::Granted { beat, sent, lease, is_full }, effects);
         }
     }
 

@@ -75,7 +75,7 @@ pub enum Event {
         /// The time.
         now: Millis,
     },
-    /// Passage of time; several times a second.
+    /// Passage of time; several times a second unless the detector is at rest.
     Tick {
         /// The time.
         now: Millis,
@@ -153,6 +153,14 @@ impl FailureDetector {
     /// Returns all other members and their health, by node.
     pub fn all(&self) -> impl Iterator<Item = (NodeId, Health)> {
         self.nodes.iter().map(|(node, record)| (*node, record.reported))
+    }
+
+    /// Returns true if passing time alone changes nothing: no node is suspect.
+    pub fn is_at_rest(&self) -> bool {
+        self.nodes.values().all(|record| match record.unlinked_since {
+            Some(_) => record.reported == Health::Down,
+            None => record.reported == Health::Up && record.suspicion.is_none(),
+        })
     }
 
     /// Handles an observation; appends the effects.

@@ -76,6 +76,34 @@ fn effect_text(effect: &Effect) -> String {
     }
 }
 
+/// A detector at rest needs no ticks; any suspicion ends the rest until it is settled.
+#[test]
+fn detector_at_rest_is_unchanged_by_time() {
+    let mut detector = FailureDetector::new();
+    let step = |detector: &mut FailureDetector, event| {
+        let mut effects = Vec::new();
+        detector.step(event, &mut effects);
+        effects
+    };
+    let (node, nodes) = (NodeId(2), BTreeSet::from([NodeId(2), NodeId(3)]));
+    step(&mut detector, Event::Members { nodes, now: Millis(0) });
+    assert!(!detector.is_at_rest(), "no link has begun, and the time for that runs");
+    step(&mut detector, Event::Connected { node });
+    step(&mut detector, Event::Connected { node: NodeId(3) });
+    assert!(detector.is_at_rest());
+    assert_eq!(step(&mut detector, Event::Tick { now: Millis(1 << 40) }), vec![]);
+    let now = Millis(1 << 41);
+    (0..3).for_each(|_| drop(step(&mut detector, Event::Failed { node, now })));
+    assert!(!detector.is_at_rest(), "it is to be probed");
+    step(&mut detector, Event::Disconnected { node, now });
+    assert!(!detector.is_at_rest(), "it is a suspect, and will be down");
+    let now = Millis(now.0 + 1_000);
+    let down = Effect::Changed { node, to: Health::Down };
+    assert_eq!(step(&mut detector, Event::Tick { now }), [down]);
+    assert!(detector.is_at_rest());
+    assert_eq!(step(&mut detector, Event::Tick { now: Millis(1 << 50) }), vec![]);
+}
+
 fn event() -> impl Strategy<Value = (u8, u64, u64, u64)> {
     (0..12_u8, 1..5_u64, 0..2_000_u64, 0..700_u64)
 }

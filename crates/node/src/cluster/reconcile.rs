@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use transport::{Incarnation, Member};
 
-/// Pause between two checks if nothing changes.
-const PAUSE: Duration = Duration::from_millis(250);
+/// Period of the checks if nothing changes.
+const PERIOD: Duration = Duration::from_millis(250);
 /// Pause before a failed step is retried, in milliseconds.
 const RETRY_MS: u64 = 5_000;
 
@@ -67,7 +67,7 @@ pub(crate) async fn reconcile(agent: Arc<ClusterAgent>, is_stored: bool) {
             biased;
             () = stop.cancelled() => {}
             _ = changes.changed() => {}
-            () = tokio::time::sleep(PAUSE) => {}
+            () = world::sleep(world::until_next(PERIOD)) => {}
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct ClusterStatus {
     pub cluster: ClusterId,
     /// The node that made it.
     pub founder: NodeId,
-    /// The lease of masters, milliseconds.
+    /// Time for which voters wait for a silent master, in milliseconds.
     pub lease_ms: u64,
     /// Number of changes of members and placement that this node knows of.
     pub changes: u64,

@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, OwnedPermit};
 
-/// Pause between two checks, if nothing changes.
+/// Pause between two checks while a bucket moves, or marks of a move are to be removed.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Period of the checks otherwise.
+const PERIOD_IDLE: Duration = Duration::from_millis(500);
 /// Pause before a failed move is retried, in milliseconds.
 const RETRY_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
 
@@ -70,14 +72,22 @@ pub(crate) async fn reconcile(moves: Arc<BucketMoves>) {
         changes.mark_unchanged();
         reconciler.begin(&moves);
         reconciler.tidy(&moves).await;
+        let pause = if is_idle(&moves) { world::until_next(PERIOD_IDLE) } else { PAUSE };
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             Some(ended) = ended_moves.recv() => reconciler.on_ended(&moves, ended),
             _ = changes.changed() => {}
-            () = world::sleep(PAUSE) => {}
+            () = world::sleep(pause) => {}
         }
     }
+}
+
+/// Returns true if no bucket moves, and no group here has marks of a move.
+fn is_idle(moves: &BucketMoves) -> bool {
+    let has_marks = |group: &Arc<Group>| group.seals.all() != BucketMarks::default();
+    moves.directory.catalog.watch_moving().borrow().is_empty()
+        && !moves.groups.all().iter().any(has_marks)
 }
 
 impl MoveReconciler {

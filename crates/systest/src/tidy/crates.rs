@@ -98,18 +98,11 @@ const PARENTS: &[ForbiddenWord] = &[
         &["world.rs"],
     ),
     // Except for the first, these files run work that the caller awaits at once: the start, the
-    // stop, and the owner of a `FileTask` or the data directory.
+    // stop, and the owner of a `FileTask`.
     forbid_except(
         "spawn_blocking",
         "work that blocks counts while it runs: use `TaskScope::run_blocking`",
-        &[
-            "world.rs",
-            "startup.rs",
-            "cluster/recover.rs",
-            "shutdown.rs",
-            "data_dir.rs",
-            "snapshot/receive.rs",
-        ],
+        &["world.rs", "startup.rs", "cluster/recover.rs", "shutdown.rs", "snapshot/receive.rs"],
     ),
     forbid_except(
         "thread::Builder",

@@ -1,5 +1,6 @@
 //! Laws and stories of the transport, and tests of links over real sockets on loopback.
 
+mod activity;
 mod calls;
 mod encrypted;
 mod frames;

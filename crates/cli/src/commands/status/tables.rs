@@ -73,12 +73,12 @@ fn milliseconds(us: u64) -> String {
 }
 
 fn node_fields(status: &NodeStatus) -> Vec<StatusField> {
-    let lease = format_ms(status.lease_ms);
+    let patience = format_ms(status.lease_ms);
     let (name, node) = (printable_text(&status.name), status.node);
     let (version, up) = (printable_text(&status.version), format_ms(status.uptime_ms));
     let mut all = vec![
         ("node", format!("{name}, id {node}, version {version}, up for {up}")),
-        ("cluster", format!("{}, lease of masters {lease}", status.cluster)),
+        ("cluster", format!("{}, silent masters are replaced after {patience}", status.cluster)),
         ("listens", listeners(status)),
     ];
     if status.members.len() > 1 {
@@ -268,7 +268,7 @@ mod tests {
     fn single_node_status_renders_all_sections() {
         let expected = "\
 node       n1, id 27b9775f33bbdcfa, version 0.1.0, up for 2 h
-cluster    dcb290358f72c23f, lease of masters 0.6 s
+cluster    dcb290358f72c23f, silent masters are replaced after 0.6 s
 listens    127.0.0.1:7711 (clients and operators)
 
 group  role    master  decided  applied  flushed  undecided  sessions  members

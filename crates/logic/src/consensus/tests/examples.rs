@@ -1,7 +1,6 @@
-//! Examples: configurations, leases, what may be restored, what a replay refuses.
+//! Examples: configurations, what may be restored, what a replay refuses.
 
 use super::machine::NODE;
-use crate::consensus::lease::Lease;
 use crate::consensus::{
     Body, Configuration, ConfigurationError, Effect, EntrySize, Event, LeaseClock, LogSummary,
     MEMBERS_MAX, Member, Message, Replay, ReplayError, Replica, RestoreError, RestoredState, Role,
@@ -93,31 +92,6 @@ fn tick_with_older_time_changes_nothing() {
     assert_eq!(replica, before, "an event that overtook another brings no older time");
     replica.step(Event::Tick { now: Millis(101) }, &mut effects);
     assert_ne!(replica, before);
-}
-
-#[test]
-fn lease_requires_majority_and_ends_early_by_clock_drift() {
-    let clock = LeaseClock { length: Millis(1_000), drift_ppm: 10_000, allows_reads: true };
-    let mut lease = Lease::new(clock, (1..=3).map(NodeId), 2);
-    lease.grant(NodeId(1), Millis(100));
-    assert!(!lease.is_valid(Millis(100)), "one of three is no majority");
-    lease.grant(NodeId(2), Millis(50));
-    assert!(lease.is_valid(Millis(50 + 989)), "990 ms from when the second heartbeat was sent");
-    assert!(!lease.is_valid(Millis(50 + 990)));
-    lease.grant(NodeId(2), Millis(20));
-    assert!(lease.is_valid(Millis(50 + 989)), "an older grant takes nothing back");
-}
-
-#[test]
-fn lease_may_be_unbounded_and_excessive_drift_voids_lease() {
-    let forever = LeaseClock { length: Millis(u64::MAX), drift_ppm: 0, allows_reads: true };
-    let mut lease = Lease::new(forever, [NODE].into_iter(), 1);
-    lease.grant(NODE, Millis(5));
-    assert!(lease.is_valid(Millis(u64::MAX - 1)));
-    let drifting = LeaseClock { length: Millis(1_000), drift_ppm: 2_000_000, allows_reads: true };
-    let mut lease = Lease::new(drifting, [NODE].into_iter(), 1);
-    lease.grant(NODE, Millis(5));
-    assert!(!lease.is_valid(Millis(5)), "clocks that drift without bound leave no lease");
 }
 
 #[test]

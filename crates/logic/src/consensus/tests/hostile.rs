@@ -2,8 +2,8 @@
 //! protocol trusts its members, and the transport keeps others out.
 
 use crate::consensus::{
-    Body, Configuration, Effect, EntrySize, Event, LeaseClock, LogSummary, Member, Message,
-    ProbeReply, Replica, RestoredState, Role, Tear,
+    Body, Configuration, Effect, EntrySize, Event, LeaseClock, LeaseTerm, LogSummary, Member,
+    Message, ProbeReply, Replica, RestoredState, Role, Tear,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use sim::Chance;
@@ -152,17 +152,13 @@ impl World {
             17 => Body::Decide { last: self.index() },
             18 => {
                 let (beat, sent, decided) = (self.number(), Millis(self.number()), self.index());
-                Body::Heartbeat {
-                    beat,
-                    sent,
-                    requests_lease: yes,
-                    decided,
-                    saved_by_all: self.index(),
-                }
+                let term = if no { LeaseTerm::Half } else { LeaseTerm::Whole };
+                let lease = yes.then_some(term);
+                Body::Heartbeat { beat, sent, lease, decided, saved_by_all: self.index() }
             }
             19 => {
                 let (beat, sent) = (self.number(), Millis(self.number()));
-                Body::Granted { beat, sent, grants_lease: yes, is_full: no }
+                Body::Granted { beat, sent, lease: yes.then_some(LeaseTerm::Half), is_full: no }
             }
             20 => Body::LogEnd { tear, last: self.index() },
             21 => [Body::HandOver, Body::Outdated, Body::Ended][self.chance.below(3) as usize],

@@ -2,12 +2,17 @@
 //! version 1 stay. `CREDENZA_KEEP=golden cargo test -p logic wire` writes the golden bytes if they
 //! are missing.
 
-use crate::consensus::{Body, Configuration, LogSummary, Member, Message, ProbeReply, Tear};
+use crate::consensus::{
+    Body, Configuration, LeaseTerm, LogSummary, Member, Message, ProbeReply, Tear,
+};
 use base::codec::Reader;
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::path::Path;
+
+/// Numbers of the golden bytes.
+const GOLDEN: [u64; 5] = [0x11, 0x22, 0x33, 0x44, 0x55];
 
 /// One of each body, made from five numbers and two booleans.
 fn bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
@@ -33,8 +38,8 @@ fn bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
         Body::Staged { last: five },
         Body::Gap { last: one },
         Body::Decide { last: two },
-        heartbeat(n, yes, LogIndex(0)),
-        Body::Granted { beat: n[0], sent: Millis(n[1]), grants_lease: no, is_full: false },
+        heartbeat(n, yes.then_some(LeaseTerm::Whole), LogIndex(0)),
+        granted(n, no.then_some(LeaseTerm::Whole), false),
         Body::HandOver,
         Body::Outdated,
         Body::Straggling { decided: one },
@@ -43,14 +48,18 @@ fn bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     ]
 }
 
-fn heartbeat(n: [u64; 5], requests_lease: bool, saved_by_all: LogIndex) -> Body {
-    Body::Heartbeat {
-        beat: n[0],
-        sent: Millis(n[1]),
-        requests_lease,
-        decided: LogIndex(n[2]),
-        saved_by_all,
-    }
+/// Returns a time that a clock may show.
+fn time(n: u64) -> Millis {
+    Millis(n & (u64::MAX >> 1))
+}
+
+fn heartbeat(n: [u64; 5], lease: Option<LeaseTerm>, saved_by_all: LogIndex) -> Body {
+    let (beat, sent, decided) = (n[0], time(n[1]), LogIndex(n[2]));
+    Body::Heartbeat { beat, sent, lease, decided, saved_by_all }
+}
+
+fn granted(n: [u64; 5], lease: Option<LeaseTerm>, is_full: bool) -> Body {
+    Body::Granted { beat: n[0], sent: time(n[1]), lease, is_full }
 }
 
 /// Messages to and from witnesses, about torn logs, and about entries that may be lost.
@@ -58,12 +67,18 @@ fn later_bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
     let log = LogSummary { ballot, last: LogIndex(n[0]), decided: LogIndex(n[1]) };
     vec![
-        heartbeat(n, yes, LogIndex(n[3].max(1))),
-        Body::Granted { beat: n[0], sent: Millis(n[1]), grants_lease: no, is_full: true },
+        heartbeat(n, yes.then_some(LeaseTerm::Whole), LogIndex(n[3].max(1))),
+        granted(n, no.then_some(LeaseTerm::Whole), true),
         Body::TornPromise { log, tear: Tear(n[2]) },
         Body::LogEnd { tear: Tear(n[0]), last: LogIndex(n[1]) },
         Body::Sent { last: LogIndex(n[1]) },
     ]
+}
+
+/// Messages about half a lease.
+fn half_lease_bodies(n: [u64; 5]) -> Vec<Body> {
+    let half = Some(LeaseTerm::Half);
+    vec![heartbeat(n, half, LogIndex(0)), granted(n, half, false)]
 }
 
 fn message(configuration: u32, ballot: Ballot, body: Body) -> Message {
@@ -96,7 +111,9 @@ proptest! {
         let mut numbers = numbers;
         numbers[0] >>= 1;
         let ballot = Ballot { round, node: NodeId(numbers[4]) };
-        for body in [bodies(numbers, answers), later_bodies(numbers, answers)].concat() {
+        let all =
+            [bodies(numbers, answers), later_bodies(numbers, answers), half_lease_bodies(numbers)];
+        for body in all.concat() {
             let message = message(configuration, ballot, body);
             let mut bytes = encode(&message);
             for length in 0..bytes.len() {
@@ -170,7 +187,7 @@ fn version_1_consensus_bytes_match_golden_file() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systest/golden/consensus-v1.txt");
     let ballot = Ballot { round: 0x0102_0304, node: NodeId(0xA1) };
     let mut text = String::new();
-    for body in bodies([0x11, 0x22, 0x33, 0x44, 0x55], (true, false)) {
+    for body in bodies(GOLDEN, (true, false)) {
         let message = message(7, ballot, body);
         let bytes = encode(&message);
         assert_eq!(Message::read(&mut Reader::new(&bytes)), Ok(message));
@@ -184,8 +201,16 @@ fn version_1_consensus_bytes_match_golden_file() {
     configuration.write(&mut bytes);
     assert_eq!(Configuration::read(&mut Reader::new(&bytes)), Ok(configuration));
     writeln!(text, "configuration {}", hexadecimal(&bytes)).expect("a string takes all");
-    let later = later_bodies([0x11, 0x22, 0x33, 0x44, 0x55], (true, false));
-    let names = ["heartbeat-kept", "granted-full", "torn-promise", "level", "sent"];
+    let later = [later_bodies(GOLDEN, (true, false)), half_lease_bodies(GOLDEN)].concat();
+    let names = [
+        "heartbeat-kept",
+        "granted-full",
+        "torn-promise",
+        "level",
+        "sent",
+        "heartbeat-half",
+        "granted-half",
+    ];
     for (name, body) in names.into_iter().zip(later) {
         let message = message(7, ballot, body);
         let bytes = encode(&message);

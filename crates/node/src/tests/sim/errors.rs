@@ -116,6 +116,7 @@ impl World {
         }
         self.poll_clients(nth);
         self.nodes[nth].ends();
+        self.close_links(nth);
         self.restart_later(nth, "disk error");
     }
 

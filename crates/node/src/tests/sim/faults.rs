@@ -13,6 +13,7 @@ impl World {
         }
         let pause = self.chance.between(50_000, 1_500_000);
         self.at(pause, Event::Fault);
+        self.draw_link_ends();
         let nth = self.victim();
         let time = self.chance.between(20_000, 3_000_000);
         let own = self.flavour_fault(nth, time);
@@ -56,7 +57,7 @@ impl World {
                 "all crash"
             }
             10 if !self.older => {
-                self.nodes[nth].kill_process(&mut self.chance);
+                self.kill(nth);
                 self.at(time, Event::Starts(nth));
                 "kill"
             }

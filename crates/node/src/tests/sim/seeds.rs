@@ -33,6 +33,7 @@ const SUITE: Suite = Suite {
         "given",
         "several groups",
         "kill",
+        "link end",
         "deaf",
         "mute",
         "cut",

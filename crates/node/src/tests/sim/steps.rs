@@ -148,7 +148,7 @@ impl World {
         let is_alive =
             |node: &SimNode| node.process.as_ref().is_some_and(|process| process.number == number);
         if self.has_faults && is_alive(&self.nodes[nth]) {
-            self.nodes[nth].kill_process(&mut self.chance);
+            self.kill(nth);
             self.at(AGAIN_US, Event::Starts(nth));
             self.journal.count("fall");
         }

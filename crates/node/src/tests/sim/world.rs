@@ -42,6 +42,7 @@ pub(super) enum Event {
     Starts(usize),
     Fault,
     Heals { from: usize, to: usize },
+    LinkEnds { node: usize, other: usize },
     Asked { from: NodeId, by: Fetcher },
     Staged { by: Fetcher, staged: Option<Box<StagedSnapshot>> },
     Housekeeping,
@@ -186,6 +187,7 @@ impl World {
             Event::Starts(which) => self.starts(which),
             Event::Fault => self.fault(),
             Event::Heals { from, to } => self.cuts.mend(from, to),
+            Event::LinkEnds { node, other } => self.link_ends(node, other),
             Event::Asked { from, by } => self.asked(from, by),
             Event::Staged { by, staged } => self.staged(by, staged),
         }
@@ -298,7 +300,8 @@ impl World {
         self.look_at_wanted(nth);
         self.judge_applied(nth);
         self.poll_clients(nth);
-        self.wake(nth, sleep.as_micros() as u64);
+        // Rounded up: a sleep of less than a microsecond must pass, too.
+        self.wake(nth, sleep.as_nanos().div_ceil(1_000) as u64);
     }
 
     pub(super) fn poll_clients(&mut self, nth: usize) {

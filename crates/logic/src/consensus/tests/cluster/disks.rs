@@ -27,6 +27,14 @@ impl World {
             None => machine.crash(kept, slot.identity.clone()),
         };
         slot.machine.effects.clear();
+        // A process that is killed closes its connections; a machine without power does not.
+        if self.chance.draw_bool(700) {
+            for other in (0..self.nodes.len()).filter(|other| *other != node) {
+                if !self.cuts.is_cut(node, other) {
+                    self.report_link_end(other, node);
+                }
+            }
+        }
     }
 
     pub fn schedule_sync(&mut self, node: usize) {

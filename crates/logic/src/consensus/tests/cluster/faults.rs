@@ -13,7 +13,7 @@ impl World {
         }
         let count = self.nodes.len() as u64;
         let node = self.chance.below(count) as usize;
-        match self.chance.below(20) {
+        match self.chance.below(21) {
             0 | 1 => self.crash_for_a_while(node),
             2 => {
                 let masters = self.masters();
@@ -38,6 +38,7 @@ impl World {
             12 => self.crash_all(),
             13..=16 => self.isolate_master(node),
             17 | 18 => self.propose_members(),
+            19 => self.end_links(node),
             _ => self.retire(node),
         }
         let delay = self.chance.between(20, 700);
@@ -62,6 +63,35 @@ impl World {
         }
     }
 
+    /// Ends the connections of a node, which lives on, with all others: both sides learn it.
+    fn end_links(&mut self, node: usize) {
+        for other in (0..self.nodes.len()).filter(|other| *other != node) {
+            self.report_link_end(node, other);
+            self.report_link_end(other, node);
+        }
+    }
+
+    /// Lets a node learn that its connection with another one ended.
+    pub fn report_link_end(&mut self, node: usize, other: usize) {
+        let (low, high) = self.rates.network.delay;
+        let delay = self.chance.between(low, high);
+        self.after(delay, SimEvent::LinkEnd { node, other });
+    }
+
+    /// Passes the end of a connection to its node.
+    pub fn link_ends(&mut self, node: usize, other: usize) {
+        if !self.nodes[node].up {
+            return;
+        }
+        if self.is_paused(node) {
+            let delay = self.nodes[node].clock.paused_until - self.now();
+            return self.after(delay, SimEvent::LinkEnd { node, other });
+        }
+        self.journal.count("links ended");
+        let (other, now) = (self.nodes[other].identity.node, self.clock(node));
+        self.step(node, Event::LinkEnded { node: other, now });
+    }
+
     /// Isolates or pauses the master while clients still reach it. It returns at about the time
     /// when others have elected a new one; some of those may have been restarted.
     fn isolate_master(&mut self, other: usize) {
@@ -74,6 +104,10 @@ impl World {
             let count = self.nodes.len();
             self.cut(directions_from(master, count).chain(directions_to(master, count)));
             self.after(until, SimEvent::Mend);
+        }
+        // Something between the nodes ends their connections, and the master lives.
+        if self.chance.draw_bool(500) {
+            self.end_links(master);
         }
         if self.chance.draw_bool(400) {
             for node in (0..self.nodes.len()).filter(|node| *node != master) {

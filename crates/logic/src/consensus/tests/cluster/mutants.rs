@@ -5,7 +5,7 @@ use crate::consensus::rules::Rule;
 use sim::{MutationCheck, is_long};
 
 /// Rules whose absence shows in nearly every history.
-const PLAIN: [Rule; 21] = [
+const PLAIN: [Rule; 22] = [
     Rule::OwnPromiseOnDisk,
     Rule::PromisedLogOnDisk,
     Rule::PromisesRise,
@@ -24,6 +24,7 @@ const PLAIN: [Rule; 21] = [
     Rule::DecidedInThisLog,
     Rule::ReadConfirmedByMajority,
     Rule::GrantForbidsStanding,
+    Rule::PromiseOutlivesLink,
     Rule::RestartRemembersGrant,
     Rule::GrantFromSent,
     Rule::TornMayHaveAccepted,

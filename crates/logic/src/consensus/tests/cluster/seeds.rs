@@ -53,7 +53,9 @@ pub fn run_history(seed: u64) -> (u64, Counts) {
         assert_eq!(member.machine.values[..decided], world.judge.ledger[..decided]);
     }
     check_removed_members(&world, members);
-    world.judge.outcome()
+    let (digest, mut counts) = world.judge.outcome();
+    counts.insert("links ended", world.journal.count_of("links ended"));
+    (digest, counts)
 }
 
 /// Asserts that a member that was removed while it was down is notified of its removal, and that
@@ -74,7 +76,13 @@ pub const SUITE: Suite = Suite {
     seeds_long: 100_000,
     threads: 1,
     history: run_history,
-    required_events: &["values decided", "reads", "ballots led", "changes of members"],
+    required_events: &[
+        "values decided",
+        "reads",
+        "ballots led",
+        "changes of members",
+        "links ended",
+    ],
 };
 
 #[test]

@@ -54,6 +54,7 @@ pub enum SimEvent {
     Mend,
     Crash { node: usize, incarnation: u64 },
     Restart { node: usize, incarnation: u64 },
+    LinkEnd { node: usize, other: usize },
 }
 
 /// Faults of network and disks, in per mille and milliseconds.
@@ -215,6 +216,7 @@ impl World {
             SimEvent::Client => self.client(),
             SimEvent::Fault => self.fault(),
             SimEvent::Mend => self.mend(),
+            SimEvent::LinkEnd { node, other } => self.link_ends(node, other),
             SimEvent::Crash { node, incarnation } => {
                 if self.nodes[node].incarnation == incarnation && !self.is_calm {
                     self.crash_for_a_while(node);
@@ -256,7 +258,7 @@ impl World {
         Millis(self.nodes[node].clock.monotonic_ns(self.now() * 1_000) / MS_NS)
     }
 
-    fn is_paused(&self, node: usize) -> bool {
+    pub fn is_paused(&self, node: usize) -> bool {
         self.nodes[node].clock.paused_until > self.now()
     }
 

@@ -95,6 +95,12 @@ fn run_group_command(
             world.cut.extend(directions);
         }
         "mend" => world.cut.clear(),
+        // unlink A B: the connection between A and B ends, and both learn it. unlink A: with all.
+        "unlink" => {
+            for (node, other) in directions(args, world)? {
+                world.end_link(node, other);
+            }
+        }
         // hold A B: messages from A to B wait until they are delivered, dropped or released.
         "hold" => drop(world.held.insert(direction(args)?)),
         "release" => drop(world.held.remove(&direction(args)?)),

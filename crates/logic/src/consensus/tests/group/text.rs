@@ -65,11 +65,11 @@ fn message_text(message: &Message) -> String {
         Body::Sent { last } => format!("sent up to {last} under {under}: say what is here"),
         Body::Gap { last } => format!("what is behind {last} is missing under {under}"),
         Body::Decide { last } => format!("decided {last} under {under}"),
-        Body::Heartbeat { requests_lease: true, .. } => {
+        Body::Heartbeat { lease: Some(_), .. } => {
             format!("{under} lives, and asks for its lease")
         }
         Body::Heartbeat { .. } => format!("{under} lives"),
-        Body::Granted { grants_lease: true, .. } => format!("{under} has its lease"),
+        Body::Granted { lease: Some(_), .. } => format!("{under} has its lease"),
         Body::Granted { .. } => format!("{under} was heard"),
         Body::Outdated => format!("{under} is of a configuration that is over"),
         Body::Straggling { decided } => format!("I know only what was decided up to {decided}"),

@@ -106,6 +106,15 @@ impl World {
         self.nodes.insert(name, node);
     }
 
+    /// Reports to a node that its connection with another one ended. What was in flight is lost.
+    pub fn end_link(&mut self, name: NodeId, other: NodeId) {
+        self.in_flight.remove(&(other, name));
+        if self.nodes[&name].up {
+            let now = Millis(self.now);
+            self.step(name, Event::LinkEnded { node: other, now }, &[]);
+        }
+    }
+
     pub fn propose(&mut self, node: NodeId) {
         self.step(node, Event::Propose { size: EntrySize { bytes: 10, updates: 1 } }, &[]);
     }

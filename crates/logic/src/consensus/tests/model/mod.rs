@@ -3,8 +3,8 @@
 //! after a stop-sign, a crash that takes unsynced records, passing hours, and messages that are
 //! reordered, duplicated or lost.
 //!
-//! Elections are left out: safety must not depend on them, so any member may stand that no lease
-//! binds.
+//! Elections and the patience of voters are left out: safety must not depend on them, so any member
+//! may stand whose promise is over. Leases and promises last half of a shape's length.
 //!
 //! Promises: every history within the bounds is explored; a failing one is printed step by step.
 //! Never: looks beyond its bounds; uses randomness.
@@ -88,6 +88,9 @@ impl Model for Group {
         if left.hours > 0 {
             actions.push(Action::Pass);
         }
+        if left.link_ends > 0 {
+            actions.push(Action::EndLinks);
+        }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
@@ -147,11 +150,14 @@ const NONE: Left = Left {
     hours: 0,
     changes: 0,
     tears: 0,
+    link_ends: 0,
 };
 const THREE: Shape =
     Shape { voters: 3, quorum: None, then: None, length: 0, witness: false, replaces: false };
-/// Three voters, one of them a witness.
-const WITNESSED: Shape = Shape { witness: true, length: 1, ..THREE };
+/// Three voters, whose leases last one step of time.
+const LEASED: Shape = Shape { length: 2, ..THREE };
+/// The same, one of them a witness.
+const WITNESSED: Shape = Shape { witness: true, ..LEASED };
 /// Three voters; after the stop-sign a fourth replaces the first.
 const REPLACED: Shape = Shape { replaces: true, ..THREE };
 /// Four voters: two save an entry, three elect.
@@ -160,21 +166,18 @@ const FOUR: Shape = Shape { voters: 4, quorum: Some(2), ..THREE };
 const FIVE: Shape = Shape { voters: 5, quorum: Some(2), ..THREE };
 
 /// Shapes, bounds and number of steps of a normal run.
-const BOUNDS: [(Shape, Left, usize); 18] = [
+const BOUNDS: [(Shape, Left, usize); 19] = [
     (THREE, Left { proposals: 1, stands: 1, ..NONE }, 14),
     (THREE, Left { proposals: 1, stands: 2, ..NONE }, 11),
     (THREE, Left { proposals: 2, stands: 1, repeats: 1, ..NONE }, 10),
     (THREE, Left { proposals: 1, stands: 1, crashes: 1, ..NONE }, 11),
     (THREE, Left { proposals: 1, stands: 1, reads: 1, ..NONE }, 11),
-    (Shape { length: 2, ..THREE }, Left { proposals: 1, stands: 1, reads: 1, hours: 3, ..NONE }, 9),
-    (
-        Shape { length: 1, ..THREE },
-        Left { proposals: 1, stands: 1, reads: 1, hours: 2, crashes: 1, ..NONE },
-        8,
-    ),
+    (Shape { length: 4, ..THREE }, Left { proposals: 1, stands: 1, reads: 1, hours: 3, ..NONE }, 9),
+    (LEASED, Left { proposals: 1, stands: 1, reads: 1, hours: 1, link_ends: 1, ..NONE }, 9),
+    (LEASED, Left { proposals: 1, stands: 1, reads: 1, hours: 2, crashes: 1, ..NONE }, 8),
     (FOUR, Left { proposals: 1, stands: 1, ..NONE }, 10),
     (FIVE, Left { proposals: 1, stands: 1, ..NONE }, 10),
-    (Shape { length: 1, ..FOUR }, Left { proposals: 1, stands: 1, reads: 1, hours: 2, ..NONE }, 8),
+    (Shape { length: 2, ..FOUR }, Left { proposals: 1, stands: 1, reads: 1, hours: 2, ..NONE }, 8),
     (FOUR, Left { proposals: 1, stands: 1, changes: 1, ..NONE }, 9), // Then a majority.
     (WITNESSED, Left { proposals: 1, stands: 1, hours: 2, ..NONE }, 9),
     (WITNESSED, Left { proposals: 1, stands: 1, crashes: 1, ..NONE }, 9),
@@ -229,4 +232,6 @@ fn model_checker_detects_broken_rules() {
     assert!(noticed(Rule::TornMayHaveAccepted, THREE, left, 9).is_some());
     let left = Left { proposals: 1, hours: 1, ..NONE };
     assert!(noticed(Rule::KeptByAll, WITNESSED, left, 6).is_some());
+    let left = Left { proposals: 1, stands: 1, reads: 1, link_ends: 1, ..NONE };
+    assert!(noticed(Rule::PromiseOutlivesLink, LEASED, left, 12).is_some());
 }

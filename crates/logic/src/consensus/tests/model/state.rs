@@ -28,7 +28,7 @@ pub struct Shape {
     pub quorum: Option<u8>,
     /// Number of voters that save an entry after the stop-sign. `None`: a majority.
     pub then: Option<u8>,
-    /// Length of a lease. 0: there are no leases, and no replica is bound.
+    /// Length of the clock, twice that of a lease. 0: there are no leases, and no replica is bound.
     pub length: u64,
     /// True if the first voter is a witness.
     pub witness: bool,
@@ -49,6 +49,8 @@ pub struct Left {
     pub changes: u64,
     /// A crash that damages the records synced last; one member at a time.
     pub tears: u64,
+    /// Ends of all connections of the first leader, which lives on.
+    pub link_ends: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +82,8 @@ pub enum Action {
     Stand(usize),
     /// Crashes the node. True: unsynced records stay.
     Crash(usize, bool),
+    /// Ends the connections of the first leader with all others.
+    EndLinks,
     /// Crashes the node and tears its log; this many of the records synced last are lost.
     Tear(usize, usize),
 }
@@ -347,6 +351,14 @@ impl State {
                 let identity = self.shape.identity(node as u64 + 1);
                 self.nodes[node] = self.nodes[node].clone().tear(gone, identity);
                 self.step(node, Event::Started { now: Millis(self.now) }, &[]);
+            }
+            Action::EndLinks => {
+                left.link_ends -= 1;
+                let (master, now) = (self.shape.master(), Millis(self.now));
+                let ended = Event::LinkEnded { node: NodeId(master as u64 + 1), now };
+                for node in (0..self.nodes.len()).filter(|node| *node != master) {
+                    self.step(node, ended.clone(), &[]);
+                }
             }
             Action::Pass => {
                 left.hours -= 1;

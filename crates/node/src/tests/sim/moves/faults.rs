@@ -15,7 +15,7 @@ pub(super) const SCHEDULE: FaultSchedule = FaultSchedule {
     first_us: 1_500_000,
     length_us: (20_000, 2_500_000),
     pause_us: (50_000, 1_500_000),
-    kinds: 11,
+    kinds: 12,
 };
 
 impl FaultTarget for World {
@@ -78,6 +78,10 @@ impl FaultTarget for World {
                     starts_in(self, nth, time);
                 }
                 "all crash"
+            }
+            11 => {
+                self.network.end_links(nth);
+                "links ended"
             }
             _ => {
                 self.nodes.borrow()[nth].storage.make_durable();

@@ -15,6 +15,7 @@ mod clients;
 mod counted;
 mod ending;
 mod faults;
+mod idle;
 mod judge;
 mod node;
 mod seeds;

@@ -30,6 +30,7 @@ const SUITE: Suite = Suite {
         "one way cut",
         "hand over",
         "all crash",
+        "links ended",
     ],
 };
 
