@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::merge_policy::MergePolicy;
+
 const MIB: u64 = 1024 * 1024;
 
 /// Maximum size at which the active table is sealed: larger tables make merging cheaper, and
@@ -11,8 +13,8 @@ const TABLE_BYTES_MAX: u64 = 64 * MIB;
 /// Minimum target size of a merged table.
 const MERGED_TABLE_BYTES_MIN: u64 = 4 * MIB;
 
-/// Maximum number of unmerged runs before a flush. The library's list counts the runs of a level in
-/// one byte; far below that limit, a flush merges first.
+/// Maximum number of runs before a flush. The threads that merge keep far below it; a caller that
+/// flushes and never merges gets here.
 const RUNS_LIMIT_MAX: u64 = 128;
 
 /// Minimum of that number, for little memory.
@@ -42,14 +44,22 @@ impl TreeSettings {
         (self.memory_bytes_max / 8).clamp(MIB, TABLE_BYTES_MAX)
     }
 
-    /// Target size of a merged table in bytes. While it is written, the library keeps the last key
-    /// of each block, and with the key the block that it was read from: for large rows that is the
+    /// Size of a table in uncompressed bytes. While it is written, the library keeps the last key of
+    /// each block, and with the key the block that it was read from: for large rows that is the
     /// whole table.
     pub(super) fn merged_table_bytes(&self) -> u64 {
         (self.memory_bytes_max / 8).clamp(MERGED_TABLE_BYTES_MIN, TABLE_BYTES_MAX)
     }
 
-    /// Number of unmerged runs at which a flush merges them first. A merge holds a block of each
+    /// Returns the sizes by which merges are chosen.
+    pub(super) fn merge_policy(&self) -> MergePolicy {
+        MergePolicy {
+            unmerged_bytes_max: self.table_bytes_max(),
+            table_bytes: self.merged_table_bytes(),
+        }
+    }
+
+    /// Number of runs at which a flush merges the newest first. A merge holds a block of each
     /// run, and a block is as large as the row in it.
     pub(super) fn runs_limit(&self) -> usize {
         let runs = (self.memory_bytes_max / (4 * MIB)).clamp(RUNS_LIMIT_MIN, RUNS_LIMIT_MAX);

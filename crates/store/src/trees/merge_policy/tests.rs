@@ -1,0 +1,254 @@
+//! Tests of the choice of merges, one by one and under a simulated sustained load.
+
+use super::*;
+use crate::trees::pressure::{PAUSE_MAX, Pressure, RUNS_SLOW, UNMERGED_RUNS_SLOW};
+
+const MIB: u64 = 1024 * 1024;
+const POLICY: MergePolicy = MergePolicy { unmerged_bytes_max: 64 * MIB, table_bytes: 64 * MIB };
+const ANY: MergeRequest =
+    MergeRequest { only_small: false, has_many_dead_rows: false, is_idle: false };
+const SMALL: MergeRequest = MergeRequest { only_small: true, ..ANY };
+const IDLE: MergeRequest = MergeRequest { is_idle: true, ..ANY };
+
+fn run(mib: u64) -> RunFigures {
+    RunFigures { bytes: mib * MIB, rows: mib * 8_000, tables: 1, ..RunFigures::default() }
+}
+
+fn busy(mib: u64) -> RunFigures {
+    RunFigures { is_busy: true, ..run(mib) }
+}
+
+/// Returns runs of these sizes, and a last one that is far larger.
+fn above_large(sizes: &[u64]) -> Vec<RunFigures> {
+    sizes.iter().copied().chain([100_000]).map(run).collect()
+}
+
+#[test]
+fn eight_neighbouring_runs_of_a_tier_are_merged_the_oldest_first() {
+    assert_eq!(POLICY.choose(&above_large(&[40; 7]), ANY), None);
+    assert_eq!(POLICY.choose(&above_large(&[40; 8]), ANY), Some(0..8));
+    assert_eq!(POLICY.choose(&above_large(&[40; 11]), ANY), Some(3..11));
+    // A smaller run between them comes along, a larger one separates them.
+    let mut runs = [[300; 4].as_slice(), &[40], &[300; 4]].concat();
+    assert_eq!(POLICY.choose(&above_large(&runs), ANY), Some(0..9));
+    runs[4] = 3_000;
+    assert_eq!(POLICY.choose(&above_large(&runs), ANY), None);
+    assert_eq!(POLICY.choose(&[], ANY), None);
+}
+
+#[test]
+fn small_merge_is_chosen_while_a_large_one_is_under_way() {
+    let large = [busy(3_000); 8];
+    let runs = [[run(40); 8].as_slice(), &large, &[run(100_000)]].concat();
+    assert_eq!(POLICY.choose(&runs, SMALL), Some(0..8));
+    // A large merge that is due is none of the small thread's.
+    let runs = [[run(40); 7].as_slice(), &[run(500); 8], &[run(100_000)]].concat();
+    assert_eq!(POLICY.choose(&runs, SMALL), None);
+    assert_eq!(POLICY.choose(&runs, ANY), Some(7..15));
+    // Both are due: each thread has its own.
+    let runs = [[run(40); 8].as_slice(), &[run(500); 8], &[run(100_000)]].concat();
+    assert_eq!((POLICY.choose(&runs, SMALL), POLICY.choose(&runs, ANY)), (Some(0..8), Some(8..16)));
+}
+
+#[test]
+fn busy_run_takes_part_in_no_other_merge() {
+    let mut runs = above_large(&[40; 12]);
+    runs[5].is_busy = true;
+    assert_eq!(POLICY.choose(&runs, ANY), None);
+    let mut runs = above_large(&[40; 14]);
+    runs[5].is_busy = true;
+    assert_eq!(POLICY.choose(&runs, ANY), Some(6..14));
+}
+
+#[test]
+fn superseded_rows_take_at_most_a_multiple_of_the_last_run() {
+    let sizes = |sizes: &[u64]| sizes.iter().copied().map(run).collect::<Vec<_>>();
+    assert_eq!(POLICY.choose(&sizes(&[900, 900, 1_000]), ANY), None);
+    assert_eq!(POLICY.choose(&sizes(&[1_000, 1_000, 1_000]), ANY), Some(0..3));
+    let runs = [busy(4_000), run(1_500), run(1_000), run(1_000)];
+    assert_eq!(POLICY.choose(&runs, ANY), Some(1..4), "those below a merge under way");
+    assert_eq!(POLICY.choose(&[run(1)], ANY), None);
+}
+
+#[test]
+fn tombstones_and_dead_rows_have_everything_merged_unless_a_run_is_busy() {
+    let mut runs = above_large(&[40]);
+    let reclaim = MergeRequest { has_many_dead_rows: true, ..ANY };
+    assert_eq!(POLICY.choose(&runs, reclaim), Some(0..2));
+    assert_eq!(POLICY.choose(&runs, MergeRequest { only_small: true, ..reclaim }), None);
+    runs[0].tombstones = runs[1].rows / 4 + runs[0].rows / 4;
+    assert_eq!(POLICY.choose(&runs, ANY), Some(0..2));
+    runs[0].tombstones -= 1;
+    assert_eq!(POLICY.choose(&runs, ANY), None);
+    runs[1].is_busy = true;
+    assert_eq!(POLICY.choose(&runs, reclaim), None);
+}
+
+#[test]
+fn idle_store_is_merged_until_its_runs_grow_geometrically() {
+    let mut runs: Vec<_> = [40, 40, 150, 700, 2_500, 90_000].map(run).to_vec();
+    assert_eq!(POLICY.choose(&runs, ANY), None);
+    assert_eq!(POLICY.choose(&runs, IDLE), Some(0..5), "the last is much larger than the others");
+    runs.splice(0..5, [run(3_430)]);
+    assert_eq!(POLICY.choose(&runs, IDLE), None, "an idle store stays as it is");
+    runs[0].is_busy = true;
+    assert_eq!(POLICY.choose(&runs, IDLE), None);
+}
+
+#[test]
+fn many_small_tables_of_one_run_are_joined() {
+    let small = RunFigures { tables: TABLES_JOINED, ..run(200) };
+    assert_eq!(POLICY.choose(&[small], ANY), Some(0..1));
+    assert_eq!(POLICY.choose(&[RunFigures { tables: TABLES_JOINED, ..run(4_000) }], ANY), None);
+}
+
+/// A store under a load that writes new rows as fast as it can. Times are in nanoseconds of the
+/// model, and follow from bytes alone.
+struct SustainedLoad {
+    runs: Vec<RunFigures>,
+    /// Positions and bytes left of the merge of each thread: any, small.
+    merges: [Option<(usize, usize, u64)>; 2],
+    active_bytes: u64,
+    /// Bytes that are being flushed, and those left.
+    flush: Option<(u64, u64)>,
+    flushed: u64,
+    rewritten: u64,
+    longest_pause_ns: u64,
+    most_unmerged: usize,
+    most_runs: usize,
+}
+
+/// Speed of a background thread and of the writers, in bytes per microsecond.
+struct Speeds {
+    write: u64,
+    merge: u64,
+}
+
+const TABLE: u64 = 64 * MIB;
+const BATCH: u64 = 64 * 1024;
+
+impl SustainedLoad {
+    fn new() -> SustainedLoad {
+        SustainedLoad {
+            runs: Vec::new(),
+            merges: [None, None],
+            active_bytes: 0,
+            flush: None,
+            flushed: 0,
+            rewritten: 0,
+            longest_pause_ns: 0,
+            most_unmerged: 0,
+            most_runs: 0,
+        }
+    }
+
+    fn pressure(&self) -> Pressure {
+        let counts = RunCounts::of(&self.runs, TABLE);
+        Pressure {
+            active_bytes: self.active_bytes,
+            active_bytes_max: TABLE,
+            has_many_dead_rows: false,
+            sealed_tables: usize::from(self.flush.is_some()),
+            unmerged_runs: counts.unmerged,
+            runs: counts.total,
+        }
+    }
+
+    /// Writes a batch, and lets the background threads work for as long as that takes. Returns the
+    /// nanoseconds.
+    fn write(&mut self, speeds: &Speeds) -> u64 {
+        let pressure = self.pressure();
+        assert!(!pressure.must_wait(), "writers stop: {pressure:?}");
+        let pause_ns = pressure.pause(BATCH).as_nanos() as u64;
+        self.longest_pause_ns = self.longest_pause_ns.max(pause_ns);
+        self.most_unmerged = self.most_unmerged.max(pressure.unmerged_runs);
+        self.most_runs = self.most_runs.max(pressure.runs);
+        self.active_bytes += BATCH;
+        let took_ns = BATCH * 1_000 / speeds.write + pause_ns;
+        self.work(took_ns, speeds);
+        took_ns
+    }
+
+    fn work(&mut self, took_ns: u64, speeds: &Speeds) {
+        let done = took_ns * speeds.merge / 1_000;
+        self.flush = match self.flush.take() {
+            None if self.active_bytes >= TABLE => {
+                Some((self.active_bytes, std::mem::take(&mut self.active_bytes)))
+            }
+            Some((bytes, left)) if left <= done => {
+                // Rows take about half as many bytes on disk as in memory.
+                self.runs.insert(0, RunFigures { bytes: bytes / 2, ..run(1) });
+                self.flushed += bytes / 2;
+                for (first, _, _) in self.merges.iter_mut().flatten() {
+                    *first += 1;
+                }
+                None
+            }
+            flush => flush.map(|(bytes, left)| (bytes, left - done)),
+        };
+        for thread in [0, 1] {
+            self.merges[thread] = match self.merges[thread].take() {
+                Some((first, count, left)) if left <= done => {
+                    self.end_merge(thread, first, count);
+                    None
+                }
+                Some((first, count, left)) => Some((first, count, left - done)),
+                None => self.begin_merge(thread),
+            };
+        }
+    }
+
+    fn begin_merge(&mut self, thread: usize) -> Option<(usize, usize, u64)> {
+        let chosen = POLICY.choose(&self.runs, [ANY, SMALL][thread])?;
+        self.runs[chosen.clone()].iter_mut().for_each(|run| run.is_busy = true);
+        Some((chosen.start, chosen.len(), bytes(&self.runs[chosen])))
+    }
+
+    fn end_merge(&mut self, thread: usize, first: usize, count: usize) {
+        let merged: Vec<_> = self.runs.drain(first..first + count).collect();
+        assert!(merged.iter().all(|run| run.is_busy));
+        let bytes = bytes(&merged);
+        self.runs.insert(first, RunFigures { bytes, ..run(1) });
+        self.rewritten += bytes;
+        if let Some((other, _, _)) = self.merges[1 - thread].as_mut().filter(|at| at.0 > first) {
+            *other -= count - 1;
+        }
+    }
+}
+
+/// Writes this many gibibytes; returns the load's state and the nanoseconds.
+fn sustain(gibibytes: u64, speeds: &Speeds) -> (SustainedLoad, u64) {
+    let mut load = SustainedLoad::new();
+    let took_ns = (0..gibibytes * 1_024 * MIB / BATCH).map(|_| load.write(speeds)).sum();
+    (load, took_ns)
+}
+
+/// 32 GiB in memory are about 130 million rows of 100 bytes.
+#[test]
+fn sustained_load_never_stops_and_rewrites_each_byte_few_times() {
+    // As fast as measured: each background thread handles twice what the writers write.
+    let (load, took_ns) = sustain(32, &Speeds { write: 60, merge: 120 });
+    assert!(load.most_unmerged <= UNMERGED_RUNS_SLOW.0, "{}", load.most_unmerged);
+    assert!(load.most_runs <= RUNS_SLOW.0, "{}", load.most_runs);
+    assert_eq!(load.longest_pause_ns, 0, "the threads keep up");
+    assert_eq!(took_ns, 32 * 1_024 * MIB / BATCH * (BATCH * 1_000 / 60), "no pause");
+    assert!(load.rewritten <= 4 * load.flushed, "{} of {}", load.rewritten, load.flushed);
+}
+
+/// Background threads that are slower than the writers: these are slowed to what the threads can
+/// do, and no batch ever waits for a merge.
+#[test]
+fn slow_merges_slow_writers_in_proportion_and_never_stop_them() {
+    let fast = sustain(16, &Speeds { write: 60, merge: 120 }).1;
+    let mut longest = 0;
+    for merge in [50, 25, 12] {
+        let (load, took_ns) = sustain(16, &Speeds { write: 60, merge });
+        assert!(load.most_unmerged <= 48 && load.most_runs <= 112, "{}", load.most_runs);
+        assert!(load.longest_pause_ns <= PAUSE_MAX.as_nanos() as u64);
+        // All work of one thread, four times over, would take less than this.
+        assert!(took_ns <= fast * 6 * 60 / merge, "{merge}: {took_ns}, {fast}");
+        assert!(took_ns > longest, "slower threads slow more");
+        longest = took_ns;
+    }
+    assert!(longest > 2 * fast);
+}
