@@ -56,6 +56,10 @@ pub struct LsmTrees {
     pub(super) flushing: Mutex<()>,
     /// Number of the next table file.
     pub(super) next_table_id: AtomicU64,
+    /// Space for the output of merges, in bytes.
+    pub(super) merge_bytes_max: AtomicU64,
+    /// True if a merge is due for which there is no space.
+    pub(super) lacks_merge_space: AtomicBool,
     /// Rounds of merging in succession in which nothing was due, and nothing was flushed.
     pub(super) idle_rounds: AtomicU64,
     /// True once merges are cancelled.
@@ -111,6 +115,8 @@ impl LsmTrees {
             busy_tables: Mutex::default(),
             flushing: Mutex::new(()),
             next_table_id: AtomicU64::new(next_table_id),
+            merge_bytes_max: AtomicU64::new(u64::MAX),
+            lacks_merge_space: AtomicBool::new(false),
             idle_rounds: AtomicU64::new(0),
             is_closing: AtomicBool::new(false),
             span_scan: Mutex::new(()),
@@ -313,6 +319,7 @@ impl Trees for LsmTrees {
             sealed_tables: view.sealed.len(),
             unmerged_runs: view.disk.counts.unmerged,
             runs: view.disk.counts.total,
+            lacks_merge_space: self.lacks_merge_space.load(Ordering::Relaxed),
         }
     }
 
@@ -330,6 +337,10 @@ impl Trees for LsmTrees {
 
     fn compact_small(&self) -> Result<bool, StoreError> {
         self.merge_and_store_spans(true)
+    }
+
+    fn limit_merges(&self, bytes_max: u64) {
+        self.merge_bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
     fn cancel_merges(&self) {

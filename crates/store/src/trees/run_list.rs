@@ -47,6 +47,14 @@ impl DiskRun {
         &self.tables
     }
 
+    /// Returns true if the tables are in the order of keys and do not overlap. Only a list that is
+    /// damaged or made up has others.
+    pub fn is_ordered(&self) -> bool {
+        let is_range = |table: &Table| first_key(table) <= last_key(table);
+        let is_before = |pair: &[Table]| last_key(&pair[0]) < first_key(&pair[1]);
+        self.tables.iter().all(is_range) && self.tables.windows(2).all(is_before)
+    }
+
     /// Returns the numbers by which merges are chosen. `is_busy`: it is being merged.
     pub fn figures(&self, is_busy: bool) -> RunFigures {
         let sum = |number: fn(&Table) -> u64| self.tables.iter().map(number).sum();
