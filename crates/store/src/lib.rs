@@ -27,5 +27,6 @@ pub use log::{
     ReadError, Record, RecordKind, RecoverySummary, Replay, SpareWorker,
 };
 pub use trees::{
-    Chunk, Ingest, LsmTrees, MemoryTrees, RowChange, Snapshot, TreeRow, TreeSettings, Trees,
+    Chunk, Ingest, LsmTrees, MemoryTrees, PAUSE_MAX, PAUSE_PER_MIB_MAX, Pressure, RowChange,
+    Snapshot, TreeRow, TreeSettings, Trees,
 };

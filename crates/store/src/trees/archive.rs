@@ -1,4 +1,5 @@
-//! The bytes of a table file, read without trusting any of them.
+//! The bytes of a table file, read without trusting any of them; and those of a list of tables,
+//! also written.
 //!
 //! The LSM library checks every block that it reads, but reserves memory for a file's table of
 //! contents before it compares its checksum; so contents are checked here first.
@@ -75,6 +76,27 @@ pub(crate) fn sections(path: &Path) -> Result<Vec<ArchiveSection>, StoreError> {
         return Err(bad(begin, "the contents' checksum does not match"));
     }
     parse(&contents, begin).ok_or_else(|| bad(begin, "the contents are malformed"))
+}
+
+/// Encodes an archive: the sections, one behind the other, and its contents.
+pub(crate) fn encode(sections: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut contents = b"TOC!".to_vec();
+    contents.extend_from_slice(&(sections.len() as u32).to_le_bytes());
+    for (name, section) in sections {
+        contents.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        contents.extend_from_slice(&(section.len() as u64).to_le_bytes());
+        contents.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        contents.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(section);
+    }
+    let begin = bytes.len() as u64;
+    bytes.extend_from_slice(&contents);
+    bytes.extend_from_slice(b"SFA!\x01\x00");
+    bytes.extend_from_slice(&xxh3_128(&contents).to_le_bytes());
+    bytes.extend_from_slice(&begin.to_le_bytes());
+    bytes.extend_from_slice(&(contents.len() as u64).to_le_bytes());
+    bytes
 }
 
 fn parse(contents: &[u8], end: u64) -> Option<Vec<ArchiveSection>> {

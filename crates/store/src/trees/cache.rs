@@ -90,18 +90,21 @@ impl RowCache {
         }
     }
 
-    /// Returns the value of a key that was not found in memory. `load` reads memory again, then the
+    /// Returns the cached value of a key that was not found in memory. Counts a hit or a miss.
+    pub fn find(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        let found = self.rows.get(key);
+        let count = if found.is_some() { &self.hits } else { &self.misses };
+        count.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Returns the value of a key that `find` did not find. `load` reads memory again, then the
     /// disk.
-    pub fn get(
+    pub fn load(
         &self,
         key: &[u8],
         load: impl FnOnce() -> Result<Loaded, StoreError>,
     ) -> Result<Option<Bytes>, StoreError> {
-        if let Some(value) = self.rows.get(key) {
-            self.hits.fetch_add(1, Ordering::Relaxed);
-            return Ok(value);
-        }
-        self.misses.fetch_add(1, Ordering::Relaxed);
         let loading = Loading::begin(&self.loading_readers);
         if self.is_closed.load(Ordering::SeqCst) {
             // Without a slot: otherwise many readers could delay a caller that closes the cache for

@@ -1,14 +1,12 @@
 //! Checkpoint of the trees: a second store with hard links to the table files, which never change.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use lsm_tree::AbstractTree;
-
 use super::LsmTrees;
-use super::manifest::{CURRENT, Manifest, TABLES};
+use super::manifest::{CURRENT, Manifest, TABLES, sync_directory, write_synced};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
@@ -17,20 +15,12 @@ impl LsmTrees {
     /// store, and opening it is refused.
     pub(super) fn link_into(&self, target: &Path) -> Result<(), StoreError> {
         self.check_usable()?;
-        let (manifest, tables) = loop {
-            let manifest = {
-                // No flush or compaction changes the list while this lock is held; readers do not
-                // need it.
-                let _lists = self.tree.get_version_history_lock();
-                Manifest::read(&self.settings.path)?
-            };
-            let manifest = manifest.ok_or(StoreError::Closed)?;
-            let version = self.tree.current_version();
-            // Otherwise a flush or merge happened between the two reads: repeat both.
-            if version.id() == manifest.id {
-                // The table handles keep the files, despite later flushes and compactions.
-                break (manifest, version.iter_tables().cloned().collect::<Vec<_>>());
-            }
+        let (manifest, tables) = {
+            // No flush or merge changes the list while this lock is held; readers do not need it.
+            let _no_change = self.busy_tables.lock().map_err(|_| StoreError::Closed)?;
+            let manifest = Manifest::read(&self.settings.path)?.ok_or(StoreError::Closed)?;
+            // The table handles keep the files, despite later flushes and merges.
+            (manifest, self.list().tables().cloned().collect::<Vec<_>>())
         };
         let failed = |error| StoreError::io(format!("checkpoint into {}", target.display()), error);
         link_all(target, &manifest, tables.iter().map(|table| table.path.as_path()))
@@ -67,14 +57,4 @@ fn link_all<'a>(
         Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
         _ => sync_directory(Path::new(".")),
     }
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
 }

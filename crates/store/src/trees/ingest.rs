@@ -25,11 +25,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use lsm_tree::{AbstractTree, InternalValue, SeqNo, Table, UserKey, ValueType};
+use lsm_tree::{InternalValue, UserKey, ValueType};
 
 use super::compaction::bounds_of;
 use super::packed::pack;
 use super::span_scan::{Gaps, PrefixExchange};
+use super::table_writer::{NewTables, TableLayout, TableWriter};
 use super::{LsmTrees, RowChange, Rows, Snapshot, TreeRow, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
@@ -109,7 +110,7 @@ pub(super) struct LsmIngest {
     last: Option<Bytes>,
     /// Lower bound of the next table's keys.
     from: Bound<Bytes>,
-    tables: Vec<Table>,
+    tables: NewTables,
     /// Stretches of keys without a row.
     gaps: Gaps,
     /// True once the last table is written.
@@ -127,7 +128,7 @@ impl LsmIngest {
         writer.watches.push(Arc::clone(&watch));
         drop(writer);
         let (from, _) = bounds_of(prefix);
-        let (pending, tables) = (Vec::new(), Vec::new());
+        let (pending, tables) = (Vec::new(), NewTables::default());
         Ok(LsmIngest {
             trees,
             watch,
@@ -149,7 +150,6 @@ impl LsmIngest {
         let old = self.trees.open_snapshot(None);
         let mut failure = None;
         let mut gaps = self.gaps.clone(); // a failed call is repeated
-        let flush_lock = self.trees.tree.get_flush_lock();
         let written = self.trees.guarded(|| {
             let rows = Overlay {
                 old: old.range(self.from.clone(), high, false).peekable(),
@@ -157,22 +157,19 @@ impl LsmIngest {
                 sequence: self.sequence,
                 failure: &mut failure,
             };
-            let seen = rows.inspect(|row| {
+            let mut writer = TableWriter::new(&self.trees, TableLayout::Merged);
+            for row in rows {
                 let key = Bytes::from(row.key.user_key.clone());
-                if row.is_tombstone() { gaps.add_dead(&key) } else { gaps.add_live(&key) }
-            });
-            self.trees.tree.flush_to_tables(seen.map(Ok))
+                if row.is_tombstone() {
+                    gaps.add_dead(&key)
+                } else {
+                    gaps.add_live(&key)
+                }
+                writer.write(row)?;
+            }
+            writer.finish()
         });
-        if matches!(written, Err(StoreError::Full)) {
-            // As in `flush_sealed`: `merging` is acquired before the flush lock.
-            drop(flush_lock);
-            let _merging = self.trees.merging.lock().map_err(|_| StoreError::Closed)?;
-            self.trees.sweep()?;
-        }
-        // Protected while no sweep can run: no list names these files yet.
-        let (tables, _) = written?.unwrap_or_default();
-        self.trees.set_unlisted(&tables, true)?;
-        self.tables.extend(tables);
+        self.tables.append(written?);
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -232,17 +229,13 @@ impl Ingest for LsmIngest {
         reach(Point::InstallBefore);
         trees.resident_tables.shrink_to(0);
         trees.row_cache.with_prefix_evicted(&self.watch.prefix, || {
-            if !self.tables.is_empty() {
-                trees.guarded(|| {
-                    trees.tree.register_tables(&self.tables, None, None, &[], SeqNo::MAX)
-                })?;
-            }
+            trees.change_list(&mut self.tables, |list, busy, tables| {
+                (!tables.is_empty()).then(|| list.with_new(tables, busy))
+            })?;
             reach(Point::InstallAfter);
             trees.refresh()
         })?;
         exchange.end(self.gaps.end(&bounds_of(&self.watch.prefix).1));
-        trees.set_unlisted(&self.tables, false)?;
-        self.tables.clear();
         Ok(true)
     }
 }
@@ -252,11 +245,6 @@ impl Drop for LsmIngest {
         if let Ok(mut writer) = self.trees.writer.lock() {
             writer.watches.retain(|watch| !Arc::ptr_eq(watch, &self.watch));
         }
-        for table in &self.tables {
-            // A file that remains is removed when the trees are opened.
-            let _ = std::fs::remove_file(&*table.path);
-        }
-        let _ = self.trees.set_unlisted(&self.tables, false);
     }
 }
 

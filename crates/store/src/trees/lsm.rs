@@ -1,28 +1,29 @@
-//! `LsmTrees`: the trees on disk, over the crate `lsm-tree` without a journal.
+//! `LsmTrees`: the trees on disk. The tables are those of the crate `lsm-tree`; the list of them,
+//! its merges and the rows in memory are in this folder.
 //!
-//! Locks, in the order in which they may be acquired: `writer`, `retired`, `view`,
-//! `unlisted_tables`. None is held while a file is read.
+//! Locks, in the order in which they may be acquired: `flushing`, `writer`, `retired`,
+//! `busy_tables`, `view`, `list`. Only the first and `busy_tables` are held while a file is
+//! written.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
-use lsm_tree::config::{CompressionPolicy, PinningPolicy};
-use lsm_tree::{
-    AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, SequenceNumberCounter,
-    Table, TableId, Tree,
-};
+use lsm_tree::{Cache, DescriptorTable, Table, TableId};
 
 use super::cache::RowCache;
+use super::current_list::open_list;
 use super::ingest::{Ingest, LsmIngest, PrefixWatch};
-use super::manifest::{self, Manifest};
+use super::manifest;
 use super::memtable::Memtable;
 use super::resident_tables::ResidentTables;
+use super::run_list::RunList;
 use super::snapshot::{LsmSnapshot, RowCounts};
 use super::spans::{ReadPoint, Spans};
+use super::table_writer::TableCaches;
 use super::view::View;
 use super::{
     Pressure, RowChange, Snapshot, TreeSettings, TreeStatistics, Trees, ValueVisitor, hash,
@@ -34,9 +35,8 @@ use crate::panics::catch_panic;
 
 /// The trees of a node, on disk.
 pub struct LsmTrees {
-    pub(super) tree: Tree,
     pub(super) settings: TreeSettings,
-    block_cache: Arc<Cache>,
+    pub(super) tables: TableCaches,
     pub(super) row_cache: RowCache,
     pub(super) resident_tables: ResidentTables,
     pub(super) writer: Mutex<WriterState>,
@@ -48,19 +48,29 @@ pub struct LsmTrees {
     /// Views that readers may still hold. They are freed here and not by their last reader, because
     /// freeing a large table takes long.
     retired: Mutex<Vec<Arc<View>>>,
-    /// Held while tables are merged or dropped: one caller at a time.
-    pub(super) merging: Mutex<()>,
-    /// Number of rows that the current drain may still merge. 0: no drain runs.
-    pub(super) rows_to_drain: AtomicU64,
+    /// The newest list of runs on disk.
+    pub(super) list: RwLock<Arc<RunList>>,
+    /// Tables that merges read. Held while the list changes.
+    pub(super) busy_tables: Mutex<BTreeSet<TableId>>,
+    /// Held during a flush.
+    pub(super) flushing: Mutex<()>,
+    /// Number of the next table file.
+    pub(super) next_table_id: AtomicU64,
+    /// Space for the output of merges, in bytes.
+    pub(super) merge_bytes_max: AtomicU64,
+    /// True if a merge is due for which there is no space.
+    pub(super) lacks_merge_space: AtomicBool,
+    /// Rounds of merging in succession in which nothing was due, and nothing was flushed.
+    pub(super) idle_rounds: AtomicU64,
+    /// True once merges are cancelled.
+    pub(super) is_closing: AtomicBool,
     /// Held by a background scan for dead spans.
     pub(super) span_scan: Mutex<()>,
-    /// Table files of installations, which no list names yet.
-    unlisted_tables: Mutex<BTreeSet<TableId>>,
     /// Stretches of keys without a row.
     pub(super) spans: Arc<Spans>,
     counts: Arc<RowCounts>,
     /// Set by the first failure after which the state is uncertain.
-    closed: AtomicBool,
+    pub(super) closed: AtomicBool,
 }
 
 /// State of the single writer.
@@ -76,43 +86,40 @@ pub(super) struct WriterState {
 impl LsmTrees {
     /// Opens the trees, or creates them in an empty directory. Unflushed rows are lost.
     pub fn open(settings: TreeSettings) -> Result<LsmTrees, StoreError> {
-        let path = settings.path.clone();
-        if let Some(manifest) = Manifest::read(&path)? {
-            manifest.tables()?.iter().try_for_each(|table| table.is_sound())?;
-        }
-        let block_cache = Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max()));
-        let tree = match catch_panic(|| config(&settings, &block_cache).open()) {
-            Ok(Ok(AnyTree::Standard(tree))) => tree,
-            Ok(Ok(AnyTree::Blob(_))) => {
-                return Err(manifest::damage(&path, "foreign kind of tree"));
-            }
-            Ok(Err(error)) => return Err(manifest::error(&path, error)),
-            Err(panic) => return Err(manifest::damage(&path, manifest::panic_message(&*panic))),
+        let tables = TableCaches {
+            blocks: Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max())),
+            files: Arc::new(DescriptorTable::new(settings.open_files_max)),
         };
-        let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
-        let active = Arc::new(Memtable::new());
-        let view = Arc::new(View::capture(&tree, active, Vec::new(), Arc::default()));
-        let writer =
-            WriterState { sequence, active: Arc::clone(&view.active), watches: Vec::new() };
+        let (list, next_table_id) = open_list(&settings, &tables)?;
+        let sequence = list.tables().map(Table::get_highest_seqno).max().unwrap_or(0);
         let spans = Spans::default();
-        spans.load(spanfile::read(&path, tree.current_version().id()), sequence);
+        spans.load(spanfile::read(&settings.path, list.id), sequence);
+        let (active, disk) = (Arc::new(Memtable::new()), Arc::new(list));
+        let writer = WriterState { sequence, active: Arc::clone(&active), watches: Vec::new() };
+        let dead_walked_on_disk = Arc::default();
+        let list = RwLock::new(Arc::clone(&disk));
+        let view = View { active, sealed: Vec::new(), disk, dead_walked_on_disk };
         Ok(LsmTrees {
             spans: Arc::new(spans),
             counts: Arc::default(),
             row_cache: RowCache::new(settings.row_cache_bytes_max()),
             resident_tables: ResidentTables::default(),
-            tree,
             settings,
-            block_cache,
+            tables,
             salt: RandomState::new().build_hasher().finish(),
             writer: Mutex::new(writer),
             published: AtomicU64::new(sequence),
-            view: RwLock::new(view),
+            view: RwLock::new(Arc::new(view)),
             retired: Mutex::new(Vec::new()),
-            merging: Mutex::new(()),
-            rows_to_drain: AtomicU64::new(0),
+            list,
+            busy_tables: Mutex::default(),
+            flushing: Mutex::new(()),
+            next_table_id: AtomicU64::new(next_table_id),
+            merge_bytes_max: AtomicU64::new(u64::MAX),
+            lacks_merge_space: AtomicBool::new(false),
+            idle_rounds: AtomicU64::new(0),
+            is_closing: AtomicBool::new(false),
             span_scan: Mutex::new(()),
-            unlisted_tables: Mutex::default(),
             closed: AtomicBool::new(false),
         })
     }
@@ -120,7 +127,7 @@ impl LsmTrees {
     /// Returns the current view.
     pub(super) fn view(&self) -> Arc<View> {
         // A swap of pointers can't be half done, so a poisoned lock is harmless.
-        Arc::clone(&self.view.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the view and the batch number of a read that begins now. The view must be read
@@ -176,10 +183,17 @@ impl LsmTrees {
             return Ok(false);
         }
         let view = self.view();
-        let (mut sealed, walked) = (view.sealed.clone(), Arc::clone(&view.dead_walked_on_disk));
+        let mut sealed = view.sealed.clone();
         sealed.push(std::mem::replace(&mut writer.active, Arc::new(Memtable::new())));
         let active = Arc::clone(&writer.active);
-        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
+        // The runs on disk stay those of the view: a list that changes just now comes with its own
+        // view, and the writer need not wait for its syncs.
+        retired.push(self.replace_view(View {
+            active,
+            sealed,
+            disk: Arc::clone(&view.disk),
+            dead_walked_on_disk: Arc::clone(&view.dead_walked_on_disk),
+        }));
         self.spans.on_seal();
         // After the swap: a reader in the new epoch has the new table.
         self.spans.end_epoch(writer.sequence);
@@ -187,26 +201,34 @@ impl LsmTrees {
         Ok(true)
     }
 
-    /// Switches readers from a sealed table to its flushed file.
+    /// Switches readers to the newest list, and from a sealed table to its flushed file.
     pub(super) fn switch_to_flushed(&self, flushed: &Arc<Memtable>) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();
         let mut sealed = view.sealed.clone();
         sealed.retain(|table| !Arc::ptr_eq(table, flushed));
-        let (active, walked) = (Arc::clone(&view.active), Arc::clone(&view.dead_walked_on_disk));
-        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
+        retired.push(self.replace_view(View {
+            active: Arc::clone(&view.active),
+            sealed,
+            disk: self.list(),
+            dead_walked_on_disk: Arc::clone(&view.dead_walked_on_disk),
+        }));
         Ok(())
     }
 
-    /// Switches readers to the tables after a merge, and frees views without readers.
+    /// Switches readers to the newest list, after a merge, and frees views without readers.
     pub(super) fn refresh(&self) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();
-        let (active, sealed) = (Arc::clone(&view.active), view.sealed.clone());
         // A copy: readers of older views no longer count. The sum is kept, because most dead rows
         // lie outside this merge, and with frequent merges a fresh count would never be enough.
-        let walked = Arc::new(view.dead_walked_on_disk.load(Ordering::Relaxed).into());
-        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
+        let walked = view.dead_walked_on_disk.load(Ordering::Relaxed);
+        retired.push(self.replace_view(View {
+            active: Arc::clone(&view.active),
+            sealed: view.sealed.clone(),
+            disk: self.list(),
+            dead_walked_on_disk: Arc::new(walked.into()),
+        }));
         drop((retired, view));
         self.free_retired()
     }
@@ -222,34 +244,8 @@ impl LsmTrees {
         Ok(())
     }
 
-    /// Returns the table files of the newest list, of held views, and of installations.
-    pub(super) fn files_in_use(&self) -> Result<BTreeSet<TableId>, StoreError> {
-        let retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
-        let held = retired.iter().flat_map(|view| view.files.iter().copied());
-        let newest = self.tree.current_version();
-        let unlisted_tables = self.unlisted_tables.lock().map_err(|_| StoreError::Closed)?;
-        Ok(held
-            .chain(unlisted_tables.iter().copied())
-            .chain(self.view().files.iter().copied())
-            .chain(newest.iter_tables().map(|table| table.id()))
-            .collect())
-    }
-
-    /// Protects files that no list names from `sweep`, or ends that protection.
-    pub(super) fn set_unlisted(&self, tables: &[Table], unlisted: bool) -> Result<(), StoreError> {
-        let mut unlisted_tables = self.unlisted_tables.lock().map_err(|_| StoreError::Closed)?;
-        for id in tables.iter().map(Table::id) {
-            if unlisted {
-                unlisted_tables.insert(id)
-            } else {
-                unlisted_tables.remove(&id)
-            };
-        }
-        Ok(())
-    }
-
     fn replace_view(&self, next: View) -> Arc<View> {
-        let mut view = self.view.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *view, Arc::new(next))
     }
 
@@ -321,7 +317,9 @@ impl Trees for LsmTrees {
             active_bytes_max,
             has_many_dead_rows: view.has_many_dead_rows(active_bytes_max),
             sealed_tables: view.sealed.len(),
-            level0_runs: view.level0_runs,
+            unmerged_runs: view.disk.counts.unmerged,
+            runs: view.disk.counts.total,
+            lacks_merge_space: self.lacks_merge_space.load(Ordering::Relaxed),
         }
     }
 
@@ -335,6 +333,18 @@ impl Trees for LsmTrees {
 
     fn compact(&self) -> Result<bool, StoreError> {
         self.compact_round()
+    }
+
+    fn compact_small(&self) -> Result<bool, StoreError> {
+        self.merge_and_store_spans(true)
+    }
+
+    fn limit_merges(&self, bytes_max: u64) {
+        self.merge_bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    fn cancel_merges(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
     }
 
     fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError> {
@@ -353,36 +363,28 @@ impl Trees for LsmTrees {
         let view = self.view();
         let cache = self.row_cache.figures();
         let in_memory: usize = view.memtables().map(|table| table.rows()).sum();
-        let tables = self.tree.current_version();
+        let disk = self.list();
         // The library's own figure excludes filters and indexes.
         let bytes_of = |table: &Table| std::fs::metadata(&*table.path).map_or(0, |file| file.len());
+        let rows_on_disk: u64 = disk.tables().map(|table| table.metadata.item_count).sum();
         TreeStatistics {
-            disk_bytes: tables.iter_tables().map(bytes_of).sum(),
+            disk_bytes: disk.tables().map(bytes_of).sum(),
             memory_bytes: view.memory_bytes(),
-            rows_estimated: (self.tree.approximate_len() + in_memory) as u64,
-            tombstones: self.tree.tombstone_count(),
+            rows_estimated: rows_on_disk + in_memory as u64,
+            tombstones: disk.tables().map(Table::tombstone_count).sum(),
             cached_rows: cache.rows,
             cached_bytes: cache.bytes + self.resident_tables.bytes(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
-            block_cache_bytes: self.block_cache.size(),
-            tables: tables.table_count() as u64,
+            block_cache_bytes: self.tables.blocks.size(),
+            tables: disk.tables().count() as u64,
             sealed_tables: view.sealed.len() as u64,
-            level0_runs: view.level0_runs as u64,
+            unmerged_runs: disk.counts.unmerged as u64,
+            runs: disk.counts.total as u64,
+            merge_debt_bytes: disk.counts.debt_bytes,
             sequence: self.published.load(Ordering::Acquire),
             rows_walked: self.counts.walked.load(Ordering::Relaxed),
             rows_returned: self.counts.returned.load(Ordering::Relaxed),
         }
     }
-}
-
-/// Configures the library: LZ4 everywhere, ten filter bits a key, filters and indexes of the upper
-/// levels in memory. Its counters number lists of tables only, not batches.
-fn config(settings: &TreeSettings, block_cache: &Arc<Cache>) -> Config {
-    let counter = SequenceNumberCounter::default;
-    Config::new(&settings.path, counter(), counter())
-        .use_cache(Arc::clone(block_cache))
-        .use_descriptor_table(Some(Arc::new(DescriptorTable::new(settings.open_files_max))))
-        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
-        .filter_block_pinning_policy(PinningPolicy::all(true))
 }

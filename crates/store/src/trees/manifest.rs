@@ -1,19 +1,28 @@
-//! Manifest: the two files that list the tables of the tree. `current` names the newest list and
-//! its checksum, `v{id}` is that list. The LSM library writes them atomically but does not verify
-//! the checksum when it opens; this module does.
+//! Manifest: the two files that list the tables on disk. `current` names the newest list and its
+//! checksum, `v{id}` is that list.
 //!
 //! `current`: list id u64, xxh3-128 of the list file u128, checksum kind u8 (0); little endian. The
 //! list is an archive (`archive.rs`); its section `tables` holds: levels u8, for each the runs u8,
 //! for each the tables u32, for each its id u64, checksum kind u8 (0), xxh3-128 of its file u128,
-//! and a number u64 that is always 0 here.
+//! and a number u64 that is always 0 here. The format is that of the LSM library. Earlier versions
+//! merged by levels and wrote the runs of each; the runs of all levels in order are the list, and
+//! now the first levels hold as many runs as fit into the byte.
+//!
+//! Order of a change: the new tables are synced, the list is written and synced under its own name,
+//! then `current` under a temporary name, which is renamed. Each step syncs the directory. So after
+//! any crash `current` names a complete list of complete tables.
 
 use std::any::Any;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::archive::{self, ArchiveFields};
 use crate::StoreError;
+use crate::failpoint::{Point, reach};
 
 /// The directory of table files.
 pub(crate) const TABLES: &str = "tables";
@@ -21,6 +30,14 @@ pub(crate) const TABLES: &str = "tables";
 pub(crate) const CURRENT: &str = "current";
 /// The newest format of the library that this program reads.
 const FORMAT: u32 = 3;
+/// Version of the library whose format the lists have.
+const LIBRARY_VERSION: &[u8] = b"3.1.10";
+/// Number of levels in a list.
+const LEVELS: usize = 7;
+/// Maximum number of runs in a level of a list: their number has one byte.
+const LEVEL_RUNS_MAX: usize = u8::MAX as usize;
+/// Name of `current` while it is written.
+pub(crate) const CURRENT_UNFINISHED: &str = "current.unfinished";
 
 /// Content of both files, verified to belong together.
 pub(crate) struct Manifest {
@@ -37,6 +54,8 @@ pub(crate) struct Manifest {
 /// Entry of a table in the list.
 #[derive(Clone, Debug)]
 pub(crate) struct TableEntry {
+    /// Number of the table, its file's name.
+    pub id: u64,
     /// The table's file.
     pub path: PathBuf,
     /// xxh3-128 of the whole file.
@@ -84,14 +103,46 @@ impl Manifest {
         Ok(Some(Manifest { id, path: list_path, current, list }))
     }
 
+    /// Writes a list, and makes it the newest one: durably, or not at all. `runs`: ids and
+    /// checksums of the tables of each run, the newest run first.
+    pub fn write(path: &Path, id: u64, runs: &[Vec<(u64, u128)>]) -> io::Result<()> {
+        let list = encode_list(runs);
+        let mut current = id.to_le_bytes().to_vec();
+        current.extend_from_slice(&xxh3_128(&list).to_le_bytes());
+        current.push(0);
+        let (list_path, unfinished) = (path.join(format!("v{id}")), path.join(CURRENT_UNFINISHED));
+        let written = write_list(&list_path, &list)
+            .and_then(|()| write_file(&unfinished, &current))
+            .and_then(|file| {
+                reach(Point::CurrentWritten);
+                file.sync_all()
+            });
+        if written.is_err() {
+            // Nothing names these files; a full disk needs their space.
+            let _ = fs::remove_file(&list_path);
+            let _ = fs::remove_file(&unfinished);
+            return written;
+        }
+        // After an error here the reference may be on disk: its list stays.
+        fs::rename(&unfinished, path.join(CURRENT))?;
+        reach(Point::CurrentNamed);
+        // From here on the list may be in force, so no error may count as a full disk, after which
+        // nothing has changed.
+        sync_directory(path).map_err(io::Error::other)
+    }
+
     /// The tables, level by level from the top. These trees have no files of values beside them: a
-    /// list that claims some is malformed. The library would reserve memory for all of them.
+    /// list that claims some is malformed.
     pub fn tables(&self) -> Result<Vec<TableEntry>, StoreError> {
         let sections = archive::sections(&self.path)?;
         let content = |name: &[u8]| {
             let section = sections.iter().find(|section| section.name == name)?;
             self.list.get(section.offset as usize..)
         };
+        let format = content(b"format_version").and_then(|bytes| bytes.first().copied());
+        if let Some(found) = format.map(u32::from).filter(|found| *found > FORMAT) {
+            return Err(StoreError::Version { found, known: FORMAT });
+        }
         let folder = self.path.parent().map(|parent| parent.join(TABLES));
         let listed = content(b"tables").zip(folder);
         let listed = listed.and_then(|(bytes, folder)| parse(bytes, &folder));
@@ -100,6 +151,63 @@ impl Manifest {
             .filter(|_| value_files == Some(0))
             .ok_or_else(|| damage(&self.path, "the list of tables is malformed"))
     }
+}
+
+fn encode_list(runs: &[Vec<(u64, u128)>]) -> Vec<u8> {
+    let mut tables = vec![LEVELS as u8];
+    let mut levels = runs.chunks(LEVEL_RUNS_MAX);
+    for _ in 0..LEVELS {
+        let level = levels.next().unwrap_or_default();
+        tables.push(level.len() as u8);
+        for run in level {
+            tables.extend_from_slice(&(run.len() as u32).to_le_bytes());
+            for (id, checksum) in run {
+                tables.extend_from_slice(&id.to_le_bytes());
+                tables.push(0);
+                tables.extend_from_slice(&checksum.to_le_bytes());
+                tables.extend_from_slice(&0_u64.to_le_bytes());
+            }
+        }
+    }
+    archive::encode(&[
+        ("format_version", vec![FORMAT as u8]),
+        ("crate_version", LIBRARY_VERSION.to_vec()),
+        ("tree_type", vec![0]),
+        ("level_count", vec![LEVELS as u8]),
+        ("filter_hash_type", vec![0]),
+        ("tables", tables),
+        ("blob_files", 0_u32.to_le_bytes().to_vec()),
+        ("blob_gc_stats", 0_u32.to_le_bytes().to_vec()),
+    ])
+}
+
+/// Writes a list and syncs it, with its name.
+fn write_list(path: &Path, list: &[u8]) -> io::Result<()> {
+    let file = write_file(path, list)?;
+    reach(Point::ListWritten);
+    file.sync_all()?;
+    sync_directory(path.parent().unwrap_or(Path::new(".")))?;
+    reach(Point::ListSynced);
+    Ok(())
+}
+
+/// Writes a new file, or replaces a leftover, and syncs it.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_file(path, bytes)?.sync_all()
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    #[cfg(test)]
+    super::tests::full_disk::take_space()?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+/// Syncs a directory: the names in it.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 fn parse(bytes: &[u8], folder: &Path) -> Option<Vec<TableEntry>> {
@@ -111,7 +219,7 @@ fn parse(bytes: &[u8], folder: &Path) -> Option<Vec<TableEntry>> {
             for _ in 0..fields.u32()? {
                 let (id, _kind, checksum) = (fields.u64()?, fields.u8()?, fields.u128()?);
                 let _number = fields.u64()?;
-                tables.push(TableEntry { path: folder.join(id.to_string()), checksum, run });
+                tables.push(TableEntry { id, path: folder.join(id.to_string()), checksum, run });
             }
             run += 1;
         }

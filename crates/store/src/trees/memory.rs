@@ -153,7 +153,9 @@ impl Trees for MemoryTrees {
             // A removed row leaves no dead row.
             has_many_dead_rows: false,
             sealed_tables: state.sealed_tables,
-            level0_runs: 0,
+            unmerged_runs: 0,
+            runs: 0,
+            lacks_merge_space: false,
         })
     }
 

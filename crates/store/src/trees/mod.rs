@@ -16,23 +16,27 @@
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
 //! Read next: `lsm.rs`, then `point_reads.rs`, `view.rs`, `memtable.rs`, `resident_tables.rs`,
-//! `cache.rs`, `compaction.rs`, `reclaim.rs`, `ingest.rs`; `snapshot.rs` and `spans.rs` for range
-//! reads.
+//! `cache.rs`, `run_list.rs`, `compaction.rs`, `merging.rs`, `merge_policy.rs`, `pressure.rs`,
+//! `ingest.rs`; `snapshot.rs` and `spans.rs` for range reads.
 
 pub(crate) mod archive;
 mod cache;
 mod checkpoint;
 mod compaction;
+mod current_list;
 mod heads;
 mod ingest;
 mod lsm;
 pub(crate) mod manifest;
 mod memory;
 mod memtable;
+mod merge_policy;
+mod merging;
 mod packed;
 mod point_reads;
-mod reclaim;
+mod pressure;
 mod resident_tables;
+mod run_list;
 mod settings;
 mod snapshot;
 mod sorted_run;
@@ -41,6 +45,7 @@ mod span_scan;
 mod spanfile;
 mod spans;
 mod stream;
+mod table_writer;
 mod view;
 
 #[cfg(test)]
@@ -55,6 +60,7 @@ use bytes::Bytes;
 pub use ingest::Ingest;
 pub use lsm::LsmTrees;
 pub use memory::MemoryTrees;
+pub use pressure::{PAUSE_MAX, PAUSE_PER_MIB_MAX, Pressure};
 pub use settings::TreeSettings;
 pub use stream::Chunk;
 
@@ -144,9 +150,23 @@ pub trait Trees: Send + Sync {
     /// Writes all sealed tables and syncs them: the durable point. Blocks; for a background thread.
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// Runs one bounded round of merging. Blocks; for a background thread, after every flush and
-    /// when idle. Returns true if the tree changed, so that another round may be due.
+    /// Runs one merge, if one is due. Blocks, for as long as a merge of everything takes; for a
+    /// background thread. Returns true if the tree changed, so that another merge may be due.
     fn compact(&self) -> Result<bool, StoreError>;
+
+    /// Runs one merge of bounded size, if one is due: the runs of flushes, which never wait for a
+    /// large merge. Blocks; for another background thread. Returns true if the tree changed.
+    fn compact_small(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Sets the disk space that merges may take for their output, in bytes. A merge frees the space
+    /// of its input only when it is complete; one that needs more does not begin. Unlimited at
+    /// first.
+    fn limit_merges(&self, _bytes_max: u64) {}
+
+    /// Ends running merges soon, and prevents later ones: what they have written is discarded.
+    fn cancel_merges(&self) {}
 
     /// Removes every row under the prefix and frees the space, durably. May be repeated, and must
     /// be after a crash during the call. The caller prevents writes under the prefix meanwhile.
@@ -182,39 +202,6 @@ fn hash(key: &[u8], salt: u64) -> u32 {
     xxhash_rust::xxh3::xxh3_64_with_seed(key, salt) as u32
 }
 
-/// Write pressure: how far the disk lags behind applied batches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pressure {
-    /// Bytes in the active table.
-    pub active_bytes: u64,
-    /// Size at which the active table should be sealed, in bytes.
-    pub active_bytes_max: u64,
-    /// True if range reads have walked over half as many dead rows in memory as the active table
-    /// has rows, and those are not few. The live rows should be flushed.
-    pub has_many_dead_rows: bool,
-    /// Tables that wait for `flush`.
-    pub sealed_tables: usize,
-    /// Flushed runs that wait for `compact`; every one makes reads slower.
-    pub level0_runs: usize,
-}
-
-impl Pressure {
-    /// Returns true if the active table should be sealed: it is large enough, or range reads walk
-    /// over many dead rows in it.
-    pub fn is_rotation_due(&self) -> bool {
-        self.active_bytes >= self.active_bytes_max || self.has_many_dead_rows
-    }
-
-    /// Returns true if writers should wait for the background threads before the next batch. The
-    /// active table counts too: it can't be sealed while too many sealed ones wait, and would grow
-    /// without a bound.
-    pub fn must_wait(&self) -> bool {
-        self.sealed_tables >= SEALED_TABLES_MAX
-            || self.level0_runs >= LEVEL0_RUNS_MAX
-            || self.active_bytes / ACTIVE_TABLES_MAX >= self.active_bytes_max.max(1)
-    }
-}
-
 /// Minimum number of dead rows walked over before a flush or merge for their sake: the syncs of one
 /// cost about as much.
 const DEAD_ROWS_WALKED_MIN: u64 = 25_000;
@@ -225,14 +212,6 @@ const ROWS_WRITTEN_PER_DEAD_ROW: u64 = 2;
 /// Divisor of the due size: an active table below that size is flushed early only after
 /// proportionally more dead rows were walked over. Otherwise many small tables would be written.
 const EARLY_FLUSH_DIVISOR: u64 = 16;
-/// Number of unmerged runs on disk at which no table is flushed early.
-const EARLY_FLUSH_RUNS: usize = 4;
-/// Sealed tables at which writers wait: the memory split counts on it.
-pub const SEALED_TABLES_MAX: usize = 2;
-/// Multiple of its due size at which writers wait for the active table.
-pub const ACTIVE_TABLES_MAX: u64 = 2;
-/// Unmerged runs on disk at which writers wait.
-pub const LEVEL0_RUNS_MAX: usize = 24;
 
 /// Statistics of the trees, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -259,8 +238,12 @@ pub struct TreeStatistics {
     pub tables: u64,
     /// Tables that wait for `flush`.
     pub sealed_tables: u64,
-    /// Flushed runs that wait for `compact`.
-    pub level0_runs: u64,
+    /// Runs on disk that no merge has written yet.
+    pub unmerged_runs: u64,
+    /// Runs on disk: a point read asks the filter of each.
+    pub runs: u64,
+    /// Bytes of runs whose merge is due.
+    pub merge_debt_bytes: u64,
     /// Number of the newest published batch.
     pub sequence: u64,
     /// Rows that range reads walked over since the start. Includes tombstones, and the superseded

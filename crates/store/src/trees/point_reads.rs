@@ -30,12 +30,20 @@ impl LsmTrees {
         if let Some(found) = view.in_memory(key, hash, sequence) {
             return Ok(found.value);
         }
-        drop(view);
         if let Some(found) = self.resident_tables.get(key, hash) {
             return Ok(found.value);
         }
+        if let Some(value) = self.row_cache.find(key) {
+            return Ok(value);
+        }
+        // The filters answer for most absent keys, and those need no place in the cache. They are
+        // those of the view whose memory was read above.
+        if !view.disk.may_hold(key, 0) {
+            return Ok(None);
+        }
+        drop(view);
         // Memory is read again after the key has its slot in the cache: see the head of `cache.rs`.
-        self.row_cache.get(key, || {
+        self.row_cache.load(key, || {
             let (view, sequence) = self.view_and_sequence();
             Ok(match view.in_memory(key, hash, sequence) {
                 Some(found) => Loaded::Memory(found.value),

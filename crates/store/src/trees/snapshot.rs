@@ -149,7 +149,7 @@ impl<'a> Merge<'a> {
         let walks =
             runs.map(|run| RowSource::Memory(RunWalk::new(run, &bounds, sequence, self.reverse)));
         self.sources.extend(walks);
-        self.sources.extend(view.runs_on_disk(&bounds).into_iter().map(RowSource::Disk));
+        self.sources.extend(view.disk.ranges(&bounds).into_iter().map(RowSource::Disk));
         (0..self.sources.len()).for_each(|source| self.advance(source));
     }
 

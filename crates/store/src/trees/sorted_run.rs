@@ -104,6 +104,12 @@ impl Run {
         })
     }
 
+    /// Returns the lowest and the highest key. `None`: the run is empty.
+    pub fn outermost_keys(&self) -> Option<(&Bytes, &Bytes)> {
+        let last = self.order.len().checked_sub(1)?;
+        Some((&self.entry_at(0).key, &self.entry_at(last).key))
+    }
+
     /// Returns the chunks of the run.
     pub fn chunks(&self) -> &[Arc<Chunk>] {
         &self.chunks

@@ -7,7 +7,6 @@ use std::ops::Bound;
 use std::sync::PoisonError;
 
 use bytes::Bytes;
-use lsm_tree::AbstractTree;
 
 use super::memtable::Memtable;
 use super::snapshot::Merge;
@@ -61,7 +60,7 @@ impl LsmTrees {
     /// Stores these spans, which are valid for the durable rows, for the next start. No flush may
     /// run meanwhile.
     pub(super) fn store_spans(&self, found: &[DeadStretch]) {
-        spanfile::write(&self.settings.path, self.tree.current_version().id(), found);
+        spanfile::write(&self.settings.path, self.list().id, found);
     }
 }
 

@@ -3,11 +3,8 @@
 //! without need.
 
 use std::ops::{Bound, Range};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use lsm_tree::AbstractTree;
-use lsm_tree::compaction::{MoveDown, PullDown};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -137,7 +134,7 @@ fn upper_level_tombstones_are_merged_away_after_range_reads() {
         write_others(&trees, part * 1_000..(part + 1) * 1_000, &mut value);
     }
     while trees.compact().unwrap() {}
-    trees.rewrite().unwrap();
+    assert!(trees.merge_everything().unwrap());
     for part in 0..4 {
         let rows = (0..ROWS).filter(|number| number % 8 == part * 2);
         apply(&trees, rows.map(|number| remove(key(number))));
@@ -148,33 +145,7 @@ fn upper_level_tombstones_are_merged_away_after_range_reads() {
     check_lists_cause_merges(&trees);
 }
 
-/// Tombstones that were moved to the bottom without a merge, because their table overlaps none
-/// there: no drain reaches them, and lists walk over them, while other tables are merged all the
-/// time.
-#[test]
-fn bottom_level_tombstones_are_merged_away_after_range_reads() {
-    let scratch = Scratch::new();
-    let trees = open(&scratch);
-    let move_down = |from, to| {
-        trees.tree.compact(Arc::new(MoveDown(from, to)), u64::MAX).unwrap();
-        trees.refresh().unwrap();
-    };
-    write_others(&trees, 0..3 * ROWS, || "other");
-    trees.rewrite().unwrap();
-    push(&trees, 0..ROWS);
-    to_disk(&trees);
-    move_down(0, 5);
-    apply(&trees, (0..ROWS).filter(|number| number % 2 == 0).map(|number| remove(key(number))));
-    to_disk(&trees);
-    trees.tree.compact(Arc::new(PullDown(0, 5)), u64::MAX).unwrap();
-    move_down(5, 6);
-    assert_eq!(trees.statistics().tombstones, u64::from(ROWS / 2));
-    assert!(!trees.compact().unwrap(), "something else has them merged away");
-    check_lists_cause_merges(&trees);
-}
-
-/// A table of tombstones that overlaps more of the bottom than the library merges at once: no drain
-/// can move it down.
+/// Tombstones above a run that is far larger than they: only what lists walk over pays for a merge.
 #[test]
 fn tombstones_above_a_wide_bottom_are_merged_away_after_range_reads() {
     const LARGE: u32 = 3_400;
@@ -190,7 +161,7 @@ fn tombstones_above_a_wide_bottom_are_merged_away_after_range_reads() {
         trees.apply(&mut rows).unwrap();
         to_disk(&trees);
     }
-    trees.rewrite().unwrap();
+    assert!(trees.merge_everything().unwrap());
     let bottom = trees.statistics().tables;
     assert!(bottom > 50, "{bottom} tables");
     apply(&trees, (0..LARGE).filter(|number| number % 5 == 0).map(|number| remove(key(number))));
@@ -215,9 +186,8 @@ fn read_only_load_causes_no_flush_or_merge() {
     to_disk(&trees);
     while trees.compact().unwrap() {}
     push(&trees, 0..5_000);
-    let tables = |trees: &LsmTrees| -> Vec<u64> {
-        trees.tree.current_version().iter_tables().map(|table| table.id()).collect()
-    };
+    let tables =
+        |trees: &LsmTrees| -> Vec<u64> { trees.list().tables().map(|table| table.id()).collect() };
     let before = tables(&trees);
     for _ in 0..50 {
         list(&trees, ROWS);
@@ -236,16 +206,21 @@ fn read_only_load_causes_no_flush_or_merge() {
     }
 }
 
-/// Rows that lists walk over during a drain begin no other drain: this one removes them.
+/// A merge down to the oldest run removes all dead rows, also those that lists walk over meanwhile:
+/// they cause no other merge.
 #[test]
-fn finished_drain_is_not_restarted_for_rows_walked_meanwhile() {
+fn merge_of_everything_forgets_the_dead_rows_walked_over() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
+    push(&trees, 0..100);
+    to_disk(&trees);
+    while trees.compact().unwrap() {}
     push(&trees, 0..10);
     to_disk(&trees);
-    trees.rows_to_drain.store(1, Ordering::Relaxed);
+    assert_eq!(trees.pressure().runs, 2);
     trees.view().dead_walked_on_disk.store(1_000_000, Ordering::Relaxed);
-    while trees.compact().unwrap() {}
-    assert_eq!(trees.rows_to_drain.load(Ordering::Relaxed), 0);
+    assert!(trees.compact().unwrap());
+    assert_eq!(trees.pressure().runs, 1);
     assert_eq!(trees.view().dead_walked_on_disk.load(Ordering::Relaxed), 0);
+    assert!(!trees.compact().unwrap());
 }

@@ -165,15 +165,15 @@ fn dropped_install_leaves_no_file_and_no_change() {
 }
 
 #[test]
-fn sweep_keeps_files_of_an_unfinished_install() {
+fn merge_keeps_files_of_an_unfinished_install() {
     let scratch = Scratch::new();
     let trees = Arc::new(open_narrow(&scratch));
     old(&*trees);
     let rows = new(true);
     let mut install = begin(&trees, &rows);
-    trees.sweep().unwrap();
+    trees.merge_everything().unwrap();
     assert!(install.switch().unwrap());
-    trees.sweep().unwrap();
+    assert!(trees.merge_everything().unwrap());
     check_content(&*trees, &rows, "swept");
 }
 

@@ -1,10 +1,10 @@
 //! Space: it is freed automatically, and a reader keeps only the tables that it reads.
 
 use bytes::Bytes;
-use lsm_tree::AbstractTree;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::super::table_writer::{TableLayout, TableWriter};
 use super::super::{LsmTrees, Snapshot, Trees};
 use super::{Scratch, apply, open, put, remove};
 
@@ -251,14 +251,14 @@ fn flush_replaces_rows_in_the_row_cache() {
 }
 
 #[test]
-fn level_0_runs_stay_below_200_over_many_flushes() {
+fn runs_stay_below_their_limit_over_many_flushes_without_merges() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     for n in 0..300u64 {
         apply(&trees, [put("a", n.to_le_bytes()), put("z", n.to_le_bytes())]);
         trees.rotate().unwrap();
         trees.flush().unwrap();
-        assert!(trees.pressure().level0_runs < 200);
+        assert!(trees.pressure().runs <= trees.settings.runs_limit());
     }
     assert_eq!(trees.get(b"a").unwrap().unwrap(), 299u64.to_le_bytes().as_slice());
     drop(trees);
@@ -267,50 +267,56 @@ fn level_0_runs_stay_below_200_over_many_flushes() {
 }
 
 #[test]
-fn sweep_removes_only_leftovers_of_a_failed_flush() {
+fn tables_that_no_list_names_are_removed() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
     apply(&trees, [put("a", "old")]);
     to_disk(&trees);
-    let reader = trees.snapshot();
-    apply(&trees, [put("a", "new")]);
-    trees.rotate().unwrap();
-    trees.flush().unwrap();
-    while trees.compact().unwrap() {}
-    trees.rewrite().unwrap();
     let folder = scratch.path().join("store/tables");
-    let before = std::fs::read_dir(&folder).unwrap().count();
+    let files = || std::fs::read_dir(&folder).unwrap().count();
+    let write = || {
+        let mut writer = TableWriter::new(&trees, TableLayout::Merged);
+        let row = lsm_tree::InternalValue::new_tombstone("b", 7);
+        writer.write(row).unwrap();
+        writer
+    };
+    let unfinished = write();
+    assert_eq!(files(), 2);
+    drop(unfinished);
+    assert_eq!(files(), 1, "a failed flush or merge leaves nothing");
+    let mut finished = write().finish().unwrap();
+    assert_eq!((files(), finished.tables().len()), (2, 1));
+    finished.keep();
+    drop(finished);
+    assert_eq!(files(), 2);
     std::fs::write(folder.join("4711"), "half a table").unwrap();
-    trees.sweep().unwrap();
-    assert!(!folder.join("4711").exists());
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), before);
-    assert_eq!(reader.get(b"a").unwrap().unwrap(), "old");
+    std::fs::write(folder.join("../v4711"), "half a list").unwrap();
+    drop(trees);
+    let trees = open(&scratch);
+    assert_eq!(files(), 1, "the next start removes what a crash left");
+    assert!(!folder.join("../v4711").exists());
+    assert_eq!(trees.get(b"a").unwrap().unwrap(), "old");
+    apply(&trees, [put("a", "new")]);
+    to_disk(&trees);
     assert_eq!(trees.get(b"a").unwrap().unwrap(), "new");
 }
 
-/// A debug assertion of the library requires that no level below another is empty, but its code
-/// handles one (`Cargo.toml` turns the assertion off).
 #[test]
-fn emptied_bottom_level_is_refilled_from_upper_levels() {
+fn rows_in_the_order_of_keys_form_one_run_and_are_never_merged() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
-    let tables = || {
-        let version = trees.tree.current_version();
-        let count: Vec<_> = version.iter_levels().map(|level| level.table_count()).collect();
-        count
-    };
-    (0..12).for_each(|bucket| fill(&trees, &format!("x{bucket}")));
-    (0..3).for_each(|bucket| fill(&trees, &format!("a{bucket}")));
-    trees.drop_prefix(b"x").unwrap();
-    assert!(tables()[5] > 0 && tables()[6] == 0, "the bottom is to be empty: {:?}", tables());
-    for bucket in ["a0", "a1"] {
-        for from in (0..ROWS).step_by(500) {
-            apply(&trees, (from..from + 500).map(|n| remove(key(bucket, n))));
-        }
+    for bucket in ["a", "b", "c"] {
+        fill(&trees, bucket);
     }
+    let tables: Vec<_> = trees.list().tables().map(|table| table.id()).collect();
+    assert_eq!(trees.pressure().runs, 1);
+    assert!(tables.len() > 8 && tables.is_sorted(), "{tables:?}");
+    assert_eq!(count(&*trees.snapshot()), 3 * ROWS);
+    // A row that lies among the others begins another run.
+    apply(&trees, [put("b", "in the midst"), put("d", "behind")]);
     to_disk(&trees);
-    assert!(tables()[6] > 0, "{:?}", tables());
-    assert_eq!(count(&*trees.snapshot()), ROWS);
+    assert_eq!(trees.pressure().runs, 2);
+    assert_eq!(trees.get(key("b", 7).as_bytes()).unwrap().unwrap(), value(7));
 }
 
 /// While it writes a table, the library keeps rows that fill a block in the form of the block: at
@@ -338,8 +344,8 @@ fn compressible_rows_in_a_table_are_at_most_twice_its_file_size() {
     assert!(install.switch().unwrap());
     drop(install);
     while trees.compact().unwrap() {}
-    let tables = trees.tree.current_version();
-    for table in tables.iter_tables() {
+    let list = trees.list();
+    for table in list.tables() {
         let rows = table.scan().unwrap().map(|row| row.unwrap().value.len());
         let large: usize = rows.filter(|length| *length >= 4_096).sum();
         assert!(large as u64 <= 2 * table.metadata.file_size, "{large} bytes");
@@ -354,6 +360,6 @@ fn compressible_rows_in_a_table_are_at_most_twice_its_file_size() {
         });
     };
     check_rows(&trees);
-    drop((tables, trees));
+    drop((list, trees));
     check_rows(&open(&scratch));
 }
