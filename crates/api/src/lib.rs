@@ -32,8 +32,8 @@ pub use cluster::{
 pub use errors::{ErrorDetail, ErrorReply};
 pub use members::{
     DesiredMember, DesiredMembers, DesiredQuorum, GroupPlacement, JoinReply, JoinTokenReply,
-    MasterTransfer, MemberReply, MemberUpdate, Members, NewGroup, NewMember, NewToken, PartChange,
-    PlacedPart, Replacement,
+    LevelChange, MasterTransfer, MemberReply, MemberUpdate, Members, NewGroup, NewMember, NewToken,
+    PartChange, PlacedPart, Replacement,
 };
 pub use number::{HexId, Integer};
 pub use operations::{

@@ -4,21 +4,25 @@
 
 use base::{Error, Reason, Result};
 use runtime::log_writer::store_error;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{DataDir, StoreError};
 
 /// Open data directory, and with it the directory's lock, until the node has stopped.
-pub(crate) struct OpenDataDir(Mutex<Option<DataDir>>);
+pub(crate) struct OpenDataDir {
+    directory: Mutex<Option<DataDir>>,
+    is_closed: AtomicBool,
+}
 
 impl OpenDataDir {
     /// `None`: the node has no data directory.
     pub(crate) fn new(data: Option<DataDir>) -> OpenDataDir {
-        OpenDataDir(Mutex::new(data))
+        OpenDataDir { directory: Mutex::new(data), is_closed: AtomicBool::new(false) }
     }
 
     /// Returns the directory, if it is still open. It stays open until the guard is dropped.
     pub(crate) fn get(&self) -> MutexGuard<'_, Option<DataDir>> {
-        self.0.lock().expect("no one panics while holding it")
+        self.directory.lock().expect("no one panics while holding it")
     }
 
     /// Writes a small file into the directory on a blocking thread. Does nothing while the node
@@ -38,6 +42,12 @@ impl OpenDataDir {
 
     /// Drops the directory, and its lock.
     pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
         self.get().take();
+    }
+
+    /// Returns true once the node stops: what is written from then on is lost.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 }

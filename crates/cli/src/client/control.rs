@@ -4,9 +4,10 @@ use super::{Client, HttpCall, encode};
 use api::{
     Blob, BucketMove, BucketReply, Buckets, Checkpoint, CheckpointTarget, Checkpoints,
     ClusterStatus, ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix,
-    EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, MasterTransfer,
-    Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange, Replacement, Ring,
-    RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels, Types,
+    EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, LevelChange,
+    MasterTransfer, Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange,
+    Replacement, Ring, RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels,
+    Types,
 };
 use base::BucketName;
 use hyper::Method;
@@ -73,6 +74,8 @@ requests! {
     make_token(token: &NewToken): POST "/v1/cluster/tokens", token => JoinTokenReply;
     /// Revokes all join tokens.
     revoke_tokens(): DELETE "/v1/cluster/tokens" => ();
+    /// Raises the feature level.
+    raise_level(change: &LevelChange): POST "/v1/cluster/level", change => ();
     /// Creates the secret with which nodes sign their greetings.
     make_secret(): POST "/v1/cluster/secret" => ();
 

@@ -46,6 +46,7 @@ mod steps;
 mod token;
 mod trust_log;
 mod types;
+mod upgrade;
 mod verify;
 mod wait;
 

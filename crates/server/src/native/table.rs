@@ -20,7 +20,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 71] = [
+pub const ROUTES: [HttpRoute; 72] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -256,6 +256,11 @@ pub const ROUTES: [HttpRoute; 71] = [
     admission::CREATE,
     admission::REVOKE,
     admission::CREATE_SECRET,
+    cluster(
+        (Name::RaiseLevel, Method::Post, "/v1/cluster/level"),
+        (RequestBody::Json("RaiseLevel"), ResponseBody::Nothing),
+        "Raises the feature level, for good, once every member's program knows it.",
+    ),
     cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
         (RequestBody::Json("SetPart"), ResponseBody::Nothing),

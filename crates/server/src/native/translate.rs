@@ -268,6 +268,7 @@ fn member_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeS
         RouteName::ReplaceMember => (cluster::replace_member(body, name)?, NativeShape::Nothing),
         RouteName::RevokeTokens => (ClusterCall::RevokeTokens, NativeShape::Nothing),
         RouteName::MakeSecret => (ClusterCall::MakeSecret, NativeShape::Nothing),
+        RouteName::RaiseLevel => (cluster::raise_level(body)?, NativeShape::Nothing),
         RouteName::SetPart => (cluster::set_part(body, name)?, NativeShape::Nothing),
         RouteName::PlaceGroup => (cluster::place_group(body, target.group)?, NativeShape::Nothing),
         RouteName::SetQuorum => (cluster::set_quorum(body, target.group)?, NativeShape::Nothing),

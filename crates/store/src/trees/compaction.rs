@@ -20,7 +20,6 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, ValueType};
 
 use super::manifest::TABLES;
 use super::memtable::Memtable;
-use super::packed::pack;
 use super::sorted_run::RunWalk;
 use super::span::DeadStretch;
 use super::span_scan::{Gaps, PrefixExchange};
@@ -84,7 +83,8 @@ impl LsmTrees {
                 match value {
                     Some(value) => {
                         let kind = ValueType::Value;
-                        Some(Ok(InternalValue::from_components(key, pack(value), sequence, kind)))
+                        let value = self.packing.pack(value);
+                        Some(Ok(InternalValue::from_components(key, value, sequence, kind)))
                     }
                     None if may_be_on_disk(&key) => {
                         Some(Ok(InternalValue::new_tombstone(key, sequence)))

@@ -10,16 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use bytes::Bytes;
-use lsm_tree::config::{CompressionPolicy, PinningPolicy};
-use lsm_tree::{
-    AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, SequenceNumberCounter,
-    Table, TableId, Tree,
-};
+use lsm_tree::{AbstractTree, AnyTree, Cache, Table, TableId, Tree};
 
 use super::cache::RowCache;
 use super::ingest::{Ingest, LsmIngest, PrefixWatch};
 use super::manifest::{self, Manifest};
 use super::memtable::Memtable;
+use super::packed::Packing;
 use super::resident_tables::ResidentTables;
 use super::snapshot::{LsmSnapshot, RowCounts};
 use super::spans::{ReadPoint, Spans};
@@ -40,6 +37,8 @@ pub struct LsmTrees {
     pub(super) row_cache: RowCache,
     pub(super) resident_tables: ResidentTables,
     pub(super) writer: Mutex<WriterState>,
+    /// Whether large values are packed.
+    pub(super) packing: Packing,
     /// Seed of the hashes of tables in memory, so that clients can't choose colliding keys.
     pub(super) salt: u64,
     /// Number of the newest batch that readers may see.
@@ -81,7 +80,7 @@ impl LsmTrees {
             manifest.tables()?.iter().try_for_each(|table| table.is_sound())?;
         }
         let block_cache = Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max()));
-        let tree = match catch_panic(|| config(&settings, &block_cache).open()) {
+        let tree = match catch_panic(|| settings.library_config(&block_cache).open()) {
             Ok(Ok(AnyTree::Standard(tree))) => tree,
             Ok(Ok(AnyTree::Blob(_))) => {
                 return Err(manifest::damage(&path, "foreign kind of tree"));
@@ -90,8 +89,9 @@ impl LsmTrees {
             Err(panic) => return Err(manifest::damage(&path, manifest::panic_message(&*panic))),
         };
         let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
+        let packing = Packing::new(settings.packs_values);
         let active = Arc::new(Memtable::new());
-        let view = Arc::new(View::capture(&tree, active, Vec::new(), Arc::default()));
+        let view = Arc::new(View::capture((&tree, &packing), active, Vec::new(), Arc::default()));
         let writer =
             WriterState { sequence, active: Arc::clone(&view.active), watches: Vec::new() };
         let spans = Spans::default();
@@ -104,6 +104,7 @@ impl LsmTrees {
             tree,
             settings,
             block_cache,
+            packing,
             salt: RandomState::new().build_hasher().finish(),
             writer: Mutex::new(writer),
             published: AtomicU64::new(sequence),
@@ -179,7 +180,7 @@ impl LsmTrees {
         let (mut sealed, walked) = (view.sealed.clone(), Arc::clone(&view.dead_walked_on_disk));
         sealed.push(std::mem::replace(&mut writer.active, Arc::new(Memtable::new())));
         let active = Arc::clone(&writer.active);
-        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
+        retired.push(self.replace_view(self.capture_view(active, sealed, walked)));
         self.spans.on_seal();
         // After the swap: a reader in the new epoch has the new table.
         self.spans.end_epoch(writer.sequence);
@@ -194,7 +195,7 @@ impl LsmTrees {
         let mut sealed = view.sealed.clone();
         sealed.retain(|table| !Arc::ptr_eq(table, flushed));
         let (active, walked) = (Arc::clone(&view.active), Arc::clone(&view.dead_walked_on_disk));
-        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
+        retired.push(self.replace_view(self.capture_view(active, sealed, walked)));
         Ok(())
     }
 
@@ -206,7 +207,7 @@ impl LsmTrees {
         // A copy: readers of older views no longer count. The sum is kept, because most dead rows
         // lie outside this merge, and with frequent merges a fresh count would never be enough.
         let walked = Arc::new(view.dead_walked_on_disk.load(Ordering::Relaxed).into());
-        retired.push(self.replace_view(View::capture(&self.tree, active, sealed, walked)));
+        retired.push(self.replace_view(self.capture_view(active, sealed, walked)));
         drop((retired, view));
         self.free_retired()
     }
@@ -246,6 +247,15 @@ impl LsmTrees {
             };
         }
         Ok(())
+    }
+
+    fn capture_view(
+        &self,
+        active: Arc<Memtable>,
+        sealed: Vec<Arc<Memtable>>,
+        dead_walked_on_disk: Arc<AtomicU64>,
+    ) -> View {
+        View::capture((&self.tree, &self.packing), active, sealed, dead_walked_on_disk)
     }
 
     fn replace_view(&self, next: View) -> Arc<View> {
@@ -345,6 +355,10 @@ impl Trees for LsmTrees {
         Ok(Box::new(LsmIngest::begin(self, prefix)?))
     }
 
+    fn allow_packing(&self) {
+        self.packing.allow();
+    }
+
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {
         self.link_into(target)
     }
@@ -374,15 +388,4 @@ impl Trees for LsmTrees {
             rows_returned: self.counts.returned.load(Ordering::Relaxed),
         }
     }
-}
-
-/// Configures the library: LZ4 everywhere, ten filter bits a key, filters and indexes of the upper
-/// levels in memory. Its counters number lists of tables only, not batches.
-fn config(settings: &TreeSettings, block_cache: &Arc<Cache>) -> Config {
-    let counter = SequenceNumberCounter::default;
-    Config::new(&settings.path, counter(), counter())
-        .use_cache(Arc::clone(block_cache))
-        .use_descriptor_table(Some(Arc::new(DescriptorTable::new(settings.open_files_max))))
-        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
-        .filter_block_pinning_policy(PinningPolicy::all(true))
 }

@@ -1,6 +1,10 @@
 //! Settings of the trees: their folder, and the partition of their memory.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use lsm_tree::config::{CompressionPolicy, PinningPolicy};
+use lsm_tree::{Cache, CompressionType, Config, DescriptorTable, SequenceNumberCounter};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -28,12 +32,15 @@ pub struct TreeSettings {
     pub memory_bytes_max: u64,
     /// Maximum number of open table files.
     pub open_files_max: usize,
+    /// True if large values may be packed, which programs of feature level 1 can't read.
+    pub packs_values: bool,
 }
 
 impl TreeSettings {
-    /// Returns the defaults for a directory: 640 MiB of memory, 512 open files.
+    /// Returns the defaults for a directory: 640 MiB of memory, 512 open files, packed values.
     pub fn new(path: impl Into<PathBuf>) -> TreeSettings {
-        TreeSettings { path: path.into(), memory_bytes_max: 640 * MIB, open_files_max: 512 }
+        let (path, memory_bytes_max) = (path.into(), 640 * MIB);
+        TreeSettings { path, memory_bytes_max, open_files_max: 512, packs_values: true }
     }
 
     /// Size at which the active table is sealed, in bytes. With the sealed ones
@@ -64,5 +71,16 @@ impl TreeSettings {
     /// An eighth of the memory, for blocks of table files; the system's page cache backs it.
     pub fn block_cache_bytes_max(&self) -> u64 {
         self.memory_bytes_max / 8
+    }
+
+    /// Configures the library: LZ4 everywhere, ten filter bits a key, filters and indexes of the
+    /// upper levels in memory. Its counters number lists of tables only, not batches.
+    pub(super) fn library_config(&self, block_cache: &Arc<Cache>) -> Config {
+        let counter = SequenceNumberCounter::default;
+        Config::new(&self.path, counter(), counter())
+            .use_cache(Arc::clone(block_cache))
+            .use_descriptor_table(Some(Arc::new(DescriptorTable::new(self.open_files_max))))
+            .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+            .filter_block_pinning_policy(PinningPolicy::all(true))
     }
 }

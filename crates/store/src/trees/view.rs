@@ -15,7 +15,7 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree, UserKey};
 
 use super::manifest::damage;
 use super::memtable::Memtable;
-use super::packed::unpack;
+use super::packed::Packing;
 use super::{
     DEAD_ROWS_WALKED_MIN, EARLY_FLUSH_DIVISOR, EARLY_FLUSH_RUNS, ROWS_WRITTEN_PER_DEAD_ROW,
 };
@@ -54,6 +54,8 @@ pub(super) struct View {
     pub dead_walked_on_disk: Arc<AtomicU64>,
     /// Table files that its readers may read.
     pub files: Vec<TableId>,
+    /// Whether the values on disk may be packed.
+    pub packing: Packing,
     /// Reads a key from the tables on disk.
     tables: Box<PointRead>,
     /// Reads a range of each run on disk.
@@ -63,12 +65,13 @@ pub(super) struct View {
 impl View {
     /// Captures these tables in memory, and the current ones on disk. A row may be in both.
     pub fn capture(
-        tree: &Tree,
+        (tree, packing): (&Tree, &Packing),
         active: Arc<Memtable>,
         sealed: Vec<Arc<Memtable>>,
         dead_walked_on_disk: Arc<AtomicU64>,
     ) -> View {
-        let version = tree.current_version();
+        let (version, packing) = (tree.current_version(), packing.clone());
+        let unpacking = packing.clone();
         let ranged = version.clone();
         let level0_runs = version.l0().run_count();
         let files = version.iter_tables().map(|table| table.id()).collect();
@@ -90,7 +93,7 @@ impl View {
                 if let Some(row) = found {
                     let invalid = |_| damage(&table.path, "a packed value is malformed");
                     let (sequence, is_dead) = (row.key.seqno, row.is_tombstone());
-                    let value = (!is_dead).then(|| unpack(row.value.into())).transpose();
+                    let value = (!is_dead).then(|| unpacking.unpack(row.value.into())).transpose();
                     return Ok(Some(Version { sequence, value: value.map_err(invalid)? }));
                 }
             }
@@ -109,7 +112,7 @@ impl View {
             });
             overlapping.collect()
         });
-        View { active, sealed, level0_runs, dead_walked_on_disk, files, tables, runs }
+        View { active, sealed, level0_runs, dead_walked_on_disk, files, packing, tables, runs }
     }
 
     /// Returns the newest version of a key in memory that is not newer than `sequence`.
