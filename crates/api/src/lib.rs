@@ -15,6 +15,7 @@ mod members;
 mod names;
 mod number;
 mod operations;
+mod reload;
 mod ring;
 mod rows;
 pub mod schema;
@@ -40,6 +41,7 @@ pub use operations::{
     Checkpoint, CheckpointTarget, Checkpoints, EmptyPrefix, EmptyPrefixProgress, SectionLevels,
     StoredCheckpoint,
 };
+pub use reload::{ReloadReply, SettingChange};
 pub use ring::{
     Ring, RingChange, RingEpoch, RingLoad, RingMove, RingPlan, RingTransfer, RingTransfers,
 };

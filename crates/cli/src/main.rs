@@ -7,11 +7,12 @@ mod commands;
 mod examples;
 mod logging;
 mod machine;
-mod notify;
 mod offline;
 mod output;
 mod paint;
+mod reload;
 mod renames;
+mod service_manager;
 mod settings;
 #[cfg(test)]
 mod tests;

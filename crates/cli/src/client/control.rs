@@ -6,7 +6,7 @@ use api::{
     ClusterStatus, ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix,
     EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, LevelChange,
     MasterTransfer, Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange,
-    Replacement, Ring, RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels,
+    ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels,
     Types,
 };
 use base::BucketName;
@@ -139,6 +139,8 @@ requests! {
     checkpoints(): GET "/v1/admin/checkpoints" => Checkpoints;
     /// Removes a checkpoint.
     remove_checkpoint(name: &str): DELETE checkpoint_path(name) => ();
+    /// Has the node read its settings again.
+    reload(): POST "/v1/admin/reload" => ReloadReply;
     /// Returns the levels of the log by section.
     log_levels(): GET "/v1/admin/log-levels" => SectionLevels;
     /// Sets levels of the log. Returns all levels after the change.

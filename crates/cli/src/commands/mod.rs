@@ -32,6 +32,7 @@ mod put;
 mod range;
 mod recover;
 mod rejoin;
+mod reload;
 mod replace;
 mod restore;
 mod ring;
@@ -127,6 +128,9 @@ pub enum Command {
     /// Show or change how much a running node logs
     #[command(after_help = log_levels::EXAMPLES)]
     LogLevels(log_levels::LogLevels),
+    /// Have a running node read its settings file again
+    #[command(after_help = reload::EXAMPLES)]
+    Reload(reload::ReloadCommand),
     /// Show every setting of `serve`: its value in force and where it came from
     #[command(after_help = settings::EXAMPLES)]
     Settings(settings::SettingsCommand),
@@ -159,6 +163,7 @@ impl Command {
             Command::Dev(command) => run_online(command.run()),
             Command::Bench(command) => command.run(json),
             Command::LogLevels(command) => run_online(command.run()),
+            Command::Reload(command) => run_online(command.run()),
             Command::Settings(command) => command.run(),
         }
     }

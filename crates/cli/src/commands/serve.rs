@@ -3,15 +3,16 @@
 use super::{rejoin, token};
 use crate::logging::{self, Logging};
 use crate::machine;
-use crate::notify::notify;
+use crate::reload::Reloader;
+use crate::service_manager;
 use crate::settings::{Flags, Settings};
 use base::Kind;
 use node::Node;
 use program::{Failure, Outcome};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{FrontEnds, LogLevels, ServerSettings};
-use std::io::ErrorKind;
+use server::{FrontEnds, LogLevels, Reload, ServerSettings};
+use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -30,7 +31,8 @@ Examples:
     --join 127.0.0.1:7711                          a second node of a cluster
   credenza serve --arakoon-config /etc/arakoon/ricky.ini --name arakoon_0
 
-Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
+Signals: TERM or INT stops gracefully (a second one: at once), HUP reads the settings file again
+(`credenza reload`), USR2 writes the crash log.";
 
 /// Memory below which freed memory is returned to the system at once.
 const MEMORY_SCARCE_BYTES: u64 = 1 << 30;
@@ -67,9 +69,17 @@ impl Join {
 }
 
 impl Serve {
-    /// Serves until a signal or a failure.
+    /// Serves until a signal or a failure, which the service manager shows with its remedy.
     pub fn run(self) -> Outcome {
         restart_if_memory_is_scarce();
+        let outcome = self.serve();
+        if let Err(failure) = &outcome {
+            service_manager::status(failure.sentence());
+        }
+        outcome
+    }
+
+    fn serve(self) -> Outcome {
         let mut settings = self.flags.settings(&|name| std::env::var(name).ok())?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
@@ -90,6 +100,8 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         token::load(&mut settings)?;
+        let reloader = Arc::new(Reloader::new(&self.flags, &log)?);
+        settings.server.reload = Some(reloader);
         let runtime = runtime(settings.threads)?;
         let outcome = runtime.block_on(serve(settings, log.clone()));
         runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));
@@ -141,9 +153,10 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let mut signals = Signals::new()?;
     let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
     let server = ServerSettings { log_levels: Some(levels), ..settings.server.clone() };
+    service_manager::status("starting: the data directory is recovered");
     // The reason code is meant for requests; an address error needs only the text.
-    let listeners =
-        FrontEnds::bind(server).map_err(|error| Failure::new(error.kind(), error.text()))?;
+    let listeners = FrontEnds::bind_with(server, service_manager::listeners()?)
+        .map_err(|error| Failure::new(error.kind(), error.text()))?;
     let clusterless = listeners.clusterless();
     let node = tokio::select! {
         biased;
@@ -155,12 +168,18 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let front_ends = listeners.open(node.clone());
     let address = front_ends.addresses().first().map(ToString::to_string).unwrap_or_default();
     let status = node.status();
-    notify("READY=1");
+    service_manager::ready(&format!("serving on {address} as {}", status.name));
     tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
     log.flush();
     eprintln!("credenza: ready on {address} (node {}, cluster {})", status.name, status.cluster);
-    let failure = serve_until_stopped(&node, &mut signals, &log, &settings).await;
-    notify("STOPPING=1");
+    let failure = tokio::select! {
+        biased;
+        failure = serve_until_stopped(&node, &front_ends, (&mut signals, &log), &settings) => {
+            failure
+        }
+        never = service_manager::watch(|| true) => match never {},
+    };
+    service_manager::stopping();
     match failure {
         Some(failure) => {
             dump(&log, &data, &failure.to_string());
@@ -189,8 +208,8 @@ fn create_checkpoint_folder(data: &Path) -> Outcome {
 /// Serves until a signal (`None`) or the failure of the node.
 async fn serve_until_stopped(
     node: &Node,
-    signals: &mut Signals,
-    log: &Logging,
+    front_ends: &FrontEnds,
+    (signals, log): (&mut Signals, &Logging),
     settings: &Settings,
 ) -> Option<Failure> {
     loop {
@@ -203,8 +222,20 @@ async fn serve_until_stopped(
             signal = signals.next() => match signal {
                 OperatorSignal::Stop => return None,
                 OperatorSignal::Dump => dump(log, &settings.node.data_dir, "asked by SIGUSR2"),
+                OperatorSignal::Reload => reload(front_ends).await,
             },
         }
+    }
+}
+
+/// Reads the settings again. The log has what changed.
+async fn reload(front_ends: &FrontEnds) {
+    match front_ends.shared().reload().await {
+        Ok(reply) if reply == api::ReloadReply::default() => {
+            tracing::info!("reload: no setting has another value");
+        }
+        Ok(_) => {} // Each change has a line.
+        Err(error) => tracing::error!(%error, "the settings can't be reloaded"),
     }
 }
 
@@ -270,10 +301,11 @@ fn raise_limits(wish: u64) -> u64 {
 }
 
 /// Request of a signal.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum OperatorSignal {
     Stop,
     Dump,
+    Reload,
 }
 
 /// The signals that a node handles.
@@ -281,6 +313,9 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     dump: Signal,
+    hang_up: Signal,
+    /// Request of a hang-up: a terminal that closes ends the node that it started.
+    on_hang_up: OperatorSignal,
 }
 
 impl Signals {
@@ -294,6 +329,11 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             dump: listen(SignalKind::user_defined2())?,
+            hang_up: listen(SignalKind::hangup())?,
+            on_hang_up: match std::io::stdin().is_terminal() {
+                true => OperatorSignal::Stop,
+                false => OperatorSignal::Reload,
+            },
         })
     }
 
@@ -305,6 +345,7 @@ impl Signals {
             _ = self.dump.recv() => OperatorSignal::Dump,
             _ = self.terminate.recv() => OperatorSignal::Stop,
             _ = self.interrupt.recv() => OperatorSignal::Stop,
+            _ = self.hang_up.recv() => self.on_hang_up,
         }
     }
 

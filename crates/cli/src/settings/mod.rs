@@ -34,7 +34,7 @@ pub use row::SettingRow;
 use server::ServerSettings;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-pub use table::TABLE;
+pub use table::{LIVE, TABLE};
 pub use variables::misspelt_variables;
 
 /// All settings of a serving process, checked.

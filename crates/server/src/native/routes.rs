@@ -79,6 +79,7 @@ pub enum RouteName {
     RemoveCheckpoint,
     GetLogLevels,
     PutLogLevels,
+    Reload,
     Status,
     Metrics,
     Live,

@@ -20,7 +20,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 72] = [
+pub const ROUTES: [HttpRoute; 73] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -352,6 +352,17 @@ pub const ROUTES: [HttpRoute; 72] = [
             Method::Put,
             "/v1/admin/log-levels",
             "Sets log levels by section, until the next start.",
+        )
+    },
+    HttpRoute {
+        response_body: ResponseBody::Json("Reloaded"),
+        operation: Operation::Admin,
+        audience: Audience::Operators,
+        ..route(
+            Name::Reload,
+            Method::Post,
+            "/v1/admin/reload",
+            "Reads the settings file again and returns what changed and what waits for a restart.",
         )
     },
     HttpRoute {
