@@ -19,6 +19,7 @@ mod delete;
 mod dev;
 mod empty_prefix;
 mod export;
+mod generate;
 mod get;
 mod group;
 mod group_verify;
@@ -131,6 +132,9 @@ pub enum Command {
     /// Have a running node read its settings file again
     #[command(after_help = reload::EXAMPLES)]
     Reload(reload::ReloadCommand),
+    /// Write manual pages and completions for shells, as packages do
+    #[command(after_help = generate::EXAMPLES)]
+    Generate(generate::Generate),
     /// Show every setting of `serve`: its value in force and where it came from
     #[command(after_help = settings::EXAMPLES)]
     Settings(settings::SettingsCommand),
@@ -164,6 +168,7 @@ impl Command {
             Command::Bench(command) => command.run(json),
             Command::LogLevels(command) => run_online(command.run()),
             Command::Reload(command) => run_online(command.run()),
+            Command::Generate(command) => command.run(crate::command_line()),
             Command::Settings(command) => command.run(),
         }
     }

@@ -1,5 +1,5 @@
-//! A node under a service manager: notifications, watchdog, remedies, reload, and passed
-//! sockets.
+//! A node under a service manager: notifications, watchdog, remedies, reload, passed sockets, and
+//! the unit that the package installs.
 
 use super::start_server;
 use std::io::{Read, Write};
@@ -115,6 +115,32 @@ fn reload_brings_live_settings_into_force_and_names_the_others() {
         true => Ok(()),
         false => Err(node_level()),
     });
+}
+
+#[test]
+fn service_unit_is_valid_and_its_exposure_small() {
+    if let Some(reason) = missing(Root::Spared, &["systemd-analyze"]) {
+        skipped("service unit", &reason);
+        return;
+    }
+    let unit = tidy::root().join("packaging/systemd/credenza.service");
+    let analyze = |words: &[&str]| {
+        let output = Command::new("systemd-analyze").args(words).output().expect("it runs");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (_, complaints) = analyze(&["verify", path_str(&unit)]);
+    let unknown =
+        complaints.lines().filter(|line| line.contains("Unknown") || line.contains("Fail"));
+    assert_eq!(unknown.collect::<Vec<_>>(), Vec::<&str>::new());
+    // 20 of 100, which it shows as 2.0.
+    let words = ["security", "--offline=true", "--threshold=20", "--no-pager", path_str(&unit)];
+    let (is_low, table) = analyze(&words);
+    assert!(is_low, "{table}");
+    let text = std::fs::read_to_string(unit).expect("it is there");
+    for line in ["Type=notify", "WatchdogSec=60", "RestartPreventExitStatus=2 3 7"] {
+        assert!(text.lines().any(|found| found == line), "{line}");
+    }
 }
 
 #[test]
