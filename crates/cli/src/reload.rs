@@ -39,7 +39,7 @@ impl Reloader {
         changed: &[SettingChange],
         live: &LiveSettings,
     ) -> Vec<String> {
-        live.replace(&settings.server);
+        live.replace(settings.server.live());
         // Levels that were changed by a request stay, unless the setting itself is another one.
         if changed.iter().any(|change| change.setting == "log_level") {
             self.log.replace_levels(&settings.levels);
@@ -105,11 +105,11 @@ mod tests {
         let path = std::env::temp_dir().join(format!("credenza-reload-{}", std::process::id()));
         let write = |text: &str| fs::write(&path, text).expect("a temporary file");
         write("threads = 2\nhttp_idle_ms_max = \"30s\"\n");
-        let flags = Flags { config: Some(path.clone()), ..Flags::default() };
+        let flags = Flags::of_file(&path);
         let settings = flags.settings(&|_| None).expect("good");
         let log = Logging::new(&settings.levels, false, Box::new(std::io::sink()));
         let reloader = Reloader::new(&flags, &log).expect("good");
-        let live = LiveSettings::new(&settings.server);
+        let live = settings.server.live();
         let reload = || reloader.reload(&live);
         assert_eq!(reload(), Ok(ReloadReply::default()), "nothing is changed");
 
@@ -133,7 +133,7 @@ mod tests {
         write("");
         let reply = reload().expect("good");
         assert_eq!(reply.changed, [change("http_idle_ms_max", "40s", "120s")]);
-        let default = LiveSettings::new(&ServerSettings::default()).http_idle_max();
+        let default = ServerSettings::default().live().http_idle_max();
         assert_eq!(live.http_idle_max(), default);
         fs::remove_file(path).expect("written above");
     }

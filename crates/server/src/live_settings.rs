@@ -1,6 +1,5 @@
 //! Settings of the front-ends that a reload changes while they serve.
 
-use crate::settings::ServerSettings;
 use api::ReloadReply;
 use base::Result;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,19 +25,22 @@ pub struct LiveSettings {
 }
 
 impl LiveSettings {
-    /// Returns those of the settings with which the server is opened.
-    pub fn new(settings: &ServerSettings) -> LiveSettings {
+    /// Returns settings with these times in milliseconds.
+    pub(crate) fn new(
+        http_idle_ms_max: u64,
+        resp_idle_ms_max: Option<u64>,
+        shutdown_timeout_ms: u64,
+    ) -> LiveSettings {
         LiveSettings {
-            http_idle_ms_max: settings.http_idle_ms_max.into(),
-            resp_idle_ms_max: settings.resp_idle_ms_max.unwrap_or(NEVER_MS).into(),
-            shutdown_timeout_ms: settings.shutdown_timeout_ms.into(),
+            http_idle_ms_max: http_idle_ms_max.into(),
+            resp_idle_ms_max: resp_idle_ms_max.unwrap_or(NEVER_MS).into(),
+            shutdown_timeout_ms: shutdown_timeout_ms.into(),
         }
     }
 
-    /// Brings the values of other settings into force. A connection of Redis' protocol keeps the
+    /// Brings other values into force. A connection of Redis' protocol keeps the
     /// idle time with which it began.
-    pub fn replace(&self, settings: &ServerSettings) {
-        let new = LiveSettings::new(settings);
+    pub fn replace(&self, new: LiveSettings) {
         self.http_idle_ms_max.store(new.http_idle_ms_max.into_inner(), Relaxed);
         self.resp_idle_ms_max.store(new.resp_idle_ms_max.into_inner(), Relaxed);
         self.shutdown_timeout_ms.store(new.shutdown_timeout_ms.into_inner(), Relaxed);
@@ -67,21 +69,14 @@ mod tests {
 
     #[test]
     fn replaced_settings_are_in_force_at_once() {
-        let before = ServerSettings::default();
-        let live = LiveSettings::new(&before);
+        let live = LiveSettings::new(120_000, None, 10_000);
         assert_eq!(live.resp_idle_ms_max(), None);
-        assert_eq!(live.http_idle_max(), Duration::from_millis(before.http_idle_ms_max));
-        let after = ServerSettings {
-            http_idle_ms_max: 1_500,
-            resp_idle_ms_max: Some(2_500),
-            shutdown_timeout_ms: 3_500,
-            ..before
-        };
-        live.replace(&after);
+        assert_eq!(live.http_idle_max(), Duration::from_secs(120));
+        live.replace(LiveSettings::new(1_500, Some(2_500), 3_500));
         assert_eq!(live.http_idle_max(), Duration::from_millis(1_500));
         assert_eq!(live.resp_idle_ms_max(), Some(2_500));
         assert_eq!(live.shutdown_timeout(), Duration::from_millis(3_500));
-        live.replace(&ServerSettings::default());
+        live.replace(LiveSettings::new(120_000, None, 10_000));
         assert_eq!(live.resp_idle_ms_max(), None);
     }
 }

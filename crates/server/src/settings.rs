@@ -1,6 +1,6 @@
 //! Settings of the front-ends. `cli` fills them from flags, file and environment.
 
-use crate::{LogLevels, Reload};
+use crate::{LiveSettings, LogLevels, Reload};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,6 +45,13 @@ pub struct ServerSettings {
     pub log_levels: Option<Arc<dyn LogLevels>>,
     /// Reload of the program's settings, for `/v1/admin/reload`. `None`: they can't be reloaded.
     pub reload: Option<Arc<dyn Reload>>,
+}
+
+impl ServerSettings {
+    /// Returns those that a reload changes while the server runs.
+    pub fn live(&self) -> LiveSettings {
+        LiveSettings::new(self.http_idle_ms_max, self.resp_idle_ms_max, self.shutdown_timeout_ms)
+    }
 }
 
 impl Default for ServerSettings {

@@ -69,7 +69,7 @@ impl Shared {
             listeners: OnceLock::new(),
             openapi_document: OnceLock::new(),
             budget: Arc::new(Semaphore::new(units)),
-            live: LiveSettings::new(&settings),
+            live: settings.live(),
             settings,
             closing: AtomicBool::new(false),
         }

@@ -11,7 +11,7 @@ use node::Node;
 use program::{Failure, Outcome};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{FrontEnds, LogLevels, Reload, ServerSettings};
+use server::{FrontEnds, LogLevels, ServerSettings};
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;

@@ -163,8 +163,10 @@ impl RollingCluster {
         self.stop(node);
         self.servers[node - 1] = self.start_former(node).expect("the level was not raised");
         must_serve_everywhere(NODES + 1);
-        let held = run_tool_at(1, &["cluster", "upgrade"]).expect("it answers");
-        assert!(held.contains("of 3 members hold it back"), "{held}");
+        wait_until("the former program to be seen", || {
+            let held = run_tool_at(1, &["cluster", "upgrade"])?;
+            if held.contains("1 of 3 members hold it back") { Ok(()) } else { Err(held) }
+        });
         assert!(raise_level("3s").is_err(), "n{node} holds it back");
         self.stop(node);
         self.start_present(node);
