@@ -1,5 +1,5 @@
 # What a user types. `./check` is what a developer types; both need only Rust (rustup.rs) and a C compiler.
-.PHONY: help run cluster test test-long bench install build tools
+.PHONY: help run cluster test test-long bench install deb build tools
 
 PREFIX ?= /usr/local
 # A point belongs to one suite; without SUITE it is one of the first.
@@ -13,6 +13,7 @@ help:
 	@echo "make test-long   the same for hours: all seeds, all fault injections; goes on where it was stopped (NAMES=cluster:: some)"
 	@echo "make bench       measure beside etcd and Redis, write docs/performance.md and docs/performance/growth.md"
 	@echo "                 (QUICK=1: 20 minutes; SUITE=growth: one of the two; POINT=redis-sync: one point)"
+	@echo "make deb         build what is shipped, and the Debian package of it: target/deb/credenza_*.deb"
 	@echo "make install     put the server and the load tool into $(PREFIX)/bin, stripped (PREFIX=... elsewhere)"
 
 # The allocator brings C code; without root the missing package is named.
@@ -49,3 +50,10 @@ bench: tools
 install: build
 	install -D -s -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/credenza
 	install -D -s -m 0755 $(BINARY)-bench $(DESTDIR)$(PREFIX)/bin/credenza-bench
+
+# With the profile for shipping, under names that are the same on every machine (packaging/reproduce).
+deb: tools
+	RUSTFLAGS="--remap-path-prefix=$(CURDIR)=/credenza --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=/cargo --remap-path-prefix=$$(rustc --print sysroot)=/rust" \
+	  CFLAGS="-ffile-prefix-map=$(CURDIR)=/credenza -ffile-prefix-map=$${CARGO_HOME:-$$HOME/.cargo}=/cargo" \
+	  cargo build --profile dist --locked -p credenza
+	packaging/deb target/dist/credenza target/deb

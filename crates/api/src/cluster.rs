@@ -20,6 +20,8 @@ pub struct ClusterStatus {
     pub lease_ms: u64,
     /// Number of changes of members and placement that this node has applied.
     pub changes: u64,
+    /// Feature level in force.
+    pub level: u16,
     /// Name of the node that answers.
     pub name: String,
     /// Members, each with the connection from this node.
@@ -64,6 +66,8 @@ pub struct MemberStatus {
     pub health: String,
     /// Number of rows of available buckets that this node stores as hints for the member.
     pub hints: u64,
+    /// Highest feature level that the member's program knows; null: not known yet.
+    pub level: Option<u16>,
 }
 
 /// Group: its desired members, its present members, and the steps from these to those.

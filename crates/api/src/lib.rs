@@ -15,6 +15,7 @@ mod members;
 mod names;
 mod number;
 mod operations;
+mod reload;
 mod ring;
 mod rows;
 pub mod schema;
@@ -32,14 +33,15 @@ pub use cluster::{
 pub use errors::{ErrorDetail, ErrorReply};
 pub use members::{
     DesiredMember, DesiredMembers, DesiredQuorum, GroupPlacement, JoinReply, JoinTokenReply,
-    MasterTransfer, MemberReply, MemberUpdate, Members, NewGroup, NewMember, NewToken, PartChange,
-    PlacedPart, Replacement,
+    LevelChange, MasterTransfer, MemberReply, MemberUpdate, Members, NewGroup, NewMember, NewToken,
+    PartChange, PlacedPart, Replacement,
 };
 pub use number::{HexId, Integer};
 pub use operations::{
     Checkpoint, CheckpointTarget, Checkpoints, EmptyPrefix, EmptyPrefixProgress, SectionLevels,
     StoredCheckpoint,
 };
+pub use reload::{ReloadReply, SettingChange};
 pub use ring::{
     Ring, RingChange, RingEpoch, RingLoad, RingMove, RingPlan, RingTransfer, RingTransfers,
 };

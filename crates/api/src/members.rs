@@ -6,7 +6,8 @@ use crate::number::{HexId, Integer};
 use crate::schema::{MemberName, MembershipName, NodeAddress, PartName, VoterCount, one_of};
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
 use base::{
-    ClusterDescription, ClusterSecret, GroupId, MemberDescription, Membership, Part, Placement,
+    ClusterDescription, ClusterSecret, FeatureLevel, GroupId, MemberDescription, Membership, Part,
+    Placement,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct Members {
     pub lease_ms: u64,
     /// Number of changes of members and placement; the description with the higher number is newer.
     pub changes: u64,
+    /// Feature level in force; absent in answers of nodes of level 1.
+    #[serde(default = "first_level")]
+    pub level: u16,
     /// Members of the cluster.
     pub members: Vec<MemberReply>,
     /// Placement of the groups.
@@ -105,6 +109,7 @@ impl From<&ClusterDescription> for Members {
             founder: description.founder.into(),
             lease_ms: description.lease_ms,
             changes: description.changes,
+            level: description.level.0,
             members: description.members.iter().map(MemberReply::from).collect(),
             groups: description.groups.iter().map(GroupPlacement::from).collect(),
         }
@@ -118,6 +123,7 @@ impl From<Members> for ClusterDescription {
             founder: description.founder.into(),
             lease_ms: description.lease_ms,
             changes: description.changes,
+            level: FeatureLevel(description.level),
             members: description.members.into_iter().map(MemberDescription::from).collect(),
             groups: description.groups.into_iter().map(Placement::from).collect(),
         }
@@ -196,6 +202,21 @@ pub struct NewMember {
     /// Setting `lease_ms` of the node, in milliseconds; it must equal the cluster's.
     #[schemars(range(min = 1, max = u32::MAX))]
     pub lease_ms: Integer,
+    /// Highest feature level that the node's program knows; it must be at least the cluster's. 1 by
+    /// default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = u16::MAX))]
+    pub level: Option<Integer>,
+}
+
+/// Feature level to bring into force.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "RaiseLevel")]
+pub struct LevelChange {
+    /// The level. Every member's program must know it, and be there; it is never lowered again.
+    #[schemars(range(min = 1, max = u16::MAX))]
+    pub level: Integer,
 }
 
 /// New name or addresses of a member.
@@ -332,6 +353,10 @@ pub struct MasterTransfer {
     pub to: String,
 }
 
+fn first_level() -> u16 {
+    FeatureLevel::FIRST.0
+}
+
 fn quorum(generator: &mut SchemaGenerator) -> Schema {
     Option::<VoterCount>::json_schema(generator)
 }
@@ -341,59 +366,4 @@ fn part_or_none(_: &mut SchemaGenerator) -> Schema {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::NodeId;
-
-    fn description() -> ClusterDescription {
-        let member = |node: u64, membership| MemberDescription {
-            node: NodeId(node),
-            name: format!("n{node}"),
-            peer: String::new(),
-            client: "[::1]:7711".into(),
-            incarnation: node,
-            membership,
-        };
-        let statuses = [Membership::Member, Membership::Leaving, Membership::Replaceable];
-        ClusterDescription {
-            cluster: base::ClusterId(u64::MAX),
-            founder: NodeId(7),
-            lease_ms: 600,
-            changes: 12,
-            members: (1..)
-                .zip(statuses)
-                .map(|(node, membership)| member(node, membership))
-                .collect(),
-            groups: vec![Placement {
-                group: GroupId(1),
-                members: Part::ALL.into_iter().map(|part| (NodeId(9), part)).collect(),
-                replicas: 3,
-                founders: vec![NodeId(u64::MAX), NodeId(9)],
-                quorum: Some(2),
-            }],
-        }
-    }
-
-    #[test]
-    fn members_and_join_reply_json_round_trip() {
-        let secret = ClusterSecret::new([0xA5; ClusterSecret::BYTES]);
-        for description in [description(), ClusterDescription::default()] {
-            let text = serde_json::to_string(&Members::from(&description)).expect("JSON");
-            let joined: JoinReply = serde_json::from_str(&text).expect("no secret");
-            assert_eq!(joined.secret, None);
-            assert_eq!(ClusterDescription::from(joined.members), description);
-            let reply = JoinReply::new(&description, &secret);
-            let text = serde_json::to_string(&reply).expect("JSON");
-            assert_eq!(serde_json::from_str::<JoinReply>(&text).ok(), Some(reply));
-        }
-    }
-
-    #[test]
-    fn unknown_fields_are_ignored_in_replies_and_rejected_in_requests() {
-        let group = r#"{"group":1,"members":[],"quorum":null,"colour":"red"}"#;
-        let placement: GroupPlacement = serde_json::from_str(group).expect("an answer");
-        assert_eq!((placement.group, placement.replicas), (1, 0));
-        assert!(serde_json::from_str::<Replacement>(r#"{"by":"n1","colour":"red"}"#).is_err());
-        assert!(serde_json::from_str::<DesiredQuorum>("{}").is_err(), "null is said");
-    }
-}
+mod tests;

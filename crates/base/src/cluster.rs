@@ -2,7 +2,7 @@
 //! about them.
 
 use crate::limits::{NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
-use crate::{ClusterId, Error, GroupId, NodeId, Reason, Result, TokenDigest};
+use crate::{ClusterId, Error, FeatureLevel, GroupId, NodeId, Reason, Result, TokenDigest};
 
 /// Role of a member in a group: voter, witness or learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,6 +150,8 @@ pub struct ClusterDescription {
     pub lease_ms: u64,
     /// Number of changes applied so far: of two descriptions the one with more is the newer.
     pub changes: u64,
+    /// Feature level in force.
+    pub level: FeatureLevel,
     /// Every member, in the order of their ids.
     pub members: Vec<MemberDescription>,
     /// Every group, in the order of their numbers.
@@ -200,6 +202,8 @@ pub enum ClusterCall {
         part: Part,
         /// Lease that the node is configured with, in milliseconds; it must equal the cluster's.
         lease_ms: u64,
+        /// Highest feature level that the node's program knows; at least the cluster's.
+        level: FeatureLevel,
     },
     /// Changes a member's name and addresses. `Body::Done`.
     UpdateMember {
@@ -284,6 +288,12 @@ pub enum ClusterCall {
     /// older version founded without one. `Body::Done` once greetings must be signed; `NoQuorum`
     /// while members lack it.
     MakeSecret,
+    /// Raises the feature level, for good, once every member's program knows it and every data
+    /// directory is marked with it. `Body::Done`.
+    RaiseLevel {
+        /// The level.
+        level: FeatureLevel,
+    },
 }
 
 impl ClusterCall {

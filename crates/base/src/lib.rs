@@ -20,6 +20,7 @@ pub mod duration;
 pub mod error;
 pub mod ids;
 pub mod import_chunk;
+mod level;
 pub mod limits;
 pub mod mutants;
 mod near;
@@ -49,6 +50,7 @@ pub use ids::{
     Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, IncarnationId,
     LogIndex, Millis, NodeId, Partition, RetryId, SessionId, Version,
 };
+pub use level::FeatureLevel;
 pub use near::nearest;
 pub use networks::{IpNetworks, address_or_network};
 pub use properties::{Consistency, DataType, Properties, Replication, SyncPolicy};

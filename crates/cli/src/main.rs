@@ -7,11 +7,12 @@ mod commands;
 mod examples;
 mod logging;
 mod machine;
-mod notify;
 mod offline;
 mod output;
 mod paint;
+mod reload;
 mod renames;
+mod service_manager;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -48,10 +49,14 @@ struct CommandLine {
     command: commands::Command,
 }
 
+/// Returns the whole command line, with examples in the help of every command.
+fn command_line() -> clap::Command {
+    examples::add_examples(CommandLine::command())
+}
+
 fn main() -> ExitCode {
-    let command = examples::add_examples(CommandLine::command());
     let wants_json = |line: &CommandLine| line.json;
-    program::run("credenza", command, renames::rename_hint, wants_json, |line| {
+    program::run("credenza", command_line(), renames::rename_hint, wants_json, |line| {
         line.command.run(line.json)
     })
 }

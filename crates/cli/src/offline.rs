@@ -197,7 +197,9 @@ fn bar(label: &'static str) -> ProgressBar {
 /// Converts an error of the store into a failure of the command, with the remedy.
 pub fn failure(error: StoreError) -> Failure {
     let kind = match &error {
-        StoreError::Io { .. } | StoreError::Version { .. } => Kind::Invalid,
+        StoreError::Io { .. } | StoreError::Version { .. } | StoreError::Level { .. } => {
+            Kind::Invalid
+        }
         StoreError::Corrupt { .. } => Kind::Corrupt,
         StoreError::Full | StoreError::Closed => Kind::Unavailable,
         StoreError::Locked { .. } => {

@@ -53,12 +53,6 @@ impl SchemaCache {
         available.then(|| schema.custom.get(name).unwrap_or(kind).clone())
     }
 
-    /// Returns true if some bucket type has such properties.
-    pub fn has_type(&self, matches: impl Fn(&Properties) -> bool) -> bool {
-        let schema = self.schema.read().expect("no one panics while holding it");
-        schema.types.values().any(|properties| matches(properties))
-    }
-
     /// Returns the number of copies for each type's and each single bucket's keys, in a stable
     /// order. The hash trees depend on it.
     pub fn copies(&self) -> Vec<(String, u8)> {

@@ -6,8 +6,8 @@
 
 use crate::scratch;
 use base::{
-    Body, BucketName, Call, ClusterCall, DirectoryCall, MemberDescription, Membership, Part,
-    Request,
+    Body, BucketName, Call, ClusterCall, DirectoryCall, FeatureLevel, MemberDescription,
+    Membership, Part, Request,
 };
 use base::{ClusterId, ClusterSecret, NodeId};
 use node::{Node, NodeSettings, PeerAddresses};
@@ -153,7 +153,8 @@ impl ServedNode {
             incarnation: 0,
             membership: Membership::Member,
         };
-        let call = ClusterCall::AddMember { member, part: Part::Learner, lease_ms: 600 };
+        let (part, level) = (Part::Learner, FeatureLevel::HIGHEST);
+        let call = ClusterCall::AddMember { member, part, lease_ms: 600, level };
         let call = Call::Directory(DirectoryCall::Cluster(call));
         let request = Request { bucket: BucketName::default(), call, retry: None };
         let node = self.node.as_ref().expect("it runs until it is dropped");

@@ -5,7 +5,7 @@ use super::catalog::Catalog;
 use super::rows::{
     self, BUCKETS, CLUSTER, CUSTOM, GROUPS, INCARNATIONS, MEMBERS, RING, SECRET, TYPES,
 };
-use super::{incarnations, read_ring, replacements, secret, staged};
+use super::{incarnations, levels, read_ring, replacements, secret, staged};
 use base::{ClusterDescription, Version};
 use bytes::Bytes;
 use replication::group::Observer;
@@ -75,6 +75,9 @@ fn read_back(key: &[u8], value: &Bytes) {
     }
     if let Ok(changes) = staged::read(value) {
         assert_eq!(staged::read(&staged::write(&changes)), Ok(changes));
+    }
+    if let Ok(row) = levels::read(value) {
+        assert_eq!(levels::read(&levels::write(&row)), Ok(row));
     }
     let _ = (replacements::read(value), incarnations::read(value), secret::read(value));
     let _ = (rows::token_of(key), rows::custom_of(key), rows::member_of(key));

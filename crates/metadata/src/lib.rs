@@ -16,6 +16,7 @@ mod draft;
 pub mod fuzzing;
 pub mod groups;
 pub mod incarnations;
+pub mod levels;
 mod members;
 mod moves;
 mod replacement_plan;
@@ -96,6 +97,7 @@ impl Directory {
         // Incarnations are filled before the members: readers of members need them.
         self.catalog.fill_incarnations(incarnations);
         self.catalog.fill_secret(self.secret()?);
+        self.catalog.fill_levels(self.level_row()?);
         let mut buckets = Vec::new();
         self.for_each_row(BUCKETS, |key, value| {
             buckets.push(read_bucket(key, Some(value))?);
@@ -251,6 +253,7 @@ impl Directory {
             founder: row.founder,
             lease_ms: row.lease_ms,
             changes: row.changes,
+            level: self.level_row()?.level,
             ..ClusterDescription::default()
         };
         self.for_each_row(MEMBERS, |key, value| {

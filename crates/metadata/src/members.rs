@@ -8,7 +8,7 @@ use super::rows::{
     write_member,
 };
 use super::witnesses::part_of_joiner;
-use super::{CallPlan, Directory, secret};
+use super::{CallPlan, Directory, levels, secret};
 use base::cluster::{check_address, check_member_name};
 use base::limits::PEERS_MAX;
 use base::request::Expiry;
@@ -24,8 +24,10 @@ impl Directory {
             ClusterCall::Describe => {
                 Ok(CallPlan::Answer(Body::Cluster(Box::new(self.describe_cluster()?))))
             }
-            ClusterCall::AddMember { member, part, lease_ms } => {
-                self.draft()?.add(member, *part, *lease_ms)
+            ClusterCall::AddMember { member, part, lease_ms, level } => {
+                let draft = self.draft()?;
+                draft.check_joiner(&member.name, *level)?;
+                draft.add(member, *part, *lease_ms)
             }
             ClusterCall::UpdateMember { node, name, peer, client } => {
                 self.draft()?.update(*node, name, peer, client)
@@ -43,6 +45,7 @@ impl Directory {
             ClusterCall::AddToken { digest, lifetime_ms } => self.plan_token(digest, *lifetime_ms),
             ClusterCall::RevokeTokens => self.plan_revocation(),
             ClusterCall::MakeSecret => self.plan_secret(),
+            ClusterCall::RaiseLevel { level } => self.plan_raise(*level),
         }
     }
 
@@ -77,6 +80,7 @@ impl Directory {
             set(group_key(*group), write_group(&Placement { members, ..Placement::default() }))
         }));
         steps.push(secret::founding_secret());
+        steps.push(levels::founding_level(founder.node));
         steps.extend(token.iter().map(|digest| set_token_row(digest, Expiry::Never)));
         Ok(CallPlan::Change(steps))
     }

@@ -7,6 +7,7 @@
 //! d/<number>             -> group                 dropped, its space not yet given back
 //! n/cluster              -> founder, lease, number of changes of what follows
 //! n/secret               -> the cluster's secret (`secret.rs`)
+//! n/level                -> the feature level, and the highest one of each member (`levels.rs`)
 //! m/<node, 16 digits>    -> name, addresses, incarnation, whether it stays
 //! n/group                -> the next group's number
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
@@ -40,6 +41,8 @@ pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
 pub const CLUSTER: &[u8] = b"n/cluster";
 /// Key of the cluster's secret.
 pub const SECRET: &[u8] = b"n/secret";
+/// Key of the feature level.
+pub const LEVEL: &[u8] = b"n/level";
 pub(crate) const CUSTOM: &[u8] = b"a/";
 /// Key of the ring.
 pub const RING: &[u8] = b"r";

@@ -16,6 +16,7 @@ use crate::flush::StoreFlusher;
 use crate::group_lifecycle::GroupHost;
 use crate::groups::Groups;
 use crate::housekeeping::Housekeeper;
+use crate::levels::LevelKeeper;
 use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
 use crate::node_tasks::NodeTasks;
@@ -97,8 +98,10 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
     );
     let own = (node, settings.name.clone());
     let data = Arc::new(OpenDataDir::new(data, shared.tasks.clone()));
+    let links = Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog));
     let handles = Handles {
-        links: Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog)),
+        levels: Arc::new(LevelKeeper::new(&data, &shared.trees, &links, &catalog)),
+        links,
         lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.vnode_store.clone(), tasks)),
         disk: Arc::new(DiskHealth {
             log_writer: shared.log_writer.clone(),
@@ -231,6 +234,7 @@ struct Handles {
     catalog: Arc<Catalog>,
     directory: Arc<Directory>,
     links: Arc<PeerLinks>,
+    levels: Arc<LevelKeeper>,
     available: Arc<Available>,
     disk: Arc<DiskHealth>,
     flusher: Arc<StoreFlusher>,
@@ -263,6 +267,7 @@ impl Handles {
             incoming: self.available.incoming.clone(),
             metrics: self.disk.metrics.clone(),
             space: self.disk.space.clone(),
+            levels: self.levels.clone(),
             lifecycle: self.lifecycle.clone(),
         })
     }
@@ -330,6 +335,7 @@ impl Handles {
             disk: self.disk.clone(),
             audit: audit.clone(),
             view: view.clone(),
+            levels: self.levels.clone(),
             lifecycle: self.lifecycle.clone(),
         })
     }
@@ -359,6 +365,7 @@ impl Handles {
             calls,
             host: Arc::new(host),
             router: router.clone(),
+            levels: self.levels.clone(),
             lifecycle: self.lifecycle.clone(),
         })
     }

@@ -57,7 +57,6 @@ impl CountKeeper {
 
     /// Takes one step in each group that this node leads. Returns the pause before the next check.
     async fn check(&mut self) -> Duration {
-        self.require_version();
         let mut incomplete = Vec::new();
         for group in self.router.locator.groups.all() {
             if !group.leadership.is_master() {
@@ -83,13 +82,6 @@ impl CountKeeper {
             (Some(took), _) => took.clamp(PAUSE_SCAN.0, PAUSE_SCAN.1),
             (None, false) => PAUSE_BEGUN,
             (None, true) => world::until_next(PERIOD),
-        }
-    }
-
-    /// Refuses nodes whose programs can't keep counts, if the directory has counted buckets.
-    fn require_version(&self) {
-        if let Some(peers) = self.router.locator.links.peers.get() {
-            peers.require_version(self.router.locator.version_min());
         }
     }
 

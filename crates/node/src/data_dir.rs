@@ -6,12 +6,14 @@ use base::Result;
 use base::error::shutting_down;
 use runtime::TaskScope;
 use runtime::log_writer::store_error;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{DataDir, StoreError};
 
 /// Open data directory, and with it the directory's lock, until the node has stopped.
 pub(crate) struct OpenDataDir {
-    open: Mutex<Option<DataDir>>,
+    directory: Mutex<Option<DataDir>>,
+    is_closed: AtomicBool,
     /// Parent of the writes.
     tasks: TaskScope,
 }
@@ -19,12 +21,12 @@ pub(crate) struct OpenDataDir {
 impl OpenDataDir {
     /// `None`: the node has no data directory.
     pub(crate) fn new(data: Option<DataDir>, tasks: TaskScope) -> OpenDataDir {
-        OpenDataDir { open: Mutex::new(data), tasks }
+        OpenDataDir { directory: Mutex::new(data), is_closed: AtomicBool::new(false), tasks }
     }
 
     /// Returns the directory, if it is still open. It stays open until the guard is dropped.
     pub(crate) fn get(&self) -> MutexGuard<'_, Option<DataDir>> {
-        self.open.lock().expect("no one panics while holding it")
+        self.directory.lock().expect("no one panics while holding it")
     }
 
     /// Writes a small file into the directory on a blocking thread. Does nothing while the node
@@ -43,6 +45,12 @@ impl OpenDataDir {
 
     /// Drops the directory, and its lock.
     pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
         self.get().take();
+    }
+
+    /// Returns true once the node stops: what is written from then on is lost.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 }

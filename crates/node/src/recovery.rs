@@ -19,8 +19,8 @@ mod trust_log;
 
 use crate::settings::NodeSettings;
 use base::{
-    ClusterDescription, ConfigurationId, Error, GroupId, Millis, NodeId, Part, Placement, Reason,
-    Result,
+    ClusterDescription, ConfigurationId, Error, FeatureLevel, GroupId, Millis, NodeId, Part,
+    Placement, Reason, Result,
 };
 use dynamo::{batch, migrate_v1};
 use logic::consensus::{Configuration, LeaseClock, Member};
@@ -106,6 +106,7 @@ fn open(
     directory.check_log().map_err(data_dir_error)?;
     let trees = LsmTrees::open(TreeSettings {
         memory_bytes_max: settings.memory_bytes_max,
+        packs_values: directory.level >= FeatureLevel::WITH_COUNTS,
         ..TreeSettings::new(directory.path.join("store"))
     });
     let trees: Arc<dyn Trees> = Arc::new(trees.map_err(store_error)?);

@@ -4,6 +4,7 @@ use crate::answers::Answers;
 use crate::flow::{Elsewhere, Flow};
 use crate::group_ref::GroupRef;
 use crate::groups::Local;
+use crate::levels::LevelKeeper;
 use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
 use crate::readiness::Readiness;
@@ -46,6 +47,7 @@ pub(crate) struct Router {
     pub metrics: Arc<Metrics>,
     /// Free space of the disk.
     pub space: Arc<DiskSpace>,
+    pub levels: Arc<LevelKeeper>,
     pub lifecycle: Arc<Lifecycle>,
 }
 

@@ -243,6 +243,7 @@ mod tests {
             connection_error: (!connected).then(|| "not reached: Connection refused".into()),
             health: "up",
             hints: 0,
+            level: None,
         }
     }
 

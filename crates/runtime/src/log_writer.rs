@@ -350,7 +350,7 @@ pub fn store_error(error: StoreError) -> Error {
         StoreError::Corrupt { .. } => Reason::Corrupt,
         StoreError::Full => Reason::OutOfSpace,
         StoreError::Locked { .. } => Reason::InUse,
-        StoreError::Version { .. } => Reason::NotSupported,
+        StoreError::Version { .. } | StoreError::Level { .. } => Reason::NotSupported,
     };
     Error::new(reason, error.to_string())
 }

@@ -147,7 +147,7 @@ impl Input {
         if self.has_request() {
             return self.fill(stream, shared).await;
         }
-        let idle = Duration::from_millis(shared.settings.http_idle_ms_max);
+        let idle = shared.live.http_idle_max();
         let received = tokio::select! {
             biased;
             received = timeout(idle, self.read_some(stream)) => received,

@@ -1,6 +1,6 @@
 //! Settings of the front-ends. `cli` fills them from flags, file and environment.
 
-use crate::LogLevels;
+use crate::{LiveSettings, LogLevels, Reload};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +46,15 @@ pub struct ServerSettings {
     pub checkpoints: Option<PathBuf>,
     /// Log levels of the program, for `/v1/admin/log-levels`. `None`: they can't be changed.
     pub log_levels: Option<Arc<dyn LogLevels>>,
+    /// Reload of the program's settings, for `/v1/admin/reload`. `None`: they can't be reloaded.
+    pub reload: Option<Arc<dyn Reload>>,
+}
+
+impl ServerSettings {
+    /// Returns those that a reload changes while the server runs.
+    pub fn live(&self) -> LiveSettings {
+        LiveSettings::new(self.http_idle_ms_max, self.resp_idle_ms_max, self.shutdown_timeout_ms)
+    }
 }
 
 impl Default for ServerSettings {
@@ -68,6 +77,7 @@ impl Default for ServerSettings {
             shutdown_timeout_ms: 10_000,
             checkpoints: None,
             log_levels: None,
+            reload: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::counters::Counters;
 use crate::creation_quota::{self, CreationQuota};
 use crate::handshake_limits::HandshakeLimiter;
 use crate::idle::IdleConnections;
+use crate::live_settings::LiveSettings;
 use crate::settings::ServerSettings;
 use base::{Call, Error, Reason};
 use bytes::Bytes;
@@ -27,6 +28,8 @@ pub struct Shared {
     pub node: Node,
     /// Settings that the server was opened with.
     pub settings: ServerSettings,
+    /// Settings that a reload changes.
+    pub live: LiveSettings,
     /// Counters of requests, latencies and connections.
     pub counters: Counters,
     /// Wall clock, for clients that use absolute times.
@@ -70,9 +73,21 @@ impl Shared {
             listeners: OnceLock::new(),
             openapi_document: OnceLock::new(),
             budget: Arc::new(Semaphore::new(units)),
+            live: settings.live(),
             settings,
             closing: AtomicBool::new(false),
         }
+    }
+
+    /// Reads the program's settings again; see [`crate::Reload`].
+    pub async fn reload(self: &Arc<Shared>) -> Result<api::ReloadReply, Error> {
+        let Some(reload) = self.settings.reload.clone() else {
+            return Err(Error::new(Reason::NotSupported, "this program has no settings to reload"));
+        };
+        let shared = self.clone();
+        let task = tokio::task::spawn_blocking(move || reload.reload(&shared.live));
+        let failed = || Error::new(Reason::StartFailed, "the reload ended abnormally");
+        task.await.unwrap_or_else(|_| Err(failed()))
     }
 
     /// Marks the server as closing; health checks then fail.

@@ -7,7 +7,7 @@
 use crate::StoreError;
 use crate::disk::{Disk, FileDisk};
 use crate::failpoint::{Point, reach};
-use base::{ClusterDescription, GroupId};
+use base::{ClusterDescription, FeatureLevel, GroupId};
 use identity::{Identity, damaged};
 use lock::Lock;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
@@ -22,6 +22,7 @@ mod identity;
 mod incarnation;
 mod incarnations;
 mod joiner;
+mod level;
 mod lock;
 mod members;
 mod quarantine;
@@ -35,12 +36,6 @@ pub use joiner::{Joiner, Opening};
 pub use quarantine::Rejoin;
 pub use staging::StagingFolder;
 use staging::is_unfinished;
-
-/// Format version of all that this program writes into a data directory. Version 2 packs large
-/// values in the trees.
-pub const FORMAT: u32 = 2;
-/// First version that it reads, and upgrades to the current one.
-const FORMAT_FIRST: u32 = 1;
 
 const LOCK: &str = "LOCK";
 /// More bytes than a process id takes.
@@ -56,6 +51,8 @@ pub struct DataDir {
     pub cluster: u64,
     /// The node's durable id, never 0.
     pub node: u64,
+    /// Feature level with which the directory was marked when it was opened.
+    pub level: FeatureLevel,
     /// True if this call created the directory.
     pub is_fresh: bool,
     directory: OwnedFd,
@@ -66,8 +63,9 @@ pub struct DataDir {
 impl DataDir {
     /// Opens a data directory. Creates it if there is nothing, or an empty directory.
     ///
-    /// `Locked` if another process has it, `Version` if another format wrote it, `Corrupt` if its
-    /// identity is damaged or missing, `Io` for everything the system refuses, in words.
+    /// `Locked` if another process has it, `Level` if it may hold what only a later program knows
+    /// (nothing in it is changed then), `Corrupt` if its identity is damaged or missing, `Io` for
+    /// everything the system refuses, in words.
     pub fn open(path: &Path) -> Result<DataDir, StoreError> {
         refuse_unfinished(path)?;
         DataDir::open_as(path, None)
@@ -123,7 +121,7 @@ impl DataDir {
     /// Creates a data directory of the same cluster and node, for a checkpoint. Only one of the two
     /// may serve. The copy counts its incarnations from the beginning.
     pub fn copy_identity_to(&self, path: &Path) -> Result<DataDir, StoreError> {
-        let identity = Identity::new(self.cluster, self.node);
+        let identity = self.identity()?;
         let copy = DataDir::open_as(path, Some(identity))?;
         if let Some(description) = self.members()? {
             copy.write_members(&description)?;
@@ -149,11 +147,7 @@ impl DataDir {
             return Err(dir.refused(joiner::FILE.name, reason));
         }
         let identity = match stored {
-            Some(identity) if identity.format == FORMAT => identity,
-            // Upgraded before anything is written that an earlier program would read wrongly.
-            Some(Identity { cluster, node, .. }) => {
-                dir.write_identity(Identity::new(cluster, node))?
-            }
+            Some(identity) => identity,
             None => dir.write_identity(match new {
                 Some(identity) => identity,
                 None => Identity::new(random_id()?, random_id()?),
@@ -173,8 +167,8 @@ impl DataDir {
         directory: OwnedFd,
         lock: Option<Lock>,
     ) -> DataDir {
-        let Identity { cluster, node, .. } = identity;
-        DataDir { path, cluster, node, is_fresh, directory, _lock: lock }
+        let Identity { cluster, node, level } = identity;
+        DataDir { path, cluster, node, level, is_fresh, directory, _lock: lock }
     }
 
     fn disk(&self) -> Result<FileDisk, StoreError> {
@@ -298,6 +292,7 @@ impl OpenDirectory<'_> {
     /// has it.
     fn acquire_lock(&self) -> Result<Lock, StoreError> {
         self.refuse_foreign()?;
+        self.refuse_later_level()?;
         let lock = Lock::acquire(self)?;
         fs::fchmod(self.directory, Mode::RWXU)
             .map_err(self.failed("set the permissions of", ""))?;

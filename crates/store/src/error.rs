@@ -40,6 +40,18 @@ pub enum StoreError {
         /// The newest format this program reads.
         known: u32,
     },
+    /// A program of a later feature level has written the data directory.
+    #[error(
+        "the data directory is at feature level {found}, and this program (credenza {}) knows \
+         levels up to {}: run {program}",
+        env!("CARGO_PKG_VERSION"), base::FeatureLevel::HIGHEST
+    )]
+    Level {
+        /// Level of the directory.
+        found: u32,
+        /// Program to run, in words.
+        program: String,
+    },
     /// An earlier failure closed the store for good. It has to be opened again.
     #[error("the store is closed because of an earlier failure")]
     Closed,

@@ -17,7 +17,7 @@ pub mod trees;
 
 pub use check::{Damage, TreeReport, check_trees};
 pub use datadir::{
-    DataDir, FORMAT, Joiner, Opening, Rejoin, StagingFolder, StoredCheckpoint, checkpoints,
+    DataDir, Joiner, Opening, Rejoin, StagingFolder, StoredCheckpoint, checkpoints,
     remove_checkpoint,
 };
 pub use disk::{Disk, DiskCall, FileDisk, Honesty, MemoryDisk};

@@ -39,6 +39,7 @@ fn package(tool: &str) -> &str {
         "pgrep" => "procps",
         "python3" => "python3-venv",
         "redis-benchmark" | "redis-cli" => "redis-tools",
+        "systemd-analyze" | "systemd-socket-activate" => "systemd",
         "tclsh" => "tcl",
         tool => tool,
     }

@@ -2,7 +2,7 @@
 
 use super::incarnation::Incarnation;
 use super::versions::Versions;
-use base::{ClusterId, NodeId};
+use base::{ClusterId, FeatureLevel, NodeId};
 use std::fmt;
 
 /// Reason why a connection between two nodes is refused.
@@ -145,8 +145,12 @@ impl fmt::Display for Refusal {
             Refusal::NoCommonVersion { local, remote } => write!(
                 f,
                 "no common version of the peer protocol: this node speaks {} to {}, the other {} \
-                 to {}; upgrade the older one, one release at a time",
-                local.0, local.1, remote.0, remote.1
+                 to {}; the older one must run {}",
+                local.0,
+                local.1,
+                remote.0,
+                remote.1,
+                FeatureLevel(local.0.max(remote.0)).program_text()
             ),
             Refusal::ForeignCluster { local, remote } => write!(
                 f,

@@ -1,4 +1,7 @@
-//! Versions of the peer protocol.
+//! Versions of the peer protocol. A version is a feature level: a node that knows a level speaks
+//! the version of that number, and the level in force is the lowest version that is spoken.
+
+use base::FeatureLevel;
 
 /// Range of protocol versions that a node speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,14 +10,9 @@ pub(super) struct Versions {
     pub(super) highest: u16,
 }
 
-/// Lowest version that this program speaks.
-pub const VERSION_LOWEST: u16 = 1;
-/// Version whose nodes keep counts of buckets.
-pub const VERSION_WITH_COUNTS: u16 = 2;
-
 /// Range of this program.
 pub(super) const VERSIONS: Versions =
-    Versions { lowest: VERSION_LOWEST, highest: VERSION_WITH_COUNTS };
+    Versions { lowest: FeatureLevel::FIRST.0, highest: FeatureLevel::HIGHEST.0 };
 
 impl Versions {
     /// Returns the highest version that both speak. `None`: they have none in common.

@@ -9,7 +9,7 @@ use crate::codec::Malformed;
 use crate::limits::{
     GROUP_MEMBERS_MAX, GROUPS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,
 };
-use crate::{ClusterId, ClusterSecret, GroupId, NodeId, TokenDigest};
+use crate::{ClusterId, ClusterSecret, FeatureLevel, GroupId, NodeId, TokenDigest};
 
 /// Number of the call that wraps another.
 const WITH_TOKEN: u8 = 9;
@@ -17,9 +17,14 @@ const WITH_TOKEN: u8 = 9;
 pub(super) fn put_call<W: FieldWriter>(call: &ClusterCall, out: &mut W) {
     match call {
         ClusterCall::Describe => out.put_u8(0),
-        ClusterCall::AddMember { member, part, lease_ms } => {
-            put_member(member, out.u8(1));
+        // The form of the first level has none: its masters read no other.
+        ClusterCall::AddMember { member, part, lease_ms, level } => {
+            let is_first = *level == FeatureLevel::FIRST;
+            put_member(member, out.u8(if is_first { 1 } else { 14 }));
             out.u8(part_number(*part)).u64(*lease_ms);
+            if !is_first {
+                put_level(*level, out);
+            }
         }
         ClusterCall::UpdateMember { node, name, peer, client } => {
             out.u8(2).u64(node.0).bytes(name.as_bytes());
@@ -70,6 +75,7 @@ pub(super) fn put_call<W: FieldWriter>(call: &ClusterCall, out: &mut W) {
         }
         ClusterCall::RevokeTokens => out.put_u8(11),
         ClusterCall::MakeSecret => out.put_u8(13),
+        ClusterCall::RaiseLevel { level } => put_level(*level, out.u8(15)),
         ClusterCall::SetQuorum { group, quorum } => {
             out.u8(12).u32(group.0).u8(quorum.unwrap_or(0));
         }
@@ -92,10 +98,11 @@ pub(super) fn take_call(from: &mut FieldReader<'_>) -> WireResult<ClusterCall> {
 fn take_unwrapped(kind: u8, from: &mut FieldReader<'_>) -> WireResult<ClusterCall> {
     Ok(match kind {
         0 => ClusterCall::Describe,
-        1 => ClusterCall::AddMember {
+        1 | 14 => ClusterCall::AddMember {
             member: take_member(from)?,
             part: take_part(from)?,
             lease_ms: from.u64("lease")?,
+            level: if kind == 1 { FeatureLevel::FIRST } else { take_level(from)? },
         },
         2 => ClusterCall::UpdateMember {
             node: NodeId(from.u64("node")?),
@@ -130,6 +137,7 @@ fn take_unwrapped(kind: u8, from: &mut FieldReader<'_>) -> WireResult<ClusterCal
         },
         11 => ClusterCall::RevokeTokens,
         13 => ClusterCall::MakeSecret,
+        15 => ClusterCall::RaiseLevel { level: take_level(from)? },
         12 => ClusterCall::SetQuorum {
             group: GroupId(from.u32("group")?),
             quorum: Some(from.u8("quorum")?).filter(|quorum| *quorum > 0),
@@ -143,8 +151,19 @@ fn take_digest(from: &mut FieldReader<'_>) -> WireResult<TokenDigest> {
     digest[..].try_into().map(TokenDigest).map_err(|_| Malformed("digest"))
 }
 
+fn put_level<W: FieldWriter>(level: FeatureLevel, out: &mut W) {
+    out.u32(level.0.into());
+}
+
+fn take_level(from: &mut FieldReader<'_>) -> WireResult<FeatureLevel> {
+    let level = from.u32("feature level")?;
+    u16::try_from(level).map(FeatureLevel).map_err(|_| Malformed("feature level"))
+}
+
+/// Appends a description, without its level.
 pub(super) fn put<W: FieldWriter>(description: &ClusterDescription, out: &mut W) {
-    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups } = description;
+    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups, .. } =
+        description;
     out.u64(cluster.0).u64(founder.0).u64(*lease_ms).u64(*changes);
     out.list(members, put_member).list(groups, put_group_members);
 }
@@ -155,10 +174,39 @@ fn put_group_members<W: FieldWriter>(placement: &Placement, out: &mut W) {
     });
 }
 
-/// Returns true if the format of version 1 can express the description: the only initial voter of
-/// each group was the cluster's founder, and each group accepts every node that joins.
+/// Returns true if the format of version 1 can express the description's groups: the only initial
+/// voter of each was the cluster's founder, and each accepts every node that joins.
 pub(super) fn fits_version_1(description: &ClusterDescription) -> bool {
     description.groups.iter().all(|group| group.replicas == 0 && group.founders.is_empty())
+}
+
+/// Appends a description with its level, which is not the first.
+pub(super) fn put_with_level<W: FieldWriter>(description: &ClusterDescription, out: &mut W) {
+    put_level(description.level, out);
+    put_plain_or_full(description, out);
+}
+
+pub(super) fn take_with_level(from: &mut FieldReader<'_>) -> WireResult<ClusterDescription> {
+    let level = take_level(from)?;
+    if level == FeatureLevel::FIRST {
+        return Err(Malformed("feature level"));
+    }
+    Ok(ClusterDescription { level, ..take_plain_or_full(from)? })
+}
+
+fn put_plain_or_full<W: FieldWriter>(description: &ClusterDescription, out: &mut W) {
+    out.bool(fits_version_1(description));
+    match fits_version_1(description) {
+        true => put(description, out),
+        false => put_full(description, out),
+    }
+}
+
+fn take_plain_or_full(from: &mut FieldReader<'_>) -> WireResult<ClusterDescription> {
+    match from.bool("plain")? {
+        true => take(from),
+        false => take_full(from),
+    }
 }
 
 /// Appends the description with the groups' target sizes and initial voters.
@@ -184,23 +232,35 @@ pub(super) fn put_joined<W: FieldWriter>(
     secret: &ClusterSecret,
     out: &mut W,
 ) {
-    out.bytes(secret.bytes()).bool(fits_version_1(description));
-    match fits_version_1(description) {
-        true => put(description, out),
-        false => put_full(description, out),
-    }
+    put_plain_or_full(description, out.bytes(secret.bytes()));
 }
 
 pub(super) fn take_joined(
     from: &mut FieldReader<'_>,
 ) -> WireResult<(ClusterDescription, ClusterSecret)> {
+    let secret = take_secret(from)?;
+    Ok((take_plain_or_full(from)?, secret))
+}
+
+/// Appends the same answer in a cluster whose level is not the first.
+pub(super) fn put_joined_with_level<W: FieldWriter>(
+    description: &ClusterDescription,
+    secret: &ClusterSecret,
+    out: &mut W,
+) {
+    put_with_level(description, out.bytes(secret.bytes()));
+}
+
+pub(super) fn take_joined_with_level(
+    from: &mut FieldReader<'_>,
+) -> WireResult<(ClusterDescription, ClusterSecret)> {
+    let secret = take_secret(from)?;
+    Ok((take_with_level(from)?, secret))
+}
+
+fn take_secret(from: &mut FieldReader<'_>) -> WireResult<ClusterSecret> {
     let secret = from.bytes(ClusterSecret::BYTES, "secret")?;
-    let secret = secret[..].try_into().map_err(|_| Malformed("secret"))?;
-    let description = match from.bool("plain")? {
-        true => take(from)?,
-        false => take_full(from)?,
-    };
-    Ok((description, ClusterSecret::new(secret)))
+    secret[..].try_into().map(ClusterSecret::new).map_err(|_| Malformed("secret"))
 }
 
 /// Appends one group.
@@ -235,6 +295,7 @@ pub(super) fn take(from: &mut FieldReader<'_>) -> WireResult<ClusterDescription>
         founder: NodeId(from.u64("founder")?),
         lease_ms: from.u64("lease")?,
         changes: from.u64("changes")?,
+        level: FeatureLevel::FIRST,
         members: from.list((PEERS_MAX, 29), "number of members", take_member)?,
         groups: from.list((GROUPS_MAX, 8), "number of groups", take_group_members)?,
     })

@@ -10,7 +10,7 @@ use crate::limits::{
 };
 use crate::properties::{Consistency, Properties, Replication, SyncPolicy};
 use crate::reply::{Body, BucketDescription, Entry, MoveDestination, Outcome, Page, Reply, Row};
-use crate::{BucketId, Error, GroupId, LogIndex, SessionId, Version};
+use crate::{BucketId, Error, FeatureLevel, GroupId, LogIndex, SessionId, Version};
 
 /// Most rows of a range in one answer: those of an unpaged range, which may exceed a page's.
 const ROWS_MAX: usize = WHOLE_RANGE_BYTES_MAX / ROW_OVERHEAD_BYTES;
@@ -48,6 +48,11 @@ pub(super) fn take(from: &mut FieldReader<'_>) -> WireResult<Reply> {
         25 => Body::Buckets(take_counted_buckets(from)?),
         26 => Body::Types(take_counted_types(from)?),
         27 => Body::Size { keys: from.u64("keys")?, bytes: from.u64("bytes")? },
+        28 => Body::Cluster(Box::new(cluster::take_with_level(from)?)),
+        29 => {
+            let (description, secret) = cluster::take_joined_with_level(from)?;
+            Body::Joined(Box::new(description), secret)
+        }
         number => take_read_body(number, from)?,
     };
     Ok(Reply::new(index, body))
@@ -78,10 +83,16 @@ fn put_body<W: FieldWriter>(body: &Body, out: &mut W) {
         }
         Body::Buckets(buckets) => put_buckets(buckets, out),
         Body::Types(types) => put_types(types, out),
+        Body::Cluster(description) if description.level > FeatureLevel::FIRST => {
+            cluster::put_with_level(description, out.u8(28));
+        }
         Body::Cluster(description) if cluster::fits_version_1(description) => {
             cluster::put(description, out.u8(9));
         }
         Body::Cluster(description) => cluster::put_full(description, out.u8(10)),
+        Body::Joined(description, secret) if description.level > FeatureLevel::FIRST => {
+            cluster::put_joined_with_level(description, secret, out.u8(29));
+        }
         Body::Joined(description, secret) => {
             cluster::put_joined(description, secret, out.u8(24));
         }

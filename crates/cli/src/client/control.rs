@@ -4,9 +4,10 @@ use super::{Client, HttpCall, encode};
 use api::{
     Blob, BucketMove, BucketReply, Buckets, Checkpoint, CheckpointTarget, Checkpoints,
     ClusterStatus, ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix,
-    EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, MasterTransfer,
-    Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange, Replacement, Ring,
-    RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels, Types,
+    EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, LevelChange,
+    MasterTransfer, Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange,
+    ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels,
+    Types,
 };
 use base::BucketName;
 use hyper::Method;
@@ -73,6 +74,8 @@ requests! {
     make_token(token: &NewToken): POST "/v1/cluster/tokens", token => JoinTokenReply;
     /// Revokes all join tokens.
     revoke_tokens(): DELETE "/v1/cluster/tokens" => ();
+    /// Raises the feature level.
+    raise_level(change: &LevelChange): POST "/v1/cluster/level", change => ();
     /// Creates the secret with which nodes sign their greetings.
     make_secret(): POST "/v1/cluster/secret" => ();
 
@@ -136,6 +139,8 @@ requests! {
     checkpoints(): GET "/v1/admin/checkpoints" => Checkpoints;
     /// Removes a checkpoint.
     remove_checkpoint(name: &str): DELETE checkpoint_path(name) => ();
+    /// Has the node read its settings again.
+    reload(): POST "/v1/admin/reload" => ReloadReply;
     /// Returns the levels of the log by section.
     log_levels(): GET "/v1/admin/log-levels" => SectionLevels;
     /// Sets levels of the log. Returns all levels after the change.

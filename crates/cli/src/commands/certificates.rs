@@ -1,4 +1,5 @@
-//! TLS of a serving node: opened at the start, and read again on SIGHUP and when files change.
+//! TLS of a serving node: opened at the start, and read again when files change (and on a reload,
+//! see `reload.rs`).
 
 use crate::settings::Settings;
 use program::{Failure, Outcome};
@@ -28,9 +29,9 @@ pub fn look_interval() -> Interval {
     look
 }
 
-/// Reads the files again, if there is TLS. After a failure the former ones stay in force, which the
-/// status warns of.
-pub async fn reload(settings: &Settings) {
+/// Reads the files again if they have changed. After a failure the former ones stay in force, which
+/// the status warns of.
+pub async fn look(settings: &Settings) {
     let Some(tls) = settings.server.tls.clone() else { return };
     match tokio::task::spawn_blocking(move || tls.reload()).await {
         Ok(Ok(true)) => tracing::info!(target: "server", "the changed files of TLS are in force"),

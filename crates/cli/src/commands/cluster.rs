@@ -10,6 +10,7 @@ use super::secret::Secret;
 use super::serve::Join;
 use super::token::Token;
 use super::trust_log::TrustLog;
+use super::upgrade::Upgrade;
 use crate::client::Address;
 use crate::output;
 use api::GroupMember;
@@ -34,6 +35,8 @@ Examples:
   credenza cluster ring init                       every member keeps a part of available buckets
   credenza cluster ring join n5                    lays down that n5 keeps a part, shows the plan
   credenza cluster ring commit --wait              begins it: the data moves while it is used
+  credenza cluster upgrade                         who runs a program that holds new features back?
+  credenza cluster upgrade --auto                  turns them on once nobody does, for good
   credenza cluster recover --data /srv/n1          a majority is lost: what does n1 have?
 
 Each of these changes what is wanted; the masters of the groups then go there step by step.";
@@ -77,6 +80,8 @@ pub enum OnlineCommand {
     /// Recover from the permanent loss of a majority: show what a stopped member has, make it the
     /// only one
     Recover(Recover),
+    /// Show who holds a higher feature level back; raise it when nobody does
+    Upgrade(Upgrade),
     /// Count a torn log as whole, when the members that could tell what it held are gone
     TrustLog(TrustLog),
 }
@@ -171,6 +176,7 @@ impl OnlineCommand {
             OnlineCommand::Secret(arguments) => arguments.run().await,
             OnlineCommand::Ring(arguments) => arguments.run().await,
             OnlineCommand::Recover(arguments) => arguments.run().await,
+            OnlineCommand::Upgrade(arguments) => arguments.run().await,
             OnlineCommand::TrustLog(arguments) => arguments.run().await,
         }
     }

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::settings::Settings;
 use api::{Integer, NewMember};
-use base::{ClusterDescription, ClusterSecret, Error, JoinToken, Kind, Part};
+use base::{ClusterDescription, ClusterSecret, Error, FeatureLevel, JoinToken, Kind, Part};
 use node::PendingJoin;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
@@ -42,9 +42,11 @@ pub async fn join_through(
         client: member.client,
         part: Some(joining.part.name().into()),
         lease_ms: Integer(joining.lease_ms),
+        level: None,
     };
     let joined = ask_members(members, &access, NOT_ADMITTED, async |member| {
-        member.add_member(&request).await
+        let level = level_to_send(member.members().await?.level)?;
+        member.add_member(&NewMember { level, ..request.clone() }).await
     })
     .await?;
     let secret = joined.secret.as_deref().map(ClusterSecret::from_hex).transpose()?;
@@ -54,6 +56,23 @@ pub async fn join_through(
     clusterless.set(false);
     tracing::info!(%cluster, members, "joined");
     Ok(())
+}
+
+/// Returns the level of this program as it is sent to a cluster of this level. A cluster of the
+/// first level takes none.
+fn level_to_send(in_force: u16) -> Outcome<Option<Integer>> {
+    let in_force = FeatureLevel(in_force);
+    if in_force > FeatureLevel::HIGHEST {
+        return Err(Failure::invalid(format!(
+            "the cluster is at feature level {in_force}, and this program (credenza {}) knows \
+             levels up to {}: run {}",
+            crate::VERSION,
+            FeatureLevel::HIGHEST,
+            in_force.program_text()
+        )));
+    }
+    let highest = Integer(FeatureLevel::HIGHEST.0.into());
+    Ok((in_force > FeatureLevel::FIRST).then_some(highest))
 }
 
 /// Converts an error for the operator who starts the node: its text suffices, without the reason
@@ -136,4 +155,21 @@ pub async fn ask_members<T>(
 /// node is admitted once.
 fn is_transient(failure: &Failure) -> bool {
     matches!(failure.kind(), Some(Kind::Unavailable | Kind::Unknown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joining_program_names_its_level_only_to_clusters_that_have_one() {
+        let sent = |level| level_to_send(level).map(|level| level.map(|Integer(level)| level));
+        assert_eq!(sent(1).ok(), Some(None));
+        assert_eq!(sent(2).ok(), Some(Some(2)));
+        let refused = sent(7).expect_err("too high").to_string();
+        assert!(
+            refused.contains("feature level 7") && refused.contains("later version"),
+            "{refused}"
+        );
+    }
 }

@@ -21,6 +21,7 @@ mod delete;
 mod dev;
 mod empty_prefix;
 mod export;
+mod generate;
 mod get;
 mod group;
 mod group_verify;
@@ -34,6 +35,7 @@ mod put;
 mod range;
 mod recover;
 mod rejoin;
+mod reload;
 mod replace;
 mod restore;
 mod ring;
@@ -48,6 +50,7 @@ mod steps;
 mod token;
 mod trust_log;
 mod types;
+mod upgrade;
 mod verify;
 mod wait;
 
@@ -131,6 +134,12 @@ pub enum Command {
     /// Show or change how much a running node logs
     #[command(after_help = log_levels::EXAMPLES)]
     LogLevels(log_levels::LogLevels),
+    /// Have a running node read its settings file again
+    #[command(after_help = reload::EXAMPLES)]
+    Reload(reload::ReloadCommand),
+    /// Write manual pages and completions for shells, as packages do
+    #[command(after_help = generate::EXAMPLES)]
+    Generate(generate::Generate),
     /// Show every setting of `serve`: its value in force and where it came from
     #[command(after_help = settings::EXAMPLES)]
     Settings(settings::SettingsCommand),
@@ -164,6 +173,8 @@ impl Command {
             Command::Dev(command) => run_online(command.run()),
             Command::Bench(command) => command.run(json),
             Command::LogLevels(command) => run_online(command.run()),
+            Command::Reload(command) => run_online(command.run()),
+            Command::Generate(command) => command.run(crate::command_line()),
             Command::Settings(command) => command.run(),
         }
     }

@@ -3,7 +3,8 @@
 use super::{certificates, rejoin, token};
 use crate::logging::{self, Logging};
 use crate::machine;
-use crate::notify::notify;
+use crate::reload::Reloader;
+use crate::service_manager;
 use crate::settings::{Flags, Settings};
 use base::Kind;
 use node::Node;
@@ -11,7 +12,7 @@ use program::{Failure, Outcome};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{FrontEnds, LogLevels, ServerSettings};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -30,8 +31,8 @@ Examples:
     --join 127.0.0.1:7711                          a second node of a cluster
   credenza serve --arakoon-config /etc/arakoon/ricky.ini --name arakoon_0
 
-Signals: TERM or INT stops gracefully (a second one: at once), HUP reads the files of TLS again,
-USR2 writes the crash log.";
+Signals: TERM or INT stops gracefully (a second one: at once), HUP reads the settings file and the
+files of TLS again (`credenza reload`), USR2 writes the crash log.";
 
 /// Memory below which freed memory is returned to the system at once.
 const MEMORY_SCARCE_BYTES: u64 = 1 << 30;
@@ -68,9 +69,17 @@ impl Join {
 }
 
 impl Serve {
-    /// Serves until a signal or a failure.
+    /// Serves until a signal or a failure, which the service manager shows with its remedy.
     pub fn run(self) -> Outcome {
         restart_if_memory_is_scarce();
+        let outcome = self.serve();
+        if let Err(failure) = &outcome {
+            service_manager::status(failure.sentence());
+        }
+        outcome
+    }
+
+    fn serve(self) -> Outcome {
         let mut settings = self.flags.settings(&|name| std::env::var(name).ok())?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
@@ -92,6 +101,8 @@ impl Serve {
         }
         token::load(&mut settings)?;
         certificates::open(&mut settings)?;
+        let reloader = Reloader::new(&self.flags, &log, settings.server.tls.clone())?;
+        settings.server.reload = Some(Arc::new(reloader));
         let runtime = runtime(settings.threads)?;
         let outcome = runtime.block_on(serve(settings, log.clone()));
         runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));
@@ -143,9 +154,10 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let mut signals = Signals::new()?;
     let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
     let server = ServerSettings { log_levels: Some(levels), ..settings.server.clone() };
+    service_manager::status("starting: the data directory is recovered");
     // The reason code is meant for requests; an address error needs only the text.
-    let listeners =
-        FrontEnds::bind(server).map_err(|error| Failure::new(error.kind(), error.text()))?;
+    let listeners = FrontEnds::bind_with(server, service_manager::listeners()?)
+        .map_err(|error| Failure::new(error.kind(), error.text()))?;
     let clusterless = listeners.clusterless();
     let node = tokio::select! {
         biased;
@@ -157,12 +169,18 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let front_ends = listeners.open(node.clone());
     let address = front_ends.addresses().first().map(ToString::to_string).unwrap_or_default();
     let status = node.status();
-    notify("READY=1");
+    service_manager::ready(&format!("serving on {address} as {}", status.name));
     tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
     log.flush();
     eprintln!("credenza: ready on {address} (node {}, cluster {})", status.name, status.cluster);
-    let failure = serve_until_stopped(&node, &mut signals, &log, &settings).await;
-    notify("STOPPING=1");
+    let failure = tokio::select! {
+        biased;
+        failure = serve_until_stopped(&node, &front_ends, (&mut signals, &log), &settings) => {
+            failure
+        }
+        never = service_manager::watch(|| true) => match never {},
+    };
+    service_manager::stopping();
     match failure {
         Some(failure) => {
             dump(&log, &data, &failure.to_string());
@@ -191,8 +209,8 @@ fn create_checkpoint_folder(data: &Path) -> Outcome {
 /// Serves until a signal (`None`) or the failure of the node.
 async fn serve_until_stopped(
     node: &Node,
-    signals: &mut Signals,
-    log: &Logging,
+    front_ends: &FrontEnds,
+    (signals, log): (&mut Signals, &Logging),
     settings: &Settings,
 ) -> Option<Failure> {
     let mut look = certificates::look_interval();
@@ -206,10 +224,21 @@ async fn serve_until_stopped(
             signal = signals.next() => match signal {
                 OperatorSignal::Stop => return None,
                 OperatorSignal::Dump => dump(log, &settings.node.data_dir, "asked by SIGUSR2"),
-                OperatorSignal::Reload => certificates::reload(settings).await,
+                OperatorSignal::Reload => reload(front_ends).await,
             },
-            _ = look.tick() => certificates::reload(settings).await,
+            _ = look.tick() => certificates::look(settings).await,
         }
+    }
+}
+
+/// Reads the settings again. The log has what changed.
+async fn reload(front_ends: &FrontEnds) {
+    match front_ends.shared().reload().await {
+        Ok(reply) if reply == api::ReloadReply::default() => {
+            tracing::info!("reload: no setting has another value");
+        }
+        Ok(_) => {} // Each change has a line.
+        Err(error) => tracing::error!(%error, "the settings can't be reloaded"),
     }
 }
 
@@ -275,7 +304,7 @@ fn raise_limits(wish: u64) -> u64 {
 }
 
 /// Request of a signal.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum OperatorSignal {
     Stop,
     Dump,
@@ -287,7 +316,9 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     dump: Signal,
-    reload: Signal,
+    hang_up: Signal,
+    /// Request of a hang-up: a terminal that closes ends the node that it started.
+    on_hang_up: OperatorSignal,
 }
 
 impl Signals {
@@ -301,7 +332,11 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             dump: listen(SignalKind::user_defined2())?,
-            reload: listen(SignalKind::hangup())?,
+            hang_up: listen(SignalKind::hangup())?,
+            on_hang_up: match std::io::stdin().is_terminal() {
+                true => OperatorSignal::Stop,
+                false => OperatorSignal::Reload,
+            },
         })
     }
 
@@ -313,7 +348,7 @@ impl Signals {
             _ = self.dump.recv() => OperatorSignal::Dump,
             _ = self.terminate.recv() => OperatorSignal::Stop,
             _ = self.interrupt.recv() => OperatorSignal::Stop,
-            _ = self.reload.recv() => OperatorSignal::Reload,
+            _ = self.hang_up.recv() => self.on_hang_up,
         }
     }
 

@@ -78,7 +78,8 @@ impl SettingsCommand {
         if self.json {
             let rows = effective.iter().map(|setting| {
                 let value = json!({
-                    "value": setting.text, "from": origin(setting), "about": setting.row.doc
+                    "value": setting.text, "from": origin(setting), "about": setting.row.doc,
+                    "reload": setting.row.reload()
                 });
                 (setting.row.name.to_string(), value)
             });

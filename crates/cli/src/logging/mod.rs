@@ -59,6 +59,13 @@ impl Logging {
         let _ = tracing::subscriber::set_global_default(self.clone());
     }
 
+    /// Brings other levels into force.
+    pub fn replace_levels(&self, levels: &Levels) {
+        self.shared.levels.replace(levels);
+        tracing::callsite::rebuild_interest_cache();
+        tracing::info!(%levels, "log levels changed");
+    }
+
     /// Waits until all lines so far are written, at most a second.
     pub fn flush(&self) {
         self.shared.writer.flush();
@@ -99,9 +106,7 @@ impl server::LogLevels for Logging {
         for (section, level) in changes {
             levels.set(section, level).map_err(|message| Error::new(Reason::Malformed, message))?;
         }
-        self.shared.levels.replace(&levels);
-        tracing::callsite::rebuild_interest_cache();
-        tracing::info!(levels = %levels, "log levels changed");
+        self.replace_levels(&levels);
         Ok(())
     }
 }

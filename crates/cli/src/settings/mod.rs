@@ -36,7 +36,7 @@ pub use row::SettingRow;
 use server::ServerSettings;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-pub use table::TABLE;
+pub use table::{LIVE, TABLE};
 pub use variables::misspelt_variables;
 
 /// All settings of a serving process, checked.
@@ -122,6 +122,12 @@ pub struct ResolvedSettings {
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Flags {
+    /// Returns a command line that names a settings file alone.
+    #[cfg(test)]
+    pub fn of_file(path: &Path) -> Flags {
+        Flags { config: Some(path.into()), ..Flags::default() }
+    }
+
     /// Sets a setting that no flag has set. Returns true if that was so.
     pub fn set_if_absent(&mut self, name: &'static str, text: String) -> bool {
         let is_absent = self.texts.iter().all(|(flag, _)| *flag != name);

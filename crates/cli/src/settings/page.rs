@@ -16,6 +16,9 @@ where it came from. `--port NUMBER` is short for `--listen 127.0.0.1:NUMBER`, `-
 are other spellings of `--data-dir` and `--name`. A variable of the environment whose name is near
 to one of these, but none, is warned of.
 
+A reload (`credenza reload`, or the signal HUP) reads the file again. A `live` setting then has its
+new value, a `restart` one waits for a restart, and the answer names both.
+
 A name that a setting had before is refused, with the one that it has now: as a key, as a flag and
 as a variable. `credenza settings migrate FILE` renames the keys of a file and leaves the rest as
 it is.
@@ -23,8 +26,8 @@ it is.
 Sizes are bytes, or numbers with `KiB`, `MiB`, `GiB`, `TiB`; times are milliseconds, or numbers with
 `ms`, `s`, `m`, `h`, `d` (`1h30m`); switches are `on` or `off`.
 
-| file key | flag | environment | default | what it does |
-|---|---|---|---|---|
+| file key | flag | environment | default | what it does | another value |
+|---|---|---|---|---|---|
 ";
 
 /// Returns the text of `docs/run/settings.md`.
@@ -33,13 +36,14 @@ pub fn page() -> String {
     for row in TABLE {
         writeln!(
             page,
-            "| `{}` | `--{} {}` | `{}` | `{}` | {} |",
+            "| `{}` | `--{} {}` | `{}` | `{}` | {} | {} |",
             row.name,
             row.flag(),
             row.value,
             row.variable(),
             row.default,
-            row.doc
+            row.doc,
+            row.reload()
         )
         .expect("a String takes everything");
     }

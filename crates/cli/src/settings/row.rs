@@ -23,6 +23,11 @@ impl SettingRow {
         self.name.replace('_', "-")
     }
 
+    /// Returns `live` if a reload brings another value into force, else `restart`.
+    pub fn reload(&self) -> &'static str {
+        if super::LIVE.contains(&self.name) { "live" } else { "restart" }
+    }
+
     /// Returns the environment variable.
     pub fn variable(&self) -> String {
         format!("CREDENZA_{}", self.name.to_ascii_uppercase())

@@ -14,6 +14,11 @@ use super::units;
 use base::Part;
 use std::path::PathBuf;
 
+/// Settings that a reload brings into force while the node serves (`reload.rs`). All others wait
+/// for a restart.
+pub const LIVE: &[&str] =
+    &["shutdown_timeout_ms", "http_idle_ms_max", "resp_idle_ms_max", "log_level"];
+
 /// All settings of `credenza serve`.
 pub const TABLE: &[SettingRow] = &[
     SettingRow {

@@ -247,3 +247,12 @@ fn settings_file_changed_at_random_is_read_or_refused_with_its_line() {
     }
     assert!(accepted > 1_000 && read > accepted && read < 20_000, "{accepted} of {read}");
 }
+
+#[test]
+fn live_settings_are_rows_of_the_table() {
+    for name in LIVE {
+        let row = TABLE.iter().find(|row| row.name == *name);
+        assert_eq!(row.map(|row| row.reload()), Some("live"), "{name}");
+    }
+    assert!(TABLE.iter().any(|row| row.reload() == "restart"));
+}

@@ -4,8 +4,8 @@ use crate::input::InputReader;
 use crate::scratch;
 use base::codec::checksum;
 use base::{
-    ClusterDescription, ClusterId, ClusterSecret, GroupId, MemberDescription, Membership, NodeId,
-    Part, Placement,
+    ClusterDescription, ClusterId, ClusterSecret, FeatureLevel, GroupId, MemberDescription,
+    Membership, NodeId, Part, Placement,
 };
 use std::fs;
 use std::path::Path;
@@ -57,6 +57,7 @@ fn expect_known<T>(outcome: Result<T, StoreError>) -> Option<T> {
         Err(
             StoreError::Corrupt { .. }
             | StoreError::Version { .. }
+            | StoreError::Level { .. }
             | StoreError::Io { .. }
             | StoreError::Locked { .. },
         ) => None,
@@ -87,6 +88,7 @@ fn make() -> TempDir {
         founder: NodeId(1),
         lease_ms: 600,
         changes: 3,
+        level: FeatureLevel::FIRST,
         members: vec![member(1), member(2)],
         groups: vec![placement],
     };

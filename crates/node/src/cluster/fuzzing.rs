@@ -1,8 +1,8 @@
 //! Fuzzing: what must hold of answers about members. Only the crate `fuzz` builds this.
 
 use super::master_lookup::decode_members;
-use super::member_request::MemberRequest;
 use super::report;
+use crate::member_request::MemberRequest;
 use bytes::Bytes;
 
 /// Decodes the answers of other nodes, and a request.

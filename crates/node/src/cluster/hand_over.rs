@@ -9,8 +9,8 @@
 //! ```
 
 use super::master_lookup::MemberCalls;
-use super::member_request::MemberRequest;
 use super::parts_of;
+use crate::member_request::MemberRequest;
 use base::codec::Malformed;
 use base::limits::NAME_BYTES_MAX;
 use base::wire::{read_answer, write_answer};

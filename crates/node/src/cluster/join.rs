@@ -51,6 +51,7 @@ impl PendingJoin {
             member: member.clone(),
             part: *part,
             lease_ms: *lease_ms,
+            level: base::FeatureLevel::HIGHEST,
         })
     }
 

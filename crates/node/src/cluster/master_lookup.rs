@@ -9,18 +9,20 @@
 //! question = 3 | 5
 //! answer   = 1 byte: whether its disk hangs
 //! ```
-//! `secret.rs` and `report.rs` have questions of their own behind the same byte. Only a master that
-//! may answer reads returns its group's members; every other node declines. The second question is
-//! declined by a node that is slow or full or whose disk hangs, that is about to stop, or that
+//! `secret.rs`, `report.rs` and `level_state.rs` have questions of their own behind the same byte.
+//! Only a master that may answer reads returns its group's members; every other node declines. The
+//! second question is declined by a node that is slow or full or whose disk hangs, that is about to stop, or that
 //! answered another asker a moment ago, which may be handing it a group.
 
-use super::member_request::MemberRequest;
+use super::level_state::on_level_request;
 use super::view::ClusterView;
 use super::{hand_over, report, secret};
 use crate::audit::ReplicaAudit;
 use crate::disk_health::DiskHealth;
 use crate::groups::{Groups, Inquirer};
+use crate::levels::LevelKeeper;
 use crate::lifecycle::Lifecycle;
+use crate::member_request::MemberRequest;
 use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::codec::{Malformed, Reader, Writer};
@@ -52,6 +54,7 @@ pub(crate) struct MemberCalls {
     pub disk: Arc<DiskHealth>,
     pub audit: Arc<ReplicaAudit>,
     pub view: Arc<ClusterView>,
+    pub levels: Arc<LevelKeeper>,
     pub lifecycle: Arc<Lifecycle>,
 }
 
@@ -69,6 +72,10 @@ pub(crate) fn on_member_call(calls: &MemberCalls, peers: &Peers, call: IncomingC
             secret::on_secret_request(calls.links.node, peers, &call)
         }
         Some((MemberRequest::Report, _)) => report::on_report(&calls.view, peers, &call),
+        Some((MemberRequest::Level, level)) => {
+            let level = Bytes::copy_from_slice(level);
+            on_level_request(calls, peers, call, &level);
+        }
         None => answer_members(calls, peers, call),
     }
 }

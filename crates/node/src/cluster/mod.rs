@@ -13,9 +13,9 @@ mod hand_over;
 pub(crate) mod incarnations;
 mod join;
 mod led_group;
+mod level_state;
 mod master_lookup;
 mod master_placement;
-mod member_request;
 mod membership_controller;
 mod reconcile;
 pub(crate) mod recover;
@@ -29,6 +29,7 @@ use crate::data_dir::OpenDataDir;
 use crate::disk_health::DiskHealth;
 use crate::group_lifecycle::GroupHost;
 use crate::groups::Groups;
+use crate::levels::LevelKeeper;
 use crate::lifecycle::Lifecycle;
 use crate::peer_links::PeerLinks;
 use crate::route::Router;
@@ -123,6 +124,7 @@ pub(crate) struct ClusterAgent {
     pub calls: Arc<MemberCalls>,
     pub host: Arc<GroupHost>,
     pub router: Arc<Router>,
+    pub levels: Arc<LevelKeeper>,
     pub lifecycle: Arc<Lifecycle>,
 }
 

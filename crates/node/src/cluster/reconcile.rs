@@ -2,6 +2,7 @@
 //! directory; and, at a master, the needs of the directory and of its groups.
 
 use super::led_group::{LedGroup, linked};
+use super::level_state::{self, LevelState};
 use super::master_placement::full::FullDiskHandover;
 use super::master_placement::preferred::{PreferredHandover, PreferredMasters};
 use super::master_placement::slow::SlowDiskHandover;
@@ -42,8 +43,8 @@ struct ClusterReconciler {
     is_removed: bool,
     /// State of this node's own incarnation.
     own: incarnations::OwnIncarnationState,
-    /// State of the cluster's secret.
     secrets: SecretState,
+    levels: LevelState,
     /// Hand-overs to preferred masters.
     preferred: PreferredHandover,
     /// Hand-overs because this node's disk is slow.
@@ -79,6 +80,7 @@ impl ClusterReconciler {
             return; // The cluster is not founded yet.
         }
         self.secrets.check(agent).await;
+        self.levels.check(agent, &cluster).await;
         // First, since the following steps may need a connection to a new member.
         self.send_members(agent, &cluster);
         let forced = agent.settings.forced_master_id(&cluster);
@@ -316,6 +318,7 @@ impl ClusterReconciler {
         cluster: &ClusterDescription,
     ) -> Result<()> {
         incarnations::record(agent, cluster).await?;
+        level_state::record(agent, cluster).await?;
         self.secrets.require(agent, cluster).await?;
         let (now, pause_ms) = (world::milliseconds(), agent.settings.farewell_ms);
         for member in

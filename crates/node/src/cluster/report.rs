@@ -13,8 +13,8 @@
 //!
 //! Never: changes anything; waits longer for a silent master than [`TIMEOUT`].
 
-use super::member_request::MemberRequest;
 use super::view::{ClusterStatus, ClusterView, PlaceStatus};
+use crate::member_request::MemberRequest;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::{GroupId, LogIndex, NodeId, Part};

@@ -11,9 +11,9 @@
 //! Never: sends the secret itself.
 
 use super::ClusterAgent;
-use super::member_request::MemberRequest;
 use super::reconcile::log_error;
 use crate::data_dir::OpenDataDir;
+use crate::member_request::MemberRequest;
 use base::{ClusterDescription, ClusterSecret, GroupId, NodeId, Result};
 use bytes::Bytes;
 use metadata::catalog::Catalog;

@@ -6,7 +6,7 @@ use super::{parts_of, saved};
 use crate::audit::ReplicaAudit;
 use crate::groups::Groups;
 use crate::peer_links::PeerLinks;
-use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part};
+use base::{ClusterId, FeatureLevel, GroupId, LogIndex, MemberDescription, NodeId, Part};
 use dynamo::Available;
 use metadata::catalog::Catalog;
 use replication::comparison::ComparisonStatus;
@@ -26,6 +26,8 @@ pub struct ClusterStatus {
     pub lease_ms: u64,
     /// Number of changes of members and placement that this node knows of.
     pub changes: u64,
+    /// Feature level in force.
+    pub level: FeatureLevel,
     /// Name of the node that reports this.
     pub name: String,
     /// Every member.
@@ -54,6 +56,8 @@ pub struct MemberStatus {
     pub health: &'static str,
     /// Rows of available buckets stored here as hints for it.
     pub hints: u64,
+    /// Highest feature level that its program knows. `None`: group 0's master has not met it yet.
+    pub level: Option<FeatureLevel>,
 }
 
 /// A member of a group.
@@ -141,13 +145,17 @@ impl ClusterView {
         let cluster = self.catalog.cluster();
         let mut peers: BTreeMap<_, _> =
             self.links.status().into_iter().map(|peer| (peer.node, peer)).collect();
-        let member =
-            |member: &MemberDescription| self.member_status(member, peers.remove(&member.node));
+        let levels = self.catalog.levels().members;
+        let member = |member: &MemberDescription| MemberStatus {
+            level: levels.get(&member.node).copied(),
+            ..self.member_status(member, peers.remove(&member.node))
+        };
         ClusterStatus {
             cluster: self.cluster,
             founder: cluster.founder,
             lease_ms: cluster.lease_ms,
             changes: cluster.changes,
+            level: cluster.level,
             name: self.links.name_of(self.links.node),
             members: cluster.members.iter().map(member).collect(),
             groups: cluster
@@ -180,6 +188,7 @@ impl ClusterView {
                 .pending_hints()
                 .get(&member.node)
                 .map_or(0, |hints| hints.rows),
+            level: None,
         }
     }
 

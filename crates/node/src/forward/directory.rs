@@ -64,7 +64,10 @@ impl Router {
         if let DirectoryCall::Cluster(ClusterCall::RemoveMember { name }) = &call {
             self.available.refuse_removal_with_rows(name).await?;
         }
-        self.locator.check_versions(&call)?;
+        if let DirectoryCall::Cluster(ClusterCall::RaiseLevel { level }) = &call {
+            self.levels.mark_all(*level).await?;
+        }
+        self.locator.check_level(&call)?;
         // Before the change: a dropped bucket has no group any more.
         let group_ref = self.locator.group_ref(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;

@@ -5,8 +5,8 @@ use super::{Place, reason};
 use crate::{Node, NodeSettings, PeerAddresses};
 use base::limits::JOIN_TOKENS_MAX;
 use base::{
-    Body, BucketName, Call, ClusterCall, DirectoryCall, IpNetworks, JoinToken, MemberDescription,
-    Membership, NodeId, Part, Reason, Request, Result,
+    Body, BucketName, Call, ClusterCall, DirectoryCall, FeatureLevel, IpNetworks, JoinToken,
+    MemberDescription, Membership, NodeId, Part, Reason, Request, Result,
 };
 use std::time::Duration;
 
@@ -33,7 +33,12 @@ fn join(node: u64) -> ClusterCall {
         incarnation: 0,
         membership: Membership::Member,
     };
-    ClusterCall::AddMember { member, part: Part::Learner, lease_ms: 600 }
+    ClusterCall::AddMember {
+        member,
+        part: Part::Learner,
+        lease_ms: 600,
+        level: FeatureLevel::HIGHEST,
+    }
 }
 
 fn shown(token: &JoinToken, call: ClusterCall) -> ClusterCall {

@@ -5,8 +5,8 @@ use super::{Place, reason};
 use crate::{Node, NodeSettings, PeerAddresses};
 use base::limits::GROUP_MEMBERS_MAX;
 use base::{
-    Body, BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, Error, GroupId,
-    MemberDescription, Membership, NodeId, Part, Reason, Request, Result,
+    Body, BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, Error, FeatureLevel,
+    GroupId, MemberDescription, Membership, NodeId, Part, Reason, Request, Result,
 };
 
 pub(super) async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
@@ -34,7 +34,12 @@ fn member(node: u64, name: &str) -> MemberDescription {
 }
 
 pub(super) fn add(node: u64, name: &str, part: Part) -> ClusterCall {
-    ClusterCall::AddMember { member: member(node, name), part, lease_ms: 600 }
+    ClusterCall::AddMember {
+        member: member(node, name),
+        part,
+        lease_ms: 600,
+        level: FeatureLevel::HIGHEST,
+    }
 }
 
 fn set_part(name: &str, part: Option<Part>, group: Option<u32>) -> ClusterCall {
@@ -145,7 +150,12 @@ async fn members_are_added_once_under_unique_names() {
     for (call, expected) in [
         (add(4, "bad name", Part::Voter), Reason::Malformed),
         (
-            ClusterCall::AddMember { member: member(4, "n4"), part: Part::Voter, lease_ms: 2_000 },
+            ClusterCall::AddMember {
+                member: member(4, "n4"),
+                part: Part::Voter,
+                lease_ms: 2_000,
+                level: FeatureLevel::HIGHEST,
+            },
             Reason::NotSupported,
         ),
         (
@@ -302,7 +312,12 @@ async fn sole_node_may_change_its_lease_and_a_member_may_not() {
     assert_eq!(described(&node).await.lease_ms, 2_000);
     ask(
         &node,
-        ClusterCall::AddMember { member: member(2, "n2"), part: Part::Learner, lease_ms: 2_000 },
+        ClusterCall::AddMember {
+            member: member(2, "n2"),
+            part: Part::Learner,
+            lease_ms: 2_000,
+            level: FeatureLevel::HIGHEST,
+        },
     )
     .await
     .expect("added");

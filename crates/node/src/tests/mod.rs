@@ -20,6 +20,7 @@ mod large;
 mod lasting;
 mod late;
 mod leaving;
+mod levels;
 mod many;
 mod members;
 mod mended;

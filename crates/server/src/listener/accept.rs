@@ -81,7 +81,7 @@ pub(super) async fn run(
         }
     }
     drop(listener);
-    let time_limit = Duration::from_millis(shared.settings.shutdown_timeout_ms);
+    let time_limit = shared.live.shutdown_timeout();
     let ended = async { while connections.join_next().await.is_some() {} };
     if timeout(time_limit, ended).await.is_err() {
         let connections = connections.len();

@@ -11,11 +11,12 @@ use super::secure::{self, Detected};
 use super::{FrontEnds, check_addresses, listeners};
 use crate::connection::ListenerRole;
 use crate::settings::ServerSettings;
-use base::Result;
 use base::limits::HTTP_LINE_BYTES_MAX;
+use base::{Error, Reason, Result};
+use bytes::BytesMut;
 use node::Node;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -25,9 +26,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+/// Time for which connections at sockets of a service manager wait for the node to start. After it
+/// they are answered that the node is starting.
+const QUIET_START_MS: u64 = 5_000;
+
 /// Bound addresses without a serving node behind them yet.
 pub struct BoundPorts {
     clusterless: ClusterlessFlag,
+    /// True if a service manager passed a socket: it keeps connections while nobody accepts them.
+    has_passed_socket: bool,
     pub(super) settings: ServerSettings,
     pub(super) bound: Vec<((TcpListener, SocketAddr), ListenerRole)>,
 }
@@ -51,14 +58,67 @@ impl ClusterlessFlag {
 impl FrontEnds {
     /// Binds the addresses and serves nothing yet. Errors: as for [`FrontEnds::open`].
     pub fn bind(settings: ServerSettings) -> Result<BoundPorts> {
+        FrontEnds::bind_with(settings, Vec::new())
+    }
+
+    /// Binds the addresses for which a service manager has passed no socket. `Malformed` if no
+    /// setting names the address of a passed one.
+    pub fn bind_with(settings: ServerSettings, passed: Vec<StdTcpListener>) -> Result<BoundPorts> {
         check_addresses(&settings)?;
+        let has_passed_socket = !passed.is_empty();
+        let mut passed = PassedSockets::new(passed)?;
         let mut bound = Vec::new();
         for (setting, kind, address) in listeners(&settings) {
             let role = ListenerRole::new(kind, address.ip(), settings.admin_listen.is_some());
-            bound.push((super::bind(setting, address)?, role));
+            let listener = match passed.take(address) {
+                Some(socket) => adopt(setting, address, socket)?,
+                None => super::bind(setting, address)?,
+            };
+            bound.push((listener, role));
         }
-        Ok(BoundPorts { clusterless: ClusterlessFlag::default(), settings, bound })
+        passed.must_be_empty()?;
+        let clusterless = ClusterlessFlag::default();
+        Ok(BoundPorts { clusterless, has_passed_socket, settings, bound })
     }
+}
+
+/// Sockets that a service manager passed, with their addresses.
+struct PassedSockets(Vec<(SocketAddr, StdTcpListener)>);
+
+impl PassedSockets {
+    fn new(sockets: Vec<StdTcpListener>) -> Result<PassedSockets> {
+        let with_address = |socket: StdTcpListener| Ok((socket.local_addr()?, socket));
+        let sockets = sockets.into_iter().map(with_address).collect::<std::io::Result<_>>();
+        sockets.map(PassedSockets).map_err(|error| {
+            Error::new(Reason::StartFailed, format!("a passed socket can't be used: {error}"))
+        })
+    }
+
+    fn take(&mut self, address: SocketAddr) -> Option<StdTcpListener> {
+        let at = self.0.iter().position(|(passed, _)| *passed == address)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    fn must_be_empty(&self) -> Result<()> {
+        let Some((address, _)) = self.0.first() else { return Ok(()) };
+        let text = format!(
+            "the service manager passes a socket at {address}, which no setting names: set \
+             `listen` to it, or correct the socket unit"
+        );
+        Err(Error::new(Reason::Malformed, text))
+    }
+}
+
+fn adopt(
+    setting: &str,
+    address: SocketAddr,
+    socket: StdTcpListener,
+) -> Result<(TcpListener, SocketAddr)> {
+    let adopted = socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket));
+    adopted.map(|listener| (listener, address)).map_err(|error| {
+        let text = format!("{setting} = {address}: the passed socket can't be used: {error}");
+        Error::new(Reason::StartFailed, text)
+    })
 }
 
 impl BoundPorts {
@@ -73,8 +133,12 @@ impl BoundPorts {
     }
 
     /// Answers every connection that the node is starting, until the future is dropped. Never
-    /// returns.
+    /// returns. Connections at passed sockets wait for a short start instead, so that a restart
+    /// refuses none.
     pub async fn refuse_until_started(&self) -> std::convert::Infallible {
+        if self.has_passed_socket {
+            sleep(Duration::from_millis(QUIET_START_MS)).await;
+        }
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {

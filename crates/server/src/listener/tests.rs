@@ -57,3 +57,25 @@ async fn listen_backlog_accepts_400_simultaneous_connections() {
     let all: std::io::Result<Vec<_>> = (0..400).map(connect).collect();
     assert!(all.is_ok(), "{all:?}");
 }
+
+#[tokio::test]
+async fn passed_socket_replaces_the_listener_of_its_address_alone() {
+    use std::io::ErrorKind;
+    let passed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listen = passed.local_addr().expect("bound");
+    let settings = ServerSettings { listen, ..ServerSettings::default() };
+    let ports = FrontEnds::bind_with(settings.clone(), vec![passed]).expect("it is adopted");
+    assert_eq!(ports.addresses(), [listen]);
+    let client = tokio::net::TcpStream::connect(listen).await.expect("somebody listens");
+    // Nothing is answered yet: the connection waits for the node.
+    let refusing = ports.refuse_until_started();
+    let quiet = tokio::time::timeout(std::time::Duration::from_millis(200), refusing).await;
+    assert!(quiet.is_err(), "it never returns");
+    let silent = client.try_read(&mut [0]).expect_err("nothing is sent");
+    assert_eq!(silent.kind(), ErrorKind::WouldBlock);
+    drop(ports);
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let refused = FrontEnds::bind_with(settings, vec![other]).map(|_| ()).expect_err("unnamed");
+    assert_eq!(refused.reason, Reason::Malformed);
+    assert!(refused.text().contains("socket unit"), "{}", refused.text());
+}

@@ -13,12 +13,13 @@ use node::{Sample, SampleKind};
 use serde::Serialize;
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Carries out an operator's request.
-pub async fn answer(shared: &Shared, call: OperatorCall) -> HttpAnswer {
+pub async fn answer(shared: &Arc<Shared>, call: OperatorCall) -> HttpAnswer {
     match call {
         OperatorCall::Checkpoint(target) => match checkpoints::create(shared, &target).await {
             Ok(path) => json_answer(&api::Checkpoint { target: path }),
@@ -35,6 +36,10 @@ pub async fn answer(shared: &Shared, call: OperatorCall) -> HttpAnswer {
         OperatorCall::GetLogLevels => log_levels(shared),
         OperatorCall::PutLogLevels(changes) => match set_log_levels(shared, &changes) {
             Ok(()) => log_levels(shared),
+            Err(error) => errors::answer(&error),
+        },
+        OperatorCall::Reload => match shared.reload().await {
+            Ok(reply) => json_answer(&reply),
             Err(error) => errors::answer(&error),
         },
         OperatorCall::EmptyPrefix(call) => emptying::answer(shared, call).await,

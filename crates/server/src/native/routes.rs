@@ -51,6 +51,7 @@ pub enum RouteName {
     MakeToken,
     RevokeTokens,
     MakeSecret,
+    RaiseLevel,
     SetPart,
     PlaceGroup,
     SetQuorum,
@@ -78,6 +79,7 @@ pub enum RouteName {
     RemoveCheckpoint,
     GetLogLevels,
     PutLogLevels,
+    Reload,
     Status,
     Metrics,
     Live,
@@ -123,7 +125,7 @@ impl RequestBody {
             RequestBody::Json(
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
                 | "ChangedMember" | "SetPart" | "DesiredMembers" | "DesiredQuorum" | "Transfer"
-                | "RingChange",
+                | "RingChange" | "RaiseLevel",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
             RequestBody::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             RequestBody::Json(_) => FRAME_BYTES_MAX,

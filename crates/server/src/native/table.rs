@@ -20,7 +20,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 71] = [
+pub const ROUTES: [HttpRoute; 73] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -257,6 +257,11 @@ pub const ROUTES: [HttpRoute; 71] = [
     admission::REVOKE,
     admission::CREATE_SECRET,
     cluster(
+        (Name::RaiseLevel, Method::Post, "/v1/cluster/level"),
+        (RequestBody::Json("RaiseLevel"), ResponseBody::Nothing),
+        "Raises the feature level, for good, once every member's program knows it.",
+    ),
+    cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
         (RequestBody::Json("SetPart"), ResponseBody::Nothing),
         "Sets a member's part (voter, learner, witness or none) in one group or in all groups.",
@@ -347,6 +352,17 @@ pub const ROUTES: [HttpRoute; 71] = [
             Method::Put,
             "/v1/admin/log-levels",
             "Sets log levels by section, until the next start.",
+        )
+    },
+    HttpRoute {
+        response_body: ResponseBody::Json("Reloaded"),
+        operation: Operation::Admin,
+        audience: Audience::Operators,
+        ..route(
+            Name::Reload,
+            Method::Post,
+            "/v1/admin/reload",
+            "Reads the settings file again and returns what changed and what waits for a restart.",
         )
     },
     HttpRoute {

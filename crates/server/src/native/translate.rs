@@ -88,6 +88,7 @@ pub enum OperatorCall {
     GetLogLevels,
     /// Set these log levels: section, level.
     PutLogLevels(Vec<(String, String)>),
+    Reload,
     /// Empty a part of a prefix.
     EmptyPrefix(EmptyPrefixCall),
     /// Return the progress of a bucket's move.
@@ -165,6 +166,7 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         | RouteName::RemoveCheckpoint
         | RouteName::GetLogLevels
         | RouteName::PutLogLevels
+        | RouteName::Reload
         | RouteName::Cluster
         | RouteName::Status
         | RouteName::Metrics
@@ -192,6 +194,7 @@ fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> 
         RouteName::ListCheckpoints => OperatorCall::ListCheckpoints,
         RouteName::RemoveCheckpoint => OperatorCall::RemoveCheckpoint(target.checkpoint),
         RouteName::PutLogLevels => OperatorCall::PutLogLevels(bodies::changes(body)?),
+        RouteName::Reload => OperatorCall::Reload,
         RouteName::Cluster => OperatorCall::Cluster,
         RouteName::Status => OperatorCall::Status,
         RouteName::Metrics => OperatorCall::Metrics,
@@ -268,6 +271,7 @@ fn member_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeS
         RouteName::ReplaceMember => (cluster::replace_member(body, name)?, NativeShape::Nothing),
         RouteName::RevokeTokens => (ClusterCall::RevokeTokens, NativeShape::Nothing),
         RouteName::MakeSecret => (ClusterCall::MakeSecret, NativeShape::Nothing),
+        RouteName::RaiseLevel => (cluster::raise_level(body)?, NativeShape::Nothing),
         RouteName::SetPart => (cluster::set_part(body, name)?, NativeShape::Nothing),
         RouteName::PlaceGroup => (cluster::place_group(body, target.group)?, NativeShape::Nothing),
         RouteName::SetQuorum => (cluster::set_quorum(body, target.group)?, NativeShape::Nothing),

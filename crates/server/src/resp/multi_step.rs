@@ -211,7 +211,7 @@ impl RespConnection {
             _ => None,
         };
         let mut matching =
-            parameters(sync.unwrap_or(SyncPolicy::Sync), self.shared.settings.resp_idle_ms_max)
+            parameters(sync.unwrap_or(SyncPolicy::Sync), self.shared.live.resp_idle_ms_max())
                 .to_vec();
         matching.retain(|(name, _)| globs.iter().any(|glob| glob.matches(name.as_bytes())));
         self.out.map(matching.len());

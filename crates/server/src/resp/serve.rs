@@ -90,7 +90,7 @@ impl RespConnection {
         registry: Arc<Registry>,
         info: Arc<ClientInfo>,
     ) -> RespConnection {
-        let idle = shared.settings.resp_idle_ms_max;
+        let idle = shared.live.resp_idle_ms_max();
         RespConnection {
             stream: connection.stream,
             shared,

@@ -57,7 +57,9 @@ impl Joiner {
             secret::write(&dir.disk()?, &path, key, true)?;
         }
         members::write(&dir.disk()?, &path, description)?;
-        let identity = dir.write_identity(Identity::new(description.cluster.0, node))?;
+        // A lower level than this program's: its node may be exchanged for an older one.
+        let (cluster, level) = (description.cluster.0, description.level);
+        let identity = dir.write_identity(Identity { cluster, node, level })?;
         dir.create_folders()?;
         Ok(DataDir::of(path, identity, true, directory, Some(lock)))
     }

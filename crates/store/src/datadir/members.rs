@@ -8,7 +8,8 @@ use super::atomic_file::{AtomicFile, parse_id};
 use crate::StoreError;
 use crate::disk::Disk;
 use base::{
-    ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Part, Placement,
+    ClusterDescription, ClusterId, FeatureLevel, GroupId, MemberDescription, Membership, NodeId,
+    Part, Placement,
 };
 use std::fmt::Write;
 use std::io;
@@ -127,6 +128,7 @@ fn parse(lines: &[String]) -> Option<ClusterDescription> {
         founder: NodeId(parse_id(&field(founder, "founder")?)?),
         lease_ms: field(lease_ms, "lease_ms")?.parse().ok()?,
         changes: field(changes, "changes")?.parse().ok()?,
+        level: FeatureLevel::FIRST, // The applied rows have it.
         members: members.iter().map(|line| parse_member(line)).collect::<Option<_>>()?,
         groups: groups.iter().map(|line| parse_placement(line)).collect::<Option<_>>()?,
     })

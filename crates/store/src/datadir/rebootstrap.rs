@@ -13,7 +13,7 @@ impl DataDir {
         let description = ClusterDescription { cluster: ClusterId(cluster), ..description.clone() };
         let disk = self.disk()?;
         members::write(&disk, &self.path, &description)?;
-        Identity::new(cluster, self.node).write(&disk, &self.path)?;
+        Identity { cluster, ..self.identity()? }.write(&disk, &self.path)?;
         // No other member is left that could have recorded a newer incarnation.
         incarnations::clear_outdated(&disk, &self.path)?;
         Ok(cluster)

@@ -231,10 +231,22 @@ fn newer_identity_format_is_distinguished_from_damage() {
     let good = std::fs::read_to_string(&file).expect("reads");
 
     let (front, _) = good.rsplit_once("checksum").expect("has one");
-    let foreign = front.replace("credenza 2", "credenza 7") + "colour green\n";
-    let sum = checksum(foreign.as_bytes(), 0);
-    std::fs::write(&file, format!("{foreign}checksum {sum:016x}\n")).expect("writes");
-    assert!(matches!(DataDir::open(&path), Err(StoreError::Version { found: 7, known: 2 })));
+    let levels = [
+        ("program 0.1.0", "program 7.8.9", "run credenza 7.8.9 or later"),
+        ("program 0.1.0", "colour green", "run a later version of credenza"),
+        ("program 0.1.0", "program \x1b[31m", "run a later version of credenza"),
+    ];
+    for (line, later, remedy) in levels {
+        let foreign = front.replace("credenza 2", "credenza 7").replace(line, later) + "more\n";
+        let sum = checksum(foreign.as_bytes(), 0);
+        std::fs::write(&file, format!("{foreign}checksum {sum:016x}\n")).expect("writes");
+        let before = std::fs::metadata(path.join("LOCK")).expect("there").modified().ok();
+        let refused = DataDir::open(&path).expect_err("of a later level");
+        assert!(matches!(refused, StoreError::Level { found: 7, .. }), "{refused:?}");
+        assert!(refused.to_string().contains(remedy), "{refused}");
+        let after = std::fs::metadata(path.join("LOCK")).expect("there").modified().ok();
+        assert_eq!(after, before, "nothing is written, not even the lock's holder");
+    }
 
     for at in 0..good.len() {
         let mut bytes = good.clone().into_bytes();
@@ -247,6 +259,30 @@ fn newer_identity_format_is_distinguished_from_damage() {
     }
     std::fs::remove_file(&file).expect("removes");
     assert!(matches!(DataDir::open(&path), Err(StoreError::Corrupt { .. })), "lost identity");
+}
+
+#[test]
+fn directory_keeps_its_level_until_it_is_raised() {
+    let parent = tempfile::tempdir().expect("a directory");
+    let path = parent.path().join("data");
+    let fresh = DataDir::open(&path).expect("makes");
+    assert_eq!(fresh.level, FeatureLevel::HIGHEST);
+    let first = Identity { cluster: 3, node: 5, level: FeatureLevel::FIRST };
+    first.write(&fresh.disk().expect("opens"), &path).expect("writes");
+    drop(fresh);
+    let data = DataDir::open(&path).expect("opens");
+    assert_eq!((data.level, data.node), (FeatureLevel::FIRST, 5), "opening raises nothing");
+    let copy = data.copy_identity_to(&parent.path().join("copy")).expect("copies");
+    assert_eq!(copy.level, FeatureLevel::FIRST, "its tables are those of the original");
+    let text = || std::fs::read_to_string(path.join("IDENTITY")).expect("reads");
+    assert!(text().starts_with("credenza 1\n") && !text().contains("program"), "{}", text());
+    data.raise_level(FeatureLevel::WITH_COUNTS).expect("raises");
+    data.raise_level(FeatureLevel::FIRST).expect("a lower level changes nothing");
+    let expected = "credenza 2\ncluster 0000000000000003\nnode 0000000000000005\nprogram 0.1.0\n";
+    assert!(text().starts_with(expected), "{}", text());
+    drop(data);
+    let data = DataDir::open(&path).expect("opens");
+    assert_eq!((data.level, data.cluster), (FeatureLevel::WITH_COUNTS, 3));
 }
 
 #[test]

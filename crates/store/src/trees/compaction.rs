@@ -16,7 +16,6 @@ use bytes::Bytes;
 use lsm_tree::{InternalValue, ValueType};
 
 use super::memtable::Memtable;
-use super::packed::pack;
 use super::sorted_run::{Run, RunWalk};
 use super::span::DeadStretch;
 use super::span_scan::{Gaps, PrefixExchange};
@@ -108,7 +107,7 @@ impl LsmTrees {
             }
             match value {
                 Some(value) => {
-                    let (value, kind) = (pack(value), ValueType::Value);
+                    let (value, kind) = (self.packing.pack(value), ValueType::Value);
                     writer.write(InternalValue::from_components(key, value, sequence, kind))?;
                 }
                 None if list.may_hold(&key, 0) => {

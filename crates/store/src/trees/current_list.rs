@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use lsm_tree::{Table, TableId};
 
 use super::manifest::{self, CURRENT_UNFINISHED, Manifest, TABLES, TableEntry, damage};
+use super::packed::Packing;
 use super::run_list::{DiskRun, RunList};
 use super::table_writer::{NewTables, TableCaches};
 use super::{LsmTrees, TreeSettings};
@@ -21,13 +22,14 @@ use crate::panics::catch_panic;
 pub(super) fn open_list(
     settings: &TreeSettings,
     caches: &TableCaches,
+    packing: &Packing,
 ) -> Result<(RunList, TableId), StoreError> {
     let path = &settings.path;
     let failed = |error| StoreError::io(format!("open {}", path.display()), error);
     let unmerged_bytes_max = settings.merge_policy().unmerged_bytes_max;
     let Some(manifest) = Manifest::read(path)? else {
         create_empty(path).map_err(failed)?;
-        return Ok((RunList::new(0, Vec::new(), unmerged_bytes_max), 0));
+        return Ok((RunList::new(0, Vec::new(), unmerged_bytes_max, packing), 0));
     };
     let entries = manifest.tables()?;
     entries.iter().try_for_each(TableEntry::is_sound)?;
@@ -40,7 +42,7 @@ pub(super) fn open_list(
         }
         runs.push(Arc::new(run));
     }
-    let list = RunList::new(manifest.id, runs, unmerged_bytes_max);
+    let list = RunList::new(manifest.id, runs, unmerged_bytes_max, packing);
     let ids: BTreeSet<TableId> = list.tables().map(Table::id).collect();
     if ids.len() < entries.len() {
         return Err(damage(&manifest.path, "a table is listed twice"));
@@ -128,7 +130,8 @@ impl LsmTrees {
         }
         // A list that remains is removed when the trees are opened.
         let _ = fs::remove_file(path.join(format!("v{}", current.id)));
-        let list = RunList::new(id, runs, self.settings.merge_policy().unmerged_bytes_max);
+        let unmerged_bytes_max = self.settings.merge_policy().unmerged_bytes_max;
+        let list = RunList::new(id, runs, unmerged_bytes_max, &self.packing);
         let kept: BTreeSet<TableId> = list.tables().map(Table::id).collect();
         for table in current.tables().filter(|table| !kept.contains(&table.id())) {
             // The file is removed with the table's last reader.

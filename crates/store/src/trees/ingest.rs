@@ -28,7 +28,7 @@ use bytes::Bytes;
 use lsm_tree::{InternalValue, UserKey, ValueType};
 
 use super::compaction::bounds_of;
-use super::packed::pack;
+use super::packed::Packing;
 use super::span_scan::{Gaps, PrefixExchange};
 use super::table_writer::{NewTables, TableLayout, TableWriter};
 use super::{LsmTrees, RowChange, Rows, Snapshot, TreeRow, Trees};
@@ -155,6 +155,7 @@ impl LsmIngest {
                 old: old.range(self.from.clone(), high, false).peekable(),
                 new: self.pending.iter().peekable(),
                 sequence: self.sequence,
+                packing: &self.trees.packing,
                 failure: &mut failure,
             };
             let mut writer = TableWriter::new(&self.trees, TableLayout::Merged);
@@ -253,6 +254,7 @@ struct Overlay<'a, New: Iterator<Item = &'a TreeRow>> {
     old: Peekable<Rows<'a>>,
     new: Peekable<New>,
     sequence: u64,
+    packing: &'a Packing,
     failure: &'a mut Option<StoreError>,
 }
 
@@ -275,7 +277,8 @@ impl<'a, New: Iterator<Item = &'a TreeRow>> Iterator for Overlay<'a, New> {
         if !is_removed {
             let (key, value) = self.new.next()?.clone();
             let kind = ValueType::Value;
-            return Some(InternalValue::from_components(key, pack(value), self.sequence, kind));
+            let value = self.packing.pack(value);
+            return Some(InternalValue::from_components(key, value, self.sequence, kind));
         }
         match self.old.next()? {
             Ok((key, _)) => Some(InternalValue::new_tombstone(UserKey::from(key), self.sequence)),

@@ -19,6 +19,7 @@ use super::current_list::open_list;
 use super::ingest::{Ingest, LsmIngest, PrefixWatch};
 use super::manifest;
 use super::memtable::Memtable;
+use super::packed::Packing;
 use super::resident_tables::ResidentTables;
 use super::run_list::RunList;
 use super::snapshot::{LsmSnapshot, RowCounts};
@@ -40,6 +41,8 @@ pub struct LsmTrees {
     pub(super) row_cache: RowCache,
     pub(super) resident_tables: ResidentTables,
     pub(super) writer: Mutex<WriterState>,
+    /// Whether large values are packed.
+    pub(super) packing: Packing,
     /// Seed of the hashes of tables in memory, so that clients can't choose colliding keys.
     pub(super) salt: u64,
     /// Number of the newest batch that readers may see.
@@ -90,7 +93,8 @@ impl LsmTrees {
             blocks: Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max())),
             files: Arc::new(DescriptorTable::new(settings.open_files_max)),
         };
-        let (list, next_table_id) = open_list(&settings, &tables)?;
+        let packing = Packing::new(settings.packs_values);
+        let (list, next_table_id) = open_list(&settings, &tables, &packing)?;
         let sequence = list.tables().map(Table::get_highest_seqno).max().unwrap_or(0);
         let spans = Spans::default();
         spans.load(spanfile::read(&settings.path, list.id), sequence);
@@ -106,6 +110,7 @@ impl LsmTrees {
             resident_tables: ResidentTables::default(),
             settings,
             tables,
+            packing,
             salt: RandomState::new().build_hasher().finish(),
             writer: Mutex::new(writer),
             published: AtomicU64::new(sequence),
@@ -353,6 +358,10 @@ impl Trees for LsmTrees {
 
     fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError> {
         Ok(Box::new(LsmIngest::begin(self, prefix)?))
+    }
+
+    fn allow_packing(&self) {
+        self.packing.allow();
     }
 
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {

@@ -178,6 +178,10 @@ pub trait Trees: Send + Sync {
     /// prefix meanwhile makes the switch fail.
     fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError>;
 
+    /// Packs large values from now on, because the data directory is marked with the feature level
+    /// that has them. A store without tables ignores it.
+    fn allow_packing(&self) {}
+
     /// Creates a separate store of all durable rows at `target` (absent or empty, on the same file
     /// system). The caller rotates and flushes first to include all rows. Table files are
     /// hard-linked, not copied.

@@ -7,8 +7,14 @@
 //! Values that fill a block are therefore compressed here first, repeatedly while that halves them:
 //! a merge then keeps at most about twice the bytes that it writes.
 //!
+//! Packing belongs to feature level 2. In a directory of a lower level values are written and read
+//! as they are, so that programs of that level read them, too.
+//!
 //! Bytes: [`MAGIC`], the number of compressions (0: the value only begins with `MAGIC` itself), and
 //! the LZ4 block with its uncompressed length in four bytes, little-endian, before it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use lz4_flex::block::{DecompressError, compress_prepend_size, decompress_size_prepended};
@@ -21,8 +27,33 @@ const MAGIC: [u8; 8] = [0xc3, 0x5e, 0x91, 0x0d, 0xb7, 0x2a, 0x68, 0xf4];
 const PASSES_MAX: u8 = 3;
 const LZ4_RATIO_MAX: usize = 255;
 
-/// Returns the value as it is stored on disk.
-pub(super) fn pack(value: Bytes) -> Bytes {
+/// Whether values are packed, shared by all that write and read tables.
+#[derive(Clone, Debug)]
+pub(super) struct Packing(Arc<AtomicBool>);
+
+impl Packing {
+    pub fn new(is_allowed: bool) -> Packing {
+        Packing(Arc::new(AtomicBool::new(is_allowed)))
+    }
+
+    /// Packs values from now on. A reader that finds a packed value sees this, too: it got the
+    /// table from a writer that saw it.
+    pub fn allow(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Returns the value as it is stored on disk.
+    pub fn pack(&self, value: Bytes) -> Bytes {
+        if self.0.load(Ordering::Acquire) { pack(value) } else { value }
+    }
+
+    /// Returns the original value, or an error if the bytes are invalid.
+    pub fn unpack(&self, value: Bytes) -> Result<Bytes, DecompressError> {
+        if self.0.load(Ordering::Acquire) { unpack(value) } else { Ok(value) }
+    }
+}
+
+fn pack(value: Bytes) -> Bytes {
     let (mut packed, mut passes) = (None, 0);
     while passes < PASSES_MAX {
         let plain: &[u8] = packed.as_deref().unwrap_or(&value);
@@ -44,8 +75,7 @@ pub(super) fn pack(value: Bytes) -> Bytes {
     }
 }
 
-/// Returns the original value, or an error if the bytes are invalid.
-pub(super) fn unpack(value: Bytes) -> Result<Bytes, DecompressError> {
+fn unpack(value: Bytes) -> Result<Bytes, DecompressError> {
     let Some(packed) = value.strip_prefix(&MAGIC) else { return Ok(value) };
     let Some((passes, packed)) = packed.split_first().filter(|(passes, _)| **passes <= PASSES_MAX)
     else {
@@ -101,6 +131,22 @@ mod tests {
         // Packed twice, as a client may store a packed value.
         packed_length(&pack(repeated));
         packed_length(&pack(with_magic));
+    }
+
+    #[test]
+    fn value_is_neither_packed_nor_unpacked_until_packing_is_allowed() {
+        let packing = Packing::new(false);
+        let zeros: Bytes = vec![0; 1 << 20].into();
+        let looks_packed: Bytes = [&MAGIC[..], b"no block"].concat().into();
+        for value in [&zeros, &looks_packed] {
+            assert_eq!(packing.pack(value.clone()), *value);
+            assert_eq!(packing.unpack(value.clone()).unwrap(), *value);
+        }
+        packing.clone().allow();
+        let packed = packing.pack(zeros.clone());
+        assert!(packed.len() < PACKED_BYTES_MIN);
+        assert_eq!(packing.unpack(packed).unwrap(), zeros);
+        assert_eq!(packing.unpack(packing.pack(looks_packed.clone())).unwrap(), looks_packed);
     }
 
     /// Golden bytes of the first version that packs values. Another encoder may produce other

@@ -18,7 +18,7 @@ use lsm_tree::{InternalValue, SeqNo, Table, TableId, UserKey};
 use super::heads::KeyHeads;
 use super::manifest::{self, damage};
 use super::merge_policy::{RunCounts, RunFigures};
-use super::packed::unpack;
+use super::packed::Packing;
 use super::view::{Bounds, DiskRows, Version};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
@@ -123,13 +123,21 @@ pub(super) struct RunList {
     pub runs: Vec<Arc<DiskRun>>,
     /// Numbers of runs, for the write pressure.
     pub counts: RunCounts,
+    /// Whether their values may be packed.
+    pub packing: Packing,
 }
 
 impl RunList {
     /// Creates a list. `unmerged_bytes_max`: maximum size of a run that counts as unmerged.
-    pub fn new(id: u64, runs: Vec<Arc<DiskRun>>, unmerged_bytes_max: u64) -> RunList {
+    pub fn new(
+        id: u64,
+        runs: Vec<Arc<DiskRun>>,
+        unmerged_bytes_max: u64,
+        packing: &Packing,
+    ) -> RunList {
         let figures: Vec<RunFigures> = runs.iter().map(|run| run.figures(false)).collect();
-        RunList { id, counts: RunCounts::of(&figures, unmerged_bytes_max), runs }
+        let (counts, packing) = (RunCounts::of(&figures, unmerged_bytes_max), packing.clone());
+        RunList { id, runs, counts, packing }
     }
 
     /// Returns all tables, the newest run first.
@@ -209,7 +217,7 @@ impl RunList {
                 .map_err(|_| damage(&table.path, "the block is malformed"))?
                 .map_err(|error| manifest::error(&table.path, error))?;
             if let Some(row) = found {
-                return read_version(row, table).map(Some);
+                return self.read_version(row, table).map(Some);
             }
         }
         Ok(None)
@@ -231,13 +239,13 @@ impl RunList {
     pub fn ranges(&self, bounds: &Bounds) -> Vec<DiskRows> {
         self.runs.iter().filter_map(|run| run.range(bounds)).collect()
     }
-}
 
-fn read_version(row: InternalValue, table: &Table) -> Result<Version, StoreError> {
-    let (sequence, is_dead) = (row.key.seqno, row.is_tombstone());
-    let invalid = |_| damage(&table.path, "a packed value is malformed");
-    let value = (!is_dead).then(|| unpack(row.value.into())).transpose().map_err(invalid)?;
-    Ok(Version { sequence, value })
+    fn read_version(&self, row: InternalValue, table: &Table) -> Result<Version, StoreError> {
+        let (sequence, is_dead) = (row.key.seqno, row.is_tombstone());
+        let invalid = |_| damage(&table.path, "a packed value is malformed");
+        let value = (!is_dead).then(|| self.packing.unpack(row.value.into())).transpose();
+        Ok(Version { sequence, value: value.map_err(invalid)? })
+    }
 }
 
 /// Returns true if all keys of a table lie between bounds.

@@ -35,12 +35,15 @@ pub struct TreeSettings {
     pub memory_bytes_max: u64,
     /// Maximum number of open table files.
     pub open_files_max: usize,
+    /// True if large values may be packed, which programs of feature level 1 can't read.
+    pub packs_values: bool,
 }
 
 impl TreeSettings {
-    /// Returns the defaults for a directory: 640 MiB of memory, 512 open files.
+    /// Returns the defaults for a directory: 640 MiB of memory, 512 open files, packed values.
     pub fn new(path: impl Into<PathBuf>) -> TreeSettings {
-        TreeSettings { path: path.into(), memory_bytes_max: 640 * MIB, open_files_max: 512 }
+        let (path, memory_bytes_max) = (path.into(), 640 * MIB);
+        TreeSettings { path, memory_bytes_max, open_files_max: 512, packs_values: true }
     }
 
     /// Size at which the active table is sealed, in bytes. With the sealed ones

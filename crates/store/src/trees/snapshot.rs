@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
 
 use super::manifest::{damage, error};
-use super::packed::unpack;
 use super::sorted_run::RunWalk;
 use super::span::{DeadStretch, successor};
 use super::spans::{DEAD_MIN, ReadPoint, Spans};
@@ -323,10 +322,12 @@ impl<'a> Merge<'a> {
             };
             let value = match self.sources[source] {
                 RowSource::Memory(_) => value,
-                RowSource::Disk(_) => unpack(value).map_err(|_| {
-                    self.end();
-                    damage(&self.snapshot.path, "a packed value is malformed")
-                })?,
+                RowSource::Disk(_) => {
+                    self.snapshot.view.disk.packing.unpack(value).map_err(|_| {
+                        self.end();
+                        damage(&self.snapshot.path, "a packed value is malformed")
+                    })?
+                }
             };
             // Valid even if a source failed just now: each was already read beyond this key.
             let dead = self.end_stretch(Some(&key));

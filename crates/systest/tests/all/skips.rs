@@ -98,6 +98,7 @@ fn packages_named_for_missing_tools_are_installed_by_check() {
     let mut tools: Vec<_> = systems.iter().flat_map(|system| system.tools()).copied().collect();
     tools.extend(["ip", "nsenter", "fsfreeze", "prlimit", "setpriv", "strace", "eatmydata"]);
     tools.extend(["redis-cli", "redis-benchmark", "curl", "haproxy", "slowhttptest", "python3"]);
+    tools.extend(["systemd-analyze", "systemd-socket-activate"]);
     tools.extend(["libfaketime", "tclsh", "mvn", "java", "fuser", "pgrep", "unshare"]);
     for tool in tools {
         let message = systest::environment::not_installed(tool);

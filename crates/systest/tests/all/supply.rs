@@ -155,3 +155,35 @@ fn every_dependency_version_is_bounded() {
         }
     }
 }
+
+#[test]
+fn bill_of_materials_lists_every_linked_crate_with_license_and_checksum() {
+    let script = tidy::root().join("packaging/sbom");
+    let make = || {
+        let output = Command::new("python3").arg(&script).output().expect("python3 is installed");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let text = make();
+    assert_eq!(text, make(), "equal lock files give equal bytes");
+    let document: Value = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!(document["specVersion"], "1.5");
+    let components = document["components"].as_array().expect("a list");
+    let names: BTreeSet<&str> =
+        components.iter().filter_map(|component| component["name"].as_str()).collect();
+    for name in ["base", "node", "tokio", "lsm-tree", "mimalloc"] {
+        assert!(names.contains(name), "{name} is linked: {names:?}");
+    }
+    for name in ["proptest", "stateright", "systest", "tempfile"] {
+        assert!(!names.contains(name), "{name} is for tests alone");
+    }
+    let known: BTreeSet<String> =
+        packages().iter().filter_map(|package| Some(package["name"].as_str()?.into())).collect();
+    for component in components {
+        let name = component["name"].as_str().expect("a name");
+        assert!(known.contains(name), "{name} is no package of the lock file");
+        assert!(component["licenses"][0]["expression"].is_string(), "{name}");
+        let is_foreign = component.get("purl").is_some();
+        assert_eq!(is_foreign, component.get("hashes").is_some(), "{name}");
+    }
+}

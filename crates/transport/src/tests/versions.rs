@@ -5,7 +5,7 @@ use super::greetings::identity;
 use super::test_peer::{CLUSTER, TestPeer, member, nowhere, settings, until};
 use crate::handshake::{Greeting, Hello, LinkKeys, PeerIdentity, Received};
 use crate::transcript::Transcript;
-use crate::versions::{VERSION_WITH_COUNTS, VERSIONS, Versions};
+use crate::versions::{VERSIONS, Versions};
 use crate::{Broken, PeerSettings, greet};
 use base::NodeId;
 use std::net::SocketAddr;
@@ -48,21 +48,21 @@ async fn required_version_ends_older_connections_and_refuses_new_ones() {
     one.peers.set_members(vec![member(2, nowhere())]);
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     assert!(one.connected(TWO) && one.log.breaks().is_empty(), "it is required already");
-    one.peers.require_version(VERSION_WITH_COUNTS);
+    one.peers.require_version(VERSIONS.highest);
     until("the connection ended", || one.log.breaks() == [Broken::VersionTooLow]).await;
     assert_eq!(one.peers.version(TWO), None);
     drop(older);
     let refused = connect_older(one.address).await.expect_err("it is refused");
-    assert!(refused.contains("no common version"), "{refused}");
+    assert!(refused.contains("must run credenza 0.1.0 or later"), "{refused}");
     let two = TestPeer::start(settings(2, 9)).await;
     two.peers.set_members(vec![one.member()]);
     until("the upgraded program is in", || one.connected(TWO)).await;
-    assert_eq!(one.peers.version(TWO), Some(VERSION_WITH_COUNTS));
+    assert_eq!(one.peers.version(TWO), Some(VERSIONS.highest));
 }
 
 #[tokio::test]
 async fn node_that_starts_with_a_required_version_refuses_older_programs() {
-    let version_min = VERSION_WITH_COUNTS;
+    let version_min = VERSIONS.highest;
     let one = TestPeer::start(PeerSettings { version_min, ..settings(1, 1) }).await;
     one.peers.set_members(vec![member(2, nowhere())]);
     let refused = connect_older(one.address).await.expect_err("it is refused");

@@ -10,8 +10,8 @@ use crate::request::{
 };
 use crate::{
     BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, ClusterSecret, Error,
-    GroupId, Key, LogIndex, MemberDescription, Membership, NodeId, Part, Placement, Reason,
-    SessionId, TokenDigest, Value, Version,
+    FeatureLevel, GroupId, Key, LogIndex, MemberDescription, Membership, NodeId, Part, Placement,
+    Reason, SessionId, TokenDigest, Value, Version,
 };
 use bytes::Bytes;
 
@@ -279,6 +279,7 @@ pub fn cluster_calls(data: &ExampleData) -> Vec<Call> {
             member: member(data, Membership::Member),
             part: Part::Voter,
             lease_ms,
+            level: FeatureLevel::FIRST,
         },
         ClusterCall::UpdateMember {
             node: NodeId(number),
@@ -313,6 +314,7 @@ pub fn cluster_bodies(data: &ExampleData) -> Vec<Body> {
         founder: NodeId(two),
         lease_ms: 600,
         changes: 9,
+        level: FeatureLevel::FIRST,
         members: memberships.map(|membership| member(data, membership)).into(),
         groups: vec![placement(1, members), Placement::default()],
     };
@@ -360,8 +362,9 @@ pub fn token_calls(data: &ExampleData) -> Vec<Call> {
     let digest = TokenDigest([7; TokenDigest::BYTES]);
     let member = member(data, Membership::Member);
     let wrapped = |call| ClusterCall::WithToken { digest, call: Box::new(call) };
+    let level = FeatureLevel::FIRST;
     [
-        wrapped(ClusterCall::AddMember { member, part: Part::Voter, lease_ms }),
+        wrapped(ClusterCall::AddMember { member, part: Part::Voter, lease_ms, level }),
         wrapped(ClusterCall::ReplaceMember { name: "n1".into(), by: None }),
         ClusterCall::AddToken { digest, lifetime_ms: Some(lease_ms) },
         ClusterCall::AddToken { digest, lifetime_ms: None },
@@ -386,7 +389,8 @@ pub fn group_bodies(data: &ExampleData) -> Vec<Body> {
     vec![Body::Group(Box::default()), Body::Group(created), Body::Cluster(description)]
 }
 
-fn member(data: &ExampleData, membership: Membership) -> MemberDescription {
+/// A member.
+pub fn member(data: &ExampleData, membership: Membership) -> MemberDescription {
     let [node, incarnation] = data.numbers;
     let (name, peer, client) = ("n1".into(), "127.0.0.1:7712".into(), "127.0.0.1:7711".into());
     MemberDescription { node: NodeId(node), name, peer, client, incarnation, membership }

@@ -7,8 +7,8 @@ use super::examples::{
     secret_calls, token_calls, updates,
 };
 use super::{
-    answer_bytes, available, counted, error_bytes, reply_bytes, request, request_bytes, ring,
-    update_request,
+    answer_bytes, available, counted, error_bytes, level, reply_bytes, request, request_bytes,
+    ring, update_request,
 };
 use crate::wire::read_answer;
 use crate::{Body, Call, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -70,6 +70,7 @@ fn version_1_wire_bytes_match_golden_file() {
     write_reasons(&mut text, newest_reasons);
     write_reasons(&mut text, split_reasons);
     write_later(&mut text, Vec::new(), counted::bodies(&data));
+    write_later(&mut text, level::calls(&data), level::bodies(&data));
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

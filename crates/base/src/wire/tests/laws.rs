@@ -5,7 +5,9 @@ use super::examples::{
     ExampleData, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls,
     place_bodies, place_calls, secret_bodies, secret_calls, token_calls,
 };
-use super::{answer_bytes, available, counted, error_bytes, reply_bytes, request_bytes, ring};
+use super::{
+    answer_bytes, available, counted, error_bytes, level, reply_bytes, request_bytes, ring,
+};
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
 use bytes::Bytes;
@@ -52,6 +54,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(available::type_calls(&data));
             calls.extend(token_calls(&data));
             calls.extend(secret_calls());
+            calls.extend(level::calls(&data));
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });
@@ -70,6 +73,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(ring::bodies(&data));
         bodies.extend(available::type_bodies(&data));
         bodies.extend(secret_bodies(&data));
+        bodies.extend(level::bodies(&data));
         bodies.extend(counted::bodies(&data));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply::new(LogIndex(index), body)

@@ -5,6 +5,7 @@ mod counted;
 mod examples;
 mod golden;
 mod laws;
+mod level;
 mod limits;
 mod ring;
 

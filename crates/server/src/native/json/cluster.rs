@@ -3,7 +3,9 @@
 use super::bodies::read_plain;
 use crate::native::errors::malformed;
 use api::Integer;
-use base::{ClusterCall, Error, GroupId, MemberDescription, Membership, NodeId, Part};
+use base::{
+    ClusterCall, Error, FeatureLevel, GroupId, MemberDescription, Membership, NodeId, Part,
+};
 
 fn parse_id(text: &str) -> Result<NodeId, Error> {
     let id = Some(text).filter(|text| text.len() == 16);
@@ -14,12 +16,25 @@ fn parse_id(text: &str) -> Result<NodeId, Error> {
 /// Parses a joining node.
 pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
     let body = read_plain::<api::NewMember>(json)?;
-    let api::NewMember { node, name, peer, client, part, lease_ms } = body;
+    let api::NewMember { node, name, peer, client, part, lease_ms, level } = body;
+    let level = level.map_or(Ok(FeatureLevel::FIRST), feature_level)?;
     let part = part.map_or(Ok(Part::Voter), |name| Part::parse(&name))?;
     let node = parse_id(&node)?;
     let (incarnation, membership) = (0, Membership::Member);
     let member = MemberDescription { node, name, peer, client, incarnation, membership };
-    Ok(ClusterCall::AddMember { member, part, lease_ms: lease_ms.0 })
+    Ok(ClusterCall::AddMember { member, part, lease_ms: lease_ms.0, level })
+}
+
+fn feature_level(Integer(level): Integer) -> Result<FeatureLevel, Error> {
+    let level = u16::try_from(level).ok().filter(|level| *level >= FeatureLevel::FIRST.0);
+    let level = level.map(FeatureLevel);
+    level.ok_or_else(|| malformed("`level` must be a feature level: 1 to 65535"))
+}
+
+/// Parses the feature level to bring into force.
+pub fn raise_level(json: &[u8]) -> Result<ClusterCall, Error> {
+    let api::LevelChange { level } = read_plain(json)?;
+    Ok(ClusterCall::RaiseLevel { level: feature_level(level)? })
 }
 
 /// Parses a member's new name and addresses.

@@ -10,6 +10,7 @@ pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::Cluste
         founder: view.founder.into(),
         lease_ms: view.lease_ms,
         changes: view.changes,
+        level: view.level.0,
         name: view.name.clone(),
         members: view.members.iter().map(member).collect(),
         groups: view.groups.iter().map(placement).collect(),
@@ -35,6 +36,7 @@ fn member(view: &node::MemberStatus) -> api::MemberStatus {
         connection_error: view.connection_error.clone(),
         health: view.health.into(),
         hints: view.hints,
+        level: view.level.map(|level| level.0),
     }
 }
 

@@ -13,9 +13,9 @@ use base::request::{
     BucketPlace, Call, ExpireWhen, Expiry, OnMissing, SequenceMode, SessionCall, When,
 };
 use base::{
-    Bound, BucketName, ClusterCall, DirectoryCall, GroupId, LogIndex, MemberDescription,
-    Membership, NodeId, Part, Range, Read, ReadLevel, Request, RowContent, SessionId, Update,
-    Version,
+    Bound, BucketName, ClusterCall, DirectoryCall, FeatureLevel, GroupId, LogIndex,
+    MemberDescription, Membership, NodeId, Part, Range, Read, ReadLevel, Request, RowContent,
+    SessionId, Update, Version,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -173,11 +173,12 @@ fn members() -> impl Strategy<Value = ClusterCall> {
     let address = || Just("[::1]:7711".to_string());
     let part = || prop::sample::select(Part::ALL.to_vec());
     let node = || (1..=u64::MAX).prop_map(NodeId);
-    let add = (node(), name(), address(), part(), 1..=10_000_u64).prop_map(
-        |(node, name, peer, part, lease_ms)| {
+    let level = || (1..=u16::MAX).prop_map(FeatureLevel);
+    let add = (node(), name(), address(), part(), 1..=10_000_u64, level()).prop_map(
+        |(node, name, peer, part, lease_ms, level)| {
             let (client, incarnation, membership) = (peer.clone(), 0, Membership::Member);
             let member = MemberDescription { node, name, peer, client, incarnation, membership };
-            ClusterCall::AddMember { member, part, lease_ms }
+            ClusterCall::AddMember { member, part, lease_ms, level }
         },
     );
     let update = (node(), name(), address()).prop_map(|(node, name, peer)| {
@@ -197,6 +198,7 @@ fn members() -> impl Strategy<Value = ClusterCall> {
     prop_oneof![
         Just(ClusterCall::Describe),
         Just(ClusterCall::RevokeTokens),
+        level().prop_map(|level| ClusterCall::RaiseLevel { level }),
         add,
         update,
         name().prop_map(|name| ClusterCall::RemoveMember { name }),

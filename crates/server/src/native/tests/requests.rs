@@ -192,10 +192,11 @@ fn member_request(call: &ClusterCall) -> SentRequest {
     let member_path = |name: &String, rest: &str| format!("{MEMBERS}/{name}{rest}");
     match call {
         ClusterCall::Describe => SentRequest::new("GET", MEMBERS),
-        ClusterCall::AddMember { member, part, lease_ms } => {
+        ClusterCall::AddMember { member, part, lease_ms, level } => {
             let MemberDescription { node, name, peer, client, .. } = member;
             let body = json!({ "node": node.to_string(), "name": name, "peer": peer,
-                "client": client, "part": part.name(), "lease_ms": lease_ms });
+                "client": client, "part": part.name(), "lease_ms": lease_ms,
+                "level": level.0 });
             json("POST", MEMBERS.into(), body)
         }
         ClusterCall::UpdateMember { node, name, peer, client } => {
@@ -238,6 +239,9 @@ fn member_request(call: &ClusterCall) -> SentRequest {
         }
         ClusterCall::RevokeTokens => SentRequest::new("DELETE", TOKENS),
         ClusterCall::MakeSecret => SentRequest::new("POST", SECRET),
+        ClusterCall::RaiseLevel { level } => {
+            json("POST", "/v1/cluster/level".into(), json!({ "level": level.0 }))
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 use super::super::{joiner, members};
 use super::*;
 use base::{
-    ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Part, Placement,
+    ClusterDescription, ClusterId, FeatureLevel, GroupId, MemberDescription, Membership, NodeId,
+    Part, Placement,
 };
 
 fn description() -> ClusterDescription {
@@ -21,6 +22,7 @@ fn description() -> ClusterDescription {
         founder: NodeId(1),
         lease_ms: 600,
         changes: 3,
+        level: FeatureLevel::FIRST,
         members: vec![
             member(1, "n1", Membership::Member),
             member(2, "n2", Membership::Leaving),

@@ -97,6 +97,7 @@ fn clients_must_change_nothing(web: &mut Http) {
         ("POST", "/v1/cluster/tokens"),
         ("DELETE", "/v1/cluster/tokens"),
         ("POST", "/v1/cluster/secret"),
+        ("POST", "/v1/cluster/level"),
         ("POST", "/v1/cluster/members/n1/replace"),
         ("DELETE", "/v1/cluster/members/n1"),
         ("POST", "/v1/cluster/members"),

@@ -117,7 +117,9 @@ fn data_of_unknown_format_or_damaged_identity_is_refused() {
     let identity = std::fs::read(&path).expect("an identity is written at first start");
     std::fs::write(&path, later_format_identity(&identity)).expect("ours to write");
     let refusal = Server::start(&server.setup).expect_err("a foreign format");
-    assert!(refusal.output.contains("4000"), "the version found is not said: {refusal}");
+    assert!(refusal.output.contains("4000"), "the level found is not said: {refusal}");
+    assert!(refusal.output.contains("run credenza 0.1.0 or later"), "no remedy: {refusal}");
+    assert_eq!(refusal.code, Some(2), "no restart cures it: {refusal}");
     assert!(!refusal.output.contains("panick"), "{refusal}");
     std::fs::write(&path, &identity).expect("ours to write");
     Server::must_start(&server.setup);

@@ -41,6 +41,7 @@ mod real_input;
 mod redis_tools;
 mod repair;
 mod riak;
+mod service;
 mod strangers;
 mod tables;
 mod three_nodes;

@@ -45,6 +45,7 @@ fn join(server: &Server, address: SocketAddr) -> MemberCredentials {
     let member = json!({
         "node": format!("{NODE:016x}"), "name": NAME, "peer": "127.0.0.1:1",
         "client": "127.0.0.1:1", "part": "learner", "lease_ms": members["lease_ms"],
+        "level": members["level"],
     });
     let reply = web.request("POST", "/v1/cluster/members", member.to_string().as_bytes());
     let reply = reply.expect("it answers").json();

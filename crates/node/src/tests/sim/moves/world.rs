@@ -7,13 +7,14 @@ use super::node::{LEASE_MS, MoveNode};
 use super::{clients, faults};
 use crate::Node;
 use base::{
-    BucketDescription, BucketId, BucketName, ClusterDescription, ClusterId, GroupId,
+    BucketDescription, BucketId, BucketName, ClusterDescription, ClusterId, FeatureLevel, GroupId,
     MemberDescription, Membership, NodeId, Part, Placement, Properties, Version,
 };
 use bytes::Bytes;
+use metadata::levels::{self, LevelRow};
 use metadata::rows::{
-    CLUSTER, ClusterRow, NEXT_BUCKET, bucket_key, group_key, member_key, type_key, write_bucket,
-    write_cluster, write_group, write_member, write_properties,
+    CLUSTER, ClusterRow, LEVEL, NEXT_BUCKET, bucket_key, group_key, member_key, type_key,
+    write_bucket, write_cluster, write_group, write_member, write_properties,
 };
 use replication::group::Group;
 use replication::layout::{StoredRow, row_key};
@@ -76,6 +77,7 @@ fn known(count: usize) -> ClusterDescription {
         founder: node(0),
         lease_ms: LEASE_MS,
         changes: 1,
+        level: FeatureLevel::HIGHEST,
         members: (0..count).map(member).collect(),
         groups: vec![
             placement(GroupId::DIRECTORY, all),
@@ -103,6 +105,8 @@ fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes,
     let ClusterDescription { founder, lease_ms, changes, .. } = *known;
     let cluster = ClusterRow { founder, lease_ms, changes };
     put(GroupId::DIRECTORY, BOOKKEEPING_BUCKET, CLUSTER, &write_cluster(&cluster));
+    let levels = LevelRow { level: known.level, ..LevelRow::default() };
+    put(GroupId::DIRECTORY, BOOKKEEPING_BUCKET, LEVEL, &levels::write(&levels));
     for member in &known.members {
         put(
             GroupId::DIRECTORY,
