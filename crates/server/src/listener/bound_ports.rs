@@ -13,7 +13,6 @@ use crate::connection::ListenerRole;
 use crate::settings::ServerSettings;
 use base::limits::HTTP_LINE_BYTES_MAX;
 use base::{Error, Reason, Result};
-use bytes::BytesMut;
 use node::Node;
 use std::future::poll_fn;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};

@@ -106,7 +106,7 @@ fn cut_chain(cluster: &mut Cluster) {
     trial.figures.add("master_changes", changes);
     let (from, to) = trial.faults[0];
     let history = trial.end(cluster);
-    let updates = history.updates().iter().filter(|at| (from..to).contains(at)).count();
+    let updates = history.updates().iter().filter(|at| (from..to).contains(*at)).count();
     assert!(updates > 100, "a chain with a master in it takes writes, not {updates}");
     assert!(changes <= 1, "{changes} changes of the master in a chain that stood still");
 }
