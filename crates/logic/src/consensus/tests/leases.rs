@@ -53,14 +53,33 @@ fn lease_may_be_unbounded_and_excessive_drift_voids_lease() {
     assert!(!lease.is_valid(Millis(5)), "clocks that drift without bound leave no lease");
 }
 
-/// Returns a follower, node 1 of three, that promised ballot 2 of node 9 and granted nothing for
-/// long, with that ballot and the time.
-fn follower() -> (Replica, Ballot, u64) {
+/// Clocks are read in whole milliseconds. A voter that reads its clock late in a millisecond, and
+/// at the end of its promise early in one, promised for one less than it counted.
+#[test]
+fn promise_read_in_whole_milliseconds_outlasts_the_lease() {
+    for length in (100..=2_000).chain([60_000]) {
+        let clock = LeaseClock { length: Millis(length), ..LeaseClock::default() };
+        let lease = clock.lease_end(Millis(0)).0;
+        let promise = clock.grant_end(Millis(0), LeaseTerm::Half).0 - 1;
+        // The master's clock is slow by this many parts per million, and the voter's is fast.
+        let deviation_ppm = if length == 600 { 8_300 } else { 5_000 };
+        let [slow, fast] = [1_000_000 - deviation_ppm, 1_000_000 + deviation_ppm];
+        assert!(lease * fast <= promise * slow, "{length} ms");
+    }
+}
+
+fn configuration(id: u32) -> Configuration {
     let members = [1, 5, 9].map(|node| Member { node: NodeId(node), part: Part::Voter });
+    Configuration::new(ConfigurationId(id), members.to_vec()).expect("sound")
+}
+
+/// Returns a replica, node 1 of three, that waits for its start, and the ballot of node 9 that it
+/// promised.
+fn restored() -> (Replica, Ballot) {
     let master = Ballot { round: 2, node: NodeId(9) };
     let restored = RestoredState {
         node: NODE,
-        configuration: Configuration::new(ConfigurationId(1), members.to_vec()).expect("sound"),
+        configuration: configuration(1),
         base: LogIndex(0),
         signs: Vec::new(),
         promised: master,
@@ -70,14 +89,25 @@ fn follower() -> (Replica, Ballot, u64) {
         tear: None,
         lease: LeaseClock::default(),
     };
-    let mut replica = Replica::restore(restored).expect("sound");
+    (Replica::restore(restored).expect("sound"), master)
+}
+
+/// Returns a follower, node 1 of three, that promised ballot 2 of node 9 and granted nothing for
+/// long, with that ballot and the time.
+fn follower() -> (Replica, Ballot, u64) {
+    let (mut replica, master) = restored();
     replica.step(Event::Started { now: Millis(0) }, &mut Vec::new());
     (replica, master, 10_000)
 }
 
-/// Passes a message of this configuration to a replica; returns what it sends.
+/// Reports the end of a connection to a replica.
+fn end_link(replica: &mut Replica, node: NodeId, now: u64) {
+    replica.step(Event::LinkEnded { node, now: Millis(now) }, &mut Vec::new());
+}
+
+/// Passes a message of its configuration to a replica; returns what it sends.
 fn deliver(replica: &mut Replica, ballot: Ballot, body: Body, now: u64) -> Vec<Body> {
-    let message = Message { configuration: ConfigurationId(1), ballot, body };
+    let message = Message { configuration: replica.configuration().id(), ballot, body };
     let (from, now) = (ballot.node, Millis(now));
     let mut effects = Vec::new();
     replica.step(Event::Received { from, message, signs: Vec::new(), now }, &mut effects);
@@ -104,17 +134,78 @@ fn voter_keeps_the_term_that_the_heartbeat_requested() {
             let granted = Body::Granted { beat: 1, sent, lease, is_full: false };
             assert_eq!(deliver(&mut replica, master, heartbeat(lease), now), [granted]);
             if link_ends {
-                let ended = Event::LinkEnded { node: master.node, now: Millis(now) };
-                replica.step(ended, &mut Vec::new());
+                end_link(&mut replica, master.node, now);
             }
             let candidate = Ballot { round: 3, node: NodeId(5) };
-            let prepare = Body::Prepare { released: Ballot::default() };
-            let early = deliver(&mut replica, candidate, prepare, now + promised_ms - 1);
-            assert_eq!(early, [Body::Refused { promised: master }]);
-            deliver(&mut replica, candidate, prepare, now + promised_ms);
-            assert_eq!(replica.promised(), candidate, "its promise is over");
+            assert_bound_until(&mut replica, candidate, now + promised_ms);
         }
     }
+}
+
+/// Asserts that a replica promises this ballot at this time, and no earlier.
+fn assert_bound_until(replica: &mut Replica, candidate: Ballot, until: u64) {
+    let prepare = Body::Prepare { released: Ballot::default() };
+    let promised = replica.promised();
+    let early = deliver(replica, candidate, prepare, until - 1);
+    assert_eq!(early, [Body::Refused { promised }]);
+    deliver(replica, candidate, prepare, until);
+    assert_eq!(replica.promised(), candidate, "its promise is over");
+}
+
+/// A voter that restarts has forgotten its grants: it is bound for the longest term from its start.
+/// Connections end with the former process, and may end before this one has started its groups.
+#[test]
+fn restarted_voter_is_bound_whatever_ends_its_connections() {
+    for ends_at in [None, Some(100), Some(101), Some(600)] {
+        let (mut replica, master) = restored();
+        let mut effects = Vec::new();
+        let ended = |at: u64| Event::LinkEnded { node: master.node, now: Millis(at) };
+        if ends_at == Some(100) {
+            replica.step(ended(100), &mut effects);
+            assert_eq!(effects, [], "it waits for its start");
+        }
+        replica.step(Event::Started { now: Millis(100) }, &mut effects);
+        if let Some(at) = ends_at {
+            replica.step(ended(at), &mut effects);
+        }
+        let sends = |effect: &Effect| matches!(effect, Effect::Send { .. });
+        assert!(!effects.iter().any(sends), "it seeks no other master: {effects:?}");
+        assert_bound_until(&mut replica, Ballot { round: 3, node: NodeId(5) }, 706);
+    }
+}
+
+/// A snapshot replaces the log, and perhaps the configuration. What the voter promised stays, also
+/// if the connection with the master ended before or after.
+#[test]
+fn installed_snapshot_keeps_the_promise() {
+    for id in [1, 2] {
+        for ends_first in [false, true] {
+            let (mut replica, master, now) = follower();
+            deliver(&mut replica, master, heartbeat(Some(LeaseTerm::Half)), now);
+            if ends_first {
+                end_link(&mut replica, master.node, now + 1);
+            }
+            let base = if id == 1 { LogIndex(0) } else { LogIndex(8) };
+            let installed =
+                Event::Installed { last: LogIndex(9), configuration: (base, configuration(id)) };
+            replica.step(installed, &mut Vec::new());
+            assert_eq!(replica.decided(), LogIndex(9));
+            end_link(&mut replica, master.node, now + 2);
+            let candidate = Ballot { round: u64::from(id) << 40, node: NodeId(5) };
+            assert_bound_until(&mut replica, candidate, now + 303);
+        }
+    }
+}
+
+/// A heartbeat over the next connection binds the voter as ever.
+#[test]
+fn heartbeat_after_a_link_end_restores_patience() {
+    let (mut replica, master, now) = follower();
+    deliver(&mut replica, master, heartbeat(Some(LeaseTerm::Half)), now);
+    end_link(&mut replica, master.node, now + 1);
+    assert_eq!(replica.idle_until(), Some(Millis(now + 303)));
+    deliver(&mut replica, master, heartbeat(Some(LeaseTerm::Half)), now + 100);
+    assert_eq!(replica.idle_until(), Some(Millis(now + 100 + 606)));
 }
 
 /// A voter waits for a silent master for the whole length, and for one whose connection ended for
