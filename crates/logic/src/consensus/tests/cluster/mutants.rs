@@ -32,7 +32,8 @@ const PLAIN: [Rule; 22] = [
 
 /// Rules whose absence shows in one history of some thousands, with the first seed to try, so that
 /// earlier ones need not be run each time.
-const FIRST_SEEDS: [(Rule, u64); 2] = [(Rule::QuorumsMeet, 1_500), (Rule::GrantFromSent, 3_500)];
+const FIRST_SEEDS: [(Rule, u64); 3] =
+    [(Rule::QuorumsMeet, 1_500), (Rule::GrantFromSent, 3_500), (Rule::GrantEndsLate, 22_000)];
 
 /// Rules whose absence shows only in rare interleavings.
 ///
