@@ -161,6 +161,16 @@ pub struct StoreStatus {
     pub cached_bytes: u64,
     /// Estimated number of rows, tombstones included.
     pub rows_estimated: u64,
+    /// Number of sorted runs of rows on disk.
+    pub runs: u64,
+    /// Number of runs that no merge has read yet.
+    pub unmerged_runs: u64,
+    /// Size in bytes of the runs whose merge is due.
+    pub merge_debt_bytes: u64,
+    /// Slow-down of writes while merges lag: 0 (none) to 1,000 (the most).
+    pub write_slowdown_permille: u64,
+    /// Time in milliseconds for which writers have waited for flushes and merges since the start.
+    pub writes_waited_ms: u64,
 }
 
 /// Disk of the data directory.

@@ -24,13 +24,12 @@ use base::error::shutting_down;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use runtime::log_writer::{AppendCompletion, LogWriterHandle, store_error};
-use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::warning_limiter::WarningLimiter;
+use runtime::write_pacer::{WritePacer, WriterPauses};
 use runtime::{CancellationToken, world};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 use store::{Position, Trees};
 use tokio::sync::{Notify, watch};
 
@@ -38,15 +37,15 @@ use tokio::sync::{Notify, watch};
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Maximum bytes of changes that are not applied yet; above it changes fail with `overloaded`.
 const UNAPPLIED_BYTES_MAX: usize = 64 << 20;
-/// Pause before the next batch is applied while flushes lag behind writes.
-const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 /// See the head of this file.
 pub struct VnodeStore {
     pub(super) node: NodeId,
     pub(super) trees: Arc<dyn Trees>,
     log_writer: Arc<LogWriterHandle>,
-    maintenance: Arc<MaintenanceSignal>,
+    pacer: Arc<WritePacer>,
+    /// Pauses of applying while the store lags.
+    pauses: WriterPauses,
     /// Number of the current incarnation of the node.
     pub(super) incarnation: u64,
     /// True if the previous incarnation did not shut down cleanly.
@@ -126,7 +125,7 @@ impl VnodeStore {
         (incarnation, mark): (u64, Mark),
         trees: Arc<dyn Trees>,
         log_writer: Arc<LogWriterHandle>,
-        maintenance: Arc<MaintenanceSignal>,
+        pacer: Arc<WritePacer>,
         (copies, is_sole_member): (CopyCount, IsSoleMember),
     ) -> VnodeStore {
         let state = VnodeStoreState {
@@ -149,7 +148,8 @@ impl VnodeStore {
             node,
             trees,
             log_writer,
-            maintenance,
+            pacer,
+            pauses: WriterPauses::default(),
             incarnation,
             unclean_shutdown: (incarnation > 1 || mark.applied > 0)
                 && (mark.clean_incarnation == 0 || mark.clean_incarnation + 1 != incarnation),
@@ -358,16 +358,14 @@ impl VnodeStore {
                 front.map(|sent| (sent.index, sent.payload.clone()))
             };
             let Some((index, payload)) = next else { return Ok(()) };
-            // Flushes lag behind. A stopping node does not wait, at the cost of memory: its flushes
-            // have ended.
-            while self.trees.pressure().must_wait() && !stop.is_cancelled() {
-                self.maintenance.raise();
-                world::sleep(FULL_PAUSE).await;
+            // A stopping node does not wait, at the cost of memory: its flushes have ended.
+            while !stop.is_cancelled()
+                && let Some(pause) = self.pacer.wait(&self.pauses, &self.pacer.pressure())
+            {
+                world::sleep_or_cancelled(stop, pause).await;
             }
             apply(&*self.trees, index, &payload)?;
-            if self.trees.pressure().is_rotation_due() {
-                self.maintenance.raise();
-            }
+            self.pacer.applied(&self.pauses, payload.len());
             self.on_applied(index, payload.len());
         }
     }

@@ -45,6 +45,7 @@ use replication::snapshot::{Snapshots, TransferTimeouts};
 use runtime::log_writer::LogWriterHandle;
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
+use runtime::write_pacer::WritePacer;
 use runtime::{DiskSpace, file_tasks::FileTasks};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -156,11 +157,11 @@ fn shared(
             tasks.requests.clone(),
         ),
         comparisons: Comparisons::new(trees.clone(), tasks.requests.clone()),
+        pacer: Arc::new(WritePacer::new(trees.clone())),
         trees,
         log_writer,
         reader,
         metrics,
-        maintenance: Arc::new(MaintenanceSignal::default()),
         peers: Arc::default(),
         limits: GroupLimits {
             memory_bytes_max: settings.memory_bytes_max,
@@ -207,7 +208,7 @@ fn available(
 
 /// Creates the vnodes from their recovered state.
 fn vnode_store(shared: &Shared, catalog: Arc<Catalog>, recovered: (u64, Mark)) -> Arc<VnodeStore> {
-    let Shared { node, trees, log_writer, maintenance, .. } = shared;
+    let Shared { node, trees, log_writer, pacer, .. } = shared;
     let cluster_catalog = catalog.clone();
     let is_sole_member = Box::new(move || cluster_catalog.cluster().members.len() < 2);
     let n_val_of =
@@ -218,7 +219,7 @@ fn vnode_store(shared: &Shared, catalog: Arc<Catalog>, recovered: (u64, Mark)) -
         recovered,
         trees.clone(),
         log_writer.clone(),
-        maintenance.clone(),
+        pacer.clone(),
         callbacks,
     ))
 }
@@ -314,6 +315,7 @@ impl Handles {
             readiness: readiness.clone(),
             snapshots: shared.snapshots.clone(),
             trees: shared.trees.clone(),
+            pacer: shared.pacer.clone(),
             disk: self.disk.clone(),
             lifecycle: self.lifecycle.clone(),
         })
@@ -369,8 +371,9 @@ impl Handles {
             vnode_store: self.available.vnode_store.clone(),
             directory: self.directory.clone(),
             disk: self.disk.clone(),
-            signal: shared.maintenance.clone(),
+            pacer: shared.pacer.clone(),
             merging: MaintenanceSignal::default(),
+            small_merging: MaintenanceSignal::default(),
             file_tasks: self.file_tasks.clone(),
             lifecycle: self.lifecycle.clone(),
         })

@@ -11,13 +11,14 @@ use crate::flush::StoreFlusher;
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
 use crate::settings::NodeSettings;
+use crate::slowdown_watch::SlowdownWatch;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use dynamo::vnode_store::VnodeStore;
 use metadata::Directory;
 use replication::layout;
 use runtime::disk_space::DiskFigures;
 use runtime::log_writer::store_error;
-use runtime::{FileTasks, MaintenanceSignal, world};
+use runtime::{FileTasks, MaintenanceSignal, WritePacer, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,16 @@ pub(crate) struct LogHeadRequests {
     remaining: usize,
 }
 
-/// State of the two maintenance threads.
+/// Kind of a thread that merges tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merger {
+    /// Takes any merge.
+    Any,
+    /// Takes only short merges, so that what is flushed never waits for a long one.
+    Small,
+}
+
+/// State of the three maintenance threads.
 pub(crate) struct Housekeeper {
     pub settings: Arc<NodeSettings>,
     pub flusher: Arc<StoreFlusher>,
@@ -51,26 +61,35 @@ pub(crate) struct Housekeeper {
     pub vnode_store: Arc<VnodeStore>,
     pub directory: Arc<Directory>,
     pub disk: Arc<DiskHealth>,
-    /// Signal that there is work.
-    pub signal: Arc<MaintenanceSignal>,
-    /// Signal for the thread that merges tables.
+    /// Signal that there is work, and the pauses of writers.
+    pub pacer: Arc<WritePacer>,
+    /// Signals for the threads that merge tables.
     pub merging: MaintenanceSignal,
+    pub small_merging: MaintenanceSignal,
     pub file_tasks: Arc<FileTasks>,
     pub lifecycle: Arc<Lifecycle>,
 }
 
 impl Housekeeper {
-    /// Prevents the threads from starting more work, and wakes them.
+    /// Prevents the threads from starting more work, gives up merges, which may be long, and wakes
+    /// the threads.
     pub(crate) fn close(&self) {
         self.file_tasks.close();
-        self.signal.raise();
+        self.flusher.trees.cancel_merges();
+        self.pacer.maintenance.raise();
+        self.wake_mergers();
+    }
+
+    fn wake_mergers(&self) {
         self.merging.raise();
+        self.small_merging.raise();
     }
 
     /// Runs the maintenance thread.
     pub(crate) fn run_maintenance(&self) {
         let (mut reclaimed, mut checked_index) = (BTreeMap::new(), None);
         let (mut requested_ms, mut head_requests) = (0, LogHeadRequests::default());
+        let mut slowdown = SlowdownWatch::default();
         self.warn_reduced_reserve();
         loop {
             let now = world::milliseconds();
@@ -78,12 +97,13 @@ impl Housekeeper {
                 requested_ms = now;
                 self.request_log_heads(&mut head_requests);
             }
+            slowdown.observe(&self.pacer, now);
             let Ok(task) = self.file_tasks.begin() else { return };
             let round = self.round(&mut reclaimed, &mut checked_index);
             drop(task);
             match round {
-                Ok(true) => self.signal.wait(PAUSE),
-                Ok(false) => self.signal.wait(PAUSE_IDLE),
+                Ok(true) => self.pacer.maintenance.wait(PAUSE),
+                Ok(false) => self.pacer.maintenance.wait(PAUSE_IDLE),
                 Err(error) if error.kind() == Kind::Corrupt => {
                     self.lifecycle.fail(error);
                     return;
@@ -119,23 +139,33 @@ impl Housekeeper {
         head_requests.next = (head_requests.next + now) % groups.len();
     }
 
-    /// Runs the thread that merges tables. It is separate because a merge may take longer than the
+    /// Runs a thread that merges tables. It is separate because a merge may take longer than the
     /// memory for concurrent writes lasts.
-    pub(crate) fn run_merger(&self) {
+    pub(crate) fn run_merger(&self, merger: Merger) {
+        let trees = &self.flusher.trees;
+        // Flushes raise the signals. The time of the other thread also counts for what it does
+        // without them: look for dead spans, and merge an idle store.
+        let (signal, pause) = match merger {
+            Merger::Any => (&self.merging, PAUSE),
+            Merger::Small => (&self.small_merging, PAUSE_IDLE),
+        };
         loop {
             let Ok(task) = self.file_tasks.begin() else { return };
-            let merged = self.flusher.trees.compact().map_err(store_error);
+            let merged = match merger {
+                Merger::Any => trees.compact(),
+                Merger::Small => trees.compact_small(),
+            };
             drop(task);
-            match merged {
+            match merged.map_err(store_error) {
                 Ok(true) => {}
-                Ok(false) => self.merging.wait(PAUSE),
+                Ok(false) => signal.wait(pause),
                 Err(error) if error.kind() == Kind::Corrupt => {
                     self.lifecycle.fail(error);
                     return;
                 }
                 Err(error) => {
                     tracing::warn!(target: "store", %error, "compaction failed; it is retried");
-                    self.merging.wait(PAUSE_IDLE);
+                    signal.wait(PAUSE_IDLE);
                 }
             }
         }
@@ -155,6 +185,7 @@ impl Housekeeper {
             || self.flusher.unflushed_log() >= self.settings.log_bytes_max / COLLAPSE_FRACTION;
         if flush {
             self.flusher.flush_and_collapse()?;
+            self.wake_mergers();
         }
         let mut has_work = flush;
         let applied =

@@ -44,6 +44,7 @@ mod runs;
 mod settings;
 mod shutdown;
 mod sibling_adapter;
+mod slowdown_watch;
 mod startup;
 mod status;
 mod status_reader;

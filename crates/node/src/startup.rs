@@ -5,6 +5,7 @@ use crate::cluster::OwnIncarnations;
 use crate::count_keeper::{self, CountKeeper};
 use crate::group_lifecycle::drive;
 use crate::groups::Groups;
+use crate::housekeeping::Merger;
 use crate::lifecycle::Lifecycle;
 use crate::recovery::{Recovered, recover};
 use crate::ring_replacement::{self, RingReplacement};
@@ -116,10 +117,15 @@ pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Life
 }
 
 fn start_threads(node: &Node) -> Result<()> {
-    let (keeper, merger) = (node.housekeeper.clone(), node.housekeeper.clone());
     let loops = &node.lifecycle.tasks.loops;
+    let keeper = node.housekeeper.clone();
+    let start_merger = |name, merger| {
+        let keeper = node.housekeeper.clone();
+        loops.start_thread(name, move || keeper.run_merger(merger))
+    };
     let started = loops.start_thread("housekeeper", move || keeper.run_maintenance());
-    let started = started.and_then(|()| loops.start_thread("merger", move || merger.run_merger()));
+    let started = started.and_then(|()| start_merger("merger", Merger::Any));
+    let started = started.and_then(|()| start_merger("small merger", Merger::Small));
     started
         .map_err(|error| Error::new(Reason::StartFailed, format!("can't start a thread: {error}")))
 }

@@ -128,6 +128,16 @@ pub struct StoreStatus {
     pub cached_bytes: u64,
     /// About how many rows, deleted ones that are not yet collected counted.
     pub rows_estimated: u64,
+    /// Runs: sorted sequences of rows on disk. A read may have to ask each of them.
+    pub runs: u64,
+    /// Runs that a flush wrote, and no merge has read yet.
+    pub unmerged_runs: u64,
+    /// Bytes of runs whose merge is due.
+    pub merge_debt_bytes: u64,
+    /// How much writes are slowed now, for flushes and merges that lag: 0 (not at all) to 1,000.
+    pub write_slowdown_permille: u64,
+    /// Time for which writers have waited for flushes and merges since the start, all together.
+    pub writes_waited_ms: u64,
 }
 
 /// The disk under the data directory.

@@ -8,11 +8,11 @@ use crate::process;
 use crate::readiness::Readiness;
 use crate::settings::NodeSettings;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
-use crate::warnings::WarningInput;
+use crate::warnings::{StoreLag, WarningInput};
 use replication::group::Group;
 use replication::snapshot::Snapshots;
 use runtime::sample::{Sample, SampleKind};
-use runtime::world;
+use runtime::{WritePacer, world};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::Trees;
@@ -29,6 +29,7 @@ pub(crate) struct StatusReader {
     pub readiness: Arc<Readiness>,
     pub snapshots: Arc<Snapshots>,
     pub trees: Arc<dyn Trees>,
+    pub pacer: Arc<WritePacer>,
     pub disk: Arc<DiskHealth>,
     pub lifecycle: Arc<Lifecycle>,
 }
@@ -56,6 +57,7 @@ impl StatusReader {
             cluster: &cluster,
             own: links.node,
             disk: &self.disk,
+            store_lag: StoreLag::of(&self.pacer.pressure(), &store),
             has_many_siblings: available.vnode_store.has_many_siblings(),
             unsynced_ms: unsynced.then_some(self.settings.sync_interval_ms),
         };
@@ -106,12 +108,18 @@ impl StatusReader {
 
     fn store_status(&self) -> StoreStatus {
         let trees = self.trees.statistics();
+        let pressure = self.pacer.pressure();
         StoreStatus {
             disk_bytes: trees.disk_bytes,
             memory_bytes: trees.memory_bytes,
             cached_rows: trees.cached_rows,
             cached_bytes: trees.cached_bytes,
             rows_estimated: trees.rows_estimated,
+            runs: trees.runs,
+            unmerged_runs: trees.unmerged_runs,
+            merge_debt_bytes: trees.merge_debt_bytes,
+            write_slowdown_permille: pressure.slowdown_permille(),
+            writes_waited_ms: u64::try_from(self.pacer.waited().as_millis()).unwrap_or(u64::MAX),
         }
     }
 
@@ -196,6 +204,9 @@ impl StatusReader {
              "Rows that range reads visited, tombstones included.", trees.rows_walked as f64),
             ("credenza_store_rows_returned_total", "Live rows that range reads returned.",
              trees.rows_returned as f64),
+            ("credenza_store_writes_waited_seconds_total",
+             "Time for which writers waited for flushes and merges.",
+             store.writes_waited_ms as f64 / 1e3),
         ];
         #[rustfmt::skip]
         let gauges = [
@@ -214,7 +225,7 @@ impl StatusReader {
             ("credenza_uptime_seconds", "Time since the start.", status.uptime_ms as f64 / 1e3),
         ];
         let counters = counters.into_iter().map(|row| plain(SampleKind::Counter, row));
-        let gauges = gauges.into_iter().chain(log_rows(log));
+        let gauges = gauges.into_iter().chain(log_rows(log)).chain(merge_rows(store));
         let gauges = gauges.map(|row| plain(SampleKind::Gauge, row));
         let groups = status.groups.iter().flat_map(group_samples).chain(process::samples());
         let files = disk.free_files.map(|free| {
@@ -231,6 +242,21 @@ type SampleRow = (&'static str, &'static str, f64);
 
 fn plain(kind: SampleKind, (name, help, value): SampleRow) -> Sample {
     Sample { name, help, kind, labels: vec![], value }
+}
+
+/// Returns the samples of the store's merges.
+#[rustfmt::skip]
+fn merge_rows(store: &StoreStatus) -> [SampleRow; 4] {
+    [
+        ("credenza_store_runs", "Sorted runs of rows on disk.", store.runs as f64),
+        ("credenza_store_unmerged_runs", "Runs on disk that no merge has read yet.",
+         store.unmerged_runs as f64),
+        ("credenza_store_merge_debt_bytes", "Size of the runs whose merge is due.",
+         store.merge_debt_bytes as f64),
+        ("credenza_store_write_slowdown",
+         "Slow-down of writes while merges lag: 0 (none) to 1 (the most).",
+         store.write_slowdown_permille as f64 / 1e3),
+    ]
 }
 
 /// Returns the samples of the log.

@@ -3,9 +3,50 @@
 use crate::cluster::{ClusterStatus, MemberStatus};
 use crate::disk_health::DiskHealth;
 use crate::readiness::{self, Unreached};
-use crate::status::GroupStatus;
+use crate::status::{GroupStatus, StoreStatus};
 use base::duration::format_ms;
 use base::{Error, Membership, NodeId};
+use store::Pressure;
+
+/// Lag of the store's flushes or merges, for which writes wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreLag {
+    None,
+    /// Writes are slowed: this many runs wait for merges, and this many bytes.
+    Merges {
+        runs: u64,
+        bytes: u64,
+    },
+    /// Memory is full, and writes wait for a flush.
+    Flushes,
+}
+
+impl StoreLag {
+    pub(crate) fn of(pressure: &Pressure, store: &StoreStatus) -> StoreLag {
+        match pressure.slowdown_permille() {
+            _ if pressure.must_wait() => StoreLag::Flushes,
+            0 => StoreLag::None,
+            _ => StoreLag::Merges { runs: store.runs, bytes: store.merge_debt_bytes },
+        }
+    }
+
+    fn warning(self) -> Option<String> {
+        match self {
+            StoreLag::None => None,
+            StoreLag::Merges { runs, bytes } => Some(format!(
+                "writes are slowed, because merges of the store lag: it has {runs} runs of files, \
+                 and {} MiB are to be merged; if this lasts, the disk or the processors are too \
+                 slow for these writes: write less, or add nodes",
+                bytes >> 20
+            )),
+            StoreLag::Flushes => Some(
+                "writes wait for memory: rows are written to the store's files more slowly than \
+                 they come; if this lasts, check the disk, and what else uses it"
+                    .into(),
+            ),
+        }
+    }
+}
 
 /// State of this node, its groups and its cluster that may need a warning.
 pub(crate) struct WarningInput<'a> {
@@ -17,6 +58,7 @@ pub(crate) struct WarningInput<'a> {
     /// Id of this node.
     pub own: NodeId,
     pub disk: &'a DiskHealth,
+    pub store_lag: StoreLag,
     /// True if a key of an available bucket has so many siblings that writes may be refused.
     pub has_many_siblings: bool,
     /// Milliseconds of updates that a power cut may lose. `None`: none.
@@ -34,6 +76,7 @@ impl WarningInput<'_> {
             all.extend(readiness::sentences(self.unreached));
         }
         all.extend(disk_warnings(self.disk));
+        all.extend(self.store_lag.warning());
         for group in self.groups {
             let torn = group.torn.as_ref().filter(|torn| !all.contains(torn)).cloned();
             all.extend(torn);
@@ -198,6 +241,18 @@ mod tests {
         assert!(
             member_warnings(&cluster(gone.to_vec()), NodeId(1))[0].contains("start a new node")
         );
+    }
+
+    #[test]
+    fn lag_of_merges_and_of_flushes_are_told_apart() {
+        let store = StoreStatus { runs: 60, merge_debt_bytes: 900 << 20, ..Default::default() };
+        let warning = |pressure: &Pressure| StoreLag::of(pressure, &store).warning();
+        let pressure = Pressure { active_bytes_max: 1 << 20, runs: 10, ..Pressure::default() };
+        assert_eq!(warning(&pressure), None);
+        let slow = warning(&Pressure { runs: 60, ..pressure }).expect("a warning");
+        assert!(slow.contains("60 runs of files, and 900 MiB are to be merged"), "{slow}");
+        let full = warning(&Pressure { sealed_tables: 9, runs: 60, ..pressure });
+        assert!(full.expect("a warning").starts_with("writes wait for memory"));
     }
 
     #[test]

@@ -19,8 +19,6 @@ use store::{RowChange, Trees};
 /// turns.
 const TURN_BYTES_MAX: usize = 4 << 20;
 const TURN_ENTRIES_MAX: usize = 256;
-/// Pause of applying while flushes lag behind writes.
-const BACKPRESSURE_PAUSE: Duration = Duration::from_millis(2);
 /// Pause of applying while the process has no file descriptor left to read the log with.
 const DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
 
@@ -28,18 +26,19 @@ impl Group {
     /// Applies decided entries, up to the bounds of one turn, and releases them. Returns the pause
     /// before the next turn. `None`: all are applied.
     pub(super) fn apply_decided(&self, stopping: bool) -> Result<Option<Duration>> {
-        let Some(payloads) = self.next_decided()? else {
+        let (pacer, pressure) = (&self.shared.pacer, self.shared.pacer.pressure());
+        let bytes_max = pressure.bytes_per_pause(TURN_BYTES_MAX);
+        let Some(payloads) = self.next_decided(bytes_max)? else {
             return Ok(Some(DESCRIPTORS_PAUSE));
         };
         let Some(last) = payloads.last().map(|(index, _)| *index) else { return Ok(None) };
-        // Flushes lag behind writes. A stopping node applies all the same: it must end, whatever
-        // memory that takes. So does the directory: every request needs it, and its changes are few
-        // and small.
+        // A stopping node applies all the same: it must end, whatever memory that takes. So does
+        // the directory: every request needs it, and its changes are few and small.
         let may_wait = !stopping && self.id != GroupId::DIRECTORY;
-        if may_wait && self.shared.trees.pressure().must_wait() {
-            self.shared.maintenance.raise();
-            return Ok(Some(BACKPRESSURE_PAUSE));
+        if may_wait && let Some(pause) = pacer.wait(&self.pauses, &pressure) {
+            return Ok(Some(pause));
         }
+        let bytes = payloads.iter().map(|(_, payload)| payload.len()).sum();
         let (group, values) = (self.id.0, payloads.len());
         tracing::debug!(target: "consensus", group, upto = last.0, values, "decided");
         let observer = self.observer.get().map(|observer| &**observer);
@@ -61,9 +60,7 @@ impl Group {
                 self.open_marked_snapshot(&round);
             }
         }
-        if self.shared.trees.pressure().is_rotation_due() {
-            self.shared.maintenance.raise();
-        }
+        pacer.applied(&self.pauses, bytes);
         self.applied.advance(last);
         let mut guard = self.state();
         let state = &mut *guard;
@@ -73,16 +70,16 @@ impl Group {
         Ok((last < state.progress.decided).then_some(Duration::ZERO))
     }
 
-    /// Returns the entries to apply in this turn. `None`: they have left memory, and the process
-    /// has no descriptor left to read them back with.
-    fn next_decided(&self) -> Result<Option<Vec<(LogIndex, Bytes)>>> {
+    /// Returns the entries to apply in this turn: the first ones with about this many bytes.
+    /// `None`: they have left memory, and the process has no descriptor left to read them back with.
+    fn next_decided(&self, bytes_max: usize) -> Result<Option<Vec<(LogIndex, Bytes)>>> {
         let (mut payloads, mut bytes) = (Vec::new(), 0);
         let mut last = self.applied.index();
         // Collected under the lock and applied without it: a decided entry is never replaced.
         let missing = {
             let state = self.state();
             loop {
-                let full = bytes >= TURN_BYTES_MAX || payloads.len() >= TURN_ENTRIES_MAX;
+                let full = bytes >= bytes_max || payloads.len() >= TURN_ENTRIES_MAX;
                 if last >= state.progress.decided || full {
                     break None;
                 }

@@ -24,6 +24,7 @@ use base::{Error, GroupId, Result};
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
 use runtime::sync::MutexGuard;
+use runtime::write_pacer::WriterPauses;
 use std::sync::{Arc, OnceLock};
 
 pub use super::leadership::Leadership;
@@ -47,6 +48,8 @@ pub struct Group {
     pub seals: Arc<Seals>,
     /// Entries that a witness keeps in place of rows.
     pub(super) witness_log: Option<std::sync::Mutex<WitnessLog>>,
+    /// Pauses of applying while the store lags.
+    pub(super) pauses: WriterPauses,
     /// Keys that change in a bucket that is being copied.
     pub(super) tracking: DirtyKeyTracking,
     /// Queue of the updates that take long to evaluate.
@@ -81,6 +84,7 @@ impl Group {
             observer,
             seals,
             witness_log: witness_log.unwrap_or_default(),
+            pauses: WriterPauses::default(),
             tracking: DirtyKeyTracking::default(),
             heavy: HeavyUpdates::default(),
             large: LargeUpdates::default(),

@@ -7,8 +7,8 @@ use base::limits::UNDECIDED_BYTES_MAX;
 use bytes::Bytes;
 use runtime::TaskScope;
 use runtime::log_writer::LogWriterHandle;
-use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
+use runtime::write_pacer::WritePacer;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use store::{LogReader, Trees};
@@ -30,8 +30,8 @@ pub struct Shared {
     pub reader: LogReader,
     /// Counters of this node.
     pub metrics: Arc<Metrics>,
-    /// Signal that the store must be flushed.
-    pub maintenance: Arc<MaintenanceSignal>,
+    /// Pauses of writers while the store lags, and the signal that it must be flushed.
+    pub pacer: Arc<WritePacer>,
     /// Connections to the other nodes. Never set on a node that accepts no peers.
     pub peers: Arc<OnceLock<Peers>>,
     /// Snapshots that are sent and received.

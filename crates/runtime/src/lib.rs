@@ -1,5 +1,5 @@
-//! Runtime services: clock, randomness and tasks; log writer; counters, samples and warnings;
-//! mutants.
+//! Runtime services: clock, randomness and tasks; log writer; pauses of writers; counters, samples
+//! and warnings; mutants.
 //!
 //! Promises: all code takes time, random numbers and tasks from here, so a simulation replaces all
 //! of them at once; every task has a parent (`tasks.rs`).
@@ -18,6 +18,7 @@ pub mod sync;
 pub mod tasks;
 pub mod warning_limiter;
 pub mod world;
+pub mod write_pacer;
 
 pub use disk_space::DiskSpace;
 pub use file_tasks::{FileTask, FileTasks};
@@ -27,3 +28,4 @@ pub use sample::{Sample, SampleKind};
 pub use tasks::TaskScope;
 pub use tokio_util::sync::CancellationToken;
 pub use warning_limiter::WarningLimiter;
+pub use write_pacer::{WritePacer, WriterPauses};

@@ -85,7 +85,7 @@ async fn dropped_bucket_space_is_reclaimed_once_a_master_exists() {
         group.leadership.set_master_for_test(false);
     }
     ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");
-    node.housekeeper.signal.raise();
+    node.housekeeper.pacer.maintenance.raise();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(
         node.router.directory.dropped_buckets().expect("readable").len(),

@@ -103,6 +103,28 @@ async fn on_second_bucket(node: &Node, call: DirectoryCall) -> base::Result<Body
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_reports_writes_that_wait_and_for_how_long_they_waited() {
+    let place = Place::new();
+    let node = start(&place).await;
+    let flushes = nobody_flushes(&node);
+    let value = "v".repeat(VALUE_BYTES);
+    let write = |n: usize| Call::Update(set(&n.to_string(), &value));
+    let flow = fill(&node, &BucketName::default(), write).await;
+    let status = node.status();
+    let waits = |warning: &String| warning.starts_with("writes wait for memory");
+    assert!(status.warnings.iter().any(waits), "{:?}", status.warnings);
+    assert_eq!(status.store.write_slowdown_permille, 1_000);
+    drop(flushes);
+    node.wait_decided(flow.last.expect("some wait")).await.expect("it is decided");
+    let store = wait("the end of the slow-down", || {
+        Some(node.status().store).filter(|store| store.write_slowdown_permille == 0)
+    });
+    assert!(store.await.writes_waited_ms > 0, "what they waited is not counted");
+    assert!(!node.status().warnings.iter().any(waits));
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_completes_available_writes_without_a_flush() {
     let place = Place::new();
     let node = start(&place).await;

@@ -211,8 +211,17 @@ fn load_fields(status: &NodeStatus, rates: Option<&Rates>) -> Vec<StatusField> {
 }
 
 fn store(store: &StoreStatus) -> String {
+    let slowed = match store.write_slowdown_permille {
+        0 => String::new(),
+        permille => format!(
+            "; writes are slowed ({} % of the most): {} runs, {} to be merged",
+            permille.div_ceil(10),
+            store.runs,
+            show_size(store.merge_debt_bytes)
+        ),
+    };
     format!(
-        "{} on disk, about {} rows; {} of writes not in tables yet",
+        "{} on disk, about {} rows; {} of writes not in tables yet{slowed}",
         show_size(store.disk_bytes),
         show_count(store.rows_estimated),
         show_size(store.memory_bytes)
@@ -299,6 +308,17 @@ n3      0ad4c29d653e1029  up          0.1 s ago   0.12 ms     member      -
         assert!(text.contains(expected), "{text}");
         assert!(text.contains("restart    safe: every group goes on without this node"), "{text}");
         assert!(text.contains("127.0.0.1:7711 (clients and operators), 127.0.0.1:7712 (other"));
+    }
+
+    #[test]
+    fn slowed_writes_are_told_with_the_debt_of_merges() {
+        let mut status = examples::single_node();
+        assert!(!text_of(&status).contains("slowed"));
+        status.store.write_slowdown_permille = 124;
+        status.store.runs = 57;
+        status.store.merge_debt_bytes = 3 << 30;
+        let expected = "writes are slowed (13 % of the most): 57 runs, 3 GiB to be merged";
+        assert!(text_of(&status).contains(expected), "{}", text_of(&status));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use runtime::CancellationToken;
 use runtime::log_writer::{AppendCompletion, AppendSink, LogWriter, LogWriterHandle};
 use runtime::metrics::Metrics;
+use runtime::write_pacer::WritePacer;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -46,12 +47,13 @@ impl Vnodes {
         let (log, _) = Log::open(Arc::new(disk.clone()), SETTINGS).expect("an empty disk");
         let (handle, metrics) = (LogWriterHandle::new(), Arc::new(Metrics::default()));
         let callbacks = (Box::new(|_: &BucketName| Some(1_u8)) as _, Box::new(|| true) as _);
+        let trees = Arc::new(MemoryTrees::new(1 << 20));
         let store = Arc::new(VnodeStore::new(
             NodeId(node),
             (1, Mark::default()),
-            Arc::new(MemoryTrees::new(1 << 20)),
+            trees.clone(),
             handle.clone(),
-            Arc::default(),
+            Arc::new(WritePacer::new(trees)),
             callbacks,
         ));
         let writer = Mutex::new(LogWriter::new(log, handle, metrics.clone(), NEVER));

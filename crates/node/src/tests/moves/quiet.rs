@@ -82,7 +82,7 @@ async fn tidy(cluster: &Cluster) {
             let marks = cluster.group(0, group).seals.all();
             marks.sealed.is_empty() && marks.intakes.len() <= 1
         };
-        node.housekeeper.signal.raise();
+        node.housekeeper.pacer.maintenance.raise();
         let dropped = node.router.directory.dropped_buckets().expect("readable");
         (clean(1) && clean(2) && dropped.is_empty()).then_some(())
     })

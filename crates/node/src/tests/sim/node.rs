@@ -13,8 +13,8 @@ use runtime::TaskScope;
 use runtime::log_writer::{
     self, AppendCompletion, AppendSink, LogWriter, LogWriterHandle, store_error,
 };
-use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
+use runtime::write_pacer::WritePacer;
 use sim::{Chance, SimClock};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -195,7 +195,7 @@ impl SimNode {
             metrics,
             snapshots,
             comparisons: Comparisons::new(self.trees.clone(), tasks.clone()),
-            maintenance: Arc::new(MaintenanceSignal::default()),
+            pacer: Arc::new(WritePacer::new(self.trees.clone())),
             peers: Arc::new(all),
             limits: GroupLimits {
                 memory_bytes_max: 640 << 20,

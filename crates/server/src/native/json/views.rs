@@ -86,8 +86,6 @@ fn comparison(view: &node::ComparisonStatus) -> api::Comparison {
 
 /// Returns the node's own part of its status. The listeners add their figures.
 pub fn status(view: &node::Status) -> api::NodeStatus {
-    let node::StoreStatus { disk_bytes, memory_bytes, cached_rows, cached_bytes, rows_estimated } =
-        view.store;
     let node::DiskStatus { total_bytes, free_bytes, free_files, full } = view.disk;
     api::NodeStatus {
         name: view.name.clone(),
@@ -99,13 +97,7 @@ pub fn status(view: &node::Status) -> api::NodeStatus {
         groups: view.groups.iter().map(group).collect(),
         snapshots: view.snapshots.iter().map(snapshot).collect(),
         log: log(&view.log),
-        store: api::StoreStatus {
-            disk_bytes,
-            memory_bytes,
-            cached_rows,
-            cached_bytes,
-            rows_estimated,
-        },
+        store: store(&view.store),
         disk: api::DiskStatus { total_bytes, free_bytes, free_files, full },
         memory: api::MemoryStatus { resident_bytes: view.resident_bytes },
         available: available(&view.available),
@@ -132,6 +124,21 @@ fn group(group: &node::GroupStatus) -> api::GroupStatus {
         expect_progress_possible: group.expect_progress_possible,
         members: parts(&group.members),
         comparison: group.comparison.as_ref().map(comparison),
+    }
+}
+
+fn store(store: &node::StoreStatus) -> api::StoreStatus {
+    api::StoreStatus {
+        disk_bytes: store.disk_bytes,
+        memory_bytes: store.memory_bytes,
+        cached_rows: store.cached_rows,
+        cached_bytes: store.cached_bytes,
+        rows_estimated: store.rows_estimated,
+        runs: store.runs,
+        unmerged_runs: store.unmerged_runs,
+        merge_debt_bytes: store.merge_debt_bytes,
+        write_slowdown_permille: store.write_slowdown_permille,
+        writes_waited_ms: store.writes_waited_ms,
     }
 }
 
