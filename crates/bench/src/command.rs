@@ -79,7 +79,7 @@ enum BenchCommand {
 
 #[derive(Args, Debug)]
 struct SuiteArguments {
-    /// The suite: a file, or `performance`, `growth`, `both-cores`, `cost` or `smoke`
+    /// The suite: a file, or `performance`, `growth`, `sustained`, `both-cores`, `cost` or `smoke`
     #[arg(value_name = "SUITE", default_value = "performance")]
     file: String,
     /// A short look: few rounds of few seconds

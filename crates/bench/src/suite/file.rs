@@ -148,7 +148,9 @@ impl Suite {
             placeholders.map(|placeholder| (placeholder, "1".to_string())).collect();
         for soak in &self.soaks {
             for name in &soak.servers {
-                soak.configs(name, &self.servers[name], &placeholders, self.driver_core)?;
+                let server = &self.servers[name];
+                soak.configs(name, server, &placeholders, self.driver_core)?;
+                soak.follow_up_configs(server, &placeholders, self.driver_core)?;
             }
         }
         for (measure, clients) in self.points() {

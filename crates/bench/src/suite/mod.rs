@@ -29,9 +29,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The suites that every binary contains, by name.
-const SUITES: [(&str, &str); 5] = [
+const SUITES: [(&str, &str); 6] = [
     ("performance", include_str!("../../suites/performance.toml")),
     ("growth", include_str!("../../suites/growth.toml")),
+    ("sustained", include_str!("../../suites/sustained.toml")),
     ("both-cores", include_str!("../../suites/both-cores.toml")),
     ("cost", include_str!("../../suites/cost.toml")),
     ("smoke", include_str!("../../suites/smoke.toml")),

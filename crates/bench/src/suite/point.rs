@@ -218,6 +218,11 @@ impl Processes {
         self.0.iter().map(Process::cpu_seconds).sum()
     }
 
+    /// Returns the bytes that they have caused to be written to disks.
+    pub fn written_bytes(&self) -> u64 {
+        self.0.iter().map(Process::written_bytes).sum()
+    }
+
     fn memory_bytes(&self) -> u64 {
         self.0.iter().map(Process::memory_bytes).sum()
     }

@@ -69,6 +69,12 @@ impl Process {
         self.status_bytes("VmRSS:")
     }
 
+    /// Returns the bytes that it has caused to be written to disks.
+    pub fn written_bytes(&self) -> u64 {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id()));
+        written_bytes(&io.unwrap_or_default())
+    }
+
     fn status_bytes(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.unwrap_or_default();
@@ -123,6 +129,12 @@ pub fn ticks(stat: &str) -> (u64, u64) {
     let number = |index: usize| fields.get(index).and_then(|field| field.parse().ok());
     let sum = |index| number(index).unwrap_or(0u64) + number(index + 1).unwrap_or(0u64);
     (sum(11), sum(13))
+}
+
+/// Returns the bytes written to disks in the text of /proc/PID/io.
+pub fn written_bytes(io: &str) -> u64 {
+    let line = io.lines().find_map(|line| line.strip_prefix("write_bytes:"));
+    line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Wraps a command so that it gets SIGTERM when this program ends in any way: a killed suite leaves

@@ -89,7 +89,7 @@ pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
         }
     }
     for soak in &suite.soaks {
-        text.push_str(&soak::section(soak, &results.soaks, charts_in));
+        text.push_str(&soak::section(&suite.name, soak, &results.soaks, charts_in));
     }
     text.push_str(&codec(results));
     text

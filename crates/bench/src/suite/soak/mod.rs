@@ -11,6 +11,7 @@
 //! Read next: `run.rs`, then `bounds.rs` and `page.rs`.
 
 mod bounds;
+mod follow_up;
 mod page;
 mod run;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 mod watch;
 
 pub use bounds::{FigureBound, verdicts};
+pub use follow_up::FollowUp;
 pub use page::{charts, section};
 pub use run::run;
 
@@ -40,6 +42,8 @@ pub struct Soak {
     pub prepare: Option<Items>,
     /// Loads that run at the same time.
     pub loads: Vec<SoakLoad>,
+    /// Loads that follow, one after the other.
+    pub follow_ups: Vec<FollowUp>,
     /// Bounds on the first server's figures.
     pub bounds: Vec<FigureBound>,
     /// True if a quick run includes it.
@@ -98,6 +102,8 @@ pub const BUSY_LOAD_AVERAGE: f64 = 0.7;
 pub const SERVER_US: &str = "server us/op";
 /// Name of the figure for the memory that the server holds.
 pub const MEMORY: &str = "memory MiB";
+/// Name of the figure for what the server wrote to the disk, divided by the operations of all loads.
+pub const DISK_BYTES: &str = "disk bytes/op";
 /// Name of the figure for rows that range reads visited, divided by rows that they returned.
 pub const ROWS_WALKED: &str = "rows walked per row returned";
 
@@ -129,6 +135,9 @@ impl Soak {
         let loads = |item: &Item| {
             item.list()?.iter().map(|item| SoakLoad::read(item, context)).collect::<Result<_, _>>()
         };
+        let follow_ups = |item: &Item| {
+            item.list()?.iter().map(|item| FollowUp::read(item, context)).collect::<Result<_, _>>()
+        };
         let bounds = |item: &Item| item.list()?.iter().map(FigureBound::read).collect();
         let soak = Soak {
             name: items.need("a soak", "name", text)?,
@@ -136,6 +145,7 @@ impl Soak {
             servers: items.need("a soak", "servers", Item::texts)?,
             prepare,
             loads: items.need("a soak", "load", loads)?,
+            follow_ups: items.read("after", Vec::new(), follow_ups)?,
             bounds: items.read("bounds", Vec::new(), bounds)?,
             quick: items.read("quick", true, Item::boolean)?,
         };
@@ -174,7 +184,10 @@ impl Soak {
 
 impl SoakLoad {
     fn read(item: &Item, context: &SoakContext<'_>) -> Result<SoakLoad, String> {
-        let mut items = item.table()?;
+        SoakLoad::from_items(item.table()?, context)
+    }
+
+    fn from_items(mut items: Items, context: &SoakContext<'_>) -> Result<SoakLoad, String> {
         let name = items.need("a soak's load", "name", |item| item.text().map(String::from))?;
         let servers = items.read("servers", Vec::new(), Item::texts)?;
         let is_probe = items.read("probe", false, Item::boolean)?;

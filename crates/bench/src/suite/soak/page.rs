@@ -1,9 +1,12 @@
 //! A soak's section of the results: tables, verdicts, and plots over time.
 
 use super::bounds::end_medians;
-use super::{BUSY_LOAD_AVERAGE, MEMORY, ROWS_WALKED, SERVER_US, Soak, SoakRun, verdicts};
+use super::{
+    BUSY_LOAD_AVERAGE, DISK_BYTES, MEMORY, ROWS_WALKED, SERVER_US, Soak, SoakRun, verdicts,
+};
 use crate::charts::{Axis, Chart, LineWeight, Scale, Series as Line, short};
 use crate::report::file_label;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Plots of a soak: figure, unit, scale.
@@ -13,9 +16,9 @@ const PLOTS: [(&str, &str, Scale); 3] = [
     (ROWS_WALKED, "rows walked per row returned", Scale::Logarithmic),
 ];
 
-/// Returns the section of a soak that was run; `charts_in` is the charts' folder relative to the
-/// text.
-pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
+/// Returns the section of a soak of this suite that was run; `charts_in` is the charts' folder
+/// relative to the text.
+pub fn section(suite: &str, soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
     let runs: Vec<_> = all.iter().filter(|run| run.soak == soak.name).collect();
     if runs.is_empty() {
         return String::new();
@@ -24,7 +27,7 @@ pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
     if !soak.note.is_empty() {
         let _ = write!(text, "{}\n\n", soak.note.trim());
     }
-    let _ = write!(text, "Again: `make bench SUITE=growth POINT=\"{}\"`\n\n", soak.name);
+    let _ = write!(text, "Again: `make bench SUITE={suite} POINT=\"{}\"`\n\n", soak.name);
     for verdict in verdicts(soak, all) {
         let _ = writeln!(text, "- {}", verdict.line().replace("MISSED", "**missed**"));
     }
@@ -36,7 +39,7 @@ pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
          |---|---|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for run in &runs {
-        for load in &soak.loads {
+        for load in soak.loads.iter().chain(soak.follow_ups.iter().map(|after| &after.load)) {
             if run.whole.contains_key(&format!("{} rate", load.name)) {
                 write_load_row(&mut text, run, &load.name);
             }
@@ -59,9 +62,35 @@ pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
         }
         text.push('\n');
     }
+    text.push_str(&costs(&runs));
     for (file, title, _) in charts(soak, all).unwrap_or_default() {
         let _ = write!(text, "\n![{title}]({charts_in}{file})\n");
     }
+    text
+}
+
+/// Returns a table of what an operation wrote to the disk, and of what each load that followed cost
+/// the server. Empty: nothing followed.
+fn costs(runs: &[&SoakRun]) -> String {
+    let names: BTreeSet<&String> = runs
+        .iter()
+        .flat_map(|run| run.whole.keys())
+        .filter(|name| name.ends_with(&format!(" {SERVER_US}")))
+        .collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let columns: Vec<&str> = [DISK_BYTES].into_iter().chain(names.iter().map(|n| &***n)).collect();
+    let mut text = format!("\n| server | {} |\n|---|", columns.join(" | "));
+    text.push_str(&"--:|".repeat(columns.len()));
+    for run in runs {
+        let _ = write!(text, "\n| {} |", run.server);
+        for name in &columns {
+            let value = run.whole.get(*name).map_or_else(String::new, |value| short(*value));
+            let _ = write!(text, " {value} |");
+        }
+    }
+    text.push('\n');
     text
 }
 

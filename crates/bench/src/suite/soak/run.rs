@@ -1,12 +1,14 @@
 //! One run of a soak: a fresh server, all loads at the same time, and the measurements.
 
+use super::follow_up::succeeded;
 use super::watch::{ServerMeasurements, watch};
-use super::{MEMORY, ROWS_WALKED, SERVER_US, Series, Soak, SoakRun};
+use super::{DISK_BYTES, MEMORY, ROWS_WALKED, SERVER_US, Series, Soak, SoakRun};
+use crate::config::Config;
 use crate::load::{self, Collected, ReportRow, RunObserver};
 use crate::median::median;
 use crate::report::{Percentiles, merged_latency};
 use crate::suite::file::{Suite, config};
-use crate::suite::point::{SuitePaths, start};
+use crate::suite::point::{StartedServer, SuitePaths, start};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ const RECORDED_PERCENTILES: [(&str, f64); 4] =
 
 /// Record of a load's results, second by second.
 #[derive(Default)]
-struct LoadRecord {
+pub(super) struct LoadRecord {
     ok: Series,
     failed: u64,
     latency: [Series; RECORDED_PERCENTILES.len()],
@@ -59,13 +61,9 @@ pub fn run(suite: &Suite, soak: &Soak, name: &str, paths: &SuitePaths) -> Result
     if let Some(items) = &soak.prepare {
         let prepare =
             config(items, server, None, &started.placeholders, core).map_err(with_context)?;
-        let no_stop = AtomicBool::new(false);
-        let result = load::run(&prepare, &*started.target, &no_stop, &mut LoadRecord::default());
-        let failed = result.map_err(|error| with_context(error.text))?.failed();
-        if failed > 0 {
-            return Err(with_context(format!("{failed} operations of the preparation failed")));
-        }
+        run_preparation(&prepare, &started).map_err(with_context)?;
     }
+    let written_before = started.processes.written_bytes();
     let version = started.target.version();
     let port = started.placeholders.get("port").and_then(|port| port.parse().ok());
     let metrics = port.and_then(|port| metrics_address(&version, port));
@@ -104,17 +102,31 @@ pub fn run(suite: &Suite, soak: &Soak, name: &str, paths: &SuitePaths) -> Result
         fdatasync_us: started.fdatasync_us,
         ..SoakRun::default()
     };
-    let mut rates = Vec::new();
+    let (mut rates, mut operations) = (Vec::new(), 0);
     for outcome in results {
         let outcome = outcome.map_err(|_| with_context("a load's thread panicked".into()))?;
         let (load, record, collected) = outcome.map_err(|error| with_context(error.text))?;
         rates.push(record.ok.clone());
+        operations += succeeded(&collected);
         result.add_load(&load, record, &collected);
     }
     let measurements = measurements.map_err(|_| with_context("the watch panicked".into()))?;
     result.add_measurements(measurements, &rates);
+    let written = started.processes.written_bytes().saturating_sub(written_before);
+    result.whole.insert(DISK_BYTES.into(), written as f64 / operations.max(1) as f64);
+    result.add_follow_ups(soak, (server, core), &started).map_err(with_context)?;
     started.processes.check().map_err(with_context)?;
     Ok(result)
+}
+
+/// Runs a load that is not measured; fails if an operation does.
+fn run_preparation(config: &Config, started: &StartedServer) -> Result<(), String> {
+    let (no_stop, mut record) = (AtomicBool::new(false), LoadRecord::default());
+    let result = load::run(config, &*started.target, &no_stop, &mut record);
+    match result.map_err(|error| error.text)?.failed() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} operations of the preparation failed")),
+    }
 }
 
 /// Returns the address of a server's metrics. `None`: it is not Credenza.
@@ -123,7 +135,7 @@ fn metrics_address(version: &str, port: u16) -> Option<SocketAddr> {
 }
 
 impl SoakRun {
-    fn add_load(&mut self, load: &str, record: LoadRecord, collected: &Collected) {
+    pub(super) fn add_load(&mut self, load: &str, record: LoadRecord, collected: &Collected) {
         let figure_name = |figure: &str| format!("{load} {figure}");
         let percentiles = Percentiles::from_histogram(&merged_latency(collected));
         let ms = [percentiles.p50, percentiles.p99, percentiles.p99_9, percentiles.max]

@@ -36,6 +36,11 @@ operations = [["put", 1]]
 name = "pops"
 servers = ["a"]
 operations = [["pop", 1]]
+[[soak.after]]
+name = "gets"
+wait = "1s"
+duration = "2s"
+operations = [["get", 1]]
 "#;
 
 fn read(text: &str, quick: bool) -> Result<Suite, String> {
@@ -91,7 +96,7 @@ fn soak_section_shows_verdicts_table_and_chart() {
     let mut bad = run("a", &[("pops p50", 1.0), ("pops rate", 7.0)], |at| at);
     bad.load_average = 3.0;
     let runs = [bad];
-    let text = section(soak, &runs, "try/");
+    let text = section("growth", soak, &runs, "try/");
     for wanted in [
         "- **missed**: pops p50, last tenth to first: 17.27 (at most 1.5)",
         "a busy machine (load average 3.0 before)",
@@ -103,7 +108,24 @@ fn soak_section_shows_verdicts_table_and_chart() {
     let names: Vec<_> =
         charts(soak, &runs).expect("drawn").into_iter().map(|chart| chart.0).collect();
     assert_eq!(names, ["queue-pops-latency.svg"]);
-    assert_eq!(section(soak, &[], "try/"), "");
+    assert_eq!(section("growth", soak, &[], "try/"), "");
+}
+
+#[test]
+fn loads_after_the_soak_wait_and_show_their_costs() {
+    let suite = read(TEXT, false).expect("whole");
+    let soak = &suite.soaks[0];
+    let configs = soak.follow_up_configs(&suite.servers["a"], &Default::default(), None);
+    let configs = configs.expect("whole");
+    let [(follow_up, config)] = configs.as_slice() else { panic!("one") };
+    assert_eq!((follow_up.wait.as_secs(), config.duration.map(|d| d.as_secs())), (1, Some(2)));
+    let figures = [("gets rate", 9.0), ("gets server us/op", 12.0), ("disk bytes/op", 600.0)];
+    let text = section("growth", soak, &[run("a", &figures, |_| 1.0)], "try/");
+    for wanted in
+        ["| a | gets | 9 |", "| server | disk bytes/op | gets server us/op |", "| a | 600 | 12 |"]
+    {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
 }
 
 #[test]
@@ -133,6 +155,8 @@ fn invalid_soak_settings_are_rejected_when_the_suite_is_read() {
         ("probe = true", "prob = true", "there is no key `prob`"),
         ("performance/try.md", "../try.md", "`document` wants a path"),
         ("[[soak.load]]\nname = \"lone\"", "[[soak.load]]", "name"),
+        ("wait = \"1s\"", "wait = \"soon\"", "wait"),
+        ("[[\"get\", 1]]", "[[\"got\", 1]]", "wants an operation"),
     ] {
         let error = read(&TEXT.replace(from, to), false).err().unwrap_or_default();
         assert!(error.contains(expected), "{from}: {error}");
