@@ -134,7 +134,7 @@ pub struct StoreStatus {
     pub unmerged_runs: u64,
     /// Bytes of runs whose merge is due.
     pub merge_debt_bytes: u64,
-    /// How much writes are slowed now, for flushes and merges that lag: 0 (not at all) to 1,000.
+    /// Slow-down of writes now, for flushes and merges that lag: 0 (none) to 1,000 (the most).
     pub write_slowdown_permille: u64,
     /// Time for which writers have waited for flushes and merges since the start, all together.
     pub writes_waited_ms: u64,

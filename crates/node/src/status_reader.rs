@@ -165,7 +165,6 @@ impl StatusReader {
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let status = self.read();
         let (m, log, store, disk) = (&self.disk.metrics, &status.log, &status.store, &status.disk);
-        let trees = self.trees.statistics();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         #[rustfmt::skip]
         let counters = [
@@ -196,17 +195,6 @@ impl StatusReader {
              of(&m.snapshot_resumes)),
             ("credenza_may_lack_total",
              "Elections that ignored torn logs; acknowledged writes may be lost.", of(&m.may_lack)),
-            ("credenza_cache_hits_total", "Point reads answered by the row cache.",
-             trees.cache_hits as f64),
-            ("credenza_cache_misses_total", "Point reads not answered by the row cache.",
-             trees.cache_misses as f64),
-            ("credenza_store_rows_walked_total",
-             "Rows that range reads visited, tombstones included.", trees.rows_walked as f64),
-            ("credenza_store_rows_returned_total", "Live rows that range reads returned.",
-             trees.rows_returned as f64),
-            ("credenza_store_writes_waited_seconds_total",
-             "Time for which writers waited for flushes and merges.",
-             store.writes_waited_ms as f64 / 1e3),
         ];
         #[rustfmt::skip]
         let gauges = [
@@ -224,7 +212,8 @@ impl StatusReader {
             ("credenza_buckets", "Buckets.", status.buckets as f64),
             ("credenza_uptime_seconds", "Time since the start.", status.uptime_ms as f64 / 1e3),
         ];
-        let counters = counters.into_iter().map(|row| plain(SampleKind::Counter, row));
+        let counters = counters.into_iter().chain(self.store_counters(store));
+        let counters = counters.map(|row| plain(SampleKind::Counter, row));
         let gauges = gauges.into_iter().chain(log_rows(log)).chain(merge_rows(store));
         let gauges = gauges.map(|row| plain(SampleKind::Gauge, row));
         let groups = status.groups.iter().flat_map(group_samples).chain(process::samples());
@@ -234,6 +223,25 @@ impl StatusReader {
         });
         let paths = groups.chain(self.view.available.samples());
         counters.chain(gauges).chain(files).chain(paths).collect()
+    }
+
+    /// Returns the counters of the store.
+    #[rustfmt::skip]
+    fn store_counters(&self, store: &StoreStatus) -> [SampleRow; 5] {
+        let trees = self.trees.statistics();
+        [
+            ("credenza_cache_hits_total", "Point reads answered by the row cache.",
+             trees.cache_hits as f64),
+            ("credenza_cache_misses_total", "Point reads not answered by the row cache.",
+             trees.cache_misses as f64),
+            ("credenza_store_rows_walked_total",
+             "Rows that range reads visited, tombstones included.", trees.rows_walked as f64),
+            ("credenza_store_rows_returned_total", "Live rows that range reads returned.",
+             trees.rows_returned as f64),
+            ("credenza_store_writes_waited_seconds_total",
+             "Time for which writers waited for flushes and merges.",
+             store.writes_waited_ms as f64 / 1e3),
+        ]
     }
 }
 

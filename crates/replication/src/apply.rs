@@ -71,7 +71,8 @@ impl Group {
     }
 
     /// Returns the entries to apply in this turn: the first ones with about this many bytes.
-    /// `None`: they have left memory, and the process has no descriptor left to read them back with.
+    /// `None`: they have left memory, and the process has no descriptor left to read them back
+    /// with.
     fn next_decided(&self, bytes_max: usize) -> Result<Option<Vec<(LogIndex, Bytes)>>> {
         let (mut payloads, mut bytes) = (Vec::new(), 0);
         let mut last = self.applied.index();

@@ -1,5 +1,5 @@
-//! The bytes of a table file, read without trusting any of them; and those of a list of tables, also
-//! written.
+//! The bytes of a table file, read without trusting any of them; and those of a list of tables,
+//! also written.
 //!
 //! The LSM library checks every block that it reads, but reserves memory for a file's table of
 //! contents before it compares its checksum; so contents are checked here first.

@@ -5,8 +5,8 @@
 //! and every row of a sealed table is published, so no reader needs an old row of a *new* table.
 //!
 //! Durability of a flush: every table file and its directory are synced by the LSM library
-//! (`table/writer/mod.rs`, `Writer::finish`), then the list and `current` (`manifest.rs`). Only then
-//! are the sealed tables dropped.
+//! (`table/writer/mod.rs`, `Writer::finish`), then the list and `current` (`manifest.rs`). Only
+//! then are the sealed tables dropped.
 
 use std::ops::Bound;
 use std::sync::Arc;

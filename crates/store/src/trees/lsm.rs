@@ -2,7 +2,8 @@
 //! its merges and the rows in memory are in this folder.
 //!
 //! Locks, in the order in which they may be acquired: `flushing`, `writer`, `retired`,
-//! `busy_tables`, `view`, `list`. Only the first and `busy_tables` are held while a file is written.
+//! `busy_tables`, `view`, `list`. Only the first and `busy_tables` are held while a file is
+//! written.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};

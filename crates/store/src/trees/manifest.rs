@@ -102,8 +102,8 @@ impl Manifest {
         Ok(Some(Manifest { id, path: list_path, current, list }))
     }
 
-    /// Writes a list, and makes it the newest one: durably, or not at all. `runs`: ids and checksums
-    /// of the tables of each run, the newest run first.
+    /// Writes a list, and makes it the newest one: durably, or not at all. `runs`: ids and
+    /// checksums of the tables of each run, the newest run first.
     pub fn write(path: &Path, id: u64, runs: &[Vec<(u64, u128)>]) -> io::Result<()> {
         let list = encode_list(runs);
         let mut current = id.to_le_bytes().to_vec();

@@ -1,5 +1,5 @@
-//! Choice of merges: which neighbouring runs on disk are merged next. Pure: numbers go in, positions
-//! come out.
+//! Choice of merges: which neighbouring runs on disk are merged next. Pure: numbers go in,
+//! positions come out.
 //!
 //! Runs are merged by *tiers*, as in RocksDB's universal compaction: a tier has runs of similar
 //! size, and `FAN_IN` neighbouring runs of a tier become one run of the next. So a row is rewritten

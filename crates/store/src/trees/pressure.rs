@@ -18,7 +18,7 @@ pub const ACTIVE_TABLES_MAX: u64 = 2;
 /// Unmerged runs on disk from which on writers are slowed, and at which they are slowed the most.
 /// Eight are merged at a time, and about as many more are flushed meanwhile.
 pub const UNMERGED_RUNS_SLOW: (usize, usize) = (16, 48);
-/// The same of all runs on disk, each of which makes reads slower.
+/// Such numbers of all runs on disk, each of which makes reads slower.
 pub const RUNS_SLOW: (usize, usize) = (48, 112);
 /// Pause for each mebibyte, at the most.
 pub const PAUSE_PER_MIB_MAX: Duration = Duration::from_millis(500);

@@ -44,8 +44,8 @@ impl TreeSettings {
         (self.memory_bytes_max / 8).clamp(MIB, TABLE_BYTES_MAX)
     }
 
-    /// Size of a table in uncompressed bytes. While it is written, the library keeps the last key of
-    /// each block, and with the key the block that it was read from: for large rows that is the
+    /// Size of a table in uncompressed bytes. While it is written, the library keeps the last key
+    /// of each block, and with the key the block that it was read from: for large rows that is the
     /// whole table.
     pub(super) fn merged_table_bytes(&self) -> u64 {
         (self.memory_bytes_max / 8).clamp(MERGED_TABLE_BYTES_MIN, TABLE_BYTES_MAX)

@@ -102,7 +102,8 @@ pub const BUSY_LOAD_AVERAGE: f64 = 0.7;
 pub const SERVER_US: &str = "server us/op";
 /// Name of the figure for the memory that the server holds.
 pub const MEMORY: &str = "memory MiB";
-/// Name of the figure for what the server wrote to the disk, divided by the operations of all loads.
+/// Name of the figure for what the server wrote to its disk, divided by the operations of all
+/// loads.
 pub const DISK_BYTES: &str = "disk bytes/op";
 /// Name of the figure for rows that range reads visited, divided by rows that they returned.
 pub const ROWS_WALKED: &str = "rows walked per row returned";
