@@ -59,8 +59,9 @@ impl WritePacer {
             Some(Duration::from_nanos(resume.saturating_sub(now))).filter(|left| *left >= PAUSE_MIN)
         };
         if pause.is_some() {
-            let waits = (Ordering::Relaxed, Ordering::Relaxed);
-            let _ = writer.since_ns.compare_exchange(0, now, waits.0, waits.1);
+            let relaxed = Ordering::Relaxed;
+            // A failure is a wait that goes on.
+            let _ = writer.since_ns.compare_exchange(0, now, relaxed, relaxed);
         } else {
             let since = writer.since_ns.swap(0, Ordering::Relaxed);
             let waited_ns = if since == 0 { 0 } else { now.saturating_sub(since) };

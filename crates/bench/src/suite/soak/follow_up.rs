@@ -1,12 +1,12 @@
 //! Loads of a soak that follow it, one after the other, on the same server: what an operation costs
 //! after the soak, and after the server had time to tidy up.
 
+use super::run::LoadRecord;
 use super::{Soak, SoakContext, SoakLoad, SoakRun};
 use crate::config::{Config, Item, duration_of};
 use crate::load::{self, Collected};
 use crate::suite::file::{Server, config};
 use crate::suite::point::StartedServer;
-use crate::suite::soak::run::LoadRecord;
 use crate::suite::work::Placeholders;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

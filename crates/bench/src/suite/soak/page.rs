@@ -80,7 +80,8 @@ fn costs(runs: &[&SoakRun]) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let columns: Vec<&str> = [DISK_BYTES].into_iter().chain(names.iter().map(|n| &***n)).collect();
+    let columns: Vec<&str> =
+        [DISK_BYTES].into_iter().chain(names.iter().map(|name| name.as_str())).collect();
     let mut text = format!("\n| server | {} |\n|---|", columns.join(" | "));
     text.push_str(&"--:|".repeat(columns.len()));
     for run in runs {
