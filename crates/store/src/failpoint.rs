@@ -70,6 +70,16 @@ points! {
     FlushBefore = "flush.before",
     /// Sealed tables are on disk and listed.
     FlushAfter = "flush.after",
+    /// Merged tables are on disk; no list names them.
+    MergeWritten = "merge.written",
+    /// A new list of tables is in its file, not synced.
+    ListWritten = "list.written",
+    /// The list is synced, with its name; nothing refers to it.
+    ListSynced = "list.synced",
+    /// The reference to the list is in a temporary file, not synced.
+    CurrentWritten = "current.written",
+    /// The reference has its name: the list is in force. The directory is not synced.
+    CurrentNamed = "current.named",
     /// Tables were merged and the new list is in force.
     CompactAfter = "compact.after",
     /// Table files under a dropped prefix are gone, single rows are not yet.

@@ -34,7 +34,7 @@ impl LsmTrees {
     pub(super) fn flush_sealed(&self) -> Result<(), StoreError> {
         reach(Point::FlushBefore);
         let runs_max = self.settings.runs_limit();
-        while self.list().runs.len() >= runs_max && self.merge_newest_runs()? {}
+        while self.list().runs.len() >= runs_max && self.merge_few_runs()? {}
         let _flushing = self.flushing.lock().map_err(|_| StoreError::Closed)?;
         let sealed = self.view().sealed.clone();
         for table in &sealed {

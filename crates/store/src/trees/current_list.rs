@@ -34,10 +34,18 @@ pub(super) fn open_list(
     let mut runs = Vec::new();
     for entries in entries.chunk_by(|one, other| one.run == other.run) {
         let tables = entries.iter().map(|entry| open_table(caches, entry));
-        runs.push(Arc::new(DiskRun::new(tables.collect::<Result<_, StoreError>>()?)));
+        let run = DiskRun::new(tables.collect::<Result<_, StoreError>>()?);
+        if !run.is_ordered() {
+            return Err(damage(&manifest.path, "tables of a run are not in the order of keys"));
+        }
+        runs.push(Arc::new(run));
     }
     let list = RunList::new(manifest.id, runs, unmerged_bytes_max);
-    let next_table_id = remove_leftovers(path, &list).map_err(failed)?;
+    let ids: BTreeSet<TableId> = list.tables().map(Table::id).collect();
+    if ids.len() < entries.len() {
+        return Err(damage(&manifest.path, "a table is listed twice"));
+    }
+    let next_table_id = remove_leftovers(path, list.id, &ids).map_err(failed)?;
     Ok((list, next_table_id))
 }
 
@@ -56,10 +64,9 @@ fn open_table(caches: &TableCaches, entry: &TableEntry) -> Result<Table, StoreEr
     }
 }
 
-/// Removes what a crash left: tables and lists that are not in use. Returns a number above that of
-/// every table.
-fn remove_leftovers(path: &Path, list: &RunList) -> io::Result<TableId> {
-    let listed: BTreeSet<TableId> = list.tables().map(Table::id).collect();
+/// Removes what a crash left: tables that are not listed, and lists that are not in force. Returns
+/// a number above that of every table.
+fn remove_leftovers(path: &Path, list_id: u64, listed: &BTreeSet<TableId>) -> io::Result<TableId> {
     let mut next = listed.last().map_or(0, |id| id + 1);
     fs::create_dir_all(path.join(TABLES))?;
     for file in fs::read_dir(path.join(TABLES))? {
@@ -74,7 +81,7 @@ fn remove_leftovers(path: &Path, list: &RunList) -> io::Result<TableId> {
         let file = file?;
         let name = file.file_name();
         let id = name.to_str().and_then(|name| name.strip_prefix('v')?.parse::<u64>().ok());
-        if id.is_some_and(|id| id != list.id) || name == CURRENT_UNFINISHED {
+        if id.is_some_and(|id| id != list_id) || name == CURRENT_UNFINISHED {
             fs::remove_file(file.path())?;
         }
     }

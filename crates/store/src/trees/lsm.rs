@@ -19,6 +19,7 @@ use super::current_list::open_list;
 use super::ingest::{Ingest, LsmIngest, PrefixWatch};
 use super::manifest;
 use super::memtable::Memtable;
+use super::merge_policy::total;
 use super::resident_tables::ResidentTables;
 use super::run_list::RunList;
 use super::snapshot::{LsmSnapshot, RowCounts};
@@ -56,6 +57,10 @@ pub struct LsmTrees {
     pub(super) flushing: Mutex<()>,
     /// Number of the next table file.
     pub(super) next_table_id: AtomicU64,
+    /// Space for the output of merges, in bytes.
+    pub(super) merge_bytes_max: AtomicU64,
+    /// True if a merge is due for which there is no space.
+    pub(super) lacks_merge_space: AtomicBool,
     /// Rounds of merging in succession in which nothing was due, and nothing was flushed.
     pub(super) idle_rounds: AtomicU64,
     /// True once merges are cancelled.
@@ -111,6 +116,8 @@ impl LsmTrees {
             busy_tables: Mutex::default(),
             flushing: Mutex::new(()),
             next_table_id: AtomicU64::new(next_table_id),
+            merge_bytes_max: AtomicU64::new(u64::MAX),
+            lacks_merge_space: AtomicBool::new(false),
             idle_rounds: AtomicU64::new(0),
             is_closing: AtomicBool::new(false),
             span_scan: Mutex::new(()),
@@ -313,6 +320,7 @@ impl Trees for LsmTrees {
             sealed_tables: view.sealed.len(),
             unmerged_runs: view.disk.counts.unmerged,
             runs: view.disk.counts.total,
+            lacks_merge_space: self.lacks_merge_space.load(Ordering::Relaxed),
         }
     }
 
@@ -330,6 +338,10 @@ impl Trees for LsmTrees {
 
     fn compact_small(&self) -> Result<bool, StoreError> {
         self.merge_and_store_spans(true)
+    }
+
+    fn limit_merges(&self, bytes_max: u64) {
+        self.merge_bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
     fn cancel_merges(&self) {
@@ -355,12 +367,12 @@ impl Trees for LsmTrees {
         let disk = self.list();
         // The library's own figure excludes filters and indexes.
         let bytes_of = |table: &Table| std::fs::metadata(&*table.path).map_or(0, |file| file.len());
-        let rows_on_disk: u64 = disk.tables().map(|table| table.metadata.item_count).sum();
+        let rows_on_disk = total(disk.tables().map(|table| table.metadata.item_count));
         TreeStatistics {
             disk_bytes: disk.tables().map(bytes_of).sum(),
             memory_bytes: view.memory_bytes(),
-            rows_estimated: rows_on_disk + in_memory as u64,
-            tombstones: disk.tables().map(Table::tombstone_count).sum(),
+            rows_estimated: rows_on_disk.saturating_add(in_memory as u64),
+            tombstones: total(disk.tables().map(Table::tombstone_count)),
             cached_rows: cache.rows,
             cached_bytes: cache.bytes + self.resident_tables.bytes(),
             cache_hits: cache.hits,

@@ -22,6 +22,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::archive::{self, ArchiveFields};
 use crate::StoreError;
+use crate::failpoint::{Point, reach};
 
 /// The directory of table files.
 pub(crate) const TABLES: &str = "tables";
@@ -109,17 +110,22 @@ impl Manifest {
         let mut current = id.to_le_bytes().to_vec();
         current.extend_from_slice(&xxh3_128(&list).to_le_bytes());
         current.push(0);
-        let list_path = path.join(format!("v{id}"));
-        let written = write_synced(&list_path, &list)
-            .and_then(|()| sync_directory(path))
-            .and_then(|()| write_synced(&path.join(CURRENT_UNFINISHED), &current));
+        let (list_path, unfinished) = (path.join(format!("v{id}")), path.join(CURRENT_UNFINISHED));
+        let written = write_list(&list_path, &list)
+            .and_then(|()| write_file(&unfinished, &current))
+            .and_then(|file| {
+                reach(Point::CurrentWritten);
+                file.sync_all()
+            });
         if written.is_err() {
             // Nothing names these files; a full disk needs their space.
             let _ = fs::remove_file(&list_path);
-            let _ = fs::remove_file(path.join(CURRENT_UNFINISHED));
+            let _ = fs::remove_file(&unfinished);
             return written;
         }
-        fs::rename(path.join(CURRENT_UNFINISHED), path.join(CURRENT))?;
+        // After an error here the reference may be on disk: its list stays.
+        fs::rename(&unfinished, path.join(CURRENT))?;
+        reach(Point::CurrentNamed);
         // From here on the list may be in force, so no error may count as a full disk, after which
         // nothing has changed.
         sync_directory(path).map_err(io::Error::other)
@@ -175,12 +181,28 @@ fn encode_list(runs: &[Vec<(u64, u128)>]) -> Vec<u8> {
     ])
 }
 
+/// Writes a list and syncs it, with its name.
+fn write_list(path: &Path, list: &[u8]) -> io::Result<()> {
+    let file = write_file(path, list)?;
+    reach(Point::ListWritten);
+    file.sync_all()?;
+    sync_directory(path.parent().unwrap_or(Path::new(".")))?;
+    reach(Point::ListSynced);
+    Ok(())
+}
+
 /// Writes a new file, or replaces a leftover, and syncs it.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_file(path, bytes)?.sync_all()
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    #[cfg(test)]
+    super::tests::full_disk::take_space()?;
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
-    file.sync_all()
+    Ok(file)
 }
 
 /// Syncs a directory: the names in it.

@@ -155,6 +155,7 @@ impl Trees for MemoryTrees {
             sealed_tables: state.sealed_tables,
             unmerged_runs: 0,
             runs: 0,
+            lacks_merge_space: false,
         })
     }
 

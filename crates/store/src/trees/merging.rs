@@ -7,18 +7,19 @@
 //! come back.
 //!
 //! A merge drops superseded rows: each reader's view keeps the tables that it needs. It also drops
-//! a tombstone if no older run may hold the key.
+//! a tombstone if no older run may hold the key: runs below the input never get new keys.
 
 use std::cmp::Ordering as KeyOrder;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lsm_tree::table::Scanner;
 use lsm_tree::{InternalValue, Table, TableId};
 
-use super::merge_policy::{FAN_IN, MergeRequest, RunFigures};
+use super::merge_policy::{MergePolicy, MergeRequest, RunFigures, total};
 use super::run_list::{DiskRun, RunList};
 use super::table_writer::{NewTables, TableLayout, TableWriter};
 use super::{DEAD_ROWS_WALKED_MIN, LsmTrees, ROWS_WRITTEN_PER_DEAD_ROW};
@@ -42,9 +43,9 @@ struct MergeInput<'a> {
 }
 
 impl MergeInput<'_> {
-    /// Returns true if no run is older or newer than the input.
-    fn is_everything(&self) -> bool {
-        self.runs.len() == self.list.runs.len()
+    /// Returns true if no run is older than the input.
+    fn has_oldest(&self) -> bool {
+        self.below == self.list.runs.len()
     }
 }
 
@@ -62,8 +63,15 @@ impl LsmTrees {
         self.check_usable()?;
         let is_idle = self.idle_rounds.load(Ordering::Relaxed) >= IDLE_ROUNDS;
         let has_many_dead_rows = self.has_many_dead_rows_on_disk();
-        let request = MergeRequest { only_small, has_many_dead_rows, is_idle };
-        let Some(input) = self.begin_merge(|policy, runs| policy.choose(runs, request))? else {
+        let input = self.begin_merge(|policy, runs, bytes_max| {
+            let request = MergeRequest { only_small, has_many_dead_rows, is_idle, bytes_max };
+            let choice = policy.choose(runs, request);
+            if !only_small {
+                self.lacks_merge_space.store(choice.lacks_space, Ordering::Relaxed);
+            }
+            choice.runs
+        })?;
+        let Some(input) = input else {
             if !only_small {
                 self.idle_rounds.fetch_add(1, Ordering::Relaxed);
             }
@@ -73,26 +81,26 @@ impl LsmTrees {
         self.merge(&input)
     }
 
-    /// Merges the newest runs of a list that has too many, for a caller that never merges. Returns
-    /// false if other merges read them.
-    pub(super) fn merge_newest_runs(&self) -> Result<bool, StoreError> {
-        let input = self.begin_merge(|policy, runs| {
-            let free = runs.iter().take_while(|run| !run.is_busy).count();
-            let is_unmerged = |run: &&RunFigures| run.bytes <= policy.unmerged_bytes_max;
-            let unmerged = runs[..free].iter().take_while(is_unmerged).count();
-            // Few at a time: a flush waits for this merge.
-            let count = if unmerged > 1 { unmerged } else { free }.min(FAN_IN);
-            (count > 1).then_some(0..count)
-        })?;
+    /// Merges a few runs of a list that has too many, for a caller that never merges. Returns false
+    /// if other merges read them, or if the disk has no space for a merge.
+    pub(super) fn merge_few_runs(&self) -> Result<bool, StoreError> {
+        let input =
+            self.begin_merge(|policy, runs, bytes_max| policy.choose_cheapest(runs, bytes_max))?;
         input.map_or(Ok(false), |input| self.merge(&input))
     }
 
     /// Merges all runs into one. Returns false if another merge reads some of them.
     #[cfg(test)]
     pub(super) fn merge_everything(&self) -> Result<bool, StoreError> {
-        let input = self.begin_merge(|_, runs| {
-            let is_free = runs.iter().all(|run| !run.is_busy);
-            (is_free && !runs.is_empty()).then_some(0..runs.len())
+        self.merge_range(0..self.list().runs.len())
+    }
+
+    /// Merges these runs into one. Returns false if there are none, or another merge reads some.
+    #[cfg(test)]
+    pub(super) fn merge_range(&self, range: Range<usize>) -> Result<bool, StoreError> {
+        let input = self.begin_merge(|_, runs, _| {
+            let is_free = runs[range.clone()].iter().all(|run| !run.is_busy);
+            (is_free && !range.is_empty()).then_some(range)
         })?;
         input.map_or(Ok(false), |input| self.merge(&input))
     }
@@ -101,24 +109,24 @@ impl LsmTrees {
     /// rows, and those are not few.
     fn has_many_dead_rows_on_disk(&self) -> bool {
         let view = self.view();
-        let rows: u64 = view.disk.tables().map(|table| table.metadata.item_count).sum();
+        let rows = total(view.disk.tables().map(|table| table.metadata.item_count));
         let dead_walked = view.dead_walked_on_disk.load(Ordering::Relaxed);
         dead_walked > (rows / ROWS_WRITTEN_PER_DEAD_ROW).max(DEAD_ROWS_WALKED_MIN)
     }
 
-    /// Takes the runs that `choose` selects.
+    /// Takes the runs that `choose` selects. It receives the space for the output, too.
     fn begin_merge(
         &self,
-        choose: impl FnOnce(
-            &super::merge_policy::MergePolicy,
-            &[RunFigures],
-        ) -> Option<std::ops::Range<usize>>,
+        choose: impl FnOnce(&MergePolicy, &[RunFigures], u64) -> Option<Range<usize>>,
     ) -> Result<Option<MergeInput<'_>>, StoreError> {
         let mut busy = self.busy_tables.lock().map_err(|_| StoreError::Closed)?;
         let list = self.list();
         let is_busy = |run: &DiskRun| run.tables().iter().any(|table| busy.contains(&table.id()));
         let figures: Vec<_> = list.runs.iter().map(|run| run.figures(is_busy(run))).collect();
-        let Some(chosen) = choose(&self.settings.merge_policy(), &figures) else {
+        // The other merge may still write as much as it reads.
+        let taken = total(figures.iter().filter(|run| run.is_busy).map(|run| run.bytes));
+        let bytes_max = self.merge_bytes_max.load(Ordering::Relaxed).saturating_sub(taken);
+        let Some(chosen) = choose(&self.settings.merge_policy(), &figures, bytes_max) else {
             return Ok(None);
         };
         let (runs, below) = (list.runs[chosen.clone()].to_vec(), chosen.end);
@@ -131,6 +139,7 @@ impl LsmTrees {
     fn merge(&self, input: &MergeInput<'_>) -> Result<bool, StoreError> {
         let written = self.guarded(|| self.write_merged(input))?;
         let Some(mut output) = written else { return Ok(false) };
+        reach(Point::MergeWritten);
         let changed = self
             .change_list(&mut output, |list, _, tables| list.with_merged(&input.tables, tables))?;
         if !changed {
@@ -138,8 +147,9 @@ impl LsmTrees {
         }
         reach(Point::CompactAfter);
         self.refresh()?;
-        if input.is_everything() {
-            // Dead rows that were walked over meanwhile are gone, too.
+        if input.has_oldest() {
+            // Dead rows that were walked over meanwhile are gone, too. The few in newer runs are
+            // counted again by later reads.
             self.view().dead_walked_on_disk.store(0, Ordering::Relaxed);
         }
         Ok(true)

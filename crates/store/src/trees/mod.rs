@@ -160,6 +160,11 @@ pub trait Trees: Send + Sync {
         Ok(false)
     }
 
+    /// Sets the disk space that merges may take for their output, in bytes. A merge frees the space
+    /// of its input only when it is complete; one that needs more does not begin. Unlimited at
+    /// first.
+    fn limit_merges(&self, _bytes_max: u64) {}
+
     /// Ends running merges soon, and prevents later ones: what they have written is discarded.
     fn cancel_merges(&self) {}
 

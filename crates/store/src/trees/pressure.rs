@@ -44,6 +44,8 @@ pub struct Pressure {
     pub unmerged_runs: usize,
     /// Runs on disk.
     pub runs: usize,
+    /// True if a merge is due for whose output the disk has no space.
+    pub lacks_merge_space: bool,
 }
 
 impl Pressure {

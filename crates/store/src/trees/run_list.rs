@@ -17,7 +17,7 @@ use lsm_tree::{InternalValue, SeqNo, Table, TableId, UserKey};
 
 use super::heads::KeyHeads;
 use super::manifest::{self, damage};
-use super::merge_policy::{RunCounts, RunFigures};
+use super::merge_policy::{RunCounts, RunFigures, total};
 use super::packed::unpack;
 use super::view::{Bounds, DiskRows, Version};
 use crate::StoreError;
@@ -47,9 +47,17 @@ impl DiskRun {
         &self.tables
     }
 
+    /// Returns true if the tables are in the order of keys and do not overlap. Only a list that is
+    /// damaged or made up has others.
+    pub fn is_ordered(&self) -> bool {
+        let is_range = |table: &Table| first_key(table) <= last_key(table);
+        let is_before = |pair: &[Table]| last_key(&pair[0]) < first_key(&pair[1]);
+        self.tables.iter().all(is_range) && self.tables.windows(2).all(is_before)
+    }
+
     /// Returns the numbers by which merges are chosen. `is_busy`: it is being merged.
     pub fn figures(&self, is_busy: bool) -> RunFigures {
-        let sum = |number: fn(&Table) -> u64| self.tables.iter().map(number).sum();
+        let sum = |number: fn(&Table) -> u64| total(self.tables.iter().map(number));
         RunFigures {
             bytes: sum(|table| table.metadata.file_size),
             rows: sum(|table| table.metadata.item_count),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::merge_policy::MergePolicy;
+use super::pressure::ACTIVE_TABLES_MAX;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -17,8 +18,12 @@ const MERGED_TABLE_BYTES_MIN: u64 = 4 * MIB;
 /// flushes and never merges gets here.
 const RUNS_LIMIT_MAX: u64 = 128;
 
-/// Minimum of that number, for little memory.
-const RUNS_LIMIT_MIN: u64 = 12;
+/// Minimum of that number, for little memory: five tiers have up to 35 runs, and small tables make
+/// more tiers.
+const RUNS_LIMIT_MIN: u64 = 48;
+
+/// Minimum number of runs of one merge, for little memory.
+const MERGE_RUNS_MIN: u64 = 12;
 
 /// Settings of the trees.
 #[derive(Clone, Debug)]
@@ -54,15 +59,22 @@ impl TreeSettings {
     /// Returns the sizes by which merges are chosen.
     pub(super) fn merge_policy(&self) -> MergePolicy {
         MergePolicy {
-            unmerged_bytes_max: self.table_bytes_max(),
+            // The active table grows up to there while a flush lags.
+            unmerged_bytes_max: self.table_bytes_max() * ACTIVE_TABLES_MAX,
             table_bytes: self.merged_table_bytes(),
+            runs_max: self.runs_for_memory(MERGE_RUNS_MIN),
         }
     }
 
-    /// Number of runs at which a flush merges the newest first. A merge holds a block of each
-    /// run, and a block is as large as the row in it.
+    /// Number of runs at which a flush merges a few first.
     pub(super) fn runs_limit(&self) -> usize {
-        let runs = (self.memory_bytes_max / (4 * MIB)).clamp(RUNS_LIMIT_MIN, RUNS_LIMIT_MAX);
+        self.runs_for_memory(RUNS_LIMIT_MIN)
+    }
+
+    /// Number of runs that the memory allows, at least `min`. A merge holds a block of each run,
+    /// and a block is as large as the row in it.
+    fn runs_for_memory(&self, min: u64) -> usize {
+        let runs = (self.memory_bytes_max / (4 * MIB)).clamp(min, RUNS_LIMIT_MAX);
         usize::try_from(runs).unwrap_or(usize::MAX)
     }
 

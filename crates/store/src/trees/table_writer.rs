@@ -100,6 +100,8 @@ impl<'a> TableWriter<'a> {
 
     /// Writes a row behind all earlier ones.
     pub fn write(&mut self, row: InternalValue) -> lsm_tree::Result<()> {
+        #[cfg(test)]
+        super::tests::full_disk::take_space()?;
         if self.open.as_ref().is_none_or(|table| table.bytes >= self.bytes_max) {
             let full = self.open.take();
             self.finish_table(full)?;

@@ -4,11 +4,20 @@ use super::*;
 use crate::trees::pressure::{PAUSE_MAX, Pressure, RUNS_SLOW, UNMERGED_RUNS_SLOW};
 
 const MIB: u64 = 1024 * 1024;
-const POLICY: MergePolicy = MergePolicy { unmerged_bytes_max: 64 * MIB, table_bytes: 64 * MIB };
-const ANY: MergeRequest =
-    MergeRequest { only_small: false, has_many_dead_rows: false, is_idle: false };
+const POLICY: MergePolicy =
+    MergePolicy { unmerged_bytes_max: 64 * MIB, table_bytes: 64 * MIB, runs_max: 128 };
+const ANY: MergeRequest = MergeRequest {
+    only_small: false,
+    has_many_dead_rows: false,
+    is_idle: false,
+    bytes_max: u64::MAX,
+};
 const SMALL: MergeRequest = MergeRequest { only_small: true, ..ANY };
 const IDLE: MergeRequest = MergeRequest { is_idle: true, ..ANY };
+
+fn choose(runs: &[RunFigures], request: MergeRequest) -> Option<Range<usize>> {
+    POLICY.choose(runs, request).runs
+}
 
 fn run(mib: u64) -> RunFigures {
     RunFigures { bytes: mib * MIB, rows: mib * 8_000, tables: 1, ..RunFigures::default() }
@@ -25,81 +34,132 @@ fn above_large(sizes: &[u64]) -> Vec<RunFigures> {
 
 #[test]
 fn eight_neighbouring_runs_of_a_tier_are_merged_the_oldest_first() {
-    assert_eq!(POLICY.choose(&above_large(&[40; 7]), ANY), None);
-    assert_eq!(POLICY.choose(&above_large(&[40; 8]), ANY), Some(0..8));
-    assert_eq!(POLICY.choose(&above_large(&[40; 11]), ANY), Some(3..11));
+    assert_eq!(choose(&above_large(&[40; 7]), ANY), None);
+    assert_eq!(choose(&above_large(&[40; 8]), ANY), Some(0..8));
+    assert_eq!(choose(&above_large(&[40; 11]), ANY), Some(3..11));
     // A smaller run between them comes along, a larger one separates them.
     let mut runs = [[300; 4].as_slice(), &[40], &[300; 4]].concat();
-    assert_eq!(POLICY.choose(&above_large(&runs), ANY), Some(0..9));
+    assert_eq!(choose(&above_large(&runs), ANY), Some(0..9));
     runs[4] = 3_000;
-    assert_eq!(POLICY.choose(&above_large(&runs), ANY), None);
-    assert_eq!(POLICY.choose(&[], ANY), None);
+    assert_eq!(choose(&above_large(&runs), ANY), None);
+    assert_eq!(choose(&[], ANY), None);
 }
 
 #[test]
 fn small_merge_is_chosen_while_a_large_one_is_under_way() {
     let large = [busy(3_000); 8];
     let runs = [[run(40); 8].as_slice(), &large, &[run(100_000)]].concat();
-    assert_eq!(POLICY.choose(&runs, SMALL), Some(0..8));
+    assert_eq!(choose(&runs, SMALL), Some(0..8));
     // A large merge that is due is none of the small thread's.
     let runs = [[run(40); 7].as_slice(), &[run(500); 8], &[run(100_000)]].concat();
-    assert_eq!(POLICY.choose(&runs, SMALL), None);
-    assert_eq!(POLICY.choose(&runs, ANY), Some(7..15));
+    assert_eq!(choose(&runs, SMALL), None);
+    assert_eq!(choose(&runs, ANY), Some(7..15));
     // Both are due: each thread has its own.
     let runs = [[run(40); 8].as_slice(), &[run(500); 8], &[run(100_000)]].concat();
-    assert_eq!((POLICY.choose(&runs, SMALL), POLICY.choose(&runs, ANY)), (Some(0..8), Some(8..16)));
+    assert_eq!((choose(&runs, SMALL), choose(&runs, ANY)), (Some(0..8), Some(8..16)));
 }
 
 #[test]
 fn busy_run_takes_part_in_no_other_merge() {
     let mut runs = above_large(&[40; 12]);
     runs[5].is_busy = true;
-    assert_eq!(POLICY.choose(&runs, ANY), None);
+    assert_eq!(choose(&runs, ANY), None);
     let mut runs = above_large(&[40; 14]);
     runs[5].is_busy = true;
-    assert_eq!(POLICY.choose(&runs, ANY), Some(6..14));
+    assert_eq!(choose(&runs, ANY), Some(6..14));
 }
 
 #[test]
 fn superseded_rows_take_at_most_a_multiple_of_the_last_run() {
     let sizes = |sizes: &[u64]| sizes.iter().copied().map(run).collect::<Vec<_>>();
-    assert_eq!(POLICY.choose(&sizes(&[900, 900, 1_000]), ANY), None);
-    assert_eq!(POLICY.choose(&sizes(&[1_000, 1_000, 1_000]), ANY), Some(0..3));
+    assert_eq!(choose(&sizes(&[900, 900, 1_000]), ANY), None);
+    assert_eq!(choose(&sizes(&[1_000, 1_000, 1_000]), ANY), Some(0..3));
     let runs = [busy(4_000), run(1_500), run(1_000), run(1_000)];
-    assert_eq!(POLICY.choose(&runs, ANY), Some(1..4), "those below a merge under way");
-    assert_eq!(POLICY.choose(&[run(1)], ANY), None);
+    assert_eq!(choose(&runs, ANY), Some(1..4), "those below a merge under way");
+    assert_eq!(choose(&[run(1)], ANY), None);
 }
 
 #[test]
-fn tombstones_and_dead_rows_have_everything_merged_unless_a_run_is_busy() {
+fn tombstones_and_dead_rows_have_all_runs_merged_that_no_merge_reads() {
     let mut runs = above_large(&[40]);
     let reclaim = MergeRequest { has_many_dead_rows: true, ..ANY };
-    assert_eq!(POLICY.choose(&runs, reclaim), Some(0..2));
-    assert_eq!(POLICY.choose(&runs, MergeRequest { only_small: true, ..reclaim }), None);
+    assert_eq!(choose(&runs, reclaim), Some(0..2));
+    assert_eq!(choose(&runs, MergeRequest { only_small: true, ..reclaim }), None);
     runs[0].tombstones = runs[1].rows / 4 + runs[0].rows / 4;
-    assert_eq!(POLICY.choose(&runs, ANY), Some(0..2));
+    assert_eq!(choose(&runs, ANY), Some(0..2));
     runs[0].tombstones -= 1;
-    assert_eq!(POLICY.choose(&runs, ANY), None);
+    assert_eq!(choose(&runs, ANY), None);
     runs[1].is_busy = true;
-    assert_eq!(POLICY.choose(&runs, reclaim), None);
+    assert_eq!(choose(&runs, reclaim), None);
+    assert_eq!(choose(&[run(40)], reclaim), None, "one run alone has no superseded rows");
+}
+
+/// Under a sustained load the thread of small merges is never at rest: dead rows below are removed
+/// all the same, and only once.
+#[test]
+fn small_merges_do_not_starve_the_removal_of_dead_rows() {
+    let reclaim = MergeRequest { has_many_dead_rows: true, ..ANY };
+    let mut runs = [run(40), busy(40), busy(40), run(300), run(100_000)];
+    assert_eq!(choose(&runs, reclaim), Some(3..5));
+    runs[3].tombstones = 100 * runs[4].rows;
+    assert_eq!(choose(&runs, ANY), Some(3..5));
+    let mut runs = [run(40), busy(40), busy(40), run(100_000)];
+    runs[1].tombstones = runs[3].rows;
+    assert_eq!(choose(&runs, ANY), None, "the tombstones are in the merge under way");
+}
+
+#[test]
+fn merge_that_does_not_fit_is_left_for_a_smaller_one_and_reported() {
+    let with_space = |mib: u64| MergeRequest { bytes_max: mib * MIB, ..ANY };
+    let runs = [[run(40); 8].as_slice(), &[run(500); 8], &[run(100_000)]].concat();
+    let choice = |mib| POLICY.choose(&runs, with_space(mib));
+    assert_eq!(choice(4_000), MergeChoice { runs: Some(8..16), lacks_space: false });
+    assert_eq!(choice(3_999), MergeChoice { runs: Some(0..8), lacks_space: true });
+    assert_eq!(choice(320), MergeChoice { runs: Some(0..8), lacks_space: true });
+    assert_eq!(choice(319), MergeChoice { runs: None, lacks_space: true });
+    // What is only good for reads waits in silence.
+    let idle = MergeRequest { bytes_max: 79 * MIB, ..IDLE };
+    assert_eq!(POLICY.choose(&above_large(&[40, 40]), idle), MergeChoice::default());
+}
+
+#[test]
+fn merge_reads_a_bounded_number_of_runs_the_newest_first() {
+    let policy = MergePolicy { runs_max: 12, ..POLICY };
+    let reclaim = MergeRequest { has_many_dead_rows: true, ..ANY };
+    for (count, expected) in [(12, 0..12), (13, 0..2), (23, 0..12), (40, 0..12)] {
+        let runs = vec![run(70); count];
+        assert_eq!(policy.choose(&runs, reclaim).runs, Some(expected), "{count} runs");
+    }
+}
+
+#[test]
+fn too_many_runs_are_lowered_at_the_least_cost() {
+    let cheapest = |runs: &[RunFigures]| POLICY.choose_cheapest(runs, u64::MAX);
+    assert_eq!(cheapest(&above_large(&[40; 3])), Some(0..3));
+    assert_eq!(cheapest(&above_large(&[40; 30])), Some(0..FAN_IN));
+    assert_eq!(cheapest(&above_large(&[40, 900, 300, 200, 800])), Some(2..4));
+    assert_eq!(cheapest(&[run(300), busy(40), run(300)]), None);
+    assert_eq!(cheapest(&[run(300)]), None);
+    assert_eq!(cheapest(&[]), None);
+    assert_eq!(POLICY.choose_cheapest(&above_large(&[40; 3]), 119 * MIB), None);
 }
 
 #[test]
 fn idle_store_is_merged_until_its_runs_grow_geometrically() {
     let mut runs: Vec<_> = [40, 40, 150, 700, 2_500, 90_000].map(run).to_vec();
-    assert_eq!(POLICY.choose(&runs, ANY), None);
-    assert_eq!(POLICY.choose(&runs, IDLE), Some(0..5), "the last is much larger than the others");
+    assert_eq!(choose(&runs, ANY), None);
+    assert_eq!(choose(&runs, IDLE), Some(0..5), "the last is much larger than the others");
     runs.splice(0..5, [run(3_430)]);
-    assert_eq!(POLICY.choose(&runs, IDLE), None, "an idle store stays as it is");
+    assert_eq!(choose(&runs, IDLE), None, "an idle store stays as it is");
     runs[0].is_busy = true;
-    assert_eq!(POLICY.choose(&runs, IDLE), None);
+    assert_eq!(choose(&runs, IDLE), None);
 }
 
 #[test]
 fn many_small_tables_of_one_run_are_joined() {
     let small = RunFigures { tables: TABLES_JOINED, ..run(200) };
-    assert_eq!(POLICY.choose(&[small], ANY), Some(0..1));
-    assert_eq!(POLICY.choose(&[RunFigures { tables: TABLES_JOINED, ..run(4_000) }], ANY), None);
+    assert_eq!(choose(&[small], ANY), Some(0..1));
+    assert_eq!(choose(&[RunFigures { tables: TABLES_JOINED, ..run(4_000) }], ANY), None);
 }
 
 /// A store under a load that writes new rows as fast as it can. Times are in nanoseconds of the
@@ -151,6 +211,7 @@ impl SustainedLoad {
             sealed_tables: usize::from(self.flush.is_some()),
             unmerged_runs: counts.unmerged,
             runs: counts.total,
+            lacks_merge_space: false,
         }
     }
 
@@ -199,7 +260,7 @@ impl SustainedLoad {
     }
 
     fn begin_merge(&mut self, thread: usize) -> Option<(usize, usize, u64)> {
-        let chosen = POLICY.choose(&self.runs, [ANY, SMALL][thread])?;
+        let chosen = choose(&self.runs, [ANY, SMALL][thread])?;
         self.runs[chosen.clone()].iter_mut().for_each(|run| run.is_busy = true);
         Some((chosen.start, chosen.len(), bytes(&self.runs[chosen])))
     }

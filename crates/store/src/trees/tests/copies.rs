@@ -1,9 +1,17 @@
-//! Checkpoints, and a store that an earlier version wrote.
+//! Checkpoints, a store that an earlier version wrote, and one that an earlier version opens.
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lsm_tree::compaction::Leveled;
+use lsm_tree::config::{CompressionPolicy, PinningPolicy};
+use lsm_tree::{
+    AbstractTree, AnyTree, CompressionType, Config, Guard, SeqNo, SequenceNumberCounter,
+};
+
+use super::super::packed::unpack;
 use super::super::{LsmTrees, TreeRow, Trees};
 use super::threads::StopOnDrop;
 use super::{Scratch, apply, open, open_at, put, remove};
@@ -103,6 +111,70 @@ fn golden_store_of_version_1_is_read() {
     assert_eq!(read_all(&trees), expected);
     assert_eq!(trees.statistics().sequence, 2);
     assert_eq!(apply(&trees, [put("next", "")]), 3);
+    // Its runs, which were levels, are merged with new ones.
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    assert!(trees.merge_everything().unwrap());
+    drop(trees);
+    let trees = open_at(&copy).unwrap();
+    assert_eq!(trees.pressure().runs, 1);
+    let next = [("next".into(), "".into())];
+    assert_eq!(read_all(&trees), expected.into_iter().chain(next).collect::<Vec<_>>());
+}
+
+/// Opens a store as versions before merges by tiers did: the LSM library reads the list of tables.
+fn open_by_library(path: &Path) -> lsm_tree::Tree {
+    let counter = SequenceNumberCounter::default;
+    let config = Config::new(path, counter(), counter())
+        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+        .filter_block_pinning_policy(PinningPolicy::all(true));
+    match config.open().unwrap() {
+        AnyTree::Standard(tree) => tree,
+        AnyTree::Blob(_) => panic!("these trees have no files of values"),
+    }
+}
+
+fn read_by_library(tree: &lsm_tree::Tree) -> Vec<TreeRow> {
+    let rows = tree.iter(SeqNo::MAX, None).map(|row| row.into_inner().unwrap());
+    rows.map(|(key, value)| (key.into(), unpack(value.into()).unwrap())).collect()
+}
+
+/// Upgrade and the way back: each program opens what the other one left, with the same rows.
+#[test]
+fn earlier_version_opens_the_store_and_its_merges_by_levels_are_opened_again() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("store");
+    let mut trees = open(&scratch);
+    for round in 0..3 {
+        // Rows of many tables, a large value, superseded rows and tombstones, in several runs.
+        for part in 0..9u32 {
+            let value =
+                |n: u32| format!("{round} {part} {n} ").repeat(if n == 7 { 2_000 } else { 60 });
+            apply(&trees, (part * 60..3_000).map(|n| put(format!("key {n:04}"), value(n))));
+            apply(&trees, (0..200).map(|n| remove(format!("key {:04}", n * 13 % 3_000))));
+            trees.rotate().unwrap();
+            trees.flush().unwrap();
+            if part == 2 {
+                trees.merge_everything().unwrap();
+            }
+        }
+        let expected = read_all(&trees);
+        assert!(expected.len() > 2_500 && trees.pressure().runs > 4);
+        drop(trees);
+        let earlier = open_by_library(&path);
+        assert!(read_by_library(&earlier) == expected, "round {round}: it reads other rows");
+        match round {
+            0 => {}
+            1 => earlier.compact(Arc::new(Leveled::default()), SeqNo::MAX).unwrap(),
+            _ => earlier.major_compact(64 << 20, SeqNo::MAX).unwrap(),
+        }
+        drop(earlier);
+        assert_eq!(check_trees(&path, &mut |_, _| {}).unwrap().damage, []);
+        trees = open(&scratch);
+        assert!(read_all(&trees) == expected, "round {round}: after merges by levels");
+        while trees.compact().unwrap() {}
+        assert!(read_all(&trees) == expected, "round {round}: after merges by tiers");
+    }
 }
 
 fn golden_rows() -> impl Iterator<Item = TreeRow> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use super::super::manifest::Manifest;
 use super::super::{LsmTrees, TreeRow, Trees};
 use super::growth::to_disk;
 use super::{Scratch, apply, open, open_at, put, remove};
@@ -232,4 +233,40 @@ fn failed_flush_closes_the_trees_for_writes() {
     assert!(matches!(trees.apply(&mut [put("b", "2")].into_iter()), Err(StoreError::Closed)));
     assert!(matches!(trees.flush(), Err(StoreError::Closed)));
     assert_eq!(trees.get(b"a").unwrap().unwrap(), "1", "what is there can still be read");
+}
+
+/// A list with valid checksums that can't be one of these trees.
+#[test]
+fn list_with_tables_out_of_order_or_twice_is_refused() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    for bucket in ["a", "b"] {
+        apply(&trees, (0..10).map(|n| put(format!("{bucket} {n}"), "value")));
+        to_disk(&trees);
+    }
+    let list = trees.list();
+    let tables: Vec<_> =
+        list.tables().map(|table| (table.id(), table.checksum().into_u128())).collect();
+    assert_eq!((list.runs.len(), tables.len()), (1, 2), "one run of two tables");
+    let id = list.id;
+    drop((list, trees));
+    let store = scratch.path().join("store");
+    let [one, other] = tables[..] else { panic!("two") };
+    for (runs, is_sound) in [
+        (vec![vec![one, other]], true),
+        (vec![vec![other, one]], false),
+        (vec![vec![one, one]], false),
+        (vec![vec![one], vec![other, one]], false),
+        (vec![vec![one], vec![one, other]], false),
+    ] {
+        Manifest::write(&store, id + 1, &runs).unwrap();
+        match open_at(&store) {
+            Ok(trees) => assert!(is_sound && read_all(&trees).unwrap().len() == 20, "{runs:?}"),
+            Err(error) => {
+                let is_damage = matches!(error, StoreError::Corrupt { .. });
+                assert!(!is_sound && is_damage, "{runs:?}: {error}");
+            }
+        }
+        assert_eq!(files(&store.join("tables")).len(), 2, "no table is removed");
+    }
 }

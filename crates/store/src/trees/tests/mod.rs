@@ -9,6 +9,7 @@ mod copies;
 mod damage;
 mod dead_rows;
 mod everyday;
+pub(super) mod full_disk;
 mod growth;
 mod ingest;
 mod memtable;

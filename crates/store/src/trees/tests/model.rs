@@ -24,6 +24,9 @@ enum Step {
     Rotate,
     Flush,
     Compact,
+    CompactSmall,
+    /// Merges some neighbouring runs, due or not.
+    Merge(usize, usize),
     DropPrefix(Bytes),
     TakeSnapshot,
     ReleaseSnapshot(usize),
@@ -33,6 +36,8 @@ enum Step {
 /// Trees under test, on disk or in memory.
 trait Subject {
     fn trees(&self) -> &dyn Trees;
+    /// Merges neighbouring runs on disk: position of the first and number, both at random.
+    fn merge(&self, first: usize, count: usize);
     /// Restores the durable point.
     fn crash(&mut self);
 }
@@ -42,6 +47,15 @@ struct OnDisk(Option<LsmTrees>, Scratch, fn(&Scratch) -> LsmTrees);
 impl Subject for OnDisk {
     fn trees(&self) -> &dyn Trees {
         self.0.as_ref().unwrap()
+    }
+
+    fn merge(&self, first: usize, count: usize) {
+        let Some(trees) = &self.0 else { return };
+        let runs = trees.list().runs.len();
+        if runs > 0 {
+            let first = first % runs;
+            assert!(trees.merge_range(first..first + 1 + count % (runs - first)).unwrap());
+        }
     }
 
     fn crash(&mut self) {
@@ -54,6 +68,8 @@ impl Subject for MemoryTrees {
     fn trees(&self) -> &dyn Trees {
         self
     }
+
+    fn merge(&self, _first: usize, _count: usize) {}
 
     fn crash(&mut self) {
         MemoryTrees::crash(self).unwrap();
@@ -91,6 +107,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Rotate),
         3 => Just(Step::Flush),
         3 => Just(Step::Compact),
+        1 => Just(Step::CompactSmall),
+        3 => any::<(usize, usize)>().prop_map(|(first, count)| Step::Merge(first, count)),
         1 => vec(prop_oneof![Just(0u8), Just(b'a'), Just(255)], 0..2)
             .prop_map(|p| Step::DropPrefix(p.into())),
         2 => Just(Step::TakeSnapshot),
@@ -174,6 +192,8 @@ fn run(subject: &mut dyn Subject, steps: &[Step]) {
                 durable = sealed.clone();
             }
             Step::Compact => drop(trees.compact().unwrap()),
+            Step::CompactSmall => drop(trees.compact_small().unwrap()),
+            Step::Merge(first, count) => subject.merge(*first, *count),
             Step::DropPrefix(prefix) => {
                 trees.drop_prefix(prefix).unwrap();
                 current.retain(|key, _| !key.starts_with(prefix));

@@ -7,7 +7,7 @@ use std::thread;
 
 use bytes::Bytes;
 
-use super::super::{MemoryTrees, RowChange, Trees};
+use super::super::{LsmTrees, MemoryTrees, RowChange, Trees};
 use super::{Scratch, apply, open, open_narrow, put, remove};
 
 const KEYS: u64 = 40;
@@ -99,6 +99,12 @@ fn all_at_once(trees: &dyn Trees) {
                 trees.compact().unwrap();
             }
         });
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                trees.compact_small().unwrap();
+                thread::yield_now();
+            }
+        });
         let _stop = StopOnDrop(&done);
         write_all(trees, &written);
     });
@@ -164,4 +170,56 @@ fn row_cache_never_serves_a_stale_row() {
             written[(n % FEW) as usize].store(n, Ordering::Release);
         }
     });
+}
+
+/// The threads of a node: two mergers beside flushes, drops and reads.
+#[test]
+fn merges_flushes_and_drops_at_once_lose_and_resurrect_nothing() {
+    const ROUNDS: u64 = 150;
+    let scratch = Scratch::new();
+    let trees = &open(&scratch);
+    let done = &AtomicBool::new(false);
+    let read = |at: u64| number(trees.get(&key(at)).unwrap());
+    thread::scope(|scope| {
+        for only_small in [false, true] {
+            scope.spawn(move || {
+                while !done.load(Ordering::Acquire) {
+                    let merged = if only_small { trees.compact_small() } else { trees.compact() };
+                    merged.unwrap();
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut last = 0;
+            while !done.load(Ordering::Acquire) {
+                let found = read(0);
+                assert!(found >= last, "{found} after {last}");
+                last = found;
+            }
+        });
+        let _stop = StopOnDrop(done);
+        for round in 1..=ROUNDS {
+            apply(trees, (0..60).map(|at| put(key(at), round.to_le_bytes())));
+            apply(trees, (0..40).map(|at| put(format!("gone {at}"), round.to_le_bytes())));
+            apply(trees, (40..60).map(|at| remove(key(at))));
+            trees.rotate().unwrap();
+            trees.flush().unwrap();
+            if round % 10 == 0 {
+                trees.drop_prefix(b"gone").unwrap();
+                assert_eq!(trees.get(b"gone 7").unwrap(), None);
+            }
+            assert_eq!((read(7), read(50)), (round, 0));
+        }
+    });
+    let check = |trees: &LsmTrees| {
+        let snapshot = trees.snapshot();
+        let rows = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
+        let numbers: Vec<u64> = rows.map(|row| number(Some(row.unwrap().1))).collect();
+        assert_eq!(numbers, [ROUNDS; 40]);
+    };
+    check(trees);
+    while trees.compact().unwrap() {}
+    check(trees);
+    let files = std::fs::read_dir(scratch.path().join("store/tables")).unwrap().count();
+    assert_eq!(files as u64, trees.statistics().tables, "no other file is left");
 }
