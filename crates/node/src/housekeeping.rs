@@ -271,9 +271,12 @@ impl Housekeeper {
     }
 
     /// Refuses writes when the disk is nearly full, and accepts them again when there is space.
+    /// Merges leave half of the reserve to the log and to flushes, so that deletes go on.
     fn watch_disk(&self) {
         if let Some(figures) = DiskFigures::measure(&self.settings.data_dir) {
             let no_space = self.disk.log_writer.waits_for_space();
+            let reserve = figures.reserve_bytes(self.settings.disk_reserve_bytes);
+            self.flusher.trees.limit_merges(figures.free_bytes.saturating_sub(reserve / 2));
             self.disk.space.update(&figures, self.settings.disk_reserve_bytes, no_space);
         }
     }

@@ -17,6 +17,8 @@ pub(crate) enum StoreLag {
         runs: u64,
         bytes: u64,
     },
+    /// A merge is due for whose output the disk has no space. Writes may be slowed.
+    Space,
     /// Memory is full, and writes wait for a flush.
     Flushes,
 }
@@ -25,6 +27,7 @@ impl StoreLag {
     pub(crate) fn of(pressure: &Pressure, store: &StoreStatus) -> StoreLag {
         match pressure.slowdown_permille() {
             _ if pressure.must_wait() => StoreLag::Flushes,
+            _ if pressure.lacks_merge_space => StoreLag::Space,
             0 => StoreLag::None,
             _ => StoreLag::Merges { runs: store.runs, bytes: store.merge_debt_bytes },
         }
@@ -39,6 +42,12 @@ impl StoreLag {
                  slow for these writes: write less, or add nodes",
                 bytes >> 20
             )),
+            StoreLag::Space => Some(
+                "merges of the store wait for free space on the disk: until then deleted and \
+                 overwritten rows take theirs, reads get slower, and writes may be slowed; free \
+                 some space"
+                    .into(),
+            ),
             StoreLag::Flushes => Some(
                 "writes wait for memory: rows are written to the store's files more slowly than \
                  they come; if this lasts, check the disk, and what else uses it"
@@ -244,13 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn lag_of_merges_and_of_flushes_are_told_apart() {
+    fn lag_of_merges_of_flushes_and_of_space_are_told_apart() {
         let store = StoreStatus { runs: 60, merge_debt_bytes: 900 << 20, ..Default::default() };
         let warning = |pressure: &Pressure| StoreLag::of(pressure, &store).warning();
         let pressure = Pressure { active_bytes_max: 1 << 20, runs: 10, ..Pressure::default() };
         assert_eq!(warning(&pressure), None);
         let slow = warning(&Pressure { runs: 60, ..pressure }).expect("a warning");
         assert!(slow.contains("60 runs of files, and 900 MiB are to be merged"), "{slow}");
+        let space = warning(&Pressure { lacks_merge_space: true, runs: 60, ..pressure });
+        assert!(space.expect("a warning").starts_with("merges of the store wait for free space"));
         let full = warning(&Pressure { sealed_tables: 9, runs: 60, ..pressure });
         assert!(full.expect("a warning").starts_with("writes wait for memory"));
     }

@@ -23,6 +23,7 @@ mod leaving;
 mod many;
 mod members;
 mod mended;
+mod mergers;
 mod model;
 mod moves;
 mod order;
