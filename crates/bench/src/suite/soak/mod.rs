@@ -105,6 +105,8 @@ pub const MEMORY: &str = "memory MiB";
 /// Name of the figure for what the server wrote to its disk, divided by the operations of all
 /// loads.
 pub const DISK_BYTES: &str = "disk bytes/op";
+/// Name of the same figure at the end of the loads that follow: with merges that were still due.
+pub const DISK_BYTES_MERGED: &str = "merged disk bytes/op";
 /// Name of the figure for rows that range reads visited, divided by rows that they returned.
 pub const ROWS_WALKED: &str = "rows walked per row returned";
 

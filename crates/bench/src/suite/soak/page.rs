@@ -2,7 +2,8 @@
 
 use super::bounds::end_medians;
 use super::{
-    BUSY_LOAD_AVERAGE, DISK_BYTES, MEMORY, ROWS_WALKED, SERVER_US, Soak, SoakRun, verdicts,
+    BUSY_LOAD_AVERAGE, DISK_BYTES, DISK_BYTES_MERGED, MEMORY, ROWS_WALKED, SERVER_US, Soak,
+    SoakRun, verdicts,
 };
 use crate::charts::{Axis, Chart, LineWeight, Scale, Series as Line, short};
 use crate::report::file_label;
@@ -80,8 +81,10 @@ fn costs(runs: &[&SoakRun]) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let columns: Vec<&str> =
-        [DISK_BYTES].into_iter().chain(names.iter().map(|name| name.as_str())).collect();
+    let columns: Vec<&str> = [DISK_BYTES, DISK_BYTES_MERGED]
+        .into_iter()
+        .chain(names.iter().map(|name| name.as_str()))
+        .collect();
     let mut text = format!("\n| server | {} |\n|---|", columns.join(" | "));
     text.push_str(&"--:|".repeat(columns.len()));
     for run in runs {

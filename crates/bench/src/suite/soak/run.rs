@@ -2,7 +2,7 @@
 
 use super::follow_up::succeeded;
 use super::watch::{ServerMeasurements, watch};
-use super::{DISK_BYTES, MEMORY, ROWS_WALKED, SERVER_US, Series, Soak, SoakRun};
+use super::{DISK_BYTES, DISK_BYTES_MERGED, MEMORY, ROWS_WALKED, SERVER_US, Series, Soak, SoakRun};
 use crate::config::Config;
 use crate::load::{self, Collected, ReportRow, RunObserver};
 use crate::median::median;
@@ -112,9 +112,9 @@ pub fn run(suite: &Suite, soak: &Soak, name: &str, paths: &SuitePaths) -> Result
     }
     let measurements = measurements.map_err(|_| with_context("the watch panicked".into()))?;
     result.add_measurements(measurements, &rates);
-    let written = started.processes.written_bytes().saturating_sub(written_before);
-    result.whole.insert(DISK_BYTES.into(), written as f64 / operations.max(1) as f64);
+    result.add_written(DISK_BYTES, &started, (written_before, operations));
     result.add_follow_ups(soak, (server, core), &started).map_err(with_context)?;
+    result.add_written(DISK_BYTES_MERGED, &started, (written_before, operations));
     started.processes.check().map_err(with_context)?;
     Ok(result)
 }
@@ -135,6 +135,13 @@ fn metrics_address(version: &str, port: u16) -> Option<SocketAddr> {
 }
 
 impl SoakRun {
+    /// Adds the bytes that the server wrote to its disk since a moment, for each operation.
+    fn add_written(&mut self, figure: &str, started: &StartedServer, since: (u64, u64)) {
+        let (before, operations) = since;
+        let written = started.processes.written_bytes().saturating_sub(before);
+        self.whole.insert(figure.into(), written as f64 / operations.max(1) as f64);
+    }
+
     pub(super) fn add_load(&mut self, load: &str, record: LoadRecord, collected: &Collected) {
         let figure_name = |figure: &str| format!("{load} {figure}");
         let percentiles = Percentiles::from_histogram(&merged_latency(collected));

@@ -119,11 +119,18 @@ fn loads_after_the_soak_wait_and_show_their_costs() {
     let configs = configs.expect("whole");
     let [(follow_up, config)] = configs.as_slice() else { panic!("one") };
     assert_eq!((follow_up.wait.as_secs(), config.duration.map(|d| d.as_secs())), (1, Some(2)));
-    let figures = [("gets rate", 9.0), ("gets server us/op", 12.0), ("disk bytes/op", 600.0)];
+    let figures = [
+        ("gets rate", 9.0),
+        ("gets server us/op", 12.0),
+        ("disk bytes/op", 600.0),
+        ("merged disk bytes/op", 700.0),
+    ];
     let text = section("growth", soak, &[run("a", &figures, |_| 1.0)], "try/");
-    for wanted in
-        ["| a | gets | 9 |", "| server | disk bytes/op | gets server us/op |", "| a | 600 | 12 |"]
-    {
+    for wanted in [
+        "| a | gets | 9 |",
+        "| server | disk bytes/op | merged disk bytes/op | gets server us/op |",
+        "| a | 600 | 700 | 12 |",
+    ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
 }
