@@ -24,7 +24,7 @@ use logic::causal::Dot;
 use logic::ring::{Rack, Ring, RingChangeRequest, plan};
 use runtime::log_writer::{AppendCompletion, LogWriterHandle};
 use runtime::submit::{LaterReply, SubmitResult};
-use runtime::{DiskSpace, Metrics, TaskScope, world};
+use runtime::{DiskSpace, Metrics, TaskScope, WritePacer, world};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -133,12 +133,13 @@ pub(super) fn ring_of(nodes: u64) -> Ring {
 
 fn vnode_store() -> Arc<VnodeStore> {
     let callbacks = (Box::new(|_: &BucketName| Some(3_u8)) as _, Box::new(|| true) as _);
+    let trees = Arc::new(MemoryTrees::new(1 << 20));
     Arc::new(VnodeStore::new(
         HERE,
         (1, Mark::default()),
-        Arc::new(MemoryTrees::new(1 << 20)),
+        trees.clone(),
         LogWriterHandle::new(),
-        Arc::default(),
+        Arc::new(WritePacer::new(trees)),
         callbacks,
     ))
 }

@@ -19,6 +19,7 @@ use super::current_list::open_list;
 use super::ingest::{Ingest, LsmIngest, PrefixWatch};
 use super::manifest;
 use super::memtable::Memtable;
+use super::merge_policy::total;
 use super::packed::Packing;
 use super::resident_tables::ResidentTables;
 use super::run_list::RunList;
@@ -375,12 +376,12 @@ impl Trees for LsmTrees {
         let disk = self.list();
         // The library's own figure excludes filters and indexes.
         let bytes_of = |table: &Table| std::fs::metadata(&*table.path).map_or(0, |file| file.len());
-        let rows_on_disk: u64 = disk.tables().map(|table| table.metadata.item_count).sum();
+        let rows_on_disk = total(disk.tables().map(|table| table.metadata.item_count));
         TreeStatistics {
             disk_bytes: disk.tables().map(bytes_of).sum(),
             memory_bytes: view.memory_bytes(),
-            rows_estimated: rows_on_disk + in_memory as u64,
-            tombstones: disk.tables().map(Table::tombstone_count).sum(),
+            rows_estimated: rows_on_disk.saturating_add(in_memory as u64),
+            tombstones: total(disk.tables().map(Table::tombstone_count)),
             cached_rows: cache.rows,
             cached_bytes: cache.bytes + self.resident_tables.bytes(),
             cache_hits: cache.hits,

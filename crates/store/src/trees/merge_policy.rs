@@ -66,7 +66,7 @@ impl RunCounts {
         RunCounts {
             unmerged: runs.iter().filter(|run| tier_of(run) == 0).count(),
             total: runs.len(),
-            debt_bytes: windows.map(|window| bytes(&runs[window])).sum(),
+            debt_bytes: total(windows.map(|window| bytes(&runs[window]))),
         }
     }
 }
@@ -171,7 +171,12 @@ impl MergePolicy {
 }
 
 fn bytes(runs: &[RunFigures]) -> u64 {
-    runs.iter().map(|run| run.bytes).sum()
+    total(runs.iter().map(|run| run.bytes))
+}
+
+/// Adds numbers of tables. A damaged table may claim any.
+pub(super) fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 /// Returns the tier of a run: 0 up to `first_max`, and one more for each factor of `FAN_IN`.
@@ -230,8 +235,8 @@ fn space_window(runs: &[RunFigures]) -> Option<Range<usize>> {
 }
 
 fn has_many_tombstones(runs: &[RunFigures]) -> bool {
-    let tombstones: u64 = runs.iter().map(|run| run.tombstones).sum();
-    let rows: u64 = runs.iter().map(|run| run.rows).sum();
+    let tombstones = total(runs.iter().map(|run| run.tombstones));
+    let rows = total(runs.iter().map(|run| run.rows));
     tombstones > 0 && tombstones.saturating_mul(ROWS_PER_TOMBSTONE) >= rows
 }
 
@@ -239,8 +244,9 @@ fn has_many_tombstones(runs: &[RunFigures]) -> bool {
 fn idle_window(runs: &[RunFigures]) -> Option<Range<usize>> {
     let mut newer = runs.first()?.bytes;
     let mut end = 1;
-    while let Some(run) = runs.get(end).filter(|run| run.bytes < newer * IDLE_FACTOR) {
-        newer += run.bytes;
+    let is_similar = |run: &&RunFigures, newer: u64| run.bytes < newer.saturating_mul(IDLE_FACTOR);
+    while let Some(run) = runs.get(end).filter(|run| is_similar(run, newer)) {
+        newer = newer.saturating_add(run.bytes);
         end += 1;
     }
     (end > 1).then_some(0..end)

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use lsm_tree::table::Scanner;
 use lsm_tree::{InternalValue, Table, TableId};
 
-use super::merge_policy::{MergePolicy, MergeRequest, RunFigures};
+use super::merge_policy::{MergePolicy, MergeRequest, RunFigures, total};
 use super::run_list::{DiskRun, RunList};
 use super::table_writer::{NewTables, TableLayout, TableWriter};
 use super::{DEAD_ROWS_WALKED_MIN, LsmTrees, ROWS_WRITTEN_PER_DEAD_ROW};
@@ -109,7 +109,7 @@ impl LsmTrees {
     /// rows, and those are not few.
     fn has_many_dead_rows_on_disk(&self) -> bool {
         let view = self.view();
-        let rows: u64 = view.disk.tables().map(|table| table.metadata.item_count).sum();
+        let rows = total(view.disk.tables().map(|table| table.metadata.item_count));
         let dead_walked = view.dead_walked_on_disk.load(Ordering::Relaxed);
         dead_walked > (rows / ROWS_WRITTEN_PER_DEAD_ROW).max(DEAD_ROWS_WALKED_MIN)
     }
@@ -124,7 +124,7 @@ impl LsmTrees {
         let is_busy = |run: &DiskRun| run.tables().iter().any(|table| busy.contains(&table.id()));
         let figures: Vec<_> = list.runs.iter().map(|run| run.figures(is_busy(run))).collect();
         // The other merge may still write as much as it reads.
-        let taken: u64 = figures.iter().filter(|run| run.is_busy).map(|run| run.bytes).sum();
+        let taken = total(figures.iter().filter(|run| run.is_busy).map(|run| run.bytes));
         let bytes_max = self.merge_bytes_max.load(Ordering::Relaxed).saturating_sub(taken);
         let Some(chosen) = choose(&self.settings.merge_policy(), &figures, bytes_max) else {
             return Ok(None);

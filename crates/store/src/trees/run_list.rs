@@ -17,7 +17,7 @@ use lsm_tree::{InternalValue, SeqNo, Table, TableId, UserKey};
 
 use super::heads::KeyHeads;
 use super::manifest::{self, damage};
-use super::merge_policy::{RunCounts, RunFigures};
+use super::merge_policy::{RunCounts, RunFigures, total};
 use super::packed::Packing;
 use super::view::{Bounds, DiskRows, Version};
 use crate::StoreError;
@@ -57,7 +57,7 @@ impl DiskRun {
 
     /// Returns the numbers by which merges are chosen. `is_busy`: it is being merged.
     pub fn figures(&self, is_busy: bool) -> RunFigures {
-        let sum = |number: fn(&Table) -> u64| self.tables.iter().map(number).sum();
+        let sum = |number: fn(&Table) -> u64| total(self.tables.iter().map(number));
         RunFigures {
             bytes: sum(|table| table.metadata.file_size),
             rows: sum(|table| table.metadata.item_count),
