@@ -24,8 +24,8 @@ fn options(authority: &TestAuthority, peer_tls: &str) -> Options {
 }
 
 /// Writes at one node until it is told to stop; returns the errors that it got.
-fn write(address: std::net::SocketAddr, stop: &AtomicBool, written: &AtomicU64) -> Vec<String> {
-    let mut client = Resp::connect(address).expect("the node listens");
+fn write(address: &std::net::SocketAddr, stop: &AtomicBool, written: &AtomicU64) -> Vec<String> {
+    let mut client = Resp::connect(*address).expect("the node listens");
     let mut errors = Vec::new();
     let mut number = 0;
     while !stop.load(SeqCst) {
@@ -50,11 +50,12 @@ fn rotation_of_certificates_under_load_fails_no_write_and_changes_no_master() {
     let mut figures = Figures::start("TLS rotation");
     let (master, addresses) = (cluster.master(), cluster.client_addresses());
     let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (stop, written) = (&stop, &written);
     let errors: Vec<String> = std::thread::scope(|threads| {
-        let _stopped = StopOnDrop(&stop);
+        let _stopped = StopOnDrop(stop);
         let writers: Vec<_> = addresses
             .iter()
-            .map(|address| threads.spawn(|| write(*address, &stop, &written)))
+            .map(|address| threads.spawn(move || write(address, stop, written)))
             .collect();
         for node in cluster.nodes() {
             let before =
