@@ -75,7 +75,7 @@ fn pack(value: Bytes) -> Bytes {
     }
 }
 
-fn unpack(value: Bytes) -> Result<Bytes, DecompressError> {
+pub(super) fn unpack(value: Bytes) -> Result<Bytes, DecompressError> {
     let Some(packed) = value.strip_prefix(&MAGIC) else { return Ok(value) };
     let Some((passes, packed)) = packed.split_first().filter(|(passes, _)| **passes <= PASSES_MAX)
     else {
