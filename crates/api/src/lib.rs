@@ -7,6 +7,7 @@
 //! Never: contains logic; depends on how a node computes these values, or on their transport.
 //! Read next: `cluster.rs`, `status.rs`, then `schema.rs` (from structs to schemas).
 
+mod alarm;
 mod blob;
 mod buckets;
 mod cluster;
@@ -20,6 +21,7 @@ mod rows;
 pub mod schema;
 mod status;
 
+pub use alarm::Alarm;
 pub use blob::Blob;
 pub use buckets::{
     BucketMove, BucketMoveProgress, BucketProperties, BucketReply, BucketType, Buckets,

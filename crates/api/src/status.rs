@@ -1,5 +1,6 @@
 //! A node as it sees itself: `GET /status`.
 
+use crate::alarm::Alarm;
 use crate::cluster::{Comparison, GroupMember, MemberStatus};
 use crate::number::HexId;
 use crate::schema::one_of;
@@ -47,8 +48,8 @@ pub struct NodeStatus {
     pub buckets: u64,
     /// Buckets whose writes are acknowledged before they are synced (`sync=interval`), at most 100.
     pub interval_buckets: Vec<String>,
-    /// Warnings that need an operator's attention, most severe first.
-    pub warnings: Vec<String>,
+    /// Alarms that need an operator's attention, most severe first.
+    pub alarms: Vec<Alarm>,
     /// True if the node is ready: `/ready` returns 200.
     pub ready: bool,
     /// Reason why the node is not ready, with the missing nodes and the remedy; null: it is ready.

@@ -316,6 +316,7 @@ impl Handles {
             trees: shared.trees.clone(),
             disk: self.disk.clone(),
             lifecycle: self.lifecycle.clone(),
+            diagnostics: Arc::default(),
         })
     }
 

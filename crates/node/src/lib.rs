@@ -5,14 +5,19 @@
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
 //! Read next: `startup.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
 
+mod alarm_register;
+mod alarm_watch;
+mod alarms;
 mod answers;
 mod assembly;
 mod audit;
 mod checkpoint;
 mod checkpoints;
+mod clock_monitor;
 mod cluster;
 mod count_keeper;
 mod data_dir;
+mod diagnostics;
 mod disk_alarm;
 mod disk_health;
 mod dispatch;
@@ -28,6 +33,7 @@ mod group_ref;
 mod groups;
 mod housekeeping;
 mod lifecycle;
+mod listener_reports;
 mod location;
 mod locator;
 mod master_alarm;
@@ -50,7 +56,6 @@ mod status_reader;
 mod transfer;
 mod updating;
 mod versions;
-mod warnings;
 
 pub use checkpoints::CheckpointStatus;
 pub use cluster::{
@@ -244,6 +249,16 @@ impl Node {
     /// waits until that one has it.
     pub async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
         self.router.drop_master(bucket).await
+    }
+
+    /// Reports the listeners of the front-ends that the network reaches, for the alarm `exposed`.
+    pub fn report_exposed(&self, listeners: String) {
+        self.status.diagnostics.listeners.set_exposed(listeners);
+    }
+
+    /// Reports that a client was refused, for the alarm `clients_refused`.
+    pub fn report_refusal(&self, text: String) {
+        self.status.diagnostics.listeners.on_refusal(text);
     }
 
     /// All metrics as samples, for `/metrics` and `INFO`.

@@ -8,7 +8,9 @@ use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
 use crate::recovery::{Recovered, recover};
 use crate::ring_replacement::{self, RingReplacement};
-use crate::{Node, NodeSettings, cluster, disk_alarm, dispatch, master_alarm, transfer};
+use crate::{
+    Node, NodeSettings, alarm_watch, cluster, disk_alarm, dispatch, master_alarm, transfer,
+};
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::layout::VNODES;
@@ -93,6 +95,7 @@ fn start_loops(node: &Node, is_stored: bool) {
     loops.spawn("disk alarm", disk_alarm::watch(cluster.disk.clone(), stop()));
     let alarm = master_alarm::watch(router.readiness.clone(), lifecycle.clone());
     loops.spawn("master alarm", alarm);
+    loops.spawn("alarms", alarm_watch::watch(node.status.clone(), stop()));
     loops.spawn("moves", transfer::reconcile(node.moves.clone()));
     loops.spawn("counts", count_keeper::run(CountKeeper::new(router.clone())));
 }

@@ -12,9 +12,11 @@ pub const VERSION_LOWEST: u16 = 1;
 /// Version whose nodes keep counts of buckets.
 pub const VERSION_WITH_COUNTS: u16 = 2;
 
+/// Highest version that this program speaks.
+pub const VERSION_HIGHEST: u16 = VERSION_WITH_COUNTS;
+
 /// Range of this program.
-pub(super) const VERSIONS: Versions =
-    Versions { lowest: VERSION_LOWEST, highest: VERSION_WITH_COUNTS };
+pub(super) const VERSIONS: Versions = Versions { lowest: VERSION_LOWEST, highest: VERSION_HIGHEST };
 
 impl Versions {
     /// Returns the highest version that both speak. `None`: they have none in common.

@@ -6,6 +6,7 @@
 //! tools.
 //! Read next: `serve.rs`, then `get.rs`.
 
+mod alarm_lines;
 mod bench;
 mod bootstrap;
 mod bucket;

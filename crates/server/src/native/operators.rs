@@ -131,7 +131,7 @@ fn status(shared: &Shared) -> api::NodeStatus {
         serves: serves.to_string(),
     };
     let total = |protocol| shared.counters.requests_total(protocol);
-    let mut status = api::NodeStatus {
+    api::NodeStatus {
         ready: not_ready.is_none(),
         not_ready,
         insecure: shared.settings.insecure,
@@ -144,15 +144,13 @@ fn status(shared: &Shared) -> api::NodeStatus {
             riak: total(ClientProtocol::Riak),
         },
         ..views::status(&shared.node.status())
-    };
-    status.warnings.extend(shared.recent_warning());
-    status
+    }
 }
 
-/// Returns the cluster as this node sees it, with the node's warnings.
+/// Returns the cluster as this node sees it, with the node's alarms.
 async fn overview(shared: &Shared) -> api::ClusterStatus {
     let view = shared.node.overview().await;
-    views::cluster(&view, status(shared).warnings)
+    views::cluster(&view, status(shared).alarms)
 }
 
 /// Returns the metrics in Prometheus' text format, version 0.0.4.

@@ -3,8 +3,8 @@
 use base::LogIndex;
 use node::{DifferenceStatus, PartStatus};
 
-/// Returns the cluster as this node sees it, with the warnings of its status.
-pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::ClusterStatus {
+/// Returns the cluster as this node sees it, with the alarms of its status.
+pub fn cluster(view: &node::ClusterStatus, alarms: Vec<api::Alarm>) -> api::ClusterStatus {
     api::ClusterStatus {
         cluster: view.cluster.into(),
         founder: view.founder.into(),
@@ -13,7 +13,7 @@ pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::Cluste
         name: view.name.clone(),
         members: view.members.iter().map(member).collect(),
         groups: view.groups.iter().map(placement).collect(),
-        warnings,
+        alarms,
     }
 }
 
@@ -113,7 +113,7 @@ pub fn status(view: &node::Status) -> api::NodeStatus {
         members: view.members.iter().map(member).collect(),
         buckets: view.buckets as u64,
         interval_buckets: view.interval_buckets.clone(),
-        warnings: view.warnings.clone(),
+        alarms: view.alarms.iter().map(api::Alarm::from).collect(),
         ..api::NodeStatus::default()
     }
 }
