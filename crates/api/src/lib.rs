@@ -51,5 +51,5 @@ pub use rows::{
 };
 pub use status::{
     AvailableStatus, DiskStatus, GroupStatus, HintsStatus, ListenerStatus, LogStatus, MemoryStatus,
-    NodeStatus, RequestCounts, SnapshotStatus, StoreStatus,
+    NodeStatus, RequestCounts, SnapshotStatus, StoreStatus, TaskBeat,
 };

@@ -50,6 +50,9 @@ pub struct NodeStatus {
     pub interval_buckets: Vec<String>,
     /// Alarms that need an operator's attention, most severe first.
     pub alarms: Vec<Alarm>,
+    /// Beats of long tasks, at most 100: first those of tasks that stand still, then those that
+    /// changed longest ago.
+    pub beats: Vec<TaskBeat>,
     /// True if the node is ready: `/ready` returns 200.
     pub ready: bool,
     /// Reason why the node is not ready, with the missing nodes and the remedy; null: it is ready.
@@ -235,6 +238,25 @@ pub struct RequestCounts {
     pub arakoon: u64,
     /// Requests by the Riak HTTP API.
     pub riak: u64,
+}
+
+/// Beat of a long task.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TaskBeat {
+    /// Name of the task, behind that of its scope.
+    pub name: String,
+    /// Activity of the task.
+    #[schemars(schema_with = "activity")]
+    pub activity: String,
+    /// Time since the last beat in milliseconds, to a second.
+    pub unchanged_ms: u64,
+    /// True if the task stands still.
+    pub stalled: bool,
+}
+
+fn activity(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["rests", "works", "uses the disk"])
 }
 
 fn role(_: &mut SchemaGenerator) -> Schema {

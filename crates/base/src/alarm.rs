@@ -143,6 +143,10 @@ alarms! {
     NotMember, "not_member", Critical, "node",
         "this node was removed from the cluster",
         "stop it";
+    Stalled, "stalled", Critical, "task",
+        "the task {subject} stands still: {detail}",
+        "check the disk (`dmesg`) and the load of the machine; if it does not go on, keep the log and \
+         the output of `credenza status --json`, and restart the node";
     MemberDown, "member_down", Warning, "member",
         "{subject} is not reached ({detail})",
         "start it, or if its disk is lost, run `credenza cluster replace {subject}` and start a new \

@@ -9,6 +9,7 @@ use crate::status::GroupStatus;
 use base::duration::format_ms;
 use base::{AlarmCode, Error, LogIndex, Membership, NodeId};
 use dynamo::AvailableStatus;
+use runtime::BeatStatus;
 
 /// Entries by which a member may lag behind its master without an alarm.
 const BEHIND_ENTRIES: u64 = 1_000;
@@ -43,6 +44,8 @@ pub(crate) struct AlarmInput<'a> {
     pub older_members: &'a [(String, String)],
     /// Last jump of the wall clock in milliseconds, while it is recent.
     pub clock_jump_ms: Option<i64>,
+    /// Tasks that stand still.
+    pub late_tasks: &'a [BeatStatus],
     /// Listeners beyond this machine. Empty: there are none.
     pub exposed: &'a str,
     /// Last refusal of a client, while it is recent.
@@ -79,6 +82,7 @@ impl AlarmInput<'_> {
                 .iter()
                 .map(|(member, lacks)| Finding::new(AlarmCode::LevelMixed, member, lacks.clone())),
         );
+        all.extend(self.late_tasks.iter().map(stalled));
         all.extend(self.own_findings());
         all
     }
@@ -132,6 +136,23 @@ impl AlarmInput<'_> {
             refusal.map(|text| Finding::new(AlarmCode::ClientsRefused, "clients", text.clone()));
         [siblings, unsynced, jump, exposed, refusal].into_iter().flatten()
     }
+}
+
+/// Returns the finding of a task that stands still, with what waits for it.
+fn stalled(beat: &BeatStatus) -> Finding {
+    let waits = match beat.name.as_str() {
+        "threads: log writer" => "every write of this node waits for it",
+        "loops: housekeeper" => {
+            "it holds the flush of the store and the truncation of the log, and watches the disk"
+        }
+        "loops: merger" => "it holds the compaction of the store",
+        "available: vnodes" => "every write of available buckets on this node waits for it",
+        name if name.starts_with("groups: ") => "writes and elections of the group wait for it",
+        _ => "its work waits",
+    };
+    let (activity, lasted) = (beat.activity.name(), format_ms(beat.unchanged_ms));
+    let detail = format!("it {activity} for {lasted} without a beat; {waits}");
+    Finding::new(AlarmCode::Stalled, &beat.name, detail)
 }
 
 /// Returns what is wrong with a group.

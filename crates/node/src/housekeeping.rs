@@ -10,6 +10,7 @@ use crate::dropped_bucket::DroppedBucket;
 use crate::flush::StoreFlusher;
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
+use crate::process;
 use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use dynamo::vnode_store::VnodeStore;
@@ -17,7 +18,7 @@ use metadata::Directory;
 use replication::layout;
 use runtime::disk_space::DiskFigures;
 use runtime::log_writer::store_error;
-use runtime::{FileTasks, MaintenanceSignal, world};
+use runtime::{Beat, FileTasks, MaintenanceSignal, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,19 +69,24 @@ impl Housekeeper {
     }
 
     /// Runs the maintenance thread.
-    pub(crate) fn run_maintenance(&self) {
+    pub(crate) fn run_maintenance(&self, beat: &Beat) {
         let (mut reclaimed, mut checked_index) = (BTreeMap::new(), None);
         let (mut requested_ms, mut head_requests) = (0, LogHeadRequests::default());
         self.warn_reduced_reserve();
+        beat.set_pause_max(PAUSE_IDLE);
+        beat.set_progress(process::thread_io());
         loop {
+            beat.work();
             let now = world::milliseconds();
             if now.saturating_sub(requested_ms) >= HEAD_PAUSE_MS {
                 requested_ms = now;
                 self.request_log_heads(&mut head_requests);
             }
             let Ok(task) = self.file_tasks.begin() else { return };
+            beat.use_disk();
             let round = self.round(&mut reclaimed, &mut checked_index);
             drop(task);
+            beat.rest();
             match round {
                 Ok(true) => self.signal.wait(PAUSE),
                 Ok(false) => self.signal.wait(PAUSE_IDLE),
@@ -121,11 +127,15 @@ impl Housekeeper {
 
     /// Runs the thread that merges tables. It is separate because a merge may take longer than the
     /// memory for concurrent writes lasts.
-    pub(crate) fn run_merger(&self) {
+    pub(crate) fn run_merger(&self, beat: &Beat) {
+        beat.set_pause_max(PAUSE_IDLE);
+        beat.set_progress(process::thread_io());
         loop {
             let Ok(task) = self.file_tasks.begin() else { return };
+            beat.use_disk();
             let merged = self.flusher.trees.compact().map_err(store_error);
             drop(task);
+            beat.rest();
             match merged {
                 Ok(true) => {}
                 Ok(false) => self.merging.wait(PAUSE),

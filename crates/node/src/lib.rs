@@ -74,7 +74,7 @@ pub use replication::snapshot::SnapshotStatus;
 pub use runs::{GetRun, RUN_BYTES_MAX, RUN_REQUESTS_MAX, SetRun};
 pub use runtime::mutants::break_rule;
 pub use runtime::submit::{LaterReply, SubmitResult, Ticket};
-pub use runtime::{Sample, SampleKind, WarningLimiter};
+pub use runtime::{Activity, BeatStatus, Sample, SampleKind, WarningLimiter};
 pub use settings::{NodeSettings, PeerAddresses};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 
@@ -249,6 +249,17 @@ impl Node {
     /// waits until that one has it.
     pub async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
         self.router.drop_master(bucket).await
+    }
+
+    /// Returns true if no long task of this node stands still, nor the watchdog over them. For
+    /// whoever restarts a process that hangs.
+    pub fn is_no_task_stalled(&self) -> bool {
+        self.status.diagnostics.watchdog.is_all_well()
+    }
+
+    /// Returns the beats of the tasks that stand still.
+    pub fn stalled_tasks(&self) -> Vec<BeatStatus> {
+        self.status.diagnostics.watchdog.late_beats()
     }
 
     /// Reports the listeners of the front-ends that the network reaches, for the alarm `exposed`.

@@ -5,6 +5,7 @@ use base::{Alarm, Ballot, ClusterId, GroupId, LogIndex, NodeId};
 use dynamo::AvailableStatus;
 use replication::comparison::ComparisonStatus;
 use replication::snapshot::SnapshotStatus;
+use runtime::BeatStatus;
 
 /// Status of a node, for health checks.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +48,9 @@ pub struct Status {
     pub interval_buckets: Vec<String>,
     /// Alarms, the gravest first. Empty: all is well.
     pub alarms: Vec<Alarm>,
+    /// Beats of long tasks: first those of tasks that stand still, then those that changed longest
+    /// ago (at most 100).
+    pub beats: Vec<BeatStatus>,
 }
 
 /// One group.

@@ -14,6 +14,7 @@ use base::Alarm;
 use dynamo::AvailableStatus;
 use replication::group::Group;
 use replication::snapshot::Snapshots;
+use runtime::BeatStatus;
 use runtime::sample::{Sample, SampleKind};
 use runtime::world;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ use transport::VERSION_HIGHEST;
 
 /// Maximum number of interval buckets listed in the status.
 const INTERVAL_BUCKETS_SHOWN: usize = 100;
+
+/// Maximum number of beats listed in the status.
+const BEATS_SHOWN_MAX: usize = 100;
 
 /// Reader of the state of all components of a node.
 pub(crate) struct StatusReader {
@@ -82,7 +86,15 @@ impl StatusReader {
             members: cluster.members,
             available,
             alarms,
+            beats: self.beats(),
         }
+    }
+
+    /// Returns the beats to show: a node may have thousands of groups.
+    fn beats(&self) -> Vec<BeatStatus> {
+        let mut beats = self.diagnostics.watchdog.beats();
+        beats.truncate(BEATS_SHOWN_MAX);
+        beats
     }
 
     /// Evaluates the alarms.
@@ -107,6 +119,7 @@ impl StatusReader {
             unsynced_ms,
             older_members: &self.older_members(cluster),
             clock_jump_ms: self.diagnostics.clock.recent_jump_ms(world::milliseconds()),
+            late_tasks: &self.diagnostics.watchdog.late_beats(),
             exposed: &self.exposed(),
             refusal: self.diagnostics.listeners.recent_refusal(),
         };

@@ -7,6 +7,7 @@ use crate::readiness::{Cause, UnreachableNode};
 use base::{GroupId, MemberDescription, Part, Reason};
 use dynamo::HintsStatus;
 use replication::comparison::{ComparisonStatus, DifferenceStatus};
+use runtime::Activity;
 use runtime::disk_space::DiskFigures;
 use runtime::log_writer::LogWriterHandle;
 use runtime::world;
@@ -28,6 +29,7 @@ struct TestState {
     unsynced_ms: Option<u64>,
     older_members: Vec<(String, String)>,
     clock_jump_ms: Option<i64>,
+    late_tasks: Vec<BeatStatus>,
     exposed: String,
     refusal: Option<String>,
 }
@@ -54,6 +56,7 @@ impl TestState {
             unsynced_ms: None,
             older_members: Vec::new(),
             clock_jump_ms: None,
+            late_tasks: Vec::new(),
             exposed: String::new(),
             refusal: None,
         }
@@ -74,6 +77,7 @@ impl TestState {
             unsynced_ms: self.unsynced_ms,
             older_members: &self.older_members,
             clock_jump_ms: self.clock_jump_ms,
+            late_tasks: &self.late_tasks,
             exposed: &self.exposed,
             refusal: self.refusal.clone(),
         };
@@ -163,6 +167,11 @@ fn node_and_group_alarms_are_raised_and_cleared() {
         let missing = vec![UnreachableNode { name: "n2".into(), unreachable_ms: Some(3_000) }];
         let cause = Cause::Quorum { needed: 2, voters: 3, missing };
         state.unreached = vec![Unreached { group: GroupId(1), cause }];
+    });
+    must_raise(AlarmCode::Stalled, "loops: merger", "it works for 11 s without", |state| {
+        let (name, activity) = ("loops: merger".into(), Activity::Works);
+        let late = BeatStatus { name, activity, unchanged_ms: 11_000, is_late: true };
+        state.late_tasks = vec![late];
     });
     must_raise(AlarmCode::LogTorn, "group 1", "a log was torn", |state| {
         state.groups[0].torn = Some("a log was torn".into());

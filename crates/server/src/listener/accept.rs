@@ -32,6 +32,8 @@ pub(super) const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
 /// Least silence, milliseconds, after which a client of Redis or Arakoon is closed for another
 /// where all places are taken.
 const IDLE_MS_MIN: u64 = 60_000;
+/// Bytes of a refused connection in which the line of a health check must stand.
+const HEALTH_LINE_BYTES_MAX: usize = 256;
 /// Buffer size for detecting the protocol.
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
@@ -73,7 +75,9 @@ pub(super) async fn run(
                             // The freed permit serves the next client; this one is refused.
                             shared.idle.end_idlest(shared.clock.unix_ms(), IDLE_MS_MIN);
                         }
-                        refuse(stream, exceeded.limit(), &refusals, &mut connections);
+                        let refused = RefusedConnection { stream, role, limit: exceeded.limit() };
+                        let context = (state.shared.clone(), shutdown.clone());
+                        refuse(refused, from.ip(), context, &refusals, &mut connections);
                     }
                 }
             }
@@ -134,27 +138,64 @@ fn connections_max(setting: usize) -> usize {
     setting.min(usize::try_from(descriptors.saturating_sub(reserved)).unwrap_or(usize::MAX))
 }
 
-fn refuse(
-    mut stream: TcpStream,
+/// Connection for which there is no place.
+struct RefusedConnection {
+    stream: TcpStream,
+    role: ListenerRole,
     limit: usize,
+}
+
+/// Refuses a connection in its protocol. Answers health checks: they must tell a node whose places
+/// are taken from a dead one. Clients of this machine have as many refusals again as all others.
+fn refuse(
+    refused: RefusedConnection,
+    from: IpAddr,
+    (shared, shutdown): (Arc<Shared>, Shutdown),
     refusals: &Arc<AtomicUsize>,
     connections: &mut JoinSet<()>,
 ) {
-    if refusals.load(Relaxed) >= REFUSALS_MAX {
+    let refusals_max = if from.is_loopback() { 2 * REFUSALS_MAX } else { REFUSALS_MAX };
+    if refusals.load(Relaxed) >= refusals_max {
         return;
     }
     refusals.fetch_add(1, Relaxed);
     let refusals = refusals.clone();
     connections.spawn(async move {
-        let answered = timeout(Duration::from_millis(REFUSAL_MS_MAX), async {
-            let mut first = [0; 16];
-            let length = stream.read(&mut first).await.unwrap_or(0);
-            let detected = first_bytes::detect(&first[..length]);
-            let _ = stream.write_all(&refusal::too_many(detected, limit)).await;
-        });
-        let _ = answered.await;
+        let answering = answer_refused(refused, shared, shutdown);
+        let _ = timeout(Duration::from_millis(REFUSAL_MS_MAX), answering).await;
         refusals.fetch_sub(1, Relaxed);
     });
+}
+
+async fn answer_refused(refused: RefusedConnection, shared: Arc<Shared>, shutdown: Shutdown) {
+    let RefusedConnection { mut stream, role, limit } = refused;
+    let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
+    let detected = read_first_bytes(&mut stream, &mut first, first_bytes::detect).await;
+    let Some(detected) = detected else { return };
+    if detected == FirstBytes::Http {
+        while !first.contains(&b'\n') && first.len() < HEALTH_LINE_BYTES_MAX {
+            if stream.read_buf(&mut first).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        if is_health_check(&first) {
+            // As at the operators' listener: nothing of clients is served here.
+            let role = ListenerRole { kind: ListenerKind::Operators, ..role };
+            native::serve(Connection { stream, first, role }, shared, shutdown).await;
+            return;
+        }
+    }
+    let _ = stream.write_all(&refusal::too_many(detected, limit)).await;
+}
+
+/// Returns true if the first line asks for `/live`, `/ready` or `/status`.
+fn is_health_check(first: &[u8]) -> bool {
+    let line = first.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let method = words.next();
+    let path = words.next().and_then(|target| target.split(|byte| *byte == b'?').next());
+    let paths: [&[u8]; 3] = [b"/live", b"/ready", b"/status"];
+    matches!(method, Some(b"GET" | b"HEAD")) && path.is_some_and(|path| paths.contains(&path))
 }
 
 /// Reads until the protocol is detected, then passes the connection to its front-end.

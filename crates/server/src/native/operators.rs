@@ -63,9 +63,7 @@ pub async fn answer(shared: &Shared, call: OperatorCall) -> HttpAnswer {
             let text = metrics(shared);
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PROMETHEUS, text.into()))
         }
-        OperatorCall::Live => {
-            HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "live\n".into()))
-        }
+        OperatorCall::Live => live(shared),
         OperatorCall::Ready => match check_ready(shared) {
             Ok(()) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "ready\n".into())),
             // The status is 503 for every reason, so that health checks retry.
@@ -75,6 +73,16 @@ pub async fn answer(shared: &Shared, call: OperatorCall) -> HttpAnswer {
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared)))
         }
     }
+}
+
+/// Answers the liveness check: the process answers, and no long task of it stands still.
+fn live(shared: &Shared) -> HttpAnswer {
+    if shared.node.is_no_task_stalled() {
+        return HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "live\n".into()));
+    }
+    let names: Vec<_> = shared.node.stalled_tasks().into_iter().map(|beat| beat.name).collect();
+    let text = format!("tasks stand still: {}\n", names.join(", "));
+    HttpAnswer::new(StatusCode::Unavailable, AnswerContent::Text(PLAIN, text.into()))
 }
 
 fn check_ready(shared: &Shared) -> Result<(), Error> {

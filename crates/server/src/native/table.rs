@@ -365,7 +365,12 @@ pub const ROUTES: [HttpRoute; 71] = [
         response_body: ResponseBody::Text("text/plain; charset=utf-8"),
         operation: Operation::Admin,
         audience: Audience::Everyone,
-        ..route(Name::Live, Method::Get, "/live", "Liveness check: 200 while the process responds.")
+        ..route(
+            Name::Live,
+            Method::Get,
+            "/live",
+            "Liveness check: 200 while no task of the process stands still.",
+        )
     },
     HttpRoute {
         response_body: ResponseBody::Text("text/plain; charset=utf-8"),

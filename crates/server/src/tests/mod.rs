@@ -3,6 +3,7 @@
 mod closing;
 mod counted;
 mod dates;
+mod health;
 mod memory;
 mod operators;
 pub mod test_server;

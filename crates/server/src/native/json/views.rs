@@ -114,7 +114,17 @@ pub fn status(view: &node::Status) -> api::NodeStatus {
         buckets: view.buckets as u64,
         interval_buckets: view.interval_buckets.clone(),
         alarms: view.alarms.iter().map(api::Alarm::from).collect(),
+        beats: view.beats.iter().map(beat).collect(),
         ..api::NodeStatus::default()
+    }
+}
+
+fn beat(beat: &node::BeatStatus) -> api::TaskBeat {
+    api::TaskBeat {
+        name: beat.name.clone(),
+        activity: beat.activity.name().into(),
+        unchanged_ms: beat.unchanged_ms,
+        stalled: beat.is_late,
     }
 }
 
