@@ -40,7 +40,7 @@ pub use members::{
 pub use number::{HexId, Integer};
 pub use operations::{
     Checkpoint, CheckpointTarget, Checkpoints, EmptyPrefix, EmptyPrefixProgress, SectionLevels,
-    StoredCheckpoint,
+    SlowRequest, SlowRequests, StoredCheckpoint,
 };
 pub use ring::{
     Ring, RingChange, RingEpoch, RingLoad, RingMove, RingPlan, RingTransfer, RingTransfers,

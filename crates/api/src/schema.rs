@@ -47,6 +47,7 @@ pub fn all() -> Map<String, Value> {
     add!(answers: ComparisonPass, JoinTokenReply, Ring, RingPlan, RingTransfers, Buckets);
     add!(answers: BucketReply, Types, Checkpoint, Checkpoints, EmptyPrefixProgress, RowsReply);
     add!(answers: PageReply, KeyCount, KeyPage, BucketMove, SiblingsReply, StoredReply);
+    add!(answers: SlowRequests);
     add!(requests: NewMember, MemberUpdate, Replacement, PartChange, DesiredMembers);
     add!(requests: DesiredQuorum, NewGroup, NewToken, MasterTransfer, RingChange, RingEpoch);
     add!(requests: BucketProperties, NewBucket, MoveRequest, CheckpointTarget, EmptyPrefix);

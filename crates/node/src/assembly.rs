@@ -319,7 +319,7 @@ impl Handles {
             trees: shared.trees.clone(),
             disk: self.disk.clone(),
             lifecycle: self.lifecycle.clone(),
-            diagnostics: Arc::new(Diagnostics::new(watchdog)),
+            diagnostics: Arc::new(Diagnostics::new(watchdog, self.settings.slow_ms)),
         })
     }
 

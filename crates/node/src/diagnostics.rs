@@ -3,6 +3,7 @@
 use crate::alarm_register::AlarmRegister;
 use crate::clock_monitor::ClockMonitor;
 use crate::listener_reports::ListenerReports;
+use crate::slow_log::SlowLog;
 use runtime::Watchdog;
 use std::sync::Arc;
 
@@ -12,15 +13,17 @@ pub(crate) struct Diagnostics {
     pub clock: ClockMonitor,
     pub listeners: ListenerReports,
     pub watchdog: Arc<Watchdog>,
+    pub slow_log: SlowLog,
 }
 
 impl Diagnostics {
-    pub(crate) fn new(watchdog: Watchdog) -> Diagnostics {
+    pub(crate) fn new(watchdog: Watchdog, slow_ms: u64) -> Diagnostics {
         Diagnostics {
             alarms: AlarmRegister::default(),
             clock: ClockMonitor::default(),
             listeners: ListenerReports::default(),
             watchdog: Arc::new(watchdog),
+            slow_log: SlowLog::new(slow_ms),
         }
     }
 }

@@ -11,6 +11,7 @@ mod alarms;
 mod answers;
 mod assembly;
 mod audit;
+mod call_key;
 mod checkpoint;
 mod checkpoints;
 mod clock_monitor;
@@ -50,6 +51,7 @@ mod runs;
 mod settings;
 mod shutdown;
 mod sibling_adapter;
+mod slow_log;
 mod startup;
 mod status;
 mod status_reader;
@@ -57,6 +59,7 @@ mod transfer;
 mod updating;
 mod versions;
 
+pub use call_key::call_key;
 pub use checkpoints::CheckpointStatus;
 pub use cluster::{
     ClusterStatus, DamagedMember, MemberStatus, PartStatus, PendingJoin, PlaceStatus,
@@ -76,6 +79,7 @@ pub use runtime::mutants::break_rule;
 pub use runtime::submit::{LaterReply, SubmitResult, Ticket};
 pub use runtime::{Activity, BeatStatus, Sample, SampleKind, WarningLimiter};
 pub use settings::{NodeSettings, PeerAddresses};
+pub use slow_log::{SlowEntry, SlowRequest, key_digest};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 
 pub use transfer::{MovePhase, MoveProgress, MoveStatus};
@@ -94,6 +98,7 @@ use replication::read::read_at_once;
 use route::Router;
 use status_reader::StatusReader;
 use std::sync::Arc;
+use std::time::Duration;
 use transfer::BucketMoves;
 
 /// A running node. Cheap to clone. [`Node::stop`] ends it.
@@ -249,6 +254,37 @@ impl Node {
     /// waits until that one has it.
     pub async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
         self.router.drop_master(bucket).await
+    }
+
+    /// Returns true if a request that took this long belongs into the slow log.
+    #[inline]
+    pub fn is_slow(&self, took: Duration) -> bool {
+        self.status.diagnostics.slow_log.is_slow(took)
+    }
+
+    /// Records a slow request.
+    pub fn record_slow(&self, request: SlowRequest) {
+        self.status.diagnostics.slow_log.record(request);
+    }
+
+    /// Returns the slow log, the slowest request first.
+    pub fn slow_requests(&self) -> Vec<SlowEntry> {
+        self.status.diagnostics.slow_log.entries()
+    }
+
+    /// Returns the number of requests in the slow log.
+    pub fn slow_requests_count(&self) -> usize {
+        self.status.diagnostics.slow_log.len()
+    }
+
+    /// Sets the time from which on requests are in the slow log, and empties it.
+    pub fn set_slow_threshold(&self, threshold: Duration) {
+        self.status.diagnostics.slow_log.set_threshold(threshold);
+    }
+
+    /// Removes all requests from the slow log.
+    pub fn clear_slow_requests(&self) {
+        self.status.diagnostics.slow_log.clear();
     }
 
     /// Returns true if no long task of this node stands still, nor the watchdog over them. For

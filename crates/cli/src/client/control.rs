@@ -6,7 +6,7 @@ use api::{
     ClusterStatus, ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix,
     EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, MasterTransfer,
     Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange, Replacement, Ring,
-    RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels, Types,
+    RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels, SlowRequests, Types,
 };
 use base::BucketName;
 use hyper::Method;
@@ -136,6 +136,10 @@ requests! {
     checkpoints(): GET "/v1/admin/checkpoints" => Checkpoints;
     /// Removes a checkpoint.
     remove_checkpoint(name: &str): DELETE checkpoint_path(name) => ();
+    /// Returns the slow log.
+    slow_requests(): GET "/v1/admin/slow-requests" => SlowRequests;
+    /// Removes the entries of the slow log.
+    reset_slow_requests(): DELETE "/v1/admin/slow-requests" => ();
     /// Returns the levels of the log by section.
     log_levels(): GET "/v1/admin/log-levels" => SectionLevels;
     /// Sets levels of the log. Returns all levels after the change.

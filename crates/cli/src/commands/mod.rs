@@ -42,6 +42,7 @@ mod sequence;
 mod serve;
 mod settings;
 mod siblings;
+mod slow;
 mod status;
 mod steps;
 mod token;
@@ -103,6 +104,9 @@ pub enum Command {
     /// Show whether a node serves, why not, and how it is
     #[command(after_help = status::EXAMPLES)]
     Status(status::Status),
+    /// Show the slowest requests of a node
+    #[command(after_help = slow::EXAMPLES)]
+    Slow(slow::Slow),
     /// Copy a running node's data into its folder `checkpoints`
     #[command(after_help = checkpoint::EXAMPLES, alias = "backup")]
     Checkpoint(checkpoint::Checkpoint),
@@ -151,6 +155,7 @@ impl Command {
             Command::Bucket(command) => run_online(command.run()),
             Command::Type(command) => run_online(command.run()),
             Command::Status(command) => run_online(command.run()),
+            Command::Slow(command) => run_online(command.run()),
             Command::Checkpoint(command) => run_online(command.run()),
             Command::Restore(command) => command.run(),
             Command::Verify(command) => command.run(),

@@ -334,6 +334,7 @@ pub const TABLE: &[SettingRow] = &[
             Ok(())
         },
     },
+    background::SLOW_MS,
     SettingRow {
         name: "log_level",
         value: "LEVELS",

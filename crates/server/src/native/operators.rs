@@ -3,7 +3,7 @@
 use super::json::views;
 use super::render;
 use super::translate::OperatorCall;
-use super::{admission, checkpoints, emptying, errors, moves, openapi};
+use super::{admission, checkpoints, emptying, errors, moves, openapi, slow};
 use crate::counters::{ClientProtocol, Verdict};
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
@@ -37,6 +37,11 @@ pub async fn answer(shared: &Shared, call: OperatorCall) -> HttpAnswer {
             Ok(()) => log_levels(shared),
             Err(error) => errors::answer(&error),
         },
+        OperatorCall::ListSlowRequests => json_answer(&slow::list(shared)),
+        OperatorCall::ResetSlowRequests => {
+            shared.node.clear_slow_requests();
+            HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
+        }
         OperatorCall::EmptyPrefix(call) => emptying::answer(shared, call).await,
         OperatorCall::SeeMove(bucket) => match shared.node.move_status(&bucket).await {
             Ok(movement) => json_answer(&moves::describe(&bucket, &movement)),

@@ -78,6 +78,8 @@ pub enum RouteName {
     RemoveCheckpoint,
     GetLogLevels,
     PutLogLevels,
+    ListSlowRequests,
+    ResetSlowRequests,
     Status,
     Metrics,
     Live,

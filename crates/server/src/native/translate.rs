@@ -88,6 +88,10 @@ pub enum OperatorCall {
     GetLogLevels,
     /// Set these log levels: section, level.
     PutLogLevels(Vec<(String, String)>),
+    /// Return the slow log.
+    ListSlowRequests,
+    /// Remove the entries of the slow log.
+    ResetSlowRequests,
     /// Empty a part of a prefix.
     EmptyPrefix(EmptyPrefixCall),
     /// Return the progress of a bucket's move.
@@ -165,6 +169,8 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         | RouteName::RemoveCheckpoint
         | RouteName::GetLogLevels
         | RouteName::PutLogLevels
+        | RouteName::ListSlowRequests
+        | RouteName::ResetSlowRequests
         | RouteName::Cluster
         | RouteName::Status
         | RouteName::Metrics
@@ -192,6 +198,8 @@ fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> 
         RouteName::ListCheckpoints => OperatorCall::ListCheckpoints,
         RouteName::RemoveCheckpoint => OperatorCall::RemoveCheckpoint(target.checkpoint),
         RouteName::PutLogLevels => OperatorCall::PutLogLevels(bodies::changes(body)?),
+        RouteName::ListSlowRequests => OperatorCall::ListSlowRequests,
+        RouteName::ResetSlowRequests => OperatorCall::ResetSlowRequests,
         RouteName::Cluster => OperatorCall::Cluster,
         RouteName::Status => OperatorCall::Status,
         RouteName::Metrics => OperatorCall::Metrics,

@@ -6,4 +6,5 @@ mod dates;
 mod health;
 mod memory;
 mod operators;
+mod slow;
 pub mod test_server;
