@@ -1,4 +1,5 @@
-//! Work of operators on one node: checkpoints, log levels, slow requests, prefixes that are emptied.
+//! Work of operators on one node: checkpoints, log levels, slow requests, prefixes that are
+//! emptied.
 
 use crate::blob::Blob;
 use crate::schema::{CHECKPOINT_PATTERN, ContinueToken};

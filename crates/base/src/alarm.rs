@@ -1,4 +1,5 @@
-//! Alarms: states that an operator should know of, each with a stable code, a severity and a remedy.
+//! Alarms: states that an operator should know of, each with a stable code, a severity and a
+//! remedy.
 //!
 //! [`ALARMS`] is the only table. A node finds out which alarms hold; its status, its metrics, the
 //! command line and the page `docs/run/alarms.md` show them. A new alarm is a new row. A code never
@@ -145,11 +146,13 @@ alarms! {
         "stop it";
     Stalled, "stalled", Critical, "task",
         "the task {subject} stands still: {detail}",
-        "check the disk (`dmesg`) and the load of the machine; if it does not go on, keep the log and \
+        "check the disk (`dmesg`) and the load of the machine; if it does not go on, keep the log \
+         and \
          the output of `credenza status --json`, and restart the node";
     MemberDown, "member_down", Warning, "member",
         "{subject} is not reached ({detail})",
-        "start it, or if its disk is lost, run `credenza cluster replace {subject}` and start a new \
+        "start it, or if its disk is lost, run `credenza cluster replace {subject}` and start a \
+         new \
          node named {subject} with `--join` on an empty data directory";
     MemberBehind, "member_behind", Warning, "member",
         "{subject} lags behind the master by {detail}",
@@ -159,7 +162,8 @@ alarms! {
         "the disk fills up: {detail}",
         "free some space";
     DiskSlow, "disk_slow", Warning, "log",
-        "the disk is slow: {detail}; a node with a faster disk takes over the groups that this node \
+        "the disk is slow: {detail}; a node with a faster disk takes over the groups that this \
+         node \
          leads, unless masters are set",
         "check what else uses the disk";
     LogHeld, "log_held", Warning, "log",

@@ -25,7 +25,8 @@ use std::time::Duration;
 
 /// Longest pause of loops that wait for nothing but their time: a quarter of the longest lease.
 const WATCHING_PAUSE_MAX: Duration = Duration::from_secs(15);
-/// Longest pause of a loop that waits for the directory and for other nodes, each with a time limit.
+/// Longest pause of a loop that waits for the directory and for other nodes, each for a limited
+/// time.
 const WAITING_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// See [`Node::start`].

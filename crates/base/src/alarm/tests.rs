@@ -9,20 +9,25 @@ const INTRODUCTION: &str = "\
 
 <!-- Made from `crates/base/src/alarm.rs`; `UPDATE_DOCS=1 cargo test -p base alarm` writes it. -->
 
-An alarm is a state that an operator should know of. Each has a code that never changes, a subject, the time since which it holds, and a remedy.
-A node shows its alarms, the gravest first:
+An alarm is a state that an operator should know of. Each has a code that never changes, a subject,
+the time since which it holds, and a remedy. A node shows its alarms, the gravest first:
 
 | where | form |
 |---|---|
 | `credenza status`, `credenza cluster status` | a line each, with the remedy and the code |
-| `GET /status`, `GET /v1/cluster` | `alarms`: objects with `code`, `severity`, `subject`, `since_ms`, `text` and `remedy` |
-| `GET /metrics` | `credenza_alarm{code=\"...\",subject=\"...\"}` is 1 while the alarm holds, and absent otherwise |
-| `INFO` of Redis' protocol | `alarms` is their number, each `alarm` one of them (section `Credenza`, for operators) |
+| `GET /status`, `GET /v1/cluster` | `alarms`: objects with `code`, `severity`, `subject`, \
+`since_ms`, `text` and `remedy` |
+| `GET /metrics` | `credenza_alarm{code=\"...\",subject=\"...\"}` is 1 while the alarm holds, and \
+absent otherwise |
+| `INFO` of Redis' protocol | `alarms` is their number, each `alarm` one of them (section \
+`Credenza`, for operators) |
 
-An alarm ends by itself when its cause ends. Every node reports what it sees: ask each of them. `critical`: requests fail, or data are in danger;
-`warning`: the node serves, but tolerates less than it should; `notice`: a state that may be intended. At most 100 alarms of one code are shown.
+An alarm ends by itself when its cause ends. Every node reports what it sees: ask each of them.
+`critical`: requests fail, or data are in danger; `warning`: the node serves, but tolerates less
+than it should; `notice`: a state that may be intended. At most 100 alarms of one code are shown.
 
-In the table `{subject}` and `{detail}` stand for what an alarm is about. [Troubleshooting](trouble.md) has symptoms that are no alarms.
+In the table `{subject}` and `{detail}` stand for what an alarm is about.
+[Troubleshooting](trouble.md) has symptoms that are no alarms.
 
 | code | severity | subject | text | remedy |
 |---|---|---|---|---|
