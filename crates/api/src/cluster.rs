@@ -1,5 +1,6 @@
 //! The cluster as one node sees it: `GET /v1/cluster`.
 
+use crate::alarm::Alarm;
 use crate::names;
 use crate::number::HexId;
 use crate::schema::{MembershipName, PartName, one_of};
@@ -28,8 +29,8 @@ pub struct ClusterStatus {
     pub members: Vec<MemberStatus>,
     /// Groups, with their desired and present members.
     pub groups: Vec<PlaceStatus>,
-    /// Warnings that need an operator's attention, most severe first.
-    pub warnings: Vec<String>,
+    /// Alarms of this node that need an operator's attention, most severe first.
+    pub alarms: Vec<Alarm>,
 }
 
 /// Member, and the connection to it.

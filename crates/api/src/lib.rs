@@ -7,6 +7,7 @@
 //! Never: contains logic; depends on how a node computes these values, or on their transport.
 //! Read next: `cluster.rs`, `status.rs`, then `schema.rs` (from structs to schemas).
 
+mod alarm;
 mod blob;
 mod buckets;
 mod cluster;
@@ -21,6 +22,7 @@ mod rows;
 pub mod schema;
 mod status;
 
+pub use alarm::Alarm;
 pub use blob::Blob;
 pub use buckets::{
     BucketMove, BucketMoveProgress, BucketProperties, BucketReply, BucketType, Buckets,
@@ -39,7 +41,7 @@ pub use members::{
 pub use number::{HexId, Integer};
 pub use operations::{
     Checkpoint, CheckpointTarget, Checkpoints, EmptyPrefix, EmptyPrefixProgress, SectionLevels,
-    StoredCheckpoint,
+    SlowRequest, SlowRequests, StoredCheckpoint,
 };
 pub use reload::{ReloadReply, SettingChange};
 pub use ring::{
@@ -51,5 +53,5 @@ pub use rows::{
 };
 pub use status::{
     AvailableStatus, DiskStatus, GroupStatus, HintsStatus, ListenerStatus, LogStatus, MemoryStatus,
-    NodeStatus, RequestCounts, SnapshotStatus, StoreStatus,
+    NodeStatus, RequestCounts, SnapshotStatus, StoreStatus, TaskBeat,
 };

@@ -1,4 +1,5 @@
-//! Work of operators on one node: checkpoints, log levels, prefixes that are emptied.
+//! Work of operators on one node: checkpoints, log levels, slow requests, prefixes that are
+//! emptied.
 
 use crate::blob::Blob;
 use crate::schema::{CHECKPOINT_PATTERN, ContinueToken};
@@ -59,6 +60,38 @@ impl FromIterator<(String, String)> for SectionLevels {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(levels: I) -> SectionLevels {
         SectionLevels(levels.into_iter().map(|(section, level)| (section, level.into())).collect())
     }
+}
+
+/// Slow log of a node.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SlowRequests {
+    /// Slowest requests above the setting `slow_ms`, the slowest first; at most 1,000.
+    pub requests: Vec<SlowRequest>,
+}
+
+/// Slow request, or several that were read and answered together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SlowRequest {
+    /// Number of the entry; later ones have higher numbers.
+    pub id: u64,
+    /// Time of the answer in milliseconds since 1970 (UTC).
+    pub at_ms: u64,
+    /// Time from the end of their reading to the end of their answer in microseconds.
+    pub took_us: u64,
+    /// Protocol of the client.
+    pub protocol: String,
+    /// Command or kind of operation; of several requests, that of the first.
+    pub command: String,
+    /// Full name of the bucket; empty: none.
+    pub bucket: String,
+    /// Digest of the key, as the log has it: 16 hexadecimal digits; null: no single key.
+    pub key_digest: Option<String>,
+    /// Number of requests.
+    pub requests: u64,
+    /// Address of the client; null: unknown.
+    pub client: Option<String>,
 }
 
 /// Prefix to empty, and the position to resume from.

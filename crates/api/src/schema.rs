@@ -48,6 +48,7 @@ pub fn all() -> Map<String, Value> {
     add!(answers: BucketReply, Types, Checkpoint, Checkpoints, EmptyPrefixProgress, RowsReply);
     add!(answers: PageReply, KeyCount, KeyPage, BucketMove, SiblingsReply, StoredReply);
     add!(answers: ReloadReply);
+    add!(answers: SlowRequests);
     add!(requests: NewMember, MemberUpdate, Replacement, PartChange, DesiredMembers);
     add!(requests: LevelChange);
     add!(requests: DesiredQuorum, NewGroup, NewToken, MasterTransfer, RingChange, RingEpoch);

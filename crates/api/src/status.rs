@@ -1,5 +1,6 @@
 //! A node as it sees itself: `GET /status`.
 
+use crate::alarm::Alarm;
 use crate::cluster::{Comparison, GroupMember, MemberStatus};
 use crate::number::HexId;
 use crate::schema::one_of;
@@ -47,8 +48,11 @@ pub struct NodeStatus {
     pub buckets: u64,
     /// Buckets whose writes are acknowledged before they are synced (`sync=interval`), at most 100.
     pub interval_buckets: Vec<String>,
-    /// Warnings that need an operator's attention, most severe first.
-    pub warnings: Vec<String>,
+    /// Alarms that need an operator's attention, most severe first.
+    pub alarms: Vec<Alarm>,
+    /// Beats of long tasks, at most 100: first those of tasks that stand still, then those that
+    /// changed longest ago.
+    pub beats: Vec<TaskBeat>,
     /// True if the node is ready: `/ready` returns 200.
     pub ready: bool,
     /// Reason why the node is not ready, with the missing nodes and the remedy; null: it is ready.
@@ -244,6 +248,25 @@ pub struct RequestCounts {
     pub arakoon: u64,
     /// Requests by the Riak HTTP API.
     pub riak: u64,
+}
+
+/// Beat of a long task.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TaskBeat {
+    /// Name of the task, behind that of its scope.
+    pub name: String,
+    /// Activity of the task.
+    #[schemars(schema_with = "activity")]
+    pub activity: String,
+    /// Time since the last beat in milliseconds, to a second.
+    pub unchanged_ms: u64,
+    /// True if the task stands still.
+    pub stalled: bool,
+}
+
+fn activity(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["rests", "works", "uses the disk"])
 }
 
 fn role(_: &mut SchemaGenerator) -> Schema {

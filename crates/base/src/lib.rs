@@ -9,6 +9,7 @@
 //! randomness).
 //! Read next: `request.rs`, then `error.rs` and `limits.rs`.
 
+pub mod alarm;
 pub mod available;
 pub mod bucket;
 pub mod check;
@@ -37,6 +38,7 @@ pub mod utc_time;
 pub mod varint;
 pub mod wire;
 
+pub use alarm::{Alarm, AlarmCode};
 pub use available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
     Owner, Sibling, Siblings, Store, StoreOptions, Vtag,

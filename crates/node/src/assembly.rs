@@ -11,6 +11,7 @@ use crate::audit::ReplicaAudit;
 use crate::checkpoint::Checkpointer;
 use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnIncarnations};
 use crate::data_dir::OpenDataDir;
+use crate::diagnostics::Diagnostics;
 use crate::disk_health::DiskHealth;
 use crate::flush::StoreFlusher;
 use crate::group_lifecycle::GroupHost;
@@ -47,7 +48,7 @@ use runtime::log_writer::LogWriterHandle;
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
 use runtime::write_pacer::WritePacer;
-use runtime::{DiskSpace, file_tasks::FileTasks};
+use runtime::{DiskSpace, Watchdog, file_tasks::FileTasks};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use store::{DataDir, LogReader, Trees};
@@ -313,6 +314,8 @@ impl Handles {
         incarnation: u64,
         (view, readiness): (&Arc<ClusterView>, &Arc<Readiness>),
     ) -> Arc<StatusReader> {
+        let threads = vec![shared.log_writer.beat.clone()];
+        let watchdog = Watchdog::new(self.lifecycle.tasks.all.clone(), threads);
         Arc::new(StatusReader {
             settings: self.settings.clone(),
             incarnation,
@@ -323,6 +326,7 @@ impl Handles {
             pacer: shared.pacer.clone(),
             disk: self.disk.clone(),
             lifecycle: self.lifecycle.clone(),
+            diagnostics: Arc::new(Diagnostics::new(watchdog, self.settings.slow_ms)),
         })
     }
 

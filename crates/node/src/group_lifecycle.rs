@@ -10,12 +10,17 @@ use metadata::Directory;
 use replication::group::Group;
 use runtime::FileTasks;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest pause of a group's driver.
+const DRIVER_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Runs a group's driver on this node.
 pub(crate) fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
     let (owner, tasks) = (lifecycle.clone(), &lifecycle.tasks.groups);
     let stop = tasks.cancellation_token().clone();
-    tasks.spawn(&format!("group {}", group.id), async move {
+    let name = format!("group {}", group.id);
+    tasks.spawn_watched(&name, DRIVER_PAUSE_MAX, async move {
         if let Err(error) = group.drive(stop).await {
             owner.fail(error);
         }

@@ -10,6 +10,7 @@ use crate::dropped_bucket::DroppedBucket;
 use crate::flush::StoreFlusher;
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
+use crate::process;
 use crate::settings::NodeSettings;
 use crate::slowdown_watch::SlowdownWatch;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
@@ -18,7 +19,7 @@ use metadata::Directory;
 use replication::layout;
 use runtime::disk_space::DiskFigures;
 use runtime::log_writer::store_error;
-use runtime::{FileTasks, MaintenanceSignal, WritePacer, world};
+use runtime::{Beat, FileTasks, MaintenanceSignal, WritePacer, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,12 +87,15 @@ impl Housekeeper {
     }
 
     /// Runs the maintenance thread.
-    pub(crate) fn run_maintenance(&self) {
+    pub(crate) fn run_maintenance(&self, beat: &Beat) {
         let (mut reclaimed, mut checked_index) = (BTreeMap::new(), None);
         let (mut requested_ms, mut head_requests) = (0, LogHeadRequests::default());
         let mut slowdown = SlowdownWatch::default();
         self.warn_reduced_reserve();
+        beat.set_pause_max(PAUSE_IDLE);
+        beat.set_progress(process::thread_io());
         loop {
+            beat.work();
             let now = world::milliseconds();
             if now.saturating_sub(requested_ms) >= HEAD_PAUSE_MS {
                 requested_ms = now;
@@ -99,8 +103,10 @@ impl Housekeeper {
             }
             slowdown.observe(&self.pacer, now);
             let Ok(task) = self.file_tasks.begin() else { return };
+            beat.use_disk();
             let round = self.round(&mut reclaimed, &mut checked_index);
             drop(task);
+            beat.rest();
             match round {
                 Ok(true) => self.pacer.maintenance.wait(PAUSE),
                 Ok(false) => self.pacer.maintenance.wait(PAUSE_IDLE),
@@ -141,20 +147,24 @@ impl Housekeeper {
 
     /// Runs a thread that merges tables. It is separate because a merge may take longer than the
     /// memory for concurrent writes lasts.
-    pub(crate) fn run_merger(&self, merger: Merger) {
+    pub(crate) fn run_merger(&self, merger: Merger, beat: &Beat) {
         let trees = &self.flusher.trees;
         // Flushes raise the signals. Without them it looks for dead spans, and merges an idle store.
         let signal = match merger {
             Merger::Any => &self.merging,
             Merger::Small => &self.small_merging,
         };
+        beat.set_pause_max(PAUSE_IDLE);
+        beat.set_progress(process::thread_io());
         loop {
             let Ok(task) = self.file_tasks.begin() else { return };
+            beat.use_disk();
             let merged = match merger {
                 Merger::Any => trees.compact(),
                 Merger::Small => trees.compact_small(),
             };
             drop(task);
+            beat.rest();
             match merged.map_err(store_error) {
                 Ok(true) => {}
                 Ok(false) => signal.wait(PAUSE_IDLE),

@@ -27,7 +27,8 @@ const PAUSE_MS: u64 = 5_000;
 pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) {
     let stop = lifecycle.stop_signal();
     let lease_ms = readiness.settings.lease_ms;
-    let mut alarm = Alarm::new(world::milliseconds() + STARTUP_QUIET_MS, LEASES_MIN * lease_ms);
+    let mut alarm =
+        MasterAlarm::new(world::milliseconds() + STARTUP_QUIET_MS, LEASES_MIN * lease_ms);
     // A stopping node hands its groups over.
     while !stop.is_cancelled() && !lifecycle.is_stopping() {
         let unreached = readiness.unreached();
@@ -64,7 +65,7 @@ struct AlarmReport {
 }
 
 /// Lost groups, and which of them were logged.
-struct Alarm {
+struct MasterAlarm {
     /// Time before which nothing is logged, in milliseconds.
     quiet_until_ms: u64,
     /// Time that a loss must last before it is logged, in milliseconds.
@@ -73,9 +74,9 @@ struct Alarm {
     lost: BTreeMap<GroupId, (u64, bool)>,
 }
 
-impl Alarm {
-    fn new(quiet_until_ms: u64, delay_ms: u64) -> Alarm {
-        Alarm { quiet_until_ms, delay_ms, lost: BTreeMap::new() }
+impl MasterAlarm {
+    fn new(quiet_until_ms: u64, delay_ms: u64) -> MasterAlarm {
+        MasterAlarm { quiet_until_ms, delay_ms, lost: BTreeMap::new() }
     }
 
     fn check(&mut self, now_ms: u64, unreached: &[Unreached]) -> AlarmReport {
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn lasting_master_loss_and_its_end_are_each_reported_once() {
-        let mut alarm = Alarm::new(0, 1_000);
+        let mut alarm = MasterAlarm::new(0, 1_000);
         assert_eq!(
             alarm.check(100, &lost(&[0, 1])),
             report_of_lost(&[]),
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn groups_losing_masters_almost_together_share_a_line() {
-        let mut alarm = Alarm::new(0, 1_000);
+        let mut alarm = MasterAlarm::new(0, 1_000);
         alarm.check(0, &lost(&[0]));
         alarm.check(300, &lost(&[0, 1]));
         alarm.check(900, &lost(&[0, 1, 2]));
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn short_master_loss_is_not_reported() {
-        let mut alarm = Alarm::new(0, 1_000);
+        let mut alarm = MasterAlarm::new(0, 1_000);
         for round in 0..20 {
             assert_eq!(alarm.check(round * 1_000, &lost(&[1])), report_of_lost(&[]));
             assert_eq!(alarm.check(round * 1_000 + 900, &[]), report_of_lost(&[]));
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn flapping_master_loss_is_reported_at_a_bounded_rate() {
-        let mut alarm = Alarm::new(0, 1_000);
+        let mut alarm = MasterAlarm::new(0, 1_000);
         let mut lines = 0;
         for round in 0..10 {
             let start_ms = round * 2_000;
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn master_loss_is_not_reported_during_startup_grace() {
-        let mut alarm = Alarm::new(3_000, 1_000);
+        let mut alarm = MasterAlarm::new(3_000, 1_000);
         assert_eq!(alarm.check(100, &lost(&[0])), report_of_lost(&[]));
         assert_eq!(alarm.check(2_900, &lost(&[0])), report_of_lost(&[]));
         assert_eq!(alarm.check(3_000, &lost(&[0])), report_of_lost(&[0]));

@@ -37,6 +37,25 @@ pub(crate) fn resident() -> Option<u64> {
     resident_bytes(&status).map(|bytes| bytes as u64)
 }
 
+/// Returns a measure of the bytes that the calling thread reads and writes, for other threads to
+/// ask. It returns `None` if the system does not report them.
+pub(crate) fn thread_io() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
+    // A link to `PID/task/TID`.
+    let thread = fs::read_link("/proc/thread-self").ok();
+    move || {
+        let path = std::path::Path::new("/proc").join(thread.as_ref()?).join("io");
+        io_bytes(&fs::read_to_string(path).ok()?)
+    }
+}
+
+/// Returns the bytes that passed through system calls.
+fn io_bytes(io: &str) -> Option<u64> {
+    let figure = |name: &str| {
+        io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+    };
+    Some(figure("rchar:")?.wrapping_add(figure("wchar:")?))
+}
+
 /// Returns the time of a clock, in seconds.
 fn seconds_of(clock: ClockId) -> f64 {
     let now = clock_gettime(clock);
@@ -71,7 +90,9 @@ fn resident_bytes(status: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClockId, processor_seconds, resident_bytes, samples, seconds_of, ticks};
+    use super::{
+        ClockId, io_bytes, processor_seconds, resident_bytes, samples, seconds_of, thread_io, ticks,
+    };
 
     /// CPU time that a test uses, in seconds; many times the error of the comparison.
     const CPU_SECONDS: f64 = 0.2;
@@ -127,6 +148,17 @@ mod tests {
         let (after, (own, system)) = (used(), processor_seconds());
         assert!(after - before >= CPU_SECONDS, "{before} to {after}");
         assert!(after <= own + system + 3.0 / super::TICKS_PER_SECOND, "{after}: {own}, {system}");
+    }
+
+    #[test]
+    fn bytes_of_a_thread_are_readable_from_another_and_grow_by_its_writes() {
+        let probe = thread_io();
+        let before = probe();
+        std::fs::read_to_string("/proc/self/status").expect("it is Linux");
+        let after = std::thread::spawn(move || probe()).join().expect("it returns");
+        assert!(after > before && before.is_some(), "{before:?} {after:?}");
+        assert_eq!(io_bytes("rchar: 5\nwchar: 7\nsyscr: 1\n"), Some(12));
+        assert_eq!(io_bytes("rchar: many\n"), None);
     }
 
     #[test]

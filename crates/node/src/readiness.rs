@@ -4,11 +4,12 @@
 //! `/ready`, the status, the log and refused requests say the same sentence. Nothing in it is
 //! agreed on: it is what this node sees now.
 
+use crate::alarm_register::Finding;
 use crate::groups::{Groups, follows};
 use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::duration::format_ms;
-use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
+use base::{AlarmCode, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use metadata::Directory;
 use replication::group::Group;
 use runtime::world;
@@ -54,11 +55,23 @@ pub(crate) enum Cause {
     Master(UnreachableNode),
 }
 
+/// Parts of a sentence about groups without a reachable master.
+#[derive(Debug, PartialEq, Eq)]
+struct SentenceParts {
+    /// Beginning, before the groups.
+    head: String,
+    /// Cause and remedy, behind the groups. `None`: the beginning is the whole sentence.
+    cause: Option<(String, String)>,
+}
+
 impl Cause {
-    /// Returns the sentence's beginning, before the groups, and its rest. The sentence of a torn
-    /// log is complete.
-    fn sentence_parts(&self) -> (String, String) {
+    /// Returns the parts of the sentence. That of a torn log is complete.
+    fn sentence_parts(&self) -> SentenceParts {
         let see = "(see `credenza cluster status`)";
+        let parts = |head: String, cause: String, remedy: String| SentenceParts {
+            head,
+            cause: Some((cause, remedy)),
+        };
         match self {
             Cause::Quorum { needed, voters, missing } => {
                 let head = match *needed == voters / 2 + 1 {
@@ -66,28 +79,26 @@ impl Cause {
                     false => format!("no quorum ({needed} of {voters} voters) for"),
                 };
                 let it = if missing.len() == 1 { "it" } else { "them" };
-                (head, format!("{}; start {it} {see}", describe_unreachable(missing)))
+                parts(head, describe_unreachable(missing), format!("start {it} {see}"))
             }
             Cause::Forced(node) => {
                 let name = &node.name;
                 let text = describe_unreachable(std::slice::from_ref(node));
-                let rest =
-                    format!("only {name} may lead (`forced_master`): {text}; start it {see}");
-                ("no master of".into(), rest)
+                let cause = format!("only {name} may lead (`forced_master`): {text}");
+                parts("no master of".into(), cause, format!("start it {see}"))
             }
-            Cause::Torn(sentence) => (sentence.clone(), String::new()),
+            Cause::Torn(sentence) => SentenceParts { head: sentence.clone(), cause: None },
             Cause::Election { voters, elapsed_ms } => {
                 let (names, lasts) = (voters.join(", "), format_ms(*elapsed_ms));
-                let rest = format!(
-                    "its voters {names} are connected but have elected none for {lasts}; if that \
-                     continues, read their logs {see}"
-                );
-                ("no master of".into(), rest)
+                let cause =
+                    format!("its voters {names} are connected but have elected none for {lasts}");
+                let remedy = format!("if that continues, read their logs {see}");
+                parts("no master of".into(), cause, remedy)
             }
             Cause::Master(missing) => {
                 let text = describe_unreachable(std::slice::from_ref(missing));
-                let rest = format!("{text}; start it, or restore the connection {see}");
-                ("no connection to the master of".into(), rest)
+                let remedy = format!("start it, or restore the connection {see}");
+                parts("no connection to the master of".into(), text, remedy)
             }
         }
     }
@@ -114,22 +125,38 @@ fn describe_unreachable(missing: &[UnreachableNode]) -> String {
     }
 }
 
-/// Returns a sentence for each cause, with its groups.
-pub(crate) fn sentences(unreached: &[Unreached]) -> Vec<String> {
-    let mut causes: Vec<((String, String), Vec<GroupId>)> = Vec::new();
+/// Returns the different causes, each with its groups.
+fn causes(unreached: &[Unreached]) -> Vec<(SentenceParts, Vec<GroupId>)> {
+    let mut causes: Vec<(SentenceParts, Vec<GroupId>)> = Vec::new();
     for Unreached { group, cause } in unreached {
-        let sentence_parts = cause.sentence_parts();
-        match causes.iter_mut().find(|(known, _)| *known == sentence_parts) {
+        let parts = cause.sentence_parts();
+        match causes.iter_mut().find(|(known, _)| *known == parts) {
             Some((_, groups)) => groups.push(*group),
-            None => causes.push((sentence_parts, vec![*group])),
+            None => causes.push((parts, vec![*group])),
         }
     }
-    let sentence = |((head, rest), groups): ((String, String), Vec<GroupId>)| match rest.is_empty()
-    {
-        true => head,
-        false => format!("{head} {}: {rest}", group_names(&groups)),
+    causes
+}
+
+/// Returns a sentence for each cause, with its groups and the remedy.
+pub(crate) fn sentences(unreached: &[Unreached]) -> Vec<String> {
+    let sentence = |(parts, groups): (SentenceParts, Vec<GroupId>)| match parts.cause {
+        None => parts.head,
+        Some((cause, remedy)) => {
+            format!("{} {}: {cause}; {remedy}", parts.head, group_names(&groups))
+        }
     };
-    causes.into_iter().map(sentence).collect()
+    causes(unreached).into_iter().map(sentence).collect()
+}
+
+/// Returns the findings of the alarm `no_quorum`, one for each cause. Torn logs have an alarm of
+/// their own.
+pub(crate) fn findings(unreached: &[Unreached]) -> impl Iterator<Item = Finding> {
+    causes(unreached).into_iter().filter_map(|(parts, groups)| {
+        let (groups, (cause, _)) = (group_names(&groups), parts.cause?);
+        let detail = format!("{} {groups}: {cause}", parts.head);
+        Some(Finding::new(AlarmCode::NoQuorum, &groups, detail))
+    })
 }
 
 /// `group 0`, `groups 0, 1`.

@@ -59,6 +59,8 @@ pub struct NodeSettings {
     /// Interval at which each two copies of a partition of available buckets are compared. 0:
     /// never.
     pub anti_entropy_interval_ms: u64,
+    /// Time from which on a request is in the slow log. 0: none is.
+    pub slow_ms: u64,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerAddresses>,
     /// TLS of connections to other nodes. `None`: they are plain.
@@ -103,6 +105,7 @@ impl Default for NodeSettings {
             ring_grace_ms: 10_000,
             reap_after_ms: 150_000,
             anti_entropy_interval_ms: 10_000,
+            slow_ms: 100,
             peers: None,
             tls: None,
             peer_networks: IpNetworks::default(),

@@ -66,6 +66,7 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
         return Ok(());
     }
     housekeeper.close();
+    node.status.diagnostics.watchdog.close();
     groups.close();
     lifecycle.tasks.end_loops();
     let drivers_ended = async {

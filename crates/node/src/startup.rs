@@ -9,7 +9,9 @@ use crate::housekeeping::Merger;
 use crate::lifecycle::Lifecycle;
 use crate::recovery::{Recovered, recover};
 use crate::ring_replacement::{self, RingReplacement};
-use crate::{Node, NodeSettings, cluster, disk_alarm, dispatch, master_alarm, transfer};
+use crate::{
+    Node, NodeSettings, alarm_watch, cluster, disk_alarm, dispatch, master_alarm, transfer,
+};
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::layout::VNODES;
@@ -21,6 +23,12 @@ use runtime::log_writer::{AppendCompletion, AppendSink, store_error};
 use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Longest pause of loops that wait for nothing but their time: a quarter of the longest lease.
+const WATCHING_PAUSE_MAX: Duration = Duration::from_secs(15);
+/// Longest pause of a loop that waits for the directory and for other nodes, each for a limited
+/// time.
+const WAITING_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
@@ -91,14 +99,18 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     let Node { router, cluster, lifecycle, .. } = node;
     let (loops, stop) = (&lifecycle.tasks.loops, || lifecycle.stop_signal());
     start_vnode_loops(&router.available, lifecycle);
-    loops.spawn("cluster", cluster::reconcile(cluster.clone(), is_stored));
+    let reconcile = cluster::reconcile(cluster.clone(), is_stored);
+    loops.spawn_watched("cluster", WAITING_PAUSE_MAX, reconcile);
     let (directory, available) = (router.directory.clone(), router.available.clone());
     let replacement = RingReplacement { directory, available };
     loops.spawn("ring replacement", ring_replacement::run(replacement, stop()));
     loops.spawn("audit", cluster.calls.audit.clone().run());
-    loops.spawn("disk alarm", disk_alarm::watch(cluster.disk.clone(), stop()));
+    let watch = disk_alarm::watch(cluster.disk.clone(), stop());
+    loops.spawn_watched("disk alarm", WATCHING_PAUSE_MAX, watch);
     let alarm = master_alarm::watch(router.readiness.clone(), lifecycle.clone());
-    loops.spawn("master alarm", alarm);
+    loops.spawn_watched("master alarm", WATCHING_PAUSE_MAX, alarm);
+    let watch = alarm_watch::watch(node.status.clone(), stop());
+    loops.spawn_watched("alarms", WATCHING_PAUSE_MAX, watch);
     loops.spawn("moves", transfer::reconcile(node.moves.clone()));
     loops.spawn("counts", count_keeper::run(CountKeeper::new(router.clone())));
 }
@@ -114,7 +126,8 @@ pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Life
         }
     });
     tasks.spawn("times of requests", operation_timers::run(available.clone()));
-    tasks.spawn("failure detector", failure_detector::run(available.clone()));
+    let detector = failure_detector::run(available.clone());
+    tasks.spawn_watched("failure detector", WATCHING_PAUSE_MAX, detector);
     tasks.spawn("hinted handoff", hints::run(available.clone()));
     tasks.spawn("anti-entropy", anti_entropy::run(available.clone()));
     tasks.spawn("handoff", handoff::run(available.clone()));
@@ -126,11 +139,13 @@ fn start_threads(node: &Node) -> Result<()> {
     let keeper = node.housekeeper.clone();
     let start_merger = |name, merger| {
         let keeper = node.housekeeper.clone();
-        loops.start_thread(name, move || keeper.run_merger(merger))
+        loops.start_thread(name, move |beat| keeper.run_merger(merger, beat))
     };
-    let started = loops.start_thread("housekeeper", move || keeper.run_maintenance());
+    let started = loops.start_thread("housekeeper", move |beat| keeper.run_maintenance(beat));
     let started = started.and_then(|()| start_merger("merger", Merger::Any));
     let started = started.and_then(|()| start_merger("small merger", Merger::Small));
+    let watchdog = node.status.diagnostics.watchdog.clone();
+    let started = started.and_then(|()| loops.start_thread("watchdog", move |_| watchdog.run()));
     started
         .map_err(|error| Error::new(Reason::StartFailed, format!("can't start a thread: {error}")))
 }

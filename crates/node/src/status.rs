@@ -1,10 +1,11 @@
 //! Status of a node: one struct for health checks, one list of samples for metrics.
 
 use crate::cluster::{MemberStatus, PartStatus};
-use base::{Ballot, ClusterId, GroupId, LogIndex, NodeId};
+use base::{Alarm, Ballot, ClusterId, GroupId, LogIndex, NodeId};
 use dynamo::AvailableStatus;
 use replication::comparison::ComparisonStatus;
 use replication::snapshot::SnapshotStatus;
+use runtime::BeatStatus;
 
 /// Status of a node, for health checks.
 #[derive(Clone, Debug, Default)]
@@ -45,8 +46,11 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// Full names of buckets whose updates are acknowledged before they are synced (at most 100).
     pub interval_buckets: Vec<String>,
-    /// Warnings for operators, in sentences. Empty: all is well.
-    pub warnings: Vec<String>,
+    /// Alarms, the gravest first. Empty: all is well.
+    pub alarms: Vec<Alarm>,
+    /// Beats of long tasks: first those of tasks that stand still, then those that changed longest
+    /// ago (at most 100).
+    pub beats: Vec<BeatStatus>,
 }
 
 /// One group.

@@ -1,16 +1,20 @@
 //! Samples of a node, for metrics.
 
-use crate::cluster::ClusterView;
+use crate::alarms::{AlarmInput, StoreLag};
+use crate::cluster::{ClusterStatus, ClusterView};
+use crate::diagnostics::Diagnostics;
 use crate::disk_health::DiskHealth;
 use crate::groups::follows;
 use crate::lifecycle::Lifecycle;
 use crate::process;
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, Unreached};
 use crate::settings::NodeSettings;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
-use crate::warnings::{StoreLag, WarningInput};
+use base::{Alarm, FeatureLevel};
+use dynamo::AvailableStatus;
 use replication::group::Group;
 use replication::snapshot::Snapshots;
+use runtime::BeatStatus;
 use runtime::sample::{Sample, SampleKind};
 use runtime::{WritePacer, world};
 use std::sync::Arc;
@@ -21,6 +25,9 @@ use transport::PeerStatus;
 
 /// Maximum number of interval buckets listed in the status.
 const INTERVAL_BUCKETS_SHOWN: usize = 100;
+
+/// Maximum number of beats listed in the status.
+const BEATS_SHOWN_MAX: usize = 100;
 
 /// Reader of the state of all components of a node.
 pub(crate) struct StatusReader {
@@ -34,6 +41,7 @@ pub(crate) struct StatusReader {
     pub pacer: Arc<WritePacer>,
     pub disk: Arc<DiskHealth>,
     pub lifecycle: Arc<Lifecycle>,
+    pub diagnostics: Arc<Diagnostics>,
 }
 
 impl StatusReader {
@@ -46,25 +54,16 @@ impl StatusReader {
         let interval_buckets = catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
         let groups = groups.all();
         let unreached = self.readiness.unreached();
+        let available = available.status();
         // With other members every entry is synced before it counts.
         let unsynced =
             !interval_buckets.is_empty() && groups.iter().any(|group| group.is_sole_member());
+        let unsynced_ms = unsynced.then_some(self.settings.sync_interval_ms);
         let groups = groups.iter().filter(|group| follows(group));
         let groups: Vec<_> = groups.map(|group| self.group_status(group)).collect();
         let cluster = self.view.status();
-        let warnings = WarningInput {
-            failure: self.lifecycle.failure(),
-            unreached: &unreached,
-            groups: &groups,
-            cluster: &cluster,
-            own: links.node,
-            disk: &self.disk,
-            store_lag: StoreLag::of(&self.pacer.pressure(), &store),
-            has_many_siblings: available.vnode_store.has_many_siblings(),
-            plain_peers: self.plain_peers(),
-            unsynced_ms: unsynced.then_some(self.settings.sync_interval_ms),
-        };
-        let warnings = warnings.warnings();
+        let alarms =
+            self.alarms(&unreached, &groups, (&cluster, &available), (&store, unsynced_ms));
         Status {
             name: self.settings.name.clone(),
             node: links.node,
@@ -88,9 +87,63 @@ impl StatusReader {
             interval_buckets,
             lease_ms: cluster.lease_ms,
             members: cluster.members,
-            available: available.status(),
-            warnings,
+            available,
+            alarms,
+            beats: self.beats(),
         }
+    }
+
+    /// Returns the beats to show: a node may have thousands of groups.
+    fn beats(&self) -> Vec<BeatStatus> {
+        let mut beats = self.diagnostics.watchdog.beats();
+        beats.truncate(BEATS_SHOWN_MAX);
+        beats
+    }
+
+    /// Evaluates the alarms.
+    fn alarms(
+        &self,
+        unreached: &[Unreached],
+        groups: &[GroupStatus],
+        (cluster, available): (&ClusterStatus, &AvailableStatus),
+        (store, unsynced_ms): (&StoreStatus, Option<u64>),
+    ) -> Vec<Alarm> {
+        let tls = self.settings.tls.iter();
+        let input = AlarmInput {
+            failure: self.lifecycle.failure(),
+            unreached,
+            groups,
+            cluster,
+            available,
+            own: (self.view.links.node, &self.settings.name),
+            disk: &self.disk,
+            hangs_ms: self.disk.hangs().then(|| self.disk.log_writer.unanswered_ms()),
+            log_bytes: (self.disk.log_writer.bytes(), self.settings.log_bytes_max),
+            store_lag: StoreLag::of(&self.pacer.pressure(), store),
+            has_many_siblings: self.view.available.vnode_store.has_many_siblings(),
+            unsynced_ms,
+            older_members: &self.older_members(cluster),
+            clock_jump_ms: self.diagnostics.clock.recent_jump_ms(world::milliseconds()),
+            late_tasks: &self.diagnostics.watchdog.late_beats(),
+            exposed: &self.exposed(),
+            plain_peers: &self.plain_peers(),
+            tls: tls.flat_map(|tls| tls.warnings(world::unix_ms() / 1_000)).collect(),
+            refusal: self.diagnostics.listeners.recent_refusal(),
+        };
+        self.diagnostics.alarms.update(input.findings())
+    }
+
+    /// Returns the connected members whose program is of a lower feature level.
+    fn older_members(&self, cluster: &ClusterStatus) -> Vec<(String, String)> {
+        let Some(peers) = self.view.links.peers.get() else { return Vec::new() };
+        let members = cluster.members.iter();
+        let others = members.filter(|member| member.member.node != self.view.links.node);
+        let older = others.filter_map(|member| {
+            let level = FeatureLevel(peers.version(member.member.node)?);
+            let lacks = format!("its highest feature level is {level}");
+            (level < FeatureLevel::HIGHEST).then(|| (member.member.name.clone(), lacks))
+        });
+        older.collect()
     }
 
     /// Returns the members with which plain connections last although they may be encrypted.
@@ -100,6 +153,18 @@ impl StatusReader {
         let links = if is_used { self.view.links.status() } else { Vec::new() };
         let is_plain = |link: &PeerStatus| link.connected.is_some() && !link.is_encrypted;
         links.into_iter().filter(is_plain).map(|link| link.name).collect()
+    }
+
+    /// Returns the listeners that the network reaches, that for other nodes included.
+    fn exposed(&self) -> String {
+        let peers = self.settings.peers.as_ref().map(|peers| peers.listen);
+        let is_encrypted =
+            self.settings.tls.as_ref().is_some_and(|tls| tls.peer_mode() == PeerMode::Required);
+        let peers = peers.filter(|address| !address.ip().is_loopback() && !is_encrypted);
+        let peers = peers.map(|address| format!("peer_listen = {address}"));
+        let clients = Some(self.diagnostics.listeners.exposed().to_string());
+        let all = [clients.filter(|listeners| !listeners.is_empty()), peers];
+        all.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     fn log_status(&self) -> LogStatus {
@@ -234,6 +299,7 @@ impl StatusReader {
             plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
         });
         let paths = groups.chain(self.view.available.samples());
+        let paths = paths.chain(status.alarms.iter().map(alarm_sample));
         counters.chain(gauges).chain(files).chain(paths).collect()
     }
 
@@ -296,6 +362,12 @@ fn log_rows(log: &LogStatus) -> [SampleRow; 7] {
         ("credenza_log_bytes", "Size of the log that can't be truncated yet.", log.bytes as f64),
         ("credenza_log_segments", "Log segments.", log.segments as f64),
     ]
+}
+
+fn alarm_sample(alarm: &Alarm) -> Sample {
+    let help = "1 for each alarm that holds, by code and subject.";
+    let labels = vec![("code", alarm.code.name().to_string()), ("subject", alarm.subject.clone())];
+    Sample { name: "credenza_alarm", help, kind: SampleKind::Gauge, labels, value: 1.0 }
 }
 
 fn group_samples(group: &GroupStatus) -> impl Iterator<Item = Sample> {

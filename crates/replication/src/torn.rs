@@ -49,7 +49,7 @@ fn loss_text(group: &Group, after: LogIndex) -> String {
     format!(
         "group {} continued with the longest remaining log: so many logs were torn that \
          acknowledged writes after index {after} may be lost; check the last writes; a restart of \
-         this node clears this warning",
+         this node clears this alarm",
         group.id
     )
 }

@@ -1,11 +1,12 @@
-//! Runtime services: clock, randomness and tasks; log writer; pauses of writers; counters, samples
-//! and warnings; mutants.
+//! Runtime services: clock, randomness and tasks; watchdog; log writer; pauses of writers; counters,
+//! samples and warnings; mutants.
 //!
 //! Promises: all code takes time, random numbers and tasks from here, so a simulation replaces all
 //! of them at once; every task has a parent (`tasks.rs`).
 //! Never: depends on groups, vnodes or peers.
 //! Read next: `world.rs`.
 
+pub mod beat;
 pub mod disk_space;
 pub mod file_tasks;
 pub mod log_writer;
@@ -17,9 +18,11 @@ pub mod submit;
 pub mod sync;
 pub mod tasks;
 pub mod warning_limiter;
+pub mod watchdog;
 pub mod world;
 pub mod write_pacer;
 
+pub use beat::{Activity, Beat, BeatStatus};
 pub use disk_space::DiskSpace;
 pub use file_tasks::{FileTask, FileTasks};
 pub use maintenance_signal::MaintenanceSignal;
@@ -28,4 +31,5 @@ pub use sample::{Sample, SampleKind};
 pub use tasks::TaskScope;
 pub use tokio_util::sync::CancellationToken;
 pub use warning_limiter::WarningLimiter;
+pub use watchdog::Watchdog;
 pub use write_pacer::{WritePacer, WriterPauses};

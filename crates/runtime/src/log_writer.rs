@@ -18,6 +18,7 @@ mod rounds;
 pub use commit_order::LARGE_RECORD_BYTES;
 pub use rounds::{LogWriter, WriterStep};
 
+use crate::beat::Beat;
 use crate::metrics::Metrics;
 use crate::mutants::Mutant;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -121,6 +122,8 @@ pub struct LogWriterHandle {
     waits_for_space: AtomicBool,
     /// Time since which the writer waits for the disk, in nanoseconds. 0: it does not wait.
     busy_since: AtomicU64,
+    /// Beat of the thread. Every step of it may use the disk.
+    pub beat: Arc<Beat>,
     /// Signals new work to a simulation, which has no thread to wake.
     #[cfg(debug_assertions)]
     pub work_submitted: tokio::sync::Notify,
@@ -139,6 +142,7 @@ impl LogWriterHandle {
             segments: AtomicU64::new(0),
             waits_for_space: AtomicBool::new(false),
             busy_since: AtomicU64::new(0),
+            beat: Arc::new(Beat::new("log writer")),
             #[cfg(debug_assertions)]
             work_submitted: tokio::sync::Notify::new(),
         })
@@ -239,14 +243,22 @@ impl LogWriterHandle {
     /// Runs the writer, one step after another, until the stop or a failure.
     pub fn run(&self, writer: &mut LogWriter, sink: &dyn AppendSink) -> Result<(), StoreError> {
         let result = loop {
+            self.beat.use_disk();
             match writer.step(sink) {
                 Ok(WriterStep::Progress) => {}
-                Ok(WriterStep::Idle(pause)) => self.wait_for_work(pause),
-                Ok(WriterStep::Full) => self.wait_for_space(),
+                Ok(WriterStep::Idle(pause)) => {
+                    self.beat.rest();
+                    self.wait_for_work(pause);
+                }
+                Ok(WriterStep::Full) => {
+                    self.beat.rest();
+                    self.wait_for_space();
+                }
                 Ok(WriterStep::Stopped) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
+        self.beat.rest();
         self.set_busy_since(0);
         result
     }

@@ -4,15 +4,18 @@
 //! connections. Scopes form a tree, like the parts. To stop a part, its owner cancels the scope,
 //! which the part's loops watch, and awaits it.
 //!
-//! A loop has a name, and takes a lock when it begins and ends. A request's task has none, and
-//! costs only its count.
+//! A loop has a name and a beat, and takes a lock when it begins and ends; each time it runs is two
+//! beats. A request's task has neither, and costs only its count.
 //!
 //! Promises: a task counts from before it runs until nothing of it is left, whether it returns,
 //! panics or is dropped; tasks that were awaited in vain are named.
 //! Never: aborts a task (its work would be half done); refuses one that begins late.
 
+use crate::beat::Beat;
 use crate::world;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -32,20 +35,21 @@ struct Scope {
     children: Mutex<Vec<TaskScope>>,
 }
 
-/// Names of the loops and threads that run, each under a number of its own.
+/// Beats of the loops and threads that run, each under a number of its own.
 #[derive(Default)]
 struct TaskNames(Mutex<NumberedNames>);
 
 #[derive(Default)]
 struct NumberedNames {
     next: u64,
-    running: BTreeMap<u64, String>,
+    running: BTreeMap<u64, Arc<Beat>>,
 }
 
 /// Registration of a running task's name; dropping it removes the name.
 struct NameEntry {
     names: Arc<TaskNames>,
     number: u64,
+    beat: Arc<Beat>,
     /// Declared last, so dropped last: a task loses its name before it leaves the count.
     _token: TaskTrackerToken,
 }
@@ -85,18 +89,25 @@ impl TaskScope {
         world::spawn(self.track(name, task));
     }
 
+    /// Begins a loop that rests for at most `pause_max` at a time: a watchdog reports it otherwise.
+    pub fn spawn_watched(
+        &self,
+        name: &str,
+        pause_max: Duration,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let entry = self.register(name.into());
+        entry.beat.set_pause_max(pause_max);
+        world::spawn(run_with_beat(entry, task));
+    }
+
     /// Counts and names a loop that another begins.
     pub fn track<F: Future>(
         &self,
         name: &str,
         task: F,
     ) -> impl Future<Output = F::Output> + use<F> {
-        let entry = self.register(name.into());
-        async move {
-            let output = task.await;
-            drop(entry);
-            output
-        }
+        run_with_beat(self.register(name.into()), task)
     }
 
     /// Begins a request's task: it counts, and has no name.
@@ -104,17 +115,17 @@ impl TaskScope {
         world::spawn(self.0.tracker.track_future(task));
     }
 
-    /// Begins a thread.
+    /// Begins a thread, which changes its beat itself.
     ///
     /// Errors: the system can't create one.
     pub fn start_thread(
         &self,
         name: &'static str,
-        body: impl FnOnce() + Send + 'static,
+        body: impl FnOnce(&Beat) + Send + 'static,
     ) -> std::io::Result<()> {
         let entry = self.register(name.into());
         let body = move || {
-            body();
+            body(&entry.beat);
             drop(entry);
         };
         std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
@@ -185,7 +196,8 @@ impl TaskScope {
     pub fn running_names(&self) -> Vec<String> {
         let own = self.0.name;
         let names = self.0.names.lock();
-        let mut all: Vec<_> = names.running.values().map(|name| format!("{own}: {name}")).collect();
+        let running = names.running.values();
+        let mut all: Vec<_> = running.map(|beat| format!("{own}: {}", beat.name())).collect();
         let short = self.0.tracker.len().saturating_sub(names.running.len());
         drop(names);
         if short > 0 {
@@ -195,13 +207,22 @@ impl TaskScope {
         all
     }
 
+    /// Visits the beats of the tasks that run, here and in the scopes within, each with the name of
+    /// its scope.
+    pub fn visit_beats(&self, visitor: &mut dyn FnMut(&str, &Beat)) {
+        let beats: Vec<_> = self.0.names.lock().running.values().cloned().collect();
+        beats.iter().for_each(|beat| visitor(self.0.name, beat));
+        self.child_scopes().iter().for_each(|child| child.visit_beats(visitor));
+    }
+
     fn register(&self, name: String) -> NameEntry {
         let _token = self.0.tracker.token();
         let mut names = self.0.names.lock();
         let number = names.next;
         names.next += 1;
-        names.running.insert(number, name);
-        NameEntry { names: self.0.names.clone(), number, _token }
+        let beat = Arc::new(Beat::new(name));
+        names.running.insert(number, beat.clone());
+        NameEntry { names: self.0.names.clone(), number, beat, _token }
     }
 
     fn children(&self) -> MutexGuard<'_, Vec<TaskScope>> {
@@ -211,6 +232,20 @@ impl TaskScope {
     fn child_scopes(&self) -> Vec<TaskScope> {
         self.children().clone()
     }
+}
+
+/// Runs a task; its beat says whether it is running or waits.
+async fn run_with_beat<F: Future>(entry: NameEntry, task: F) -> F::Output {
+    let mut task = pin!(task);
+    let output = poll_fn(|context| {
+        entry.beat.work();
+        let output = task.as_mut().poll(context);
+        entry.beat.rest();
+        output
+    });
+    let output = output.await;
+    drop(entry);
+    output
 }
 
 #[cfg(test)]
@@ -298,7 +333,7 @@ mod tests {
     async fn thread_is_counted_until_return() {
         let scope = TaskScope::new("node");
         let (go, wait) = oneshot::channel::<()>();
-        scope.start_thread("merger", move || drop(wait.blocking_recv())).expect("a thread");
+        scope.start_thread("merger", move |_| drop(wait.blocking_recv())).expect("a thread");
         assert_eq!(scope.cancel_and_wait(SOON).await, ["node: merger"]);
         drop(go);
         assert!(scope.cancel_and_wait(LONG).await.is_empty());

@@ -80,8 +80,8 @@ impl Verdict {
     }
 }
 
-const PROTOCOLS: [&str; 4] = ["http", "resp", "arakoon", "riak"];
-const OPERATIONS: [&str; 12] = [
+pub(crate) const PROTOCOLS: [&str; 4] = ["http", "resp", "arakoon", "riak"];
+pub(crate) const OPERATIONS: [&str; 12] = [
     "get",
     "put",
     "delete",

@@ -32,6 +32,7 @@ pub mod resp;
 pub mod riak;
 mod settings;
 mod shared;
+mod slow;
 mod strict_json;
 mod typed;
 mod writer;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use node::{Node, WarningLimiter};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use tls::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -44,9 +44,8 @@ pub struct Shared {
     creation_quota: CreationQuota,
     /// Connections that may be ended in favour of new ones.
     pub(crate) idle: Arc<IdleConnections>,
-    /// Rate limit of warnings about events that any client can cause, and the last of them.
+    /// Rate limit of warnings about events that any client can cause.
     warning_limiter: WarningLimiter,
-    last_warning: Mutex<String>,
     /// Purpose and address of each listener; set when they start.
     listeners: OnceLock<Vec<(&'static str, SocketAddr)>>,
     /// OpenAPI document of the native front-end, built once.
@@ -69,7 +68,6 @@ impl Shared {
             creation_quota: CreationQuota::default(),
             idle: Arc::default(),
             warning_limiter: WarningLimiter::default(),
-            last_warning: Mutex::default(),
             listeners: OnceLock::new(),
             openapi_document: OnceLock::new(),
             budget: Arc::new(Semaphore::new(units)),
@@ -100,19 +98,14 @@ impl Shared {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Logs a warning about an event that any client can cause, at a limited rate.
+    /// Logs a warning about an event that any client can cause, at a limited rate. It is an alarm
+    /// for a while.
     pub(crate) fn warn_limited(&self, text: impl FnOnce() -> String) {
         if let Some(left_out) = self.warning_limiter.try_acquire() {
             let text = text();
             tracing::warn!(target: "server", left_out, "{text}");
-            *self.last_warning.lock().expect("no one panics while holding it") = text;
+            self.node.report_refusal(text);
         }
-    }
-
-    /// Returns the last such warning while it is recent.
-    pub(crate) fn recent_warning(&self) -> Option<String> {
-        let text = || self.last_warning.lock().expect("no one panics while holding it").clone();
-        self.warning_limiter.is_recent().then(text).filter(|text| !text.is_empty())
     }
 
     /// Sets the listeners' purposes and addresses.

@@ -28,7 +28,7 @@ pub use facts::CertificateFacts;
 pub use identity::{CertifiedName, Purpose};
 pub use settings::{CertificateDemand, ListenerMode, PeerMode, TlsSettings};
 pub use stream::Stream;
-pub use tls::Tls;
+pub use tls::{Tls, TlsWarning};
 
 #[cfg(test)]
 mod tests;

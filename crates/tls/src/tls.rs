@@ -7,7 +7,7 @@ use crate::settings::{ListenerMode, PeerMode, TlsSettings};
 use crate::sources::Sources;
 use crate::stream::{HandshakeStream, Stream, TlsConnection};
 use base::limits::{TLS_HANDSHAKE_BYTES_MAX, TLS_HANDSHAKE_MS_MAX};
-use base::{Error, Reason, Result};
+use base::{AlarmCode, Error, Reason, Result};
 use bytes::BytesMut;
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::fmt;
@@ -23,6 +23,17 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 /// Days before the end of a certificate from which on it is warned of.
 const EXPIRY_WARNING_DAYS: u64 = 30;
 const DAY_S: u64 = 24 * 3_600;
+
+/// State of TLS that an operator should know of. The row of its code names the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsWarning {
+    /// Code of the alarm: `TlsReloadFailed` or `TlsExpires`.
+    pub code: AlarmCode,
+    /// Files or certificate that it is about.
+    pub subject: String,
+    /// What is wrong with them.
+    pub detail: String,
+}
 
 /// TLS of a node.
 pub struct Tls {
@@ -84,14 +95,14 @@ impl Tls {
         Ok(true)
     }
 
-    /// Returns what an operator should know and do: a failed reload, and certificates that end
-    /// soon. `now_s`: seconds since 1970.
-    pub fn warnings(&self, now_s: u64) -> Vec<String> {
+    /// Returns what an operator should know: a failed reload, and certificates that end soon.
+    /// `now_s`: seconds since 1970.
+    pub fn warnings(&self, now_s: u64) -> Vec<TlsWarning> {
         let failure = self.failure.lock().expect("no one panics while holding it").clone();
-        let failure = failure.map(|text| {
-            format!(
-                "the changed files of TLS can't be used, and the former ones stay in force: {text}"
-            )
+        let failure = failure.map(|detail| TlsWarning {
+            code: AlarmCode::TlsReloadFailed,
+            subject: "files of TLS".into(),
+            detail,
         });
         let current = self.current();
         let own = expiry_warning("this node's certificate", &current.own, now_s);
@@ -222,15 +233,13 @@ pub(crate) fn to_io_error(error: impl fmt::Display) -> io::Error {
 }
 
 /// Returns the warning about a certificate that ends soon or has ended.
-fn expiry_warning(what: &str, facts: &CertificateFacts, now_s: u64) -> Option<String> {
+fn expiry_warning(what: &str, facts: &CertificateFacts, now_s: u64) -> Option<TlsWarning> {
     let left_s = facts.not_after_s.saturating_sub(now_s);
-    if left_s == 0 {
-        return Some(format!(
-            "{what} has expired: others refuse it; renew it with `credenza cert renew`"
-        ));
-    }
     let days = left_s / DAY_S;
-    (days < EXPIRY_WARNING_DAYS).then(|| {
-        format!("{what} expires in {days} days: renew it with `credenza cert renew`, then SIGHUP")
-    })
+    let detail = match left_s {
+        0 => "has expired: others refuse it".into(),
+        _ if days < EXPIRY_WARNING_DAYS => format!("expires in {days} days"),
+        _ => return None,
+    };
+    Some(TlsWarning { code: AlarmCode::TlsExpires, subject: what.into(), detail })
 }

@@ -7,7 +7,7 @@ use api::{
     EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, LevelChange,
     MasterTransfer, Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange,
     ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels,
-    Types,
+    SlowRequests, Types,
 };
 use base::BucketName;
 use hyper::Method;
@@ -141,6 +141,10 @@ requests! {
     remove_checkpoint(name: &str): DELETE checkpoint_path(name) => ();
     /// Has the node read its settings again.
     reload(): POST "/v1/admin/reload" => ReloadReply;
+    /// Returns the slow log.
+    slow_requests(): GET "/v1/admin/slow-requests" => SlowRequests;
+    /// Removes the entries of the slow log.
+    reset_slow_requests(): DELETE "/v1/admin/slow-requests" => ();
     /// Returns the levels of the log by section.
     log_levels(): GET "/v1/admin/log-levels" => SectionLevels;
     /// Sets levels of the log. Returns all levels after the change.

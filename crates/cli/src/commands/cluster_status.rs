@@ -2,6 +2,7 @@
 //! sees them.
 
 use super::NodeArguments;
+use super::alarm_lines::alarm_lines;
 use super::convergence::remaining_work;
 use super::group_verify;
 use crate::output::{self, as_table, printable_text, wrap};
@@ -30,9 +31,10 @@ fn page(cluster: &ClusterStatus, paint: Paint) -> String {
     let (is_healthy, verdict) = verdict(cluster);
     let verdict = if is_healthy { paint.good(&verdict) } else { paint.bad(&verdict) };
     let mut text = format!("{verdict}\n");
-    for warning in warnings(cluster) {
-        text.push_str(&paint.warning("warning:"));
-        text.push_str(&wrap(&warning, "warning: ".len()));
+    text.push_str(&alarm_lines(&cluster.alarms, &text, paint));
+    for difference in reported_differences(cluster) {
+        text.push_str(&paint.bad("critical:"));
+        text.push_str(&wrap(&difference, "critical: ".len()));
     }
     let (id, name) = (cluster.cluster, printable_text(&cluster.name));
     let patience = format_ms(cluster.lease_ms);
@@ -48,17 +50,17 @@ fn page(cluster: &ClusterStatus, paint: Paint) -> String {
     text
 }
 
-/// Returns the warnings of the node, and the differences of replicas that other masters reported.
-fn warnings(cluster: &ClusterStatus) -> Vec<String> {
-    let mut warnings: Vec<_> = cluster.warnings.iter().map(|text| printable_text(text)).collect();
-    for group in &cluster.groups {
-        for difference in group_verify::differences(group.group, group.comparison.as_ref()) {
-            if !warnings.iter().any(|warning| warning.contains(&difference)) {
-                warnings.push(difference);
-            }
-        }
-    }
-    warnings
+/// Returns the differences of replicas that other masters reported: no alarm of this node.
+fn reported_differences(cluster: &ClusterStatus) -> Vec<String> {
+    let of_group = |group: &PlaceStatus| {
+        let differences = group_verify::differences(group.group, group.comparison.as_ref());
+        let is_alarm = |difference: &String| {
+            let mut alarms = cluster.alarms.iter();
+            alarms.any(|alarm| printable_text(&alarm.text).contains(difference))
+        };
+        differences.into_iter().filter(|difference| !is_alarm(difference)).collect::<Vec<_>>()
+    };
+    cluster.groups.iter().flat_map(of_group).collect()
 }
 
 /// Returns the members in the order of their names.
@@ -223,7 +225,7 @@ mod tests {
             [(3, up[2]), (1, up[0]), (2, up[1])].map(|(n, up)| member(&format!("n{n}"), up));
         let cluster = json!({
             "cluster": "dcb290358f72c23f", "lease_ms": 600, "name": "n1", "members": members,
-            "groups": [group(0, master), group(1, master)], "warnings": [],
+            "groups": [group(0, master), group(1, master)], "alarms": [],
         });
         from_value(cluster).expect("a cluster")
     }

@@ -6,6 +6,7 @@
 //! tools.
 //! Read next: `serve.rs`, then `get.rs`.
 
+mod alarm_lines;
 mod bench;
 mod bootstrap;
 mod bucket;
@@ -45,6 +46,7 @@ mod sequence;
 mod serve;
 mod settings;
 mod siblings;
+mod slow;
 mod status;
 mod steps;
 mod token;
@@ -107,6 +109,9 @@ pub enum Command {
     /// Show whether a node serves, why not, and how it is
     #[command(after_help = status::EXAMPLES)]
     Status(status::Status),
+    /// Show the slowest requests of a node
+    #[command(after_help = slow::EXAMPLES)]
+    Slow(slow::Slow),
     /// Copy a running node's data into its folder `checkpoints`
     #[command(after_help = checkpoint::EXAMPLES, alias = "backup")]
     Checkpoint(checkpoint::Checkpoint),
@@ -164,6 +169,7 @@ impl Command {
             Command::Bucket(command) => run_online(command.run()),
             Command::Type(command) => run_online(command.run()),
             Command::Status(command) => run_online(command.run()),
+            Command::Slow(command) => run_online(command.run()),
             Command::Checkpoint(command) => run_online(command.run()),
             Command::Restore(command) => command.run(),
             Command::Verify(command) => command.run(),

@@ -1,4 +1,4 @@
-//! Settings of background work.
+//! Settings of background work, and of what a node keeps for its operators.
 
 use super::row::SettingRow;
 use super::units;
@@ -12,6 +12,18 @@ pub const SCRUB_BYTES_PER_SECOND: SettingRow = SettingRow {
           background; 0: only on `credenza group verify`",
     apply: |settings, text| {
         settings.node.scrub_bytes_per_second = units::size(text)?;
+        Ok(())
+    },
+};
+
+/// Row of `slow_ms`.
+pub const SLOW_MS: SettingRow = SettingRow {
+    name: "slow_ms",
+    value: "TIME",
+    default: "100ms",
+    doc: "time from which on a request is in the slow log (`credenza slow`); 0: none is",
+    apply: |settings, text| {
+        settings.node.slow_ms = units::time_ms(text)?;
         Ok(())
     },
 };

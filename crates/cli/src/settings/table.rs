@@ -350,6 +350,7 @@ pub const TABLE: &[SettingRow] = &[
             Ok(())
         },
     },
+    background::SLOW_MS,
     SettingRow {
         name: "log_level",
         value: "LEVELS",

@@ -112,23 +112,6 @@ impl PlaceStatus {
     }
 }
 
-impl ClusterStatus {
-    /// Warnings about the members of groups.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for place in &self.groups {
-            let voters = place.members.iter().filter(|member| member.part.can_vote()).count();
-            if voters == 2 {
-                warnings.push(format!(
-                    "group {} has two voters, and stops if either voter stops: add a third",
-                    place.group
-                ));
-            }
-        }
-        warnings
-    }
-}
-
 /// Reader of the cluster's state as this node observes it.
 pub(crate) struct ClusterView {
     pub cluster: ClusterId,

@@ -3,7 +3,7 @@
 use super::stopped::unended;
 use super::{Place, set, update};
 use crate::NodeSettings;
-use base::Reason;
+use base::{AlarmCode, Reason};
 use std::time::Duration;
 use store::{RowChange, Trees};
 
@@ -65,6 +65,6 @@ async fn node_without_writes_fails_once_a_merge_fails() {
     let failed = tokio::time::timeout(Duration::from_secs(20), node.wait_failed()).await;
     let error = failed.expect("the node goes on without its store");
     assert!(matches!(error.reason, Reason::StoreFailed | Reason::Corrupt), "{error}");
-    assert!(node.status().warnings.iter().any(|text| text.starts_with("the node has failed")));
+    assert!(node.status().alarms.iter().any(|alarm| alarm.code == AlarmCode::NodeFailed));
     let _ = node.stop().await; // It reports the failure again.
 }

@@ -9,7 +9,7 @@ use super::test_cluster::wait;
 use super::{Place, request, set};
 use crate::dropped_bucket::DroppedBucket;
 use crate::{Flow, Node, NodeSettings, SubmitResult};
-use base::{Body, BucketName, Call, DirectoryCall, GroupId, Reason};
+use base::{Alarm, AlarmCode, Body, BucketName, Call, DirectoryCall, GroupId, Reason};
 use std::time::Duration;
 
 /// Memory so small that few values fill it.
@@ -111,8 +111,8 @@ async fn status_reports_writes_that_wait_and_for_how_long_they_waited() {
     let write = |n: usize| Call::Update(set(&n.to_string(), &value));
     let flow = fill(&node, &BucketName::default(), write).await;
     let status = node.status();
-    let waits = |warning: &String| warning.starts_with("writes wait for memory");
-    assert!(status.warnings.iter().any(waits), "{:?}", status.warnings);
+    let waits = |alarm: &Alarm| alarm.code == AlarmCode::WritesWait;
+    assert!(status.alarms.iter().any(waits), "{:?}", status.alarms);
     assert_eq!(status.store.write_slowdown_permille, 1_000);
     drop(flushes);
     node.wait_decided(flow.last.expect("some wait")).await.expect("it is decided");
@@ -120,7 +120,7 @@ async fn status_reports_writes_that_wait_and_for_how_long_they_waited() {
         Some(node.status().store).filter(|store| store.write_slowdown_permille == 0)
     });
     assert!(store.await.writes_waited_ms > 0, "what they waited is not counted");
-    assert!(!node.status().warnings.iter().any(waits));
+    assert!(!node.status().alarms.iter().any(waits));
     node.stop().await.expect("it stops");
 }
 

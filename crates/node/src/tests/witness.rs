@@ -3,7 +3,7 @@
 use super::many::{Cluster, ask, leads};
 use super::test_cluster::wait;
 use super::{bytes, reason, set};
-use base::{Body, BucketName, Call, Error, GroupId, Part, Read, ReadLevel, Reason};
+use base::{AlarmCode, Body, BucketName, Call, Error, GroupId, Part, Read, ReadLevel, Reason};
 
 /// The two, and the witness as the third.
 async fn pair() -> Cluster {
@@ -111,7 +111,8 @@ async fn full_witness_stops_writers_until_the_voter_returns() {
         }
     };
     assert!(refused.text().contains("witness"), "{refused}");
-    assert!(cluster.node(0).status().warnings.iter().any(|warning| warning.contains("witness")));
+    let alarms = cluster.node(0).status().alarms;
+    assert!(alarms.iter().any(|alarm| alarm.code == AlarmCode::WitnessFull), "{alarms:?}");
     // Reads go on, and so does whatever mends it.
     assert_eq!(cluster.get(0, &default(), "k").await, Some(bytes("v")));
     cluster.start(1).await;

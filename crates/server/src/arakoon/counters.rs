@@ -3,6 +3,7 @@
 use super::commands::ArakoonCommand;
 use super::serve::{ArakoonConnection, RequestOutcome};
 use crate::counters::{ClientProtocol, Verdict};
+use crate::slow::{self, NamedRequest};
 use std::sync::PoisonError;
 use tokio::time::Instant;
 
@@ -23,6 +24,10 @@ impl ArakoonConnection {
         let (requests, last, took_us) =
             (self.outcomes.len(), self.last_command, elapsed.as_micros() as u64);
         tracing::debug!(target: "arakoon", requests, last, took_us, "answered");
+        let request = NamedRequest { command: last, key_digest: self.key_digest.take() };
+        let target = (Some(&self.bucket), request);
+        let protocol = (ClientProtocol::Arakoon, None);
+        slow::report(&self.shared, protocol, target, (requests as u64, elapsed));
         let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
         for outcome in self.outcomes.drain(..) {
             self.shared.counters.observe(

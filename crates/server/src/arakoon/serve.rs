@@ -18,7 +18,7 @@ use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
 use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX};
 use base::{BucketName, Call, Kind, Range, ReadLevel, Reply, Request, Result, Update};
-use node::{Flow, SubmitResult};
+use node::{Flow, SubmitResult, call_key, key_digest};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -66,6 +66,7 @@ pub(crate) async fn serve(
                 parser: Parser::default(),
                 outcomes: Vec::new(),
                 last_command: "",
+                key_digest: None,
                 activity,
                 statistics,
             };
@@ -133,8 +134,10 @@ pub(super) struct ArakoonConnection {
     read_buffer: ReadBuffer,
     parser: Parser,
     pub(super) outcomes: Vec<RequestOutcome>,
-    /// Name of the last command, for the log of slow requests.
+    /// Name of the last command, for the slow log.
     pub(super) last_command: &'static str,
+    /// Digest of the first key of this batch, for the slow log.
+    pub(super) key_digest: Option<u64>,
     pub(super) activity: Arc<Activity>,
     pub(super) statistics: Arc<Mutex<Statistics>>,
 }
@@ -230,6 +233,9 @@ impl ArakoonConnection {
             Call::Update(Update::Set { value, .. }) => Some(value.len() as u64),
             _ => None,
         };
+        if self.key_digest.is_none() {
+            self.key_digest = call_key(&call).map(|key| key_digest(key));
+        }
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         let from = self.out.bytes.len();
         match self.submit(request) {

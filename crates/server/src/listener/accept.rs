@@ -3,18 +3,19 @@
 use super::ServerState;
 use super::first_bytes::{self, FirstBytes, ForeignProtocol};
 use super::refusal::{self, REFUSAL_MS_MAX, send_and_close};
-use super::secure::{self, Detected};
+use super::secure::{self, Detected, FIRST_BUFFER_BYTES, read_first_bytes};
 use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::connection_limits::{ConnectionLimits, ExceededLimit};
 use crate::counters::ClientProtocol;
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
+use bytes::BytesMut;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use tls::{Purpose, Stream};
+use tls::{ListenerMode, Purpose, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -30,6 +31,9 @@ pub(super) const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
 /// Least silence, milliseconds, after which a client of Redis or Arakoon is closed for another
 /// where all places are taken.
 const IDLE_MS_MIN: u64 = 60_000;
+/// Bytes of a refused connection in which the line of a health check must stand.
+const HEALTH_LINE_BYTES_MAX: usize = 256;
+
 /// Accepts connections until the server closes. Then waits for open ones, up to
 /// `shutdown_timeout_ms`.
 pub(super) async fn run(
@@ -68,7 +72,9 @@ pub(super) async fn run(
                             // The freed permit serves the next client; this one is refused.
                             shared.idle.end_idlest(shared.clock.unix_ms(), IDLE_MS_MIN);
                         }
-                        refuse(stream, exceeded.limit(), &refusals, &mut connections);
+                        let refused = RefusedConnection { stream, role, limit: exceeded.limit() };
+                        let context = (state.shared.clone(), shutdown.clone());
+                        refuse(refused, from.ip(), context, &refusals, &mut connections);
                     }
                 }
             }
@@ -129,27 +135,66 @@ fn connections_max(setting: usize) -> usize {
     setting.min(usize::try_from(descriptors.saturating_sub(reserved)).unwrap_or(usize::MAX))
 }
 
-fn refuse(
-    mut stream: TcpStream,
+/// Connection for which there is no place.
+struct RefusedConnection {
+    stream: TcpStream,
+    role: ListenerRole,
     limit: usize,
+}
+
+/// Refuses a connection in its protocol. Answers health checks: they must tell a node whose places
+/// are taken from a dead one. Clients of this machine have as many refusals again as all others.
+fn refuse(
+    refused: RefusedConnection,
+    from: IpAddr,
+    (shared, shutdown): (Arc<Shared>, Shutdown),
     refusals: &Arc<AtomicUsize>,
     connections: &mut JoinSet<()>,
 ) {
-    if refusals.load(Relaxed) >= REFUSALS_MAX {
+    let refusals_max = if from.is_loopback() { 2 * REFUSALS_MAX } else { REFUSALS_MAX };
+    if refusals.load(Relaxed) >= refusals_max {
         return;
     }
     refusals.fetch_add(1, Relaxed);
     let refusals = refusals.clone();
     connections.spawn(async move {
-        let answered = timeout(Duration::from_millis(REFUSAL_MS_MAX), async {
-            let mut first = [0; 16];
-            let length = stream.read(&mut first).await.unwrap_or(0);
-            let detected = first_bytes::detect(&first[..length]);
-            let _ = stream.write_all(&refusal::too_many(detected, limit)).await;
-        });
-        let _ = answered.await;
+        let answering = answer_refused(refused, shared, shutdown);
+        let _ = timeout(Duration::from_millis(REFUSAL_MS_MAX), answering).await;
         refusals.fetch_sub(1, Relaxed);
     });
+}
+
+async fn answer_refused(refused: RefusedConnection, shared: Arc<Shared>, shutdown: Shutdown) {
+    let RefusedConnection { mut stream, role, limit } = refused;
+    let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
+    let detected = read_first_bytes(&mut stream, &mut first, first_bytes::detect).await;
+    let Some(detected) = detected else { return };
+    let may_be_plain = shared.settings.tls_mode() != ListenerMode::Required;
+    if detected == FirstBytes::Http && may_be_plain {
+        while !first.contains(&b'\n') && first.len() < HEALTH_LINE_BYTES_MAX {
+            if stream.read_buf(&mut first).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        if is_health_check(&first) {
+            // As at the operators' listener: nothing of clients is served here.
+            let role = ListenerRole { kind: ListenerKind::Operators, ..role };
+            let connection = Connection { stream: stream.into(), first, role };
+            native::serve(connection, shared, shutdown).await;
+            return;
+        }
+    }
+    let _ = stream.write_all(&refusal::too_many(detected, limit)).await;
+}
+
+/// Returns true if the first line asks for `/live`, `/ready` or `/status`.
+fn is_health_check(first: &[u8]) -> bool {
+    let line = first.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let method = words.next();
+    let path = words.next().and_then(|target| target.split(|byte| *byte == b'?').next());
+    let paths: [&[u8]; 3] = [b"/live", b"/ready", b"/status"];
+    matches!(method, Some(b"GET" | b"HEAD")) && path.is_some_and(|path| paths.contains(&path))
 }
 
 /// Reads until the protocol is detected, then passes the connection to its front-end.

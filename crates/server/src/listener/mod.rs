@@ -25,6 +25,7 @@ use base::{Error, Reason, Result};
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tls::ListenerMode;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -80,6 +81,7 @@ impl FrontEnds {
         state.shared.set_listeners(
             bound.iter().map(|((_, address), role)| (role.name(), *address)).collect(),
         );
+        report_exposed(&state.shared);
         let (shutdown, receiver) = watch::channel(false);
         let mut addresses = Vec::new();
         let mut listeners = Vec::new();
@@ -143,6 +145,21 @@ fn listeners(
     let riak = settings.riak_listen.iter().map(|it| ("riak_listen", ListenerKind::Riak, *it));
     let also = settings.listen_also.iter().map(|it| ("listen_also", ListenerKind::Clients, *it));
     main.into_iter().chain(operators).chain(arakoon).chain(riak).chain(also)
+}
+
+/// Reports the listeners beyond this machine to the node, if there are any that take plain
+/// connections.
+fn report_exposed(shared: &Shared) {
+    if shared.settings.tls_mode() == ListenerMode::Required {
+        return;
+    }
+    let listeners = shared.listeners().iter();
+    let exposed = listeners.filter(|(_, address)| !address.ip().is_loopback());
+    let exposed: Vec<_> =
+        exposed.map(|(serves, address)| format!("{address} ({serves})")).collect();
+    if !exposed.is_empty() {
+        shared.node.report_exposed(exposed.join(", "));
+    }
 }
 
 fn check_addresses(settings: &ServerSettings) -> Result<()> {

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Buffer size for detecting the protocol.
-const FIRST_BUFFER_BYTES: usize = 4 * 1024;
+pub(super) const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
 /// Connection whose protocol is known.
 pub(super) struct Detected {
@@ -91,7 +91,7 @@ async fn read_in_time(
 }
 
 /// Reads until the first bytes identify the protocol. Returns `None` if the client leaves earlier.
-async fn read_first_bytes(
+pub(super) async fn read_first_bytes(
     stream: &mut (impl AsyncRead + Unpin),
     first: &mut BytesMut,
     detect: fn(&[u8]) -> FirstBytes,

@@ -11,6 +11,7 @@ use crate::http::{BodyFraming, HttpAnswer, Method, RequestRefusal, head};
 use crate::http_input::{HttpReadError, Input};
 use crate::riak::is_riak_path;
 use crate::shared::Shared;
+use crate::slow::SlowTarget;
 use crate::writer;
 use base::request::Call;
 use base::{BucketName, Error, Key, Reason, Reply, Request};
@@ -134,7 +135,8 @@ struct RequestHead {
 }
 
 fn answer_origin(operation: OperationKind, encode_options: EncodeOptions) -> AnswerOrigin {
-    AnswerOrigin { operation, parsed_at: Instant::now(), encode_options, is_read: true }
+    let parsed_at = Instant::now();
+    AnswerOrigin { operation, parsed_at, encode_options, target: None, is_read: true }
 }
 
 impl NativeConnection {
@@ -267,9 +269,11 @@ impl NativeConnection {
             }
             Ok(NativePlan::Submit(request, shape)) => {
                 origin.is_read = matches!(request.call, Call::Read(..));
+                origin.target = Some(SlowTarget::of(&request));
                 self.submit(request, &shape, &key, origin).await?;
             }
             Ok(NativePlan::Stream(request, range)) => {
+                origin.target = Some(SlowTarget::of(&request));
                 stream::rows(self, request, range, origin).await?
             }
             Ok(NativePlan::Operator(call)) => {

@@ -28,6 +28,7 @@ mod ring;
 mod routes;
 mod schemas;
 mod siblings;
+mod slow;
 mod stream;
 mod table;
 mod target;

@@ -3,7 +3,7 @@
 use super::json::views;
 use super::render;
 use super::translate::OperatorCall;
-use super::{admission, checkpoints, emptying, errors, moves, openapi};
+use super::{admission, checkpoints, emptying, errors, moves, openapi, slow};
 use crate::counters::{ClientProtocol, Verdict};
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
@@ -42,6 +42,11 @@ pub async fn answer(shared: &Arc<Shared>, call: OperatorCall) -> HttpAnswer {
             Ok(reply) => json_answer(&reply),
             Err(error) => errors::answer(&error),
         },
+        OperatorCall::ListSlowRequests => json_answer(&slow::list(shared)),
+        OperatorCall::ResetSlowRequests => {
+            shared.node.clear_slow_requests();
+            HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
+        }
         OperatorCall::EmptyPrefix(call) => emptying::answer(shared, call).await,
         OperatorCall::SeeMove(bucket) => match shared.node.move_status(&bucket).await {
             Ok(movement) => json_answer(&moves::describe(&bucket, &movement)),
@@ -68,9 +73,7 @@ pub async fn answer(shared: &Arc<Shared>, call: OperatorCall) -> HttpAnswer {
             let text = metrics(shared);
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PROMETHEUS, text.into()))
         }
-        OperatorCall::Live => {
-            HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "live\n".into()))
-        }
+        OperatorCall::Live => live(shared),
         OperatorCall::Ready => match check_ready(shared) {
             Ok(()) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "ready\n".into())),
             // The status is 503 for every reason, so that health checks retry.
@@ -80,6 +83,16 @@ pub async fn answer(shared: &Arc<Shared>, call: OperatorCall) -> HttpAnswer {
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared)))
         }
     }
+}
+
+/// Answers the liveness check: the process answers, and no long task of it stands still.
+fn live(shared: &Shared) -> HttpAnswer {
+    if shared.node.is_no_task_stalled() {
+        return HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "live\n".into()));
+    }
+    let names: Vec<_> = shared.node.stalled_tasks().into_iter().map(|beat| beat.name).collect();
+    let text = format!("tasks stand still: {}\n", names.join(", "));
+    HttpAnswer::new(StatusCode::Unavailable, AnswerContent::Text(PLAIN, text.into()))
 }
 
 fn check_ready(shared: &Shared) -> Result<(), Error> {
@@ -136,7 +149,7 @@ fn status(shared: &Shared) -> api::NodeStatus {
         serves: serves.to_string(),
     };
     let total = |protocol| shared.counters.requests_total(protocol);
-    let mut status = api::NodeStatus {
+    api::NodeStatus {
         ready: not_ready.is_none(),
         not_ready,
         insecure: shared.settings.insecure,
@@ -149,18 +162,13 @@ fn status(shared: &Shared) -> api::NodeStatus {
             riak: total(ClientProtocol::Riak),
         },
         ..views::status(&shared.node.status())
-    };
-    let tls_warnings =
-        shared.settings.tls.iter().flat_map(|tls| tls.warnings(shared.clock.unix_time().as_secs()));
-    status.warnings.extend(tls_warnings);
-    status.warnings.extend(shared.recent_warning());
-    status
+    }
 }
 
-/// Returns the cluster as this node sees it, with the node's warnings.
+/// Returns the cluster as this node sees it, with the node's alarms.
 async fn overview(shared: &Shared) -> api::ClusterStatus {
     let view = shared.node.overview().await;
-    views::cluster(&view, status(shared).warnings)
+    views::cluster(&view, status(shared).alarms)
 }
 
 /// Returns the metrics in Prometheus' text format, version 0.0.4.

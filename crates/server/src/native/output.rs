@@ -8,6 +8,7 @@ use crate::http::answer::EncodeOptions;
 use crate::http::date::DateCache;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
+use crate::slow::{self, SlowTarget};
 use crate::writer;
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{Error, LogIndex};
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use node::Ticket;
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
@@ -45,7 +47,7 @@ struct WaitingAnswer {
 }
 
 /// Request that an answer belongs to, as far as output and counters need it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AnswerOrigin {
     /// Kind of operation, for the counters.
     pub operation: OperationKind,
@@ -53,6 +55,8 @@ pub struct AnswerOrigin {
     pub parsed_at: Instant,
     /// Encoding of the answer.
     pub encode_options: EncodeOptions,
+    /// Target of the request, if it reached the node.
+    pub target: Option<SlowTarget>,
     /// True if an answer may be replaced by an error for lack of memory, because the request
     /// changed nothing.
     pub is_read: bool,
@@ -85,7 +89,7 @@ impl HttpOutput {
         origin: AnswerOrigin,
         verdict: Verdict,
     ) {
-        let (_, verdict) = self.append(shared, answer, origin, verdict);
+        let (_, verdict) = self.append(shared, answer, &origin, verdict);
         observe(shared, &origin, verdict);
     }
 
@@ -98,7 +102,7 @@ impl HttpOutput {
         verdict: Verdict,
         ticket: Ticket,
     ) {
-        let (position, verdict) = self.append(shared, answer, origin, verdict);
+        let (position, verdict) = self.append(shared, answer, &origin, verdict);
         self.waiting.push(WaitingAnswer { position, ticket, origin, verdict });
     }
 
@@ -106,7 +110,7 @@ impl HttpOutput {
         &mut self,
         shared: &Shared,
         mut answer: HttpAnswer,
-        origin: AnswerOrigin,
+        origin: &AnswerOrigin,
         mut verdict: Verdict,
     ) -> (Range<usize>, Verdict) {
         debug_assert!(self.tail.is_none(), "nothing stands behind a tail");
@@ -198,6 +202,13 @@ fn observe(shared: &Shared, origin: &AnswerOrigin, verdict: Verdict) {
     let (operation, took_us) = (origin.operation, elapsed.as_micros() as u64);
     tracing::debug!(target: "http", ?operation, ?verdict, took_us, "answered");
     shared.counters.observe(ClientProtocol::Http, operation, verdict, elapsed);
+    report_slow(shared, origin, elapsed);
+}
+
+/// Records the request, if it was slow.
+pub fn report_slow(shared: &Shared, origin: &AnswerOrigin, elapsed: Duration) {
+    let request = (ClientProtocol::Http, origin.operation);
+    slow::report_one(shared, request, origin.target.as_ref(), elapsed);
 }
 
 /// Returns the answer in place of one for which there is no memory. `index`: log index of the

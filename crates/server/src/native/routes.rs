@@ -80,6 +80,8 @@ pub enum RouteName {
     GetLogLevels,
     PutLogLevels,
     Reload,
+    ListSlowRequests,
+    ResetSlowRequests,
     Status,
     Metrics,
     Live,

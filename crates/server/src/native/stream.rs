@@ -3,7 +3,7 @@
 use super::connection::{ConnectionEnd, NativeConnection};
 use super::errors;
 use super::json::{size, write};
-use super::output::AnswerOrigin;
+use super::output::{self, AnswerOrigin};
 use crate::buffer_budget::{BufferBudget, overloaded};
 use crate::counters::{ClientProtocol, Verdict};
 use crate::http::answer::EncodeOptions;
@@ -97,6 +97,7 @@ pub async fn rows(
     writer::write_bytes(&mut connection.stream, &out).await?;
     let elapsed = origin.parsed_at.elapsed();
     shared.counters.observe(ClientProtocol::Http, origin.operation, Verdict::Success, elapsed);
+    output::report_slow(&shared, &origin, elapsed);
     // Without chunks only the end of the connection marks the end of the lines.
     if encode_options.is_http_10 { Err(ConnectionEnd::Disconnected) } else { Ok(()) }
 }

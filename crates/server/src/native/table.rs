@@ -5,7 +5,7 @@ use super::ring;
 use super::routes::{
     Audience, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster, route,
 };
-use super::{admission, checkpoints, emptying, import, key_pages, moves, siblings};
+use super::{admission, checkpoints, emptying, import, key_pages, moves, siblings, slow};
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
 
@@ -20,7 +20,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 73] = [
+pub const ROUTES: [HttpRoute; 75] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -330,6 +330,8 @@ pub const ROUTES: [HttpRoute; 73] = [
     },
     checkpoints::LIST,
     checkpoints::REMOVE,
+    slow::LIST,
+    slow::RESET,
     HttpRoute {
         response_body: ResponseBody::Json("LogLevels"),
         operation: Operation::Admin,
@@ -381,7 +383,12 @@ pub const ROUTES: [HttpRoute; 73] = [
         response_body: ResponseBody::Text("text/plain; charset=utf-8"),
         operation: Operation::Admin,
         audience: Audience::Everyone,
-        ..route(Name::Live, Method::Get, "/live", "Liveness check: 200 while the process responds.")
+        ..route(
+            Name::Live,
+            Method::Get,
+            "/live",
+            "Liveness check: 200 while no task of the process stands still.",
+        )
     },
     HttpRoute {
         response_body: ResponseBody::Text("text/plain; charset=utf-8"),

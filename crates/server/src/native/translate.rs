@@ -89,6 +89,10 @@ pub enum OperatorCall {
     /// Set these log levels: section, level.
     PutLogLevels(Vec<(String, String)>),
     Reload,
+    /// Return the slow log.
+    ListSlowRequests,
+    /// Remove the entries of the slow log.
+    ResetSlowRequests,
     /// Empty a part of a prefix.
     EmptyPrefix(EmptyPrefixCall),
     /// Return the progress of a bucket's move.
@@ -167,6 +171,8 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         | RouteName::GetLogLevels
         | RouteName::PutLogLevels
         | RouteName::Reload
+        | RouteName::ListSlowRequests
+        | RouteName::ResetSlowRequests
         | RouteName::Cluster
         | RouteName::Status
         | RouteName::Metrics
@@ -195,6 +201,8 @@ fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> 
         RouteName::RemoveCheckpoint => OperatorCall::RemoveCheckpoint(target.checkpoint),
         RouteName::PutLogLevels => OperatorCall::PutLogLevels(bodies::changes(body)?),
         RouteName::Reload => OperatorCall::Reload,
+        RouteName::ListSlowRequests => OperatorCall::ListSlowRequests,
+        RouteName::ResetSlowRequests => OperatorCall::ResetSlowRequests,
         RouteName::Cluster => OperatorCall::Cluster,
         RouteName::Status => OperatorCall::Status,
         RouteName::Metrics => OperatorCall::Metrics,

@@ -2,6 +2,7 @@
 
 use super::serve::RespConnection;
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
+use crate::slow::{self, NamedRequest};
 use tokio::time::Instant;
 
 impl RespConnection {
@@ -46,6 +47,11 @@ impl RespConnection {
                 count,
             );
         }
+        let first = self.first_request.take();
+        let request = first.unwrap_or(NamedRequest { command: last, key_digest: None });
+        let client = (ClientProtocol::Resp, Some(self.client.info.address));
+        let target = (Some(&self.client.bucket), request);
+        slow::report(&self.shared, client, target, (requests as u64, elapsed));
         self.flush_counts();
         self.client.info.activity.record_request(self.registry.clock.unix_ms());
     }

@@ -235,10 +235,11 @@ fn credenza(status: &Status, shared: &Shared, client: &Client) -> Lines {
         ("disk_bytes", status.store.disk_bytes.to_string()),
         ("disk_free_bytes", status.disk.free_bytes.to_string()),
         ("disk_full", u8::from(status.disk.full).to_string()),
-        ("warnings", status.warnings.len().to_string()),
+        ("alarms", status.alarms.len().to_string()),
     ];
-    for warning in &status.warnings {
-        lines.push(("warning", base::codec::printable(warning.as_bytes())));
+    for alarm in &status.alarms {
+        let text = format!("{} {}; {}", alarm.code.name(), alarm.text, alarm.remedy);
+        lines.push(("alarm", base::codec::printable(text.as_bytes())));
     }
     lines
 }

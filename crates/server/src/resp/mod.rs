@@ -34,6 +34,7 @@ mod registry;
 mod run_frames;
 mod runs;
 mod scans;
+mod send;
 mod serve;
 mod translate;
 mod window;

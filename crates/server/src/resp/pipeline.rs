@@ -14,6 +14,7 @@ use super::serve::{ANSWER_BYTES, DeferredReply, RespConnection};
 use super::translate::table;
 use super::window::{ParallelCall, WINDOW_REQUEST_BYTES_MAX, WindowAnswer};
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
+use crate::slow::{self, NamedRequest};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -97,9 +98,15 @@ impl RespConnection {
     }
 
     fn write_window_answer(&mut self, answer: WindowAnswer) {
-        let WindowAnswer { reply, shape, operation, began } = answer;
+        let WindowAnswer { key, reply, shape, operation, began } = answer;
         let (verdict, elapsed) = (Verdict::from_result(&reply), began.elapsed());
         self.shared.counters.observe(ClientProtocol::Resp, operation, verdict, elapsed);
+        if self.shared.node.is_slow(elapsed) {
+            let request = NamedRequest::of_key(slow::operation_name(operation), &key);
+            let client = (ClientProtocol::Resp, Some(self.client.info.address));
+            let target = (Some(&self.client.bucket), request);
+            slow::report(&self.shared, client, target, (1, elapsed));
+        }
         let (from, bytes_before) = (self.out.position(), self.out.len());
         self.write_reply(&shape, reply);
         if operation == OperationKind::Get {

@@ -13,6 +13,7 @@ use super::large;
 use super::run_frames::{plain_get, plain_set};
 use super::serve::{ANSWER_BYTES, RespConnection};
 use crate::counters::{OperationKind, Verdict};
+use crate::slow::NamedRequest;
 use base::{LogIndex, ReadLevel};
 use bytes::Buf;
 use node::{RUN_BYTES_MAX, RUN_REQUESTS_MAX};
@@ -117,6 +118,9 @@ impl RespConnection {
         let gets = Gathered::new(&self.read_buffer.input, requests_max, |input| {
             plain_get(input).filter(|(key, _)| run.accepts(key))
         });
+        if let (None, Some(key)) = (self.first_request, gets.requests.first()) {
+            self.first_request = Some(NamedRequest::of_key("get", key));
+        }
         let (begin, mut answered, mut counts) = (self.out.position(), 0, GetCounts::default());
         let (out, budget) = (&mut self.out, &mut self.answer_budget);
         let index = run.read(&gets.requests, &mut |value| {
@@ -170,6 +174,9 @@ impl RespConnection {
         let sets = Gathered::new(&self.read_buffer.input, requests_max, |input| {
             plain_set(input).filter(|((key, value), _)| run.accepts(key, value))
         });
+        if let (None, Some((key, _))) = (self.first_request, sets.requests.first()) {
+            self.first_request = Some(NamedRequest::of_key("set", key));
+        }
         let (mut errors, mut index) = (0, self.client.last_index);
         let (out, budget) = (&mut self.out, &mut self.answer_budget);
         let accepted = run.submit(&mut self.flow, &sets.requests, &mut |ticket| {

@@ -12,6 +12,7 @@ use crate::buffer_budget::BufferBudget;
 use crate::counters::{OperationKind, Verdict};
 use crate::read_buffer::ReadBuffer;
 use crate::shared::shutting_down_error;
+use crate::slow::NamedRequest;
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{BucketName, Call, Reply, Request, Result};
@@ -73,6 +74,8 @@ pub(super) struct RespConnection {
     recent: RecentCommand,
     /// True if a request was refused because the server closes. The connection then ends.
     refused_by_close: bool,
+    /// First request of this batch, for the slow log.
+    pub(super) first_request: Option<NamedRequest>,
     /// Outcomes of this batch's requests; equal ones in a row are merged.
     pub(super) verdicts: Vec<(OperationKind, Verdict, u64)>,
 }
@@ -105,6 +108,7 @@ impl RespConnection {
             read_buffer: ReadBuffer::new(connection.first).with_idle_timeout(idle),
             parser: Parser::default(),
             window: Window::default(),
+            first_request: None,
             verdicts: Vec::new(),
         }
     }
@@ -248,6 +252,9 @@ impl RespConnection {
             RespPlan::MultiStep(multi_step) => return Some(DeferredReply::MultiStep(multi_step)),
         };
         let operation = operation(&call);
+        if self.first_request.is_none() {
+            self.first_request = Some(NamedRequest::of_call(self.client.last_command, &call));
+        }
         let request = Request { bucket, call, retry: self.client.retry.take() };
         match self.submit(request) {
             SubmitResult::Ready(reply) => {
@@ -357,44 +364,5 @@ impl RespConnection {
         }
         self.suppress_reply(from);
         Ok(())
-    }
-
-    /// Waits until every answer of the batch is decided, then sends the batch.
-    pub(super) async fn send(&mut self) -> std::result::Result<(), ()> {
-        if self.out.is_empty() {
-            return Ok(());
-        }
-        if !self.out.pending().is_empty() {
-            self.await_tickets().await;
-        }
-        writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
-        self.out.clear();
-        self.answer_budget.release();
-        Ok(())
-    }
-
-    /// Waits for the tickets of the batch. The last ticket of each group covers all earlier ones;
-    /// only if one fails, each ticket is awaited separately.
-    async fn await_tickets(&mut self) {
-        let node = &self.shared.node;
-        let pending = self.out.pending();
-        let mut all_decided = true;
-        for (at, answer) in pending.iter().enumerate() {
-            let is_last =
-                pending.get(at + 1).is_none_or(|next| next.ticket.group != answer.ticket.group);
-            if is_last && node.wait_decided(answer.ticket).await.is_err() {
-                all_decided = false;
-            }
-        }
-        if all_decided {
-            return;
-        }
-        let mut ticket_errors = Vec::with_capacity(pending.len());
-        for answer in pending {
-            let error = node.wait_decided(answer.ticket).await.err();
-            self.client.counts.errors += error.as_ref().map_or(0, |_| answer.answers as u64);
-            ticket_errors.push(error.map(|error| super::errors::text(&error)));
-        }
-        self.out.replace_failed(&ticket_errors);
     }
 }

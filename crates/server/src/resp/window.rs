@@ -38,6 +38,7 @@ pub struct ParallelCall {
 
 /// Reply to a request of the window, with what is needed to write and count it.
 pub struct WindowAnswer {
+    pub key: Key,
     pub reply: Result<Reply>,
     pub shape: RespShape,
     pub operation: OperationKind,
@@ -166,9 +167,9 @@ impl Window {
         self.running.front().filter(|first| matches!(first.answer, RunningAnswer::Done(_)))?;
         let first = self.running.pop_front()?;
         self.bytes -= first.bytes;
-        let RunningRequest { answer, shape, operation, began, .. } = first;
+        let RunningRequest { key, answer, shape, operation, began, .. } = first;
         let RunningAnswer::Done(reply) = answer else { return None };
-        Some(WindowAnswer { reply, shape, operation, began })
+        Some(WindowAnswer { key, reply, shape, operation, began })
     }
 
     fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<WindowAnswer> {

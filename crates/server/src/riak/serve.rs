@@ -13,6 +13,7 @@ use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::counters::{ClientProtocol, OperationKind};
 use crate::http_input::{HttpReadError, Input};
 use crate::shared::Shared;
+use crate::slow::{self, SlowTarget};
 use crate::writer;
 use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
 use base::{Body, Error, Reason, Reply, Request};
@@ -43,8 +44,18 @@ pub(crate) async fn serve(
     let Connection { stream, first, role } = connection;
     let (flow, operation) = (Flow::default(), OperationKind::Other);
     let (input, budget) = (Input::new(first), BufferBudget::default());
-    let mut riak_connection =
-        RiakConnection { stream, input, role, shared, counters, shutdown, flow, budget, operation };
+    let mut riak_connection = RiakConnection {
+        stream,
+        input,
+        role,
+        shared,
+        counters,
+        shutdown,
+        flow,
+        budget,
+        operation,
+        target: None,
+    };
     match riak_connection.run().await {
         Ok(()) | Err(ConnectionEnd::Closed) => None,
         Err(ConnectionEnd::Refused(answer)) => {
@@ -106,6 +117,7 @@ struct RiakConnection {
     budget: BufferBudget,
     /// Kind of operation that the current request is counted as.
     operation: OperationKind,
+    target: Option<SlowTarget>,
 }
 
 impl RiakConnection {
@@ -138,7 +150,10 @@ impl RiakConnection {
             self.budget.release();
             let verdict = frame::verdict(status);
             let (counters, operation) = (&self.shared.counters, self.operation);
-            counters.observe(ClientProtocol::Riak, operation, verdict, started.elapsed());
+            let elapsed = started.elapsed();
+            counters.observe(ClientProtocol::Riak, operation, verdict, elapsed);
+            let request = (ClientProtocol::Riak, operation);
+            slow::report_one(&self.shared, request, self.target.take().as_ref(), elapsed);
             counters.record_second(operation, self.shared.clock.unix_ms() / 1_000);
             if !keep_alive {
                 return Ok(());
@@ -236,6 +251,7 @@ impl RiakConnection {
 
     async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
         self.operation = frame::operation(&request.call);
+        self.target = Some(SlowTarget::of(&request));
         match self.shared.node.submit(&mut self.flow, request) {
             SubmitResult::Ready(result) => result,
             SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => reply.await,

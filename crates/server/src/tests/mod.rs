@@ -3,7 +3,9 @@
 mod closing;
 mod counted;
 mod dates;
+mod health;
 mod memory;
 mod operators;
+mod slow;
 pub mod test_server;
 mod tls_listeners;

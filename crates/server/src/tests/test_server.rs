@@ -2,7 +2,7 @@
 
 use crate::{FrontEnds, ServerSettings};
 use base::{Reply, Request};
-use node::{Node, NodeSettings};
+use node::{Node, NodeSettings, SlowEntry, SlowRequest};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -35,6 +35,25 @@ impl TestServer {
 
     /// Starts a new test server with these settings, whose node has this name.
     pub fn with_name(node: &str, settings: ServerSettings) -> TestServer {
+        TestServer::start(node, settings, None)
+    }
+
+    /// Starts a new test server whose slow log keeps requests from this time on.
+    pub fn with_slow_log(threshold: Duration) -> TestServer {
+        TestServer::start("node1", ServerSettings::default(), Some(threshold))
+    }
+
+    /// Records a request in the slow log.
+    pub fn record_slow(&self, request: SlowRequest) {
+        self.node.as_ref().expect("it runs until it is dropped").record_slow(request);
+    }
+
+    /// Returns the slow log.
+    pub fn slow_requests(&self) -> Vec<SlowEntry> {
+        self.node.as_ref().expect("it runs until it is dropped").slow_requests()
+    }
+
+    fn start(node: &str, settings: ServerSettings, slow: Option<Duration>) -> TestServer {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("credenza-server-{}-{number}", std::process::id());
@@ -56,6 +75,9 @@ impl TestServer {
         let settings = ServerSettings { listen, ..settings };
         let (node, front_ends) = runtime.block_on(async {
             let node = Node::start(data).await.expect("a node");
+            if let Some(threshold) = slow {
+                node.set_slow_threshold(threshold);
+            }
             let front_ends =
                 FrontEnds::open(node.clone(), settings).await.expect("the ports are free");
             (node, front_ends)

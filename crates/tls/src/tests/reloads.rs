@@ -3,6 +3,7 @@
 use super::rig::{DAY, Rig, unix_s};
 use crate::settings::{CertificateDemand, ListenerMode, PeerMode, TlsSettings};
 use crate::{Purpose, Tls};
+use base::AlarmCode;
 use std::time::SystemTime;
 
 #[test]
@@ -14,19 +15,19 @@ fn reload_takes_effect_when_files_changed_and_bad_files_change_nothing() {
     rig.write_own("n1", &[]);
     assert_eq!(tls.reload(), Ok(true));
     assert_eq!(*generation.borrow_and_update(), 1);
-    assert_eq!(tls.warnings(unix_s(SystemTime::now())), Vec::<String>::new());
+    assert_eq!(tls.warnings(unix_s(SystemTime::now())), []);
     // The key of another certificate.
     rig.write("node.key", &rig.issue(Purpose::Node, "n1").key, 0o600);
     let error = tls.reload().expect_err("they do not belong together");
     assert!(error.text().contains("node.crt"), "{error}");
     assert!(!generation.has_changed().expect("it lives"));
     let warnings = tls.warnings(unix_s(SystemTime::now()));
-    assert!(warnings.len() == 1 && warnings[0].contains("former ones stay in force"));
+    assert!(warnings.len() == 1 && warnings[0].code == AlarmCode::TlsReloadFailed);
     rig.write("node.crt", "no certificate", 0o644);
     assert!(tls.reload().is_err());
     rig.write_own("n1", &[]);
     assert_eq!((tls.reload(), *generation.borrow_and_update()), (Ok(true), 2));
-    assert_eq!(tls.warnings(unix_s(SystemTime::now())), Vec::<String>::new());
+    assert_eq!(tls.warnings(unix_s(SystemTime::now())), []);
 }
 
 #[test]
@@ -73,9 +74,9 @@ fn certificate_that_ends_soon_is_warned_of() {
     let tls = rig.open(rig.settings());
     let now = SystemTime::now();
     let warnings = |days: u32| tls.warnings(unix_s(now + days * DAY));
-    assert_eq!(warnings(59), Vec::<String>::new());
-    assert!(warnings(62)[0].contains("expires in 2"), "{:?}", warnings(62));
-    assert!(warnings(91)[0].contains("has expired"));
+    assert_eq!(warnings(59), []);
+    assert!(warnings(62)[0].detail.contains("expires in 2"), "{:?}", warnings(62));
+    assert!(warnings(91)[0].detail.contains("has expired"));
     let authority = warnings(3_640);
-    assert!(authority[1].contains("Credenza CA of shop"), "{authority:?}");
+    assert!(authority[1].subject.contains("Credenza CA of shop"), "{authority:?}");
 }

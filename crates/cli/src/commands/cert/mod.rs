@@ -12,6 +12,7 @@ mod passphrase;
 mod tests;
 
 use crate::output;
+use base::Alarm;
 use base::utc_time::UtcTime;
 use folder::{CertificateFolder, IssuedRecord};
 use passphrase::PassphraseSource;
@@ -19,7 +20,9 @@ use program::{Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tls::authority::Authority;
-use tls::{CertificateDemand, CertificateFacts, ListenerMode, Purpose, Tls, TlsSettings};
+use tls::{
+    CertificateDemand, CertificateFacts, ListenerMode, Purpose, Tls, TlsSettings, TlsWarning,
+};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -332,7 +335,14 @@ impl CertCheck {
         let warnings = tls.warnings(now_s());
         match warnings.is_empty() {
             true => output::text("a node can start with these files\n"),
-            false => Err(Failure::negative(warnings.join("; "))),
+            false => {
+                let texts = warnings.iter().map(|warning| {
+                    let TlsWarning { code, subject, detail } = warning;
+                    let alarm = Alarm::new(*code, subject, detail, 0);
+                    format!("{}: {}", alarm.text, alarm.remedy)
+                });
+                Err(Failure::negative(texts.collect::<Vec<_>>().join("; ")))
+            }
         }
     }
 }

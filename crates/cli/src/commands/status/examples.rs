@@ -1,6 +1,7 @@
 //! Made-up statuses in the format of `/status`, for tests of the output.
 
-use api::NodeStatus;
+use api::{Alarm, NodeStatus};
+use base::AlarmCode;
 use serde_json::{Value, from_value, json};
 
 const IDS: [&str; 3] = ["27b9775f33bbdcfa", "3478389e4b09ea78", "0ad4c29d653e1029"];
@@ -53,8 +54,12 @@ fn status(members: usize) -> Value {
         "listeners": [{ "address": "127.0.0.1:7711", "serves": "clients and operators" }],
         "connections": 3,
         "requests": { "http": 1_234, "resp": 88, "arakoon": 0, "riak": 0 },
-        "warnings": [],
+        "alarms": [],
     })
+}
+
+fn alarm(code: AlarmCode, subject: &str, detail: &str) -> Alarm {
+    Alarm::from(&base::Alarm::new(code, subject, detail, 1_764_400_000_000))
 }
 
 fn read(status: Value) -> NodeStatus {
@@ -86,10 +91,8 @@ fn without_third() -> Value {
     }
     status["available"] = json!({ "ring_epoch": 66, "partitions": 22, "suspected_nodes": ["n3"],
         "hints": [{ "node": "n3", "rows": 412, "age_ms": 11_000 }] });
-    status["warnings"] = json!([
-        "n3 (0ad4c29d653e1029) is not reached for 12 s (Connection refused (os error 111)); start \
-         it, or if its disk is lost, run `credenza cluster replace n3`"
-    ]);
+    let detail = format!("{}, for 12 s: Connection refused", IDS[2]);
+    status["alarms"] = json!([alarm(AlarmCode::MemberDown, "n3", &detail)]);
     status
 }
 
@@ -97,14 +100,14 @@ fn without_third() -> Value {
 pub fn no_majority() -> NodeStatus {
     let mut status = without_third();
     status["members"][1] = member(2, false);
-    let why = "no majority for groups 0, 1: n2, n3 not reached for 12 s; start them (see \
-               `credenza cluster status`)";
+    let detail = "no majority for groups 0, 1: n2, n3 not reached for 12 s";
+    let why = format!("{detail}; start them (see `credenza cluster status`)");
     (status["ready"], status["not_ready"]) = (json!(false), json!(why));
     for group in 0..2 {
         let group = &mut status["groups"][group];
         (group["role"], group["master"]) = (json!("follower"), Value::Null);
     }
-    status["warnings"] = json!([why]);
+    status["alarms"] = json!([alarm(AlarmCode::NoQuorum, "groups 0, 1", detail)]);
     read(status)
 }
 

@@ -12,7 +12,8 @@ mod tables;
 mod verdict;
 
 use crate::client::{Address, Client};
-use crate::output::{self, printable_text, wrap};
+use crate::commands::alarm_lines::alarm_lines;
+use crate::output;
 use crate::paint::Paint;
 use api::NodeStatus;
 use base::Kind;
@@ -106,7 +107,7 @@ fn frame(page: &str, in_place: bool) -> String {
     }
 }
 
-/// Returns the whole page: verdict, warnings, tables.
+/// Returns the whole page: verdict, alarms, tables.
 fn page(status: &NodeStatus, rates: Option<&Rates>, paint: Paint) -> String {
     let (grade, verdict) = verdict(status);
     let mut text = match grade {
@@ -115,12 +116,7 @@ fn page(status: &NodeStatus, rates: Option<&Rates>, paint: Paint) -> String {
         Grade::Bad => paint.bad(&verdict),
     };
     text.push('\n');
-    // A warning that the verdict contains is not repeated.
-    let warnings = status.warnings.iter().map(|warning| printable_text(warning));
-    for warning in warnings.filter(|warning| !verdict.contains(warning.as_str())) {
-        text.push_str(&paint.warning("warning:"));
-        text.push_str(&wrap(&warning, "warning: ".len()));
-    }
+    text.push_str(&alarm_lines(&status.alarms, &verdict, paint));
     text.push('\n');
     text.push_str(&tables::tables(status, rates, paint));
     text
@@ -135,27 +131,21 @@ mod tests {
         let text = page(&examples::no_majority(), None, Paint::OFF);
         let first = text.lines().next().expect("a line");
         assert!(first.starts_with("NOT READY: no majority for groups 0, 1: n2, n3 not"), "{text}");
-        assert!(!text.contains("warning:"), "{text}");
+        assert!(!text.contains("critical:"), "{text}");
         let text = page(&examples::one_missing(), None, Paint::OFF);
-        let lines: Vec<_> = text.lines().take(4).collect();
+        let lines: Vec<_> = text.lines().take(5).collect();
         assert_eq!(
             lines,
             [
                 "ready: 2 of 3 members (n3 not reached for 12 s), writes ok",
-                "warning: n3 (0ad4c29d653e1029) is not reached for 12 s (Connection refused (os \
-                 error 111)); start",
-                "         it, or if its disk is lost, run `credenza cluster replace n3`",
+                "warning: n3 is not reached (0ad4c29d653e1029, for 12 s: Connection refused); \
+                 start it, or if its",
+                "         disk is lost, run `credenza cluster replace n3` and start a new node \
+                 named n3 with `--join` on",
+                "         an empty data directory (member_down)",
                 ""
             ]
         );
-    }
-
-    #[test]
-    fn control_characters_in_warnings_are_escaped() {
-        let mut status = examples::single_node();
-        status.warnings = vec!["disk\n\u{1b}[2Jfull".into()];
-        let text = page(&status, None, Paint::OFF);
-        assert!(text.contains("warning: disk\\x0a\\x1b[2Jfull\n"), "{text}");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use base::LogIndex;
 use node::{DifferenceStatus, PartStatus};
 
-/// Returns the cluster as this node sees it, with the warnings of its status.
-pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::ClusterStatus {
+/// Returns the cluster as this node sees it, with the alarms of its status.
+pub fn cluster(view: &node::ClusterStatus, alarms: Vec<api::Alarm>) -> api::ClusterStatus {
     api::ClusterStatus {
         cluster: view.cluster.into(),
         founder: view.founder.into(),
@@ -14,7 +14,7 @@ pub fn cluster(view: &node::ClusterStatus, warnings: Vec<String>) -> api::Cluste
         name: view.name.clone(),
         members: view.members.iter().map(member).collect(),
         groups: view.groups.iter().map(placement).collect(),
-        warnings,
+        alarms,
     }
 }
 
@@ -107,8 +107,18 @@ pub fn status(view: &node::Status) -> api::NodeStatus {
         members: view.members.iter().map(member).collect(),
         buckets: view.buckets as u64,
         interval_buckets: view.interval_buckets.clone(),
-        warnings: view.warnings.clone(),
+        alarms: view.alarms.iter().map(api::Alarm::from).collect(),
+        beats: view.beats.iter().map(beat).collect(),
         ..api::NodeStatus::default()
+    }
+}
+
+fn beat(beat: &node::BeatStatus) -> api::TaskBeat {
+    api::TaskBeat {
+        name: beat.name.clone(),
+        activity: beat.activity.name().into(),
+        unchanged_ms: beat.unchanged_ms,
+        stalled: beat.is_late,
     }
 }
 

@@ -149,3 +149,14 @@ pub fn help(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
         "LIST [FILTERBY MODULE|ACLCAT|PATTERN <filter>]: names of commands.",
     ])
 }
+
+impl Command {
+    /// Returns the positions of the keys among this many arguments.
+    pub fn key_positions(&self, args: usize) -> Vec<usize> {
+        let (first, last, step) = self.keys;
+        let Ok(step @ 1..) = usize::try_from(step) else { return Vec::new() };
+        let last = if last < 0 { args as i64 + i64::from(last) } else { i64::from(last) };
+        let last = usize::try_from(last).unwrap_or(0).min(args.saturating_sub(1));
+        (first.unsigned_abs() as usize..=last).step_by(step).collect()
+    }
+}

@@ -26,6 +26,7 @@ mod sequence;
 mod server;
 mod shape;
 mod siblings;
+mod slow_log;
 mod strings;
 pub mod table;
 mod transaction;

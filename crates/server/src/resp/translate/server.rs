@@ -26,7 +26,7 @@ pub enum InfoSection {
     Cluster,
     /// Number of keys.
     Keyspace,
-    /// Figures of Credenza alone: groups, sync times, warnings.
+    /// Figures of Credenza alone: groups, sync times, alarms.
     Credenza,
 }
 

@@ -5,7 +5,7 @@
 
 use super::{
     CommandContext, TranslateResult, buckets, clients, commands, configuration, connection, expiry,
-    extensions, keys, numbers, range, sequence, server, siblings, strings, transaction,
+    extensions, keys, numbers, range, sequence, server, siblings, slow_log, strings, transaction,
 };
 use crate::resp::frame::Args;
 use std::collections::BTreeMap;
@@ -226,6 +226,7 @@ const SERVER: &[Command] = &[
     command("wait", 3, ALWAYS, NO_KEY, server::wait),
     container("command", -1, commands::all, COMMAND),
     container("config", -2, configuration::help, CONFIG),
+    container("slowlog", -2, slow_log::help, SLOWLOG),
 ];
 
 const COMMAND: &[Command] = &[
@@ -249,6 +250,13 @@ const CONFIG: &[Command] = &[
     ),
     command("config|rewrite", 2, ALWAYS | ADMIN, NO_KEY, configuration::rewrite),
     command("config|help", 2, ALWAYS, NO_KEY, configuration::help),
+];
+
+const SLOWLOG: &[Command] = &[
+    command("slowlog|get", -2, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::get),
+    command("slowlog|len", 2, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::len),
+    command("slowlog|reset", 2, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::reset),
+    command("slowlog|help", 2, ALWAYS, NO_KEY, slow_log::help),
 ];
 
 const EXTENSIONS: &[Command] = &[
@@ -387,14 +395,5 @@ impl Command {
         }
         all.push(format!("@{}", self.docs().group));
         all
-    }
-
-    /// Returns the positions of the keys among this many arguments.
-    pub fn key_positions(&self, args: usize) -> Vec<usize> {
-        let (first, last, step) = self.keys;
-        let Ok(step @ 1..) = usize::try_from(step) else { return Vec::new() };
-        let last = if last < 0 { args as i64 + i64::from(last) } else { i64::from(last) };
-        let last = usize::try_from(last).unwrap_or(0).min(args.saturating_sub(1));
-        (first.unsigned_abs() as usize..=last).step_by(step).collect()
     }
 }

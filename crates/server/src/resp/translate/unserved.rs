@@ -47,7 +47,7 @@ const FAMILIES: [(&str, &str); 11] = [
     (
         "Redis' own replication, persistence and modules",
         "BGREWRITEAOF CLUSTER DUMP FAILOVER LATENCY MIGRATE MODULE MONITOR PSYNC REPLCONF \
-         REPLICAOF RESTORE SLAVEOF SLOWLOG SORT SORT_RO SWAPDB SYNC",
+         REPLICAOF RESTORE SLAVEOF SORT SORT_RO SWAPDB SYNC",
     ),
 ];
 

@@ -91,7 +91,7 @@ fn write_for(cluster: &Cluster, excluded: usize, time: Duration) -> (Duration, u
 fn must_report_hang(cluster: &Cluster, node: usize) {
     let status = cluster.status(node).expect("it answers");
     assert_eq!(status["log"]["hangs"], true, "it says nothing of its disk: {}", status["log"]);
-    let warnings = status["warnings"].to_string();
-    assert!(warnings.contains("the disk hangs"), "{warnings}");
+    let alarms = status["alarms"].to_string();
+    assert!(alarms.contains("the disk hangs"), "{alarms}");
     assert!(cluster.metric(node, "credenza_log_hangs") > 0.0);
 }

@@ -174,15 +174,15 @@ fn acknowledged_value_damaged_at_one_of_two_nodes_is_never_lost() {
     cluster.kill(master);
     let starts = [victim, third].map(|node| start_on_thread(&mut cluster, node));
     let started = Instant::now();
-    let has_warning = || {
-        let warnings_of = |node| cluster.status(node).map(|status| status["warnings"].to_string());
-        let warnings_of: Vec<_> = [victim, third].into_iter().filter_map(warnings_of).collect();
-        match warnings_of.iter().any(|warnings| warnings.contains("trust-log")) {
+    let has_alarm = || {
+        let alarms_of = |node| cluster.status(node).map(|status| status["alarms"].to_string());
+        let alarms_of: Vec<_> = [victim, third].into_iter().filter_map(alarms_of).collect();
+        match alarms_of.iter().any(|alarms| alarms.contains("trust-log")) {
             true => Ok(()),
-            false => Err(format!("no word of a torn log: {warnings_of:?}")),
+            false => Err(format!("no word of a torn log: {alarms_of:?}")),
         }
     };
-    wait_until("a warning", has_warning);
+    wait_until("an alarm", has_alarm);
     figures.add("warned_ms", started.elapsed().as_millis());
     while started.elapsed() < 8 * SECOND {
         for node in [victim, third] {

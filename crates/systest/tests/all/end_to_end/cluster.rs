@@ -79,8 +79,8 @@ fn removed_member_is_succeeded_by_an_added_node() {
         (remaining_voters.to_vec(), remaining_voters.to_vec())
     );
     let status = cluster.status(1).expect("it answers");
-    let warnings = status["warnings"].to_string();
-    assert!(warnings.contains("two voters"), "{warnings}");
+    let alarms = status["alarms"].to_string();
+    assert!(alarms.contains("two voters"), "{alarms}");
     assert!(!may_restart(&cluster, 1), "of two voters neither may go");
     assert_eq!(cluster.stop(3), Some(0));
 

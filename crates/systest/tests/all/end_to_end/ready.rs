@@ -127,7 +127,7 @@ fn node_with_failed_log_is_not_ready_until_exit() {
     must_be_unavailable(&answer, "store_failed", "the node has failed");
     let status = web.request("GET", "/status", b"").expect("the server is open still").json();
     assert_eq!(status["ready"], false);
-    assert!(status["warnings"].to_string().contains("has failed"), "{status}");
+    assert!(status["alarms"].to_string().contains("has failed"), "{status}");
     let exit_status = server.wait(WAIT_TIMEOUT).expect("it ends by itself");
     assert_eq!(exit_status.code(), Some(7), "{}", server.stderr_text());
     trace.wait(WAIT_TIMEOUT);

@@ -31,14 +31,14 @@ fn must_print(cluster: &Cluster, args: &[&str], expected_start: &str) -> String 
 }
 
 #[test]
-fn lost_majority_is_reported_by_status_ready_warnings_and_log() {
+fn lost_majority_is_reported_by_status_ready_alarms_and_log() {
     let scratch = Scratch::new("verdict");
     let options = Options { lease: Duration::from_millis(600), ..Options::new(3) };
     let mut cluster = Cluster::start(&scratch, options);
     must_print(&cluster, &["status"], "ready: 3 of 3 members, writes ok");
     must_print(&cluster, &["cluster", "status"], "3 of 3 members up, writes go on");
-    let warnings = cluster.status(1).expect("it answers")["warnings"].to_string();
-    assert!(!warnings.contains("not reached") && !warnings.contains("no m"), "{warnings}");
+    let alarms = cluster.status(1).expect("it answers")["alarms"].to_string();
+    assert!(!alarms.contains("member_down") && !alarms.contains("no_quorum"), "{alarms}");
 
     cluster.kill(3);
     let verdict = must_print(&cluster, &["status"], "ready: 2 of 3 members (n3 not reached for ");
@@ -64,9 +64,9 @@ fn lost_majority_is_reported_by_status_ready_warnings_and_log() {
     let status = cluster.status(1).expect("it answers");
     let not_ready = status["not_ready"].as_str().expect("why");
     assert!(verdict.starts_with(&format!("NOT READY: {}", &not_ready[..30])), "{not_ready}");
-    let warnings = status["warnings"].to_string();
+    let alarms = status["alarms"].to_string();
     for expected in ["no majority for groups 0, 1", "cluster replace n2", "cluster replace n3"] {
-        assert!(warnings.contains(expected), "{warnings}");
+        assert!(alarms.contains(expected), "{alarms}");
     }
 
     let json = cluster.tool(1, &["status", "--json"]);
@@ -96,6 +96,13 @@ fn a_loss_and_its_end_are_a_line_each_in_the_log(cluster: &mut Cluster) {
     cluster.start_all();
     cluster.must_converge();
     must_print(cluster, &["status"], "ready: 3 of 3 members, writes ok");
+    wait_until("the end of the alarms", || {
+        let alarms = cluster.status(1).map(|status| status["alarms"].to_string());
+        match alarms {
+            Some(text) if !text.contains("member_down") && !text.contains("no_quorum") => Ok(()),
+            alarms => Err(format!("{alarms:?}")),
+        }
+    });
     wait_until("its end in the log", || match lines_with(cluster, "is reached again").len() {
         0 => Err(cluster.server(1).stderr_text()),
         _ => Ok(()),

@@ -20,6 +20,7 @@ mod overload;
 mod power;
 mod slow;
 mod space;
+mod stalled;
 mod sync_error;
 mod torn;
 

@@ -56,6 +56,22 @@ fn fill_until_refused(mount: &Mount, redis: &mut Resp) {
     }
 }
 
+/// Waits until the node shows the alarm `disk_full`, or no longer shows it.
+fn wait_for_alarm(server: &Server, is_raised: bool) {
+    let deadline = Instant::now() + RECOVER_MAX;
+    let mut web = Http::connect(server.address).expect("it listens");
+    loop {
+        let status = web.request("GET", "/status", b"").expect("it answers").json();
+        let alarms = status["alarms"].as_array().expect("a list").iter();
+        let codes: Vec<_> = alarms.filter_map(|alarm| alarm["code"].as_str()).collect();
+        if codes.contains(&"disk_full") == is_raised {
+            return;
+        }
+        assert!(Instant::now() < deadline, "disk_full is not {is_raised}: {codes:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 fn must_recover(server: &Server, figures: &mut Figures) {
     let started = Instant::now();
     let mut redis = Resp::connect(server.address).expect("it listens");
@@ -99,12 +115,14 @@ fn full_disk_refuses_writes_allows_reads_and_deletes_and_recovers() {
         total.join(write_until_refused(&server, round * 10, &mut figures));
         assert!(server.is_alive(), "a full disk ended it: {}", server.stderr_text());
         fill_until_refused(&mount, &mut redis);
+        wait_for_alarm(&server, true);
         assert_eq!(redis.call_line("GET before").expect("reads go on").bytes(), Some(&b"kept"[..]));
         let deleted = redis.call_line("DEL probe").expect("answers");
         assert!(deleted.error().is_none(), "deletes do not go on: {deleted:?}");
         judge(&mut figures, &total, &server);
         std::fs::remove_file(filler).expect("the filler is ours");
         must_recover(&server, &mut figures);
+        wait_for_alarm(&server, false);
         judge(&mut figures, &total, &server);
     }
     server.kill();

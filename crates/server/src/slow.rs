@@ -1,0 +1,97 @@
+//! Reports of slow requests to the node's slow log.
+
+use crate::counters::{ClientProtocol, OPERATIONS, OperationKind, PROTOCOLS};
+use crate::shared::Shared;
+use base::{BucketName, Call, Request};
+use node::{SlowRequest, call_key, key_digest};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Request as the slow log names it. Of requests that are answered together it is the first.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedRequest {
+    /// Name of the command.
+    pub command: &'static str,
+    /// Digest of the key, if it is about one.
+    pub key_digest: Option<u64>,
+}
+
+impl NamedRequest {
+    /// Names a call.
+    #[inline]
+    pub fn of_call(command: &'static str, call: &Call) -> NamedRequest {
+        NamedRequest { command, key_digest: call_key(call).map(|key| key_digest(key)) }
+    }
+
+    /// Names a request about a key.
+    #[inline]
+    pub fn of_key(command: &'static str, key: &[u8]) -> NamedRequest {
+        NamedRequest { command, key_digest: Some(key_digest(key)) }
+    }
+}
+
+/// Bucket of a request, and digest of its key.
+#[derive(Clone, Debug)]
+pub struct SlowTarget {
+    bucket: BucketName,
+    key_digest: Option<u64>,
+}
+
+impl SlowTarget {
+    /// Returns the target of a request.
+    pub fn of(request: &Request) -> SlowTarget {
+        let key_digest = call_key(&request.call).map(|key| key_digest(key));
+        SlowTarget { bucket: request.bucket.clone(), key_digest }
+    }
+}
+
+/// Returns the name of a kind of operation, as metrics have it.
+pub fn operation_name(operation: OperationKind) -> &'static str {
+    OPERATIONS[operation as usize]
+}
+
+/// Records one request that took this long, if that is slow. `target`: `None` if it did not reach
+/// the node.
+pub fn report_one(
+    shared: &Shared,
+    (protocol, operation): (ClientProtocol, OperationKind),
+    target: Option<&SlowTarget>,
+    took: Duration,
+) {
+    let key_digest = target.and_then(|target| target.key_digest);
+    let request = NamedRequest { command: operation_name(operation), key_digest };
+    let bucket = target.map(|target| &target.bucket);
+    report(shared, (protocol, None), (bucket, request), (1, took));
+}
+
+/// Records requests of a client that took this long, if that is slow.
+#[inline]
+pub fn report(
+    shared: &Shared,
+    (protocol, client): (ClientProtocol, Option<SocketAddr>),
+    (bucket, request): (Option<&BucketName>, NamedRequest),
+    (requests, took): (u64, Duration),
+) {
+    if shared.node.is_slow(took) {
+        record(shared, (protocol, client), (bucket, request), (requests, took));
+    }
+}
+
+#[cold]
+fn record(
+    shared: &Shared,
+    (protocol, client): (ClientProtocol, Option<SocketAddr>),
+    (bucket, request): (Option<&BucketName>, NamedRequest),
+    (requests, took): (u64, Duration),
+) {
+    let NamedRequest { command, key_digest } = request;
+    shared.node.record_slow(SlowRequest {
+        protocol: PROTOCOLS[protocol as usize],
+        command,
+        bucket: bucket.map_or_else(String::new, |bucket| bucket.full().to_string()),
+        key_digest,
+        requests,
+        took,
+        client,
+    });
+}

@@ -1,0 +1,67 @@
+//! Tests of the slow log: SLOWLOG, and the operators' routes.
+
+use super::test_server::TestServer;
+use crate::ServerSettings;
+use node::{SlowRequest, key_digest};
+use std::time::Duration;
+
+fn request(method: &str) -> Vec<u8> {
+    format!("{method} /v1/admin/slow-requests HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn slow_requests_are_listed_and_removed_in_both_protocols() {
+    let server = TestServer::with_settings(ServerSettings::default());
+    server.record_slow(SlowRequest {
+        protocol: "resp",
+        command: "set",
+        bucket: "default/carts".into(),
+        key_digest: Some(key_digest(b"alice@example.com")),
+        requests: 7,
+        took: Duration::from_millis(60_000),
+        client: Some(server.address),
+    });
+    let digest = format!("{:016x}", key_digest(b"alice@example.com"));
+    let answer = server.exchange(server.address, b"SLOWLOG GET 1\r\nSLOWLOG LEN\r\n");
+    let begin = "*1\r\n*6\r\n:0\r\n:";
+    assert!(answer.starts_with(begin) && answer.contains(":60000000\r\n*5\r\n"), "{answer}");
+    for part in ["set", "default/carts", &format!("key={digest}"), "requests=7"] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+    assert!(answer.ends_with(":1\r\n") && !answer.contains("alice"), "{answer}");
+    let listed = server.exchange(server.address, &request("GET"));
+    assert!(listed.contains(&format!("\"key_digest\":\"{digest}\"")), "{listed}");
+    assert!(listed.contains("\"took_us\":60000000") && !listed.contains("alice"), "{listed}");
+    assert_eq!(
+        server.exchange(server.address, b"SLOWLOG GET -2\r\nSLOWLOG RESET\r\nSLOWLOG LEN\r\n"),
+        "-ERR count should be greater than or equal to -1\r\n+OK\r\n:0\r\n"
+    );
+    let removed = server.exchange(server.address, &request("DELETE"));
+    assert!(removed.starts_with("HTTP/1.1 204 "), "{removed}");
+}
+
+#[test]
+fn each_protocol_reports_requests_above_the_threshold() {
+    // Every request takes longer than none at all.
+    let server = TestServer::with_slow_log(Duration::ZERO);
+    let sets = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".repeat(2);
+    server.exchange(server.address, sets.as_bytes());
+    let get = "GET /v1/buckets/default/default/keys/k HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    server.exchange(server.address, get.as_bytes());
+    let get = "GET /types/available/buckets/b/keys/k HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    server.exchange(server.address, get.as_bytes());
+    let found: Vec<_> = server.slow_requests().into_iter().map(|entry| entry.request).collect();
+    let digest = Some(key_digest(b"k"));
+    for (protocol, command, bucket) in [
+        ("resp", "set", "default/default"),
+        ("http", "get", "default/default"),
+        ("riak", "get", "available/b"),
+    ] {
+        let is_it = |request: &&SlowRequest| {
+            (request.protocol, request.command, request.bucket.as_str())
+                == (protocol, command, bucket)
+        };
+        let request = found.iter().find(is_it);
+        assert_eq!(request.map(|request| request.key_digest), Some(digest), "{found:?}");
+    }
+}
