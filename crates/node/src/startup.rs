@@ -91,7 +91,7 @@ fn start_loops(node: &Node, is_stored: bool) {
     loops.spawn("ring replacement", ring_replacement::run(replacement, stop()));
     loops.spawn("audit", cluster.calls.audit.clone().run());
     loops.spawn("disk alarm", disk_alarm::watch(cluster.disk.clone(), stop()));
-    let alarm = master_alarm::watch(router.readiness.clone(), lifecycle.clone());
+    let alarm = master_alarm::watch(router.clone());
     loops.spawn("master alarm", alarm);
     loops.spawn("moves", transfer::reconcile(node.moves.clone()));
     loops.spawn("counts", count_keeper::run(CountKeeper::new(router.clone())));

@@ -23,6 +23,7 @@ mod http_input;
 mod idle;
 mod listener;
 mod log_levels;
+mod login;
 mod minute;
 pub mod native;
 mod read_buffer;

@@ -7,6 +7,7 @@ use crate::connection_limits::ConnectionLimiter;
 use crate::counters::Counters;
 use crate::creation_quota::{self, CreationQuota};
 use crate::idle::IdleConnections;
+use crate::login::Logins;
 use crate::settings::ServerSettings;
 use base::{Call, Error, Reason};
 use bytes::Bytes;
@@ -34,6 +35,8 @@ pub struct Shared {
     pub(crate) access_control: AccessControl,
     /// Connection limits, over all listeners.
     pub(crate) connection_limiter: Arc<ConnectionLimiter>,
+    /// Logins of users.
+    pub(crate) logins: Logins,
     /// Quota of sessions and buckets by address.
     creation_quota: CreationQuota,
     /// Connections that may be ended in favour of new ones.
@@ -59,6 +62,7 @@ impl Shared {
             access_control: AccessControl::new(&settings.allowed_hosts),
             counters: Counters::default(),
             connection_limiter: Arc::default(),
+            logins: Logins::new(),
             creation_quota: CreationQuota::default(),
             idle: Arc::default(),
             warning_limiter: WarningLimiter::default(),

@@ -62,7 +62,7 @@ pub use refusal::Refusal;
 pub use rpc::Peers;
 pub use settings::{LaneLimits, PeerSettings};
 pub use tcp::TcpNetwork;
-pub use versions::{VERSION_LOWEST, VERSION_WITH_COUNTS};
+pub use versions::{VERSION_LOWEST, VERSION_WITH_COUNTS, VERSION_WITH_PRINCIPALS};
 
 #[cfg(test)]
 mod tests;

@@ -11,10 +11,12 @@ pub(super) struct Versions {
 pub const VERSION_LOWEST: u16 = 1;
 /// Version whose nodes keep counts of buckets.
 pub const VERSION_WITH_COUNTS: u16 = 2;
+/// Version whose nodes say on whose behalf they forward a request.
+pub const VERSION_WITH_PRINCIPALS: u16 = 3;
 
 /// Range of this program.
 pub(super) const VERSIONS: Versions =
-    Versions { lowest: VERSION_LOWEST, highest: VERSION_WITH_COUNTS };
+    Versions { lowest: VERSION_LOWEST, highest: VERSION_WITH_PRINCIPALS };
 
 impl Versions {
     /// Returns the highest version that both speak. `None`: they have none in common.

@@ -15,6 +15,7 @@ use crate::http_input::{HttpReadError, Input};
 use crate::shared::Shared;
 use crate::writer;
 use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
+use base::rights::Operate;
 use base::{Body, Error, Reason, Reply, Request};
 use node::{Flow, SubmitResult};
 use std::io;
@@ -41,7 +42,7 @@ pub(crate) async fn serve(
     shutdown: Shutdown,
 ) -> Option<Connection> {
     let Connection { stream, first, role } = connection;
-    let (flow, operation) = (Flow::default(), OperationKind::Other);
+    let (flow, operation) = (Flow::of(role.principal()), OperationKind::Other);
     let (input, budget) = (Input::new(first), BufferBudget::default());
     let mut riak_connection =
         RiakConnection { stream, input, role, shared, counters, shutdown, flow, budget, operation };
@@ -62,7 +63,7 @@ pub(crate) async fn serve(
 }
 
 /// Reason why a connection leaves this front-end.
-enum ConnectionEnd {
+pub(super) enum ConnectionEnd {
     /// The socket is dead or idle, or the server closes.
     Closed,
     /// A refusal, which is sent before the connection ends.
@@ -94,14 +95,14 @@ impl From<HttpReadError> for ConnectionEnd {
     }
 }
 
-struct RiakConnection {
-    stream: TcpStream,
+pub(super) struct RiakConnection {
+    pub(super) stream: TcpStream,
     input: Input,
-    role: ListenerRole,
-    shared: Arc<Shared>,
+    pub(super) role: ListenerRole,
+    pub(super) shared: Arc<Shared>,
     counters: Arc<RiakCounters>,
     shutdown: Shutdown,
-    flow: Flow,
+    pub(super) flow: Flow,
     /// Memory of the answer.
     budget: BufferBudget,
     /// Kind of operation that the current request is counted as.
@@ -113,6 +114,7 @@ impl RiakConnection {
         loop {
             let framed = self.read_head().await?;
             frame::check(&framed, &self.shared.access_control)?;
+            self.log_in(&framed.request).await?;
             if framed.expects_continue {
                 self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
@@ -128,7 +130,10 @@ impl RiakConnection {
                 RiakPlan::Statistics => RiakPlan::Answer(statistics::answer(
                     &self.shared,
                     &self.counters,
-                    self.role.access,
+                    self.shared
+                        .node
+                        .authorize(self.flow.principal(), Operate::ShowStatistics)
+                        .is_ok(),
                     request.text("accept"),
                 )),
                 plan => plan,

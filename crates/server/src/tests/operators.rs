@@ -43,7 +43,6 @@ fn resp_acts_of_operators_are_refused_at_the_clients_listener() {
         "CLIENT KILL 127.0.0.1:1",
         "CLIENT KILL TYPE normal SKIPME no",
         "CONFIG RESETSTAT",
-        "MULTI\r\nCLIENT LIST",
     ] {
         let answer = ask(command);
         assert!(answer.contains("-NOPERM this command is served to operators only"), "{answer}");

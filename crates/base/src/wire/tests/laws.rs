@@ -5,7 +5,9 @@ use super::examples::{
     ExampleData, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls,
     place_bodies, place_calls, secret_bodies, secret_calls, token_calls,
 };
-use super::{answer_bytes, available, counted, error_bytes, reply_bytes, request_bytes, ring};
+use super::{
+    access, answer_bytes, available, counted, error_bytes, reply_bytes, request_bytes, ring,
+};
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
 use bytes::Bytes;
@@ -52,6 +54,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(available::type_calls(&data));
             calls.extend(token_calls(&data));
             calls.extend(secret_calls());
+            calls.extend(access::calls(&data));
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });
