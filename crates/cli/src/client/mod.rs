@@ -17,8 +17,10 @@ use hyper_util::rt::TokioIo;
 use program::{Failure, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::path::PathBuf;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
 /// Largest answer: the most bytes of values in the answer of one read, each escaped in JSON as
 /// `\u00XX`.
@@ -106,6 +108,8 @@ impl HttpResponse {
 /// Client of one node.
 pub struct Client {
     authority: String,
+    /// Local socket in place of a TCP connection.
+    socket: Option<PathBuf>,
     timeout: Duration,
     connection: Option<SendRequest<Full<Bytes>>>,
     /// Join token that is sent with every request.
@@ -117,6 +121,18 @@ pub struct Client {
 impl Client {
     /// Returns a client of a node; it connects with the first request. Fails on an invalid address.
     pub fn new(address: &Address) -> Outcome<Client> {
+        let timeout = address.timeout;
+        if let Some(path) = address.url.strip_prefix("unix:") {
+            let remedy = "; is the node running, and its data directory named with --data?";
+            return Ok(Client {
+                authority: "localhost".into(),
+                socket: Some(path.into()),
+                timeout,
+                connection: None,
+                token: None,
+                remedy,
+            });
+        }
         let rest = address.url.strip_prefix("http://").unwrap_or(&address.url);
         let authority = rest.trim_end_matches('/');
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
@@ -127,7 +143,7 @@ impl Client {
             authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let authority = if has_port { authority.into() } else { format!("{authority}:7711") };
         let remedy = "; start one with `credenza serve`, or name it with --url";
-        Ok(Client { authority, timeout: address.timeout, connection: None, token: None, remedy })
+        Ok(Client { authority, socket: None, timeout, connection: None, token: None, remedy })
     }
 
     /// Returns a client of the member at this address; every request carries a join token.
@@ -236,21 +252,36 @@ impl Client {
         }
         let unreachable =
             |detail: &str| Failure::new(Kind::Unavailable, self.no_answer_text(detail));
+        if let Some(path) = &self.socket {
+            let stream = UnixStream::connect(path).await;
+            let stream = stream.map_err(|error| unreachable(&error.to_string()))?;
+            return begin(stream).await.map_err(|error| unreachable(&error.to_string()));
+        }
         let stream = TcpStream::connect(&self.authority).await;
         let stream = stream.map_err(|error| unreachable(&error.to_string()))?;
         stream.set_nodelay(true).map_err(|error| unreachable(&error.to_string()))?;
-        let (connection, driver) = handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| unreachable(&error.to_string()))?;
-        // The task ends with the connection, that is with the client; the sender gets its error.
-        tokio::spawn(async { driver.await.ok() });
-        Ok(connection)
+        begin(stream).await.map_err(|error| unreachable(&error.to_string()))
     }
 
     /// Returns the error text for a node that does not answer.
     fn no_answer_text(&self, what: &str) -> String {
-        format!("no node answers at http://{}: {what}{}", self.authority, self.remedy)
+        match &self.socket {
+            Some(path) => {
+                format!("no node answers at unix:{}: {what}{}", path.display(), self.remedy)
+            }
+            None => format!("no node answers at http://{}: {what}{}", self.authority, self.remedy),
+        }
     }
+}
+
+/// Begins HTTP on a stream.
+async fn begin(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> hyper::Result<SendRequest<Full<Bytes>>> {
+    let (connection, driver) = handshake(TokioIo::new(stream)).await?;
+    // The task ends with the connection, that is with the client; the sender gets its error.
+    tokio::spawn(async { driver.await.ok() });
+    Ok(connection)
 }
 
 async fn send(
